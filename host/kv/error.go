@@ -1,0 +1,108 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a store can say. Test for them with errors.Is: drivers wrap them in
+// errors that name what they were doing, the cause and what to do next.
+var (
+	// ErrNotFound is the answer of Get where there is no entry.
+	ErrNotFound = errors.New("key not found")
+	// ErrPrecondition is what every *[PreconditionError] is.
+	ErrPrecondition = errors.New("precondition does not hold")
+	// ErrInvalid is a request that can never succeed, such as an empty key.
+	ErrInvalid = errors.New("invalid request")
+	// ErrTooLarge is what every *[LimitError] is.
+	ErrTooLarge = errors.New("too large")
+	// ErrClosed is the answer of every method after Close.
+	ErrClosed = errors.New("store is closed")
+	// ErrReadOnly is the answer to a write where none is allowed: the store
+	// lies in a place that this process cannot write to, or it stopped taking
+	// writes after one of them failed half-way.
+	ErrReadOnly = errors.New("store takes no writes")
+	// ErrNoSpace is the answer to a write for which the device has no room.
+	ErrNoSpace = errors.New("no space left for the store")
+	// ErrInDoubt is the error of a Tx that may or may not have been written.
+	ErrInDoubt = errors.New("outcome of the commit is unknown")
+	// ErrLocked is the answer of opening a store that is open elsewhere.
+	ErrLocked = errors.New("store is in use")
+	// ErrCorrupt is data that is not what was written.
+	ErrCorrupt = errors.New("stored data is damaged")
+	// ErrFormat is data in a format that this version does not know.
+	ErrFormat = errors.New("unknown format of stored data")
+)
+
+// PreconditionError is the error of a Tx one of whose conditions did not hold.
+// Nothing of that Tx was written.
+type PreconditionError struct {
+	// Index is the position in Tx.Conds of the first condition that failed.
+	Index int
+	// Cond is that condition. Its Value is left out.
+	Cond Cond
+	// Found is the revision the key had instead, 0 if it was absent.
+	Found uint64
+}
+
+// Error names the condition and what was found instead.
+func (e *PreconditionError) Error() string {
+	return fmt.Sprintf("condition %d: key %s %s, found %s", e.Index, e.Cond.Key, e.wanted(), e.found())
+}
+
+// Is makes errors.Is(err, ErrPrecondition) hold.
+func (e *PreconditionError) Is(target error) bool { return target == ErrPrecondition }
+
+func (e *PreconditionError) wanted() string {
+	switch e.Cond.Kind {
+	case CondAbsent:
+		return "must be absent"
+	case CondRevision:
+		return fmt.Sprintf("must be at revision %d", e.Cond.Revision)
+	case CondFence:
+		return "must have the value of the fence"
+	default:
+		return fmt.Sprintf("has condition of unknown kind %d", e.Cond.Kind)
+	}
+}
+
+func (e *PreconditionError) found() string {
+	switch {
+	case e.Found == 0:
+		return "no entry"
+	case e.Cond.Kind == CondFence:
+		return fmt.Sprintf("another value at revision %d", e.Found)
+	default:
+		return fmt.Sprintf("revision %d", e.Found)
+	}
+}
+
+// LimitError is a request beyond one of the limits of this package.
+type LimitError struct {
+	// What is the thing that is too large, in words: "key", "value of key ...".
+	What string
+	// Got is its size, Max the limit, both in Unit ("bytes", "writes", ...).
+	Got, Max int
+	Unit     string
+}
+
+// Error names the thing, its size and the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s has %d %s, the limit is %d", e.What, e.Got, e.Unit, e.Max)
+}
+
+// Is makes errors.Is(err, ErrTooLarge) hold.
+func (e *LimitError) Is(target error) bool { return target == ErrTooLarge }
+
+// invalidf is an ErrInvalid with the reason.
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// within returns a *LimitError if got is over limit.
+func within(what string, got, limit int, unit string) error {
+	if got <= limit {
+		return nil
+	}
+	return &LimitError{What: what, Got: got, Max: limit, Unit: unit}
+}

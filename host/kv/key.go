@@ -1,0 +1,137 @@
+package kv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Key is where an entry is stored within its partition. Keys are ordered by
+// their bytes. A store takes any bytes; keys of one application should be made
+// with [NewKey], [Key.With] and [Key.WithUint], which join elements so that
+//
+//   - two lists of elements are two keys, whatever bytes the elements hold;
+//   - keys compare as their elements do, one after another: strings by bytes,
+//     numbers by value, a string before a number, the shorter list first;
+//   - a key used as Range.Prefix finds the keys that have exactly its elements
+//     in front: NewKey("thread", "a") does not find NewKey("thread", "ab").
+//
+// A Key is a string, so it can be compared, shared and used in a map.
+type Key string
+
+// How an element is written. The tag comes first, so that a reader knows what
+// follows and a string can never be taken for a number.
+//
+// A string is tagString, its bytes with every 0x00 written as 0x00 0xFF, then
+// 0x00. No tag is 0xFF, so the end of a string sorts before everything that
+// could continue it. A number is tagUint and its eight bytes, highest first.
+const (
+	tagString  = 0x02
+	tagUint    = 0x03
+	terminator = 0x00
+	escaped    = 0xFF
+	uintLen    = 1 + 8
+)
+
+// NewKey returns a key of string elements.
+func NewKey(elems ...string) Key { return Key("").With(elems...) }
+
+// With returns k with string elements added at its end.
+func (k Key) With(elems ...string) Key {
+	size := len(k)
+	for _, e := range elems {
+		size += len(e) + 2
+	}
+	b := append(make([]byte, 0, size), k...)
+	for _, e := range elems {
+		b = appendString(b, e)
+	}
+	return Key(b)
+}
+
+func appendString(b []byte, s string) []byte {
+	b = append(b, tagString)
+	for {
+		i := strings.IndexByte(s, terminator)
+		if i < 0 {
+			break
+		}
+		b = append(b, s[:i]...)
+		b = append(b, terminator, escaped)
+		s = s[i+1:]
+	}
+	b = append(b, s...)
+	return append(b, terminator)
+}
+
+// WithUint returns k with a number added at its end. For descending order in
+// an ascending scan, add ^n.
+func (k Key) WithUint(n uint64) Key {
+	b := append(make([]byte, 0, len(k)+uintLen), k...)
+	b = append(b, tagUint)
+	return Key(binary.BigEndian.AppendUint64(b, n))
+}
+
+// CutPrefix returns what follows prefix in k, for reading the elements that a
+// scan of prefix found: the Cut methods take it apart from the front.
+func (k Key) CutPrefix(prefix Key) (rest Key, ok bool) {
+	s, ok := strings.CutPrefix(string(k), string(prefix))
+	return Key(s), ok
+}
+
+// CutString takes the string element at the front of k. If k does not begin
+// with one, it returns k whole and false.
+func (k Key) CutString() (elem string, rest Key, ok bool) {
+	if k == "" || k[0] != tagString {
+		return "", k, false
+	}
+	var b []byte
+	for s := string(k[1:]); ; {
+		i := strings.IndexByte(s, terminator)
+		if i < 0 {
+			return "", k, false
+		}
+		if i+1 == len(s) || s[i+1] != escaped {
+			return string(append(b, s[:i]...)), Key(s[i+1:]), true
+		}
+		b = append(append(b, s[:i]...), terminator)
+		s = s[i+2:]
+	}
+}
+
+// CutUint takes the number at the front of k. If k does not begin with one, it
+// returns k whole and false.
+func (k Key) CutUint() (n uint64, rest Key, ok bool) {
+	if len(k) < uintLen || k[0] != tagUint {
+		return 0, k, false
+	}
+	return binary.BigEndian.Uint64([]byte(k[1:uintLen])), k[uintLen:], true
+}
+
+// String shows the elements joined by slashes, for people: strings are quoted
+// where they could be misread. A key that is not made of elements is shown as
+// one quoted string. The bytes of the key are string(k).
+func (k Key) String() string {
+	var elems []string
+	for rest := k; rest != ""; {
+		if s, r, ok := rest.CutString(); ok {
+			elems, rest = append(elems, display(s)), r
+		} else if n, r, ok := rest.CutUint(); ok {
+			elems, rest = append(elems, strconv.FormatUint(n, 10)), r
+		} else {
+			return fmt.Sprintf("%q", string(k))
+		}
+	}
+	return strings.Join(elems, "/")
+}
+
+func display(s string) string {
+	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '/' || r == '"'
+	}) < 0
+	if plain && (s[0] < '0' || s[0] > '9') {
+		return s
+	}
+	return strconv.Quote(s)
+}
