@@ -1,0 +1,184 @@
+package host
+
+import (
+	"context"
+	"regexp"
+	"strings"
+)
+
+// Agent is a name, instructions, a model and tools. Make one with [NewAgent]; it
+// is immutable and may belong to any number of networks. Run on its own it is a
+// network of one.
+type Agent struct {
+	name string
+	opts AgentOptions
+	set  toolSet
+	solo *Network
+}
+
+// AgentOptions are the optional parts of an agent.
+type AgentOptions struct {
+	// Description is what routers are told. A network routed by a model needs it.
+	Description string
+
+	// Instructions is the system prompt. InstructionsFunc makes it anew for each
+	// run of the agent instead, once a run.
+	Instructions     string
+	InstructionsFunc InstructionsFunc
+
+	Model      Model // default: the network's, then the host's
+	Tools      []*Tool
+	Processors []Processor
+	Providers  []Provider
+	History    *History // for runs of the agent on its own only
+
+	// ToolChoice holds for the first model call of a run of the agent; later ones
+	// are free, or the agent could never stop.
+	ToolChoice      ToolChoice
+	MaxRounds       int // model calls of one run of the agent; 0: until no tool is called, at most the host's limit
+	SerialTools     bool
+	Temperature     *float64
+	MaxOutputTokens int
+}
+
+// InstructionsFunc makes an agent's system prompt.
+type InstructionsFunc func(ctx context.Context, req *InstructionsRequest) (string, error)
+
+// InstructionsRequest is what instructions can depend on.
+type InstructionsRequest struct {
+	Scope Scope
+	State *State
+	Input *Message
+}
+
+// NewAgent returns an agent. Errors have code invalid_argument and name the
+// agent: an empty name, two tools of one name, negative rounds, two kinds of
+// instructions.
+func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
+	if opts == nil {
+		opts = &AgentOptions{}
+	}
+	a := &Agent{name: name, opts: *opts}
+	a.opts.Tools = append([]*Tool(nil), opts.Tools...)
+	a.opts.Processors = append([]Processor(nil), opts.Processors...)
+	a.opts.Providers = append([]Provider(nil), opts.Providers...)
+	if strings.TrimSpace(name) == "" {
+		return nil, Errorf(InvalidArgument, "agent without a name")
+	}
+	if opts.MaxRounds < 0 {
+		return nil, Errorf(InvalidArgument, "agent %q: max_rounds is %d", name, opts.MaxRounds).
+			WithHint("leave it out to go on until no tool is called")
+	}
+	if opts.Instructions != "" && opts.InstructionsFunc != nil {
+		return nil, Errorf(InvalidArgument, "agent %q has both Instructions and InstructionsFunc", name)
+	}
+	var err error
+	if a.set, err = newToolSet(opts.Tools); err != nil {
+		return nil, Errorf(InvalidArgument, "agent %q: %w", name, err)
+	}
+	if err := a.checkToolChoice(); err != nil {
+		return nil, err
+	}
+	a.solo = &Network{name: name, agents: []*Agent{a}, byName: map[string]*Agent{name: a}, solo: true,
+		router: onceRouter{name}, opts: NetworkOptions{History: opts.History}}
+	return a, nil
+}
+
+func (a *Agent) checkToolChoice() error {
+	switch c := a.opts.ToolChoice; c {
+	case "", ToolChoiceAuto, ToolChoiceNone:
+		return nil
+	case ToolChoiceAny:
+		if len(a.opts.Tools) == 0 && len(a.opts.Providers) == 0 {
+			return Errorf(InvalidArgument, "agent %q: tool choice any without a tool", a.name)
+		}
+		return nil
+	default:
+		if a.set.byName[string(c)] == nil && len(a.opts.Providers) == 0 {
+			return Errorf(InvalidArgument, "agent %q: tool choice %q is none of its tools", a.name, c)
+		}
+		return nil
+	}
+}
+
+// Name returns the agent's name.
+func (a *Agent) Name() string { return a.name }
+
+// Description returns what routers are told of the agent.
+func (a *Agent) Description() string { return a.opts.Description }
+
+func (a *Agent) info() AgentInfo {
+	info := AgentInfo{Name: a.name, Description: a.opts.Description}
+	for _, t := range a.opts.Tools {
+		info.Tools = append(info.Tools, t.Name)
+	}
+	return info
+}
+
+func (a *Agent) network() *Network { return a.solo }
+
+func (a *Agent) instructions(ctx context.Context, req *InstructionsRequest) (string, error) {
+	if a.opts.InstructionsFunc == nil {
+		return a.opts.Instructions, nil
+	}
+	text, err := a.opts.InstructionsFunc(ctx, req)
+	if err != nil {
+		return "", Errorf(CodeOf(err), "instructions of agent %q: %w", a.name, err)
+	}
+	return text, nil
+}
+
+var placeholder = regexp.MustCompile(`\{\{\s*\.state((?:\.[A-Za-z0-9_]+)*)\s*\}\}`)
+
+// TemplateInstructions returns instructions with {{.state.path}} replaced by
+// the state's value there: a string as it is, anything else as JSON, nothing
+// where there is none. There is no more to the language: for logic write an
+// [InstructionsFunc] or a provider. Code invalid_argument for any other use of
+// {{.
+func TemplateInstructions(text string) (InstructionsFunc, error) {
+	if rest := placeholder.ReplaceAllString(text, ""); strings.Contains(rest, "{{") {
+		return nil, Errorf(InvalidArgument, "instructions use {{ for something other than {{.state.path}}").
+			WithHint("a template can only insert state; use a provider plugin for more")
+	}
+	return func(_ context.Context, req *InstructionsRequest) (string, error) {
+		return placeholder.ReplaceAllStringFunc(text, func(match string) string {
+			path := placeholder.FindStringSubmatch(match)[1]
+			return stateText(req.State, strings.ReplaceAll(path, ".", "/"))
+		}), nil
+	}, nil
+}
+
+func stateText(s *State, pointer string) string {
+	var v any
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := lookup(s.doc, pointer)
+	if err != nil {
+		return ""
+	}
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return string(encodeDocument(v))
+}
+
+// toolSet is a list of tools with names that occur once.
+type toolSet struct {
+	specs  []ToolSpec
+	byName map[string]*Tool
+}
+
+func newToolSet(tools []*Tool) (toolSet, error) {
+	s := toolSet{byName: make(map[string]*Tool, len(tools))}
+	for i, t := range tools {
+		if t == nil || t.handler == nil {
+			return s, Errorf(InvalidArgument, "tool %d was not made by NewTool or NewRawTool", i)
+		}
+		if s.byName[t.Name] != nil {
+			return s, Errorf(InvalidArgument, "two tools are named %q", t.Name)
+		}
+		s.byName[t.Name] = t
+		s.specs = append(s.specs, t.ToolSpec)
+	}
+	return s, nil
+}

@@ -1,0 +1,68 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// appendJSON appends {"name"?,"parts","metadata"?}.
+func (a *Artifact) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	if a.Name != "" {
+		dst = append(dst, `"name":`...)
+		dst = append(appendString(dst, a.Name), ',')
+	}
+	dst = append(dst, `"parts":[`...)
+	for i, p := range a.Parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPart(dst, p)
+	}
+	dst = append(dst, ']')
+	if a.Metadata != nil {
+		dst = append(dst, `,"metadata":`...)
+		dst = appendMarshal(dst, a.Metadata)
+	}
+	return append(dst, '}')
+}
+
+// MarshalJSON writes {"name"?,"parts","metadata"?}.
+func (a *Artifact) MarshalJSON() ([]byte, error) { return a.appendJSON(nil), nil }
+
+// UnmarshalJSON reads what MarshalJSON writes; code invalid_argument for
+// anything else.
+func (a *Artifact) UnmarshalJSON(b []byte) error {
+	if err := checkJSON(b); err != nil {
+		return Errorf(InvalidArgument, "read artifact: %w", err)
+	}
+	var out Artifact
+	err := eachMember(bytes.Clone(b), func(name string, v []byte) error {
+		switch name {
+		case "name":
+			return stringValue(name, v, &out.Name)
+		case "parts":
+			out.Parts = nil
+			return decodeParts(v, &out.Parts)
+		case "metadata":
+			return json.Unmarshal(v, &out.Metadata)
+		}
+		return nil
+	})
+	if err != nil {
+		return Errorf(InvalidArgument, "read artifact: %w", err)
+	}
+	*a = out
+	return nil
+}
+
+// putArtifact adds a to list: a named one replaces the one of its name.
+func putArtifact(list []Artifact, a Artifact) []Artifact {
+	for i := range list {
+		if a.Name != "" && list[i].Name == a.Name {
+			list[i] = a
+			return list
+		}
+	}
+	return append(list, a)
+}

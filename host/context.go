@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+)
+
+// Scope says who is asking and where: it goes to every part of a run.
+type Scope struct {
+	Tenant  string `json:"tenant,omitempty"`
+	Thread  string `json:"thread,omitempty"`
+	Run     string `json:"run,omitempty"`
+	Network string `json:"network,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+}
+
+// Call is one call of a tool, and the tool's way to the run it happens in. A
+// sandboxed tool gets the same through the plugin contract. Its methods may be
+// used until the handler returns.
+type Call struct {
+	ID             string // the model's id of this call
+	Tool           string
+	IdempotencyKey string          // the same when this very call is tried again
+	Attempt        int             // from 1
+	Arguments      json.RawMessage // checked against the tool's schema
+	Scope          Scope
+	State          *State
+
+	limits Limits
+	emit   func(EventData) error
+	steps  *steps
+	mu     sync.Mutex
+	out    callOutput
+}
+
+// callOutput is what a handler left behind beside its result.
+type callOutput struct {
+	artifacts []Artifact
+	schedule  []string
+	events    int
+}
+
+// NewCall returns a call outside any run, for testing tools: events are
+// dropped, state is as given (nil is an empty object).
+func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
+	if state == nil {
+		state, _ = NewState(nil, 0)
+	}
+	return &Call{
+		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
+		limits: Limits{}.withDefaults(), emit: func(EventData) error { return nil }, steps: newSteps(),
+	}
+}
+
+// Emit sends progress or data to the run's stream. It waits for a slow reader
+// and fails with code resource_exhausted past the limits EventBytes and
+// EventsPerCall, and with the run's error once that has ended.
+func (c *Call) Emit(kind string, data any) error {
+	raw, err := marshalNoEscape(data)
+	if err != nil {
+		return Errorf(InvalidArgument, "event %q is not JSON: %w", kind, err)
+	}
+	if len(raw) > c.limits.EventBytes {
+		return Errorf(ResourceExhausted, "event %q is %d bytes, more than the limit EventBytes of %d", kind, len(raw), c.limits.EventBytes)
+	}
+	c.mu.Lock()
+	c.out.events++
+	n := c.out.events
+	c.mu.Unlock()
+	if n > c.limits.EventsPerCall {
+		return Errorf(ResourceExhausted, "tool %s emits more than the limit EventsPerCall of %d", c.Tool, c.limits.EventsPerCall)
+	}
+	return c.emit(&ToolProgress{ID: c.ID, Name: c.Tool, Kind: kind, Data: raw})
+}
+
+// AddArtifact adds something the call made to the run: named ones replace the
+// one of that name, unnamed ones are appended. Code resource_exhausted past
+// the limit ArtifactBytes.
+func (c *Call) AddArtifact(a Artifact) error {
+	if n := len(a.appendJSON(nil)); n > c.limits.ArtifactBytes {
+		return Errorf(ResourceExhausted, "artifact %q is %d bytes, more than the limit ArtifactBytes of %d", a.Name, n, c.limits.ArtifactBytes)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.artifacts = append(c.out.artifacts, a)
+	return nil
+}
+
+// Schedule puts agents of the network at the end of the stack: they run after
+// this agent, before the router is asked whether there is more to do. A name
+// the network does not know makes the call fail.
+func (c *Call) Schedule(agents ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.schedule = append(c.out.schedule, agents...)
+}
+
+// Step runs fn once per run and name: a second Step of the same name returns
+// the first one's result. Failures are not kept.
+func (c *Call) Step(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	return c.steps.do(ctx, c.Scope.Agent+"/"+c.Tool+"/"+name, fn)
+}
+
+// steps remembers what the steps of one run returned.
+type steps struct {
+	mu   sync.Mutex
+	done map[string]*step
+}
+
+type step struct {
+	mu     sync.Mutex
+	ok     bool
+	result json.RawMessage
+}
+
+func newSteps() *steps { return &steps{done: map[string]*step{}} }
+
+func (s *steps) do(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	s.mu.Lock()
+	st := s.done[name]
+	if st == nil {
+		st = &step{}
+		s.done[name] = st
+	}
+	s.mu.Unlock()
+
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ok {
+		return st.result, nil
+	}
+	result, err := fn(ctx)
+	if err == nil {
+		st.result, st.ok = result, true
+	}
+	return result, err
+}

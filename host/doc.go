@@ -1,0 +1,26 @@
+// Package host runs networks of LLM agents.
+//
+// An [Agent] is instructions, a model and tools. A [Network] is a group of
+// agents with a [Router], shared [State] and a [History]. A [Host] runs either:
+// it stores the user's message, asks the router who is next, shows that agent's
+// model the conversation as the [Processor]s left it, runs the tools it calls,
+// and goes on until nobody is left to run. Everything that happens is an
+// [Event].
+//
+//	model := ...                                  // any host.Model
+//	agent, _ := host.NewAgent("clerk", &host.AgentOptions{
+//		Instructions: "You answer questions about orders.",
+//		Tools:        []*host.Tool{lookup},
+//		Model:        model,
+//	})
+//	h, _ := host.New(nil)
+//	result, err := h.Run(ctx, agent, &host.Request{Text: "Where is order 1042?"})
+//
+// The package holds the words of the domain, a file each, and the loop that
+// runs them (run.go: one run; turn.go: one agent's part of it; calls.go: one
+// batch of tool calls). It knows no database, no sandbox and no model
+// provider: those are packages below it that satisfy its interfaces.
+//
+// Configuration ([Agent], [Network], [Tool], [Host]) is immutable once made and
+// safe for concurrent use. Errors are of type [*Error] with a [Code].
+package host

@@ -1,0 +1,239 @@
+package host
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one thing that happened in a run. Seq counts from 0 without gaps.
+// Its JSON is
+//
+//	{"seq","time","type","run","network"?,"agent"?,"data":{...}}
+type Event struct {
+	Seq     int64
+	Time    time.Time
+	Run     string
+	Network string
+	Agent   string // the agent at work, if any
+	Data    EventData
+}
+
+// EventData is what happened. The set is closed; its members are the types of
+// this file, all of them pointers. A reader leaves alone what it does not know.
+type EventData interface {
+	// Type returns the event's "type" in JSON.
+	Type() string
+}
+
+type (
+	// RunStarted opens every run.
+	RunStarted struct {
+		Tenant  string `json:"tenant,omitempty"`
+		Thread  string `json:"thread,omitempty"`
+		Message string `json:"message,omitempty"` // id of the user's message
+	}
+
+	// RouteChosen tells what the router decided. An empty Next ends the run when
+	// the stack is empty.
+	RouteChosen struct {
+		Router string   `json:"router"`
+		Call   int      `json:"call"` // agent runs before this decision
+		Next   []string `json:"next"`
+		Reason string   `json:"reason,omitempty"`
+		Cost   *Cost    `json:"cost,omitempty"`
+	}
+
+	// AgentStarted opens one agent's run.
+	AgentStarted struct {
+		Model string `json:"model"`
+	}
+
+	// ProcessorRan tells what a processor did to the view of history. Tokens are
+	// -1 when the host has no token counter.
+	ProcessorRan struct {
+		Processor      string          `json:"processor"`
+		Level          string          `json:"level"` // history, network or agent
+		MessagesBefore int             `json:"messages_before"`
+		MessagesAfter  int             `json:"messages_after"`
+		TokensBefore   int             `json:"tokens_before"`
+		TokensAfter    int             `json:"tokens_after"`
+		Approximate    bool            `json:"approximate,omitempty"` // the model's token tables are not known
+		Changed        bool            `json:"changed"`
+		Skipped        *Error          `json:"skipped,omitempty"` // it failed and is optional
+		Report         json.RawMessage `json:"report,omitempty"`
+		Cost           *Cost           `json:"cost,omitempty"`
+	}
+
+	// ProviderRan tells what a context provider added.
+	ProviderRan struct {
+		Provider     string `json:"provider"`
+		Instructions bool   `json:"instructions,omitempty"`
+		Messages     int    `json:"messages,omitempty"`
+		Tools        int    `json:"tools,omitempty"`
+		Error        *Error `json:"error,omitempty"` // of its after hook
+		Cost         *Cost  `json:"cost,omitempty"`
+	}
+
+	// ModelCalled tells that a model is asked.
+	ModelCalled struct {
+		Model    string `json:"model"`
+		Round    int    `json:"round"` // from 1
+		Messages int    `json:"messages"`
+		Tools    int    `json:"tools,omitempty"`
+	}
+
+	// ModelRetried tells that a model did not answer and is asked again.
+	ModelRetried struct {
+		Attempt int    `json:"attempt"`
+		Code    Code   `json:"code"`
+		Reason  string `json:"reason"`
+	}
+
+	// TextDelta is a piece of an answer's text.
+	TextDelta struct {
+		Text string `json:"text"`
+	}
+
+	// ReasoningDelta is a piece of a model's reasoning.
+	ReasoningDelta struct {
+		Text string `json:"text"`
+	}
+
+	// ToolCallDelta is also an event: see its type in model.go.
+
+	// MessageDone carries a whole message that joined the conversation.
+	MessageDone struct {
+		Message *Message `json:"message"`
+		Usage   *Usage   `json:"usage,omitempty"` // of the answer
+	}
+
+	// ToolStarted tells that a tool runs.
+	ToolStarted struct {
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+
+	// ToolProgress is what a running tool emits.
+	ToolProgress struct {
+		ID   string          `json:"id"`
+		Name string          `json:"name"`
+		Kind string          `json:"kind"`
+		Data json.RawMessage `json:"data"`
+	}
+
+	// ToolFinished carries a tool's result.
+	ToolFinished struct {
+		ID         string          `json:"id"`
+		Name       string          `json:"name"`
+		Content    json.RawMessage `json:"content"`
+		IsError    bool            `json:"is_error,omitempty"`
+		DurationUS int64           `json:"duration_us"`
+		Cost       *Cost           `json:"cost,omitempty"`
+	}
+
+	// StatePatched tells how the state changed: RFC 6902 operations. The first of
+	// a run replaces the whole document.
+	StatePatched struct {
+		Ops []PatchOp `json:"ops"`
+	}
+
+	// ArtifactMade carries an artifact.
+	ArtifactMade struct {
+		Artifact *Artifact `json:"artifact"`
+	}
+
+	// Interrupted tells that a tool asks a person.
+	Interrupted struct {
+		ToolCall  string     `json:"tool_call"`
+		Interrupt *Interrupt `json:"interrupt"`
+	}
+
+	// AgentFinished closes one agent's run.
+	AgentFinished struct {
+		FinishReason FinishReason `json:"finish_reason"`
+		Rounds       int          `json:"rounds"`
+		Usage        Usage        `json:"usage"`
+	}
+
+	// RunFinished closes every run, after what it leaves behind is stored.
+	RunFinished struct {
+		FinishReason FinishReason `json:"finish_reason"`
+		Thread       string       `json:"thread,omitempty"`
+		Usage        Usage        `json:"usage"`
+		Cost         Cost         `json:"cost"` // of all sandboxed code
+		DurationUS   int64        `json:"duration_us"`
+		Error        *Error       `json:"error,omitempty"`
+		Result       *RunResult   `json:"-"`
+	}
+)
+
+// Type returns "run.started".
+func (*RunStarted) Type() string { return "run.started" }
+
+// Type returns "route".
+func (*RouteChosen) Type() string { return "route" }
+
+// Type returns "agent.started".
+func (*AgentStarted) Type() string { return "agent.started" }
+
+// Type returns "processor".
+func (*ProcessorRan) Type() string { return "processor" }
+
+// Type returns "provider".
+func (*ProviderRan) Type() string { return "provider" }
+
+// Type returns "model.called".
+func (*ModelCalled) Type() string { return "model.called" }
+
+// Type returns "model.retried".
+func (*ModelRetried) Type() string { return "model.retried" }
+
+// Type returns "text.delta".
+func (*TextDelta) Type() string { return "text.delta" }
+
+// Type returns "reasoning.delta".
+func (*ReasoningDelta) Type() string { return "reasoning.delta" }
+
+// Type returns "tool_call.delta".
+func (*ToolCallDelta) Type() string { return "tool_call.delta" }
+
+// Type returns "message".
+func (*MessageDone) Type() string { return "message" }
+
+// Type returns "tool.started".
+func (*ToolStarted) Type() string { return "tool.started" }
+
+// Type returns "tool.progress".
+func (*ToolProgress) Type() string { return "tool.progress" }
+
+// Type returns "tool.finished".
+func (*ToolFinished) Type() string { return "tool.finished" }
+
+// Type returns "state.patch".
+func (*StatePatched) Type() string { return "state.patch" }
+
+// Type returns "artifact".
+func (*ArtifactMade) Type() string { return "artifact" }
+
+// Type returns "interrupted".
+func (*Interrupted) Type() string { return "interrupted" }
+
+// Type returns "agent.finished".
+func (*AgentFinished) Type() string { return "agent.finished" }
+
+// Type returns "run.finished".
+func (*RunFinished) Type() string { return "run.finished" }
+
+// MarshalJSON writes the event as one object.
+func (e Event) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Seq     int64     `json:"seq"`
+		Time    time.Time `json:"time"`
+		Type    string    `json:"type"`
+		Run     string    `json:"run"`
+		Network string    `json:"network,omitempty"`
+		Agent   string    `json:"agent,omitempty"`
+		Data    EventData `json:"data"`
+	}{e.Seq, e.Time, e.Data.Type(), e.Run, e.Network, e.Agent, e.Data})
+}

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+)
+
+// Host runs agents and networks. It holds the defaults and limits of every run
+// and nothing that changes: any number of runs may share one.
+type Host struct {
+	opts Options
+}
+
+// Options are the optional parts of a host.
+type Options struct {
+	Model   Model        // for agents and networks without one
+	History *History     // for agents and networks without one
+	Tokens  TokenCounter // default: tokens are not counted
+	Limits  Limits
+	Logger  *slog.Logger // nil discards
+}
+
+// New returns a host. Code invalid_argument for a negative limit.
+func New(opts *Options) (*Host, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	h := &Host{opts: *opts}
+	if err := opts.Limits.check(); err != nil {
+		return nil, err
+	}
+	h.opts.Limits = opts.Limits.withDefaults()
+	if h.opts.Logger == nil {
+		h.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return h, nil
+}
+
+// Request asks for one run.
+type Request struct {
+	Tenant string // who is asking; from a credential, never from what they sent
+	Thread string // the conversation to go on with; "" starts one if there is a history
+
+	// Text is the user's input. Input is the same as a whole message, with an id
+	// of the client's. With neither the run goes on from what is there.
+	Text  string
+	Input *Message
+
+	// Messages is the conversation so far, if the client keeps it: then nothing
+	// is loaded, and everything is stored as usual.
+	Messages []*Message
+
+	State  any    // overlays the network's and the thread's state, member by member
+	Model  Model  // beats the agents' and the network's
+	Router Router // beats the network's
+}
+
+// Result is what one run of an agent left behind.
+type Result struct {
+	Agent        string       `json:"agent"`
+	Messages     []*Message   `json:"messages"` // answers and tool results, in order
+	FinishReason FinishReason `json:"finish_reason"`
+	Rounds       int          `json:"rounds"`
+	Usage        Usage        `json:"usage"`
+	CreatedAt    time.Time    `json:"created_at"`
+}
+
+// Text returns the text of the agent's last answer.
+func (r *Result) Text() string {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if r.Messages[i].Role == Assistant {
+			return r.Messages[i].Text()
+		}
+	}
+	return ""
+}
+
+// ToolResults returns the results of all tools the agent called, in order.
+func (r *Result) ToolResults() []*ToolResult {
+	var out []*ToolResult
+	for _, m := range r.Messages {
+		out = append(out, m.ToolResults()...)
+	}
+	return out
+}
+
+// RunResult is what a whole run left behind.
+type RunResult struct {
+	Run          string          `json:"run"`
+	Thread       string          `json:"thread,omitempty"`
+	FinishReason FinishReason    `json:"finish_reason"`
+	Results      []*Result       `json:"results"`
+	State        json.RawMessage `json:"state"`
+	Artifacts    []Artifact      `json:"artifacts,omitempty"`
+	Usage        Usage           `json:"usage"`
+	Cost         Cost            `json:"cost"`
+	Error        *Error          `json:"error,omitempty"`
+}
+
+// Text returns the text of the last agent's last answer.
+func (r *RunResult) Text() string {
+	if len(r.Results) == 0 {
+		return ""
+	}
+	return r.Results[len(r.Results)-1].Text()
+}
+
+// Stream runs an agent or a network and yields what happens. The run happens in
+// the caller's goroutine, between one event and the next: a slow reader slows
+// its own run and no other. A failure is told by [RunFinished] and then yielded
+// as the last error. Breaking out of the loop cancels the run; what was
+// finished is stored before the loop is left.
+//
+// A request that cannot be run (unknown input, no model) yields its error
+// alone.
+func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		r, err := newRun(h, target.network(), req)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout,
+			Errorf(DeadlineExceeded, "run exceeds the limit RunTimeout of %s", h.opts.Limits.RunTimeout))
+		defer cancel()
+		r.yield, r.cancel = yield, cancel
+		if err := r.do(ctx); err != nil && !r.broken {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// Run is [Host.Stream] without the stream. A run that failed returns its result
+// as far as it got, beside the error.
+func (h *Host) Run(ctx context.Context, target Target, req *Request) (*RunResult, error) {
+	var result *RunResult
+	for ev, err := range h.Stream(ctx, target, req) {
+		if err != nil {
+			return result, err
+		}
+		if done, ok := ev.Data.(*RunFinished); ok {
+			result = done.Result
+		}
+	}
+	if result == nil {
+		return nil, errors.New("host: run ended without a result")
+	}
+	return result, nil
+}

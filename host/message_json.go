@@ -1,0 +1,374 @@
+package host
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// AppendJSON appends m's JSON to dst. Raw members (arguments, contents, unknown
+// fields) are written as they are and must be valid JSON, which is what every
+// way into a Message checks.
+func (m *Message) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendString(dst, m.ID)
+	dst = append(dst, `,"role":`...)
+	dst = appendString(dst, string(m.Role))
+	if m.Agent != "" {
+		dst = append(dst, `,"agent":`...)
+		dst = appendString(dst, m.Agent)
+	}
+	dst = append(dst, `,"parts":[`...)
+	for i, p := range m.Parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPart(dst, p)
+	}
+	dst = append(dst, ']')
+	if !m.CreatedAt.IsZero() {
+		dst = append(dst, `,"created_at":"`...)
+		dst = m.CreatedAt.UTC().AppendFormat(dst, time.RFC3339Nano)
+		dst = append(dst, '"')
+	}
+	if m.Metadata != nil {
+		dst = append(dst, `,"metadata":`...)
+		dst = appendMarshal(dst, m.Metadata)
+	}
+	return append(appendExtra(dst, m.Extra), '}')
+}
+
+// MarshalJSON writes m as the plugin contract has it.
+func (m *Message) MarshalJSON() ([]byte, error) {
+	return m.AppendJSON(make([]byte, 0, 256)), nil
+}
+
+// AppendMessagesJSON appends a JSON array of messages to dst.
+func AppendMessagesJSON(dst []byte, messages []*Message) []byte {
+	dst = append(dst, '[')
+	for i, m := range messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = m.AppendJSON(dst)
+	}
+	return append(dst, ']')
+}
+
+// UnmarshalJSON reads a message. It refuses, with code invalid_argument: what is
+// not JSON or not UTF-8, an unknown role, a part without a type, a call or
+// result without an id or a name, and a known field given twice. An absent id
+// or created_at stays empty: the host fills it.
+func (m *Message) UnmarshalJSON(b []byte) error {
+	if err := checkJSON(b); err != nil {
+		return Errorf(InvalidArgument, "read message: %w", err)
+	}
+	out, err := decodeMessage(bytes.Clone(b))
+	if err != nil {
+		return Errorf(InvalidArgument, "read message: %w", err)
+	}
+	m.ID, m.Role, m.Agent, m.Parts = out.ID, out.Role, out.Agent, out.Parts
+	m.CreatedAt, m.Metadata, m.Extra = out.CreatedAt, out.Metadata, out.Extra
+	m.size.Store(nil)
+	return nil
+}
+
+// DecodeMessages reads a JSON array of messages, with the checks of
+// [Message.UnmarshalJSON]. The messages do not alias b.
+func DecodeMessages(b []byte) ([]*Message, error) {
+	if err := checkJSON(b); err != nil {
+		return nil, Errorf(InvalidArgument, "read messages: %w", err)
+	}
+	var out []*Message
+	err := eachElement(bytes.Clone(b), func(i int, v []byte) error {
+		m, err := decodeMessage(v)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		out = append(out, m)
+		return nil
+	})
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "read messages: %w", err)
+	}
+	return out, nil
+}
+
+func checkJSON(b []byte) error {
+	if !utf8.Valid(b) {
+		return fmt.Errorf("not valid UTF-8")
+	}
+	if !json.Valid(b) {
+		return fmt.Errorf("not valid JSON: %w", json.Unmarshal(b, new(json.RawMessage)))
+	}
+	return nil
+}
+
+// decodeMessage reads valid JSON that it may keep.
+func decodeMessage(b []byte) (*Message, error) {
+	m := &Message{}
+	var seen fieldSet
+	err := eachMember(b, func(name string, v []byte) error {
+		if err := seen.add(name, "id", "role", "agent", "parts", "created_at", "metadata"); err != nil {
+			return err
+		}
+		switch name {
+		case "id":
+			return stringValue(name, v, &m.ID)
+		case "role":
+			return stringValue(name, v, (*string)(&m.Role))
+		case "agent":
+			return stringValue(name, v, &m.Agent)
+		case "parts":
+			return decodeParts(v, &m.Parts)
+		case "created_at":
+			return timeValue(name, v, &m.CreatedAt)
+		case "metadata":
+			return json.Unmarshal(v, &m.Metadata)
+		}
+		m.Extra = append(m.Extra, Member{name, v})
+		return nil
+	})
+	if err == nil && !m.Role.Valid() {
+		err = fmt.Errorf("role is %q, not system, user, assistant or tool", m.Role)
+	}
+	return m, err
+}
+
+func decodeParts(b []byte, parts *[]Part) error {
+	return eachElement(b, func(i int, v []byte) error {
+		p, err := decodePart(v)
+		if err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
+		}
+		*parts = append(*parts, p)
+		return nil
+	})
+}
+
+func decodePart(b []byte) (Part, error) {
+	var kind string
+	err := eachMember(b, func(name string, v []byte) error {
+		if name != "type" {
+			return nil
+		}
+		return stringValue(name, v, &kind)
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "":
+		return nil, fmt.Errorf("no type")
+	case "text":
+		p := &Text{}
+		return p, decodeFields(b, &p.Extra, field{"text", &p.Text})
+	case "reasoning":
+		p := &Reasoning{}
+		return p, decodeFields(b, &p.Extra, field{"text", &p.Text}, field{"signature", &p.Signature})
+	case "tool_call":
+		p := &ToolCall{}
+		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"arguments", &p.Arguments})
+		return p, firstError(err, needed(kind, p.ID, p.Name))
+	case "tool_result":
+		p := &ToolResult{}
+		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"content", &p.Content}, field{"is_error", &p.IsError})
+		return p, firstError(err, needed(kind, p.ID, p.Name))
+	case "media":
+		p := &Media{}
+		return p, decodeFields(b, &p.Extra, field{"media_type", &p.MediaType}, field{"url", &p.URL}, field{"data", &p.Data})
+	case "data":
+		p := &Data{}
+		return p, decodeFields(b, &p.Extra, field{"value", &p.Value})
+	}
+	return &Unknown{Kind: kind, JSON: b}, nil
+}
+
+func needed(kind, id, name string) error {
+	if id == "" || name == "" {
+		return fmt.Errorf("a %s needs an id and a name", kind)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field binds one JSON member to where it goes: *string, *bool, *[]byte
+// (base64) or *json.RawMessage.
+type field struct {
+	name string
+	into any
+}
+
+// decodeFields reads an object's members into fields and the rest into extra.
+func decodeFields(b []byte, extra *Extra, fields ...field) error {
+	var seen [8]bool
+	return eachMember(b, func(name string, v []byte) error {
+		if name == "type" {
+			return nil
+		}
+		for i, f := range fields {
+			if f.name != name {
+				continue
+			}
+			if seen[i] {
+				return fmt.Errorf("%s is given twice", name)
+			}
+			seen[i] = true
+			return f.set(v)
+		}
+		*extra = append(*extra, Member{name, v})
+		return nil
+	})
+}
+
+func (f field) set(v []byte) error {
+	switch into := f.into.(type) {
+	case *string:
+		return stringValue(f.name, v, into)
+	case *json.RawMessage:
+		*into = v
+		return nil
+	default: // *bool, *[]byte
+		if err := json.Unmarshal(v, into); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		return nil
+	}
+}
+
+// fieldSet refuses a known name that comes twice: two readers might choose
+// differently, and a filter could be passed by.
+type fieldSet uint64
+
+func (s *fieldSet) add(name string, known ...string) error {
+	for i, k := range known {
+		if k != name {
+			continue
+		}
+		if *s&(1<<i) != 0 {
+			return fmt.Errorf("%s is given twice", name)
+		}
+		*s |= 1 << i
+	}
+	return nil
+}
+
+func appendPart(dst []byte, p Part) []byte {
+	switch p := p.(type) {
+	case *Text:
+		dst = append(dst, `{"type":"text","text":`...)
+		dst = appendString(dst, p.Text)
+	case *Reasoning:
+		dst = append(dst, `{"type":"reasoning","text":`...)
+		dst = appendString(dst, p.Text)
+		if p.Signature != "" {
+			dst = append(dst, `,"signature":`...)
+			dst = appendString(dst, p.Signature)
+		}
+	case *ToolCall:
+		dst = append(dst, `{"type":"tool_call"`...)
+		dst = appendIDName(dst, p.ID, p.Name)
+		dst = append(dst, `,"arguments":`...)
+		dst = appendRaw(dst, p.Arguments)
+	case *ToolResult:
+		dst = append(dst, `{"type":"tool_result"`...)
+		dst = appendIDName(dst, p.ID, p.Name)
+		dst = append(dst, `,"content":`...)
+		dst = appendRaw(dst, p.Content)
+		if p.IsError {
+			dst = append(dst, `,"is_error":true`...)
+		}
+	case *Media:
+		dst = appendMedia(dst, p)
+	case *Data:
+		dst = append(dst, `{"type":"data","value":`...)
+		dst = appendRaw(dst, p.Value)
+	case *Unknown:
+		return append(dst, p.JSON...)
+	default:
+		panic(fmt.Sprintf("host: message part of unknown Go type %T", p))
+	}
+	return append(appendExtra(dst, p.extra()), '}')
+}
+
+func appendIDName(dst []byte, id, name string) []byte {
+	dst = append(dst, `,"id":`...)
+	dst = appendString(dst, id)
+	dst = append(dst, `,"name":`...)
+	return appendString(dst, name)
+}
+
+func appendMedia(dst []byte, p *Media) []byte {
+	dst = append(dst, `{"type":"media","media_type":`...)
+	dst = appendString(dst, p.MediaType)
+	if p.URL != "" {
+		dst = append(dst, `,"url":`...)
+		dst = appendString(dst, p.URL)
+	}
+	if p.Data != nil {
+		dst = append(dst, `,"data":"`...)
+		dst = base64.StdEncoding.AppendEncode(dst, p.Data)
+		dst = append(dst, '"')
+	}
+	return dst
+}
+
+func appendExtra(dst []byte, extra Extra) []byte {
+	for _, m := range extra {
+		dst = append(dst, ',')
+		dst = appendString(dst, m.Name)
+		dst = append(dst, ':')
+		dst = append(dst, m.Value...)
+	}
+	return dst
+}
+
+func appendRaw(dst []byte, raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return append(dst, "null"...)
+	}
+	return append(dst, raw...)
+}
+
+// appendMarshal appends v through encoding/json, for values whose marshalling
+// cannot fail.
+func appendMarshal(dst []byte, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, b...)
+}
+
+func stringValue(name string, v []byte, into *string) error {
+	s, ok := unquote(v)
+	if !ok {
+		return fmt.Errorf("%s is not a string", name)
+	}
+	*into = s
+	return nil
+}
+
+func timeValue(name string, v []byte, into *time.Time) error {
+	var s string
+	if err := stringValue(name, v, &s); err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return fmt.Errorf("%s is %q, not an RFC 3339 time", name, s)
+	}
+	*into = t.UTC()
+	return nil
+}

@@ -1,0 +1,163 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+)
+
+// Model answers a conversation. Implementations are safe for concurrent use.
+type Model interface {
+	// Name returns the model's name as its provider knows it. It also chooses
+	// the token tables that history is counted with.
+	Name() string
+
+	// Generate streams the answer: any number of deltas, then exactly one chunk
+	// with Response set, which is the whole answer. An error is the last thing
+	// yielded; its code says whose fault it was (unavailable and
+	// deadline_exceeded for an upstream that is down or slow,
+	// resource_exhausted when it refuses load, permission_denied or
+	// unauthenticated for a bad key, invalid_argument for a request it does not
+	// take). Breaking out of the loop ends the request. The request must not be
+	// changed or kept.
+	Generate(ctx context.Context, req *ModelRequest) iter.Seq2[ModelChunk, error]
+}
+
+// ModelRequest is one question to a model.
+type ModelRequest struct {
+	Messages        []*Message // system messages first, then the view of history
+	Tools           []ToolSpec
+	ToolChoice      ToolChoice
+	Temperature     *float64
+	MaxOutputTokens int   // 0 is the provider's default
+	SerialTools     bool  // ask for at most one tool call an answer
+	Scope           Scope // who is asking, for logs; never sent
+}
+
+// ToolSpec is what a model is told of a tool.
+type ToolSpec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"` // JSON Schema of an object
+}
+
+// ToolChoice says whether a model must call a tool: "" or "auto" lets it choose,
+// "any" makes it call one, "none" forbids it, anything else names the tool to
+// call.
+type ToolChoice string
+
+// The tool choices that are not a tool's name.
+const (
+	ToolChoiceAuto ToolChoice = "auto"
+	ToolChoiceAny  ToolChoice = "any"
+	ToolChoiceNone ToolChoice = "none"
+)
+
+// ModelChunk is one piece of a streamed answer. Deltas are for showing; the
+// last chunk's Response holds everything again.
+type ModelChunk struct {
+	Text      string         // text delta
+	Reasoning string         // reasoning delta
+	ToolCall  *ToolCallDelta // a call begins or goes on
+	Retry     *RetryNotice   // the model is being asked again
+	Response  *ModelResponse // the whole answer; last
+}
+
+// ToolCallDelta is a piece of a tool call. ID and Name come with the first.
+type ToolCallDelta struct {
+	Index     int    `json:"index"` // which call of the answer, from 0
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments,omitempty"` // a fragment of JSON text
+}
+
+// RetryNotice tells that an attempt failed and another follows.
+type RetryNotice struct {
+	Attempt int    // the attempt that failed, from 1
+	Code    Code   // why
+	Reason  string // one sentence
+}
+
+// ModelResponse is a model's whole answer.
+type ModelResponse struct {
+	ID           string // the provider's
+	Model        string // the model that answered
+	Parts        []Part // reasoning, text, tool calls
+	FinishReason FinishReason
+	Usage        Usage
+	Raw          json.RawMessage // the provider's answer, if the model was told to keep it
+}
+
+// FinishReason says why an answer, an agent's run or a network's run ended.
+type FinishReason string
+
+// The finish reasons.
+const (
+	FinishStop          FinishReason = "stop"           // it had said everything
+	FinishToolCalls     FinishReason = "tool_calls"     // an answer that calls tools
+	FinishLength        FinishReason = "length"         // the answer was cut at its token limit
+	FinishContentFilter FinishReason = "content_filter" // the provider withheld the answer
+	FinishMaxRounds     FinishReason = "max_rounds"     // an agent's rounds were used up
+	FinishMaxIterations FinishReason = "max_iterations" // a network's iterations were used up
+	FinishInterrupted   FinishReason = "interrupted"    // a tool asks a person
+	FinishFailed        FinishReason = "failed"
+	FinishCanceled      FinishReason = "canceled"
+)
+
+// Usage counts tokens. Estimated says that a model did not report them and the
+// host counted instead.
+type Usage struct {
+	InputTokens     int  `json:"input_tokens"`
+	OutputTokens    int  `json:"output_tokens"`
+	CachedTokens    int  `json:"cached_tokens,omitempty"`
+	ReasoningTokens int  `json:"reasoning_tokens,omitempty"`
+	Estimated       bool `json:"estimated,omitempty"`
+}
+
+// Total returns input and output tokens together.
+func (u Usage) Total() int { return u.InputTokens + u.OutputTokens }
+
+// Add returns the sum of two usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		InputTokens:     u.InputTokens + v.InputTokens,
+		OutputTokens:    u.OutputTokens + v.OutputTokens,
+		CachedTokens:    u.CachedTokens + v.CachedTokens,
+		ReasoningTokens: u.ReasoningTokens + v.ReasoningTokens,
+		Estimated:       u.Estimated || v.Estimated,
+	}
+}
+
+// Cost is what sandboxed code used.
+type Cost struct {
+	Plugin       string `json:"plugin,omitempty"` // registration id
+	Instructions int64  `json:"instructions"`
+	DurationUS   int64  `json:"duration_us"` // wall time inside the sandbox
+	PeakMemory   int64  `json:"peak_memory_bytes,omitempty"`
+	HostCalls    int    `json:"host_calls,omitempty"`
+	OutputBytes  int    `json:"output_bytes,omitempty"`
+}
+
+// Add adds v to c; the peak is the larger of the two.
+func (c *Cost) Add(v *Cost) {
+	if v == nil {
+		return
+	}
+	c.Instructions += v.Instructions
+	c.DurationUS += v.DurationUS
+	c.PeakMemory = max(c.PeakMemory, v.PeakMemory)
+	c.HostCalls += v.HostCalls
+	c.OutputBytes += v.OutputBytes
+}
+
+// TokenCounter counts tokens, for limits, processors and reports.
+// Implementations are safe for concurrent use.
+type TokenCounter interface {
+	// EncodingFor returns the encoding of a model. exact is false for a model
+	// whose tables are not known; the encoding is then the nearest guess.
+	EncodingFor(model string) (encoding string, exact bool)
+
+	// CountTokens returns the number of tokens of text in an encoding or custom
+	// tokenizer of that name; code invalid_argument for an unknown one.
+	CountTokens(ctx context.Context, encoding string, text []byte) (int, error)
+}

@@ -1,0 +1,155 @@
+package host
+
+import "strings"
+
+// Network is a group of agents with a router, shared state and a history. Make
+// one with [NewNetwork]; it is immutable, and any number of runs of it share
+// nothing.
+type Network struct {
+	name   string
+	agents []*Agent
+	byName map[string]*Agent
+	router Router
+	opts   NetworkOptions
+	solo   bool // a lone agent's
+}
+
+// NetworkOptions are the optional parts of a network.
+type NetworkOptions struct {
+	Description string
+
+	// Router picks who is next; default: a model router over the network's model.
+	Router Router
+	// Routers may be delegated to, by name.
+	Routers []Router
+
+	Model      Model // default: the host's
+	Processors []Processor
+	Providers  []Provider
+	History    *History // default: the host's
+
+	// MaxIterations bounds the agent runs of one run; reaching it ends the run
+	// with finish reason max_iterations. 0 is the host's limit.
+	MaxIterations int
+
+	// State is the state that a run starts with, as JSON: each run gets a copy,
+	// overlaid by the thread's and then by the request's.
+	State any
+	// StateOfRun keeps custom state out of threads: it ends with the run.
+	StateOfRun bool
+
+	// DiscardOnFailure stores nothing of a failed run but the user's message.
+	// By default what was finished is kept, marked failed.
+	DiscardOnFailure bool
+}
+
+// Target is what a host can run: an [*Agent] or a [*Network].
+type Target interface {
+	Name() string
+	network() *Network
+}
+
+var (
+	_ Target = (*Agent)(nil)
+	_ Target = (*Network)(nil)
+)
+
+// NewNetwork returns a network. Errors have code invalid_argument and name what
+// is wrong: no agent, two agents of one name, an agent without a description
+// where a model routes, an agent with a history of its own.
+func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, error) {
+	if opts == nil {
+		opts = &NetworkOptions{}
+	}
+	n := &Network{name: name, agents: append([]*Agent(nil), agents...), byName: map[string]*Agent{}, opts: *opts, router: opts.Router}
+	if n.router == nil {
+		n.router = NewModelRouter(DefaultRouter, nil)
+	}
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	state, err := NewState(opts.State, 0)
+	if err != nil {
+		return nil, Errorf(CodeOf(err), "default state of network %q: %w", name, err)
+	}
+	n.opts.State = state.JSON()
+	return n, nil
+}
+
+func (n *Network) check() error {
+	if strings.TrimSpace(n.name) == "" {
+		return Errorf(InvalidArgument, "network without a name")
+	}
+	if len(n.agents) == 0 {
+		return Errorf(InvalidArgument, "network %q has no agent", n.name)
+	}
+	if n.opts.MaxIterations < 0 {
+		return Errorf(InvalidArgument, "network %q: max_iterations is %d", n.name, n.opts.MaxIterations).
+			WithHint("0 is the host's limit")
+	}
+	for _, a := range n.agents {
+		if err := n.addAgent(a); err != nil {
+			return err
+		}
+	}
+	seen := map[string]bool{DefaultRouter: true}
+	for _, r := range n.opts.Routers {
+		if seen[r.Name()] {
+			return Errorf(InvalidArgument, "network %q has two routers named %q", n.name, r.Name())
+		}
+		seen[r.Name()] = true
+	}
+	return nil
+}
+
+func (n *Network) addAgent(a *Agent) error {
+	if a == nil {
+		return Errorf(InvalidArgument, "network %q has a nil agent", n.name)
+	}
+	if n.byName[a.name] != nil {
+		return Errorf(InvalidArgument, "network %q has two agents named %q", n.name, a.name)
+	}
+	if _, byModel := n.router.(*modelRouter); byModel && a.opts.Description == "" {
+		return Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
+			WithHint("the model that routes picks agents by their descriptions")
+	}
+	if a.opts.History != nil {
+		return Errorf(InvalidArgument, "agent %q of network %q has a history of its own", a.name, n.name).
+			WithHint("inside a network only the network's history is used; set it there")
+	}
+	n.byName[a.name] = a
+	return nil
+}
+
+// Name returns the network's name.
+func (n *Network) Name() string { return n.name }
+
+// Agents returns what routers are told of the network's agents.
+func (n *Network) Agents() []AgentInfo {
+	infos := make([]AgentInfo, len(n.agents))
+	for i, a := range n.agents {
+		infos[i] = a.info()
+	}
+	return infos
+}
+
+func (n *Network) network() *Network { return n }
+
+// delegate returns the router of that name.
+func (n *Network) delegate(name string) (Router, error) {
+	for _, r := range n.opts.Routers {
+		if r.Name() == name {
+			return r, nil
+		}
+	}
+	if name != DefaultRouter {
+		return nil, Errorf(InvalidArgument, "router %q delegates to %q, which network %q does not have", n.router.Name(), name, n.name)
+	}
+	for _, a := range n.agents {
+		if a.opts.Description == "" {
+			return nil, Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
+				WithHint("the model that routes picks agents by their descriptions")
+		}
+	}
+	return NewModelRouter(DefaultRouter, nil), nil
+}

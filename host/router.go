@@ -1,0 +1,217 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Router picks who runs next in a network. It is asked before the first agent
+// and after every agent's run. Implementations are safe for concurrent use; an
+// error ends the run.
+type Router interface {
+	Name() string
+	Route(ctx context.Context, req *RouteRequest) (*Route, error)
+}
+
+// RouteRequest is where a network stands.
+type RouteRequest struct {
+	Scope     Scope
+	Input     *Message    // the user's message of this turn
+	CallCount int         // agent runs so far in this run
+	Stack     []string    // agents still waiting
+	Agents    []AgentInfo // the network's
+	State     *State
+	Last      *Result   // of this run; nil before the first
+	Results   []*Result // of this run
+	Messages  []*Message
+
+	run *run
+}
+
+// AgentInfo is what a router is told of an agent.
+type AgentInfo struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Tools       []string `json:"-"`
+}
+
+// Route is a router's decision. Next names agents, which go to the end of the
+// stack; with none, the run ends when the stack is empty. Delegate names
+// another router of the network, or "default", to decide instead.
+type Route struct {
+	Next     []string
+	Delegate string
+	Reason   string // shown on the run
+	Cost     *Cost  // set by sandboxed routers
+}
+
+// Next returns a route to the given agents.
+func Next(agents ...string) *Route { return &Route{Next: agents} }
+
+// Stop returns the route that adds nothing.
+func Stop(reason string) *Route { return &Route{Reason: reason} }
+
+// RouterFunc returns a router from a function. A nil route stops.
+func RouterFunc(name string, fn func(ctx context.Context, req *RouteRequest) (*Route, error)) Router {
+	return &funcRouter{name, fn}
+}
+
+type funcRouter struct {
+	name string
+	fn   func(context.Context, *RouteRequest) (*Route, error)
+}
+
+func (r *funcRouter) Name() string { return r.name }
+func (r *funcRouter) Route(ctx context.Context, req *RouteRequest) (*Route, error) {
+	return r.fn(ctx, req)
+}
+
+// onceRouter runs the one agent of a network of one.
+type onceRouter struct{ agent string }
+
+func (r onceRouter) Name() string { return "once" }
+func (r onceRouter) Route(_ context.Context, req *RouteRequest) (*Route, error) {
+	if req.CallCount > 0 {
+		return nil, nil
+	}
+	return Next(r.agent), nil
+}
+
+// DefaultRouter is the name under which any router may delegate to the
+// network's default model router.
+const DefaultRouter = "default"
+
+// ModelRouterOptions change a model router.
+type ModelRouterOptions struct {
+	Model        Model  // default: the run's
+	Instructions string // default: pick an agent or finish
+	Processors   []Processor
+	// OnRoute names who is next, from the model's answer. Default: what the
+	// tools select_agent and done were called with.
+	OnRoute func(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error)
+}
+
+// NewModelRouter returns a router that asks a model: it is told the agents'
+// names and descriptions and answers by calling select_agent or done. A name
+// that it invents is reported back to it, at most [MaxRouteAttempts] times. A
+// text-only answer ends the run.
+func NewModelRouter(name string, opts *ModelRouterOptions) Router {
+	if opts == nil {
+		opts = &ModelRouterOptions{}
+	}
+	return &modelRouter{name, *opts}
+}
+
+// MaxRouteAttempts bounds how often a model router is asked for one decision.
+const MaxRouteAttempts = 3
+
+type modelRouter struct {
+	name string
+	opts ModelRouterOptions
+}
+
+func (r *modelRouter) Name() string { return r.name }
+
+func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, error) {
+	view := req.Messages
+	for range MaxRouteAttempts {
+		resp, err := r.ask(ctx, req, view)
+		if err != nil {
+			return nil, err
+		}
+		if r.opts.OnRoute != nil {
+			return r.opts.OnRoute(ctx, resp, req)
+		}
+		route, complaint := readChoice(resp, req.Agents)
+		if complaint == "" {
+			return route, nil
+		}
+		view = appendComplaint(view, resp, complaint)
+	}
+	return nil, Errorf(Unavailable, "model router %q named no agent of the network in %d attempts", r.name, MaxRouteAttempts).
+		WithHint("describe the agents better, or route in code")
+}
+
+func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Message) (*ModelResponse, error) {
+	instructions := r.opts.Instructions
+	if instructions == "" {
+		instructions = routingInstructions(req.Agents)
+	}
+	mreq := &ModelRequest{Scope: req.Scope, SerialTools: true}
+	if r.opts.OnRoute == nil {
+		mreq.Tools, mreq.ToolChoice = routingTools(req.Agents), ToolChoiceAny
+	}
+	return req.run.askRouter(ctx, r, mreq, instructions, view)
+}
+
+func routingInstructions(agents []AgentInfo) string {
+	var b strings.Builder
+	b.WriteString("You direct a group of agents. Read the conversation and decide: either the user's request is met, then call done; " +
+		"or call select_agent with the agent who should act next. Do not select an agent without need.\n\nThe agents:\n")
+	for _, a := range agents {
+		fmt.Fprintf(&b, "- %s: %s", a.Name, a.Description)
+		if len(a.Tools) > 0 {
+			fmt.Fprintf(&b, " (tools: %s)", strings.Join(a.Tools, ", "))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func routingTools(agents []AgentInfo) []ToolSpec {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
+	}
+	enum, _ := json.Marshal(names)
+	return []ToolSpec{
+		{Name: "select_agent", Description: "Let this agent act next.", Parameters: json.RawMessage(
+			`{"type":"object","properties":{"name":{"type":"string","enum":` + string(enum) + `},"reason":{"type":["string","null"]}},"required":["name","reason"],"additionalProperties":false}`)},
+		{Name: "done", Description: "The request is met.", Parameters: json.RawMessage(
+			`{"type":"object","properties":{"summary":{"type":["string","null"]}},"required":["summary"],"additionalProperties":false}`)},
+	}
+}
+
+// readChoice returns the route that the first call asks for, or what to tell
+// the model.
+func readChoice(resp *ModelResponse, agents []AgentInfo) (route *Route, complaint string) {
+	m := Message{Parts: resp.Parts}
+	calls := m.ToolCalls()
+	if len(calls) == 0 {
+		return Stop("the model answered without choosing"), ""
+	}
+	var args struct{ Name, Reason, Summary string }
+	switch err := json.Unmarshal(calls[0].Arguments, &args); {
+	case calls[0].Name == "done":
+		return Stop(args.Summary), ""
+	case calls[0].Name != "select_agent":
+		return nil, fmt.Sprintf("There is no tool %q; call select_agent or done.", calls[0].Name)
+	case err != nil:
+		return nil, "The arguments are not valid JSON."
+	}
+	for _, a := range agents {
+		if a.Name == args.Name {
+			return &Route{Next: []string{args.Name}, Reason: args.Reason}, ""
+		}
+	}
+	return nil, fmt.Sprintf("There is no agent %q; choose one of: %s.", args.Name, strings.Join(agentNames(agents), ", "))
+}
+
+func agentNames(agents []AgentInfo) []string {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
+	}
+	return names
+}
+
+func appendComplaint(view []*Message, resp *ModelResponse, complaint string) []*Message {
+	answer := NewMessage(Assistant, resp.Parts...)
+	view = append(view[:len(view):len(view)], answer)
+	for _, c := range answer.ToolCalls() {
+		view = append(view, NewMessage(ToolRole, &ToolResult{ID: c.ID, Name: c.Name, Content: jsonString(complaint), IsError: true}))
+	}
+	return view
+}

@@ -1,0 +1,243 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"sync"
+)
+
+// State is the custom state of one run: a JSON document that the agents, tools
+// and routers of a network share. It starts as a deep copy, so nothing a run
+// does reaches another run or the value it was started with; integers of any
+// size survive. Safe for concurrent use.
+type State struct {
+	limit int
+
+	mu       sync.Mutex
+	doc      any             // decoded with json.Number
+	encoded  json.RawMessage // doc as JSON; nil when it must be made again
+	revision int64
+	pending  []PatchOp // changes since the last event
+}
+
+// NewState returns a state holding v as JSON. A nil v is an empty object. Code
+// invalid_argument if v has no JSON or its JSON is not an object,
+// resource_exhausted above limit bytes; a limit of 0 is the default.
+func NewState(v any, limit int) (*State, error) {
+	if limit == 0 {
+		limit = DefaultStateBytes
+	}
+	raw, err := stateJSON(v)
+	if err != nil {
+		return nil, err
+	}
+	s := &State{limit: limit, encoded: raw}
+	if s.doc, err = decodeDocument(raw); err != nil {
+		return nil, Errorf(InvalidArgument, "read state: %w", err)
+	}
+	if _, ok := s.doc.(map[string]any); !ok {
+		return nil, Errorf(InvalidArgument, "state is %s, not a JSON object", kindOf(s.doc))
+	}
+	return s, s.checkSize(len(raw))
+}
+
+func stateJSON(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case json.RawMessage:
+		if len(bytes.TrimSpace(v)) == 0 {
+			return json.RawMessage("{}"), nil
+		}
+		return bytes.Clone(v), nil
+	case *State:
+		return v.JSON(), nil
+	}
+	raw, err := marshalNoEscape(v)
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "state is not JSON: %w", err)
+	}
+	if string(raw) == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	return raw, nil
+}
+
+func (s *State) checkSize(n int) error {
+	if n <= s.limit {
+		return nil
+	}
+	return Errorf(ResourceExhausted, "state is %d bytes, more than the limit StateBytes of %d", n, s.limit).
+		WithHint("keep large things as artifacts")
+}
+
+// JSON returns the state as JSON. The bytes must not be changed.
+func (s *State) JSON() json.RawMessage {
+	raw, _ := s.Snapshot()
+	return raw
+}
+
+// Snapshot returns the state as JSON with its revision, a number that grows
+// with every change.
+func (s *State) Snapshot() (json.RawMessage, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.json(), s.revision
+}
+
+func (s *State) json() json.RawMessage {
+	if s.encoded == nil {
+		s.encoded = encodeDocument(s.doc)
+	}
+	return s.encoded
+}
+
+// Patch applies RFC 6902 operations, all or none. Code invalid_argument for an
+// operation that is malformed or does not apply, conflict for a test that
+// fails, resource_exhausted if the result is too large.
+func (s *State) Patch(ops []PatchOp) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.patch(ops)
+}
+
+// PatchAt is Patch if the state is still at the given revision, and conflict
+// otherwise.
+func (s *State) PatchAt(revision int64, ops []PatchOp) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.revision != revision {
+		return Errorf(Conflict, "state is at revision %d, not %d", s.revision, revision).
+			WithHint("read it again and patch what is there now")
+	}
+	return s.patch(ops)
+}
+
+func (s *State) patch(ops []PatchOp) error {
+	doc, err := applyPatch(s.doc, ops)
+	if err != nil {
+		return err
+	}
+	return s.replace(doc, ops)
+}
+
+// replace commits a new document that ops lead to.
+func (s *State) replace(doc any, ops []PatchOp) error {
+	if _, ok := doc.(map[string]any); !ok {
+		return Errorf(InvalidArgument, "state would become %s, not a JSON object", kindOf(doc))
+	}
+	raw := encodeDocument(doc)
+	if err := s.checkSize(len(raw)); err != nil {
+		return err
+	}
+	s.doc, s.encoded = doc, raw
+	s.revision++
+	s.pending = append(s.pending, ops...)
+	return nil
+}
+
+// takeChanges returns the operations since it was last called.
+func (s *State) takeChanges() []PatchOp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ops := s.pending
+	s.pending = nil
+	return ops
+}
+
+// Get decodes the value at an RFC 6901 pointer into v ("" is the whole state).
+// It reports whether there is one; code invalid_argument if it does not fit v.
+func (s *State) Get(pointer string, v any) (bool, error) {
+	s.mu.Lock()
+	value, err := lookup(s.doc, pointer)
+	var raw json.RawMessage
+	if err == nil {
+		raw = encodeDocument(value)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return true, Errorf(InvalidArgument, "read state at %q: %w", pointer, err)
+	}
+	return true, nil
+}
+
+// Set puts v at a pointer whose parent exists.
+func (s *State) Set(pointer string, v any) error {
+	raw, err := marshalNoEscape(v)
+	if err != nil {
+		return Errorf(InvalidArgument, "set state at %q: %w", pointer, err)
+	}
+	op := "add"
+	if pointer == "" {
+		op = "replace"
+	}
+	return s.Patch([]PatchOp{{Op: op, Path: pointer, Value: raw}})
+}
+
+// StateAs returns the state as a T. What T does not know is left out.
+func StateAs[T any](s *State) (T, error) {
+	var v T
+	_, err := s.Get("", &v)
+	return v, err
+}
+
+// UpdateState reads the state as a T, has fn change it and writes the changes
+// back, with nothing in between. What T does not know stays as it is. If fn
+// fails nothing changes.
+func UpdateState[T any](s *State, fn func(*T) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := new(T)
+	after := new(T)
+	raw := s.json()
+	if err := firstError(json.Unmarshal(raw, before), json.Unmarshal(raw, after)); err != nil {
+		return Errorf(InvalidArgument, "read state as %s: %w", reflect.TypeFor[T](), err)
+	}
+	if err := fn(after); err != nil {
+		return err
+	}
+	ops, err := diffValues(before, after)
+	if err != nil || len(ops) == 0 {
+		return err
+	}
+	return s.patch(withParents(s.doc, ops))
+}
+
+// diffValues returns the operations from one Go value's JSON to another's.
+func diffValues(before, after any) ([]PatchOp, error) {
+	var docs [2]any
+	for i, v := range []any{before, after} {
+		raw, err := marshalNoEscape(v)
+		if err == nil {
+			docs[i], err = decodeDocument(raw)
+		}
+		if err != nil {
+			return nil, Errorf(InvalidArgument, "write state: %w", err)
+		}
+	}
+	return diffDocuments(nil, "", docs[0], docs[1]), nil
+}
+
+// withParents fits a difference between two Go values to the document: a field
+// that the document left out is added, not replaced.
+func withParents(doc any, ops []PatchOp) []PatchOp {
+	out := ops[:0:0]
+	for _, op := range ops {
+		_, err := lookup(doc, op.Path)
+		switch {
+		case err != nil && op.Op == "remove":
+			continue
+		case err != nil && op.Op == "replace":
+			op.Op = "add"
+		}
+		out = append(out, op)
+	}
+	return out
+}

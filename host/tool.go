@@ -1,0 +1,198 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// ToolHandler runs one call of a tool. Arguments have been checked against the
+// tool's schema. An error is told to the model as one sentence, by the error's
+// message if it is an [*Error] and in general words otherwise; it does not end
+// the run, unless ctx has ended. Handlers run concurrently.
+type ToolHandler func(ctx context.Context, call *Call) (*ToolOutput, error)
+
+// Tool is something a model may call. Make one with [NewTool] or [NewRawTool];
+// it is immutable and may belong to any number of agents.
+type Tool struct {
+	ToolSpec
+	ReadOnly   bool          // changes nothing
+	Idempotent bool          // running it twice is running it once
+	Timeout    time.Duration // of one call; 0 is the host's
+	handler    ToolHandler
+	schema     *schema
+	wrapped    bool // the schema was not an object: {"value": ...} on the wire
+}
+
+// ToolOptions are the optional parts of a tool.
+type ToolOptions struct {
+	ReadOnly   bool
+	Idempotent bool
+	Timeout    time.Duration
+}
+
+// ToolOutput is what a tool answers.
+type ToolOutput struct {
+	Content   json.RawMessage // any JSON; absent is null
+	State     []PatchOp       // applied to the run's state, all or nothing
+	Artifacts []Artifact
+	Schedule  []string   // agents to run next
+	Interrupt *Interrupt // ask a person instead of answering
+	Cost      *Cost      // set by sandboxed tools
+}
+
+// Interrupt asks a person: the run ends with finish reason interrupted.
+type Interrupt struct {
+	ID     string          `json:"id,omitempty"`
+	Reason string          `json:"reason"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+// Artifact is something a run made: a named or unnamed list of parts.
+type Artifact struct {
+	Name     string
+	Parts    []Part
+	Metadata map[string]json.RawMessage
+}
+
+// NewTool returns a tool whose parameters' JSON Schema is inferred from In and
+// whose result is Out as JSON. Pointers and omitempty fields of In are required
+// and nullable in the schema, as strict providers want it; null arrives as nil.
+// An In that is not a struct or map arrives wrapped as {"value": ...} from the
+// model and unwrapped here.
+//
+// It panics if In has no JSON Schema (a channel, a function, a cycle): that is a
+// mistake in the program, not in its input.
+func NewTool[In, Out any](name, description string, fn func(ctx context.Context, call *Call, in In) (Out, error), opts *ToolOptions) *Tool {
+	told, checked, err := inferSchema(reflect.TypeFor[In]())
+	if err != nil {
+		panic(fmt.Sprintf("host.NewTool %q: %v; give its arguments a type that JSON can hold", name, err))
+	}
+	handler := func(ctx context.Context, call *Call) (*ToolOutput, error) {
+		var in In
+		if err := json.Unmarshal(call.Arguments, &in); err != nil {
+			return nil, Errorf(InvalidArgument, "arguments of %s: %v", name, err)
+		}
+		out, err := fn(ctx, call, in)
+		if err != nil {
+			return nil, err
+		}
+		content, err := marshalNoEscape(out)
+		if err != nil {
+			return nil, Errorf(Internal, "result of %s is not JSON: %w", name, err)
+		}
+		return &ToolOutput{Content: content}, nil
+	}
+	tool, err := newTool(ToolSpec{Name: name, Description: description, Parameters: told}, checked, handler, opts)
+	if err != nil {
+		panic("host.NewTool: " + err.Error())
+	}
+	return tool
+}
+
+// NewRawTool returns a tool with a JSON Schema given as such. The schema is
+// compiled here, once; it may not refer to other documents. Absent parameters
+// mean an empty object. Errors have code invalid_argument.
+func NewRawTool(spec ToolSpec, handler ToolHandler, opts *ToolOptions) (*Tool, error) {
+	if len(bytes.TrimSpace(spec.Parameters)) == 0 {
+		spec.Parameters = json.RawMessage(emptyObjectSchema)
+	}
+	return newTool(spec, spec.Parameters, handler, opts)
+}
+
+// newTool makes a tool that tells models spec.Parameters and checks arguments
+// against checked.
+func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (*Tool, error) {
+	if err := checkToolName(spec.Name); err != nil {
+		return nil, err
+	}
+	if handler == nil {
+		return nil, Errorf(InvalidArgument, "tool %q has no handler", spec.Name)
+	}
+	if opts == nil {
+		opts = &ToolOptions{}
+	}
+	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, handler: handler}
+	var err error
+	if t.schema, err = compileSchema(checked); err != nil {
+		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)
+	}
+	if !t.schema.object {
+		t.wrapped = true
+		t.Parameters = wrapSchema(t.Parameters)
+	}
+	return t, nil
+}
+
+const (
+	emptyObjectSchema = `{"type":"object","properties":{},"additionalProperties":false}`
+	maxToolName       = 64
+)
+
+// checkToolName holds names to what every provider takes.
+func checkToolName(name string) error {
+	ok := name != "" && len(name) <= maxToolName
+	for i := 0; ok && i < len(name); i++ {
+		c := name[i]
+		ok = c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	}
+	if !ok {
+		return Errorf(InvalidArgument, "tool name %q", name).
+			WithHint("use 1 to %d letters, digits, _ and -: providers take nothing else", maxToolName)
+	}
+	return nil
+}
+
+// arguments checks and unwraps what the model wrote. Its error is a sentence
+// for the model.
+func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	if len(raw) > limit {
+		return nil, Errorf(InvalidArgument, "the arguments are %d bytes long, more than the %d that are allowed", len(raw), limit)
+	}
+	if inner, ok := unquote(raw); ok && json.Valid([]byte(inner)) {
+		raw = json.RawMessage(inner) // some models write the object as a string
+	}
+	if t.wrapped {
+		var err error
+		if raw, err = unwrapValue(raw); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.schema.validate(raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+func unwrapValue(raw json.RawMessage) (json.RawMessage, error) {
+	if !json.Valid(raw) {
+		return nil, Errorf(InvalidArgument, "the arguments are not valid JSON")
+	}
+	var value json.RawMessage
+	err := eachMember(raw, func(name string, v []byte) error {
+		if name == "value" {
+			value = v
+		}
+		return nil
+	})
+	if err != nil || value == nil {
+		return nil, Errorf(InvalidArgument, `the arguments must be an object with the member "value"`)
+	}
+	return value, nil
+}
+
+func marshalNoEscape(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

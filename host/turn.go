@@ -1,0 +1,409 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// turn is one agent's run inside a run: rounds of model call and tools until
+// the model calls nothing.
+type turn struct {
+	*run
+	agent        *Agent
+	model        Model
+	instructions string
+	provided     []*Message // before history, not stored
+	tools        toolSet
+	result       *Result
+	interrupted  bool
+	called       bool // the first model call has been made
+}
+
+func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
+	r.at = a.name
+	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set,
+		result: &Result{Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
+	r.emit(&AgentStarted{Model: t.model.Name()})
+	err := t.prepare(ctx)
+	if err == nil {
+		err = t.rounds(ctx)
+	}
+	t.observe(ctx, err)
+	if err != nil {
+		if len(t.result.Messages) == 0 {
+			return nil, err
+		}
+		t.result.FinishReason = statusOf(err)
+	}
+	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
+	return t.result, err
+}
+
+// prepare makes the instructions and lets the context providers speak.
+func (t *turn) prepare(ctx context.Context) error {
+	var err error
+	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input})
+	if err != nil {
+		return err
+	}
+	var tools []*Tool
+	for _, p := range t.providers() {
+		got, err := p.Provide(ctx, t.provideRequest())
+		if err != nil {
+			return wrapError(err, "provider %q", p.Name())
+		}
+		if got == nil {
+			continue
+		}
+		t.cost.Add(got.Cost)
+		if got.Instructions != "" {
+			t.instructions = strings.TrimPrefix(t.instructions+"\n"+got.Instructions, "\n")
+		}
+		t.provided = append(t.provided, got.Messages...)
+		tools = append(tools, got.Tools...)
+		t.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+	}
+	if len(tools) == 0 {
+		return nil
+	}
+	if t.tools, err = newToolSet(slices.Concat(t.agent.opts.Tools, tools)); err != nil {
+		return wrapError(err, "tools of agent %q", t.agent.name)
+	}
+	return nil
+}
+
+func (t *turn) providers() []Provider {
+	return slices.Concat(t.net.opts.Providers, t.agent.opts.Providers)
+}
+
+func (t *turn) provideRequest() *ProvideRequest {
+	return &ProvideRequest{Scope: t.scope(), Messages: t.messages(), State: t.state}
+}
+
+// observe tells the observers how it went. It has time of its own: a cancelled
+// run is something to learn from as well.
+func (t *turn) observe(ctx context.Context, failure error) {
+	for _, p := range t.providers() {
+		o, ok := p.(Observer)
+		if !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limits.ToolTimeout)
+		cost, err := o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(), Responses: t.result.Messages, Err: failure})
+		cancel()
+		t.cost.Add(cost)
+		if err != nil {
+			t.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
+		}
+	}
+}
+
+// rounds is the agent's loop.
+func (t *turn) rounds(ctx context.Context) error {
+	for {
+		answer, err := t.round(ctx)
+		if err != nil {
+			return err
+		}
+		if t.interrupted {
+			t.result.FinishReason = FinishInterrupted
+			return nil
+		}
+		if len(answer.ToolCalls()) == 0 {
+			return nil
+		}
+		if t.result.Rounds >= t.maxRounds() {
+			t.result.FinishReason = FinishMaxRounds
+			return nil
+		}
+	}
+}
+
+func (t *turn) maxRounds() int {
+	if n := t.agent.opts.MaxRounds; n > 0 {
+		return min(n, t.limits.MaxRounds)
+	}
+	return t.limits.MaxRounds
+}
+
+// round asks the model once and runs the tools it calls.
+func (t *turn) round(ctx context.Context) (*Message, error) {
+	if used := t.usage.Add(t.result.Usage).Total(); used >= t.limits.RunTokens {
+		return nil, Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, t.limits.RunTokens).
+			WithHint("raise the limit or give the agent fewer rounds")
+	}
+	view, err := t.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.result.Rounds++
+	resp, err := t.generate(ctx, t.model, t.modelRequest(view), t.result.Rounds, true)
+	if err != nil {
+		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
+	}
+	t.result.Usage = t.result.Usage.Add(resp.Usage)
+	t.result.FinishReason = resp.FinishReason
+	answer := NewMessage(Assistant, normalCalls(resp.Parts)...)
+	answer.Agent = t.agent.name
+	t.result.Messages = append(t.result.Messages, answer)
+	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage})
+	if calls := answer.ToolCalls(); len(calls) > 0 {
+		return answer, t.runTools(ctx, calls)
+	}
+	if len(answer.Parts) == 0 {
+		t.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.id)
+	}
+	return answer, nil
+}
+
+// normalCalls makes an answer's calls fit for a history: a call without an id
+// gets one; a call whose id the same answer has used already is left out, for it
+// would run once and be answered twice; arguments that are not JSON become a
+// JSON string, which no schema of an object accepts, so that the model is told.
+func normalCalls(parts []Part) []Part {
+	seen := map[string]bool{}
+	out := make([]Part, 0, len(parts))
+	for _, p := range parts {
+		c, ok := p.(*ToolCall)
+		if !ok {
+			out = append(out, p)
+			continue
+		}
+		if c = normalCall(c); !seen[c.ID] {
+			seen[c.ID] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func normalCall(c *ToolCall) *ToolCall {
+	args := bytes.TrimSpace(c.Arguments)
+	if c.ID != "" && len(args) > 0 && checkJSON(args) == nil {
+		return c
+	}
+	fixed := *c
+	if fixed.ID == "" {
+		fixed.ID = NewID()
+	}
+	switch {
+	case len(args) == 0:
+		fixed.Arguments = json.RawMessage("{}")
+	case checkJSON(args) != nil:
+		fixed.Arguments = jsonString(string(args))
+	}
+	return &fixed
+}
+
+func (t *turn) modelRequest(view []*Message) *ModelRequest {
+	req := &ModelRequest{
+		Messages: t.withInstructions(t.instructions, t.provided, view),
+		Tools:    t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
+		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
+	}
+	if t.called && req.ToolChoice != ToolChoiceNone {
+		req.ToolChoice = ToolChoiceAuto
+	}
+	t.called = true
+	return req
+}
+
+func (r *run) withInstructions(instructions string, provided, view []*Message) []*Message {
+	out := make([]*Message, 0, 1+len(provided)+len(view))
+	if instructions != "" {
+		out = append(out, &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: instructions}}})
+	}
+	return append(append(out, provided...), view...)
+}
+
+// view returns what the model is shown: the conversation through the processors
+// of the history, the network and the agent.
+func (t *turn) view(ctx context.Context) ([]*Message, error) {
+	messages := append(t.messages(), t.result.Messages...)
+	var ofHistory []Processor
+	if t.history != nil {
+		ofHistory = t.history.processors
+	}
+	return t.process(ctx, t.model.Name(), messages, levels{
+		{"history", ofHistory}, {"network", t.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
+}
+
+type levels []struct {
+	name       string
+	processors []Processor
+}
+
+// process applies processors level by level, each to what the one before left.
+func (r *run) process(ctx context.Context, model string, messages []*Message, levels levels) ([]*Message, error) {
+	for _, level := range levels {
+		for _, p := range level.processors {
+			out, err := r.applyProcessor(ctx, p, level.name, model, messages)
+			if err != nil {
+				return nil, err
+			}
+			messages = out
+		}
+	}
+	return messages, nil
+}
+
+func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages []*Message) ([]*Message, error) {
+	view := &View{Scope: r.scope(), Model: model, Messages: messages, counter: r.host.opts.Tokens}
+	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
+	out, done, err := Process(ctx, p, view)
+	if err == nil {
+		err = r.checkInputKept(p, messages, out)
+	}
+	if err != nil {
+		_, optional := p.(optionalProcessor)
+		if !optional || ctx.Err() != nil {
+			return nil, wrapError(err, "processor %q", p.Name())
+		}
+		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
+	}
+	r.cost.Add(done.Cost)
+	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
+	ev.Changed = done.Messages != nil || len(done.Edits) > 0
+	ev.TokensBefore, ev.Approximate = r.countView(ctx, model, messages)
+	ev.TokensAfter = ev.TokensBefore
+	if ev.Changed {
+		ev.TokensAfter, _ = r.countView(ctx, model, out)
+	}
+	r.emit(ev)
+	return out, nil
+}
+
+// checkInputKept holds a processor to editing the user's input, not dropping
+// it.
+func (r *run) checkInputKept(p Processor, before, after []*Message) error {
+	if r.input == nil {
+		return nil
+	}
+	isInput := func(m *Message) bool { return m.ID == r.input.ID }
+	if slices.ContainsFunc(before, isInput) && !slices.ContainsFunc(after, isInput) {
+		return Errorf(Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
+	}
+	return nil
+}
+
+// countView returns a view's tokens, -1 if they cannot be counted.
+func (r *run) countView(ctx context.Context, model string, messages []*Message) (n int, approximate bool) {
+	counter := r.host.opts.Tokens
+	if counter == nil {
+		return -1, false
+	}
+	encoding, exact := counter.EncodingFor(model)
+	for _, m := range messages {
+		c, err := m.countTokens(ctx, counter, encoding)
+		if err != nil {
+			return -1, false
+		}
+		n += c
+	}
+	return n, !exact
+}
+
+// generate sends one request to a model and passes its deltas on.
+func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, round int, show bool) (*ModelResponse, error) {
+	r.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
+	var resp *ModelResponse
+	bytes := 0
+	for chunk, err := range model.Generate(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+		bytes += r.pass(&chunk, show)
+		if chunk.Response != nil {
+			resp = chunk.Response
+		}
+		if bytes > r.limits.ResponseBytes {
+			return nil, Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", r.limits.ResponseBytes)
+		}
+	}
+	if resp == nil {
+		return nil, Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
+	}
+	if n := len((&Message{Parts: resp.Parts}).ToolCalls()); n > maxToolCallsPerAnswer {
+		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", n, maxToolCallsPerAnswer)
+	}
+	if resp.Usage == (Usage{}) {
+		resp.Usage = estimateUsage(req, resp)
+	}
+	return resp, nil
+}
+
+// pass shows a delta to the reader and returns its size.
+func (r *run) pass(chunk *ModelChunk, show bool) int {
+	n := len(chunk.Text) + len(chunk.Reasoning)
+	if chunk.Retry != nil {
+		r.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
+	}
+	if chunk.ToolCall != nil {
+		n += len(chunk.ToolCall.Arguments)
+	}
+	if !show {
+		return n
+	}
+	if chunk.Reasoning != "" {
+		r.emit(&ReasoningDelta{Text: chunk.Reasoning})
+	}
+	if chunk.Text != "" {
+		r.emit(&TextDelta{Text: chunk.Text})
+	}
+	if chunk.ToolCall != nil {
+		r.emit(chunk.ToolCall)
+	}
+	return n
+}
+
+// bytesPerToken is a rough rule for models that do not say what they used.
+const bytesPerToken = 4
+
+func estimateUsage(req *ModelRequest, resp *ModelResponse) Usage {
+	in, out := 0, 0
+	for _, m := range req.Messages {
+		n, _ := m.Size()
+		in += n
+	}
+	for _, t := range req.Tools {
+		in += len(t.Parameters) + len(t.Description)
+	}
+	out, _ = (&Message{Parts: resp.Parts}).Size()
+	return Usage{InputTokens: in / bytesPerToken, OutputTokens: out / bytesPerToken, Estimated: true}
+}
+
+// askRouter is how a model router asks: with the router's model, or the run's.
+func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, instructions string, view []*Message) (*ModelResponse, error) {
+	model := m.opts.Model
+	if model == nil {
+		model = r.routingModel()
+	}
+	if model == nil {
+		return nil, Errorf(InvalidArgument, "model router %q has no model", m.name).
+			WithHint("set one on the router, the network, the host or the request")
+	}
+	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})
+	if err != nil {
+		return nil, err
+	}
+	req.Messages = r.withInstructions(instructions, nil, view)
+	resp, err := r.generate(ctx, model, req, 1, false)
+	if err != nil {
+		return nil, wrapError(err, "model %q", model.Name())
+	}
+	r.usage = r.usage.Add(resp.Usage)
+	return resp, nil
+}
+
+func (r *run) routingModel() Model {
+	for _, m := range []Model{r.req.Model, r.net.opts.Model, r.host.opts.Model} {
+		if m != nil {
+			return m
+		}
+	}
+	return nil
+}
