@@ -23,14 +23,16 @@ type Key string
 // How an element is written. The tag comes first, so that a reader knows what
 // follows and a string can never be taken for a number.
 //
-// A string is tagString, its bytes with every 0x00 written as 0x00 0xFF, then
-// 0x00. No tag is 0xFF, so the end of a string sorts before everything that
-// could continue it. A number is tagUint and its eight bytes, highest first.
+// A string is tagString, its bytes, terminator. The terminator is below every
+// byte of a string and never one of them: 0x00 is written 0x01 0x01, and 0x01
+// is written 0x01 0x02. (The usual way, 0x00 as 0x00 0xFF, keeps the order too,
+// but then the key of "a" is a prefix of the key of "a\x00".) A number is
+// tagUint and its eight bytes, highest first.
 const (
+	terminator = 0x00
+	escape     = 0x01
 	tagString  = 0x02
 	tagUint    = 0x03
-	terminator = 0x00
-	escaped    = 0xFF
 	uintLen    = 1 + 8
 )
 
@@ -53,16 +55,25 @@ func (k Key) With(elems ...string) Key {
 func appendString(b []byte, s string) []byte {
 	b = append(b, tagString)
 	for {
-		i := strings.IndexByte(s, terminator)
-		if i < 0 {
-			break
-		}
+		i := nextEscape(s)
 		b = append(b, s[:i]...)
-		b = append(b, terminator, escaped)
+		if i == len(s) {
+			return append(b, terminator)
+		}
+		b = append(b, escape, s[i]+1)
 		s = s[i+1:]
 	}
-	b = append(b, s...)
-	return append(b, terminator)
+}
+
+// nextEscape is where the first byte of s is that is written or read in a way
+// of its own, or the length of s.
+func nextEscape(s string) int {
+	for i := range len(s) {
+		if s[i] <= escape {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // WithUint returns k with a number added at its end. For descending order in
@@ -88,15 +99,17 @@ func (k Key) CutString() (elem string, rest Key, ok bool) {
 	}
 	var b []byte
 	for s := string(k[1:]); ; {
-		i := strings.IndexByte(s, terminator)
-		if i < 0 {
+		i := nextEscape(s)
+		b = append(b, s[:i]...)
+		switch s = s[i:]; {
+		case strings.HasPrefix(s, "\x00"):
+			return string(b), Key(s[1:]), true
+		case strings.HasPrefix(s, "\x01\x01"), strings.HasPrefix(s, "\x01\x02"):
+			b = append(b, s[1]-1)
+			s = s[2:]
+		default:
 			return "", k, false
 		}
-		if i+1 == len(s) || s[i+1] != escaped {
-			return string(append(b, s[:i]...)), Key(s[i+1:]), true
-		}
-		b = append(append(b, s[:i]...), terminator)
-		s = s[i+2:]
 	}
 }
 

@@ -107,7 +107,7 @@ func TestKeyPrefixIsElementPrefix(t *testing.T) {
 }
 
 func TestKeyCutLeavesTheRestAlone(t *testing.T) {
-	for _, k := range []kv.Key{"", "x", "\x02", "\x02abc", "\x02a\x00\xff", "\x03", "\x03\x00\x00\x00\x00\x00\x00\x00"} {
+	for _, k := range []kv.Key{"", "x", "\x02", "\x02abc", "\x02a\x01", "\x02a\x01\x00", "\x02a\x01\x03\x00", "\x03", "\x03\x00\x00\x00\x00\x00\x00\x00"} {
 		if s, rest, ok := k.CutString(); ok || rest != k || s != "" {
 			t.Errorf("%q.CutString() = %q, %q, %v, want a refusal", string(k), s, string(rest), ok)
 		}
@@ -139,7 +139,8 @@ func TestKeyString(t *testing.T) {
 func FuzzKey(f *testing.F) {
 	f.Add("")
 	f.Add(string(kv.NewKey("thread", "a\x00b").WithUint(1 << 63)))
-	f.Add("\x02a\x00\xff\x00\x03")
+	f.Add("\x02a\x01\x01\x01\x02\x00\x03")
+	f.Add("\x02\x01\x03\x00")
 	f.Fuzz(func(t *testing.T, raw string) {
 		k := kv.Key(raw)
 		_ = k.String()

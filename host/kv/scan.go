@@ -1,7 +1,5 @@
 package kv
 
-import "strings"
-
 // Range says what to scan: the entries whose keys begin with Prefix, from one
 // end or from a key inside, up to Limit of them. The zero Range is the first
 // page of a whole partition in ascending order.
@@ -76,13 +74,15 @@ func lowest(a, b Key) Key {
 }
 
 // successor is the first key after all that begin with k; "" if there is none.
+// It works on bytes: strings.TrimRight would take every byte that is not UTF-8
+// for 0xFF.
 func (k Key) successor() Key {
-	s := strings.TrimRight(string(k), "\xff")
-	if s == "" {
-		return ""
+	for i := len(k) - 1; i >= 0; i-- {
+		if k[i] != 0xFF {
+			return k[:i] + Key([]byte{k[i] + 1})
+		}
 	}
-	last := len(s) - 1
-	return Key(s[:last] + string([]byte{s[last] + 1}))
+	return ""
 }
 
 // PageBuilder collects the entries of a page for a driver and says when to

@@ -1,0 +1,258 @@
+package badgerkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// How Badger is set up. Memory stays below 100 MB; with one of the two
+// memtables being flushed, 2 tables at level 0 start a compaction and 6 hold
+// back writers.
+const (
+	memTableSize      = 16 << 20
+	numMemTables      = 2
+	level0Tables      = 2
+	level0TablesStall = 6
+	blockCacheSize    = 32 << 20
+	indexCacheSize    = 16 << 20
+	valueLogFileSize  = 128 << 20
+	valueThreshold    = 1 << 20 // Badger's maximum; smaller values lie beside their keys
+	keptVersions      = 1
+)
+
+// DefaultMinFree is the space that must be free for a commit, in bytes: enough
+// for the files Badger makes on its own account, one memtable being written to
+// a table and two more tables being merged.
+const DefaultMinFree = 128 << 20
+
+// Options are settings of a store. The zero value is the default of each.
+type Options struct {
+	// Logger receives what Badger says, its routine messages at level debug.
+	// nil discards them.
+	Logger *slog.Logger
+	// MinFree is how many bytes must be free on the device for a commit to
+	// begin; with less, it is refused with [kv.ErrNoSpace]. Badger writes
+	// through memory maps, and on a full device such a write ends the process.
+	// 0 is [DefaultMinFree].
+	MinFree uint64
+}
+
+// Store is a [kv.Driver] in a directory.
+type Store struct {
+	dir     string
+	minFree uint64
+	commit  func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
+
+	turn   chan struct{}         // holds a token while a commit is made
+	broken atomic.Pointer[error] // why no more commits are made
+
+	mu     sync.RWMutex // held for reading during a call, for writing by Close
+	closed bool
+	db     *badger.DB
+}
+
+var _ kv.Driver = (*Store)(nil)
+
+// Open opens the store in dir, creating the directory and the store if there is
+// none. nil options are the defaults. The caller closes the store.
+//
+// Errors: [kv.ErrLocked] if the store is open already, here or in another
+// process; [kv.ErrReadOnly] if dir cannot be written to; [kv.ErrFormat] if dir
+// holds something else, or a store of a newer version; [kv.ErrCorrupt] if the
+// store's files are damaged; [kv.ErrNoSpace] if the device is full;
+// [kv.ErrInvalid] if dir is empty, or a file.
+func Open(dir string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	abs, err := prepareDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
+	s := &Store{
+		dir:     abs,
+		minFree: opts.MinFree,
+		commit:  (*badger.Txn).Commit,
+		turn:    make(chan struct{}, 1),
+	}
+	if s.minFree == 0 {
+		s.minFree = DefaultMinFree
+	}
+	if err := s.checkSpace(); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
+	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger)); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
+	}
+	return s, nil
+}
+
+func badgerOptions(dir string, logger *slog.Logger) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithSyncWrites(true).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(numMemTables).
+		WithNumLevelZeroTables(level0Tables).
+		WithNumLevelZeroTablesStall(level0TablesStall).
+		WithBlockCacheSize(blockCacheSize).
+		WithIndexCacheSize(indexCacheSize).
+		WithValueLogFileSize(valueLogFileSize).
+		WithValueThreshold(valueThreshold).
+		WithNumVersionsToKeep(keptVersions).
+		WithCompression(options.Snappy).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithLogger(newLogger(logger))
+}
+
+// enter begins a call, which the caller ends with s.mu.RUnlock if enter
+// returned nil.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return kv.ErrClosed
+	}
+	return nil
+}
+
+// Get implements [kv.Driver].
+func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, error) {
+	if err := kv.ValidateKey(partition, key); err != nil {
+		return kv.Entry{}, fmt.Errorf("get: %w", err)
+	}
+	if err := s.enter(ctx); err != nil {
+		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	defer s.mu.RUnlock()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	e, err := get(txn, partition, key)
+	if err != nil {
+		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return e, nil
+}
+
+func get(txn *badger.Txn, partition string, key kv.Key) (kv.Entry, error) {
+	item, err := txn.Get(engineKey(partition, key))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return kv.Entry{}, kv.ErrNotFound
+	}
+	if err != nil {
+		return kv.Entry{}, readError(err)
+	}
+	return entry(key, item)
+}
+
+func entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
+	value, err := item.ValueCopy(nil)
+	if err != nil {
+		return kv.Entry{}, readError(err)
+	}
+	return kv.Entry{Key: key, Value: value, Revision: item.Version()}, nil
+}
+
+// Scan implements [kv.Driver].
+func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	if err := r.Validate(partition); err != nil {
+		return kv.Page{}, fmt.Errorf("scan: %w", err)
+	}
+	if err := s.enter(ctx); err != nil {
+		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
+	}
+	defer s.mu.RUnlock()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	page, err := scan(ctx, txn, partition, r)
+	if err != nil {
+		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
+	}
+	return page, nil
+}
+
+func scan(ctx context.Context, txn *badger.Txn, partition string, r kv.Range) (kv.Page, error) {
+	b := kv.NewPageBuilder(r)
+	base := engineKey(partition, "")
+	low, high := r.Bounds()
+	it := txn.NewIterator(badger.IteratorOptions{
+		Reverse: r.Reverse,
+		Prefix:  base, // and not r.Prefix, or seek could not step back over high
+	})
+	defer it.Close()
+	for seek(it, base, low, high, r.Reverse); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return kv.Page{}, err
+		}
+		key := kv.Key(it.Item().Key()[len(base):])
+		if key < low || (high != "" && key >= high) || !b.Room() {
+			break
+		}
+		e, err := entry(key, it.Item())
+		if err != nil {
+			return kv.Page{}, err
+		}
+		b.Add(e)
+	}
+	return b.Page(), nil
+}
+
+// seek moves it to the first entry in order of low <= key < high.
+func seek(it *badger.Iterator, base []byte, low, high kv.Key, reverse bool) {
+	if !reverse {
+		it.Seek(append(base[:len(base):len(base)], low...))
+		return
+	}
+	end := append(base[:len(base):len(base)], high...)
+	if high == "" {
+		end = append(end, lastKey...)
+	}
+	it.Seek(end)
+	if high != "" && it.Valid() && string(it.Item().Key()) == string(end) {
+		it.Next() // high itself is not in range
+	}
+}
+
+// Verify reads every table of the store and compares checksums. It returns
+// [kv.ErrCorrupt] if one differs. Badger skips a damaged block when it looks
+// for keys, which makes the keys in it seem absent, so this is the way to know.
+// It may be called while the store is in use, and takes as long as reading all
+// of its files.
+func (s *Store) Verify() error {
+	if err := s.enter(context.Background()); err != nil {
+		return fmt.Errorf("verify store: %w", err)
+	}
+	defer s.mu.RUnlock()
+	if err := s.db.VerifyChecksum(); err != nil {
+		return fmt.Errorf("verify store: %w: %v; restore it from a backup", kv.ErrCorrupt, err)
+	}
+	return nil
+}
+
+// Close implements [kv.Driver].
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close store %q: %w", filepath.Base(s.dir), err)
+	}
+	return nil
+}

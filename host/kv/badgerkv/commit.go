@@ -1,0 +1,228 @@
+package badgerkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Badger refuses a transaction of 15 % of its memtable. A group of Txs that
+// share a Badger transaction stays below that, and so does any one Tx.
+const (
+	maxGroupBytes  = memTableSize * 15 / 100
+	maxGroupWrites = 8 << 10
+	// writeOverhead is what Badger adds to a write (12 bytes) and what
+	// engineKey adds to its key.
+	writeOverhead = 12 + 2
+	// groupOverhead is for the end marker of a transaction and deletionKey.
+	groupOverhead = 256
+	largestTx     = kv.MaxTxBytes + kv.MaxTxWrites*(writeOverhead+kv.MaxPartitionBytes)
+)
+
+// What the sizes must be to each other, or this does not compile.
+const (
+	_ uint = maxGroupBytes - groupOverhead - largestTx - 1 // every Tx fits
+	_ uint = maxGroupWrites - kv.MaxTxWrites
+	_ uint = valueThreshold - kv.MaxValueBytes - 1 // every value is inline
+)
+
+// Commit implements [kv.Driver]. Txs that follow each other and do not touch
+// keys that an earlier one of them writes share one Badger transaction and so
+// one sync.
+func (s *Store) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	results := make([]kv.Result, len(txs))
+	if len(txs) > kv.MaxCommitTxs {
+		return failAll(results, &kv.LimitError{What: "commit", Got: len(txs), Max: kv.MaxCommitTxs, Unit: "transactions"})
+	}
+	valid := validate(txs, results)
+	if err := s.enter(ctx); err != nil {
+		return failAll(results, err)
+	}
+	defer s.mu.RUnlock()
+	for len(valid) > 0 {
+		n, err := s.commitSome(ctx, txs, valid, results)
+		if err != nil {
+			fail(results, valid, err)
+			break
+		}
+		valid = valid[n:]
+	}
+	return results
+}
+
+// validate sets the results of Txs that no store may accept and returns the
+// positions of the others.
+func validate(txs []kv.Tx, results []kv.Result) (valid []int) {
+	valid = make([]int, 0, len(txs))
+	for i, tx := range txs {
+		if err := tx.Validate(); err != nil {
+			results[i].Err = fmt.Errorf("commit: %w", err)
+			continue
+		}
+		valid = append(valid, i)
+	}
+	return valid
+}
+
+func failAll(results []kv.Result, err error) []kv.Result {
+	for i := range results {
+		results[i] = kv.Result{Err: fmt.Errorf("commit: %w", err)}
+	}
+	return results
+}
+
+func fail(results []kv.Result, which []int, err error) {
+	for _, i := range which {
+		results[i] = kv.Result{Err: fmt.Errorf("commit: %w", err)}
+	}
+}
+
+// commitSome waits for its turn, commits as many of the Txs at the positions
+// of valid as go together, sets their results and returns their number. An
+// error means that it wrote nothing.
+func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, results []kv.Result) (int, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := s.checkWritable(); err != nil {
+		return 0, err
+	}
+	g := newGroup(s.db.NewTransaction(true))
+	defer g.txn.Discard()
+	n := 0
+	for n < len(valid) && g.admits(txs[valid[n]]) {
+		i := valid[n]
+		results[i].Err = g.add(txs[i])
+		n++
+	}
+	s.finish(g, txs, valid[:n], results)
+	return n, nil
+}
+
+// finish commits the group and gives its Txs their revision or the error.
+func (s *Store) finish(g *group, txs []kv.Tx, which []int, results []kv.Result) {
+	if g.writes == 0 {
+		return
+	}
+	revision := g.txn.ReadTs() + 1
+	err := s.commitGroup(g)
+	for _, i := range which {
+		switch {
+		case results[i].Err != nil || len(txs[i].Writes) == 0:
+		case err != nil:
+			results[i].Err = fmt.Errorf("commit: %w", err)
+		default:
+			results[i].Revision = revision
+		}
+	}
+}
+
+func (s *Store) commitGroup(g *group) error {
+	if g.err != nil {
+		return g.err
+	}
+	err := s.commit(g.txn)
+	if err == nil {
+		return nil
+	}
+	// What was written may be found at the next start or not. Whether a later
+	// sync covers what this one did not, nobody can say, so there is none.
+	broken := fmt.Errorf("%w after a failed write (%v); restart, and check the device", kv.ErrReadOnly, err)
+	s.broken.CompareAndSwap(nil, &broken)
+	return fmt.Errorf("%w: %v; read back to find out", kv.ErrInDoubt, err)
+}
+
+func (s *Store) checkWritable() error {
+	if broken := s.broken.Load(); broken != nil {
+		return *broken
+	}
+	return s.checkSpace()
+}
+
+// group is a Badger transaction that several Txs share.
+type group struct {
+	txn     *badger.Txn
+	written map[string]bool // engine keys
+	bytes   int
+	writes  int
+	err     error // of Badger, for all of the group
+}
+
+func newGroup(txn *badger.Txn) *group {
+	return &group{txn: txn, written: make(map[string]bool), bytes: groupOverhead}
+}
+
+// admits reports whether tx may join. The first always may. A Tx that reads or
+// writes a key that the group has written may not: it must see that write with
+// its revision, and its own write needs a revision above it.
+func (g *group) admits(tx kv.Tx) bool {
+	if g.writes == 0 {
+		return true
+	}
+	if g.bytes+engineSize(tx) >= maxGroupBytes || g.writes+len(tx.Writes) > maxGroupWrites {
+		return false
+	}
+	for _, c := range tx.Conds {
+		if g.written[string(engineKey(tx.Partition, c.Key))] {
+			return false
+		}
+	}
+	for _, w := range tx.Writes {
+		if g.written[string(engineKey(tx.Partition, w.Key))] {
+			return false
+		}
+	}
+	return true
+}
+
+func engineSize(tx kv.Tx) int {
+	return tx.Size() + len(tx.Writes)*(writeOverhead+len(tx.Partition))
+}
+
+// add checks the conditions of tx and, if they hold, adds its writes.
+func (g *group) add(tx kv.Tx) error {
+	for i, c := range tx.Conds {
+		e, err := get(g.txn, tx.Partition, c.Key)
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return fmt.Errorf("commit: read key %s of condition %d: %w", c.Key, i, err)
+		}
+		if err := c.Check(i, e); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+	}
+	g.bytes += engineSize(tx)
+	g.writes += len(tx.Writes)
+	for _, w := range tx.Writes {
+		g.write(engineKey(tx.Partition, w.Key), w)
+	}
+	return nil
+}
+
+// write adds one write to the transaction. Badger keeps w.Value until the
+// commit has returned, which is before Commit returns it to the caller.
+func (g *group) write(key []byte, w kv.Write) {
+	g.written[string(key)] = true
+	if !w.Delete {
+		g.note(g.txn.Set(key, w.Value))
+		return
+	}
+	g.note(g.txn.Delete(key))
+	g.note(g.txn.Set([]byte(deletionKey), nil))
+}
+
+// note keeps the first error of Badger, which spoils the whole group. None is
+// expected: sizes are within Badger's.
+func (g *group) note(err error) {
+	if err != nil && g.err == nil {
+		g.err = fmt.Errorf("%w: %v", kv.ErrInvalid, err)
+	}
+}

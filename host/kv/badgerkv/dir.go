@@ -1,0 +1,245 @@
+package badgerkv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// A store's directory says in a file what it is, so that another program's
+// directory is not written into and a newer version's is not misread. The file
+// is there before Badger makes its first.
+const (
+	formatFile    = "FORMAT"
+	formatName    = "agenthost-badgerkv"
+	formatVersion = 1
+
+	formatTemp    = formatFile + ".tmp*"
+	maxFormatSize = 256
+	lockFile      = "LOCK" // Badger's, with the id of the process
+	maxLockSize   = 32
+)
+
+// prepareDir makes sure that dir is a directory which is a store or may become
+// one, and returns its absolute path.
+func prepareDir(dir string) (string, error) {
+	if dir == "" {
+		return "", fmt.Errorf("%w: no directory is named", kv.ErrInvalid)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+		return "", fmt.Errorf("%w: it is not a directory; name a directory for the store", kv.ErrInvalid)
+	}
+	if err := makeDir(abs); err != nil {
+		return "", fileError(err)
+	}
+	if err := probe(abs); err != nil {
+		return "", fileError(err)
+	}
+	return abs, checkFormat(abs)
+}
+
+// makeDir makes dir and what is missing above it, and syncs each new name: a
+// commit is not durable in a directory that the next start does not find.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// syncDir makes the names in dir durable, where a system can do that and lets
+// this user do it.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if err := f.Sync(); errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return nil
+}
+
+// probe creates a file in dir and removes it.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, formatTemp)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// checkFormat reads the format of the store in dir, or writes it if dir is
+// empty.
+func checkFormat(dir string) error {
+	path := filepath.Join(dir, formatFile)
+	b, err := readSmall(path, maxFormatSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := checkEmpty(dir); err != nil {
+			return err
+		}
+		return fileError(writeFormat(path))
+	}
+	if err != nil {
+		return fileError(err)
+	}
+	return parseFormat(b)
+}
+
+func parseFormat(b []byte) error {
+	name, version, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
+	n, err := strconv.Atoi(version)
+	switch {
+	case name != formatName || err != nil || n < 1:
+		return fmt.Errorf("%w: its file %s has %q instead of %q; name another directory",
+			kv.ErrFormat, formatFile, b, formatLine())
+	case n > formatVersion:
+		return fmt.Errorf("%w: it has format %d, this version knows up to %d; open it with the version that wrote it, or a newer one",
+			kv.ErrFormat, n, formatVersion)
+	}
+	return nil
+}
+
+func formatLine() string { return fmt.Sprintf("%s %d", formatName, formatVersion) }
+
+// checkEmpty refuses a directory in which somebody else keeps files.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fileError(err)
+	}
+	for _, e := range entries {
+		temp, _ := filepath.Match(formatTemp, e.Name())
+		if temp || e.Name() == "lost+found" {
+			continue
+		}
+		return fmt.Errorf("%w: the directory is not a store and has files in it (%q); name an empty directory",
+			kv.ErrFormat, e.Name())
+	}
+	return nil
+}
+
+// writeFormat writes the file so that it is there whole or not at all. Two
+// processes may do it at once; they write the same.
+func writeFormat(path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), formatTemp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, werr := f.WriteString(formatLine() + "\n")
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// readSmall reads at most limit bytes of a file.
+func readSmall(path string, limit int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, limit)
+	n, err := f.Read(b)
+	if n == 0 && err != nil {
+		return nil, nil // an empty file, judged by what is not in it
+	}
+	return b[:n], nil
+}
+
+// fileError translates an error of the file system; nil stays nil.
+func fileError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w; make the directory writable for this user, or name another", kv.ErrReadOnly, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %w; name a directory for the store", kv.ErrInvalid, err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %w; free some, or name a directory on another device", kv.ErrNoSpace, err)
+	default:
+		return err
+	}
+}
+
+// openError translates what Badger says when it cannot open. Badger gives
+// texts without the errors behind them, so the texts are what there is to
+// go by; the tests of this package hold them still.
+func openError(dir string, err error) error {
+	text := err.Error()
+	switch {
+	case containsAny(text, "using this Badger database"):
+		return lockedError(dir)
+	case containsAny(text, "permission denied", "read-only file system"):
+		return fmt.Errorf("%w: %v; make its files writable for this user", kv.ErrReadOnly, err)
+	case containsAny(text, "no space left"):
+		return fmt.Errorf("%w: %v; free some", kv.ErrNoSpace, err)
+	case containsAny(text, "checksum", "magic", "corrupt", "does not exist"):
+		return fmt.Errorf("%w: %v; restore it from a backup", kv.ErrCorrupt, err)
+	default:
+		return err
+	}
+}
+
+// readError translates what Badger says when it cannot read a value.
+func readError(err error) error {
+	if containsAny(err.Error(), "checksum", "corrupt") {
+		return fmt.Errorf("%w: %v; restore it from a backup", kv.ErrCorrupt, err)
+	}
+	return err
+}
+
+func containsAny(text string, words ...string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// lockedError names the process that has the store open, as far as it is known.
+func lockedError(dir string) error {
+	b, err := readSmall(filepath.Join(dir, lockFile), maxLockSize)
+	pid, perr := strconv.Atoi(string(bytes.TrimSpace(b)))
+	switch {
+	case err != nil || perr != nil:
+		return fmt.Errorf("%w by another process; stop it, or name another directory", kv.ErrLocked)
+	case pid == os.Getpid():
+		return fmt.Errorf("%w by this process; use the store that is open, or close it first", kv.ErrLocked)
+	default:
+		return fmt.Errorf("%w by process %d; stop it, or name another directory", kv.ErrLocked, pid)
+	}
+}

@@ -1,0 +1,29 @@
+// Package badgerkv keeps a [kv.Driver] in a directory, in an embedded Badger
+// database. It is the only package that imports Badger.
+//
+// A commit returns when its data is synced. One process has the directory open
+// at a time; a second one gets [kv.ErrLocked] and the id of the first.
+//
+// # How entries lie in Badger
+//
+// The key of an entry is the byte 0x01, the length of the partition in one
+// byte, the partition, the key. Because the length comes first, no partition's
+// keys can begin with another's. Keys that begin with 0x00 are the package's
+// own. The value is stored as it is, beside its key: values are below Badger's
+// threshold, so its value log and that log's garbage collector have no work.
+//
+// # Revisions
+//
+// A revision is the version that Badger gives to a key, which is the timestamp
+// of the commit. Commits are made one at a time, so the timestamp is known
+// before the commit: the next one after what the transaction reads at. Being
+// one at a time, they cannot conflict in Badger's sense either, and its
+// conflict detection is off. Concurrent callers lose little by it, because a
+// Badger transaction waits for the sync of the ones before it anyway; what
+// makes commits fast is giving many of them to one Commit.
+//
+// After a restart Badger counts on from the highest version it finds, and
+// compaction removes deleted keys together with their versions. A deletion
+// therefore also writes a key of the package's own, whose version stays: a
+// revision that was given once is not given again.
+package badgerkv

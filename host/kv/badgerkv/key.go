@@ -1,0 +1,31 @@
+package badgerkv
+
+import (
+	"strings"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// What the first byte of a Badger key says.
+const (
+	ownSpace  = 0x00 // keys of this package
+	dataSpace = 0x01 // entries
+)
+
+// The length of a partition fits in one byte.
+const _ uint8 = kv.MaxPartitionBytes
+
+// deletionKey is written by every deletion, for its version.
+var deletionKey = string([]byte{ownSpace, 'd'})
+
+// lastKey is above every key that may be stored.
+var lastKey = strings.Repeat("\xff", kv.MaxKeyBytes+1)
+
+// engineKey is where Badger has the entry at key of partition. With an empty
+// key, it is what all keys of the partition begin with.
+func engineKey(partition string, key kv.Key) []byte {
+	b := make([]byte, 0, 2+len(partition)+len(key))
+	b = append(b, dataSpace, byte(len(partition)))
+	b = append(b, partition...)
+	return append(b, key...)
+}

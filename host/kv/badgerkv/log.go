@@ -1,0 +1,40 @@
+package badgerkv
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// logger passes Badger's messages to slog. What Badger calls information is
+// about its own housekeeping, which here is debugging.
+type logger struct {
+	slog *slog.Logger
+}
+
+var _ badger.Logger = logger{}
+
+func newLogger(l *slog.Logger) logger {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return logger{l.With("component", "badger")}
+}
+
+func (l logger) Errorf(format string, args ...any)   { l.log(slog.LevelError, format, args) }
+func (l logger) Warningf(format string, args ...any) { l.log(slog.LevelWarn, format, args) }
+func (l logger) Infof(format string, args ...any)    { l.log(slog.LevelDebug, format, args) }
+func (l logger) Debugf(format string, args ...any)   { l.log(slog.LevelDebug, format, args) }
+
+func (l logger) log(level slog.Level, format string, args []any) {
+	ctx := context.Background()
+	if !l.slog.Enabled(ctx, level) {
+		return
+	}
+	if text := strings.TrimSpace(fmt.Sprintf(format, args...)); text != "" {
+		l.slog.Log(ctx, level, text)
+	}
+}
