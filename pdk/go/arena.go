@@ -1,0 +1,29 @@
+package pdk
+
+import "unsafe"
+
+// An arena hands out memory that lives until the arena is reset. It exists
+// because a guest that allocates its strings anew in every call spends more time
+// in collection than in work.
+type arena struct {
+	chunk []byte
+}
+
+// minChunk is the least that an arena allocates at once.
+const minChunk = 4 << 10
+
+// take returns an empty slice with room for n bytes, which must not outgrow it.
+func (a *arena) take(n int) []byte {
+	if cap(a.chunk)-len(a.chunk) < n {
+		a.chunk = make([]byte, 0, max(n, minChunk, 2*cap(a.chunk)))
+	}
+	start := len(a.chunk)
+	a.chunk = a.chunk[:start+n]
+	return a.chunk[start : start : start+n]
+}
+
+// reset makes the memory handed out so far available again.
+func (a *arena) reset() { a.chunk = a.chunk[:0] }
+
+// borrow returns a string that shares b's memory.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

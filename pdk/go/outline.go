@@ -1,0 +1,52 @@
+package pdk
+
+// Roles of messages, as letters of an outline's Roles column.
+const (
+	RoleLetterSystem    = 's'
+	RoleLetterUser      = 'u'
+	RoleLetterAssistant = 'a'
+	RoleLetterTool      = 't'
+)
+
+// An Outline is a conversation without its content: one entry a message in
+// every column, in the order of the conversation. It makes a processor's cost
+// independent of how much text the conversation holds.
+//
+// The columns are valid until the handler returns.
+type Outline struct {
+	// Roles has one letter a message: s system, u user, a assistant, t tool.
+	Roles string
+
+	// Bytes and Chars are the size of each message's counted text in UTF-8 bytes
+	// and in UTF-16 units. Counted are text parts, the JSON of tool calls, the
+	// content of tool results and the value of data parts.
+	Bytes []int
+	Chars []int
+
+	// Tokens is the exact number of tokens of each message's counted text. It is
+	// nil when the processor did not ask for tokens, or when the host has no
+	// exact tables for the encoding that was asked for.
+	Tokens []int
+
+	// Encoding names the encoding that Tokens was counted with, empty without
+	// Tokens.
+	Encoding string
+
+	// Parts is how many parts each message has.
+	Parts []int
+
+	// Tools lists every tool call and tool result, ordered by message, then part.
+	Tools []OutlineTool
+}
+
+// Len returns the number of messages.
+func (o *Outline) Len() int { return len(o.Roles) }
+
+// An OutlineTool says where a tool call or a tool result stands.
+type OutlineTool struct {
+	Message int    // index of the message
+	Part    int    // index of the part in its message
+	Result  bool   // a tool result; otherwise a tool call
+	ID      string // the call's id, the same on a call and its result
+	Name    string // the tool's name
+}

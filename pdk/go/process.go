@@ -1,0 +1,84 @@
+package pdk
+
+// A Scope says on whose behalf a call is made. Entries that do not apply are
+// empty.
+type Scope struct {
+	Tenant  string
+	Thread  string
+	Run     string
+	Network string
+	Agent   string
+}
+
+// A Process is one call of a processor: a conversation on its way to a model,
+// and the edits that the processor makes to it. What the processor sees is the
+// view sent to the model; stored history is never changed by it.
+//
+// A handler that makes no edit leaves the conversation as it is.
+type Process struct {
+	Edits // what the processor does to the conversation
+
+	Name   string // the processor's name
+	Config Raw    // its configuration, "" if there is none; may be kept
+	Scope  Scope
+	Model  string // the model that the conversation is for
+
+	messages []Message
+	outline  Outline
+}
+
+// Messages returns the conversation, for a processor registered with
+// [Processor]; otherwise it is nil. Changing a message in the slice changes
+// nothing outside: use [Process.Map], or Replace.
+func (p *Process) Messages() []Message { return p.messages }
+
+// Outline returns the conversation without its content, for a processor
+// registered with [OutlineProcessor]; otherwise it is empty.
+func (p *Process) Outline() *Outline { return &p.outline }
+
+// Map calls f with every message in order and replaces those that f changed; a
+// message that f leaves without parts is dropped. Messages that f did not touch
+// are not sent back, so they reach the model exactly as they were. Map stops at
+// f's first error and returns it.
+func (p *Process) Map(f func(m *Message) error) error {
+	var before []Part
+	for i := range p.messages {
+		m := p.messages[i]
+		before = append(before[:0], m.Parts...)
+		if err := f(&m); err != nil {
+			return err
+		}
+		switch {
+		case len(m.Parts) == 0 && len(before) > 0:
+			p.Drop(i, i+1)
+		case changed(&p.messages[i], &m, before):
+			p.Replace(i, m)
+		}
+	}
+	return nil
+}
+
+// MapStrings maps every message with [Message.MapStrings]. It is the whole of a
+// processor that masks or rewrites text wherever it stands.
+func (p *Process) MapStrings(f func(text string) string) {
+	_ = p.Map(func(m *Message) error {
+		m.MapStrings(f)
+		return nil
+	})
+}
+
+// changed reports whether after differs from the original, whose parts were
+// before (after may share and have overwritten the original's slice).
+func changed(original, after *Message, before []Part) bool {
+	if original.ID != after.ID || original.Role != after.Role || original.Agent != after.Agent ||
+		original.CreatedAt != after.CreatedAt || original.Metadata != after.Metadata ||
+		len(before) != len(after.Parts) {
+		return true
+	}
+	for i := range before {
+		if before[i] != after.Parts[i] {
+			return true
+		}
+	}
+	return false
+}
