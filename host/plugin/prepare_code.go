@@ -1,0 +1,535 @@
+package plugin
+
+import "math"
+
+// This file reads the instructions of a function once, checks every index in
+// them, and notes what the metering pass has to change.
+//
+// What is charged where. A point is a place in the code where a charge can
+// stand; each instruction belongs to the point whose execution is the same
+// event as its own. A new point begins at the function's start, a loop's
+// header, the branches of an if, after a conditional branch, and after the end
+// of a block that something jumps to. After the end of a block that nothing
+// leaves but through its end, the point from before the block goes on: whoever
+// entered the block comes out of it. So a charge is exact, and stands in as few
+// places as can be. Only a guest that traps has paid for what it did not reach.
+
+// frame is a block, loop or if that is open, or the function itself.
+type frame struct {
+	op       byte  // opBlock, opLoop, opIf, opElse; 0 for the function
+	live     bool  // control can reach its start
+	branched bool  // a live branch goes to its label
+	thenLive bool  // of an else: the then branch reached its end
+	outside  int32 // the outermost frame that a live branch from inside goes to
+	point    int32 // the point that the code before it belongs to
+}
+
+// editKind says what an edit puts into the code.
+type editKind uint8
+
+const (
+	editCharge editKind = iota // subtract the cost of point arg
+	editLoop                   // the same, then check
+	editIndex                  // a number, in place of another
+	editReturn                 // a branch to label arg, in place of a return
+	editBulk                   // charge the length on the stack, arg sixteenths each
+	editGrow                   // the same, free if it is impossible
+)
+
+// edit is a change at a place of the original module: skip bytes go, and
+// something comes instead.
+type edit struct {
+	at, skip int32
+	kind     editKind
+	arg      uint32
+}
+
+// codeScan reads functions one after the other; its slices are used again.
+type codeScan struct {
+	m      *wasmModule
+	limits *structureLimits
+	remap  func(function uint32) uint32
+
+	// Of the function at hand.
+	index  int // in the index space of functions
+	locals uint64
+	pos    int
+	end    int
+	err    error
+
+	frames []frame
+	points []uint32 // costs
+	edits  []edit
+	live   bool
+	cur    int32 // the point that code belongs to now
+
+	straight  bool // nothing but plain instructions so far
+	firstLoop int  // the edit of the loop that the function begins with, or -1
+	calls     bool // it calls functions of the module
+	returns   bool // a live return, or a branch to the function's own label
+	endLive   bool // control reaches the end
+
+	shape shape
+
+	// Of the whole module.
+	usesSegments bool // memory.init or data.drop
+	keepsState   bool // writes a table or drops a segment
+	brTable      int
+}
+
+// shape is what decides how long a function takes to compile.
+type shape struct {
+	blocks, loops, loopDepth, depth int
+	brTable                         int
+}
+
+// scan reads the function with the given index in the code section.
+func (s *codeScan) scan(i int) error {
+	body := &s.m.bodies[i]
+	s.index = i + s.m.imported[externFunc]
+	s.locals = body.nLocals + uint64(len(s.m.signature(uint32(s.index)).params))
+	s.pos, s.end, s.err = body.code.start, body.code.end, nil
+	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32})
+	s.points, s.edits = append(s.points[:0], 0), s.edits[:0]
+	s.live, s.cur = true, 0
+	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
+	s.shape = shape{}
+	for len(s.frames) > 0 && s.err == nil {
+		s.next()
+	}
+	if s.err == nil && s.pos != s.end {
+		s.fail("function %d goes on after its end", s.index)
+	}
+	return s.err
+}
+
+func (s *codeScan) fail(format string, args ...any) {
+	if s.err == nil {
+		r := reader{pos: s.pos}
+		r.fail(format, args...)
+		s.err = r.err
+	}
+}
+
+// u32 reads a number; after a failure it returns 0.
+func (s *codeScan) u32() uint32 {
+	if s.pos < s.end && s.m.wasm[s.pos] < 0x80 {
+		s.pos++
+		return uint32(s.m.wasm[s.pos-1])
+	}
+	v, n := leb32(s.m.wasm[s.pos:s.end])
+	if n == 0 {
+		s.fail("an operand in function %d is not a 32-bit number", s.index)
+	}
+	s.pos += n
+	return v
+}
+
+func (s *codeScan) signed(bits int) int64 {
+	v, n := sleb(s.m.wasm[s.pos:s.end], bits)
+	if n == 0 {
+		s.fail("a constant in function %d is not a %d-bit number", s.index, bits)
+	}
+	s.pos += n
+	return v
+}
+
+func (s *codeScan) byte() byte {
+	if s.pos >= s.end {
+		s.fail("function %d has no end", s.index)
+		return 0
+	}
+	s.pos++
+	return s.m.wasm[s.pos-1]
+}
+
+func (s *codeScan) skip(n int) {
+	if s.end-s.pos < n {
+		s.fail("function %d has no end", s.index)
+		return
+	}
+	s.pos += n
+}
+
+// within checks an index against the size of its space in the original module.
+func (s *codeScan) within(index uint32, n uint64, what string) {
+	if uint64(index) >= n {
+		s.fail("function %d uses %s %d, but there are %d", s.index, what, index, n)
+	}
+}
+
+func (s *codeScan) zero() {
+	if b := s.byte(); b != 0 {
+		s.fail("function %d uses memory %d, but WebAssembly 2.0 has one", s.index, b)
+	}
+}
+
+// next reads one instruction.
+func (s *codeScan) next() {
+	at := s.pos
+	op := s.byte()
+	if s.err != nil {
+		return
+	}
+	ins := plainOps[op]
+	switch ins.operands {
+	case opsNone:
+	case opsLocal:
+		s.within(s.u32(), s.locals, "local")
+	case opsI32:
+		s.signed(32)
+	case opsMemArg:
+		s.u32()
+		s.u32()
+	case opsGlobal:
+		s.within(s.u32(), uint64(len(s.m.globals)), "global")
+	case opsCall:
+		s.call(ins)
+		return
+	case opsMisc, opsVector:
+		ins = s.prefixed(at, op)
+	case opsBlock, opsElse, opsEnd, opsLabel, opsLabels, opsReturn, opsStop:
+		s.pay(ins.cost)
+		s.control(at, op, ins)
+		return
+	default:
+		s.operands(at, op, ins)
+	}
+	s.pay(ins.cost)
+}
+
+// pay adds the cost of an instruction to the current point.
+func (s *codeScan) pay(cost uint8) {
+	if s.live {
+		s.points[s.cur] += uint32(cost)
+	}
+}
+
+// edit notes a change; code that never runs needs none but of indices.
+func (s *codeScan) edit(at, skip int, kind editKind, arg uint32) {
+	if s.live || kind == editIndex {
+		s.edits = append(s.edits, edit{int32(at), int32(skip), kind, arg})
+	}
+}
+
+func (s *codeScan) call(ins instruction) {
+	at := s.pos
+	f := s.u32()
+	s.within(f, uint64(len(s.m.funcs)), "function")
+	s.reindex(at, f)
+	s.pay(ins.cost)
+	s.straight = false
+	if int(f) < s.m.imported[externFunc] {
+		s.pay(costImport)
+		return
+	}
+	s.calls = s.calls || s.live
+}
+
+// reindex notes that the function index at the given place changes, if it does.
+func (s *codeScan) reindex(at int, f uint32) {
+	if to := s.remap(f); to != f {
+		s.edit(at, s.pos-at, editIndex, to)
+	}
+}
+
+// operands reads what follows the rarer one-byte opcodes.
+func (s *codeScan) operands(at int, op byte, ins instruction) {
+	switch ins.operands {
+	case opsI64:
+		s.signed(64)
+	case opsF32:
+		s.skip(4)
+	case opsF64:
+		s.skip(8)
+	case opsIndirect:
+		s.within(s.u32(), uint64(len(s.m.types)), "type")
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.straight = false
+		s.calls = s.calls || s.live
+	case opsTableWrite:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.keepsState = true
+	case opsTable:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+	case opsMemory:
+		s.zero()
+	case opsMemGrow:
+		s.zero()
+		s.bulk(at, editGrow, costPage)
+	case opsTypes:
+		for n := s.u32(); n > 0 && s.err == nil; n-- {
+			if t := s.byte(); s.err == nil && !isValueType(t) {
+				s.fail("function %d selects type 0x%02x, which is not WebAssembly 2.0", s.index, t)
+			}
+		}
+	case opsRefType:
+		if t := s.byte(); s.err == nil && !isRefType(t) {
+			s.fail("function %d makes a null of type 0x%02x, which is not WebAssembly 2.0", s.index, t)
+		}
+	case opsFunc:
+		from := s.pos
+		f := s.u32()
+		s.within(f, uint64(len(s.m.funcs)), "function")
+		s.reindex(from, f)
+	default:
+		s.illegal(at, op)
+	}
+}
+
+// bulk notes that the length on the stack is charged before the instruction at
+// the given place.
+func (s *codeScan) bulk(at int, kind editKind, weight uint32) {
+	s.straight = false
+	s.edit(at, 0, kind, weight)
+}
+
+// illegal refuses an opcode and names what it probably is.
+func (s *codeScan) illegal(at int, op byte) {
+	if s.err != nil {
+		return
+	}
+	what, hint := "", ""
+	switch {
+	case op == 0xfe:
+		what, hint = "threads", "build without threads and atomics"
+	case op >= 0x06 && op <= 0x0a || op == 0x18 || op == 0x19 || op == 0x1f:
+		what, hint = "exceptions", "build without exception handling, for example with -fno-exceptions or panic=abort"
+	case op == 0x12 || op == 0x13:
+		what, hint = "tail calls", "build without tail calls, for example with -mno-tail-call"
+	case op == 0x14 || op == 0x15 || op >= 0xd3 && op <= 0xd6 || op == 0xfb:
+		what, hint = "typed references or garbage collection", "build for WebAssembly 2.0"
+	default:
+		s.fail("function %d has the unknown instruction 0x%02x", s.index, op)
+		return
+	}
+	s.err = unsupported("function %d uses %s (instruction 0x%02x at byte %d), which this host does not run", s.index, what, op, at).WithHint("%s", hint)
+}
+
+// prefixed reads an instruction after 0xfc or 0xfd.
+func (s *codeScan) prefixed(at int, op byte) instruction {
+	if op == 0xfd {
+		return s.vector(at)
+	}
+	sub := s.u32()
+	if s.err == nil && sub >= uint32(len(miscOps)) {
+		s.fail("function %d has the unknown instruction 0xfc %d", s.index, sub)
+	}
+	if s.err != nil {
+		return instruction{}
+	}
+	s.misc(at, miscOps[sub].operands)
+	return miscOps[sub]
+}
+
+func (s *codeScan) misc(at int, ops operands) {
+	switch ops {
+	case opsMemInit:
+		s.segment("data segment", s.m.dataCount)
+		s.zero()
+		s.usesSegments = true
+		s.bulk(at, editBulk, costByte)
+	case opsDataDrop:
+		s.segment("data segment", s.m.dataCount)
+		s.usesSegments, s.keepsState = true, true
+	case opsMemCopy:
+		s.zero()
+		s.zero()
+		s.bulk(at, editBulk, costByte)
+	case opsMemFill:
+		s.zero()
+		s.bulk(at, editBulk, costByte)
+	case opsTableInit:
+		s.segment("element segment", int64(s.m.elements))
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.tableWrite(at, editBulk)
+	case opsElemDrop:
+		s.segment("element segment", int64(s.m.elements))
+		s.keepsState = true
+	case opsTableCopy:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.tableWrite(at, editBulk)
+	case opsTableFill:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.tableWrite(at, editBulk)
+	case opsTableGrow:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		s.tableWrite(at, editGrow)
+	case opsTableSize:
+		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+	}
+}
+
+func (s *codeScan) tableWrite(at int, kind editKind) {
+	s.keepsState = true
+	s.bulk(at, kind, costEntry)
+}
+
+// segment checks the index of a segment; n is -1 where a module has not said
+// how many it has, and then may not name any.
+func (s *codeScan) segment(what string, n int64) {
+	s.within(s.u32(), uint64(max(n, 0)), what)
+}
+
+// vector reads an instruction after 0xfd. Its number is read in its shortest
+// form only, because wazero looks at its first byte alone.
+func (s *codeScan) vector(at int) instruction {
+	sub := s.byte()
+	if sub >= 0x80 && s.byte() != 1 || vectorOps[sub].operands == opsIllegal {
+		s.fail("function %d has an unknown vector instruction at byte %d", s.index, at)
+		return instruction{}
+	}
+	switch vectorOps[sub].operands {
+	case opsMemArg:
+		s.u32()
+		s.u32()
+	case opsMemArgLane:
+		s.u32()
+		s.u32()
+		s.skip(1)
+	case opsLane:
+		s.skip(1)
+	case ops16:
+		s.skip(16)
+	}
+	return vectorOps[sub]
+}
+
+// control reads what follows an instruction that decides where to go on.
+func (s *codeScan) control(at int, op byte, ins instruction) {
+	switch ins.operands {
+	case opsBlock:
+		s.blockType()
+		s.open(op)
+	case opsElse:
+		s.otherwise()
+	case opsEnd:
+		s.close()
+	case opsLabel:
+		s.branch(s.u32())
+		if op == opBr {
+			s.live = false
+		} else {
+			s.newPoint(editCharge)
+		}
+	case opsLabels:
+		n := s.u32()
+		s.brTable += int(n)
+		s.shape.brTable += int(n)
+		for i := uint64(0); i <= uint64(n) && s.err == nil; i++ {
+			s.branch(s.u32())
+		}
+		s.live = false
+	case opsReturn:
+		s.returns = s.returns || s.live
+		s.edit(at, 1, editReturn, uint32(len(s.frames)-1))
+		s.leave(0)
+		s.live = false
+	case opsStop:
+		s.live = false
+	}
+}
+
+// blockType reads the type of a block: nothing, one result, or a type's index.
+func (s *codeScan) blockType() {
+	v := s.signed(33)
+	switch {
+	case s.err != nil:
+	case v >= 0:
+		s.within(uint32(v), uint64(len(s.m.types)), "type")
+	case v != blockEmpty-0x80 && (v < -0x40 || !isValueType(byte(v+0x80))):
+		s.fail("function %d has a block of an unknown type", s.index)
+	}
+}
+
+// open begins a block, loop or if.
+func (s *codeScan) open(op byte) {
+	s.frames = append(s.frames, frame{op: op, live: s.live, point: s.cur, outside: math.MaxInt32})
+	s.shape.blocks++
+	s.shape.depth = max(s.shape.depth, len(s.frames))
+	if op == opBlock {
+		return
+	}
+	if op == opLoop && s.live {
+		s.shape.loops++
+		if s.straight && s.points[0] <= cheapLeaf {
+			s.firstLoop = len(s.edits)
+		}
+	}
+	s.straight = false
+	kind := editCharge
+	if op == opLoop {
+		kind = editLoop
+	}
+	s.newPoint(kind)
+}
+
+// newPoint makes what follows belong to a charge of its own.
+func (s *codeScan) newPoint(kind editKind) {
+	if !s.live {
+		return
+	}
+	s.straight = false
+	s.cur = int32(len(s.points))
+	s.points = append(s.points, 0)
+	s.edit(s.pos, 0, kind, uint32(s.cur))
+}
+
+// otherwise begins the else branch of an if.
+func (s *codeScan) otherwise() {
+	f := &s.frames[len(s.frames)-1]
+	if f.op != opIf {
+		s.fail("function %d has an else without an if", s.index)
+		return
+	}
+	f.op, f.thenLive = opElse, s.live
+	s.live = f.live
+	s.newPoint(editCharge)
+}
+
+// close ends the innermost frame.
+func (s *codeScan) close() {
+	i := len(s.frames) - 1
+	f := s.frames[i]
+	s.frames = s.frames[:i]
+	if i == 0 {
+		s.endLive = s.live
+		s.returns = s.returns || f.branched
+		return
+	}
+	if outer := &s.frames[i-1]; f.outside < outer.outside {
+		outer.outside = f.outside
+	}
+	s.live = f.live && (s.live || f.thenLive || f.op == opIf || f.branched && f.op != opLoop)
+	switch left := int(f.outside) < i; {
+	case !s.live:
+	case !left: // what entered the frame comes out of it
+		s.cur = f.point
+	case f.op == opLoop || f.op == opBlock && !f.branched: // no other way leads here
+	default:
+		s.newPoint(editCharge)
+	}
+}
+
+// branch notes a jump to a label, counted from the innermost frame.
+func (s *codeScan) branch(label uint32) {
+	s.straight = false
+	if int64(label) >= int64(len(s.frames)) {
+		s.fail("function %d jumps out of %d blocks, but is in %d", s.index, label+1, len(s.frames))
+		return
+	}
+	if s.err == nil && s.live {
+		target := len(s.frames) - 1 - int(label)
+		s.frames[target].branched = true
+		s.leave(target)
+	}
+}
+
+// leave notes that control can go from here to the given frame.
+func (s *codeScan) leave(target int) {
+	f := &s.frames[len(s.frames)-1]
+	if s.live && int32(target) < f.outside {
+		f.outside = int32(target)
+	}
+}

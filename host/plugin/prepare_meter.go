@@ -1,0 +1,431 @@
+package plugin
+
+import "slices"
+
+// This file writes the metered module.
+
+// What the pass adds, by the names that the host knows it under. A module that
+// uses them itself is refused.
+const (
+	meterModule = "agenthost_meter"       // the import's module
+	meterTick   = "tick"                  // the import
+	meterPrefix = meterModule + "."       // begins every added export
+	meterFuel   = meterPrefix + "fuel"    // mutable i64
+	meterDepth  = meterPrefix + "depth"   // mutable i64
+	meterGlobal = meterPrefix + "global." // and the global's index
+)
+
+// cheapLeaf is the price up to which a function that calls nothing may go
+// without looking at the fuel: whoever calls it in a row does so soon enough.
+const cheapLeaf = 64
+
+// meter writes the metered module.
+//
+// The one added import stands after the others, at the index of the first
+// function defined here, and that function moves behind the last. So no other
+// index changes, and the code of most functions stays as it is but for what is
+// put in.
+type meter struct {
+	m      *wasmModule
+	limits *structureLimits
+	scan   codeScan
+
+	tick  uint32 // function index of the import
+	moved uint32 // where the function that had this index went
+	check uint32 // function index of the first added function
+	fuel  uint32 // index of the first added global, of which there are two
+
+	types      []byte // entries added to the type section
+	typeCount  uint32
+	blockTypes map[string]uint32 // added types of blocks with several results
+
+	out  []byte // the module
+	body []byte // the function being written
+}
+
+// The functions that are added, relative to meter.check.
+const (
+	addedCheck  = iota // () -> (): gets the next slice
+	addedCharge        // (length i32, weight i64) -> i32: charges, returns length
+	addedGrow          // the same for memory.grow and table.grow
+	addedFuncs
+)
+
+func newMeter(m *wasmModule, l *structureLimits) *meter {
+	t := &meter{m: m, limits: l, blockTypes: map[string]uint32{}}
+	t.tick = uint32(m.imported[externFunc])
+	t.moved = uint32(len(m.funcs))
+	t.check = uint32(len(m.funcs)) + 1
+	t.fuel = uint32(len(m.globals))
+	t.typeCount = uint32(len(m.types))
+	t.scan = codeScan{m: m, limits: l, remap: t.remap}
+	return t
+}
+
+// remap returns where a function of the original module is.
+func (t *meter) remap(function uint32) uint32 {
+	if function == t.tick {
+		return t.moved
+	}
+	return function
+}
+
+// write returns the metered module.
+func (t *meter) write() ([]byte, error) {
+	t.out = make([]byte, 0, len(t.m.wasm)+len(t.m.wasm)/3+4096)
+	t.out = append(t.out, t.m.wasm[:8]...)
+	tickType := t.addType([]byte{typeI64, typeI64}, []byte{typeI64})
+	checkType := t.addType(nil, nil)
+	chargeType := t.addType([]byte{typeI32, typeI64}, []byte{typeI32})
+
+	// The code comes first: it may add types, and says whether data may be merged.
+	code, err := t.code()
+	if err != nil {
+		return nil, err
+	}
+	t.typeSection()
+	t.importSection(tickType)
+	t.functionSection(checkType, chargeType)
+	t.tableSection()
+	t.memorySection()
+	t.globalSection()
+	t.exportSection()
+	t.startSection()
+	t.elementSection()
+	t.dataSections(code)
+	t.nameSection()
+	return t.out, nil
+}
+
+// addType adds a function type and returns its index.
+func (t *meter) addType(params, results []byte) uint32 {
+	t.types = appendSized(appendSized(append(t.types, funcForm), params), results)
+	t.typeCount++
+	return t.typeCount - 1
+}
+
+// section appends a section that lists things: those of the original, with the
+// function indices in them put right, and those that were added.
+func (t *meter) section(id byte, added uint32, entries []byte) {
+	v := t.m.vectors[id]
+	if v.count+added == 0 {
+		return
+	}
+	b := appendU32(nil, v.count+added)
+	b = t.appendOriginal(b, v.items)
+	t.out = appendSection(t.out, id, append(b, entries...))
+}
+
+// appendOriginal appends a span of the original with the function indices in it
+// put right.
+func (t *meter) appendOriginal(b []byte, s span) []byte {
+	refs := t.m.funcRefs
+	first, _ := slices.BinarySearchFunc(refs, s.start, func(r funcRef, at int) int { return r.at.start - at })
+	at := s.start
+	for _, ref := range refs[first:] {
+		if ref.at.end > s.end {
+			break
+		}
+		if to := t.remap(ref.index); to != ref.index {
+			b = append(b, t.m.wasm[at:ref.at.start]...)
+			b = appendU32(b, to)
+			at = ref.at.end
+		}
+	}
+	return append(b, t.m.wasm[at:s.end]...)
+}
+
+func (t *meter) typeSection() {
+	t.section(secType, t.typeCount-uint32(len(t.m.types)), t.types)
+}
+
+func (t *meter) importSection(tickType uint32) {
+	e := appendName(appendName(nil, meterModule), meterTick)
+	t.section(secImport, 1, appendU32(append(e, byte(externFunc)), tickType))
+}
+
+// functionSection writes the functions' types in their new order: the first one
+// last, then those that were added.
+func (t *meter) functionSection(checkType, chargeType uint32) {
+	defined := t.m.funcs[t.m.imported[externFunc]:]
+	b := appendU32(nil, uint32(len(defined)+addedFuncs))
+	for i := range defined {
+		b = appendU32(b, defined[(i+1)%len(defined)])
+	}
+	b = appendU32(appendU32(appendU32(b, checkType), chargeType), chargeType)
+	t.out = appendSection(t.out, secFunction, b)
+}
+
+// tableSection and memorySection write the bounds with the limits as maximum.
+func (t *meter) tableSection() {
+	b := appendU32(nil, uint32(len(t.m.tables)))
+	for _, table := range t.m.tables {
+		b = appendLimits(append(b, table.elem), table.clamp(t.limits.tableEntries))
+	}
+	t.sectionIf(secTable, b)
+}
+
+func (t *meter) memorySection() {
+	b := appendU32(nil, uint32(len(t.m.memories)))
+	for _, memory := range t.m.memories {
+		b = appendLimits(b, memory.clamp(t.limits.memoryPages))
+	}
+	t.sectionIf(secMemory, b)
+}
+
+func (t *meter) sectionIf(id byte, contents []byte) {
+	if t.m.present[id] {
+		t.out = appendSection(t.out, id, contents)
+	}
+}
+
+// clamp returns l with a maximum, at most most.
+func (l limits) clamp(most uint32) limits {
+	if !l.hasMax || l.max > most {
+		l.max = most
+	}
+	l.hasMax = true
+	return l
+}
+
+// globalSection adds fuel, which is 0, and depth, which is the limit's.
+func (t *meter) globalSection() {
+	e := []byte{typeI64, 1, opI64Const, 0, opEnd, typeI64, 1, opI64Const}
+	e = append(appendS64(e, t.limits.callDepth), opEnd)
+	t.section(secGlobal, 2, e)
+}
+
+func (t *meter) exportSection() {
+	added, e := uint32(0), []byte(nil)
+	add := func(name string, index uint32) {
+		e = appendU32(append(appendName(e, name), byte(externGlobal)), index)
+		added++
+	}
+	add(meterFuel, t.fuel)
+	add(meterDepth, t.fuel+1)
+	for _, i := range t.m.savedGlobals() {
+		add(globalExport(i), uint32(i))
+	}
+	t.section(secExport, added, e)
+}
+
+func (t *meter) startSection() {
+	if t.m.start >= 0 {
+		t.out = appendSection(t.out, secStart, appendU32(nil, t.remap(uint32(t.m.start))))
+	}
+}
+
+func (t *meter) elementSection() { t.section(secElement, 0, nil) }
+
+// code writes the code section's contents.
+func (t *meter) code() ([]byte, error) {
+	n := len(t.m.bodies)
+	size := 0
+	if n > 0 {
+		size = t.m.bodies[n-1].code.end - t.m.bodies[0].locals.start
+	}
+	b := appendU32(make([]byte, 0, size+size/3+256), uint32(n+addedFuncs))
+	for i := range n {
+		if err := t.function((i + 1) % n); err != nil {
+			return nil, err
+		}
+		b = appendSized(b, t.body)
+	}
+	return t.addedCode(b), nil
+}
+
+// function writes one function into t.body.
+//
+// A function that calls others gives its weight in depth back on every way out,
+// so all ways lead through one place: its code becomes a block, and a return a
+// branch to the block's end. Labels keep their numbers, because the block's
+// label takes the place of the function's.
+func (t *meter) function(i int) error {
+	s := &t.scan
+	if err := s.scan(i); err != nil {
+		return err
+	}
+	body := &t.m.bodies[i]
+	wrapped := s.calls && s.returns
+	weight := t.frameWeight(s.locals)
+	b := append(t.body[:0], t.m.wasm[body.locals.start:body.locals.end]...)
+	b = t.entry(b, weight)
+	if wrapped {
+		b = t.blockType(append(b, opBlock), t.m.signature(uint32(s.index)).results)
+	}
+	b = t.edited(b, body.code, wrapped)
+	if wrapped {
+		b = append(b, opEnd)
+	}
+	if s.calls && (wrapped || s.endLive) {
+		b = t.addTo(b, t.fuel+1, opI64Add, weight)
+	}
+	t.body = append(b, opEnd)
+	return nil
+}
+
+// entry writes what stands at a function's start: its weight in depth if it
+// calls, the charge of its first point, and a look at both, unless it is cheap
+// or begins with a loop that looks.
+func (t *meter) entry(b []byte, weight int64) []byte {
+	s := &t.scan
+	if s.calls {
+		b = t.addTo(b, t.fuel+1, opI64Sub, weight)
+	}
+	b = t.charge(b, s.points[0])
+	if s.firstLoop >= 0 || !s.calls && s.total() <= cheapLeaf {
+		return b
+	}
+	return t.look(b, s.calls)
+}
+
+// total is what a function costs without repetition.
+func (s *codeScan) total() uint64 {
+	sum := uint64(0)
+	for _, c := range s.points {
+		sum += uint64(c)
+	}
+	return sum
+}
+
+// edited writes a function's code with the scan's edits, without its last end.
+func (t *meter) edited(b []byte, code span, wrapped bool) []byte {
+	s := &t.scan
+	at := code.start
+	for n, e := range s.edits {
+		b = append(b, t.m.wasm[at:e.at]...)
+		at = int(e.at)
+		switch e.kind {
+		case editCharge:
+			b = t.charge(b, s.points[e.arg])
+		case editLoop:
+			b = t.look(t.charge(b, s.points[e.arg]), s.calls && n == s.firstLoop)
+		case editBulk:
+			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedCharge)
+		case editGrow:
+			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedGrow)
+		case editIndex:
+			b = appendU32(b, e.arg)
+			at += int(e.skip)
+		case editReturn:
+			if wrapped {
+				b = appendU32(append(b, opBr), e.arg)
+				at += int(e.skip)
+			}
+		}
+	}
+	return append(b, t.m.wasm[at:code.end-1]...)
+}
+
+// charge subtracts a cost from the fuel.
+func (t *meter) charge(b []byte, cost uint32) []byte {
+	if cost == 0 {
+		return b
+	}
+	return t.addTo(b, t.fuel, opI64Sub, int64(cost))
+}
+
+// addTo adds n to a global, or subtracts it.
+func (t *meter) addTo(b []byte, global uint32, op byte, n int64) []byte {
+	b = appendU32(append(b, opGlobalGet), global)
+	b = append(appendS64(append(b, opI64Const), n), op)
+	return appendU32(append(b, opGlobalSet), global)
+}
+
+// look calls the check if fuel is below zero, or depth if it counts here.
+func (t *meter) look(b []byte, depth bool) []byte {
+	b = appendU32(append(b, opGlobalGet), t.fuel)
+	if depth {
+		b = append(appendU32(append(b, opGlobalGet), t.fuel+1), opI64Or)
+	}
+	b = append(b, opI64Const, 0, opI64LtS, opIf, blockEmpty)
+	return append(t.call(b, addedCheck), opEnd)
+}
+
+// call calls an added function.
+func (t *meter) call(b []byte, added uint32) []byte {
+	return appendU32(append(b, opCall), t.check+added)
+}
+
+// blockType writes the type of a block without parameters.
+func (t *meter) blockType(b, results []byte) []byte {
+	switch len(results) {
+	case 0:
+		return append(b, blockEmpty)
+	case 1:
+		return append(b, results[0])
+	}
+	index, ok := t.blockTypes[string(results)]
+	if !ok {
+		index = t.addType(nil, results)
+		t.blockTypes[string(results)] = index
+	}
+	return appendS64(b, int64(index))
+}
+
+// addedCode writes the added functions.
+func (t *meter) addedCode(b []byte) []byte {
+	// check: fuel = tick(fuel, depth)
+	f := appendU32([]byte{0, opGlobalGet}, t.fuel)
+	f = appendU32(append(f, opGlobalGet), t.fuel+1)
+	f = appendU32(append(f, opCall), t.tick)
+	f = appendU32(append(f, opGlobalSet), t.fuel)
+	b = appendSized(b, append(f, opEnd))
+
+	// charge: fuel -= length * weight >> costShift; look; return length
+	f = appendU32([]byte{0, opGlobalGet}, t.fuel)
+	f = append(f, opLocalGet, 0, opI64ExtU, opLocalGet, 1, opI64Mul, opI64Const, costShift, opI64ShrU, opI64Sub)
+	f = appendU32(append(f, opGlobalSet), t.fuel)
+	f = t.look(f, false)
+	b = appendSized(b, append(f, opLocalGet, 0, opEnd))
+
+	// grow: if length <= maxPages, charge
+	f = append([]byte{0}, opLocalGet, 0, opI32Const)
+	f = append(appendS64(f, maxPages), opI32GtU, opIf, typeI32, opLocalGet, 0, opElse, opLocalGet, 0, opLocalGet, 1)
+	f = append(t.call(f, addedCharge), opEnd, opEnd)
+	return appendSized(b, f)
+}
+
+// dataSections writes the code section, between the number of data segments and
+// the segments.
+func (t *meter) dataSections(code []byte) {
+	if t.m.dataCount >= 0 {
+		t.out = appendSection(t.out, secDataCount, appendU32(nil, uint32(t.m.dataCount)))
+	}
+	t.out = appendSection(t.out, secCode, code)
+	t.section(secData, 0, nil)
+}
+
+// nameSection writes the names of the module and its functions, which stack
+// traces show. All other custom sections stay behind.
+func (t *meter) nameSection() {
+	b := appendName(nil, "name")
+	if len(t.m.moduleName) > 0 {
+		b = appendSection(b, 0, appendSized(nil, t.m.moduleName))
+	}
+	b = appendSection(b, 1, t.functionNames())
+	t.out = appendSection(t.out, secCustom, b)
+}
+
+// functionNames lists names by index, in order; the moved function's comes
+// where that function went.
+func (t *meter) functionNames() []byte {
+	var list, last []byte
+	n, next := uint32(0), uint32(0)
+	add := func(b []byte, index uint32, name []byte) []byte {
+		n++
+		return appendSized(appendU32(b, index), name)
+	}
+	for _, e := range t.m.funcNames {
+		switch {
+		case e.index < next || int(e.index) >= len(t.m.funcs): // out of order, or of no function
+			continue
+		case e.index == t.tick:
+			last = add(nil, t.moved, e.name)
+		default:
+			list = add(list, e.index, e.name)
+		}
+		next = e.index + 1
+	}
+	return append(appendU32(nil, n), append(list, last...)...)
+}

@@ -1,0 +1,178 @@
+package plugin
+
+// This file knows every instruction of WebAssembly 2.0: what follows its
+// opcode, and what it costs. An opcode that is not here is refused, so nothing
+// later than 2.0 (threads, exceptions, tail calls, typed references) runs.
+
+// operands says what follows an opcode.
+type operands uint8
+
+const (
+	opsIllegal  operands = iota // not an instruction of WebAssembly 2.0
+	opsNone                     // nothing
+	opsBlock                    // a block type
+	opsElse                     // nothing; control
+	opsEnd                      // nothing; control
+	opsLabel                    // a label: br, br_if
+	opsLabels                   // a vector of labels and one more: br_table
+	opsReturn                   // nothing; control
+	opsStop                     // nothing; control: unreachable
+	opsCall                     // a function
+	opsIndirect                 // a type and a table
+	opsLocal                    // a local
+	opsGlobal                   // a global
+	opsTable                    // a table
+	opsMemArg                   // alignment and offset
+	opsMemory                   // a zero byte: memory.size
+	opsMemGrow                  // a zero byte: memory.grow
+	opsI32                      // a signed 32-bit number
+	opsI64                      // a signed 64-bit number
+	opsF32                      // four bytes
+	opsF64                      // eight bytes
+	opsTypes                    // a vector of value types: select
+	opsRefType                  // a reference type: ref.null
+	opsFunc                     // a function: ref.func
+	opsMisc                     // a second opcode: prefix 0xfc
+	opsVector                   // a second opcode: prefix 0xfd
+
+	// After prefix 0xfc.
+	opsMemInit    // a data segment and a zero byte
+	opsDataDrop   // a data segment
+	opsMemCopy    // two zero bytes
+	opsMemFill    // a zero byte
+	opsTableInit  // an element segment and a table
+	opsElemDrop   // an element segment
+	opsTableCopy  // two tables
+	opsTableGrow  // a table
+	opsTableSize  // a table
+	opsTableFill  // a table
+	opsTableWrite // a table: table.set
+
+	// After prefix 0xfd.
+	opsLane       // a lane: one byte
+	opsMemArgLane // alignment, offset, lane
+	ops16         // sixteen bytes: v128.const, i8x16.shuffle
+)
+
+// Opcodes that the metering pass writes or looks for.
+const (
+	opBlock     = 0x02
+	opLoop      = 0x03
+	opIf        = 0x04
+	opElse      = 0x05
+	opEnd       = 0x0b
+	opBr        = 0x0c
+	opBrIf      = 0x0d
+	opCall      = 0x10
+	opLocalGet  = 0x20
+	opGlobalGet = 0x23
+	opGlobalSet = 0x24
+	opI32Const  = 0x41
+	opI64Const  = 0x42
+	opI32GtU    = 0x4b
+	opI64LtS    = 0x53
+	opI64Add    = 0x7c
+	opI64Sub    = 0x7d
+	opI64Mul    = 0x7e
+	opI64Or     = 0x84
+	opI64ShrU   = 0x88
+	opI64ExtU   = 0xad
+	opRefFunc   = 0xd2
+	blockEmpty  = 0x40
+	funcForm    = 0x60
+)
+
+// instruction is a row of the tables below.
+type instruction struct {
+	operands operands
+	cost     uint8
+}
+
+// Prices in units; whatever is not listed costs 1, and what does nothing at run
+// time (block, loop, else, end, nop) costs 0. They follow wazero's compiler on
+// amd64, where a plain instruction takes a quarter to half a nanosecond, and
+// need only be right to a factor of a few: they bound the time that a unit can
+// take, so that a slice of units is a slice of time.
+const (
+	costCall     = 2   // a call
+	costIndirect = 4   // a call through a table
+	costImport   = 100 // a call of the host, on top of costCall: it leaves compiled code
+	costDivide   = 4   // division, remainder, square root
+	costBulk     = 4   // a bulk operation, before its length
+	costLeave    = 100 // memory.grow, table.grow, ref.func: they leave compiled code
+
+	// Lengths are counted in sixteenths of a unit.
+	costByte  = 1       // per byte filled, copied or initialised
+	costEntry = 16      // per table entry
+	costPage  = 1 << 16 // per page of 64 KiB that memory grows by
+	costShift = 4       // from sixteenths to units
+)
+
+// plainOps are the one-byte opcodes.
+var plainOps = plainInstructions()
+
+func plainInstructions() [256]instruction {
+	ops := [256]instruction{
+		0x00: {opsStop, 1}, 0x01: {opsNone, 0},
+		0x02: {opsBlock, 0}, 0x03: {opsBlock, 0}, 0x04: {opsBlock, 1}, 0x05: {opsElse, 0},
+		0x0b: {opsEnd, 0}, 0x0c: {opsLabel, 1}, 0x0d: {opsLabel, 1}, 0x0e: {opsLabels, 2}, 0x0f: {opsReturn, 1},
+		0x10: {opsCall, costCall}, 0x11: {opsIndirect, costIndirect},
+		0x1a: {opsNone, 1}, 0x1b: {opsNone, 1}, 0x1c: {opsTypes, 1},
+		0x20: {opsLocal, 1}, 0x21: {opsLocal, 1}, 0x22: {opsLocal, 1},
+		0x23: {opsGlobal, 1}, 0x24: {opsGlobal, 1},
+		0x25: {opsTable, 1}, 0x26: {opsTableWrite, 1},
+		0x28: {opsMemArg, 1}, 0x29: {opsMemArg, 1}, 0x2a: {opsMemArg, 1}, 0x2b: {opsMemArg, 1},
+		0x2c: {opsMemArg, 1}, 0x2d: {opsMemArg, 1}, 0x2e: {opsMemArg, 1}, 0x2f: {opsMemArg, 1},
+		0x30: {opsMemArg, 1}, 0x31: {opsMemArg, 1}, 0x32: {opsMemArg, 1}, 0x33: {opsMemArg, 1},
+		0x34: {opsMemArg, 1}, 0x35: {opsMemArg, 1}, 0x36: {opsMemArg, 1}, 0x37: {opsMemArg, 1},
+		0x38: {opsMemArg, 1}, 0x39: {opsMemArg, 1}, 0x3a: {opsMemArg, 1}, 0x3b: {opsMemArg, 1},
+		0x3c: {opsMemArg, 1}, 0x3d: {opsMemArg, 1}, 0x3e: {opsMemArg, 1},
+		0x3f: {opsMemory, 1}, 0x40: {opsMemGrow, costLeave},
+		0x41: {opsI32, 1}, 0x42: {opsI64, 1}, 0x43: {opsF32, 1}, 0x44: {opsF64, 1},
+		0xd0: {opsRefType, 1}, 0xd1: {opsNone, 1}, 0xd2: {opsFunc, costLeave},
+		0xfc: {opsMisc, 0}, 0xfd: {opsVector, 0},
+	}
+	for op := 0x45; op <= 0xc4; op++ { // comparisons, arithmetic and conversions, without a gap
+		ops[op] = instruction{opsNone, 1}
+	}
+	for _, op := range []int{0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82, 0x91, 0x95, 0x9f, 0xa3} {
+		ops[op].cost = costDivide
+	}
+	return ops
+}
+
+// miscOps are the opcodes after 0xfc.
+var miscOps = [18]instruction{
+	0: {opsNone, 1}, 1: {opsNone, 1}, 2: {opsNone, 1}, 3: {opsNone, 1},
+	4: {opsNone, 1}, 5: {opsNone, 1}, 6: {opsNone, 1}, 7: {opsNone, 1},
+	8: {opsMemInit, costBulk}, 9: {opsDataDrop, 1}, 10: {opsMemCopy, costBulk}, 11: {opsMemFill, costBulk},
+	12: {opsTableInit, costBulk}, 13: {opsElemDrop, 1}, 14: {opsTableCopy, costBulk},
+	15: {opsTableGrow, costLeave}, 16: {opsTableSize, 1}, 17: {opsTableFill, costBulk},
+}
+
+// vectorOps are the opcodes after 0xfd.
+var vectorOps = vectorInstructions()
+
+func vectorInstructions() (ops [256]instruction) {
+	for op := range ops {
+		ops[op] = instruction{opsNone, 1}
+	}
+	for op := 0x00; op <= 0x0b; op++ { // loads and store
+		ops[op].operands = opsMemArg
+	}
+	ops[0x5c].operands, ops[0x5d].operands = opsMemArg, opsMemArg
+	ops[0x0c].operands, ops[0x0d].operands = ops16, ops16
+	for op := 0x15; op <= 0x22; op++ { // extract and replace
+		ops[op].operands = opsLane
+	}
+	for op := 0x54; op <= 0x5b; op++ { // load and store one lane
+		ops[op].operands = opsMemArgLane
+	}
+	for _, op := range []int{0x9a, 0xa2, 0xa5, 0xa6, 0xaf, 0xb0, 0xb2, 0xb3, 0xb4, 0xbb, 0xc2, 0xc5, 0xc6, 0xcf, 0xd0, 0xd2, 0xd3, 0xd4, 0xe2, 0xee} {
+		ops[op].operands = opsIllegal
+	}
+	for _, op := range []int{0xe3, 0xe7, 0xef, 0xf3} { // square roots and divisions
+		ops[op].cost = costDivide
+	}
+	return ops
+}
