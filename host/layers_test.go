@@ -1,0 +1,255 @@
+package host_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The import table. When this test stops you, the dependency is usually upside
+// down: declare the small interface you need where you call it.
+
+const modulePath = "github.com/agenthost/agenthost"
+
+// layer says what the packages under a directory may import of this module.
+type layer struct {
+	dir     string   // and everything below it that has no row of its own
+	imports []string // directories, exact; "..." at the end means everything below too
+	why     string
+}
+
+var layers = []layer{
+	{"host", nil,
+		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
+	{"host/hosttest", []string{"host"},
+		"the kit tests any implementation of host's interfaces, so it may know none of them"},
+	{"host/kv", nil,
+		"where bytes go knows nothing of what they mean: a store can be used and tested alone"},
+	{"host/kv/kvtest", []string{"host/kv"},
+		"the kit for drivers knows the driver interface only"},
+	{"host/kv/badgerkv", []string{"host/kv"},
+		"a driver is one technology behind one interface"},
+	{"host/tokens", nil,
+		"counting tokens is text in, number out; host.TokenCounter is satisfied without importing it"},
+	{"host/plugin", []string{"host"},
+		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
+	{"host/plugin/plugintest", []string{"host", "host/hosttest", "host/plugin"},
+		"the kit for plugins in any language"},
+	{"host/threads", []string{"host", "host/kv"},
+		"conversations are records over the one driver interface, never over one database"},
+	{"host/openaimodel", []string{"host"},
+		"one way to ask a model; knows nothing of who asks"},
+	{"host/scriptedmodel", []string{"host"},
+		"the model that needs no key; knows nothing of who asks"},
+	{"pdk/go", nil,
+		"host and guest share no Go code: what they share is the contract and its vectors"},
+	{"plugins", []string{"pdk/go"},
+		"a shipped plugin is built like anybody else's, so it can use nothing that others cannot"},
+	{"examples", []string{"host/...", "plugins/...", "pdk/go"},
+		"an example shows the public packages; it may not lean on the command"},
+	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk/go", "examples/...", "cmd/agenthost/..."},
+		"the one place that knows everything and wires it"},
+}
+
+// fences says which directory may import a third-party module: it can then be
+// judged, faked and replaced in one place. Tests and kits are exempt.
+var fences = map[string]struct{ dir, why string }{
+	"github.com/google/uuid":                   {"host", "ids are made in one place"},
+	"github.com/google/jsonschema-go":          {"host", "infers tools' schemas from Go types"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"host", "checks arguments against schemas"},
+	"github.com/tetratelabs/wazero":            {"host/plugin", "runs WebAssembly"},
+	"github.com/extism/go-sdk":                 {"host/plugin/extismsdk", "second engine for trusted Extism plugins"},
+	"github.com/dgraph-io/badger/v4":           {"host/kv/badgerkv", "the embedded database"},
+	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},
+	"github.com/pkoukk/tiktoken-go-loader":     {"host/tokens", "holds the token tables"},
+	"github.com/pkoukk/tiktoken-go":            {"host/tokens", "says what the tables mean"},
+	"github.com/dlclark/regexp2":               {"host/tokens", "splits text as the tables want it"},
+	"github.com/spf13/cobra":                   {"cmd/agenthost", "the command table"},
+	"github.com/goccy/go-yaml":                 {"cmd/agenthost", "reads configuration, with line numbers"},
+	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
+	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
+	"golang.org/x/time":                        {"host/openaimodel", "spaces retries"},
+	"golang.org/x/sys":                         {"cmd/agenthost", "terminal and file locks"},
+}
+
+func TestImportsGoDownTheTable(t *testing.T) {
+	for dir, imports := range packages(t) {
+		row, ok := layerOf(dir)
+		if !ok {
+			t.Errorf("%s has no row in the import table of host/layers_test.go; add one with its reason", dir)
+			continue
+		}
+		for _, imp := range imports {
+			target, ours := strings.CutPrefix(imp, modulePath+"/")
+			if !ours || target == dir || allowed(row.imports, target) || withinOwnPlugin(dir, target) {
+				continue
+			}
+			t.Errorf("%s imports %s, which its row does not allow: %s", dir, target, row.why)
+		}
+	}
+}
+
+func TestThirdPartyModulesAreFenced(t *testing.T) {
+	for dir, imports := range packages(t) {
+		if strings.HasSuffix(path.Base(dir), "test") {
+			continue // a kit is test code
+		}
+		for _, imp := range imports {
+			if !strings.Contains(strings.Split(imp, "/")[0], ".") || strings.HasPrefix(imp, modulePath) {
+				continue
+			}
+			module, ok := fenceOf(imp)
+			if !ok {
+				t.Errorf("%s imports %s, whose module has no row in the fence table of host/layers_test.go", dir, imp)
+				continue
+			}
+			if want := fences[module]; dir != want.dir {
+				t.Errorf("%s imports %s; only %s may (%s)", dir, imp, want.dir, want.why)
+			}
+		}
+	}
+}
+
+func TestEveryRowHasAReason(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range layers {
+		if l.why == "" || seen[l.dir] {
+			t.Errorf("row %q of the import table has no reason or comes twice", l.dir)
+		}
+		seen[l.dir] = true
+	}
+	for module, f := range fences {
+		if f.why == "" {
+			t.Errorf("row %q of the fence table has no reason", module)
+		}
+	}
+}
+
+// withinOwnPlugin lets a plugin's thin main import the plugin's own function.
+func withinOwnPlugin(dir, target string) bool {
+	for _, root := range []string{"plugins/", "examples/"} {
+		if rest, ok := strings.CutPrefix(dir, root); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			return target == root+name || strings.HasPrefix(target, root+name+"/")
+		}
+	}
+	return false
+}
+
+func layerOf(dir string) (layer, bool) {
+	for d := dir; d != "."; d = path.Dir(d) {
+		if i := slices.IndexFunc(layers, func(l layer) bool { return l.dir == d }); i >= 0 {
+			return layers[i], true
+		}
+	}
+	return layer{}, false
+}
+
+func allowed(imports []string, target string) bool {
+	return slices.ContainsFunc(imports, func(imp string) bool {
+		root, tree := strings.CutSuffix(imp, "/...")
+		return target == root || tree && strings.HasPrefix(target, root+"/")
+	})
+}
+
+func fenceOf(imp string) (string, bool) {
+	best := ""
+	for module := range fences {
+		if (imp == module || strings.HasPrefix(imp, module+"/")) && len(module) > len(best) {
+			best = module
+		}
+	}
+	return best, best != ""
+}
+
+// packages returns the imports of every package of the module, by directory,
+// without those of tests. It reads files, whatever they are built for, so that
+// guests and platform files count as well.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	root := moduleRoot(t)
+	found := map[string]map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipped(root, file, d.Name())
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(rel)
+		if found[dir] == nil {
+			found[dir] = map[string]bool{}
+		}
+		return addImports(found[dir], file)
+	})
+	if err != nil {
+		t.Fatalf("read the tree: %v", err)
+	}
+	if len(found) == 0 || found["host"] == nil {
+		t.Fatalf("found %d packages under %s and not host", len(found), root)
+	}
+	out := map[string][]string{}
+	for dir, imports := range found {
+		out[dir] = slices.Sorted(maps.Keys(imports))
+	}
+	return out
+}
+
+func skipped(root, dir, name string) error {
+	if dir == root {
+		return nil
+	}
+	if name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+		return fs.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		return fs.SkipDir // a module of its own
+	}
+	return nil
+}
+
+func addImports(into map[string]bool, file string) error {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", file, err)
+	}
+	for _, spec := range parsed.Imports {
+		imp, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		into[imp] = true
+	}
+	return nil
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod above the working directory")
+	return ""
+}
