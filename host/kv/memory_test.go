@@ -12,3 +12,7 @@ func TestMemory(t *testing.T) {
 		return kvtest.Store{Open: func() (kv.Driver, error) { return kv.NewMemory(), nil }}
 	})
 }
+
+func BenchmarkMemory(b *testing.B) {
+	kvtest.Benchmark(b, func(*testing.B) kv.Driver { return kv.NewMemory() })
+}

@@ -20,3 +20,18 @@ func TestStore(t *testing.T) {
 		}
 	})
 }
+
+func TestCrash(t *testing.T) {
+	kvtest.Crash(t, openDir)
+}
+
+func BenchmarkStore(b *testing.B) {
+	kvtest.Benchmark(b, func(b *testing.B) kv.Driver {
+		d, err := openDir(b.TempDir())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { d.Close() })
+		return d
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 const (
 	goroutines = 8
 	increments = 20
+	pairReads  = 300
 )
 
 var concurrencyRules = []rule{
@@ -93,13 +95,18 @@ var concurrencyRules = []rule{
 	}},
 }
 
-// hammer calls f from many goroutines, increments times each.
+// hammer calls f from many goroutines, increments times each. They begin
+// together and let each other run between calls, or on a fast store the first
+// would be done before the last begins.
 func hammer(t *testing.T, f func(goroutine int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
+	start := make(chan struct{})
 	for g := range goroutines {
 		wg.Go(func() {
+			<-start
 			for range increments {
+				runtime.Gosched()
 				if err := f(g); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 					return
@@ -107,6 +114,7 @@ func hammer(t *testing.T, f func(goroutine int) error) {
 			}
 		})
 	}
+	close(start)
 	wg.Wait()
 }
 
@@ -125,6 +133,7 @@ func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) e
 		if err != nil {
 			return err
 		}
+		runtime.Gosched() // now somebody else may write what was read
 		_, err = kv.Apply(ctx, d, kv.Tx{
 			Partition: tenant,
 			Conds:     []kv.Cond{guard(e)},
@@ -136,20 +145,23 @@ func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) e
 	}
 }
 
-// readersSeeWhole writes two keys always together and reads them while they
-// change: a page never has one without the other.
+// readersSeeWhole writes two keys always together, for as long as it takes
+// others to read them many times: a page never has one without the other.
 func readersSeeWhole(t *testing.T, s Store) {
 	d := open(t, s)
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
+	done := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			if err := writePairs(t.Context(), d, done); err != nil {
+				t.Errorf("writer %d: %v", w, err)
+			}
+		})
+	}
 	for range 2 {
 		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for range pairReads {
+				runtime.Gosched()
 				page, err := d.Scan(t.Context(), tenant, kv.Range{})
 				if err != nil {
 					t.Errorf("Scan: %v", err)
@@ -162,15 +174,26 @@ func readersSeeWhole(t *testing.T, s Store) {
 			}
 		})
 	}
-	var n atomic.Int64
-	hammer(t, func(int) error {
+	readers.Wait()
+	close(done)
+	writers.Wait()
+}
+
+// writePairs writes, and now and then deletes, two keys until done is closed.
+func writePairs(ctx context.Context, d kv.Driver, done <-chan struct{}) error {
+	for n := 1; ; n++ {
+		select {
+		case <-done:
+			return nil
+		default:
+		}
 		tx := kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Put("left", nil), kv.Put("right", nil)}}
-		if n.Add(1)%5 == 0 {
+		if n%5 == 0 {
 			tx.Writes = []kv.Write{kv.Delete("left"), kv.Delete("right")}
 		}
-		_, err := kv.Apply(t.Context(), d, tx)
-		return err
-	})
-	close(stop)
-	readers.Wait()
+		if _, err := kv.Apply(ctx, d, tx); err != nil {
+			return err
+		}
+		runtime.Gosched()
+	}
 }
