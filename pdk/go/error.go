@@ -32,6 +32,7 @@ const (
 type Error struct {
 	Code      Code
 	Message   string // a sentence for the model or the operator
+	Hint      string // what to do about it, in a sentence, if anything
 	Retryable bool   // the same call may succeed later
 }
 
@@ -39,7 +40,7 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Errorf returns an *Error whose message is format with its verbs replaced. The
-// verbs are %s, %v, %d and %q (quoted); arguments are strings, [Raw], byte
+// verbs are %s, %v, %d and %q (quoted as in JSON); arguments are strings, [Raw], byte
 // slices, errors, integers, floats, booleans and values with a String method.
 // It stands in for fmt, which a small guest does not link.
 func Errorf(code Code, format string, args ...any) *Error {
@@ -97,7 +98,7 @@ func sprintf(format string, args []any) string {
 func appendArg(out []byte, verb byte, arg any) []byte {
 	text := argText(arg)
 	if verb == 'q' {
-		return strconv.AppendQuote(out, text)
+		return appendString(out, text)
 	}
 	return append(out, text...)
 }

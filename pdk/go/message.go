@@ -123,7 +123,9 @@ func (p *Part) Raw() Raw {
 	if !p.known() && p.extra != "" {
 		return p.extra
 	}
-	return Raw(appendPart(nil, p))
+	var w Writer
+	w.part(p)
+	return borrowed(&w)
 }
 
 // known reports whether the package knows the part's type.

@@ -273,84 +273,63 @@ func (p *Part) mediaField(s *scanner, key string, seen *members) bool {
 	return true
 }
 
-// appendMessage appends m as JSON.
-func appendMessage(out []byte, m *Message) []byte {
-	out = append(out, '{')
-	if m.ID != "" {
-		out = appendString(append(out, `"id":`...), m.ID)
-		out = append(out, ',')
-	}
-	out = appendString(append(out, `"role":`...), m.Role)
-	out = appendField(out, "agent", m.Agent)
-	out = append(out, `,"parts":[`...)
+// message writes m.
+func (w *Writer) message(m *Message) {
+	w.BeginObject()
+	w.member("id", m.ID)
+	w.Key("role").Str(m.Role)
+	w.member("agent", m.Agent)
+	w.Key("parts").BeginArray()
 	for i := range m.Parts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendPart(out, &m.Parts[i])
+		w.part(&m.Parts[i])
 	}
-	out = append(out, ']')
-	out = appendField(out, "created_at", m.CreatedAt)
-	if m.Metadata != "" {
-		out = append(append(out, `,"metadata":`...), m.Metadata...)
-	}
-	return append(appendExtra(out, m.extra), '}')
+	w.EndArray()
+	w.member("created_at", m.CreatedAt)
+	w.rawMember("metadata", m.Metadata)
+	w.extra(m.extra)
+	w.EndObject()
 }
 
-// appendPart appends p as JSON.
-func appendPart(out []byte, p *Part) []byte {
+// part writes p.
+func (w *Writer) part(p *Part) {
 	if !p.known() && p.extra != "" {
-		return append(out, p.extra...)
+		w.Raw(p.extra)
+		return
 	}
-	out = appendString(append(out, `{"type":`...), p.Type)
+	w.BeginObject().Key("type").Str(p.Type)
 	switch p.Type {
 	case PartText, PartReasoning:
-		out = appendString(append(out, `,"text":`...), p.Text)
-		out = appendField(out, "signature", p.Signature)
+		w.Key("text").Str(p.Text)
+		w.member("signature", p.Signature)
 	case PartToolCall:
-		out = appendIDName(out, p)
-		out = appendValue(append(out, `,"arguments":`...), p.Arguments, "{}")
+		w.Key("id").Str(p.ID).Key("name").Str(p.Name)
+		w.valueOr("arguments", p.Arguments, "{}")
 	case PartToolResult:
-		out = appendIDName(out, p)
-		out = appendValue(append(out, `,"content":`...), p.Content, "null")
-		if p.IsError {
-			out = append(out, `,"is_error":true`...)
-		}
+		w.Key("id").Str(p.ID).Key("name").Str(p.Name)
+		w.valueOr("content", p.Content, "null")
+		w.flag("is_error", p.IsError)
 	case PartMedia:
-		out = appendString(append(out, `,"media_type":`...), p.MediaType)
-		out = appendField(out, "url", p.URL)
-		out = appendField(out, "data", p.Data)
+		w.Key("media_type").Str(p.MediaType)
+		w.member("url", p.URL)
+		w.member("data", p.Data)
 	case PartData:
-		out = appendValue(append(out, `,"value":`...), p.Value, "null")
+		w.valueOr("value", p.Value, "null")
 	}
-	return append(appendExtra(out, p.extra), '}')
+	w.extra(p.extra)
+	w.EndObject()
 }
 
-func appendIDName(out []byte, p *Part) []byte {
-	out = appendString(append(out, `,"id":`...), p.ID)
-	return appendString(append(out, `,"name":`...), p.Name)
-}
-
-// appendField appends a further member, unless its value is empty.
-func appendField(out []byte, name, value string) []byte {
-	if value == "" {
-		return out
-	}
-	out = append(append(append(out, `,"`...), name...), `":`...)
-	return appendString(out, value)
-}
-
-// appendValue appends a value, or another in the place of none.
-func appendValue(out []byte, value, none Raw) []byte {
+// valueOr writes a member, with another value in the place of none.
+func (w *Writer) valueOr(name string, value, none Raw) {
 	if value == "" {
 		value = none
 	}
-	return append(out, value...)
+	w.Key(name).Raw(value)
 }
 
-func appendExtra(out []byte, extra Raw) []byte {
-	if extra == "" {
-		return out
+// extra writes members that are JSON already.
+func (w *Writer) extra(members Raw) {
+	if members != "" {
+		w.value(string(members))
 	}
-	return append(append(out, ','), extra...)
 }

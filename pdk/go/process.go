@@ -23,8 +23,10 @@ type Process struct {
 	Scope  Scope
 	Model  string // the model that the conversation is for
 
-	messages []Message
-	outline  Outline
+	messages    []Message
+	outline     Outline
+	hasMessages bool
+	hasOutline  bool
 }
 
 // Messages returns the conversation, for a processor registered with

@@ -18,23 +18,19 @@ type Writer struct {
 }
 
 // BeginObject writes {.
-func (w *Writer) BeginObject() *Writer { return w.open('{') }
+func (w *Writer) BeginObject() *Writer { return w.value("{") }
 
 // EndObject writes }.
-func (w *Writer) EndObject() *Writer { return w.close('}') }
+func (w *Writer) EndObject() *Writer { return w.lit("}") }
 
 // BeginArray writes [.
-func (w *Writer) BeginArray() *Writer { return w.open('[') }
+func (w *Writer) BeginArray() *Writer { return w.value("[") }
 
 // EndArray writes ].
-func (w *Writer) EndArray() *Writer { return w.close(']') }
+func (w *Writer) EndArray() *Writer { return w.lit("]") }
 
 // Key writes the name of an object's next member.
-func (w *Writer) Key(name string) *Writer {
-	w.comma()
-	w.buf = append(appendString(w.buf, name), ':')
-	return w
-}
+func (w *Writer) Key(name string) *Writer { return w.Str(name).lit(":") }
 
 // Str writes a string. Bytes that are not UTF-8 become U+FFFD.
 func (w *Writer) Str(value string) *Writer {
@@ -44,11 +40,7 @@ func (w *Writer) Str(value string) *Writer {
 }
 
 // Int writes an integer.
-func (w *Writer) Int(value int64) *Writer {
-	w.comma()
-	w.buf = strconv.AppendInt(w.buf, value, 10)
-	return w
-}
+func (w *Writer) Int(value int64) *Writer { return w.value(strconv.FormatInt(value, 10)) }
 
 // Float writes a number; NaN and the infinities, which JSON does not have,
 // become null.
@@ -56,29 +48,26 @@ func (w *Writer) Float(value float64) *Writer {
 	if value-value != 0 {
 		return w.Null()
 	}
-	w.comma()
-	w.buf = strconv.AppendFloat(w.buf, value, 'g', -1, 64)
-	return w
+	return w.value(strconv.FormatFloat(value, 'g', -1, 64))
 }
 
 // Bool writes true or false.
 func (w *Writer) Bool(value bool) *Writer {
-	w.comma()
-	w.buf = strconv.AppendBool(w.buf, value)
-	return w
+	if value {
+		return w.value("true")
+	}
+	return w.value("false")
 }
 
 // Null writes null.
-func (w *Writer) Null() *Writer { return w.Raw("null") }
+func (w *Writer) Null() *Writer { return w.value("null") }
 
 // Raw writes a value that is JSON already; the empty Raw becomes null.
 func (w *Writer) Raw(value Raw) *Writer {
 	if value == "" {
 		value = "null"
 	}
-	w.comma()
-	w.buf = append(w.buf, value...)
-	return w
+	return w.value(string(value))
 }
 
 // Value returns a copy of what was written.
@@ -87,19 +76,25 @@ func (w *Writer) Value() Raw { return Raw(w.buf) }
 // Reset empties the writer and keeps its memory.
 func (w *Writer) Reset() { w.buf = w.buf[:0] }
 
-func (w *Writer) open(bracket byte) *Writer {
+// value writes text that is a value, or opens one.
+func (w *Writer) value(text string) *Writer {
 	w.comma()
-	w.buf = append(w.buf, bracket)
-	return w
+	return w.lit(text)
 }
 
-func (w *Writer) close(bracket byte) *Writer {
-	w.buf = append(w.buf, bracket)
+// lit writes text as it is. It is not inlined, and nor is what calls it much:
+// inlined appends are what makes wasm modules fat.
+//
+//go:noinline
+func (w *Writer) lit(text string) *Writer {
+	w.buf = append(w.buf, text...)
 	return w
 }
 
 // comma writes a comma unless the next piece is the first of its kind, which the
 // last byte tells: no JSON value ends with any of these four.
+//
+//go:noinline
 func (w *Writer) comma() {
 	if len(w.buf) == 0 {
 		return
@@ -154,4 +149,42 @@ func appendEscape(out []byte, b byte) []byte {
 		return append(out, '\\', 't')
 	}
 	return append(out, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
+}
+
+// member writes a member with a string value, unless that is empty.
+func (w *Writer) member(name, value string) {
+	if value != "" {
+		w.Key(name).Str(value)
+	}
+}
+
+// rawMember writes a member with any value, unless there is none.
+func (w *Writer) rawMember(name string, value Raw) {
+	if value != "" {
+		w.Key(name).Raw(value)
+	}
+}
+
+// flag writes a member with the value true, unless it is false.
+func (w *Writer) flag(name string, value bool) {
+	if value {
+		w.Key(name).Bool(true)
+	}
+}
+
+// strings writes a member that is an array of strings.
+func (w *Writer) strings(name string, values []string) {
+	w.Key(name).BeginArray()
+	for _, value := range values {
+		w.Str(value)
+	}
+	w.EndArray()
+}
+
+// elements writes a member that is an array of the elements already written to
+// another writer, unless there are none.
+func (w *Writer) elements(name string, list *Writer) {
+	if len(list.buf) > 0 {
+		w.Key(name).BeginArray().Raw(borrowed(list)).EndArray()
+	}
 }

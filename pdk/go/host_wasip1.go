@@ -1,0 +1,90 @@
+package pdk
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// systemHost is the host that runs the module, through its imports.
+type systemHost struct{}
+
+//go:wasmimport agenthost_v1 input_read
+func inputRead(ptr unsafe.Pointer, offset, length uint32) uint32
+
+//go:wasmimport agenthost_v1 output_write
+func outputWrite(ptr unsafe.Pointer, length uint32)
+
+//go:wasmimport agenthost_v1 host_call
+func hostCall(op unsafe.Pointer, opLength uint32, request unsafe.Pointer, requestLength uint32) uint64
+
+//go:wasmimport agenthost_v1 host_read
+func hostRead(ptr unsafe.Pointer, offset, length uint32) uint32
+
+//go:wasmimport agenthost_v1 log
+func hostLog(level uint32, ptr unsafe.Pointer, length uint32)
+
+func (systemHost) HostCall(op string, request Raw) (Raw, *Error) {
+	result := hostCall(address(op), uint32(len(op)), address(string(request)), uint32(len(request)))
+	length := uint32(result)
+	response := registered.calls.arena.take(int(length))[:length]
+	if got := hostRead(unsafe.Pointer(unsafe.SliceData(response)), 0, length); got != length {
+		return "", Errorf(Internal, "host operation %s: read %d of %d bytes", op, got, length)
+	}
+	if result>>32 == 0 {
+		return Raw(borrow(response)), nil
+	}
+	s := scanner{src: borrow(response)}
+	e := s.error()
+	if err := s.finish("read error of " + op); err != nil {
+		return "", asError(err)
+	}
+	return "", e
+}
+
+func (systemHost) Log(level Level, message string) {
+	hostLog(uint32(level), address(message), uint32(len(message)))
+}
+
+func address(text string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(text)) }
+
+// yieldEvery is how many calls run between two yields. A Go guest that never
+// yields to its scheduler never collects its garbage and grows until it dies;
+// yielding costs about a microsecond.
+const yieldEvery = 64
+
+var callsRun uint32
+
+// export runs one export of the registered plugin.
+func export(name string, length uint32) int32 {
+	input := registered.calls.inputBuffer(int(length))
+	status := int32(statusError)
+	var output []byte
+	if got := inputRead(unsafe.Pointer(unsafe.SliceData(input)), 0, length); got == length {
+		output, status = registered.Call(name, input)
+	} else {
+		output = []byte(`{"code":"internal","message":"the host gave less input than it announced"}`)
+	}
+	outputWrite(unsafe.Pointer(unsafe.SliceData(output)), uint32(len(output)))
+	if callsRun++; callsRun%yieldEvery == 0 {
+		runtime.Gosched()
+	}
+	return status
+}
+
+//go:wasmexport agenthost_describe
+func exportDescribe() int32 { return export("describe", 0) }
+
+//go:wasmexport agenthost_tool
+func exportTool(length uint32) int32 { return export("tool", length) }
+
+//go:wasmexport agenthost_process
+func exportProcess(length uint32) int32 { return export("process", length) }
+
+//go:wasmexport agenthost_route
+func exportRoute(length uint32) int32 { return export("route", length) }
+
+//go:wasmexport agenthost_provide
+func exportProvide(length uint32) int32 { return export("provide", length) }
+
+//go:wasmexport agenthost_observe
+func exportObserve(length uint32) int32 { return export("observe", length) }

@@ -1,0 +1,215 @@
+package pdk
+
+func runProcess(p *Plugin, s *scanner) error {
+	call := &p.calls.process
+	call.reset()
+	s.process(call, &p.calls)
+	if err := s.finish("read process request"); err != nil {
+		return err
+	}
+	spec := p.processor(call.Name)
+	if spec == nil {
+		return missing("processor", call.Name)
+	}
+	call.Name = spec.Name
+	if spec.outline != call.hasOutline || spec.outline == call.hasMessages {
+		return Errorf(InvalidArgument, "processor %q is to be given %s", spec.Name, spec.input())
+	}
+	if err := spec.handler(call); err != nil {
+		return err
+	}
+	call.Edits.append(&p.calls.output)
+	return nil
+}
+
+// reset empties p and keeps its memory.
+func (p *Process) reset() {
+	p.Edits.Reset()
+	o := &p.outline
+	*p = Process{
+		Edits:    p.Edits,
+		messages: p.messages[:0],
+		outline: Outline{Bytes: o.Bytes[:0], Chars: o.Chars[:0], Tokens: o.Tokens[:0],
+			Parts: o.Parts[:0], Tools: o.Tools[:0]},
+	}
+}
+
+func (s *scanner) process(p *Process, m *memory) {
+	s.open('{')
+	for s.next('}') {
+		switch s.key() {
+		case "processor":
+			p.Name = s.str()
+		case "config":
+			p.Config = Raw(keep(&m.names.config, string(s.optional())))
+		case "scope":
+			p.Scope = s.scope(&m.names.scope)
+		case "model":
+			p.Model = keep(&m.names.model, string(s.str()))
+		case "messages":
+			p.hasMessages = true
+			p.messages = s.messages(p.messages[:0], &m.parts)
+		case "outline":
+			p.hasOutline = true
+			s.outline(&p.outline)
+		default:
+			s.skip()
+		}
+	}
+	if !s.failed() && p.Name == "" {
+		s.fail("processor expected")
+	}
+}
+
+// outline reads the columns and checks that they agree, so that handlers may
+// index them without looking.
+func (s *scanner) outline(o *Outline) {
+	count, tokens := -1, false
+	s.open('{')
+	for s.next('}') {
+		switch s.key() {
+		case "count":
+			count = s.integer()
+		case "roles":
+			o.Roles = s.str()
+		case "bytes":
+			o.Bytes = s.column(o.Bytes[:0])
+		case "chars":
+			o.Chars = s.column(o.Chars[:0])
+		case "tokens":
+			tokens = true
+			o.Tokens = s.column(o.Tokens[:0])
+		case "encoding":
+			o.Encoding = string([]byte(s.str()))
+		case "parts":
+			o.Parts = s.column(o.Parts[:0])
+		case "tools":
+			o.Tools = s.outlineTools(o.Tools[:0])
+		default:
+			s.skip()
+		}
+	}
+	if !tokens {
+		o.Tokens = nil
+	}
+	if !s.failed() {
+		s.checkOutline(o, count, tokens)
+	}
+}
+
+func (s *scanner) checkOutline(o *Outline, count int, tokens bool) {
+	switch {
+	case count != len(o.Roles), count != len(o.Bytes), count != len(o.Chars), count != len(o.Parts),
+		tokens && count != len(o.Tokens):
+		s.fail("outline columns of the same length expected")
+	case !validRoles(o.Roles):
+		s.fail("outline roles other than s, u, a and t")
+	}
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		if uint(t.Message) >= uint(len(o.Parts)) || uint(t.Part) >= uint(o.Parts[t.Message]) {
+			s.fail("outline tool outside the conversation")
+		}
+	}
+}
+
+func validRoles(roles string) bool {
+	for i := range len(roles) {
+		switch roles[i] {
+		case RoleLetterSystem, RoleLetterUser, RoleLetterAssistant, RoleLetterTool:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// column reads an array of numbers that count something.
+func (s *scanner) column(out []int) []int {
+	s.open('[')
+	for s.next(']') {
+		n := s.integer()
+		if n < 0 {
+			s.fail("negative number in an outline")
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func (s *scanner) outlineTools(out []OutlineTool) []OutlineTool {
+	s.open('[')
+	for s.next(']') {
+		var t OutlineTool
+		s.open('[')
+		s.element()
+		t.Message = s.integer()
+		s.element()
+		t.Part = s.integer()
+		s.element()
+		switch s.str() {
+		case "call":
+		case "result":
+			t.Result = true
+		default:
+			s.fail("call or result expected")
+		}
+		s.element()
+		t.ID = s.str()
+		s.element()
+		t.Name = s.str()
+		for s.next(']') {
+			s.skip() // later hosts may add columns
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// element moves to an element that must be there.
+func (s *scanner) element() {
+	if !s.next(']') {
+		s.fail("more elements expected")
+	}
+}
+
+// input says what the processor is given.
+func (p *ProcessorSpec) input() string {
+	if p.outline {
+		return "an outline and no messages"
+	}
+	return "messages and no outline"
+}
+
+// append writes the answer of a processor.
+func (e *Edits) append(w *Writer) {
+	w.BeginObject()
+	if len(e.list) > 0 {
+		w.Key("edits").BeginArray()
+		for i := range e.list {
+			e.list[i].append(w)
+		}
+		w.EndArray()
+	}
+	w.rawMember("report", e.report)
+	w.EndObject()
+}
+
+func (e *Edit) append(w *Writer) {
+	w.BeginObject().Key(e.Kind.String())
+	switch e.Kind {
+	case EditDrop:
+		w.pair(e.At, e.To)
+	case EditDropPart:
+		w.pair(e.At, e.Part)
+	default:
+		w.BeginObject().Key("at").Int(int64(e.At)).Key("message")
+		w.message(e.Message)
+		w.EndObject()
+	}
+	w.EndObject()
+}
+
+func (w *Writer) pair(a, b int) {
+	w.BeginArray().Int(int64(a)).Int(int64(b)).EndArray()
+}
