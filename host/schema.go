@@ -29,6 +29,33 @@ func (noRemote) Load(url string) (any, error) {
 	return nil, fmt.Errorf("refers to %q; a schema may only refer to itself", url)
 }
 
+// Schema is a compiled JSON Schema (2020-12 unless it says otherwise). It is
+// immutable and safe for concurrent use.
+type Schema struct{ schema *schema }
+
+// CompileSchema compiles a JSON Schema. It may refer to itself but to no other
+// document. Errors have code invalid_argument.
+func CompileSchema(raw json.RawMessage) (*Schema, error) {
+	s, err := compileSchema(raw)
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "%w", err)
+	}
+	return &Schema{s}, nil
+}
+
+// Validate returns an error of code invalid_argument that says which values do
+// not fit and how.
+func (s *Schema) Validate(raw json.RawMessage) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return Errorf(InvalidArgument, "not valid JSON: %v", err)
+	}
+	if err := s.schema.compiled.Validate(v); err != nil {
+		return Errorf(InvalidArgument, "%s", validationSentence(err))
+	}
+	return nil
+}
+
 func compileSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("schema is %d bytes long, more than %d", len(raw), maxSchemaBytes)
