@@ -1,9 +1,6 @@
 package host
 
-import (
-	"bytes"
-	"encoding/json"
-)
+import "bytes"
 
 // appendJSON appends {"name"?,"parts","metadata"?}.
 func (a *Artifact) appendJSON(dst []byte) []byte {
@@ -22,7 +19,7 @@ func (a *Artifact) appendJSON(dst []byte) []byte {
 	dst = append(dst, ']')
 	if a.Metadata != nil {
 		dst = append(dst, `,"metadata":`...)
-		dst = appendMarshal(dst, a.Metadata)
+		dst = appendMetadata(dst, a.Metadata)
 	}
 	return append(dst, '}')
 }
@@ -37,15 +34,18 @@ func (a *Artifact) UnmarshalJSON(b []byte) error {
 		return Errorf(InvalidArgument, "read artifact: %w", err)
 	}
 	var out Artifact
+	var seen fieldSet
 	err := eachMember(bytes.Clone(b), func(name string, v []byte) error {
+		if err := seen.add(name, "name", "parts", "metadata"); err != nil {
+			return err
+		}
 		switch name {
 		case "name":
 			return stringValue(name, v, &out.Name)
 		case "parts":
-			out.Parts = nil
 			return decodeParts(v, &out.Parts)
 		case "metadata":
-			return json.Unmarshal(v, &out.Metadata)
+			return metadataValue(name, v, &out.Metadata)
 		}
 		return nil
 	})

@@ -2,12 +2,13 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -27,8 +28,7 @@ type toolCall struct {
 }
 
 // runTools runs the calls of one answer in parallel and adds their results in
-// the order of the calls. Only what must end the run is an error: the run's own
-// end, and a schedule the network cannot follow is the tool's failure.
+// the order of the calls. Only what must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 	if t.toolCalls += len(parts); t.toolCalls > t.limits.MaxToolCalls {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", t.limits.MaxToolCalls)
@@ -41,6 +41,9 @@ func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 	t.emitState()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if len(t.stack) > maxScheduledAgents {
+		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
 	}
 	return nil
 }
@@ -58,50 +61,83 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 }
 
 // runBatch runs calls at most ParallelTools at a time and passes on what they
-// emit. It returns when all have returned.
+// emit. It returns when all have an answer.
 func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
-	events := make(chan EventData, eventQueue)
-	done := make(chan struct{}, len(calls))
-	slots := make(chan struct{}, t.limits.ParallelTools)
+	b := &batch{
+		events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)),
+		slots: make(chan struct{}, t.limits.ParallelTools), over: make(chan struct{}),
+	}
+	defer close(b.over) // also when the reader panics: no call waits for it then
 	for _, c := range calls {
-		c.call.emit = func(ev EventData) error {
-			select {
-			case events <- ev:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots; done <- struct{}{} }()
-			started := time.Now()
-			events <- &ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}
-			c.output, c.err = t.callTool(ctx, c)
-			c.took = time.Since(started)
-			c.finish(t.limits)
-			events <- c.finished()
-		}()
+		c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
+		go t.runCall(ctx, b, c)
 	}
 	for left := len(calls); left > 0; {
 		select {
-		case ev := <-events:
+		case ev := <-b.events:
 			t.emit(ev)
-		case <-done:
+		case <-b.done:
 			left--
 		}
 	}
-	for len(events) > 0 {
-		t.emit(<-events)
+	for len(b.events) > 0 {
+		t.emit(<-b.events)
 	}
 }
 
-// callTool finds the tool, checks the arguments and runs the handler.
-func (t *turn) callTool(ctx context.Context, c *toolCall) (out *ToolOutput, err error) {
+// batch is what the calls of one answer share while they run.
+type batch struct {
+	events chan EventData
+	done   chan struct{}
+	slots  chan struct{}
+	over   chan struct{} // closed when nobody reads events any more
+}
+
+// emit is how a tool sends an event.
+func (b *batch) emit(ctx context.Context, ev EventData) error {
+	select {
+	case b.events <- ev:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.over:
+		return Errorf(FailedPrecondition, "emit an event: the call has ended")
+	}
+}
+
+// tell is how the host sends an event: it is sent after a cancel too.
+func (b *batch) tell(ev EventData) {
+	select {
+	case b.events <- ev:
+	case <-b.over:
+	}
+}
+
+func (t *turn) runCall(ctx context.Context, b *batch, c *toolCall) {
+	select {
+	case b.slots <- struct{}{}:
+	case <-b.over:
+		return
+	}
+	defer func() { <-b.slots; b.done <- struct{}{} }()
+	started := time.Now()
+	b.tell(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
+	c.output, c.err = t.callTool(ctx, c)
+	c.took = time.Since(started)
+	c.finish()
+	if c.output.Interrupt == nil {
+		b.tell(c.finished())
+	}
+}
+
+// callTool finds the tool, checks the arguments, runs the handler and takes
+// what it answers.
+func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	tool := t.tools.byName[c.part.Name]
 	if tool == nil {
-		return nil, Errorf(NotFound, "There is no tool %q; the tools are: %s.", c.part.Name, toolNames(t.tools.specs))
+		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
+	var err error
 	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
 		return nil, err
 	}
@@ -109,61 +145,140 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (out *ToolOutput, err 
 	if tool.Timeout > 0 {
 		timeout = min(timeout, tool.Timeout)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	toolCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	out, err := t.await(toolCtx, tool, c.call)
+	if err == nil {
+		return out, t.accept(c, out)
+	}
+	switch {
+	case !endedBy(toolCtx, err):
+	case ctx.Err() != nil:
+		err = Errorf(Canceled, "The tool %s was stopped.", tool.Name)
+	default:
+		err = Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
+	}
+	return out, err
+}
+
+// endedBy reports whether err is likely to be the end of ctx: it is not when the
+// tool says something else.
+func endedBy(ctx context.Context, err error) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	code := CodeOf(err)
+	return code == Canceled || code == DeadlineExceeded || code == Internal
+}
+
+// toolGrace is how long a handler may take to return after its context has
+// ended.
+const toolGrace = 2 * time.Second
+
+// await runs the handler. One that does not return after its context has ended
+// is left behind: it would hold the run, and the thread, for ever.
+func (t *turn) await(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	answer := make(chan toolAnswer, 1)
+	go t.handle(ctx, tool, call, answer)
+	select {
+	case a := <-answer:
+		return a.out, a.err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(toolGrace)
+	defer grace.Stop()
+	select {
+	case a := <-answer:
+		return a.out, a.err
+	case <-grace.C:
+		t.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.id)
+		return nil, ctx.Err()
+	}
+}
+
+type toolAnswer struct {
+	out *ToolOutput
+	err error
+}
+
+// handle runs the handler in a goroutine of its own, where a panic would end
+// the process, and a runtime.Goexit (a test's FailNow) would never answer.
+func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
+	a := toolAnswer{err: Errorf(Internal, "The tool %s failed.", tool.Name)}
 	defer func() {
 		if p := recover(); p != nil {
-			t.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "panic", p, "stack", string(debug.Stack()))
-			out, err = nil, Errorf(Internal, "The tool %s failed.", tool.Name)
+			t.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.id, "panic", p, "stack", string(debug.Stack()))
 		}
+		answer <- a
 	}()
-	if out, err = tool.handler(ctx, c.call); err != nil {
-		if ctx.Err() != nil {
-			err = Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
-		}
-		return out, err
-	}
+	out, err := tool.handler(ctx, call)
 	if out == nil {
 		out = &ToolOutput{}
 	}
-	return out, t.accept(c, out)
+	a = toolAnswer{out, err}
 }
 
 func toolNames(specs []ToolSpec) string {
+	if len(specs) == 0 {
+		return "there are none"
+	}
 	names := make([]string, len(specs))
 	for i, s := range specs {
 		names[i] = s.Name
 	}
-	return strings.Join(names, ", ")
+	return "the tools are: " + strings.Join(names, ", ")
 }
 
-// accept checks an answer and applies what it does to the state: all of it or
-// none.
+// accept checks an answer and then applies what it does to the state and the
+// run: all of it or none.
 func (t *turn) accept(c *toolCall, out *ToolOutput) error {
 	if n := len(out.Content); n > t.limits.ResultBytes {
 		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, t.limits.ResultBytes)
 	}
 	if len(out.Content) == 0 {
-		out.Content = json.RawMessage("null")
+		out.Content = jsonString(c.part.Name + " successfully executed")
 	} else if checkJSON(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	for _, name := range slices.Concat(c.call.out.schedule, out.Schedule) {
+	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && checkJSON(ask.Data) != nil {
+		return Errorf(Internal, "What %s asks a person is not JSON.", c.part.Name)
+	}
+	if err := t.checkSchedule(c, out); err != nil {
+		return err
+	}
+	for i := range out.Artifacts {
+		if err := c.call.checkArtifact(&out.Artifacts[i]); err != nil {
+			return err
+		}
+	}
+	if err := t.state.Patch(out.State); err != nil {
+		return err
+	}
+	for _, a := range out.Artifacts {
+		c.call.putArtifact(a)
+	}
+	return nil
+}
+
+func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
+	names := slices.Concat(c.call.scheduled(), out.Schedule)
+	if len(names) > maxScheduledAgents {
+		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
+	}
+	for _, name := range names {
 		if t.net.byName[name] == nil {
 			return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 		}
 	}
-	for _, a := range out.Artifacts {
-		if err := c.call.AddArtifact(a); err != nil {
-			return err
-		}
-	}
-	return t.state.Patch(out.State)
+	return nil
 }
 
 // finish makes sure that there is an output: a failure becomes a sentence for
 // the model.
-func (c *toolCall) finish(limits Limits) {
+func (c *toolCall) finish() {
 	if c.err == nil {
 		return
 	}
@@ -185,12 +300,9 @@ func (c *toolCall) finished() *ToolFinished {
 func (t *turn) addResult(c *toolCall) {
 	t.cost.Add(c.output.Cost)
 	if c.err == nil {
-		t.stack = append(t.stack, c.call.out.schedule...)
-		t.stack = append(t.stack, c.output.Schedule...)
-		t.stack = t.stack[:min(len(t.stack), maxScheduledAgents)]
+		t.stack = slices.Concat(t.stack, c.call.scheduled(), c.output.Schedule)
 	}
-	for i := range c.call.out.artifacts {
-		a := c.call.out.artifacts[i]
+	for _, a := range c.call.made() {
 		t.artifacts = putArtifact(t.artifacts, a)
 		t.emit(&ArtifactMade{Artifact: &a})
 	}
@@ -221,23 +333,24 @@ const maxToolSentence = 500
 // addresses or stacks. The whole error stays on the host's side.
 func toolSentence(err error) string {
 	var own *Error
-	var pathErr *fs.PathError
-	var linkErr *os.LinkError
-	var sysErr *os.SyscallError
-	var netErr net.Error
 	switch {
+	case isA[*fs.PathError](err), isA[*os.LinkError](err), isA[*os.SyscallError](err), isA[*exec.Error](err):
+		return "The tool could not use a file it needs."
+	case isA[*net.OpError](err), isA[*net.DNSError](err), isA[*url.Error](err):
+		return "The tool could not reach a server it needs."
 	case errors.As(err, &own):
 		return shorten(own.Message)
 	case errors.Is(err, context.Canceled):
 		return "The tool was stopped."
 	case errors.Is(err, context.DeadlineExceeded):
 		return "The tool took too long."
-	case errors.As(err, &pathErr), errors.As(err, &linkErr), errors.As(err, &sysErr):
-		return "The tool could not use a file it needs."
-	case errors.As(err, &netErr):
-		return "The tool could not reach a server it needs."
 	}
 	return shorten(err.Error())
+}
+
+func isA[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
 }
 
 func shorten(s string) string {

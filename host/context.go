@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 )
 
@@ -78,13 +79,41 @@ func (c *Call) Emit(kind string, data any) error {
 // one of that name, unnamed ones are appended. Code resource_exhausted past
 // the limit ArtifactBytes.
 func (c *Call) AddArtifact(a Artifact) error {
-	if n := len(a.appendJSON(nil)); n > c.limits.ArtifactBytes {
-		return Errorf(ResourceExhausted, "artifact %q is %d bytes, more than the limit ArtifactBytes of %d", a.Name, n, c.limits.ArtifactBytes)
+	if err := c.checkArtifact(&a); err != nil {
+		return err
 	}
+	c.putArtifact(a)
+	return nil
+}
+
+func (c *Call) checkArtifact(a *Artifact) error {
+	raw := a.appendJSON(nil)
+	if len(raw) > c.limits.ArtifactBytes {
+		return Errorf(ResourceExhausted, "artifact %q is %d bytes, more than the limit ArtifactBytes of %d", a.Name, len(raw), c.limits.ArtifactBytes)
+	}
+	if err := checkJSON(raw); err != nil {
+		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
+	}
+	return nil
+}
+
+func (c *Call) putArtifact(a Artifact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.artifacts = append(c.out.artifacts, a)
-	return nil
+}
+
+// made returns the artifacts of the call; a handler left behind may still add.
+func (c *Call) made() []Artifact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.out.artifacts)
+}
+
+func (c *Call) scheduled() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.out.schedule)
 }
 
 // Schedule puts agents of the network at the end of the stack: they run after

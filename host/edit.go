@@ -93,19 +93,26 @@ func decodeEdit(b []byte) (e Edit, err error) {
 }
 
 func intPair(v []byte) (int, int, error) {
-	var p []int
-	if err := json.Unmarshal(v, &p); err != nil || len(p) != 2 {
+	var p []*int // a null would be a silent 0 in an int
+	if err := json.Unmarshal(v, &p); err != nil || len(p) != 2 || p[0] == nil || p[1] == nil {
 		return 0, 0, fmt.Errorf("%.40s is not a pair of numbers", v)
 	}
-	return p[0], p[1], nil
+	return *p[0], *p[1], nil
 }
 
 func placedMessage(v []byte) (at int, m *Message, err error) {
 	at = -1
+	var seen fieldSet
 	err = eachMember(v, func(name string, v []byte) error {
+		if err := seen.add(name, "at", "message"); err != nil {
+			return err
+		}
 		switch name {
 		case "at":
-			return json.Unmarshal(v, &at)
+			if json.Unmarshal(v, &at) != nil {
+				return fmt.Errorf("at is %.40s, not a number", v)
+			}
+			return nil
 		case "message":
 			m, err = decodeMessage(v)
 			return err
@@ -173,7 +180,7 @@ type editPlan struct {
 	in       []*Message
 	fate     []fate
 	replaces map[int]*Message
-	parts    map[int][]int
+	parts    map[DropPart]bool
 	inserts  map[int][]*Message
 	added    int
 }
@@ -211,9 +218,9 @@ func (p *editPlan) add(e Edit) error {
 	return nil
 }
 
-func put[V any](m *map[int]V, k int, v V) {
+func put[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
-		*m = map[int]V{}
+		*m = map[K]V{}
 	}
 	(*m)[k] = v
 }
@@ -238,10 +245,10 @@ func (p *editPlan) dropPart(e DropPart) error {
 			return err
 		}
 	}
-	if slices.Contains(p.parts[e.Message], e.Part) {
+	if p.parts[e] {
 		return fmt.Errorf("part %d of message %d is already dropped", e.Part, e.Message)
 	}
-	put(&p.parts, e.Message, append(p.parts[e.Message], e.Part))
+	put(&p.parts, e, true)
 	return nil
 }
 
@@ -260,12 +267,24 @@ func (p *editPlan) result() []*Message {
 		case replaced:
 			out = append(out, withIdentity(p.replaces[i], p.in[i]))
 		case trimmed:
-			if m := withoutParts(p.in[i], p.parts[i]); len(m.Parts) > 0 {
+			if m := p.trim(i); len(m.Parts) > 0 {
 				out = append(out, m)
 			}
 		}
 	}
 	return out
+}
+
+// trim returns message i without the parts that are dropped.
+func (p *editPlan) trim(i int) *Message {
+	m := p.in[i].Clone()
+	m.Parts = m.Parts[:0]
+	for j, part := range p.in[i].Parts {
+		if !p.parts[DropPart{i, j}] {
+			m.Parts = append(m.Parts, part)
+		}
+	}
+	return m
 }
 
 // withIdentity fills in an absent id and time, from old if there is one.
@@ -285,15 +304,4 @@ func withIdentity(m, old *Message) *Message {
 		m.CreatedAt = fresh.CreatedAt
 	}
 	return m
-}
-
-func withoutParts(m *Message, drop []int) *Message {
-	c := m.Clone()
-	c.Parts = c.Parts[:0]
-	for i, part := range m.Parts {
-		if !slices.Contains(drop, i) {
-			c.Parts = append(c.Parts, part)
-		}
-	}
-	return c
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -36,7 +38,7 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 	}
 	if m.Metadata != nil {
 		dst = append(dst, `,"metadata":`...)
-		dst = appendMarshal(dst, m.Metadata)
+		dst = appendMetadata(dst, m.Metadata)
 	}
 	return append(appendExtra(dst, m.Extra), '}')
 }
@@ -127,7 +129,7 @@ func decodeMessage(b []byte) (*Message, error) {
 		case "created_at":
 			return timeValue(name, v, &m.CreatedAt)
 		case "metadata":
-			return json.Unmarshal(v, &m.Metadata)
+			return metadataValue(name, v, &m.Metadata)
 		}
 		m.Extra = append(m.Extra, Member{name, v})
 		return nil
@@ -151,11 +153,12 @@ func decodeParts(b []byte, parts *[]Part) error {
 
 func decodePart(b []byte) (Part, error) {
 	var kind string
+	var seen fieldSet
 	err := eachMember(b, func(name string, v []byte) error {
 		if name != "type" {
 			return nil
 		}
-		return stringValue(name, v, &kind)
+		return firstError(seen.add(name, "type"), stringValue(name, v, &kind))
 	})
 	if err != nil {
 		return nil, err
@@ -264,6 +267,9 @@ func (s *fieldSet) add(name string, known ...string) error {
 	return nil
 }
 
+// AppendPartJSON appends a part's JSON to dst.
+func AppendPartJSON(dst []byte, p Part) []byte { return appendPart(dst, p) }
+
 func appendPart(dst []byte, p Part) []byte {
 	switch p := p.(type) {
 	case *Text:
@@ -295,7 +301,7 @@ func appendPart(dst []byte, p Part) []byte {
 		dst = append(dst, `{"type":"data","value":`...)
 		dst = appendRaw(dst, p.Value)
 	case *Unknown:
-		return append(dst, p.JSON...)
+		return appendRaw(dst, p.JSON)
 	default:
 		panic(fmt.Sprintf("host: message part of unknown Go type %T", p))
 	}
@@ -341,14 +347,24 @@ func appendRaw(dst []byte, raw json.RawMessage) []byte {
 	return append(dst, raw...)
 }
 
-// appendMarshal appends v through encoding/json, for values whose marshalling
-// cannot fail.
-func appendMarshal(dst []byte, v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return append(dst, "null"...)
+// appendMetadata appends an object, its members in order of their names.
+func appendMetadata(dst []byte, metadata map[string]json.RawMessage) []byte {
+	dst = append(dst, '{')
+	for i, name := range slices.Sorted(maps.Keys(metadata)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, name), ':')
+		dst = appendRaw(dst, metadata[name])
 	}
-	return append(dst, b...)
+	return append(dst, '}')
+}
+
+func metadataValue(name string, v []byte, into *map[string]json.RawMessage) error {
+	if err := json.Unmarshal(v, into); err != nil {
+		return fmt.Errorf("%s is not an object", name)
+	}
+	return nil
 }
 
 func stringValue(name string, v []byte, into *string) error {
@@ -366,9 +382,10 @@ func timeValue(name string, v []byte, into *time.Time) error {
 		return err
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return fmt.Errorf("%s is %q, not an RFC 3339 time", name, s)
+	t = t.UTC()
+	if err != nil || t.Year() < 0 || t.Year() > 9999 { // a zone can push it out of what can be written
+		return fmt.Errorf("%s is %.40q, not an RFC 3339 time", name, s)
 	}
-	*into = t.UTC()
+	*into = t
 	return nil
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,17 +13,92 @@ import (
 // PatchOp is one RFC 6902 operation. Pointers are RFC 6901; the empty member
 // name is an ordinary name.
 type PatchOp struct {
-	Op    string          `json:"op"` // add, remove, replace, move, copy, test
-	Path  string          `json:"path"`
-	From  string          `json:"from,omitempty"`  // move, copy
-	Value json.RawMessage `json:"value,omitempty"` // add, replace, test
+	Op    string // add, remove, replace, move, copy, test
+	Path  string
+	From  string          // move, copy
+	Value json.RawMessage // add, replace, test
 }
 
-// The bounds of a patch.
+// MarshalJSON writes {"op","path","from"?,"value"?}: the members that the
+// operation defines and no others.
+func (op PatchOp) MarshalJSON() ([]byte, error) {
+	dst := appendString([]byte(`{"op":`), op.Op)
+	dst = appendString(append(dst, `,"path":`...), op.Path)
+	switch op.Op {
+	case "move", "copy":
+		dst = appendString(append(dst, `,"from":`...), op.From)
+	case "add", "replace", "test":
+		dst = appendRaw(append(dst, `,"value":`...), op.Value)
+	}
+	return append(dst, '}'), nil
+}
+
+// UnmarshalJSON reads an operation, with code invalid_argument for a member
+// that the operation needs and does not have (an absent path is not the root),
+// and for one given twice. What the operation does not define is left out.
+func (op *PatchOp) UnmarshalJSON(b []byte) error {
+	if err := checkJSON(b); err != nil {
+		return Errorf(InvalidArgument, "read patch operation: %w", err)
+	}
+	var out PatchOp
+	var seen fieldSet
+	err := eachMember(bytes.Clone(b), func(name string, v []byte) error {
+		if err := seen.add(name, "op", "path", "from", "value"); err != nil {
+			return err
+		}
+		switch name {
+		case "op":
+			return stringValue(name, v, &out.Op)
+		case "path":
+			return stringValue(name, v, &out.Path)
+		case "from":
+			return stringValue(name, v, &out.From)
+		case "value":
+			out.Value = v
+		}
+		return nil
+	})
+	if err == nil {
+		err = out.complete(seen)
+	}
+	if err != nil {
+		return Errorf(InvalidArgument, "read patch operation: %w", err)
+	}
+	*op = out
+	return nil
+}
+
+// complete reports what an operation lacks; seen has the bits of op, path, from
+// and value, in this order.
+func (op *PatchOp) complete(seen fieldSet) error {
+	need := map[string]fieldSet{
+		"add": 0b1011, "replace": 0b1011, "test": 0b1011, "remove": 0b0011, "move": 0b0111, "copy": 0b0111,
+	}[op.Op]
+	for i, name := range []string{"op", "path", "from", "value"} {
+		if need&^seen&(1<<i) != 0 {
+			return fmt.Errorf("%s needs %s", op.Op, name)
+		}
+	}
+	if need == 0 {
+		return errUnknownOp
+	}
+	return nil
+}
+
+// The bounds of a patch. Work is counted in values: each that is moved, or
+// pushed aside in an array, is one; each that is copied is copyWork, for it
+// takes memory.
 const (
-	maxPatchOps     = 10_000
-	maxPatchDepth   = 128     // of a pointer
-	maxPatchedNodes = 1 << 20 // values that copies may make
+	maxPatchOps      = 10_000
+	maxPatchDepth    = 128 // of a pointer
+	maxPatchWork     = 1 << 22
+	copyWork         = 16
+	maxDocumentDepth = 512 // encoding/json reads 10,000 and writes any depth, until the stack ends
+)
+
+var (
+	errUnknownOp = errors.New("no such operation; use add, remove, replace, move, copy or test")
+	errTest      = errors.New("the value there is another")
 )
 
 // applyPatch returns the document that ops lead to. doc is not changed.
@@ -33,23 +109,38 @@ func applyPatch(doc any, ops []PatchOp) (any, error) {
 	p := patcher{doc: copyDocument(doc)}
 	for i, op := range ops {
 		if err := p.apply(op); err != nil {
-			return nil, Errorf(patchCode(op), "patch operation %d (%s %q): %w", i, op.Op, op.Path, err)
+			return nil, Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
 		}
+	}
+	if depthOf(p.doc) > maxDocumentDepth {
+		return nil, Errorf(ResourceExhausted, "patch makes a document deeper than %d", maxDocumentDepth)
 	}
 	return p.doc, nil
 }
 
-func patchCode(op PatchOp) Code {
-	if op.Op == "test" {
+func patchCode(err error) Code {
+	switch {
+	case errors.Is(err, errTest):
 		return Conflict
+	case CodeOf(err) == ResourceExhausted:
+		return ResourceExhausted
 	}
 	return InvalidArgument
 }
 
 // patcher applies operations to a document of its own.
 type patcher struct {
-	doc   any
-	nodes int
+	doc  any
+	work int
+}
+
+// spend counts work, so that a patch of a few kilobytes cannot keep the host
+// busy or fill its memory.
+func (p *patcher) spend(n int) error {
+	if p.work += n; p.work > maxPatchWork {
+		return Errorf(ResourceExhausted, "the patch moves or copies too many values")
+	}
+	return nil
 }
 
 func (p *patcher) apply(op PatchOp) error {
@@ -59,48 +150,58 @@ func (p *patcher) apply(op PatchOp) error {
 		if err != nil {
 			return fmt.Errorf("value: %w", err)
 		}
-		return p.applyValue(op, value)
+		if op.Op == "test" {
+			return p.test(op.Path, value)
+		}
+		return p.set(op.Path, value, op.Op == "replace")
 	case "remove":
 		_, err := p.remove(op.Path)
 		return err
 	case "move":
-		if op.Path == op.From {
-			_, err := lookup(p.doc, op.From)
-			return err
-		}
-		if strings.HasPrefix(op.Path, op.From+"/") {
-			return fmt.Errorf("moves %q into itself", op.From)
-		}
-		value, err := p.remove(op.From)
-		if err != nil {
-			return err
-		}
-		return p.set(op.Path, value, false)
+		return p.move(op.From, op.Path)
 	case "copy":
-		value, err := lookup(p.doc, op.From)
-		if err != nil {
-			return err
-		}
-		if p.nodes += countNodes(value); p.nodes > maxPatchedNodes {
-			return fmt.Errorf("copies more than %d values", maxPatchedNodes)
-		}
-		return p.set(op.Path, copyDocument(value), false)
+		return p.copy(op.From, op.Path)
 	}
-	return fmt.Errorf("no such operation; use add, remove, replace, move, copy or test")
+	return errUnknownOp
 }
 
-func (p *patcher) applyValue(op PatchOp, value any) error {
-	if op.Op != "test" {
-		return p.set(op.Path, value, op.Op == "replace")
+func (p *patcher) test(path string, value any) error {
+	at, err := lookup(p.doc, path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTest, err)
 	}
-	at, err := lookup(p.doc, op.Path)
+	if !equalDocuments(at, value) {
+		return errTest
+	}
+	return nil
+}
+
+func (p *patcher) move(from, path string) error {
+	if strings.HasPrefix(path, from+"/") {
+		return fmt.Errorf("moves %q into itself", from)
+	}
+	value, err := lookup(p.doc, from)
+	if err != nil || path == from {
+		return err
+	}
+	if err := p.spend(countNodes(value)); err != nil {
+		return err
+	}
+	if _, err := p.remove(from); err != nil {
+		return err
+	}
+	return p.set(path, value, false)
+}
+
+func (p *patcher) copy(from, path string) error {
+	value, err := lookup(p.doc, from)
 	if err != nil {
 		return err
 	}
-	if !equalDocuments(at, value) {
-		return fmt.Errorf("the value there is another")
+	if err := p.spend(copyWork * countNodes(value)); err != nil {
+		return err
 	}
-	return nil
+	return p.set(path, copyDocument(value), false)
 }
 
 // set puts value at pointer; mustExist is replace's rule.
@@ -134,6 +235,9 @@ func (p *patcher) set(pointer string, value any, mustExist bool) error {
 				return err
 			}
 		}
+		if err := p.spend(len(c) - i); err != nil {
+			return err
+		}
 		return p.set(pointer[:strings.LastIndexByte(pointer, '/')], slices.Insert(c, i, value), true)
 	}
 	return fmt.Errorf("its parent is %s", kindOf(parent))
@@ -154,6 +258,9 @@ func (p *patcher) remove(pointer string) (any, error) {
 		delete(c, key)
 	case []any:
 		i, _ := arrayIndex(key, len(c)-1)
+		if err := p.spend(len(c) - i); err != nil {
+			return nil, err
+		}
 		return value, p.set(pointer[:strings.LastIndexByte(pointer, '/')], slices.Delete(c, i, i+1), true)
 	}
 	return value, nil
@@ -238,33 +345,50 @@ func escapeToken(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// diffDocuments appends the operations from a to b: by member for objects,
-// whole values otherwise. Members are taken in order of their names, so the
-// result is the same every time.
-func diffDocuments(ops []PatchOp, path string, a, b any) []PatchOp {
-	am, aok := a.(map[string]any)
-	bm, bok := b.(map[string]any)
-	if !aok || !bok {
-		if equalDocuments(a, b) {
-			return ops
-		}
-		return append(ops, PatchOp{Op: "replace", Path: path, Value: encodeDocument(b)})
+// place is somewhere in a document, with what is there, if anything is.
+type place struct {
+	v  any
+	ok bool
+}
+
+func (p place) member(key string) place {
+	m, _ := p.v.(map[string]any)
+	v, ok := m[key]
+	return place{v, ok}
+}
+
+// diffDocuments appends the operations that do to doc what was done to before,
+// which became after: by member for objects, whole values otherwise. doc is
+// before, or more than before: what only doc has is left as it is. Members are
+// taken in order of their names, so the result is the same every time.
+func diffDocuments(ops []PatchOp, path string, doc, before, after place) []PatchOp {
+	am, changed := after.v.(map[string]any)
+	switch {
+	case !after.ok && !doc.ok:
+		return ops
+	case !after.ok:
+		return append(ops, PatchOp{Op: "remove", Path: path})
+	case before.ok && equalDocuments(before.v, after.v):
+		return ops
+	case !doc.ok:
+		return append(ops, PatchOp{Op: "add", Path: path, Value: encodeDocument(after.v)})
+	case !changed || !isObject(doc.v) || !isObject(before.v):
+		return append(ops, PatchOp{Op: "replace", Path: path, Value: encodeDocument(after.v)})
 	}
-	for _, k := range sortedKeys(am) {
-		if _, ok := bm[k]; !ok {
-			ops = append(ops, PatchOp{Op: "remove", Path: path + "/" + escapeToken(k)})
+	names := sortedKeys(am)
+	for k := range before.v.(map[string]any) {
+		if _, ok := am[k]; !ok {
+			names = append(names, k)
 		}
 	}
-	for _, k := range sortedKeys(bm) {
-		at := path + "/" + escapeToken(k)
-		if old, ok := am[k]; ok {
-			ops = diffDocuments(ops, at, old, bm[k])
-		} else {
-			ops = append(ops, PatchOp{Op: "add", Path: at, Value: encodeDocument(bm[k])})
-		}
+	slices.Sort(names)
+	for _, k := range names {
+		ops = diffDocuments(ops, path+"/"+escapeToken(k), doc.member(k), before.member(k), after.member(k))
 	}
 	return ops
 }
+
+func isObject(doc any) bool { _, ok := doc.(map[string]any); return ok }
 
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))
@@ -315,6 +439,23 @@ func copyDocument(doc any) any {
 	return doc
 }
 
+func depthOf(doc any) int {
+	deepest := 0
+	switch v := doc.(type) {
+	case map[string]any:
+		for _, e := range v {
+			deepest = max(deepest, depthOf(e))
+		}
+	case []any:
+		for _, e := range v {
+			deepest = max(deepest, depthOf(e))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
 func countNodes(doc any) int {
 	n := 1
 	switch v := doc.(type) {
@@ -354,18 +495,37 @@ func equalDocuments(a, b any) bool {
 	return a == b
 }
 
-// equalNumbers compares numerically (1 and 1.0 are equal, as RFC 6902 has it)
-// and exactly where both are integers.
-func equalNumbers(a, b json.Number) bool {
-	if a == b {
-		return true
+// equalNumbers compares numbers as RFC 6902 has it (1, 1.0 and 10e-1 are equal)
+// and exactly, however large they are.
+func equalNumbers(a, b json.Number) bool { return a == b || decimalOf(a) == decimalOf(b) }
+
+// decimal is a number as its digits, without zeros at either end, and the power
+// of ten of the last one.
+type decimal struct {
+	negative bool
+	digits   string
+	exponent int64
+	overflow json.Number // the number, when its exponent is beyond counting
+}
+
+func decimalOf(n json.Number) decimal {
+	s, negative := strings.CutPrefix(string(n), "-")
+	mantissa, exp, _ := strings.Cut(strings.ToLower(s), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	d := decimal{negative: negative, digits: strings.TrimLeft(whole+fraction, "0"), exponent: -int64(len(fraction))}
+	trimmed := strings.TrimRight(d.digits, "0")
+	d.exponent += int64(len(d.digits) - len(trimmed))
+	if d.digits = trimmed; d.digits == "" {
+		return decimal{}
 	}
-	if !strings.ContainsAny(string(a)+string(b), ".eE") {
-		return false
+	if exp != "" {
+		e, err := strconv.ParseInt(exp, 10, 32)
+		if err != nil {
+			return decimal{overflow: n}
+		}
+		d.exponent += e
 	}
-	x, errX := a.Float64()
-	y, errY := b.Float64()
-	return errX == nil && errY == nil && x == y
+	return d
 }
 
 func kindOf(doc any) string {

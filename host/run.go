@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -244,20 +245,14 @@ func (r *run) setState(loaded *Loaded) error {
 		if err != nil {
 			return err
 		}
-		doc, err := decodeDocument(raw)
+		members, err := decodeState(raw)
 		if err != nil {
-			return Errorf(InvalidArgument, "read state: %w", err)
+			return err
 		}
-		members, ok := doc.(map[string]any)
-		if !ok {
-			return Errorf(InvalidArgument, "state is %s, not a JSON object", kindOf(doc))
-		}
-		for k, v := range members {
-			merged[k] = v
-		}
+		maps.Copy(merged, members)
 	}
 	var err error
-	r.state, err = NewState(encodeDocument(merged), r.limits.StateBytes)
+	r.state, err = newState(merged, r.limits.StateBytes)
 	return err
 }
 

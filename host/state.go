@@ -32,14 +32,35 @@ func NewState(v any, limit int) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{limit: limit, encoded: raw}
-	if s.doc, err = decodeDocument(raw); err != nil {
+	doc, err := decodeState(raw)
+	if err != nil {
+		return nil, err
+	}
+	return newState(doc, limit)
+}
+
+// newState returns a state that owns doc.
+func newState(doc map[string]any, limit int) (*State, error) {
+	s := &State{limit: limit, doc: doc}
+	if depthOf(doc) > maxDocumentDepth {
+		return nil, Errorf(InvalidArgument, "state is nested deeper than %d", maxDocumentDepth)
+	}
+	if err := s.checkSize(len(s.json())); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func decodeState(raw json.RawMessage) (map[string]any, error) {
+	doc, err := decodeDocument(raw)
+	if err != nil {
 		return nil, Errorf(InvalidArgument, "read state: %w", err)
 	}
-	if _, ok := s.doc.(map[string]any); !ok {
-		return nil, Errorf(InvalidArgument, "state is %s, not a JSON object", kindOf(s.doc))
+	m, ok := doc.(map[string]any)
+	if !ok {
+		return nil, Errorf(InvalidArgument, "state is %s, not a JSON object", kindOf(doc))
 	}
-	return s, s.checkSize(len(raw))
+	return m, nil
 }
 
 func stateJSON(v any) (json.RawMessage, error) {
@@ -189,55 +210,40 @@ func StateAs[T any](s *State) (T, error) {
 }
 
 // UpdateState reads the state as a T, has fn change it and writes the changes
-// back, with nothing in between. What T does not know stays as it is. If fn
-// fails nothing changes.
+// back, with nothing in between. What T does not know stays as it is, except in
+// an array that fn changes: an array is written whole. If fn fails nothing
+// changes. fn must not use s.
 func UpdateState[T any](s *State, fn func(*T) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := new(T)
-	after := new(T)
 	raw := s.json()
-	if err := firstError(json.Unmarshal(raw, before), json.Unmarshal(raw, after)); err != nil {
+	v := new(T)
+	if err := json.Unmarshal(raw, v); err != nil {
 		return Errorf(InvalidArgument, "read state as %s: %w", reflect.TypeFor[T](), err)
 	}
-	if err := fn(after); err != nil {
+	before, err := documentOf(v)
+	if err != nil {
 		return err
 	}
-	ops, err := diffValues(before, after)
-	if err != nil || len(ops) == 0 {
+	if err := fn(v); err != nil {
 		return err
 	}
-	return s.patch(withParents(s.doc, ops))
+	after, err := documentOf(v)
+	if err != nil {
+		return err
+	}
+	ops := diffDocuments(nil, "", place{s.doc, true}, place{before, true}, place{after, true})
+	if len(ops) == 0 {
+		return nil
+	}
+	return s.patch(ops)
 }
 
-// diffValues returns the operations from one Go value's JSON to another's.
-func diffValues(before, after any) ([]PatchOp, error) {
-	var docs [2]any
-	for i, v := range []any{before, after} {
-		raw, err := marshalNoEscape(v)
-		if err == nil {
-			docs[i], err = decodeDocument(raw)
-		}
-		if err != nil {
-			return nil, Errorf(InvalidArgument, "write state: %w", err)
-		}
+// documentOf returns a Go value's JSON as a document.
+func documentOf(v any) (any, error) {
+	raw, err := marshalNoEscape(v)
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "write state: %w", err)
 	}
-	return diffDocuments(nil, "", docs[0], docs[1]), nil
-}
-
-// withParents fits a difference between two Go values to the document: a field
-// that the document left out is added, not replaced.
-func withParents(doc any, ops []PatchOp) []PatchOp {
-	out := ops[:0:0]
-	for _, op := range ops {
-		_, err := lookup(doc, op.Path)
-		switch {
-		case err != nil && op.Op == "remove":
-			continue
-		case err != nil && op.Op == "replace":
-			op.Op = "add"
-		}
-		out = append(out, op)
-	}
-	return out
+	return decodeDocument(raw)
 }
