@@ -30,6 +30,18 @@ type RouteRequest struct {
 	run *run
 }
 
+// View returns the conversation as a view, for routers that count or outline it.
+func (req *RouteRequest) View() *View {
+	v := &View{Scope: req.Scope, Messages: req.Messages}
+	if req.run != nil {
+		v.counter = req.run.host.opts.Tokens
+		if m := req.run.routingModel(); m != nil {
+			v.Model = m.Name()
+		}
+	}
+	return v
+}
+
 // AgentInfo is what a router is told of an agent.
 type AgentInfo struct {
 	Name        string   `json:"name"`

@@ -1,0 +1,88 @@
+package plugin
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Import modules that decide what kind of plugin a module is.
+const (
+	extismModule = "extism:host/env"
+	wasiModule   = "wasi_snapshot_preview1"
+	abiPrefix    = "agenthost_v"
+)
+
+// abiKind is the calling convention of a module, as its imports tell.
+type abiKind string
+
+const (
+	abiNative abiKind = "agenthost"
+	abiExtism abiKind = "extism"
+	abiNone   abiKind = "none"
+)
+
+// abi returns the module's calling convention.
+func (m *wasmModule) abi() abiKind {
+	kind := abiNone
+	for _, i := range m.imports {
+		switch {
+		case i.module == extismModule:
+			return abiExtism
+		case strings.HasPrefix(i.module, abiPrefix):
+			kind = abiNative
+		}
+	}
+	if kind == abiNone && (m.manifest != nil || m.exportsFunc(exportDescribe.String())) {
+		return abiNative // a linker has dropped the imports it does not use
+	}
+	return kind
+}
+
+func (m *wasmModule) exportsFunc(name string) bool {
+	for _, e := range m.exports {
+		if e.name == name && e.kind == externFunc {
+			return true
+		}
+	}
+	return false
+}
+
+// checkABI refuses a module that no call could be made to.
+func (s *structure) checkABI() error {
+	m := s.module
+	for _, i := range m.imports {
+		if err := checkImport(i); err != nil {
+			return err
+		}
+	}
+	switch m.abi() {
+	case abiExtism:
+		return unsupported("it is an Extism plugin; this host runs native plugins").
+			WithHint("build it for the %s ABI: see pdk/ABI.md", importModule)
+	case abiNone:
+		return unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", importModule).
+			WithHint("see pdk/ABI.md for what a plugin is")
+	}
+	for _, e := range m.exports {
+		if e.name == "memory" && e.kind == externMemory {
+			return nil
+		}
+	}
+	return refuse("it exports no memory").WithHint("export its linear memory under the name memory")
+}
+
+func checkImport(i importEntry) error {
+	name := fmt.Sprintf("%q %q", i.module, i.name)
+	switch {
+	case i.module == importModule, i.module == wasiModule, i.module == extismModule, strings.HasPrefix(i.module, "extism:"):
+		if i.kind != externFunc {
+			return refuse("it imports the %s %s; only functions can be imported", i.kind, name)
+		}
+		return nil
+	case strings.HasPrefix(i.module, abiPrefix):
+		return unsupported("it imports %s, a later version of the ABI; this host speaks %s", name, importModule).
+			WithHint("update the host, or build the plugin for %s", importModule)
+	}
+	return refuse("it imports the %s %s, which no plugin host provides", i.kind, name).
+		WithHint("plugins import from %s and %s only", importModule, wasiModule)
+}

@@ -1,0 +1,460 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// PartOptions are the optional parts of making something of a plugin.
+type PartOptions struct {
+	// Config is the part's configuration as JSON; it must fit the schema that the
+	// manifest gives for it.
+	Config json.RawMessage
+
+	// Tools are host tools that a provider may offer by name.
+	Tools []*host.Tool
+}
+
+func (o *PartOptions) config() json.RawMessage {
+	if o == nil {
+		return nil
+	}
+	return o.Config
+}
+
+// Tools returns the plugin's tools, in the manifest's order.
+func (p *Plugin) Tools(opts *PartOptions) ([]*host.Tool, error) {
+	tools := make([]*host.Tool, 0, len(p.manifest.Tools))
+	for i := range p.manifest.Tools {
+		t, err := p.newTool(&p.manifest.Tools[i], "", opts.config())
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, t)
+	}
+	return tools, nil
+}
+
+// Tool returns one of the plugin's tools. Code not_found if there is none of
+// that name.
+func (p *Plugin) Tool(name string, opts *PartOptions) (*host.Tool, error) {
+	info := p.manifest.tool(name)
+	if info == nil {
+		return nil, notOffered(p.id, "tool", name, names(p.manifest.Tools, func(t ToolInfo) string { return t.Name }))
+	}
+	return p.newTool(info, "", opts.config())
+}
+
+func names[T any](list []T, name func(T) string) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = name(v)
+	}
+	return out
+}
+
+func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage) (*host.Tool, error) {
+	var result *host.Schema
+	if len(info.Result) > 0 {
+		var err error
+		if result, err = host.CompileSchema(info.Result); err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "plugin %q: result of tool %q: %w", p.id, info.Name, err)
+		}
+	}
+	handler := func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, p.toolInput(call, provider, config), toolOperations{p, call})
+		if err != nil {
+			return &host.ToolOutput{Cost: cost}, err
+		}
+		out, err := p.toolResult(raw, result)
+		if out == nil {
+			out = &host.ToolOutput{}
+		}
+		out.Cost = cost
+		return out, err
+	}
+	tool, err := host.NewRawTool(
+		host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}, handler,
+		&host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent})
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
+	}
+	return tool, nil
+}
+
+func (p *Plugin) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+	var got toolOutput
+	if err := p.decode(exportTool, raw, &got); err != nil {
+		return nil, err
+	}
+	if len(got.State) > 0 && !p.granted.State.allows(Write) {
+		return nil, p.denied("state: write", "change the state")
+	}
+	if got.Interrupt == nil && result != nil {
+		if err := result.Validate(got.Content); err != nil {
+			return nil, host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
+		}
+	}
+	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: got.Artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
+}
+
+// denied is the error for what a plugin may not do; it names what to grant.
+func (p *Plugin) denied(grant, what string) error {
+	p.runtime.opts.Logger.Warn("plugin was denied", "plugin", p.id, "grant", grant)
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s", p.id, what).WithHint("grant it %q", grant)
+}
+
+// checkConfig holds a part's configuration to the manifest's schema.
+func (p *Plugin) checkConfig(kind, name string, schema, config json.RawMessage) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	s, err := host.CompileSchema(schema)
+	if err != nil {
+		return host.Errorf(host.InvalidArgument, "plugin %q: config of %s %q: %w", p.id, kind, name, err)
+	}
+	if len(config) == 0 {
+		config = json.RawMessage("{}")
+	}
+	if err := s.Validate(config); err != nil {
+		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q: %w", kind, name, p.id, err)
+	}
+	return nil
+}
+
+// Processor returns one of the plugin's processors; an empty name is the only
+// one. Code not_found if there is none, invalid_argument for a configuration
+// that does not fit.
+func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, error) {
+	all := p.manifest.Processors
+	i := slices.IndexFunc(all, func(v ProcessorInfo) bool { return v.Name == name })
+	if name == "" && len(all) == 1 {
+		i = 0
+	}
+	if i < 0 {
+		return nil, notOffered(p.id, "processor", name, names(all, func(v ProcessorInfo) string { return v.Name }))
+	}
+	if err := p.checkConfig("processor", all[i].Name, all[i].Config, opts.config()); err != nil {
+		return nil, err
+	}
+	return &processor{p, &all[i], opts.config()}, nil
+}
+
+type processor struct {
+	plugin *Plugin
+	info   *ProcessorInfo
+	config json.RawMessage
+}
+
+func (pr *processor) Name() string { return pr.info.Name }
+
+func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
+	p := pr.plugin
+	input, err := pr.input(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	ops := viewOperations{baseOperations{plugin: p}, view}
+	raw, cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops)
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		Messages json.RawMessage `json:"messages"`
+		Edits    json.RawMessage `json:"edits"`
+		Report   json.RawMessage `json:"report"`
+	}
+	if err := p.decode(exportProcess, raw, &got); err != nil {
+		return nil, err
+	}
+	done := &host.Processed{Report: got.Report, Cost: cost}
+	if isSet(got.Messages) {
+		done.Messages, err = host.DecodeMessages(got.Messages)
+		if done.Messages == nil {
+			done.Messages = []*host.Message{}
+		}
+	}
+	if err == nil && isSet(got.Edits) {
+		done.Edits, err = host.DecodeEdits(got.Edits)
+	}
+	if err != nil {
+		return nil, host.Errorf(host.Internal, "plugin %q: the output of processor %q: %w", p.id, pr.info.Name, err)
+	}
+	return done, nil
+}
+
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+func (pr *processor) input(ctx context.Context, view *host.View) ([]byte, error) {
+	size := envelopeSize + len(pr.config)
+	if pr.info.Input == "outline" {
+		size += 32 * len(view.Messages)
+	} else {
+		for _, m := range view.Messages {
+			n, _ := m.Size()
+			size += n + n/8 + 192
+		}
+	}
+	o := newObject(size)
+	o.str("processor", pr.info.Name)
+	o.raw("config", pr.config)
+	o.scope(view.Scope)
+	o.str("model", view.Model)
+	if pr.info.Input != "outline" {
+		o.messages("messages", view.Messages)
+		return o.end(), nil
+	}
+	if err := o.outline(ctx, view, pr.encoding(view)); err != nil {
+		return nil, err
+	}
+	return o.end(), nil
+}
+
+// defaultEncoding is what a processor that lets its configuration choose gets
+// when that does not say.
+const defaultEncoding = "o200k_base"
+
+// encoding returns in what the outline's tokens are counted; "" for not at all.
+// A configuration may name a custom tokenizer under "tokenizer", and say
+// "model" for the model's own tables: if those are not known, nothing is
+// counted and the processor estimates.
+func (pr *processor) encoding(view *host.View) string {
+	own, exact := view.Encoding()
+	if pr.info.Tokens == nil || own == "" {
+		return ""
+	}
+	encoding := pr.info.Tokens.Encoding
+	if pr.info.Tokens.ConfigKey != "" {
+		encoding = pr.configured(pr.info.Tokens.ConfigKey, encoding)
+	}
+	if pr.info.Tokens.Model || encoding == "model" {
+		if !exact {
+			return ""
+		}
+		return own
+	}
+	return encoding
+}
+
+func (pr *processor) configured(key, fallback string) string {
+	var config map[string]any
+	_ = json.Unmarshal(pr.config, &config) // a bare number chooses nothing
+	for _, k := range []string{"tokenizer", key} {
+		if s, _ := config[k].(string); s != "" {
+			return s
+		}
+	}
+	if fallback != "" {
+		return fallback
+	}
+	return defaultEncoding
+}
+
+// Router returns one of the plugin's routers; an empty name is the only one.
+func (p *Plugin) Router(name string, opts *PartOptions) (host.Router, error) {
+	info, err := p.part("router", name, p.manifest.Routers, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &router{p, info.Name, opts.config()}, nil
+}
+
+func (p *Plugin) part(kind, name string, all []PartInfo, opts *PartOptions) (*PartInfo, error) {
+	i := slices.IndexFunc(all, func(v PartInfo) bool { return v.Name == name })
+	if name == "" && len(all) == 1 {
+		i = 0
+	}
+	if i < 0 {
+		return nil, notOffered(p.id, kind, name, names(all, func(v PartInfo) string { return v.Name }))
+	}
+	return &all[i], p.checkConfig(kind, all[i].Name, all[i].Config, opts.config())
+}
+
+type router struct {
+	plugin *Plugin
+	name   string
+	config json.RawMessage
+}
+
+func (r *router) Name() string { return r.name }
+
+func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
+	p := r.plugin
+	input, err := r.input(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	base := baseOperations{plugin: p, state: req.State}
+	var ops operations = base
+	if p.granted.Messages {
+		ops = viewOperations{base, req.View()}
+	}
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops)
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		Next     []string `json:"next"`
+		Delegate string   `json:"delegate"`
+		Reason   string   `json:"reason"`
+	}
+	if err := p.decode(exportRoute, raw, &got); err != nil {
+		return nil, err
+	}
+	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason), Cost: cost}, nil
+}
+
+func (r *router) input(ctx context.Context, req *host.RouteRequest) ([]byte, error) {
+	o := newObject(envelopeSize)
+	o.str("router", r.name)
+	o.raw("config", r.config)
+	o.scope(req.Scope)
+	o.message("input", req.Input)
+	o.int("call_count", int64(req.CallCount))
+	o.strs("stack", req.Stack)
+	o.key("agents")
+	o.b = append(o.b, '[')
+	for i, a := range req.Agents {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.b = append(o.b, '{')
+		o.str("name", a.Name)
+		o.str("description", a.Description)
+		o.b = append(o.b, '}')
+	}
+	o.b = append(o.b, ']')
+	if r.plugin.granted.State.allows(Read) {
+		o.raw("state", req.State.JSON())
+	}
+	if req.Last != nil {
+		o.last(req.Last)
+	}
+	if r.plugin.granted.Messages {
+		if err := o.outline(ctx, req.View(), ""); err != nil {
+			return nil, err
+		}
+	}
+	return o.end(), nil
+}
+
+func (o *object) last(res *host.Result) {
+	o.key("last")
+	o.b = append(o.b, '{')
+	o.str("agent", res.Agent)
+	o.messages("messages", res.Messages)
+	o.key("tool_results")
+	o.b = append(o.b, '[')
+	for i, part := range res.ToolResults() {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.b = host.AppendPartJSON(o.b, part)
+	}
+	o.b = append(o.b, ']')
+	o.str("finish_reason", string(res.FinishReason))
+	o.b = append(o.b, '}')
+}
+
+// Provider returns one of the plugin's context providers; an empty name is the
+// only one. If the plugin exports agenthost_observe, the provider is a
+// [host.Observer] too.
+func (p *Plugin) Provider(name string, opts *PartOptions) (host.Provider, error) {
+	info, err := p.part("provider", name, p.manifest.Providers, opts)
+	if err != nil {
+		return nil, err
+	}
+	pr := &provider{plugin: p, name: info.Name, config: opts.config()}
+	if opts != nil {
+		pr.tools = opts.Tools
+	}
+	if p.code.compiled.ExportedFunctions()[exportObserve.String()] != nil {
+		return &observingProvider{pr}, nil
+	}
+	return pr, nil
+}
+
+type provider struct {
+	plugin *Plugin
+	name   string
+	config json.RawMessage
+	tools  []*host.Tool
+}
+
+func (pr *provider) Name() string { return pr.name }
+
+func (pr *provider) input(req *host.ProvideRequest) *object {
+	o := newObject(envelopeSize)
+	o.str("provider", pr.name)
+	o.raw("config", pr.config)
+	o.scope(req.Scope)
+	o.messages("messages", req.Messages)
+	return o
+}
+
+func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
+	p := pr.plugin
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{plugin: p, state: req.State})
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		Instructions string          `json:"instructions"`
+		Messages     json.RawMessage `json:"messages"`
+		Tools        []string        `json:"tools"`
+	}
+	if err := p.decode(exportProvide, raw, &got); err != nil {
+		return nil, err
+	}
+	out := &host.Provided{Instructions: got.Instructions, Cost: cost}
+	if isSet(got.Messages) {
+		if out.Messages, err = host.DecodeMessages(got.Messages); err != nil {
+			return nil, host.Errorf(host.Internal, "plugin %q: the output of provider %q: %w", p.id, pr.name, err)
+		}
+	}
+	for _, name := range got.Tools {
+		tool, err := pr.tool(name)
+		if err != nil {
+			return nil, err
+		}
+		out.Tools = append(out.Tools, tool)
+	}
+	return out, nil
+}
+
+// tool finds a tool that a provider offers: the plugin's own first.
+func (pr *provider) tool(name string) (*host.Tool, error) {
+	if info := pr.plugin.manifest.tool(name); info != nil {
+		return pr.plugin.newTool(info, pr.name, pr.config)
+	}
+	for _, t := range pr.tools {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return nil, host.Errorf(host.Internal, "plugin %q: provider %q offers the tool %q, which is neither its own nor granted to it", pr.plugin.id, pr.name, clean(name))
+}
+
+// observingProvider is a provider that wants to know how it went.
+type observingProvider struct{ *provider }
+
+func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
+	o := pr.input(&req.ProvideRequest)
+	if req.Err != nil {
+		o.raw("error", errorObject(req.Err))
+	} else {
+		o.messages("responses", req.Responses)
+	}
+	_, cost, err := pr.plugin.call(ctx, req.Scope.Tenant, exportObserve, o.end(), baseOperations{plugin: pr.plugin, state: req.State})
+	return cost, err
+}
+
+var (
+	_ host.Processor = (*processor)(nil)
+	_ host.Router    = (*router)(nil)
+	_ host.Provider  = (*provider)(nil)
+	_ host.Observer  = (*observingProvider)(nil)
+)

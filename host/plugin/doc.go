@@ -1,0 +1,16 @@
+// Package plugin turns a .wasm file into tools, processors, routers and context
+// providers, and keeps it from hurting anybody.
+//
+//	rt, err := plugin.NewRuntime(ctx, nil)
+//	p, err := rt.LoadFile(ctx, "weather", "weather.wasm", nil)
+//	tools, err := p.Tools(nil)            // []*host.Tool, for an agent
+//
+// A module is checked and rewritten before it is compiled (prepare.go), so that
+// it counts its instructions and can be stopped at any moment. Calls run in
+// instances (instance.go) that are leased to one call of one tenant at a time
+// (pool.go); a call that fails takes its instance with it. What a guest can ask
+// of the host is in hostcall.go, and what of that it is granted in
+// permission.go. adapt.go makes the interfaces of package host out of it.
+//
+// The contract with guests is written down in pdk/ABI.md.
+package plugin

@@ -1,0 +1,300 @@
+package plugin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// importModule is the import module of the native ABI: its name is the version
+// of the calling convention.
+const importModule = "agenthost_v1"
+
+var cryptoRandom = rand.Reader
+
+const (
+	i32 = api.ValueTypeI32
+	i64 = api.ValueTypeI64
+)
+
+// linkImports instantiates what guests import: the meter, the five functions
+// of the ABI, and WASI preview 1.
+func (rt *Runtime) linkImports(ctx context.Context) error {
+	meter := rt.wasm.NewHostModuleBuilder(meterModule)
+	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
+		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1])))
+	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(meterTick)
+	if _, err := meter.Instantiate(ctx); err != nil {
+		return err
+	}
+	b := rt.wasm.NewHostModuleBuilder(importModule)
+	for _, f := range []struct {
+		name    string
+		params  []api.ValueType
+		results []api.ValueType
+		fn      func(*instance, api.Memory, []uint64)
+	}{
+		{"input_read", []api.ValueType{i32, i32, i32}, []api.ValueType{i32}, inputRead},
+		{"output_write", []api.ValueType{i32, i32}, nil, outputWrite},
+		{"host_call", []api.ValueType{i32, i32, i32, i32}, []api.ValueType{i64}, hostCall},
+		{"host_read", []api.ValueType{i32, i32, i32}, []api.ValueType{i32}, hostRead},
+		{"log", []api.ValueType{i32, i32, i32}, nil, guestLog},
+	} {
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+			f.fn(instanceOf(ctx), m.Memory(), stack)
+		}), f.params, f.results).Export(f.name)
+	}
+	_, err := b.Instantiate(ctx)
+	return err
+}
+
+// The five functions of the ABI. Each checks the range that the guest names
+// before it copies, and stops a guest that names one outside its memory.
+
+// input_read(ptr, offset, len) -> copied
+func inputRead(inst *instance, mem api.Memory, stack []uint64) {
+	stack[0] = uint64(inst.copyOut(mem, "input_read", inst.call.input, stack))
+}
+
+// host_read(ptr, offset, len) -> copied
+func hostRead(inst *instance, mem api.Memory, stack []uint64) {
+	stack[0] = uint64(inst.copyOut(mem, "host_read", inst.call.response, stack))
+}
+
+func (inst *instance) copyOut(mem api.Memory, name string, from []byte, stack []uint64) uint32 {
+	ptr, offset, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	if uint64(offset) >= uint64(len(from)) {
+		return 0
+	}
+	chunk := from[offset:]
+	if uint64(len(chunk)) > uint64(n) {
+		chunk = chunk[:n]
+	}
+	inst.charge(int64(len(chunk)) / bytesPerInstruction)
+	if !mem.Write(ptr, chunk) {
+		inst.broken(name, ptr, uint32(len(chunk)))
+	}
+	return uint32(len(chunk))
+}
+
+// output_write(ptr, len)
+func outputWrite(inst *instance, mem api.Memory, stack []uint64) {
+	ptr, n := uint32(stack[0]), uint32(stack[1])
+	b, ok := mem.Read(ptr, n)
+	if !ok {
+		inst.broken("output_write", ptr, n)
+	}
+	c := &inst.call
+	if len(b) > c.limits.OutputBytes-len(c.output) {
+		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d",
+			inst.plugin.id, c.export, c.limits.OutputBytes))
+	}
+	inst.charge(int64(n) / bytesPerInstruction)
+	c.output = append(c.output, b...)
+}
+
+// host_call(op_ptr, op_len, req_ptr, req_len) -> status<<32 | length
+func hostCall(inst *instance, mem api.Memory, stack []uint64) {
+	op, ok := mem.Read(uint32(stack[0]), uint32(stack[1]))
+	if !ok || len(op) > maxOperationName {
+		inst.broken("host_call", uint32(stack[0]), uint32(stack[1]))
+	}
+	req, ok := mem.Read(uint32(stack[2]), uint32(stack[3]))
+	if !ok {
+		inst.broken("host_call", uint32(stack[2]), uint32(stack[3]))
+	}
+	status := uint64(0)
+	response, err := inst.operate(string(op), req)
+	if err != nil {
+		status = 1
+		response = errorObject(err)
+	}
+	inst.call.response = append(inst.call.response[:0], response...)
+	stack[0] = status<<32 | uint64(len(response))
+}
+
+// log(level, ptr, len)
+func guestLog(inst *instance, mem api.Memory, stack []uint64) {
+	ptr, n := uint32(stack[1]), uint32(stack[2])
+	if left := uint32(max(0, inst.call.limits.LogBytes-inst.call.logged)); n > left {
+		n = left // the cap; what is beyond it is not even read
+	}
+	b, ok := mem.Read(ptr, n)
+	if !ok {
+		inst.broken("log", ptr, n)
+	}
+	inst.log(int(int32(stack[0])), b)
+}
+
+const (
+	// maxOperationName bounds the name that a guest gives in host_call.
+	maxOperationName = 64
+	// bytesPerInstruction is the price of what the host copies for a guest.
+	bytesPerInstruction = 16
+	// logPrice is the price of a log line in instructions.
+	logPrice = 1000
+)
+
+func (inst *instance) broken(fn string, ptr, n uint32) {
+	inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s names %d bytes at %d, outside its memory",
+		inst.plugin.id, inst.call.export, fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
+}
+
+// charge takes the price of a host operation from the call's budget. The next
+// tick finds out if that was too much; an operation asks at once.
+func (inst *instance) charge(n int64) { inst.call.charged += n }
+
+// log writes to the plugin's log, up to LogBytes a call.
+func (inst *instance) log(level int, text []byte) {
+	c := &inst.call
+	inst.charge(logPrice)
+	text = text[:min(len(text), max(0, c.limits.LogBytes-c.logged))]
+	if len(text) == 0 {
+		return
+	}
+	if c.logged += len(text); c.logged >= c.limits.LogBytes {
+		text = append(slices.Clone(text), " (log limit reached)"...)
+	}
+	inst.plugin.runtime.opts.Log(LogLine{
+		Plugin: inst.plugin.id, Tenant: inst.tenant, Export: c.export,
+		Level: logLevel(level), Text: clean(strings.TrimRight(string(text), "\n")),
+	})
+}
+
+func logLevel(level int) slog.Level {
+	switch level {
+	case 0:
+		return slog.LevelDebug
+	case 2:
+		return slog.LevelWarn
+	case 3:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// clean makes text fit to be shown: control characters, which could forge lines
+// or colour a terminal, become spaces, and what is not UTF-8 is marked.
+func clean(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, unsafeRune) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unsafeRune(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
+func unsafeRune(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' ||
+		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 // text direction
+}
+
+// operations answer a guest's host calls. What one call may ask for depends on
+// what it is: a tool has state, a processor has messages.
+type operations interface {
+	// operate runs one operation. Its error goes to the guest as an object.
+	operate(ctx context.Context, op string, req []byte) ([]byte, error)
+}
+
+// prices are the operations that this host knows, in instructions.
+var prices = map[string]int64{
+	"emit":         5_000,
+	"messages.get": 5_000,
+	"state.get":    5_000,
+	"state.patch":  20_000,
+	"tokens.count": 20_000,
+}
+
+// Operations returns the names of the operations that guests can call.
+func Operations() []string {
+	names := make([]string, 0, len(prices))
+	for name := range prices {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (inst *instance) operate(op string, req []byte) ([]byte, error) {
+	c := &inst.call
+	if c.calls++; c.calls > c.limits.HostCalls {
+		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d",
+			inst.plugin.id, c.export, c.limits.HostCalls))
+	}
+	price, known := prices[op]
+	if !known {
+		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
+	}
+	inst.charge(price + int64(len(req))/bytesPerInstruction)
+	inst.checkTime()
+	if inst.spent() > c.limits.Instructions {
+		inst.stopForBudget()
+	}
+	if c.ops == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
+	}
+	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
+	defer cancel()
+	response, err := c.ops.operate(ctx, op, req)
+	if err == nil && len(response) > c.limits.ResponseBytes {
+		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
+	}
+	inst.charge(int64(len(response)) / bytesPerInstruction)
+	return response, err
+}
+
+// errorObject is an error as a guest gets it.
+func errorObject(err error) []byte {
+	b, jsonErr := json.Marshal(host.AsError(err))
+	if jsonErr != nil {
+		return []byte(`{"code":"internal","message":"error"}`)
+	}
+	return b
+}
+
+// guestError reads the error object that a guest returned.
+func guestError(id, export string, raw []byte) error {
+	e := &host.Error{}
+	if err := json.Unmarshal(raw, e); err != nil || e.Message == "" {
+		return host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
+	}
+	e.Message, e.Hint = clean(e.Message), clean(e.Hint)
+	return &GuestError{Plugin: id, err: e}
+}
+
+// GuestError is an error that a plugin returned, as opposed to one it ran into.
+type GuestError struct {
+	Plugin string
+	err    *host.Error
+}
+
+// Error returns the plugin's own words.
+func (e *GuestError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error as a [*host.Error].
+func (e *GuestError) Unwrap() error { return e.err }
+
+// LogLine is a line that a guest wrote.
+type LogLine struct {
+	Plugin, Tenant, Export string
+	Level                  slog.Level
+	Text                   string // no control characters but \n and \t
+}
+
+var (
+	_ error     = (*GuestError)(nil)
+	_ io.Reader = (*world)(nil)
+)

@@ -1,0 +1,374 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// export is an entry point of a plugin.
+type export int
+
+const (
+	exportDescribe export = iota
+	exportTool
+	exportProcess
+	exportRoute
+	exportProvide
+	exportObserve
+	exportCount
+)
+
+var exportNames = [exportCount]string{
+	"agenthost_describe", "agenthost_tool", "agenthost_process", "agenthost_route", "agenthost_provide", "agenthost_observe",
+}
+
+func (e export) String() string { return exportNames[e] }
+
+// slice is how many instructions a guest runs between two looks at its
+// deadline: 50 to 100 us of them, long against a tick and short against 1 ms.
+const slice = 100_000
+
+// instance is one instantiated module. It runs one call at a time and belongs
+// to one tenant for life.
+type instance struct {
+	plugin *Plugin
+	tenant string
+	module api.Module
+	// ctx carries the instance to the functions that the guest imports. It is
+	// made once: a context for each call would cost more than the call.
+	ctx   context.Context
+	fuel  api.MutableGlobal
+	depth api.Global
+	funcs [exportCount]api.Function
+	calls int
+	stack [1]uint64
+	world world
+	call  call
+}
+
+// keptResponse bounds the buffer that an idle instance keeps.
+const keptResponse = 64 << 10
+
+// call is the state of the call in progress. One value serves all calls of an
+// instance.
+type call struct {
+	ctx      context.Context // the caller's
+	deadline time.Time
+	limits   *Limits
+	export   string
+	granted  int64 // fuel handed out
+	charged  int64 // price of host operations
+	input    []byte
+	output   []byte
+	response []byte // of the last host operation
+	calls    int
+	logged   int
+	ops      operations
+	stopped  error // why the host stopped it
+}
+
+type instanceKey struct{}
+
+func instanceOf(ctx context.Context) *instance {
+	inst, _ := ctx.Value(instanceKey{}).(*instance)
+	return inst
+}
+
+// newInstance instantiates p for a tenant and runs its start code. ctx bounds
+// that together with the limit StartTimeout.
+func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, error) {
+	inst := &instance{plugin: p, tenant: tenant}
+	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
+	inst.world.inst = inst
+	inst.begin(ctx, "start", p.limits.StartTimeout, nil, nil)
+	mod, err := p.runtime.wasm.InstantiateModule(inst.ctx, p.code.compiled, inst.world.config())
+	if err != nil {
+		return nil, inst.failure(err)
+	}
+	inst.module = mod
+	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
+	inst.depth = mod.ExportedGlobal(meterDepth)
+	for e := range exportCount {
+		inst.funcs[e] = mod.ExportedFunction(e.String())
+	}
+	if init := mod.ExportedFunction("_initialize"); init != nil {
+		if err := init.CallWithStack(inst.ctx, inst.stack[:0]); err != nil {
+			err = inst.failure(err)
+			inst.close()
+			return nil, err
+		}
+	}
+	return inst, nil
+}
+
+// begin prepares the instance for a call.
+func (inst *instance) begin(ctx context.Context, name string, timeout time.Duration, input []byte, ops operations) {
+	c := &inst.call
+	response := c.response[:0]
+	if cap(response) > keptResponse {
+		response = nil
+	}
+	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: &inst.plugin.limits, export: name, input: input, response: response, ops: ops}
+	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
+		c.deadline = d
+	}
+	inst.world.reset()
+	if inst.fuel != nil {
+		c.granted = min(slice, c.limits.Instructions)
+		inst.fuel.Set(uint64(c.granted))
+	}
+}
+
+// run calls one export. Any error means that the instance must be closed.
+func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
+	fn := inst.funcs[e]
+	if fn == nil {
+		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
+	}
+	inst.calls++
+	stack := inst.stack[:]
+	stack[0] = uint64(len(inst.call.input))
+	if err := fn.CallWithStack(inst.ctx, stack); err != nil {
+		return nil, false, inst.failure(err)
+	}
+	switch code := uint32(stack[0]); code {
+	case 0, 1:
+		return inst.call.output, code == 1, nil
+	default:
+		return nil, false, host.Errorf(host.Internal, "plugin %q: %s returned %d, not 0 or 1", inst.plugin.id, e, int32(code)).
+			WithHint("the plugin is broken; see pdk/ABI.md")
+	}
+}
+
+// cost returns what the call has used so far.
+func (inst *instance) cost(started time.Time) *host.Cost {
+	c := &host.Cost{
+		Plugin:       inst.plugin.id,
+		Instructions: inst.spent(),
+		DurationUS:   time.Since(started).Microseconds(),
+		HostCalls:    inst.call.calls,
+		OutputBytes:  len(inst.call.output),
+	}
+	if inst.module != nil {
+		if mem := inst.module.Memory(); mem != nil {
+			c.PeakMemory = int64(mem.Size())
+		}
+	}
+	return c
+}
+
+func (inst *instance) spent() int64 {
+	if inst.fuel == nil {
+		return inst.call.granted + inst.call.charged
+	}
+	return inst.call.granted - int64(inst.fuel.Get()) + inst.call.charged
+}
+
+// tick is called by a guest whose fuel has run out: it looks at everything that
+// may stop a call and hands out the next slice.
+func (inst *instance) tick(fuel, depth int64) int64 {
+	c := &inst.call
+	if depth < 0 {
+		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
+			inst.plugin.id, c.export, c.limits.CallDepth))
+	}
+	inst.checkTime()
+	left := c.limits.Instructions - (c.granted - fuel + c.charged)
+	if left <= 0 {
+		inst.stopForBudget()
+	}
+	more := min(slice, left)
+	c.granted += more
+	return fuel + more
+}
+
+func (inst *instance) stopForBudget() {
+	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit Instructions of %d",
+		inst.plugin.id, inst.call.export, inst.call.limits.Instructions).WithHint("raise the limit, or give the plugin less to do"))
+}
+
+// checkTime stops a call whose caller has left or whose time is up.
+func (inst *instance) checkTime() {
+	c := &inst.call
+	if c.ctx.Err() != nil {
+		cause := context.Cause(c.ctx)
+		inst.stop(&host.Error{Code: host.CodeOf(cause), Err: cause,
+			Message: fmt.Sprintf("plugin %q: %s was stopped: %v", inst.plugin.id, c.export, cause)})
+	}
+	if time.Now().After(c.deadline) {
+		inst.stop(inst.timeoutError())
+	}
+}
+
+func (inst *instance) timeoutError() error {
+	c := &inst.call
+	name, limit := "Timeout", c.limits.Timeout
+	if c.export == "start" || c.export == exportDescribe.String() {
+		name, limit = "StartTimeout", c.limits.StartTimeout
+	}
+	return host.Errorf(host.DeadlineExceeded, "plugin %q: %s ran longer than the limit %s of %s", inst.plugin.id, c.export, name, limit)
+}
+
+// stop ends the guest from inside a function that it imports: wazero unwinds
+// its stack and returns the panic as the call's error.
+func (inst *instance) stop(err error) {
+	inst.call.stopped = err
+	panic(err)
+}
+
+// failure turns what wazero says of a call that did not return into an error of
+// ours. It keeps wazero's stack trace out: that is for the plugin's log.
+func (inst *instance) failure(err error) error {
+	id, c := inst.plugin.id, &inst.call
+	if c.stopped != nil {
+		return c.stopped
+	}
+	inst.plugin.runtime.opts.Logger.Debug("plugin call failed", "plugin", id, "tenant", inst.tenant, "export", c.export, "error", err)
+	var exit *sys.ExitError
+	if errors.As(err, &exit) && inst.world.lastWords() == "" {
+		return host.Errorf(host.Internal, "plugin %q: %s exited with code %d", id, c.export, exit.ExitCode())
+	}
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	what = strings.TrimPrefix(what, "wasm error: ")
+	if words := inst.world.lastWords(); words != "" {
+		what = words
+	}
+	return host.Errorf(host.Internal, "plugin %q: %s trapped: %s", id, c.export, what)
+}
+
+func (inst *instance) close() {
+	if inst.module != nil {
+		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
+	}
+}
+
+// The world of a guest: a clock that moves 1 ms a reading and by what is slept,
+// the same random bytes for every call, stdout and stderr into the log, and
+// nothing else. With the permissions clock and random it is the real ones.
+
+// worldEpoch is what time it is when a virtual clock starts: 2025-01-01.
+const worldEpoch = 1_735_689_600 * int64(time.Second)
+
+type world struct {
+	inst   *instance
+	now    int64  // virtual, nanoseconds since the epoch
+	seed   uint64 // of the fixed random bytes
+	stderr []byte // the end of what was written there, for a panic's message
+}
+
+const worldTick = int64(time.Millisecond)
+
+func (w *world) reset() {
+	w.now, w.seed = worldEpoch, 0x9e3779b97f4a7c15
+	w.stderr = w.stderr[:0]
+}
+
+func (w *world) config() wazero.ModuleConfig {
+	granted := w.inst.plugin.granted
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
+		WithStdout(logWriter{w, false}).WithStderr(logWriter{w, true}).
+		WithNanosleep(w.sleep)
+	if granted.Clock {
+		cfg = cfg.WithSysWalltime().WithSysNanotime()
+	} else {
+		cfg = cfg.WithWalltime(w.walltime, sys.ClockResolution(worldTick)).WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
+	}
+	if granted.Random {
+		return cfg.WithRandSource(cryptoRandom)
+	}
+	return cfg.WithRandSource(w)
+}
+
+func (w *world) walltime() (int64, int32) {
+	w.now += worldTick
+	return w.now / int64(time.Second), int32(w.now % int64(time.Second))
+}
+
+func (w *world) nanotime() int64 {
+	w.now += worldTick
+	return w.now - worldEpoch
+}
+
+// sleep moves the virtual clock. Nothing really waits: a guest cannot hold a
+// thread. With a real clock it waits in pieces, so that deadlines hold.
+func (w *world) sleep(ns int64) {
+	if ns <= 0 {
+		return
+	}
+	if !w.inst.plugin.granted.Clock {
+		w.now += min(ns, int64(time.Hour))
+		return
+	}
+	c := &w.inst.call
+	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+worldTimerSlack))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ctx.Done():
+	}
+	w.inst.checkTime()
+}
+
+const worldTimerSlack = time.Millisecond
+
+// Read fills b with the fixed random bytes (splitmix64).
+func (w *world) Read(b []byte) (int, error) {
+	for i := range b {
+		if i%8 == 0 {
+			w.seed += 0x9e3779b97f4a7c15
+		}
+		z := w.seed
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		z ^= z >> 31
+		b[i] = byte(z >> (i % 8 * 8))
+	}
+	return len(b), nil
+}
+
+// maxLastWords bounds what is kept of stderr for an error's text.
+const maxLastWords = 4 << 10
+
+// lastWords returns the message of a Go guest's panic or fatal error, if that
+// is what stderr ends with.
+func (w *world) lastWords() string {
+	text := string(w.stderr)
+	for _, mark := range []string{"panic: ", "fatal error: "} {
+		if i := strings.Index(text, mark); i >= 0 {
+			line, _, _ := strings.Cut(text[i:], "\n")
+			return strings.TrimSpace(clean(line))
+		}
+	}
+	return ""
+}
+
+// logWriter sends a guest's stdout or stderr to its log.
+type logWriter struct {
+	world  *world
+	stderr bool
+}
+
+func (l logWriter) Write(b []byte) (int, error) {
+	w := l.world
+	if l.stderr && len(w.stderr) < maxLastWords {
+		w.stderr = append(w.stderr, b[:min(len(b), maxLastWords-len(w.stderr))]...)
+	}
+	level := 1
+	if l.stderr {
+		level = 2
+	}
+	w.inst.log(level, b)
+	return len(b), nil
+}
+
+var _ io.Writer = logWriter{}

@@ -1,0 +1,112 @@
+package plugin
+
+import (
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults of [Limits].
+const (
+	DefaultModuleBytes   = 16 << 20
+	DefaultMemoryBytes   = 64 << 20
+	DefaultTableEntries  = 100_000
+	DefaultCallDepth     = 10_000
+	DefaultInstructions  = 1_000_000_000
+	DefaultTimeout       = 5 * time.Second
+	DefaultStartTimeout  = 10 * time.Second
+	DefaultInputBytes    = 16 << 20
+	DefaultOutputBytes   = 8 << 20
+	DefaultHostCalls     = 10_000
+	DefaultResponseBytes = 8 << 20
+	DefaultLogBytes      = 64 << 10
+	DefaultInstances     = 16
+	DefaultIdleInstances = 4
+	DefaultCallsAnew     = 100_000
+)
+
+// pageBytes is the size of a WebAssembly page.
+const pageBytes = 64 << 10
+
+// Limits bounds what a plugin may use. A zero field is its default; nothing is
+// unlimited. A call that breaks one ends with an error of code
+// resource_exhausted (deadline_exceeded for the timeouts) that names it, and
+// its instance is thrown away.
+type Limits struct {
+	// Of the module, checked before anything is compiled.
+	ModuleBytes  int // the file (16 MiB)
+	TableEntries int // a table's size, at start and grown (100,000)
+
+	// Of each instance.
+	MemoryBytes int64 // linear memory, rounded down to pages of 64 KiB (64 MiB)
+
+	// Of each call.
+	Timeout       time.Duration // wall time, host operations included (5 s)
+	StartTimeout  time.Duration // start section, _initialize and describe (10 s)
+	Instructions  int64         // WebAssembly instructions (1,000,000,000)
+	CallDepth     int           // nested function calls (10,000)
+	InputBytes    int           // (16 MiB)
+	OutputBytes   int           // (8 MiB)
+	HostCalls     int           // host operations (10,000)
+	ResponseBytes int           // one host operation's response (8 MiB)
+	LogBytes      int           // log lines, stdout and stderr; the rest is dropped (64 KiB)
+
+	// Of each plugin and tenant.
+	Instances     int // running at one time; more calls wait (16)
+	IdleInstances int // kept for the next call (4)
+	CallsAnew     int // calls after which an instance is made anew (100,000)
+}
+
+func (l Limits) withDefaults() Limits {
+	ints := []struct {
+		v *int
+		d int
+	}{
+		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
+		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
+		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.Instances, DefaultInstances},
+		{&l.IdleInstances, DefaultIdleInstances}, {&l.CallsAnew, DefaultCallsAnew},
+	}
+	for _, f := range ints {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	if l.MemoryBytes == 0 {
+		l.MemoryBytes = DefaultMemoryBytes
+	}
+	if l.Instructions == 0 {
+		l.Instructions = DefaultInstructions
+	}
+	if l.Timeout == 0 {
+		l.Timeout = DefaultTimeout
+	}
+	if l.StartTimeout == 0 {
+		l.StartTimeout = DefaultStartTimeout
+	}
+	return l
+}
+
+func (l Limits) check() error {
+	for _, f := range []struct {
+		name string
+		v    int64
+	}{
+		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
+		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
+		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"Instances", int64(l.Instances)},
+		{"IdleInstances", int64(l.IdleInstances)}, {"CallsAnew", int64(l.CallsAnew)}, {"MemoryBytes", l.MemoryBytes},
+		{"Instructions", l.Instructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
+	} {
+		if f.v < 0 {
+			return host.Errorf(host.InvalidArgument, "plugin limit %s is %d", f.name, f.v).WithHint("leave it out for the default")
+		}
+	}
+	if max := int64(l.MemoryBytes); max > 4<<30 {
+		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", max).WithHint("WebAssembly memory ends at 4 GiB")
+	}
+	return nil
+}
+
+// memoryPages is MemoryBytes in pages.
+func (l Limits) memoryPages() uint32 { return uint32(l.MemoryBytes / pageBytes) }

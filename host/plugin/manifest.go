@@ -1,0 +1,175 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// ABIVersion is the version of the JSON contract that this host speaks.
+const ABIVersion = 1
+
+// maxManifestBytes bounds a manifest: the section, or what describe answers.
+const maxManifestBytes = 1 << 20
+
+// Manifest is what a plugin says of itself: what it offers and what it asks
+// for. Its name is for people; a plugin is known by the id under which the
+// operator loaded it.
+type Manifest struct {
+	ABI         int             `json:"abi"`
+	Name        string          `json:"name"`
+	Version     string          `json:"version,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Tools       []ToolInfo      `json:"tools,omitempty"`
+	Processors  []ProcessorInfo `json:"processors,omitempty"`
+	Routers     []PartInfo      `json:"routers,omitempty"`
+	Providers   []PartInfo      `json:"providers,omitempty"`
+	Permissions Permissions     `json:"permissions,omitzero"`
+	Requires    []string        `json:"requires,omitempty"` // operations it cannot live without
+
+	raw json.RawMessage
+}
+
+// JSON returns the manifest as the plugin wrote it.
+func (m *Manifest) JSON() json.RawMessage { return m.raw }
+
+// ToolInfo is a tool in a manifest.
+type ToolInfo struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	Annotations struct {
+		ReadOnly      bool `json:"read_only,omitempty"`
+		Idempotent    bool `json:"idempotent,omitempty"`
+		NeedsApproval bool `json:"needs_approval,omitempty"`
+	} `json:"annotations,omitzero"`
+}
+
+// ProcessorInfo is a processor in a manifest.
+type ProcessorInfo struct {
+	Name   string          `json:"name"`
+	Input  string          `json:"input,omitempty"` // messages (default) or outline
+	Tokens *TokensInfo     `json:"tokens,omitempty"`
+	Config json.RawMessage `json:"config,omitempty"` // JSON Schema
+}
+
+// TokensInfo says in which encoding a processor wants its outline's tokens:
+// one, the one that a key of its configuration names, or the model's.
+type TokensInfo struct {
+	Encoding  string `json:"encoding,omitempty"`
+	ConfigKey string `json:"config_key,omitempty"`
+	Model     bool   `json:"model,omitempty"`
+}
+
+// PartInfo is a router or provider in a manifest.
+type PartInfo struct {
+	Name   string          `json:"name"`
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// readManifest reads a manifest. Unknown fields are kept; a wrong shape, a
+// missing or unknown abi, a name given twice and an operation this host does
+// not have are errors.
+func readManifest(raw []byte) (*Manifest, error) {
+	if len(raw) > maxManifestBytes {
+		return nil, refuse("manifest is %d bytes, more than %d", len(raw), maxManifestBytes)
+	}
+	m := &Manifest{raw: bytes.Clone(raw)}
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, refuse("manifest: %w", err)
+	}
+	switch {
+	case m.ABI == 0:
+		return nil, refuse("manifest has no abi").WithHint("it must say \"abi\":%d", ABIVersion)
+	case m.ABI != ABIVersion:
+		return nil, unsupported("manifest says abi %d; this host speaks %d", m.ABI, ABIVersion).
+			WithHint("update the host, or build the plugin for version %d", ABIVersion)
+	case strings.TrimSpace(m.Name) == "":
+		return nil, refuse("manifest has no name")
+	}
+	if err := m.checkNames(); err != nil {
+		return nil, err
+	}
+	if err := m.Permissions.check(); err != nil {
+		return nil, refuse("manifest: %w", err)
+	}
+	for _, op := range m.Requires {
+		if !slices.Contains(Operations(), op) {
+			return nil, unsupported("plugin needs the operation %q, which this host does not have", op).WithHint("update the host")
+		}
+	}
+	return m, nil
+}
+
+func (m *Manifest) checkNames() error {
+	kinds := map[string][]string{}
+	for _, t := range m.Tools {
+		kinds["tool"] = append(kinds["tool"], t.Name)
+	}
+	for _, p := range m.Processors {
+		kinds["processor"] = append(kinds["processor"], p.Name)
+		if p.Input != "" && p.Input != "messages" && p.Input != "outline" {
+			return refuse("manifest: input of processor %q is %q, not messages or outline", p.Name, p.Input)
+		}
+	}
+	for _, r := range m.Routers {
+		kinds["router"] = append(kinds["router"], r.Name)
+	}
+	for _, p := range m.Providers {
+		kinds["provider"] = append(kinds["provider"], p.Name)
+	}
+	for kind, names := range kinds {
+		slices.Sort(names)
+		for i, n := range names {
+			if n == "" || i > 0 && names[i-1] == n {
+				return refuse("manifest: %s name %q is empty or given twice", kind, n)
+			}
+		}
+	}
+	return nil
+}
+
+// needs returns the exports that what the manifest offers is called through.
+func (m *Manifest) needs() []export {
+	var need []export
+	if len(m.Tools) > 0 {
+		need = append(need, exportTool)
+	}
+	if len(m.Processors) > 0 {
+		need = append(need, exportProcess)
+	}
+	if len(m.Routers) > 0 {
+		need = append(need, exportRoute)
+	}
+	if len(m.Providers) > 0 {
+		need = append(need, exportProvide)
+	}
+	return need
+}
+
+func (m *Manifest) tool(name string) *ToolInfo {
+	for i := range m.Tools {
+		if m.Tools[i].Name == name {
+			return &m.Tools[i]
+		}
+	}
+	return nil
+}
+
+// notOffered is the error for a part that a plugin does not have.
+func notOffered(id, kind, name string, have []string) error {
+	return host.Errorf(host.NotFound, "plugin %q has no %s %q", id, kind, name).
+		WithHint("%s", offered(kind, have))
+}
+
+func offered(kind string, have []string) string {
+	if len(have) == 0 {
+		return fmt.Sprintf("it offers no %s", kind)
+	}
+	return fmt.Sprintf("it offers: %s", strings.Join(have, ", "))
+}

@@ -1,0 +1,175 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// baseOperations are what every call may ask for: the state, if granted.
+type baseOperations struct {
+	plugin *Plugin
+	state  *host.State
+}
+
+func (o baseOperations) operate(_ context.Context, op string, req []byte) ([]byte, error) {
+	switch {
+	case op == "state.get" && o.state != nil:
+		return o.getState(req)
+	case op == "state.patch" && o.state != nil:
+		return o.patchState(req)
+	}
+	return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to work on in this call", op)
+}
+
+func (o baseOperations) getState(req []byte) ([]byte, error) {
+	if !o.plugin.granted.State.allows(Read) {
+		return nil, o.plugin.denied("state: read", "read the state")
+	}
+	var in struct{ Path string }
+	if err := readRequest("state.get", req, &in); err != nil {
+		return nil, err
+	}
+	raw, revision := o.state.Snapshot()
+	if in.Path != "" {
+		raw = nil
+		found, err := o.state.Get(in.Path, &raw)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, host.Errorf(host.NotFound, "the state has nothing at %q", in.Path)
+		}
+	}
+	out := newObject(len(raw) + envelopeSize)
+	out.raw("value", raw)
+	out.int("revision", revision)
+	return out.end(), nil
+}
+
+func (o baseOperations) patchState(req []byte) ([]byte, error) {
+	if !o.plugin.granted.State.allows(Write) {
+		return nil, o.plugin.denied("state: write", "change the state")
+	}
+	var in struct {
+		Patch    []host.PatchOp
+		Revision *int64
+	}
+	if err := readRequest("state.patch", req, &in); err != nil {
+		return nil, err
+	}
+	var err error
+	if in.Revision != nil {
+		err = o.state.PatchAt(*in.Revision, in.Patch)
+	} else {
+		err = o.state.Patch(in.Patch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, revision := o.state.Snapshot()
+	out := newObject(64)
+	out.int("revision", revision)
+	return out.end(), nil
+}
+
+func readRequest(op string, req []byte, into any) error {
+	if err := json.Unmarshal(req, into); err != nil {
+		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
+	}
+	return nil
+}
+
+// toolOperations are a tool's: the state, and events on the run.
+type toolOperations struct {
+	plugin *Plugin
+	call   *host.Call
+}
+
+func (o toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	if op != "emit" {
+		return baseOperations{o.plugin, o.call.State}.operate(ctx, op, req)
+	}
+	var in struct {
+		Kind string
+		Data json.RawMessage
+	}
+	if err := readRequest(op, req, &in); err != nil {
+		return nil, err
+	}
+	if in.Kind == "" {
+		return nil, host.Errorf(host.InvalidArgument, "request of emit: it needs a kind")
+	}
+	return []byte("{}"), o.call.Emit(in.Kind, in.Data)
+}
+
+// viewOperations are those of a processor and of a router that may read the
+// conversation.
+type viewOperations struct {
+	baseOperations
+	view *host.View
+}
+
+func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	switch op {
+	case "messages.get":
+		return o.getMessages(req)
+	case "tokens.count":
+		return o.countTokens(ctx, req)
+	}
+	return o.baseOperations.operate(ctx, op, req)
+}
+
+func (o viewOperations) getMessages(req []byte) ([]byte, error) {
+	var in struct{ Indices []int }
+	if err := readRequest("messages.get", req, &in); err != nil {
+		return nil, err
+	}
+	limit := o.plugin.limits.ResponseBytes
+	b := append(make([]byte, 0, envelopeSize), `{"messages":[`...)
+	for n, i := range in.Indices {
+		if i < 0 || i >= len(o.view.Messages) {
+			return nil, host.Errorf(host.InvalidArgument, "there is no message %d of %d", i, len(o.view.Messages))
+		}
+		if n > 0 {
+			b = append(b, ',')
+		}
+		if b = o.view.Messages[i].AppendJSON(b); len(b) > limit {
+			return nil, host.Errorf(host.ResourceExhausted, "the messages are more than the limit ResponseBytes of %d", limit).
+				WithHint("ask for fewer at once")
+		}
+	}
+	return append(b, "]}"...), nil
+}
+
+// countTokens prices text by its length: it is the host that works.
+func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, error) {
+	var in struct {
+		Texts    []string
+		Encoding string
+	}
+	if err := readRequest("tokens.count", req, &in); err != nil {
+		return nil, err
+	}
+	encoding, exact := o.view.Encoding()
+	if in.Encoding != "" {
+		encoding, exact = in.Encoding, true
+	}
+	b := append(make([]byte, 0, envelopeSize), `{"tokens":[`...)
+	for i, text := range in.Texts {
+		n, err := o.view.CountTokens(ctx, encoding, []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	b = append(b, `],"encoding":`...)
+	b = host.AppendJSONString(b, encoding)
+	b = append(b, `,"exact":`...)
+	return append(strconv.AppendBool(b, exact), '}'), nil
+}

@@ -1,0 +1,326 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Runtime compiles plugins and keeps them. It is safe for concurrent use.
+type Runtime struct {
+	opts  Options
+	wasm  wazero.Runtime
+	cache wazero.CompilationCache
+
+	mu      sync.Mutex
+	codes   map[[sha256.Size]byte]*code
+	plugins map[*Plugin]struct{}
+	closed  bool
+}
+
+// Options are the optional parts of a runtime.
+type Options struct {
+	// CacheDir keeps compiled code between runs of the program. It holds
+	// executable code: it is made with mode 0700 and must belong to this user
+	// alone. "" compiles anew each time.
+	CacheDir string
+
+	Limits Limits        // for plugins loaded without their own
+	Log    func(LogLine) // what guests write; default: to Logger
+	Logger *slog.Logger  // nil discards
+}
+
+// NewRuntime returns a runtime. Close it when no plugin is in use.
+func NewRuntime(ctx context.Context, opts *Options) (*Runtime, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{}}
+	if err := opts.Limits.check(); err != nil {
+		return nil, err
+	}
+	rt.opts.Limits = opts.Limits.withDefaults()
+	if rt.opts.Logger == nil {
+		rt.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if rt.opts.Log == nil {
+		rt.opts.Log = rt.logLine
+	}
+	if err := rt.openCache(); err != nil {
+		return nil, err
+	}
+	rt.wasm = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2).WithCompilationCache(rt.cache).WithDebugInfoEnabled(false))
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt.wasm); err != nil {
+		return nil, errors.Join(err, rt.Close(ctx))
+	}
+	if err := rt.linkImports(ctx); err != nil {
+		return nil, errors.Join(err, rt.Close(ctx))
+	}
+	return rt, nil
+}
+
+func (rt *Runtime) logLine(l LogLine) {
+	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
+}
+
+// openCache opens the compilation cache and refuses a directory that others can
+// write: whoever writes there runs code in this process.
+func (rt *Runtime) openCache() error {
+	dir := rt.opts.CacheDir
+	if dir == "" {
+		rt.cache = wazero.NewCompilationCache()
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return host.Errorf(host.FailedPrecondition, "plugin cache %s can be written by others", dir).
+			WithHint("it holds executable code; run: chmod 700 %s", dir)
+	}
+	if rt.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
+		return host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Close closes every plugin, waiting for the calls in them, and the runtime.
+// It may be called twice.
+func (rt *Runtime) Close(ctx context.Context) error {
+	rt.mu.Lock()
+	if rt.closed {
+		rt.mu.Unlock()
+		return nil
+	}
+	rt.closed = true
+	var open []*Plugin
+	for p := range rt.plugins {
+		open = append(open, p)
+	}
+	rt.mu.Unlock()
+	for _, p := range open {
+		p.Close()
+	}
+	return errors.Join(rt.wasm.Close(ctx), rt.cache.Close(ctx))
+}
+
+// LoadOptions are the optional parts of loading a plugin.
+type LoadOptions struct {
+	Limits  Limits      // zero fields are the runtime's
+	Granted Permissions // of what the plugin asks for; default: nothing
+}
+
+// LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
+func (rt *Runtime) LoadFile(ctx context.Context, id, path string, opts *LoadOptions) (*Plugin, error) {
+	wasm, err := readModule(path, rt.limitsFor(opts).ModuleBytes)
+	if err != nil {
+		return nil, loadError(id, err)
+	}
+	return rt.Load(ctx, id, wasm, opts)
+}
+
+// readModule reads a file of at most max bytes.
+func readModule(path string, max int) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, host.Errorf(host.NotFound, "there is no file %s", path)
+	case err != nil:
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	case info.IsDir():
+		return nil, host.Errorf(host.InvalidArgument, "%s is a directory", path).WithHint("name its .wasm file, or build it: agenthost plugin build %s", path)
+	case info.Size() > int64(max):
+		return nil, host.Errorf(host.InvalidArgument, "%s is %d bytes, more than the limit ModuleBytes of %d", path, info.Size(), max)
+	}
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	}
+	return wasm, nil
+}
+
+// Load checks, meters and compiles a module, reads its manifest, and returns it
+// under the operator's id. Errors: invalid_argument for a module that is
+// malformed or too large, failed_precondition for one that is made for another
+// host; either names the plugin, what is wrong and what to do.
+//
+// Modules with the same bytes and limits are compiled once.
+func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadOptions) (*Plugin, error) {
+	p, err := rt.load(ctx, id, wasm, opts)
+	if err != nil {
+		return nil, loadError(id, err)
+	}
+	return p, nil
+}
+
+func loadError(id string, err error) error {
+	e := *host.AsError(err)
+	e.Message, e.Err = "load plugin \""+id+"\": "+e.Message, err
+	return &e
+}
+
+func (rt *Runtime) limitsFor(opts *LoadOptions) Limits {
+	if opts == nil {
+		return rt.opts.Limits
+	}
+	return opts.Limits.over(rt.opts.Limits)
+}
+
+func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadOptions) (*Plugin, error) {
+	if opts == nil {
+		opts = &LoadOptions{}
+	}
+	if id == "" {
+		return nil, host.Errorf(host.InvalidArgument, "a plugin needs an id")
+	}
+	if err := opts.Limits.check(); err != nil {
+		return nil, err
+	}
+	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
+	mod, err := prepare(wasm, p.limits.structure())
+	if err != nil {
+		return nil, err
+	}
+	if err := mod.checkABI(); err != nil {
+		return nil, err
+	}
+	p.digest = "sha256:" + hex.EncodeToString(mod.digest[:])
+	if p.code, err = rt.compile(ctx, mod); err != nil {
+		return nil, err
+	}
+	if p.manifest, err = p.readManifest(ctx, mod.module.manifest); err == nil {
+		err = p.checkExports()
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.granted = p.manifest.Permissions.clamp(opts.Granted)
+	if missing := p.manifest.Permissions.Missing(opts.Granted); len(missing) > 0 {
+		rt.opts.Logger.Warn("plugin asks for more than it is granted", "plugin", id, "missing", missing)
+	}
+	p.retirePools() // what described itself had nothing granted
+	return p, rt.register(p)
+}
+
+func (rt *Runtime) register(p *Plugin) error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return errClosed("runtime")
+	}
+	rt.plugins[p] = struct{}{}
+	return nil
+}
+
+func errClosed(what string) error {
+	return host.Errorf(host.FailedPrecondition, "the plugin %s is closed", what)
+}
+
+// code is a compiled module, shared by the plugins that have the same bytes.
+type code struct {
+	key      [sha256.Size]byte
+	refs     int // guarded by Runtime.mu
+	once     sync.Once
+	compiled wazero.CompiledModule
+	err      error
+}
+
+// compile returns the compiled module, compiling it if nobody has.
+func (rt *Runtime) compile(ctx context.Context, mod *prepared) (*code, error) {
+	key := sha256.Sum256(mod.wasm)
+	rt.mu.Lock()
+	if rt.closed {
+		rt.mu.Unlock()
+		return nil, errClosed("runtime")
+	}
+	c := rt.codes[key]
+	if c == nil {
+		c = &code{key: key}
+		rt.codes[key] = c
+	}
+	c.refs++
+	rt.mu.Unlock()
+
+	c.once.Do(func() { c.compiled, c.err = rt.wasm.CompileModule(ctx, mod.wasm) })
+	if c.err != nil {
+		rt.release(c)
+		return nil, refuse("compile: %v", c.err)
+	}
+	return c, nil
+}
+
+// release gives back a module; the last one closes it.
+func (rt *Runtime) release(c *code) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if c.refs--; c.refs > 0 {
+		return
+	}
+	delete(rt.codes, c.key)
+	if c.compiled != nil {
+		_ = c.compiled.Close(context.Background()) // it only forgets the code
+	}
+}
+
+// structure is what Limits says of a module's structure.
+func (l Limits) structure() *structureLimits {
+	return &structureLimits{
+		moduleBytes: l.ModuleBytes, memoryPages: l.memoryPages(),
+		tableEntries: uint32(l.TableEntries), callDepth: int64(l.CallDepth),
+	}
+}
+
+// over returns l with its zero fields taken from d.
+func (l Limits) over(d Limits) Limits {
+	if l.Timeout == 0 {
+		l.Timeout = d.Timeout
+	}
+	if l.StartTimeout == 0 {
+		l.StartTimeout = d.StartTimeout
+	}
+	if l.MemoryBytes == 0 {
+		l.MemoryBytes = d.MemoryBytes
+	}
+	if l.Instructions == 0 {
+		l.Instructions = d.Instructions
+	}
+	for _, f := range []struct{ v, d *int }{
+		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
+		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
+		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.Instances, &d.Instances},
+		{&l.IdleInstances, &d.IdleInstances}, {&l.CallsAnew, &d.CallsAnew},
+	} {
+		if *f.v == 0 {
+			*f.v = *f.d
+		}
+	}
+	return l
+}
+
+// DefaultCacheDir returns the directory for compiled code that belongs to this
+// user.
+func DefaultCacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", host.Errorf(host.FailedPrecondition, "find cache directory: %w", err)
+	}
+	return filepath.Join(dir, "agenthost", "wasm"), nil
+}
