@@ -1,0 +1,123 @@
+package plugin_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	extism "github.com/extism/go-sdk"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// BenchmarkCall compares what one call costs: through this host with metering
+// and every limit on, on raw wazero with neither (the same module), through
+// extism/go-sdk with a timeout (a guest that does the same with Extism's PDK),
+// and as a plain Go function.
+func BenchmarkCall(b *testing.B) {
+	for _, size := range []int{0, 1 << 10, 100 << 10, 1 << 20} {
+		input := make([]byte, size)
+		for i := range input {
+			input[i] = 'x'
+		}
+		b.Run(fmt.Sprintf("agenthost/%dB", size), func(b *testing.B) { benchHost(b, input) })
+		b.Run(fmt.Sprintf("wazero/%dB", size), func(b *testing.B) { benchWazero(b, input) })
+		b.Run(fmt.Sprintf("extism/%dB", size), func(b *testing.B) { benchExtism(b, input) })
+		b.Run(fmt.Sprintf("native/%dB", size), func(b *testing.B) { benchNative(b, input) })
+	}
+}
+
+func benchHost(b *testing.B, input []byte) {
+	rt := newRuntime(b, nil)
+	p := load(b, rt, "echo", buildGuest(b, "host/plugin/testdata/guests/echo"), nil)
+	ctx := context.Background()
+	if _, err := p.Call(ctx, "t", "tool", input); err != nil { // makes the instance
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(input)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := p.Call(ctx, "t", "tool", input)
+		if err != nil || len(r.Output) != len(input) {
+			b.Fatal(err, len(r.Output))
+		}
+	}
+}
+
+func benchWazero(b *testing.B, input []byte) {
+	ctx := context.Background()
+	rt := wazero.NewRuntime(ctx)
+	defer rt.Close(ctx)
+	wasi_snapshot_preview1.MustInstantiate(ctx, rt)
+	var output []byte
+	_, err := rt.NewHostModuleBuilder("agenthost_v1").
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, stack []uint64) {
+		n := copy(input[stack[1]:], input[stack[1]:])
+		m.Memory().Write(uint32(stack[0]), input[stack[1]:])
+		stack[0] = uint64(n)
+	}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export("input_read").
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, stack []uint64) {
+		view, _ := m.Memory().Read(uint32(stack[0]), uint32(stack[1]))
+		output = append([]byte(nil), view...)
+	}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil).Export("output_write").
+		Instantiate(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	mod, err := rt.InstantiateWithConfig(ctx, buildGuest(b, "host/plugin/testdata/guests/echo"),
+		wazero.NewModuleConfig().WithStartFunctions("_initialize"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fn := mod.ExportedFunction("agenthost_tool")
+	stack := make([]uint64, 1)
+	b.SetBytes(int64(len(input)))
+	b.ReportAllocs()
+	for b.Loop() {
+		stack[0] = uint64(len(input))
+		if err := fn.CallWithStack(ctx, stack); err != nil || len(output) != len(input) {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchExtism(b *testing.B, input []byte) {
+	ctx := context.Background()
+	compiled, err := extism.NewCompiledPlugin(ctx, extism.Manifest{
+		Wasm:    []extism.Wasm{extism.WasmData{Data: buildGuest(b, "examples/extism/echo")}},
+		Timeout: uint64(plugin.DefaultTimeout / time.Millisecond),
+	}, extism.PluginConfig{EnableWasi: true}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer compiled.Close(ctx)
+	p, err := compiled.Instance(ctx, extism.PluginInstanceConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(input)))
+	b.ReportAllocs()
+	for b.Loop() {
+		_, out, err := p.CallWithContext(ctx, "agenthost_tool", input)
+		if err != nil || len(out) != len(input) {
+			b.Fatal(err, len(out))
+		}
+	}
+}
+
+func benchNative(b *testing.B, input []byte) {
+	var output []byte
+	echo := func(in []byte) []byte { return append([]byte(nil), in...) }
+	b.SetBytes(int64(len(input)))
+	b.ReportAllocs()
+	for b.Loop() {
+		output = echo(input)
+	}
+	if len(output) != len(input) {
+		b.Fatal("lost bytes")
+	}
+}
