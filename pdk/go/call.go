@@ -9,6 +9,7 @@ const (
 // memory is what a plugin reuses from call to call.
 type memory struct {
 	input   []byte
+	scanner scanner
 	output  Writer
 	arena   arena // unescaped strings and host responses of the call
 	parts   []Part
@@ -72,7 +73,8 @@ func (p *Plugin) run(export string, input []byte) error {
 	if k == kindCount || p.kinds[k].run == nil {
 		return Errorf(Unimplemented, "the plugin has nothing for agenthost_%s", export)
 	}
-	return p.kinds[k].run(p, &scanner{src: borrow(input), arena: &p.calls.arena})
+	p.calls.scanner = scanner{src: borrow(input), arena: &p.calls.arena}
+	return p.kinds[k].run(p, &p.calls.scanner)
 }
 
 // kindOf returns the kind that an export serves, kindCount for none.

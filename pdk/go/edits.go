@@ -46,8 +46,9 @@ type Edit struct {
 // loses its last part goes. An edit that breaks a rule or points outside the
 // conversation makes the host refuse the whole list.
 type Edits struct {
-	list   []Edit
-	report Raw
+	list     []Edit
+	messages []Message // what the list's messages point to, reused by Reset
+	report   Raw
 }
 
 // Drop removes the messages with indices from <= i < to. A drop that continues
@@ -74,12 +75,19 @@ func (e *Edits) DropPart(message, part int) {
 // Insert puts m before the message at index at; the number of messages appends.
 // The host fills an ID and a CreatedAt that m leaves empty.
 func (e *Edits) Insert(at int, m Message) {
-	e.list = append(e.list, Edit{Kind: EditInsert, At: at, Message: &m})
+	e.list = append(e.list, Edit{Kind: EditInsert, At: at, Message: e.hold(&m)})
 }
 
 // Replace puts m in the place of the message at index at.
 func (e *Edits) Replace(at int, m Message) {
-	e.list = append(e.list, Edit{Kind: EditReplace, At: at, Message: &m})
+	e.list = append(e.list, Edit{Kind: EditReplace, At: at, Message: e.hold(&m)})
+}
+
+// hold copies m to where edits may point. When the store grows, earlier edits go
+// on pointing to its old memory, which nothing writes to any more.
+func (e *Edits) hold(m *Message) *Message {
+	e.messages = append(e.messages, *m)
+	return &e.messages[len(e.messages)-1]
 }
 
 // Report sets what the run shows about this processor: any JSON value.
@@ -95,6 +103,7 @@ func (e *Edits) ReportValue() Raw { return e.report }
 // Reset empties e and keeps its memory.
 func (e *Edits) Reset() {
 	clear(e.list)
-	e.list = e.list[:0]
+	clear(e.messages)
+	e.list, e.messages = e.list[:0], e.messages[:0]
 	e.report = ""
 }

@@ -112,13 +112,7 @@ func MessagesGet(indices ...int) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scanner{src: string(response.Get("messages"))}
-	var slab []Part
-	messages := s.messages(make([]Message, 0, len(indices)), &slab)
-	if err := s.finish("read messages"); err != nil {
-		return nil, err
-	}
-	return messages, nil
+	return ParseMessages(response.Get("messages"))
 }
 
 // A TokenCount is how many tokens texts have.

@@ -38,6 +38,24 @@ func NewMessage(role string, parts ...Part) Message {
 	return Message{Role: role, Parts: parts}
 }
 
+// ParseMessages reads a JSON array of messages. They are valid as long as r is.
+func ParseMessages(r Raw) ([]Message, error) {
+	s := scanner{src: string(r)}
+	var slab []Part
+	messages := s.messages(nil, &slab)
+	if err := s.finish("read messages"); err != nil {
+		return nil, err
+	}
+	return messages, nil
+}
+
+// Raw returns the message as JSON.
+func (m *Message) Raw() Raw {
+	var w Writer
+	w.message(m)
+	return borrowed(&w)
+}
+
 // Text returns the message's text parts, joined.
 func (m *Message) Text() string {
 	text := ""

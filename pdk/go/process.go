@@ -27,6 +27,9 @@ type Process struct {
 	outline     Outline
 	hasMessages bool
 	hasOutline  bool
+
+	mapped Message // what Map shows its function
+	before []Part  // and the parts that it had
 }
 
 // Messages returns the conversation, for a processor registered with
@@ -43,18 +46,17 @@ func (p *Process) Outline() *Outline { return &p.outline }
 // are not sent back, so they reach the model exactly as they were. Map stops at
 // f's first error and returns it.
 func (p *Process) Map(f func(m *Message) error) error {
-	var before []Part
 	for i := range p.messages {
-		m := p.messages[i]
-		before = append(before[:0], m.Parts...)
-		if err := f(&m); err != nil {
+		p.mapped = p.messages[i]
+		p.before = append(p.before[:0], p.mapped.Parts...)
+		if err := f(&p.mapped); err != nil {
 			return err
 		}
 		switch {
-		case len(m.Parts) == 0 && len(before) > 0:
+		case len(p.mapped.Parts) == 0 && len(p.before) > 0:
 			p.Drop(i, i+1)
-		case changed(&p.messages[i], &m, before):
-			p.Replace(i, m)
+		case changed(&p.messages[i], &p.mapped, p.before):
+			p.Replace(i, p.mapped)
 		}
 	}
 	return nil

@@ -29,6 +29,7 @@ func (p *Process) reset() {
 	*p = Process{
 		Edits:    p.Edits,
 		messages: p.messages[:0],
+		before:   p.before,
 		outline: Outline{Bytes: o.Bytes[:0], Chars: o.Chars[:0], Tokens: o.Tokens[:0],
 			Parts: o.Parts[:0], Tools: o.Tools[:0]},
 	}

@@ -1,6 +1,7 @@
 package pdk
 
 import (
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -46,15 +47,27 @@ func (s *scanner) err() *Error {
 	return &Error{Code: InvalidArgument, Message: "read JSON: " + s.what + " at byte " + strconv.Itoa(s.pos)}
 }
 
+// space skips white space. It is small so that the usual case, that there is
+// none, is inlined.
 func (s *scanner) space() {
-	for s.pos < len(s.src) {
-		switch s.src[s.pos] {
+	if s.pos < len(s.src) && s.src[s.pos] > ' ' {
+		return
+	}
+	s.pos = skipSpace(s.src, s.pos)
+}
+
+// skipSpace returns the index of the first byte from i on that is not white
+// space.
+func skipSpace(src string, i int) int {
+	for i < len(src) {
+		switch src[i] {
 		case ' ', '\n', '\t', '\r':
-			s.pos++
+			i++
 		default:
-			return
+			return i
 		}
 	}
+	return i
 }
 
 // peek returns the byte at the position, 0 at the end.
@@ -156,10 +169,18 @@ func (s *scanner) key() string {
 
 // skipKey passes over an object key and its colon.
 func (s *scanner) skipKey() {
-	if s.space(); !s.failed() {
-		s.skipString()
-		s.colon()
+	if s.space(); s.failed() {
+		return
 	}
+	if s.peek() == '"' {
+		end, ascii := plainRun(s.src, s.pos+1)
+		if ascii && end+1 < len(s.src) && s.src[end] == '"' && s.src[end+1] == ':' {
+			s.pos = end + 2
+			return
+		}
+	}
+	s.skipString()
+	s.colon()
 }
 
 func (s *scanner) colon() bool {
@@ -194,6 +215,12 @@ func (s *scanner) str() string {
 	}
 	s.space()
 	start := s.pos + 1
+	if s.peek() == '"' {
+		if end, ascii := plainRun(s.src, start); ascii && end < len(s.src) && s.src[end] == '"' {
+			s.pos = end + 1
+			return s.src[start:end]
+		}
+	}
 	escaped, ok := s.skipString()
 	if !ok {
 		return ""
@@ -205,44 +232,31 @@ func (s *scanner) str() string {
 	return s.unescape(text)
 }
 
-// integer reads a number that is written as an integer.
+// maxDigits is how many digits surely fit an int of 64 bits.
+const maxDigits = 18
+
+// integer reads a number that is written as an integer. Outlines are thousands
+// of them.
 func (s *scanner) integer() int {
 	if s.failed() {
 		return 0
 	}
-	start := s.here()
-	if s.skipNumber(); s.failed() {
+	i, src, sign := s.here(), s.src, 1
+	if s.peek() == '-' {
+		i, sign = i+1, -1
+	}
+	start, n := i, 0
+	for i < len(src) && src[i]-'0' <= 9 {
+		n = n*10 + int(src[i]-'0')
+		i++
+	}
+	s.pos = i
+	b := s.peek()
+	if i == start || i-start > maxDigits || i-start > 1 && src[start] == '0' || b == '.' || b == 'e' || b == 'E' {
+		s.fail("integer expected")
 		return 0
 	}
-	n, ok := parseInt(s.src[start:s.pos])
-	if !ok {
-		s.fail("integer expected")
-	}
-	return n
-}
-
-// parseInt parses an integer that skipNumber has passed over. It is here because
-// outlines are thousands of small integers.
-func parseInt(text string) (int, bool) {
-	digits := text
-	if text[0] == '-' {
-		digits = text[1:]
-	}
-	if len(digits) > 18 {
-		return 0, false
-	}
-	n := 0
-	for i := range len(digits) {
-		d := digits[i] - '0'
-		if d > 9 {
-			return 0, false
-		}
-		n = n*10 + int(d)
-	}
-	if len(digits) < len(text) {
-		n = -n
-	}
-	return n, true
+	return sign * n
 }
 
 // boolean reads true or false; null counts as false.
@@ -265,62 +279,92 @@ func (s *scanner) skip() bool { return s.walk(nil) }
 // walk passes over any value. At every string value, but not at the names of
 // members, it calls onString, which reads the string, unless onString is nil.
 func (s *scanner) walk(onString func()) bool {
-	if s.failed() {
-		return false
-	}
 	base := s.depth
-	for {
-		if onString != nil && s.kind() == KindString {
-			if onString(); s.failed() {
-				return false
-			}
-		} else if !s.skipToken() {
-			return false
+	for !s.failed() {
+		switch s.token(onString) {
+		case '{':
+			s.skipKey()
+			continue
+		case '[':
+			continue
 		}
-		for {
-			if s.depth == base {
-				return true
-			}
-			if s.inObject() {
-				if s.next('}') {
-					s.skipKey()
-					break
-				}
-			} else if s.next(']') {
-				break
-			}
-			if s.failed() {
-				return false
-			}
+		for !s.failed() && s.depth > base && !s.another() {
+		}
+		if s.depth == base {
+			break
 		}
 	}
+	return !s.failed()
 }
 
-// skipToken passes over a scalar or opens a container.
-func (s *scanner) skipToken() bool {
-	switch s.kind() {
-	case KindObject:
-		return s.open('{') && s.push(true)
-	case KindArray:
-		return s.open('[') && s.push(false)
-	case KindString:
-		_, ok := s.skipString()
-		return ok
-	case KindNumber:
-		return s.skipNumber()
-	case KindNull:
-		return s.literal("null")
-	case KindBool:
-		if s.peek() == 't' {
-			return s.literal("true")
+// token passes over a scalar or an empty container, or enters one that is not
+// empty, whose bracket it returns.
+func (s *scanner) token(onString func()) byte {
+	s.space()
+	b := s.peek()
+	switch b {
+	case '"':
+		if onString != nil {
+			onString()
+			return 0
 		}
-		return s.literal("false")
+		if end, ascii := plainRun(s.src, s.pos+1); ascii && end < len(s.src) && s.src[end] == '"' {
+			s.pos = end + 1
+			return 0
+		}
+		s.skipString()
+		return 0
+	case '{', '[':
+		s.open(b)
+		s.first = false
+		if s.space(); s.peek() == b+2 { // '{'+2 is '}', '['+2 is ']'
+			s.pos++
+			s.depth--
+			return 0
+		}
+		s.push(b == '{')
+		return b
+	case 't':
+		s.literal("true")
+	case 'f':
+		s.literal("false")
+	case 'n':
+		s.literal("null")
+	default:
+		if b != '-' && (b < '0' || b > '9') {
+			s.fail("value expected")
+		} else {
+			s.skipNumber()
+		}
 	}
-	return s.fail("value expected")
+	return 0
+}
+
+// another moves to the next element of the innermost container, past its key in
+// an object, or reports false when the container ended instead.
+func (s *scanner) another() bool {
+	s.space()
+	object := s.inObject()
+	switch b := s.peek(); {
+	case b == ',':
+		s.pos++
+		if object {
+			s.skipKey()
+		}
+		return true
+	case b == '}' && object, b == ']' && !object:
+		s.pos++
+		s.depth--
+		return false
+	}
+	return s.fail("comma or closing bracket expected")
 }
 
 // push records the kind of the container just opened.
-func (s *scanner) push(object bool) bool {
+func (s *scanner) push(object bool) {
+	if s.failed() {
+		return
+	}
 	i := s.depth - 1
 	word := s.word(i)
 	if object {
@@ -328,7 +372,6 @@ func (s *scanner) push(object bool) bool {
 	} else {
 		*word &^= 1 << (i & 63)
 	}
-	return true
 }
 
 func (s *scanner) inObject() bool {
@@ -388,11 +431,13 @@ func (s *scanner) skipNumber() bool {
 
 // digits passes over digits and reports whether there was one.
 func (s *scanner) digits() bool {
-	start := s.pos
-	for b := s.peek(); '0' <= b && b <= '9'; b = s.peek() {
-		s.pos++
+	i, src := s.pos, s.src
+	for i < len(src) && src[i]-'0' <= 9 {
+		i++
 	}
-	return s.pos > start
+	some := i > s.pos
+	s.pos = i
+	return some
 }
 
 // skipString passes over a string and reports whether it holds escapes.
@@ -403,30 +448,71 @@ func (s *scanner) skipString() (escaped, ok bool) {
 	if s.peek() != '"' {
 		return false, s.fail("string expected")
 	}
-	s.pos++
-	start, high := s.pos, byte(0)
-	for s.pos < len(s.src) {
-		b := s.src[s.pos]
-		high |= b
-		switch {
-		case b == '"':
-			if high >= utf8.RuneSelf && !utf8.ValidString(s.src[start:s.pos]) {
+	start, ascii := s.pos+1, true
+	for i := start; ; {
+		n, plain := plainRun(s.src, i)
+		ascii = ascii && plain
+		s.pos = n
+		if n == len(s.src) {
+			return false, s.fail("string does not end")
+		}
+		switch s.src[n] {
+		case '"':
+			if !ascii && !utf8.ValidString(s.src[start:n]) {
 				return false, s.fail("string is not UTF-8")
 			}
 			s.pos++
 			return escaped, true
-		case b == '\\':
+		case '\\':
 			escaped = true
 			if !s.skipEscape() {
 				return false, false
 			}
-		case b < ' ':
-			return false, s.fail("control character in a string")
+			i = s.pos
 		default:
-			s.pos++
+			return false, s.fail("control character in a string")
 		}
 	}
-	return false, s.fail("string does not end")
+}
+
+// plainRun returns the index of the first byte of src from i on that is special
+// in a JSON string (a quote, a backslash, a control character), len(src) if
+// there is none, and whether all bytes before it are ASCII. It looks at eight
+// bytes at a time, which matters: a guest runs this for every byte of every
+// history that it is given.
+func plainRun(src string, i int) (end int, ascii bool) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	high := uint64(0)
+	for ; i+8 <= len(src); i += 8 {
+		b := src[i : i+8]
+		x := load64(b)
+		quote, back := x^('"'*ones), x^('\\'*ones)
+		// The lowest byte of each that is flagged is rightly so; a borrow can
+		// only flag higher ones by mistake.
+		special := ((quote-ones)&^quote | (back-ones)&^back | (x-' '*ones)&^x) & highs
+		if special != 0 {
+			n := bits.TrailingZeros64(special) >> 3
+			high |= x & (1<<(8*n) - 1)
+			return i + n, high&highs == 0
+		}
+		high |= x
+	}
+	for ; i < len(src); i++ {
+		b := src[i]
+		if b == '"' || b == '\\' || b < ' ' {
+			break
+		}
+		high |= uint64(b)
+	}
+	return i, high&highs == 0
+}
+
+// load64 returns the first eight bytes of b, the first in the lowest bits. The
+// compiler makes it one load.
+func load64(b string) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
 func (s *scanner) skipEscape() bool {
@@ -480,8 +566,9 @@ func (s *scanner) unescape(text string) string {
 	}
 	for i := 0; i < len(text); {
 		if text[i] != '\\' {
-			out = append(out, text[i])
-			i++
+			end, _ := plainRun(text, i)
+			out = append(out, text[i:end]...)
+			i = end
 			continue
 		}
 		if text[i+1] != 'u' {

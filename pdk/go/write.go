@@ -40,7 +40,11 @@ func (w *Writer) Str(value string) *Writer {
 }
 
 // Int writes an integer.
-func (w *Writer) Int(value int64) *Writer { return w.value(strconv.FormatInt(value, 10)) }
+func (w *Writer) Int(value int64) *Writer {
+	w.comma()
+	w.buf = strconv.AppendInt(w.buf, value, 10)
+	return w
+}
 
 // Float writes a number; NaN and the infinities, which JSON does not have,
 // become null.
@@ -111,30 +115,27 @@ const hexDigits = "0123456789abcdef"
 // appendString appends text as a JSON string with no more escapes than needed.
 func appendString(out []byte, text string) []byte {
 	out = append(out, '"')
-	start := 0
-	for i := 0; i < len(text); {
-		b := text[i]
-		if b >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(text[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(out, text[start:i]...)
-				out = append(out, "\uFFFD"...)
-				start = i + size
-			}
-			i += size
-			continue
+	for start := 0; ; {
+		end, ascii := plainRun(text, start)
+		if run := text[start:end]; ascii || utf8.ValidString(run) {
+			out = append(out, run...)
+		} else {
+			out = appendUTF8(out, run)
 		}
-		if b >= ' ' && b != '"' && b != '\\' {
-			i++
-			continue
+		if end == len(text) {
+			return append(out, '"')
 		}
-		out = append(out, text[start:i]...)
-		out = appendEscape(out, b)
-		i++
-		start = i
+		out = appendEscape(out, text[end])
+		start = end + 1
 	}
-	out = append(out, text[start:]...)
-	return append(out, '"')
+}
+
+// appendUTF8 appends text with U+FFFD for each byte that is not UTF-8.
+func appendUTF8(out []byte, text string) []byte {
+	for _, r := range text {
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }
 
 func appendEscape(out []byte, b byte) []byte {
