@@ -4,18 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
-	inferjson "github.com/google/jsonschema-go/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // schema is a compiled JSON Schema: compiled once, when a tool is made.
 type schema struct {
+	doc    any
+	object bool // the top level is an object
+
+	mu       sync.Mutex // one check at a time: they share the budget
 	compiled *jsonschema.Schema
-	object   bool // the top level is an object
+	budget   *budget
 }
 
 // maxSchemaBytes bounds a schema: it is sent to the model with every request.
@@ -44,14 +47,11 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 }
 
 // Validate returns an error of code invalid_argument that says which values do
-// not fit and how.
+// not fit and how. JSON that readers might understand differently (a member
+// given twice, a number beyond every type) does not fit.
 func (s *Schema) Validate(raw json.RawMessage) error {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return Errorf(InvalidArgument, "not valid JSON: %v", err)
-	}
-	if err := s.schema.compiled.Validate(v); err != nil {
-		return Errorf(InvalidArgument, "%s", validationSentence(err))
+	if _, err := s.schema.check(raw); err != nil {
+		return Errorf(InvalidArgument, "%w", err)
 	}
 	return nil
 }
@@ -60,9 +60,9 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("schema is %d bytes long, more than %d", len(raw), maxSchemaBytes)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	doc, _, err := decodeStrict(raw)
 	if err != nil {
-		return nil, fmt.Errorf("schema is not JSON: %w", err)
+		return nil, fmt.Errorf("schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noRemote{})
@@ -74,7 +74,8 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %s", oneLine(err.Error()))
 	}
-	return &schema{compiled: compiled, object: isObjectSchema(doc)}, nil
+	s := &schema{doc: doc, object: isObjectSchema(doc), compiled: compiled, budget: &budget{}}
+	return s, s.budget.watch(compiled)
 }
 
 func isObjectSchema(doc any) bool {
@@ -88,17 +89,93 @@ func isObjectSchema(doc any) bool {
 	return m["properties"] != nil || len(m) == 0
 }
 
-// validate returns an error whose message tells the model which argument is
+// check decodes a value and checks it. Its error tells a model which value is
 // wrong and how.
-func (s *schema) validate(raw json.RawMessage) error {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+func (s *schema) check(raw json.RawMessage) (any, error) {
+	v, nodes, err := decodeStrict(raw)
 	if err != nil {
-		return Errorf(InvalidArgument, "the arguments are not valid JSON: %v", err)
+		return nil, err
 	}
-	if err := s.compiled.Validate(v); err != nil {
-		return Errorf(InvalidArgument, "the arguments do not fit the schema: %s", validationSentence(err))
+	return v, s.validate(v, nodes)
+}
+
+func (s *schema) validate(v any, nodes int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budget.spend(nodes, func() error {
+		if err := s.compiled.Validate(v); err != nil {
+			return fmt.Errorf("%s", validationSentence(err))
+		}
+		return nil
+	})
+}
+
+// Numbers are compared exactly, digit by digit: these bounds are beyond every
+// number type and keep 1e1000000 from taking a second each.
+const (
+	maxNumberBytes    = 400
+	maxNumberExponent = 400
+)
+
+// decodeStrict decodes JSON and counts its values. It refuses what two readers
+// may read differently: a member given twice. A check of one reader's value
+// would say nothing of the other's.
+func decodeStrict(raw []byte) (doc any, nodes int, err error) {
+	if doc, err = decodeDocument(raw); err != nil {
+		return nil, 0, err
+	}
+	members, nodes, err := survey(doc)
+	if err == nil && members != countColons(raw) {
+		err = fmt.Errorf("a member is given twice")
+	}
+	return doc, nodes, err
+}
+
+func survey(doc any) (members, nodes int, err error) {
+	nodes = 1
+	add := func(e any) {
+		m, n, failed := survey(e)
+		members, nodes = members+m, nodes+n
+		if failed != nil {
+			err = failed
+		}
+	}
+	switch v := doc.(type) {
+	case map[string]any:
+		members = len(v)
+		for _, e := range v {
+			add(e)
+		}
+	case []any:
+		for _, e := range v {
+			add(e)
+		}
+	case json.Number:
+		err = checkNumber(v)
+	}
+	return members, nodes, err
+}
+
+func checkNumber(n json.Number) error {
+	d := decimalOf(n)
+	if len(n) > maxNumberBytes || d.overflow != "" || d.exponent > maxNumberExponent || d.exponent < -maxNumberExponent {
+		return fmt.Errorf("the number %.40s is out of range", string(n))
 	}
 	return nil
+}
+
+// countColons returns how many members valid JSON has.
+func countColons(raw []byte) int {
+	n := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = stringEnd(raw, i)
+		case ':':
+			n++
+		}
+	}
+	return n
 }
 
 // maxFaults bounds how many faults one sentence lists.
@@ -135,62 +212,87 @@ func validationSentence(err error) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// inferSchema returns the schema of a Go type twice: as a model is told it, with
-// every optional property required and nullable, which is what strict providers
-// take; and as arguments are checked against it, where an optional property may
-// be left out as well, because models do.
-func inferSchema(t reflect.Type) (told, checked json.RawMessage, err error) {
-	s, err := inferjson.ForType(t, &inferjson.ForOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	eachObject(s, optionalNullable)
-	if checked, err = json.Marshal(s); err != nil {
-		return nil, nil, err
-	}
-	eachObject(s, requireAll)
-	told, err = json.Marshal(s)
-	return told, checked, err
-}
-
-func eachObject(s *inferjson.Schema, fn func(*inferjson.Schema)) {
-	if s == nil {
-		return
-	}
-	for _, name := range s.PropertyOrder {
-		eachObject(s.Properties[name], fn)
-	}
-	eachObject(s.Items, fn)
-	eachObject(s.AdditionalProperties, fn)
-	fn(s)
-}
-
-func optionalNullable(s *inferjson.Schema) {
-	for _, name := range s.PropertyOrder {
-		if !slices.Contains(s.Required, name) {
-			makeNullable(s.Properties[name])
-		}
-	}
-}
-
-func requireAll(s *inferjson.Schema) {
-	for _, name := range s.PropertyOrder {
-		if !slices.Contains(s.Required, name) {
-			s.Required = append(s.Required, name)
-		}
-	}
-}
-
-func makeNullable(s *inferjson.Schema) {
-	switch {
-	case s.Type != "":
-		s.Types, s.Type = []string{"null", s.Type}, ""
-	case len(s.Types) > 0 && s.Types[0] != "null":
-		s.Types = append([]string{"null"}, s.Types...)
-	}
-}
-
+// wrapSchema makes a schema whose top level is not an object the member "value"
+// of one that is. Definitions move up, so that references to them hold.
 func wrapSchema(raw json.RawMessage) json.RawMessage {
-	return json.RawMessage(`{"type":"object","properties":{"value":` + string(raw) +
-		`},"required":["value"],"additionalProperties":false}`)
+	inner, outer := []byte{'{'}, []byte{}
+	err := eachMember(raw, func(name string, v []byte) error {
+		into := &inner
+		if name == "$defs" || name == "definitions" || name == "$schema" {
+			into = &outer
+		}
+		if n := len(*into); n != 1 || (*into)[0] != '{' {
+			*into = append(*into, ',')
+		}
+		*into = append(appendString(*into, name), ':')
+		*into = append(*into, v...)
+		return nil
+	})
+	inner = append(inner, '}')
+	if err != nil { // true or false
+		inner = raw
+	}
+	return json.RawMessage(`{"type":"object","properties":{"value":` + string(inner) +
+		`},"required":["value"],"additionalProperties":false` + string(outer) + `}`)
+}
+
+// completeSchema spells out what an object's schema may leave unsaid and
+// providers insist on.
+func completeSchema(raw json.RawMessage) json.RawMessage {
+	has := map[string]bool{}
+	_ = eachMember(raw, func(name string, _ []byte) error { // it is an object
+		has[name] = true
+		return nil
+	})
+	rest := bytes.TrimLeft(raw, jsonSpace)[1:]
+	for _, m := range []struct{ name, member string }{{"properties", `"properties":{}`}, {"type", `"type":"object"`}} {
+		if has[m.name] {
+			continue
+		}
+		if len(has) > 0 {
+			rest = slices.Concat([]byte{','}, rest)
+		}
+		rest = slices.Concat([]byte(m.member), rest)
+		has[m.name] = true
+	}
+	return slices.Concat([]byte{'{'}, rest)
+}
+
+// withoutNulls returns v without the optional members that are null where the
+// schema does not take null: strict providers have models write null for what
+// they leave out.
+func withoutNulls(schema, v any) any {
+	s, _ := schema.(map[string]any)
+	switch v := v.(type) {
+	case map[string]any:
+		properties, _ := s["properties"].(map[string]any)
+		required, _ := s["required"].([]any)
+		out := make(map[string]any, len(v))
+		for name, e := range v {
+			property, known := properties[name]
+			if e == nil && known && !slices.Contains(required, any(name)) && !takesNull(property) {
+				continue
+			}
+			out[name] = withoutNulls(property, e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = withoutNulls(s["items"], e)
+		}
+		return out
+	}
+	return v
+}
+
+func takesNull(schema any) bool {
+	s, _ := schema.(map[string]any)
+	switch t := s["type"].(type) {
+	case string:
+		return t == "null"
+	case []any:
+		return slices.Contains(t, any("null"))
+	}
+	return true // as far as can be seen here
 }

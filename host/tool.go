@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -36,7 +37,7 @@ type ToolOptions struct {
 
 // ToolOutput is what a tool answers.
 type ToolOutput struct {
-	Content   json.RawMessage // any JSON; absent is null
+	Content   json.RawMessage // any JSON; absent, the model is told that the tool was executed
 	State     []PatchOp       // applied to the run's state, all or nothing
 	Artifacts []Artifact
 	Schedule  []string   // agents to run next
@@ -59,8 +60,9 @@ type Artifact struct {
 }
 
 // NewTool returns a tool whose parameters' JSON Schema is inferred from In and
-// whose result is Out as JSON. Pointers and omitempty fields of In are required
-// and nullable in the schema, as strict providers want it; null arrives as nil.
+// whose result is Out as JSON; an Out of struct{} says only that it was
+// executed. Pointers and omitempty fields of In are required and nullable in the
+// schema, as strict providers want it; null, and one left out, arrives as nil.
 // An In that is not a struct or map arrives wrapped as {"value": ...} from the
 // model and unwrapped here.
 //
@@ -74,15 +76,18 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 	handler := func(ctx context.Context, call *Call) (*ToolOutput, error) {
 		var in In
 		if err := json.Unmarshal(call.Arguments, &in); err != nil {
-			return nil, Errorf(InvalidArgument, "arguments of %s: %v", name, err)
+			return nil, argumentError(err)
 		}
 		out, err := fn(ctx, call, in)
 		if err != nil {
 			return nil, err
 		}
+		if _, nothing := any(out).(struct{}); nothing {
+			return &ToolOutput{}, nil
+		}
 		content, err := marshalNoEscape(out)
 		if err != nil {
-			return nil, Errorf(Internal, "result of %s is not JSON: %w", name, err)
+			return nil, Errorf(Internal, "The result of %s is not JSON: %v.", name, err)
 		}
 		return &ToolOutput{Content: content}, nil
 	}
@@ -91,6 +96,15 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 		panic("host.NewTool: " + err.Error())
 	}
 	return tool
+}
+
+// argumentError says what fits the schema and not the Go type.
+func argumentError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return Errorf(InvalidArgument, "the argument %q cannot be %s", wrong.Field, wrong.Value)
+	}
+	return Errorf(InvalidArgument, "the arguments cannot be read: %v", err)
 }
 
 // NewRawTool returns a tool with a JSON Schema given as such. The schema is
@@ -120,7 +134,9 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	if t.schema, err = compileSchema(checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)
 	}
-	if !t.schema.object {
+	if t.schema.object {
+		t.Parameters = completeSchema(t.Parameters)
+	} else {
 		t.wrapped = true
 		t.Parameters = wrapSchema(t.Parameters)
 	}
@@ -149,40 +165,58 @@ func checkToolName(name string) error {
 // arguments checks and unwraps what the model wrote. Its error is a sentence
 // for the model.
 func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		raw = json.RawMessage("{}")
-	}
 	if len(raw) > limit {
 		return nil, Errorf(InvalidArgument, "the arguments are %d bytes long, more than the %d that are allowed", len(raw), limit)
 	}
-	if inner, ok := unquote(raw); ok && json.Valid([]byte(inner)) {
-		raw = json.RawMessage(inner) // some models write the object as a string
+	raw, err := readArguments(raw)
+	if err == nil && t.wrapped {
+		raw, err = unwrapValue(raw)
 	}
-	if t.wrapped {
-		var err error
-		if raw, err = unwrapValue(raw); err != nil {
-			return nil, err
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.schema.check(raw)
+	if err == nil {
+		return raw, nil
+	}
+	if v != nil {
+		trimmed := encodeDocument(withoutNulls(t.schema.doc, v))
+		if _, again := t.schema.check(trimmed); again == nil {
+			return trimmed, nil
 		}
 	}
-	if err := t.schema.validate(raw); err != nil {
-		return nil, err
+	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
+}
+
+// readArguments forgives models what can be understood: nothing at all is no
+// arguments, and a string that holds JSON is that JSON.
+func readArguments(raw json.RawMessage) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	inner, isString := unquote(raw)
+	if isString {
+		raw = bytes.TrimSpace([]byte(inner))
+	}
+	if len(raw) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	if err := checkJSON(raw); err != nil {
+		return nil, Errorf(InvalidArgument, "the arguments are not valid JSON")
 	}
 	return raw, nil
 }
 
 func unwrapValue(raw json.RawMessage) (json.RawMessage, error) {
-	if !json.Valid(raw) {
-		return nil, Errorf(InvalidArgument, "the arguments are not valid JSON")
-	}
 	var value json.RawMessage
+	members := 0
 	err := eachMember(raw, func(name string, v []byte) error {
+		members++
 		if name == "value" {
 			value = v
 		}
 		return nil
 	})
-	if err != nil || value == nil {
-		return nil, Errorf(InvalidArgument, `the arguments must be an object with the member "value"`)
+	if err != nil || value == nil || members > 1 {
+		return nil, Errorf(InvalidArgument, `the arguments must be an object with the one member "value"`)
 	}
 	return value, nil
 }
