@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +13,10 @@ import (
 // Memory is a Driver that keeps everything in memory and forgets it on Close:
 // for tests, for examples and for conversations whose client holds the state.
 //
-// Each partition is a slice sorted by key. A new key is inserted by moving what
-// follows it, eight bytes an entry; for the sizes that fit in memory that is
-// cheaper than the pointers of a tree, reading a range is walking a slice, and
-// the usual new key, the end of a log, has little behind it.
+// Each partition is a sorted list, cut into sorted chunks: a tree of two levels.
+// Reading a range is walking slices, and a new key moves only what follows it in
+// its chunk. (In one slice without chunks, a commit of two keys among 600,000 took
+// 72 us, against 2.3 us now.)
 type Memory struct {
 	mu         sync.RWMutex
 	closed     bool
@@ -83,16 +84,12 @@ func (m *Memory) page(partition string, r Range) (Page, error) {
 	if m.closed {
 		return Page{}, ErrClosed
 	}
-	entries := m.partitions[partition].within(r.Bounds())
 	b := NewPageBuilder(r)
-	for i := range entries {
-		if r.Reverse {
-			i = len(entries) - 1 - i
-		}
+	for e := range m.partitions[partition].walk(r) {
 		if !b.Room() {
 			break
 		}
-		b.Add(*entries[i])
+		b.Add(*e)
 	}
 	return b.Page(), nil
 }
@@ -154,42 +151,95 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// table holds the entries of one partition in the order of their keys. An
-// entry, once in the table, is replaced and never changed, so that a reader may
-// copy its value without the lock. A nil table is empty.
+// maxChunk is how many entries a chunk holds; one more, and it is cut in half.
+const maxChunk = 512
+
+// table holds the entries of one partition. An entry, once in the table, is
+// replaced and never changed, so that a reader may copy its value without the
+// lock. A nil table is empty.
 type table struct {
-	entries []*Entry
+	chunks [][]*Entry // in the order of their keys, none empty
 }
 
-// find returns where key is or would be.
-func (t *table) find(key Key) (int, bool) {
-	return slices.BinarySearchFunc(t.entries, key, func(e *Entry, k Key) int {
+// find returns where in which chunk key is or would be.
+func (t *table) find(key Key) (c, i int, ok bool) {
+	c, ok = slices.BinarySearchFunc(t.chunks, key, func(chunk []*Entry, k Key) int {
+		return strings.Compare(string(chunk[0].Key), string(k))
+	})
+	if ok || c == 0 {
+		return c, 0, ok
+	}
+	c--
+	i, ok = slices.BinarySearchFunc(t.chunks[c], key, func(e *Entry, k Key) int {
 		return strings.Compare(string(e.Key), string(k))
 	})
+	return c, i, ok
 }
 
 func (t *table) get(key Key) *Entry {
 	if t == nil {
 		return nil
 	}
-	i, ok := t.find(key)
+	c, i, ok := t.find(key)
 	if !ok {
 		return nil
 	}
-	return t.entries[i]
+	return t.chunks[c][i]
 }
 
-// within returns the entries in low <= key < high; an empty high is no bound.
-func (t *table) within(low, high Key) []*Entry {
-	if t == nil || (high != "" && low >= high) {
-		return nil
+// walk yields the entries of r in its order, whatever its limit.
+func (t *table) walk(r Range) iter.Seq[*Entry] {
+	low, high := r.Bounds()
+	switch {
+	case t == nil:
+		return func(func(*Entry) bool) {}
+	case r.Reverse:
+		return t.descend(low, high)
+	default:
+		return t.ascend(low, high)
 	}
-	first, _ := t.find(low)
-	end := len(t.entries)
-	if high != "" {
-		end, _ = t.find(high)
+}
+
+// ascend yields the entries of low <= key < high; an empty high is no bound.
+func (t *table) ascend(low, high Key) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		c, i, _ := t.find(low)
+		for ; c < len(t.chunks); c, i = c+1, 0 {
+			for _, e := range t.chunks[c][i:] {
+				if high != "" && e.Key >= high || !yield(e) {
+					return
+				}
+			}
+		}
 	}
-	return t.entries[first:end]
+}
+
+// descend yields what ascend does, backwards.
+func (t *table) descend(low, high Key) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		c, i := len(t.chunks), 0
+		if high != "" {
+			c, i, _ = t.find(high)
+		}
+		if c < len(t.chunks) && !back(t.chunks[c][:i], low, yield) {
+			return
+		}
+		for c--; c >= 0; c-- {
+			if !back(t.chunks[c], low, yield) {
+				return
+			}
+		}
+	}
+}
+
+// back yields entries from the last to the first and reports whether to go on.
+func back(entries []*Entry, low Key, yield func(*Entry) bool) bool {
+	for _, e := range slices.Backward(entries) {
+		if e.Key < low || !yield(e) {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *table) check(conds []Cond) error {
@@ -206,15 +256,39 @@ func (t *table) check(conds []Cond) error {
 }
 
 func (t *table) write(w Write, revision uint64) {
-	i, ok := t.find(w.Key)
-	switch e := (&Entry{Key: w.Key, Value: bytes.Clone(w.Value), Revision: revision}); {
-	case w.Delete && ok:
-		t.entries = slices.Delete(t.entries, i, i+1)
-	case w.Delete:
-	case ok:
-		t.entries[i] = e
-	default:
-		t.entries = slices.Insert(t.entries, i, e)
+	c, i, ok := t.find(w.Key)
+	if w.Delete {
+		if ok {
+			t.remove(c, i)
+		}
+		return
+	}
+	e := &Entry{Key: w.Key, Value: bytes.Clone(w.Value), Revision: revision}
+	if ok {
+		t.chunks[c][i] = e
+		return
+	}
+	t.insert(c, i, e)
+}
+
+func (t *table) insert(c, i int, e *Entry) {
+	if len(t.chunks) == 0 {
+		t.chunks = [][]*Entry{{e}}
+		return
+	}
+	chunk := slices.Insert(t.chunks[c], i, e)
+	t.chunks[c] = chunk
+	if len(chunk) > maxChunk {
+		half := len(chunk) / 2
+		t.chunks[c] = slices.Clone(chunk[:half])
+		t.chunks = slices.Insert(t.chunks, c+1, slices.Clone(chunk[half:]))
+	}
+}
+
+func (t *table) remove(c, i int) {
+	t.chunks[c] = slices.Delete(t.chunks[c], i, i+1)
+	if len(t.chunks[c]) == 0 {
+		t.chunks = slices.Delete(t.chunks, c, c+1)
 	}
 }
 

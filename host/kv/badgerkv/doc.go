@@ -26,4 +26,17 @@
 // compaction removes deleted keys together with their versions. A deletion
 // therefore also writes a key of the package's own, whose version stays: a
 // revision that was given once is not given again.
+//
+// # Rough edges
+//
+// Badger 4.9.6 does not report a damaged block of a table to whoever reads: the
+// keys in it seem absent. [Store.Verify] finds it; run it before a backup is
+// trusted and after a device has failed. A damaged index or manifest is found
+// by [Open].
+//
+// A read that begins while a commit is being synced waits for that sync.
+//
+// Badger writes through memory maps, so a full device would end the process
+// with a signal instead of an error. Commits are therefore refused while there
+// is still room, see Options.MinFree.
 package badgerkv

@@ -27,9 +27,9 @@ func TestACommitIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	// A few memtables' worth, so that logs are changed on the way.
+	// More than one memtable's worth, so that logs are changed on the way.
 	value := make([]byte, kv.MaxValueBytes)
-	for i := range uint64(3 * memTableSize / kv.MaxValueBytes) {
+	for i := range uint64(3 * memTableSize / 2 / kv.MaxValueBytes) {
 		small := kv.Put(kv.NewKey("small").WithUint(i), []byte("v"))
 		large := kv.Put(kv.NewKey("large").WithUint(i), value)
 		for _, w := range []kv.Write{small, large} {

@@ -31,7 +31,7 @@ const (
 	crashSteps   = 100_000 // of each; a child that nobody kills ends
 	crashParts   = 3       // keys that one Tx puts
 	crashKeep    = 5       // how many Txs' keys are there at a time
-	crashPart    = 6 << 10 // bytes of the largest value
+	crashPart    = 4 << 10 // bytes of the largest value
 	crashAck     = "kvtest ack "
 )
 

@@ -1,12 +1,12 @@
 package kvtest_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
+	"encoding/binary"
 	"encoding/gob"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +15,7 @@ import (
 )
 
 // journal is a durable store of few lines: entries in memory, and in a file the
-// Txs that made them, one line a commit, which make them again at the next
+// Txs that made them, one record a commit, which make them again at the next
 // start. hold is how many Txs it acknowledges before it writes them; any other
 // number than 0 is a defect.
 type journal struct {
@@ -38,22 +38,25 @@ func openJournal(dir string, hold int) (*journal, error) {
 	return j, j.replay()
 }
 
-// replay commits what is in the file, up to a line that a crash cut off.
+// replay commits what is in the file, up to a record that a crash cut off.
 func (j *journal) replay() error {
-	lines := bufio.NewReader(j.file)
-	size := int64(0)
+	b, err := io.ReadAll(j.file)
+	if err != nil {
+		return err
+	}
+	rest := b
 	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return j.file.Truncate(size)
+		n, width := binary.Uvarint(rest)
+		if width <= 0 || n > uint64(len(rest)-width) {
+			return j.file.Truncate(int64(len(b) - len(rest)))
 		}
-		size += int64(len(line))
 		var txs []kv.Tx
-		raw := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(line))
-		if err := gob.NewDecoder(raw).Decode(&txs); err != nil {
+		record := rest[width : width+int(n)]
+		if err := gob.NewDecoder(bytes.NewReader(record)).Decode(&txs); err != nil {
 			return err
 		}
 		j.Memory.Commit(context.Background(), txs...)
+		rest = rest[width+int(n):]
 	}
 }
 
@@ -78,15 +81,13 @@ func (j *journal) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 }
 
 func (j *journal) write() error {
-	var line bytes.Buffer
-	raw := base64.NewEncoder(base64.StdEncoding, &line)
-	err := errors.Join(gob.NewEncoder(raw).Encode(j.held), raw.Close())
-	if err != nil {
+	var record bytes.Buffer
+	if err := gob.NewEncoder(&record).Encode(j.held); err != nil {
 		return err
 	}
 	j.held = nil
-	line.WriteByte('\n')
-	_, err = j.file.Write(line.Bytes())
+	b := binary.AppendUvarint(nil, uint64(record.Len()))
+	_, err := j.file.Write(append(b, record.Bytes()...))
 	return err
 }
 

@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,7 @@ var scanRules = []rule{
 		wantScan(t, d, kv.Range{Prefix: log, Reverse: true, Limit: 50, From: log.WithUint(299)}, want, true)
 		wantScan(t, d, kv.Range{Prefix: log, Reverse: true, Limit: 1, After: log.WithUint(250)}, []kv.Key{log.WithUint(249)}, true)
 	}},
+	{"thousands of keys in any order are found in order", manyKeys},
 	{"pages joined are the whole", func(t *testing.T, s Store) {
 		d := open(t, s)
 		putAll(t, d, hostileKeys)
@@ -125,6 +127,50 @@ var scanRules = []rule{
 		}
 		wantScan(t, d, kv.Range{}, nil, false)
 	}},
+}
+
+// manyKeys writes keys in random order, deletes and replaces some, and compares
+// every key and pages from random places with a sorted list.
+func manyKeys(t *testing.T, s Store) {
+	const n = 3000
+	d := open(t, s)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	key := func(i int) kv.Key { return kv.NewKey("k").WithUint(uint64(i)) }
+	present := make([]bool, n)
+	order := append(rnd.Perm(n), rnd.Perm(n)...)
+	for batch := range slices.Chunk(order, 500) {
+		tx := kv.Tx{Partition: tenant}
+		for _, i := range slices.Compact(slices.Sorted(slices.Values(batch))) {
+			present[i] = rnd.IntN(3) > 0
+			w := kv.Put(key(i), nil)
+			w.Delete = !present[i]
+			tx.Writes = append(tx.Writes, w)
+		}
+		apply(t, d, tx)
+	}
+	var want []kv.Key
+	for i, ok := range present {
+		if ok {
+			want = append(want, key(i))
+		}
+	}
+	wantScanFrom(t, d, want, 0, n)
+	for range 50 {
+		wantScanFrom(t, d, want, rnd.IntN(len(want)), rnd.IntN(kv.MaxScanLimit)+1)
+	}
+}
+
+// wantScanFrom checks pages that begin with want[i], in both directions.
+func wantScanFrom(t *testing.T, d kv.Driver, want []kv.Key, i, limit int) {
+	t.Helper()
+	limit = min(limit, kv.MaxScanLimit)
+	up := want[i:min(i+limit, len(want))]
+	wantScan(t, d, kv.Range{From: want[i], Limit: limit}, up, i+limit < len(want))
+	down := slices.Clone(want[max(0, i+1-limit) : i+1])
+	slices.Reverse(down)
+	wantScan(t, d, kv.Range{From: want[i], Limit: limit, Reverse: true}, down, i+1 > limit)
 }
 
 // bytesEndPage fills more than a page with the largest values.
