@@ -26,6 +26,15 @@ type AgentOptions struct {
 	Instructions     string
 	InstructionsFunc InstructionsFunc
 
+	// Prefill is how the first answer of a run of the agent begins: the model
+	// goes on from there. Not every provider can.
+	Prefill string
+
+	// Enabled says whether a network may choose the agent now; nil is yes. It is
+	// asked before each routing decision. A router in code may name an agent that
+	// is not enabled all the same.
+	Enabled func(ctx context.Context, req *InstructionsRequest) (bool, error)
+
 	Model      Model // default: the network's, then the host's
 	Tools      []*Tool
 	Processors []Processor
@@ -76,29 +85,28 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if a.set, err = newToolSet(opts.Tools); err != nil {
 		return nil, Errorf(InvalidArgument, "agent %q: %w", name, err)
 	}
-	if err := a.checkToolChoice(); err != nil {
-		return nil, err
+	if len(opts.Providers) == 0 {
+		if err := a.checkToolChoice(a.set); err != nil {
+			return nil, err
+		}
 	}
 	a.solo = &Network{name: name, agents: []*Agent{a}, byName: map[string]*Agent{name: a}, solo: true,
-		router: onceRouter{name}, opts: NetworkOptions{History: opts.History}}
+		opts: NetworkOptions{History: opts.History}}
 	return a, nil
 }
 
-func (a *Agent) checkToolChoice() error {
-	switch c := a.opts.ToolChoice; c {
-	case "", ToolChoiceAuto, ToolChoiceNone:
+// checkToolChoice asks whether the agent's tool choice can be met; providers may
+// have added to its tools.
+func (a *Agent) checkToolChoice(tools toolSet) error {
+	switch c := a.opts.ToolChoice; {
+	case c == "" || c == ToolChoiceAuto || c == ToolChoiceNone:
 		return nil
-	case ToolChoiceAny:
-		if len(a.opts.Tools) == 0 && len(a.opts.Providers) == 0 {
-			return Errorf(InvalidArgument, "agent %q: tool choice any without a tool", a.name)
-		}
-		return nil
-	default:
-		if a.set.byName[string(c)] == nil && len(a.opts.Providers) == 0 {
-			return Errorf(InvalidArgument, "agent %q: tool choice %q is none of its tools", a.name, c)
-		}
-		return nil
+	case c == ToolChoiceAny && len(tools.specs) == 0:
+		return Errorf(InvalidArgument, "agent %q: tool choice any without a tool", a.name)
+	case c != ToolChoiceAny && tools.byName[string(c)] == nil:
+		return Errorf(InvalidArgument, "agent %q: tool choice %q is none of its tools", a.name, c)
 	}
+	return nil
 }
 
 // Name returns the agent's name.
@@ -128,6 +136,13 @@ func (a *Agent) instructions(ctx context.Context, req *InstructionsRequest) (str
 	return text, nil
 }
 
+func (a *Agent) enabled(ctx context.Context, req *InstructionsRequest) (bool, error) {
+	if a.opts.Enabled == nil {
+		return true, nil
+	}
+	return a.opts.Enabled(ctx, req)
+}
+
 var placeholder = regexp.MustCompile(`\{\{\s*\.state((?:\.[A-Za-z0-9_]+)*)\s*\}\}`)
 
 // TemplateInstructions returns instructions with {{.state.path}} replaced by
@@ -136,7 +151,7 @@ var placeholder = regexp.MustCompile(`\{\{\s*\.state((?:\.[A-Za-z0-9_]+)*)\s*\}\
 // [InstructionsFunc] or a provider. Code invalid_argument for any other use of
 // {{.
 func TemplateInstructions(text string) (InstructionsFunc, error) {
-	if rest := placeholder.ReplaceAllString(text, ""); strings.Contains(rest, "{{") {
+	if rest := placeholder.ReplaceAllString(text, " "); strings.Contains(rest, "{{") {
 		return nil, Errorf(InvalidArgument, "instructions use {{ for something other than {{.state.path}}").
 			WithHint("a template can only insert state; use a provider plugin for more")
 	}

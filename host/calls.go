@@ -60,24 +60,22 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	return calls
 }
 
-// runBatch runs calls at most ParallelTools at a time and passes on what they
-// emit. It returns when all have an answer.
+// runBatch runs calls at most ParallelTools at a time, begun in their order, and
+// passes on what they emit. It returns when all have an answer.
 func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
-	b := &batch{
-		events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)),
-		slots: make(chan struct{}, t.limits.ParallelTools), over: make(chan struct{}),
-	}
+	b := &batch{events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
-	for _, c := range calls {
-		c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
-		go t.runCall(ctx, b, c)
-	}
-	for left := len(calls); left > 0; {
+	waiting, running := calls, 0
+	for len(waiting) > 0 || running > 0 {
+		for len(waiting) > 0 && running < t.limits.ParallelTools {
+			t.startCall(ctx, b, waiting[0])
+			waiting, running = waiting[1:], running+1
+		}
 		select {
 		case ev := <-b.events:
 			t.emit(ev)
 		case <-b.done:
-			left--
+			running--
 		}
 	}
 	for len(b.events) > 0 {
@@ -89,7 +87,6 @@ func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
 type batch struct {
 	events chan EventData
 	done   chan struct{}
-	slots  chan struct{}
 	over   chan struct{} // closed when nobody reads events any more
 }
 
@@ -113,21 +110,19 @@ func (b *batch) tell(ev EventData) {
 	}
 }
 
-func (t *turn) runCall(ctx context.Context, b *batch, c *toolCall) {
-	select {
-	case b.slots <- struct{}{}:
-	case <-b.over:
-		return
-	}
-	defer func() { <-b.slots; b.done <- struct{}{} }()
-	started := time.Now()
-	b.tell(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
-	c.output, c.err = t.callTool(ctx, c)
-	c.took = time.Since(started)
-	c.finish()
-	if c.output.Interrupt == nil {
-		b.tell(c.finished())
-	}
+func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
+	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
+	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
+	go func() {
+		defer func() { b.done <- struct{}{} }()
+		started := time.Now()
+		c.output, c.err = t.callTool(ctx, c)
+		c.took = time.Since(started)
+		c.finish()
+		if c.output.Interrupt == nil {
+			b.tell(c.finished())
+		}
+	}()
 }
 
 // callTool finds the tool, checks the arguments, runs the handler and takes
@@ -268,10 +263,8 @@ func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
 	if len(names) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
 	}
-	for _, name := range names {
-		if t.net.byName[name] == nil {
-			return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
-		}
+	if name, ok := t.net.unknownAgent(names); ok {
+		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 	}
 	return nil
 }

@@ -50,13 +50,13 @@ var layers = []layer{
 		"one way to ask a model; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
-	{"pdk/go", nil,
+	{"pdk/go", []string{"pdk/go/..."},
 		"host and guest share no Go code: what they share is the contract and its vectors"},
-	{"plugins", []string{"pdk/go"},
+	{"plugins", []string{"pdk/go/..."},
 		"a shipped plugin is built like anybody else's, so it can use nothing that others cannot"},
-	{"examples", []string{"host/...", "plugins/...", "pdk/go"},
+	{"examples", []string{"host/...", "plugins/...", "pdk/go/..."},
 		"an example shows the public packages; it may not lean on the command"},
-	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk/go", "examples/...", "cmd/agenthost/..."},
+	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk/go/...", "examples/...", "cmd/agenthost/..."},
 		"the one place that knows everything and wires it"},
 }
 
@@ -68,6 +68,7 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/santhosh-tekuri/jsonschema/v6": {"host", "checks arguments against schemas"},
 	"github.com/tetratelabs/wazero":            {"host/plugin", "runs WebAssembly"},
 	"github.com/extism/go-sdk":                 {"host/plugin/extismsdk", "second engine for trusted Extism plugins"},
+	"github.com/extism/go-pdk":                 {"examples/extism/echo", "the kit of the other way in, shown once"},
 	"github.com/dgraph-io/badger/v4":           {"host/kv/badgerkv", "the embedded database"},
 	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},
 	"github.com/pkoukk/tiktoken-go-loader":     {"host/tokens", "holds the token tables"},
@@ -77,7 +78,7 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/goccy/go-yaml":                 {"cmd/agenthost", "reads configuration, with line numbers"},
 	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
 	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
-	"golang.org/x/time":                        {"host/openaimodel", "spaces retries"},
+	"github.com/cenkalti/backoff/v5":           {"host/openaimodel", "spaces retries"},
 	"golang.org/x/sys":                         {"cmd/agenthost", "terminal and file locks"},
 }
 

@@ -1,6 +1,9 @@
 package host
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Network is a group of agents with a router, shared state and a history. Make
 // one with [NewNetwork]; it is immutable, and any number of runs of it share
@@ -68,7 +71,7 @@ func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, e
 	if err := n.check(); err != nil {
 		return nil, err
 	}
-	state, err := NewState(opts.State, 0)
+	state, err := NewState(opts.State, math.MaxInt) // a run's limit is the host's
 	if err != nil {
 		return nil, Errorf(CodeOf(err), "default state of network %q: %w", name, err)
 	}
@@ -92,14 +95,50 @@ func (n *Network) check() error {
 			return err
 		}
 	}
+	return n.checkRouters()
+}
+
+func (n *Network) checkRouters() error {
+	_, byModel := n.router.(*modelRouter)
 	seen := map[string]bool{DefaultRouter: true}
-	for _, r := range n.opts.Routers {
+	for i, r := range n.opts.Routers {
+		if r == nil {
+			return Errorf(InvalidArgument, "router %d of network %q is nil", i, n.name)
+		}
 		if seen[r.Name()] {
 			return Errorf(InvalidArgument, "network %q has two routers named %q", n.name, r.Name())
 		}
 		seen[r.Name()] = true
+		if _, ok := r.(*modelRouter); ok {
+			byModel = true
+		}
+	}
+	if byModel {
+		return n.checkDescriptions()
 	}
 	return nil
+}
+
+// checkDescriptions holds a network that a model routes, or may be asked to, to
+// telling the model about its agents.
+func (n *Network) checkDescriptions() error {
+	for _, a := range n.agents {
+		if strings.TrimSpace(a.opts.Description) == "" {
+			return Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
+				WithHint("the model that routes picks agents by their descriptions")
+		}
+	}
+	return nil
+}
+
+// unknownAgent returns the first of names that is none of the network's agents.
+func (n *Network) unknownAgent(names []string) (string, bool) {
+	for _, name := range names {
+		if n.byName[name] == nil {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (n *Network) addAgent(a *Agent) error {
@@ -108,10 +147,6 @@ func (n *Network) addAgent(a *Agent) error {
 	}
 	if n.byName[a.name] != nil {
 		return Errorf(InvalidArgument, "network %q has two agents named %q", n.name, a.name)
-	}
-	if _, byModel := n.router.(*modelRouter); byModel && a.opts.Description == "" {
-		return Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
-			WithHint("the model that routes picks agents by their descriptions")
 	}
 	if a.opts.History != nil {
 		return Errorf(InvalidArgument, "agent %q of network %q has a history of its own", a.name, n.name).
@@ -145,11 +180,8 @@ func (n *Network) delegate(name string) (Router, error) {
 	if name != DefaultRouter {
 		return nil, Errorf(InvalidArgument, "router %q delegates to %q, which network %q does not have", n.router.Name(), name, n.name)
 	}
-	for _, a := range n.agents {
-		if a.opts.Description == "" {
-			return nil, Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
-				WithHint("the model that routes picks agents by their descriptions")
-		}
+	if err := n.checkDescriptions(); err != nil {
+		return nil, err
 	}
 	return NewModelRouter(DefaultRouter, nil), nil
 }

@@ -203,6 +203,9 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	if done == nil {
 		done = &Processed{}
 	}
+	if len(done.Report) > 0 && checkJSON(done.Report) != nil {
+		return nil, nil, Errorf(Internal, "processor %q reports what is not JSON", p.Name())
+	}
 	out := view.Messages
 	switch {
 	case done.Messages != nil && done.Edits != nil:
@@ -222,111 +225,10 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	default:
 		return out, done, nil
 	}
-	if err := checkHistory(out); err != nil && checkHistory(view.Messages) == nil {
-		return nil, nil, Errorf(Internal, "processor %q leaves a broken history: %w", p.Name(), err)
+	if n, fault := faults(out); n > 0 {
+		if was, _ := faults(view.Messages); n > was {
+			return nil, nil, Errorf(Internal, "processor %q leaves a broken history: %w", p.Name(), fault)
+		}
 	}
 	return out, done, nil
-}
-
-// checkHistory says what is wrong with a history, if anything.
-func checkHistory(messages []*Message) error {
-	ids := make(map[string]struct{}, len(messages))
-	var pairs pairing
-	for i, m := range messages {
-		if !m.Role.Valid() {
-			return fmt.Errorf("message %d has role %q", i, m.Role)
-		}
-		if _, twice := ids[m.ID]; twice {
-			return fmt.Errorf("two messages have the id %q", m.ID)
-		}
-		ids[m.ID] = struct{}{}
-		if err := pairs.next(m); err != nil {
-			return fmt.Errorf("message %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// pairing follows which tool calls are open while a history is read. An id may
-// be used again once its call is answered.
-type pairing struct{ open []string }
-
-func (p *pairing) next(m *Message) error {
-	if len(p.open) > 0 && movesOn(m) {
-		return fmt.Errorf("call %q is not answered before it", p.open[0])
-	}
-	for _, part := range m.Parts {
-		switch part := part.(type) {
-		case *ToolResult:
-			if !p.answer(part.ID) {
-				return fmt.Errorf("result %q of %s has no open call before it", part.ID, part.Name)
-			}
-		case *ToolCall:
-			p.open = append(p.open, part.ID)
-		}
-	}
-	return nil
-}
-
-// movesOn reports whether m can only come when no call is open. More calls of
-// the same answer can still come: some providers give each a message.
-func movesOn(m *Message) bool {
-	return m.Role == User || m.Role == System ||
-		m.Role == Assistant && len(m.ToolCalls()) < len(m.Parts)
-}
-
-func (p *pairing) answer(id string) bool {
-	for i, open := range p.open {
-		if open == id {
-			p.open = append(p.open[:i:i], p.open[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// closeOpenCalls returns messages with an error result for each call that an
-// earlier run left open, at the place where providers want it.
-func closeOpenCalls(messages []*Message) []*Message {
-	var pairs pairing
-	var out []*Message // nil until something must be added
-	for i, m := range messages {
-		if len(pairs.open) > 0 && movesOn(m) {
-			out = appendClosing(out, messages[:i], &pairs, messages)
-		}
-		_ = pairs.next(m) // an orphan result is for a processor to judge
-		if out != nil {
-			out = append(out, m)
-		}
-	}
-	if len(pairs.open) > 0 {
-		out = appendClosing(out, messages, &pairs, messages)
-	}
-	if out == nil {
-		return messages
-	}
-	return out
-}
-
-const lostResult = "There is no result: the run ended before this tool had answered."
-
-func appendClosing(out, before []*Message, pairs *pairing, all []*Message) []*Message {
-	if out == nil {
-		out = append(make([]*Message, 0, len(all)+len(pairs.open)), before...)
-	}
-	names := map[string]*ToolCall{}
-	for _, m := range before {
-		for _, c := range m.ToolCalls() {
-			names[c.ID] = c
-		}
-	}
-	for _, id := range pairs.open {
-		out = append(out, &Message{
-			ID: "closed-" + id + "-" + before[len(before)-1].ID, Role: ToolRole,
-			CreatedAt: before[len(before)-1].CreatedAt,
-			Parts:     []Part{&ToolResult{ID: id, Name: names[id].Name, Content: jsonString(lostResult), IsError: true}},
-		})
-	}
-	pairs.open = nil
-	return out
 }

@@ -80,17 +80,6 @@ func (r *funcRouter) Route(ctx context.Context, req *RouteRequest) (*Route, erro
 	return r.fn(ctx, req)
 }
 
-// onceRouter runs the one agent of a network of one.
-type onceRouter struct{ agent string }
-
-func (r onceRouter) Name() string { return "once" }
-func (r onceRouter) Route(_ context.Context, req *RouteRequest) (*Route, error) {
-	if req.CallCount > 0 {
-		return nil, nil
-	}
-	return Next(r.agent), nil
-}
-
 // DefaultRouter is the name under which any router may delegate to the
 // network's default model router.
 const DefaultRouter = "default"
@@ -127,23 +116,39 @@ type modelRouter struct {
 func (r *modelRouter) Name() string { return r.name }
 
 func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, error) {
+	if req.run == nil {
+		return nil, Errorf(FailedPrecondition, "model router %q can route only within a run", r.name)
+	}
 	view := req.Messages
 	for range MaxRouteAttempts {
 		resp, err := r.ask(ctx, req, view)
 		if err != nil {
 			return nil, err
 		}
-		if r.opts.OnRoute != nil {
-			return r.opts.OnRoute(ctx, resp, req)
-		}
-		route, complaint := readChoice(resp, req.Agents)
-		if complaint == "" {
-			return route, nil
+		route, complaint, err := r.read(ctx, resp, req)
+		if complaint == "" || err != nil {
+			return route, err
 		}
 		view = appendComplaint(view, resp, complaint)
 	}
 	return nil, Errorf(Unavailable, "model router %q named no agent of the network in %d attempts", r.name, MaxRouteAttempts).
 		WithHint("describe the agents better, or route in code")
+}
+
+// read returns what the model's answer says, or what to tell it about that.
+func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, string, error) {
+	if r.opts.OnRoute == nil {
+		route, complaint := readChoice(resp, req.Agents)
+		return route, complaint, nil
+	}
+	route, err := r.opts.OnRoute(ctx, resp, req)
+	if err != nil || route == nil {
+		return route, "", err
+	}
+	if name, ok := req.run.net.unknownAgent(route.Next); ok {
+		return nil, noSuchAgent(name, req.Agents), nil
+	}
+	return route, "", nil
 }
 
 func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Message) (*ModelResponse, error) {
@@ -195,20 +200,28 @@ func readChoice(resp *ModelResponse, agents []AgentInfo) (route *Route, complain
 		return Stop("the model answered without choosing"), ""
 	}
 	var args struct{ Name, Reason, Summary string }
-	switch err := json.Unmarshal(calls[0].Arguments, &args); {
+	raw, err := readArguments(calls[0].Arguments)
+	if err == nil {
+		err = json.Unmarshal(raw, &args)
+	}
+	switch {
 	case calls[0].Name == "done":
 		return Stop(args.Summary), ""
 	case calls[0].Name != "select_agent":
 		return nil, fmt.Sprintf("There is no tool %q; call select_agent or done.", calls[0].Name)
 	case err != nil:
-		return nil, "The arguments are not valid JSON."
+		return nil, "The arguments cannot be read; name must be a string."
 	}
 	for _, a := range agents {
 		if a.Name == args.Name {
 			return &Route{Next: []string{args.Name}, Reason: args.Reason}, ""
 		}
 	}
-	return nil, fmt.Sprintf("There is no agent %q; choose one of: %s.", args.Name, strings.Join(agentNames(agents), ", "))
+	return nil, noSuchAgent(args.Name, agents)
+}
+
+func noSuchAgent(name string, agents []AgentInfo) string {
+	return fmt.Sprintf("There is no agent %q; choose one of: %s.", name, strings.Join(agentNames(agents), ", "))
 }
 
 func agentNames(agents []AgentInfo) []string {
@@ -222,7 +235,11 @@ func agentNames(agents []AgentInfo) []string {
 func appendComplaint(view []*Message, resp *ModelResponse, complaint string) []*Message {
 	answer := NewMessage(Assistant, resp.Parts...)
 	view = append(view[:len(view):len(view)], answer)
-	for _, c := range answer.ToolCalls() {
+	calls := answer.ToolCalls()
+	if len(calls) == 0 {
+		return append(view, UserText(complaint))
+	}
+	for _, c := range calls {
 		view = append(view, NewMessage(ToolRole, &ToolResult{ID: c.ID, Name: c.Name, Content: jsonString(complaint), IsError: true}))
 	}
 	return view

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type run struct {
 	limits Limits
 	yield  func(Event, error) bool
 	cancel context.CancelFunc
+	opened bool // RunStarted is sent
 	broken bool // the reader has left
 
 	id      string
@@ -61,13 +63,39 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.input, err = r.readInput(); err != nil {
 		return nil, err
 	}
-	for _, a := range n.agents {
+	if r.input == nil && len(req.Messages) == 0 && (r.history == nil || r.thread == "") {
+		return nil, errNothingSaid()
+	}
+	return r, r.checkModels()
+}
+
+func errNothingSaid() error {
+	return Errorf(InvalidArgument, "there is neither input nor a conversation to go on with").WithHint("say something")
+}
+
+func (r *run) checkModels() error {
+	for _, a := range r.net.agents {
 		if r.model(a) == nil {
-			return nil, Errorf(InvalidArgument, "agent %q has no model", a.name).
+			return Errorf(InvalidArgument, "agent %q has no model", a.name).
 				WithHint("set one on the agent, the network, the host or the request")
 		}
 	}
-	return r, nil
+	router, ok := r.router().(*modelRouter)
+	if !ok {
+		return nil
+	}
+	if router.opts.Model == nil && r.routingModel() == nil {
+		return errNoRoutingModel(router.name)
+	}
+	return r.net.checkDescriptions()
+}
+
+// router returns the router of the run: the request's beats the network's.
+func (r *run) router() Router {
+	if r.req.Router != nil {
+		return r.req.Router
+	}
+	return r.net.router
 }
 
 func (r *run) readInput() (*Message, error) {
@@ -81,12 +109,22 @@ func (r *run) readInput() (*Message, error) {
 		m = UserText(r.req.Text)
 	case m.Role != User:
 		return nil, Errorf(InvalidArgument, "input message has role %q, not user", m.Role)
+	case len(m.Parts) == 0:
+		return nil, Errorf(InvalidArgument, "input message has no parts").
+			WithHint("leave it out to go on from what is there")
+	case len(m.ToolCalls()) > 0 || len(m.ToolResults()) > 0:
+		return nil, Errorf(InvalidArgument, "input message holds tool calls or results").
+			WithHint("only a model calls tools")
 	default:
 		m = withIdentity(m, nil)
 	}
-	if n := len(m.AppendJSON(nil)); n > r.limits.InputBytes {
+	raw := m.AppendJSON(nil)
+	if n := len(raw); n > r.limits.InputBytes {
 		return nil, Errorf(ResourceExhausted, "input is %d bytes, more than the limit InputBytes of %d", n, r.limits.InputBytes).
 			WithHint("send less, or give the agent a tool that reads it in pieces")
+	}
+	if err := checkJSON(raw); err != nil { // raw members made by a program
+		return nil, Errorf(InvalidArgument, "input message: %w", err)
 	}
 	return m, nil
 }
@@ -120,30 +158,40 @@ func (r *run) emit(data EventData) {
 	}
 }
 
-// do is a run from beginning to end.
+// do is a run from beginning to end. Its error is an [*Error].
 func (r *run) do(ctx context.Context) error {
 	unlock, err := r.lockThread(ctx)
 	if err != nil {
-		return err
+		return wrapError(err, "wait for thread %q", r.thread)
 	}
 	defer unlock()
 	if err := r.open(ctx); err != nil {
-		return r.finish(ctx, "", err)
+		return r.finish("", nameEnd(ctx, err))
 	}
 	reason, err := r.loop(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	r.at = ""
-	commitErr := r.commit(ctx, reason, err)
-	return r.finish(ctx, reason, errors.Join(err, commitErr))
+	if err != nil {
+		err = nameEnd(ctx, err)
+		reason = statusOf(err)
+	}
+	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
+		err = errors.Join(err, commitErr)
+	}
+	return r.finish(reason, err)
 }
 
 func (r *run) lockThread(ctx context.Context) (func(), error) {
 	if r.history == nil || r.history.lock == nil || r.thread == "" {
 		return func() {}, nil
 	}
-	return r.history.lock(ctx, &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name})
+	unlock, err := r.history.lock(ctx, &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name})
+	if unlock == nil {
+		unlock = func() {}
+	}
+	return unlock, err
 }
 
 // open makes the thread, stores the user's message and loads what was before.
@@ -163,16 +211,28 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.setState(loaded); err != nil {
 		return err
 	}
-	r.past = r.pastMessages(loaded)
+	if r.past, err = r.pastMessages(loaded); err != nil {
+		return err
+	}
+	if r.input == nil && len(r.past) == 0 {
+		return errNothingSaid()
+	}
+	r.start()
+	r.emitState()
+	return nil
+}
+
+// start sends the first event, once.
+func (r *run) start() {
+	if r.opened {
+		return
+	}
+	r.opened = true
 	started := &RunStarted{Tenant: r.tenant, Thread: r.thread}
 	if r.input != nil {
 		started.Message = r.input.ID
-	} else if len(r.past) == 0 {
-		return Errorf(InvalidArgument, "there is neither input nor a conversation to go on with").WithHint("say something")
 	}
 	r.emit(started)
-	r.emitState()
-	return nil
 }
 
 func (r *run) ensureThread(ctx context.Context) (created bool, err error) {
@@ -226,12 +286,23 @@ func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 
 // pastMessages returns the conversation before this turn: without the message
 // just stored, each message once, no call left open.
-func (r *run) pastMessages(loaded *Loaded) []*Message {
-	past := loaded.Messages
+func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
+	seen := make(map[string]bool, len(loaded.Messages)+1)
 	if r.input != nil {
-		past = slices.DeleteFunc(slices.Clone(past), func(m *Message) bool { return m.ID == r.input.ID })
+		seen[r.input.ID] = true
 	}
-	return closeOpenCalls(past)
+	past := make([]*Message, 0, len(loaded.Messages))
+	for i, m := range loaded.Messages {
+		if m == nil || !m.Role.Valid() {
+			return nil, Errorf(InvalidArgument, "message %d of the conversation is nil or has no known role", i)
+		}
+		m = withIdentity(m, nil)
+		if !seen[m.ID] {
+			seen[m.ID] = true
+			past = append(past, m)
+		}
+	}
+	return closeOpenCalls(past), nil
 }
 
 func (r *run) setState(loaded *Loaded) error {
@@ -269,20 +340,26 @@ func (r *run) emitState() {
 	}
 }
 
-// loop asks the router and runs agents until there is nobody to run.
+// loop asks the router and runs agents until there is nobody to run. At most n
+// iterations mean at most n questions and n agent runs: what the router would
+// have said after the last one is not known, so the run ends with the limit's
+// name.
 func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
+		}
+		if r.isAlone() && r.iterations > 0 && len(r.stack) == 0 {
+			return r.results[len(r.results)-1].FinishReason, nil
+		}
+		if r.iterations >= r.maxIterations() {
+			return FinishMaxIterations, nil
 		}
 		if err := r.route(ctx); err != nil {
 			return "", err
 		}
 		if len(r.stack) == 0 {
-			return r.reasonOfLast(), nil
-		}
-		if r.iterations >= r.maxIterations() {
-			return FinishMaxIterations, nil
+			return FinishStop, nil
 		}
 		name := r.stack[0]
 		r.stack = r.stack[1:]
@@ -301,6 +378,9 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	}
 }
 
+// isAlone reports whether the run is a lone agent's, which no router directs.
+func (r *run) isAlone() bool { return r.net.solo && r.req.Router == nil }
+
 func (r *run) maxIterations() int {
 	if n := r.net.opts.MaxIterations; n > 0 {
 		return min(n, r.limits.MaxIterations)
@@ -308,42 +388,29 @@ func (r *run) maxIterations() int {
 	return r.limits.MaxIterations
 }
 
-// reasonOfLast is how a run ends that nothing has stopped.
-func (r *run) reasonOfLast() FinishReason {
-	if r.net.solo && len(r.results) > 0 {
-		return r.results[len(r.results)-1].FinishReason
-	}
-	return FinishStop
-}
-
-// route asks the router and puts whom it names on the stack. At most n
-// iterations mean at most n questions.
+// route asks the router and puts whom it names on the stack.
 func (r *run) route(ctx context.Context) error {
-	if r.iterations > 0 && r.iterations >= r.maxIterations() {
+	r.at = ""
+	if r.isAlone() {
+		if r.iterations == 0 {
+			r.stack = append(r.stack, r.net.agents[0].name)
+		}
 		return nil
 	}
-	r.at = ""
-	router := r.net.router
-	if r.req.Router != nil {
-		router = r.req.Router
-	}
-	route, router, err := r.decide(ctx, router)
+	route, router, err := r.decide(ctx, r.router())
 	if err != nil {
 		return wrapError(err, "router %q", router.Name())
 	}
-	for _, name := range route.Next {
-		if r.net.byName[name] == nil {
-			return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router.Name(), name, r.net.name).
-				WithHint("its agents are: %v", agentNames(r.net.Agents()))
-		}
+	if name, ok := r.net.unknownAgent(route.Next); ok {
+		return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router.Name(), name, r.net.name).
+			WithHint("its agents are: %s", strings.Join(agentNames(r.net.Agents()), ", "))
 	}
 	if len(r.stack)+len(route.Next) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
 	}
 	r.cost.Add(route.Cost)
-	if _, quiet := router.(onceRouter); !quiet {
-		r.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: route.Next, Reason: route.Reason, Cost: route.Cost})
-	}
+	r.emit(&RouteChosen{
+		Router: router.Name(), Call: r.iterations, Next: append([]string{}, route.Next...), Reason: route.Reason, Cost: route.Cost})
 	r.stack = append(r.stack, route.Next...)
 	return nil
 }
@@ -353,8 +420,12 @@ const maxDelegations = 4
 
 // decide asks a router, and those it delegates to.
 func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error) {
+	req, err := r.routeRequest(ctx)
+	if err != nil {
+		return nil, router, err
+	}
 	for range maxDelegations {
-		route, err := router.Route(ctx, r.routeRequest())
+		route, err := router.Route(ctx, req)
 		if err != nil {
 			return nil, router, err
 		}
@@ -374,16 +445,38 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 	return nil, router, Errorf(FailedPrecondition, "routers delegate to each other more than %d times", maxDelegations)
 }
 
-func (r *run) routeRequest() *RouteRequest {
+func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
+	agents, err := r.enabledAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
 	req := &RouteRequest{
 		Scope: r.scope(), Input: r.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
-		Agents: r.net.Agents(), State: r.state, Results: r.results[:len(r.results):len(r.results)],
+		Agents: agents, State: r.state, Results: r.results[:len(r.results):len(r.results)],
 		Messages: r.messages(), run: r,
 	}
 	if n := len(r.results); n > 0 {
 		req.Last = r.results[n-1]
 	}
-	return req
+	return req, nil
+}
+
+// enabledAgents returns whom a router may choose from now.
+func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
+	infos := make([]AgentInfo, 0, len(r.net.agents))
+	for _, a := range r.net.agents {
+		ok, err := a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input})
+		if err != nil {
+			return nil, wrapError(err, "ask whether agent %q is enabled", a.name)
+		}
+		if ok {
+			infos = append(infos, a.info())
+		}
+	}
+	if len(infos) == 0 {
+		return nil, Errorf(FailedPrecondition, "network %q has no agent that is enabled", r.net.name)
+	}
+	return infos, nil
 }
 
 // messages returns the conversation as it stands: past, input, results.
@@ -405,7 +498,7 @@ func (r *run) messages() []*Message {
 // commit stores what the run leaves behind, once, also when it failed or was
 // cancelled.
 func (r *run) commit(ctx context.Context, reason FinishReason, failure error) error {
-	if r.history == nil || r.history.appendResult == nil || r.iterations == 0 {
+	if r.history == nil || r.history.appendResult == nil || r.iterations == 0 && failure == nil {
 		return nil
 	}
 	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage}
@@ -413,7 +506,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		turn.State = r.state.JSON()
 	}
 	if failure != nil {
-		turn.Status, turn.Error = statusOf(failure), AsError(failure)
+		turn.Error = AsError(failure)
 		if r.net.opts.DiscardOnFailure {
 			turn.Results, turn.State, turn.Artifacts = nil, nil, nil
 		}
@@ -433,21 +526,33 @@ func statusOf(err error) FinishReason {
 	return FinishFailed
 }
 
+// nameEnd gives err the code of the context's end, if it is a consequence of
+// that, and the name of the host's limit, if it was one.
+func nameEnd(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	limit, ok := cause.(*Error)
+	switch {
+	case !endedBy(ctx, err) || err == cause:
+		return err
+	case ok:
+		return &Error{Code: limit.Code, Message: limit.Message + ": " + err.Error(), Err: err}
+	}
+	return &Error{Code: CodeOf(cause), Message: err.Error(), Err: err}
+}
+
 // finish sends the last event and returns the run's error.
-func (r *run) finish(ctx context.Context, reason FinishReason, err error) error {
+func (r *run) finish(reason FinishReason, err error) error {
 	if err != nil {
 		reason = statusOf(err)
-		if ctx.Err() != nil && CodeOf(err) == Internal {
-			err = Errorf(CodeOf(context.Cause(ctx)), "%w", err)
-		}
 	}
 	result := &RunResult{
-		Run: r.id, Thread: r.thread, FinishReason: reason, Results: r.results, Artifacts: r.artifacts,
+		Run: r.id, Thread: r.thread, FinishReason: reason, Results: append([]*Result{}, r.results...), Artifacts: r.artifacts,
 		Usage: r.usage, Cost: r.cost, Error: AsError(err),
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
 	}
+	r.start()
 	r.emit(&RunFinished{
 		FinishReason: reason, Thread: r.thread, Usage: r.usage, Cost: r.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
@@ -455,7 +560,7 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 	if err == nil {
 		return nil
 	}
-	return err
+	return result.Error
 }
 
 // wrapError says what was being done, keeping the code.

@@ -34,12 +34,12 @@ func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 	}
 	t.observe(ctx, err)
 	if err != nil {
-		if len(t.result.Messages) == 0 {
-			return nil, err
-		}
 		t.result.FinishReason = statusOf(err)
 	}
 	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
+	if err != nil && len(t.result.Messages) == 0 {
+		return nil, err
+	}
 	return t.result, err
 }
 
@@ -60,20 +60,24 @@ func (t *turn) prepare(ctx context.Context) error {
 			continue
 		}
 		t.cost.Add(got.Cost)
+		if err := checkHistory(got.Messages); err != nil {
+			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
+		}
 		if got.Instructions != "" {
 			t.instructions = strings.TrimPrefix(t.instructions+"\n"+got.Instructions, "\n")
 		}
-		t.provided = append(t.provided, got.Messages...)
+		for _, m := range got.Messages {
+			t.provided = append(t.provided, withIdentity(m, nil))
+		}
 		tools = append(tools, got.Tools...)
 		t.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
-	if len(tools) == 0 {
-		return nil
+	if len(tools) > 0 {
+		if t.tools, err = newToolSet(slices.Concat(t.agent.opts.Tools, tools)); err != nil {
+			return wrapError(err, "tools of agent %q", t.agent.name)
+		}
 	}
-	if t.tools, err = newToolSet(slices.Concat(t.agent.opts.Tools, tools)); err != nil {
-		return wrapError(err, "tools of agent %q", t.agent.name)
-	}
-	return nil
+	return t.agent.checkToolChoice(t.tools)
 }
 
 func (t *turn) providers() []Provider {
@@ -132,9 +136,8 @@ func (t *turn) maxRounds() int {
 
 // round asks the model once and runs the tools it calls.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if used := t.usage.Add(t.result.Usage).Total(); used >= t.limits.RunTokens {
-		return nil, Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, t.limits.RunTokens).
-			WithHint("raise the limit or give the agent fewer rounds")
+	if err := t.checkTokens(t.result.Usage); err != nil {
+		return nil, err
 	}
 	view, err := t.view(ctx)
 	if err != nil {
@@ -147,7 +150,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
 	t.result.FinishReason = resp.FinishReason
-	answer := NewMessage(Assistant, normalCalls(resp.Parts)...)
+	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
 	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage})
@@ -160,12 +163,20 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	return answer, nil
 }
 
-// normalCalls makes an answer's calls fit for a history: a call without an id
-// gets one; a call whose id the same answer has used already is left out, for it
-// would run once and be answered twice; arguments that are not JSON become a
-// JSON string, which no schema of an object accepts, so that the model is told.
+// checkTokens holds the run to its tokens; turn is what is not in r.usage yet.
+func (r *run) checkTokens(turn Usage) error {
+	if used := r.usage.Add(turn).Total(); used >= r.limits.RunTokens {
+		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, r.limits.RunTokens).
+			WithHint("raise the limit or give the agent fewer rounds")
+	}
+	return nil
+}
+
+// normalCalls makes an answer's calls fit for a history: each has a name and an
+// id of its own, and arguments that are JSON. A call that comes twice, with the
+// same id and the same words, is one.
 func normalCalls(parts []Part) []Part {
-	seen := map[string]bool{}
+	seen := map[string]*ToolCall{}
 	out := make([]Part, 0, len(parts))
 	for _, p := range parts {
 		c, ok := p.(*ToolCall)
@@ -173,35 +184,84 @@ func normalCalls(parts []Part) []Part {
 			out = append(out, p)
 			continue
 		}
-		if c = normalCall(c); !seen[c.ID] {
-			seen[c.ID] = true
-			out = append(out, c)
+		c = normalCall(c)
+		switch twin := seen[c.ID]; {
+		case twin == nil:
+		case twin.Name == c.Name && bytes.Equal(twin.Arguments, c.Arguments):
+			continue
+		default: // some servers number every call of an answer alike
+			renamed := *c
+			renamed.ID = NewID()
+			c = &renamed
 		}
+		seen[c.ID] = c
+		out = append(out, c)
 	}
 	return out
 }
 
+// namelessTool stands for the name in a call that has none; a history could not
+// be read back without it, and the model is told that there is no such tool.
+const namelessTool = "unnamed"
+
+// normalCall fills in what a call lacks. Arguments that are not JSON become a
+// JSON string, which the model is told about when the tool would run.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
-	if c.ID != "" && len(args) > 0 && checkJSON(args) == nil {
+	if c.ID != "" && c.Name != "" && len(args) > 0 && checkJSON(args) == nil {
 		return c
 	}
 	fixed := *c
 	if fixed.ID == "" {
 		fixed.ID = NewID()
 	}
-	switch {
+	if fixed.Name == "" {
+		fixed.Name = namelessTool
+	}
+	switch repaired := backquotedStrings(args); {
 	case len(args) == 0:
 		fixed.Arguments = json.RawMessage("{}")
-	case checkJSON(args) != nil:
+	case checkJSON(args) == nil:
+	case checkJSON(repaired) == nil:
+		fixed.Arguments = repaired
+	default:
 		fixed.Arguments = jsonString(string(args))
 	}
 	return &fixed
 }
 
+// backquotedStrings makes JSON strings of what stands between backquotes
+// outside strings: models that write code write {"code": `x := "y"`}.
+func backquotedStrings(args []byte) json.RawMessage {
+	out := make([]byte, 0, len(args)+8)
+	for i := 0; i < len(args); i++ {
+		end := i
+		switch args[i] {
+		case '"':
+			end = stringEnd(args, i)
+			out = append(out, args[i:end+1]...)
+		case '`':
+			n := bytes.IndexByte(args[i+1:], '`')
+			if n < 0 {
+				return args
+			}
+			end = i + 1 + n
+			out = appendString(out, string(args[i+1:end]))
+		default:
+			out = append(out, args[i])
+		}
+		i = end
+	}
+	return out
+}
+
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
+	messages := t.withInstructions(t.instructions, t.provided, view)
+	if t.agent.opts.Prefill != "" && !t.called {
+		messages = append(messages, AssistantText(t.agent.opts.Prefill))
+	}
 	req := &ModelRequest{
-		Messages: t.withInstructions(t.instructions, t.provided, view),
+		Messages: messages,
 		Tools:    t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 	}
@@ -283,7 +343,7 @@ func (r *run) checkInputKept(p Processor, before, after []*Message) error {
 	if r.input == nil {
 		return nil
 	}
-	isInput := func(m *Message) bool { return m.ID == r.input.ID }
+	isInput := func(m *Message) bool { return m.ID == r.input.ID && m.Role == User && len(m.Parts) > 0 }
 	if slices.ContainsFunc(before, isInput) && !slices.ContainsFunc(after, isInput) {
 		return Errorf(Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
 	}
@@ -321,19 +381,51 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 			resp = chunk.Response
 		}
 		if bytes > r.limits.ResponseBytes {
-			return nil, Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", r.limits.ResponseBytes)
+			return nil, answerTooLong(r.limits)
 		}
 	}
 	if resp == nil {
 		return nil, Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
 	}
-	if n := len((&Message{Parts: resp.Parts}).ToolCalls()); n > maxToolCallsPerAnswer {
-		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", n, maxToolCallsPerAnswer)
+	return r.checkAnswer(req, resp)
+}
+
+// checkAnswer returns an answer of our own, complete and within the limits. The
+// model's is left alone: it may be one that it gives to many.
+func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelResponse, error) {
+	calls, size := 0, 0
+	for _, p := range resp.Parts {
+		switch p := p.(type) {
+		case nil:
+			return nil, Errorf(Internal, "answer has a part that is nil")
+		case *ToolCall:
+			calls++
+			size += len(p.Arguments)
+		case *Text:
+			size += len(p.Text)
+		case *Reasoning:
+			size += len(p.Text)
+		}
 	}
-	if resp.Usage == (Usage{}) {
-		resp.Usage = estimateUsage(req, resp)
+	if calls > maxToolCallsPerAnswer {
+		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", calls, maxToolCallsPerAnswer)
 	}
-	return resp, nil
+	if size > r.limits.ResponseBytes {
+		return nil, answerTooLong(r.limits)
+	}
+	own := *resp
+	own.Parts = normalCalls(resp.Parts)
+	if own.Usage == (Usage{}) {
+		own.Usage = estimateUsage(req, resp)
+	}
+	if own.FinishReason == "" {
+		own.FinishReason = FinishStop
+	}
+	return &own, nil
+}
+
+func answerTooLong(l Limits) error {
+	return Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", l.ResponseBytes)
 }
 
 // pass shows a delta to the reader and returns its size.
@@ -383,8 +475,10 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 		model = r.routingModel()
 	}
 	if model == nil {
-		return nil, Errorf(InvalidArgument, "model router %q has no model", m.name).
-			WithHint("set one on the router, the network, the host or the request")
+		return nil, errNoRoutingModel(m.name)
+	}
+	if err := r.checkTokens(Usage{}); err != nil {
+		return nil, err
 	}
 	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})
 	if err != nil {
@@ -399,6 +493,12 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	return resp, nil
 }
 
+func errNoRoutingModel(router string) error {
+	return Errorf(InvalidArgument, "model router %q has no model", router).
+		WithHint("set one on the router, the network, the host or the request")
+}
+
+// routingModel returns the model that routers ask when they have none.
 func (r *run) routingModel() Model {
 	for _, m := range []Model{r.req.Model, r.net.opts.Model, r.host.opts.Model} {
 		if m != nil {

@@ -1,0 +1,137 @@
+package host
+
+import "fmt"
+
+// Providers refuse a conversation in which a tool call has no result, or a
+// result no call. This file says what is whole, and makes it so.
+
+// checkHistory says what is wrong with a history, if anything.
+func checkHistory(messages []*Message) error {
+	_, first := faults(messages)
+	return first
+}
+
+// faults counts what is wrong with a history and returns the first fault:
+// unknown roles, ids that come twice, calls that are not answered (one still
+// open at the very end is not a fault), results without a call.
+func faults(messages []*Message) (n int, first error) {
+	fault := func(format string, args ...any) {
+		if n++; first == nil {
+			first = fmt.Errorf(format, args...)
+		}
+	}
+	ids := make(map[string]struct{}, len(messages))
+	var pairs pairing
+	for i, m := range messages {
+		if m == nil {
+			fault("message %d is nil", i)
+			continue
+		}
+		if !m.Role.Valid() {
+			fault("message %d has role %q", i, m.Role)
+		}
+		if _, twice := ids[m.ID]; twice && m.ID != "" {
+			fault("two messages have the id %q", m.ID)
+		}
+		ids[m.ID] = struct{}{}
+		if movesOn(m) {
+			for _, c := range pairs.close() {
+				fault("call %q of %s is not answered before message %d", c.ID, c.Name, i)
+			}
+		}
+		for _, r := range pairs.read(m) {
+			fault("message %d: result %q of %s has no open call before it", i, r.ID, r.Name)
+		}
+	}
+	return n, first
+}
+
+// pairing follows which tool calls are open while a history is read. An id may
+// be used again once its call is answered.
+type pairing struct{ open []*ToolCall }
+
+// read takes a message's calls and results and returns the results that answer
+// nothing.
+func (p *pairing) read(m *Message) (orphans []*ToolResult) {
+	for _, part := range m.Parts {
+		switch part := part.(type) {
+		case *ToolCall:
+			p.open = append(p.open, part)
+		case *ToolResult:
+			if !p.answer(part.ID) {
+				orphans = append(orphans, part)
+			}
+		}
+	}
+	return orphans
+}
+
+func (p *pairing) answer(id string) bool {
+	for i, c := range p.open {
+		if c.ID == id {
+			p.open = append(p.open[:i:i], p.open[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// close returns the calls that are open and forgets them.
+func (p *pairing) close() []*ToolCall {
+	open := p.open
+	p.open = nil
+	return open
+}
+
+// movesOn reports whether m can only come when no call is open. More calls of
+// the same answer can still come: some providers give each a message.
+func movesOn(m *Message) bool {
+	switch m.Role {
+	case User, System:
+		return true
+	case Assistant:
+		return len(m.ToolCalls()) < len(m.Parts)
+	}
+	return false
+}
+
+// closeOpenCalls returns messages with an error result for each call that an
+// earlier run left open, at the place where providers want it.
+func closeOpenCalls(messages []*Message) []*Message {
+	var pairs pairing
+	var out []*Message // nil until something must be added
+	closeAt := func(i int) {
+		open := pairs.close()
+		if len(open) > 0 && out == nil {
+			out = append(make([]*Message, 0, len(messages)+len(open)), messages[:i]...)
+		}
+		for n, c := range open {
+			out = append(out, closingResult(messages[i-1], n, c))
+		}
+	}
+	for i, m := range messages {
+		if movesOn(m) {
+			closeAt(i)
+		}
+		pairs.read(m) // an orphan result is for a processor to judge
+		if out != nil {
+			out = append(out, m)
+		}
+	}
+	closeAt(len(messages))
+	if out == nil {
+		return messages
+	}
+	return out
+}
+
+const lostResult = "There is no result: the run ended before this tool had answered."
+
+// closingResult answers a call after the message last. Its id is the same each
+// time, for the message is made anew in each run and never stored.
+func closingResult(last *Message, n int, c *ToolCall) *Message {
+	return &Message{
+		ID: fmt.Sprintf("%s/closed/%d", last.ID, n), Role: ToolRole, Agent: last.Agent, CreatedAt: last.CreatedAt,
+		Parts: []Part{&ToolResult{ID: c.ID, Name: c.Name, Content: jsonString(lostResult), IsError: true}},
+	}
+}
