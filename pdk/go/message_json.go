@@ -41,6 +41,9 @@ func (s *scanner) message(m *Message, slab *[]Part) {
 		case "metadata":
 			seen.once(s, 32, key)
 			m.Metadata = s.optional()
+			if m.Metadata != "" && m.Metadata[0] != '{' {
+				s.fail("metadata is not an object")
+			}
 		default:
 			s.skip()
 			extra.add(s, start)

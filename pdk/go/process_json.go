@@ -90,8 +90,11 @@ func (s *scanner) outline(o *Outline) {
 			s.skip()
 		}
 	}
-	if !tokens {
+	switch {
+	case !tokens:
 		o.Tokens = nil
+	case o.Tokens == nil:
+		o.Tokens = []int{} // there, though empty
 	}
 	if !s.failed() {
 		s.checkOutline(o, count, tokens)
