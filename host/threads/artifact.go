@@ -1,0 +1,147 @@
+package threads
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// ArtifactInfo is what is known of an artifact without reading it. Name is empty
+// for an unnamed one.
+type ArtifactInfo struct {
+	Name string `json:"name,omitempty"`
+	Ref
+}
+
+// Artifacts returns the artifacts of a thread in the order in which they were
+// first put: one with a name stands in the place of the one it replaced. Code
+// not_found if there is no such thread.
+func (s *Store) Artifacts(ctx context.Context, tenant, id string) ([]ArtifactInfo, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.artifacts(ctx)
+}
+
+// Artifact returns the artifact with that digest of a thread. Code not_found if
+// there is no such thread or it has no such artifact now.
+func (s *Store) Artifact(ctx context.Context, tenant, id, digest string) (*host.Artifact, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.artifacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list {
+		if a.Digest == digest {
+			return t.artifact(ctx, a)
+		}
+	}
+	return nil, host.Errorf(host.NotFound, "thread %q has no artifact with digest %.64q", id, digest)
+}
+
+func (t *thread) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
+	raw, err := t.readBlob(ctx, &info.Ref, "artifact")
+	if err != nil {
+		return nil, err
+	}
+	a := &host.Artifact{}
+	if err := a.UnmarshalJSON(raw); err != nil {
+		return nil, damaged("artifact %q of thread %q is damaged", info.Name, t.rec.ID)
+	}
+	return a, nil
+}
+
+// artifacts puts together what the turns put.
+func (t *thread) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
+	var list []ArtifactInfo
+	named := map[string]int{}
+	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.content.artifacts()}) {
+		if err != nil {
+			return nil, wrap(err, "read artifacts of thread %q", t.rec.ID)
+		}
+		rest, _ := e.Key.CutPrefix(t.content.artifacts())
+		if turn, _, _ := rest.CutUint(); turn > t.rec.Turns {
+			break
+		}
+		put, err := t.manifest(ctx, e.Value)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range put {
+			if i, ok := named[a.Name]; ok && a.Name != "" {
+				list[i] = a
+				continue
+			}
+			named[a.Name] = len(list)
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}
+
+// manifest reads what one turn put.
+func (t *thread) manifest(ctx context.Context, value []byte) ([]ArtifactInfo, error) {
+	raw, err := t.value(ctx, value, "list of artifacts")
+	if err != nil {
+		return nil, err
+	}
+	var put []ArtifactInfo
+	if err := json.Unmarshal(raw, &put); err != nil {
+		return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
+	}
+	for _, a := range put {
+		if a.Size < 0 {
+			return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
+		}
+	}
+	return put, nil
+}
+
+// putArtifacts stores what a turn made. What the thread has already costs a line
+// in the turn's list.
+func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) error {
+	if len(artifacts) == 0 {
+		return nil
+	}
+	put := make([]ArtifactInfo, len(artifacts))
+	for i := range artifacts {
+		raw, err := artifactJSON(&artifacts[i])
+		if err != nil {
+			return err
+		}
+		ref, err := d.blob(ctx, raw)
+		if err != nil {
+			return err
+		}
+		put[i] = ArtifactInfo{Name: artifacts[i].Name, Ref: *ref}
+	}
+	list, err := json.Marshal(put)
+	if err != nil {
+		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
+	}
+	value, err := d.value(ctx, list)
+	if err != nil {
+		return err
+	}
+	d.put(d.content.artifactsOf(d.rec.Turns), value)
+	return nil
+}
+
+// artifactJSON returns an artifact as it is stored, having read it back.
+func artifactJSON(a *host.Artifact) ([]byte, error) {
+	raw, err := a.MarshalJSON()
+	if err == nil {
+		err = new(host.Artifact).UnmarshalJSON(bytes.Clone(raw))
+	}
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "artifact %q cannot be stored: %w", a.Name, err)
+	}
+	return raw, nil
+}

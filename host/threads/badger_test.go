@@ -1,0 +1,93 @@
+package threads_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func openBadger(t testing.TB, dir string) (*threads.Store, func()) {
+	t.Helper()
+	d, err := badgerkv.Open(dir, nil)
+	if err != nil {
+		t.Fatalf("open %s: %v", dir, err)
+	}
+	return threads.New(d, nil), func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close %s: %v", dir, err)
+		}
+	}
+}
+
+func TestThreadsSurviveReopening(t *testing.T) {
+	dir := t.TempDir()
+	var want *threads.Transcript
+	for round := range 4 {
+		s, done := openBadger(t, dir)
+		if round > 0 {
+			got, err := s.Show(t.Context(), "", "t1", 0)
+			if err != nil {
+				t.Fatalf("Show = %v", err)
+			}
+			if diff := cmp.Diff(texts(want.Messages), texts(got.Messages)); diff != "" {
+				t.Errorf("round %d: messages (-before +after):\n%s", round, diff)
+			}
+			got.Messages, want.Messages = nil, nil
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("round %d: thread (-before +after):\n%s", round, diff)
+			}
+		}
+		run := fmt.Sprint("r", round)
+		turn := turnOf(say(t, s, "t1", run, withID("q"+run, "question")), withID("a"+run, "answer"))
+		turn.State = fmt.Appendf(nil, `{"round":%d}`, round)
+		turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Media{MediaType: "x/y", Data: make([]byte, 300_000*round)}}}}
+		if err := s.AppendResults(t.Context(), request("t1", run, nil), turn); err != nil {
+			t.Fatalf("AppendResults = %v", err)
+		}
+		say(t, s, fmt.Sprint("other", round), run, withID("m", "x"))
+		var err error
+		if want, err = s.Show(t.Context(), "", "t1", 0); err != nil {
+			t.Fatalf("Show = %v", err)
+		}
+		page, err := s.List(t.Context(), "", nil)
+		if err != nil || len(page.Threads) != round+2 || page.Threads[0].ID != fmt.Sprint("other", round) {
+			t.Errorf("round %d: List = %+v, %v", round, page, err)
+		}
+		done()
+	}
+}
+
+func TestDiskOfAGrowingConversation(t *testing.T) {
+	const turns = 500
+	dir := t.TempDir()
+	s, done := openBadger(t, dir)
+	raw := 0
+	for i := range turns {
+		question, reply := fmt.Sprintf("question %d %s", i, host.NewID()), fmt.Sprintf("answer %d %s", i, host.NewID())
+		run := host.NewID()
+		head := say(t, s, "t1", run, host.UserText(question))
+		m := host.AssistantText(reply)
+		answer(t, s, "t1", run, head, m)
+		raw += len(question) + len(reply)
+	}
+	done()
+	size := int64(0)
+	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			size += info.Size()
+		}
+		return err
+	})
+	t.Logf("%d turns of %d bytes of text leave %d bytes, %d a turn beside the text", turns, raw, size, (size-int64(raw))/turns)
+	const perTurn = 4 << 10
+	if err != nil || size > int64(raw)+turns*perTurn {
+		t.Errorf("%d turns leave %d bytes (%v), more than their %d and %d each", turns, size, err, raw, perTurn)
+	}
+}

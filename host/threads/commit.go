@@ -1,0 +1,251 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// errNothing is what a build returns when there is nothing to commit.
+var errNothing = errors.New("nothing to commit")
+
+// draft is a commit to one thread being put together.
+type draft struct {
+	*thread          // as it will be
+	before  record   // as it is
+	careful bool     // look every message id up instead of betting that it is new
+	tx      kv.Tx    // all but the record
+	room    int      // bytes of content that fit into tx
+	blobs   []string // digests of blobs that are in tx or were written ahead
+	ahead   bool     // something was written ahead
+}
+
+// commit reads a thread, has build change it and commits that; when somebody
+// else was faster it begins again. build may find a thread that does not exist
+// yet (revision 0). The thread is returned as it is afterwards.
+func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func(*draft) error) (*thread, error) {
+	fresh := host.NewID()
+	var d *draft
+	for attempt := range maxAttempts {
+		t, err := s.openOrNew(ctx, tenant, id, fresh)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil && d.ahead && d.content != t.content {
+			_ = s.bury(ctx, d.partition, d.rec.Content) // deleted meanwhile; what it leaves behind is only space
+		}
+		d = newDraft(t, attempt > 0)
+		if err := build(d); err != nil {
+			if errors.Is(err, errNothing) {
+				return t, nil
+			}
+			return nil, wrap(err, "%s %q", doing, id)
+		}
+		err = d.apply(ctx)
+		if err == nil {
+			return d.thread, nil
+		}
+		if !errors.Is(err, kv.ErrPrecondition) {
+			return nil, wrap(err, "%s %q", doing, id)
+		}
+	}
+	return nil, host.Errorf(host.Conflict, "%s %q: others changed it first, %d times", doing, id, maxAttempts).
+		WithHint("try again, with fewer writers at once")
+}
+
+// openOrNew returns a thread, or one to be made whose content lies under fresh.
+func (s *Store) openOrNew(ctx context.Context, tenant, id, fresh string) (*thread, error) {
+	t, err := s.open(ctx, tenant, id)
+	if err != nil || t != nil {
+		return t, err
+	}
+	part, err := partition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now().UTC()
+	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, Content: fresh}
+	return &thread{store: s, partition: part, rec: rec, content: contentOf(fresh)}, nil
+}
+
+func newDraft(t *thread, careful bool) *draft {
+	return &draft{thread: t, before: t.rec, careful: careful, tx: kv.Tx{Partition: t.partition}, room: maxInlineBytes}
+}
+
+// moveHead gives the thread a new head and the time.
+func (d *draft) moveHead() {
+	d.rec.Head = host.NewID()
+	if now := d.store.now().UTC(); now.After(d.rec.Updated) { // a clock may go back, a list must not
+		d.rec.Updated = now
+	}
+}
+
+// apply commits the draft if the thread is still what it was made from.
+func (d *draft) apply(ctx context.Context) error {
+	raw, err := encode(d.rec)
+	if err != nil {
+		return err
+	}
+	key := threadKey(d.rec.ID)
+	d.tx.Conds = append([]kv.Cond{kv.AtRevision(key, d.revision)}, d.tx.Conds...)
+	d.put(key, raw)
+	d.moveInList()
+	d.revision, err = kv.Apply(ctx, d.store.driver, d.tx)
+	return err
+}
+
+// moveInList moves the thread to its place in the list of recent ones.
+func (d *draft) moveInList() {
+	old, now := recentKey(d.before.Updated, d.rec.ID), recentKey(d.rec.Updated, d.rec.ID)
+	if d.revision == 0 || old != now {
+		d.put(now, nil)
+	}
+	if d.revision != 0 && old != now {
+		d.tx.Writes = append(d.tx.Writes, kv.Delete(old))
+	}
+}
+
+func (d *draft) put(key kv.Key, value []byte) { d.tx.Writes = append(d.tx.Writes, kv.Put(key, value)) }
+
+// take reports whether n more bytes of content fit into the transaction.
+func (d *draft) take(n int) bool {
+	if n > ChunkBytes || n > d.room {
+		return false
+	}
+	d.room -= n
+	return true
+}
+
+// append adds to the log the messages that the thread does not have yet and
+// returns how many these are.
+func (d *draft) append(ctx context.Context, messages []*host.Message) (int, error) {
+	messages, err := d.unknown(ctx, messages)
+	if err != nil || len(messages) == 0 {
+		return 0, err
+	}
+	var index []kv.Write
+	each := (len(messages) + maxTurnEntries - 1) / maxTurnEntries
+	for group := range slices.Chunk(messages, each) {
+		entry, err := d.entry(ctx, group)
+		if err != nil {
+			return 0, err
+		}
+		d.put(d.content.logAt(d.rec.Messages), entry)
+		for _, m := range group {
+			seq, err := encode(d.rec.Messages)
+			if err != nil {
+				return 0, err
+			}
+			index = append(index, kv.Put(d.content.message(m.ID), seq))
+			d.rec.Messages++
+		}
+	}
+	if len(messages) <= maxTurnEntries {
+		d.tx.Writes = append(d.tx.Writes, index...)
+		return len(messages), nil
+	}
+	return len(messages), d.writeAhead(ctx, index)
+}
+
+// unknown returns the messages that the thread does not have, each once. Mostly
+// all of them are new, so at first the transaction bets on it; when the bet is
+// lost, and for a turn with more messages than it can bet on, each is looked up.
+func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.Message, error) {
+	seen := make(map[string]bool, len(messages))
+	out := make([]*host.Message, 0, len(messages))
+	lookUp := d.careful || len(messages) > maxTurnEntries
+	for _, m := range messages {
+		if err := validID("message", m.ID, MaxMessageIDBytes); err != nil {
+			return nil, err
+		}
+		if seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		if !lookUp {
+			d.tx.Conds = append(d.tx.Conds, kv.Absent(d.content.message(m.ID)))
+		} else if known, err := d.hasMessage(ctx, m.ID); err != nil {
+			return nil, err
+		} else if known {
+			continue
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// value returns content as the value of one key: itself, or a reference to a
+// blob if it is large.
+func (d *draft) value(ctx context.Context, content []byte) ([]byte, error) {
+	if d.take(len(content)) {
+		return append([]byte{formatJSON}, content...), nil
+	}
+	ref, err := d.blob(ctx, content)
+	if err != nil {
+		return nil, err
+	}
+	return encode(reference{version{layout}, ref})
+}
+
+// blob stores content under its digest, in the transaction or ahead of it, if
+// the thread does not have it.
+func (d *draft) blob(ctx context.Context, content []byte) (*Ref, error) {
+	ref := refTo(content)
+	if slices.Contains(d.blobs, ref.Digest) {
+		return ref, nil
+	}
+	if d.revision != 0 {
+		if stored, err := d.hasBlob(ctx, ref.Digest); err != nil || stored {
+			return ref, err
+		}
+	}
+	d.blobs = append(d.blobs, ref.Digest)
+	writes, err := d.content.blobWrites(content, ref)
+	if err != nil {
+		return nil, err
+	}
+	if d.take(len(content)) {
+		d.tx.Writes = append(d.tx.Writes, writes...)
+		return ref, nil
+	}
+	return ref, d.writeAhead(ctx, writes)
+}
+
+// writeAhead commits writes that nobody reads until the draft refers to them, in
+// order and in as many transactions as they take.
+func (d *draft) writeAhead(ctx context.Context, writes []kv.Write) error {
+	d.ahead = true
+	tx := kv.Tx{Partition: d.partition}
+	for i, w := range writes {
+		tx.Writes = append(tx.Writes, w)
+		full := tx.Size() >= aheadBytes || len(tx.Writes) == aheadWrites
+		if !full && i < len(writes)-1 {
+			continue
+		}
+		if _, err := kv.Apply(ctx, d.store.driver, tx); err != nil {
+			return wrap(err, "write to thread %q", d.rec.ID)
+		}
+		tx.Writes = nil
+	}
+	return nil
+}
+
+// state stores custom state unless it is what the thread has.
+func (d *draft) state(ctx context.Context, state json.RawMessage) error {
+	if len(state) == 0 {
+		return nil
+	}
+	if !json.Valid(state) {
+		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", d.rec.ID)
+	}
+	if d.rec.State != nil && *d.rec.State == *refTo(state) {
+		return nil
+	}
+	var err error
+	d.rec.State, err = d.blob(ctx, state)
+	return err
+}

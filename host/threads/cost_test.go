@@ -1,0 +1,116 @@
+package threads_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// fill gives a thread n messages in few commits.
+func fill(t testing.TB, s *threads.Store, thread string, n int) {
+	t.Helper()
+	for done := 0; done < n; {
+		var messages []*host.Message
+		for range min(n-done, threads.MaxTurnEntries) {
+			messages = append(messages, withID(fmt.Sprintf("f%d", done+len(messages)), strings.Repeat("x", 100)))
+		}
+		answer(t, s, thread, fmt.Sprintf("fill%d", done), "", messages...)
+		done += len(messages)
+	}
+}
+
+// aTurn stores a question and an answer of 1 kB with state and an artifact.
+func aTurn(t testing.TB, s *threads.Store, thread string, i int) {
+	t.Helper()
+	run := fmt.Sprintf("run-%08d", i)
+	head := say(t, s, thread, run, withID(fmt.Sprintf("question-%08d", i), strings.Repeat("q", 200)))
+	turn := turnOf(head, withID(fmt.Sprintf("answer-%08d", i), strings.Repeat("a", 1000)))
+	turn.State = []byte(fmt.Sprintf(`{"n":%08d}`, 10_000_000+i))
+	if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
+		t.Fatalf("AppendResults = %v", err)
+	}
+}
+
+// A turn writes what the turn added: the length of the thread does not matter,
+// neither to what is written nor to how often the store reads.
+func TestTurnCostsTheSameOnALongThread(t *testing.T) {
+	type cost struct{ bytes, commits, reads int }
+	costs := map[int]cost{}
+	for _, n := range []int{10, 10_000} {
+		d := &spy{Driver: kv.NewMemory()}
+		s := threads.New(d, nil)
+		fill(t, s, "t1", n)
+		var c cost
+		c.bytes, c.commits, c.reads = d.measure(func() { aTurn(t, s, "t1", 0) })
+		costs[n] = c
+		t.Logf("a turn on a thread of %d messages: %+v", n, c)
+	}
+	short, long := costs[10], costs[10_000]
+	if diff := long.bytes - short.bytes; diff*10 > short.bytes {
+		t.Errorf("a turn writes %d bytes on a long thread, %d on a short one: more than 10 %% apart", long.bytes, short.bytes)
+	}
+	if long.commits != 2 || short.commits != 2 || long.reads != short.reads {
+		t.Errorf("a turn costs %+v on a long thread, %+v on a short one, want two commits and equal reads", long, short)
+	}
+	const overhead = 3500 // keys, two records, a snapshot, conditions
+	if short.bytes > 1200+overhead {
+		t.Errorf("a turn of 1,200 bytes of text writes %d", short.bytes)
+	}
+}
+
+func TestUnchangedStateAndArtifactsCostNothing(t *testing.T) {
+	d := &spy{Driver: kv.NewMemory()}
+	s := threads.New(d, nil)
+	turn := turnOf("", withID("m", "x"))
+	turn.State = []byte(`{"a":"` + strings.Repeat("s", 100_000) + `"}`)
+	turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("a", 900_000)}}}}
+	for i, limit := range []int{1_100_000, 3_000, 3_000} {
+		bytes, _, _ := d.measure(func() {
+			turn.Results[0].Messages = []*host.Message{withID(fmt.Sprint(i), "x")}
+			if err := s.AppendResults(t.Context(), request("t1", fmt.Sprint(i), nil), turn); err != nil {
+				t.Fatalf("AppendResults = %v", err)
+			}
+		})
+		if bytes > limit {
+			t.Errorf("turn %d writes %d bytes, more than %d", i, bytes, limit)
+		}
+	}
+}
+
+func BenchmarkTurn(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("after=%d", n), func(b *testing.B) {
+			d := &spy{Driver: kv.NewMemory()}
+			s := threads.New(d, nil)
+			fill(b, s, "t1", n)
+			b.ReportAllocs()
+			i := 0
+			bytes, _, _ := d.measure(func() {
+				for b.Loop() {
+					aTurn(b, s, "t1", i)
+					i++
+				}
+			})
+			b.ReportMetric(float64(bytes)/float64(i), "kvbytes/op")
+		})
+	}
+}
+
+func BenchmarkLoadLast50(b *testing.B) {
+	for _, n := range []int{50, 10_000} {
+		b.Run(fmt.Sprintf("of=%d", n), func(b *testing.B) {
+			s, _ := newStore(b, &threads.Options{Window: 50})
+			fill(b, s, "t1", n)
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := len(load(b, s, "t1").Messages); got != 50 {
+					b.Fatal(got)
+				}
+			}
+		})
+	}
+}

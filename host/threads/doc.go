@@ -1,0 +1,54 @@
+// Package threads keeps what conversations leave behind: a log of messages, the
+// state and artifacts that go with it, and a snapshot of every turn, on any
+// [kv.Driver].
+//
+// A [Store] is a history adapter: give it to [host.NewHistory] and a host
+// stores every run in it.
+//
+//	store := threads.New(driver, nil)
+//	history, err := host.NewHistory(store, nil)
+//	h, err := host.New(&host.Options{History: history})
+//
+// # What is stored, and when
+//
+// A thread is a small record and an append-only log. The log is ordered by
+// position, never by time: a clock that jumps changes what is shown as the time
+// of a message and nothing else. The user's message is a commit of its own;
+// then a turn is one commit: messages, state, artifacts, snapshot and the
+// thread's head together or not at all. A turn that failed is stored as well,
+// with its status and error.
+//
+// Every commit moves the head, an opaque string. A turn says which head it
+// answers; if the thread has moved on since, it is refused with code conflict
+// and the thread stays as the others left it. [Store.LockThread] makes racing
+// turns of one process wait for each other instead.
+//
+// Writing is idempotent. A message id that the thread has is not stored again,
+// and neither is a run that was committed, so a write whose answer got lost can
+// be sent again. What is the same is decided by ids, never by text: somebody
+// who says "yes" twice has said it twice.
+//
+// # What it costs
+//
+// A commit writes what is new, however long the thread is. State and artifacts
+// are stored under the digest of their content, so what did not change is not
+// written. Content beyond a few hundred kilobytes is cut into chunks that are
+// written before the commit which refers to them; until then nobody sees them.
+// [Store.Get] reads a window at the end of the log.
+//
+// # Tenants and ids
+//
+// Every method takes the tenant and reads and writes only what is that
+// tenant's; the empty name is the tenant [DefaultTenant]. A thread id is any
+// text of up to [MaxThreadIDBytes] bytes without NUL: "../x" and "a/b" are ids
+// like others.
+//
+// # Errors
+//
+// Errors are of type [*host.Error]. Besides the codes that a method documents:
+// unavailable when the driver is closed or does not know whether it wrote,
+// failed_precondition when it takes no writes or the data is of a newer version
+// (nothing is changed then), resource_exhausted when there is no room,
+// data_loss when stored bytes are not what was written. Their text names no
+// file and no key; the driver's own error is the cause, for logs.
+package threads

@@ -1,0 +1,226 @@
+package threads
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Format is a form that a thread can be exported in.
+type Format string
+
+// The formats.
+const (
+	// FormatThread is everything a thread holds, as one JSON object:
+	//
+	//	{"format":"agenthost.thread","version":1,
+	//	 "thread":{...},          as Thread, without the tenant
+	//	 "messages":[...],        as the plugin contract has them
+	//	 "snapshots":[...],       as Snapshot
+	//	 "state":{...},           absent if there is none
+	//	 "artifacts":[...]}       {"name"?,"parts","metadata"?}
+	//
+	// State and artifacts are those of now.
+	FormatThread Format = "thread"
+	// FormatOpenAI is {"messages":[...]} on one line, each message as OpenAI's
+	// chat API has it: what a chat request takes, and a line of a training file.
+	FormatOpenAI Format = "openai"
+	// FormatOpenAILines is the same messages, one on each line.
+	FormatOpenAILines Format = "openai-jsonl"
+)
+
+// Formats returns the formats that Export knows.
+func Formats() []Format { return []Format{FormatThread, FormatOpenAI, FormatOpenAILines} }
+
+// What marks an exported thread.
+const (
+	exportFormat  = "agenthost.thread"
+	exportVersion = 1
+)
+
+// Export writes a whole thread to w in a format, FormatThread if it is empty. It
+// holds a page of the log in memory, whatever the length of the thread, and
+// writes the thread as it is when Export begins. On an error, what was written
+// is not a whole document. Code not_found if there is no such thread,
+// invalid_argument for an unknown format; an error of w is returned as it is.
+func (s *Store) Export(ctx context.Context, tenant, id string, format Format, w io.Writer) error {
+	write, err := exporter(format)
+	if err != nil {
+		return err
+	}
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	out := &exportWriter{w: bufio.NewWriter(w)}
+	if err := write(ctx, t, out); err != nil {
+		return err
+	}
+	return out.w.Flush()
+}
+
+func exporter(format Format) (func(context.Context, *thread, *exportWriter) error, error) {
+	switch format {
+	case "", FormatThread:
+		return exportThread, nil
+	case FormatOpenAI:
+		return exportOpenAI, nil
+	case FormatOpenAILines:
+		return exportOpenAILines, nil
+	}
+	return nil, host.Errorf(host.InvalidArgument, "there is no export format %.40q", string(format)).
+		WithHint("use one of %s", strings.Trim(fmt.Sprint(Formats()), "[]"))
+}
+
+// exportWriter writes pieces of JSON. After a write that failed the others do
+// nothing, so only long loops need to look at err.
+type exportWriter struct {
+	w   *bufio.Writer
+	err error
+	buf []byte // of one message
+}
+
+func (o *exportWriter) text(s string) {
+	if o.err == nil {
+		_, o.err = o.w.WriteString(s)
+	}
+}
+
+func (o *exportWriter) raw(b []byte) {
+	if o.err == nil {
+		_, o.err = o.w.Write(b)
+	}
+}
+
+// separate writes what stands between the elements of a list.
+func (o *exportWriter) separate(i int, first, next string) {
+	if i == 0 {
+		o.text(first)
+		return
+	}
+	o.text(next)
+}
+
+func exportThread(ctx context.Context, t *thread, o *exportWriter) error {
+	info := t.info()
+	info.Tenant = ""
+	head, err := json.Marshal(info)
+	if err != nil {
+		return host.Errorf(host.Internal, "export thread %q: %w", info.ID, err)
+	}
+	o.text(fmt.Sprintf("{\"format\":%q,\"version\":%d,\n\"thread\":%s,\n\"messages\":[", exportFormat, exportVersion, head))
+	for _, part := range []func(context.Context, *thread, *exportWriter) error{
+		exportMessages, exportSnapshots, exportState, exportArtifacts,
+	} {
+		if err := part(ctx, t, o); err != nil {
+			return err
+		}
+	}
+	o.text("]}\n")
+	return nil
+}
+
+func exportMessages(ctx context.Context, t *thread, o *exportWriter) error {
+	i := 0
+	for m, err := range t.all(ctx) {
+		if err != nil || o.err != nil {
+			return cmp.Or(err, o.err)
+		}
+		o.separate(i, "\n", ",\n")
+		o.buf = m.AppendJSON(o.buf[:0])
+		o.raw(o.buf)
+		i++
+	}
+	o.text("],\n\"snapshots\":[")
+	return nil
+}
+
+func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
+	i := 0
+	for snap, err := range t.snapshots(ctx, kv.Range{}) {
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(snap)
+		if err != nil {
+			return host.Errorf(host.Internal, "export thread %q: %w", t.rec.ID, err)
+		}
+		o.separate(i, "\n", ",\n")
+		o.raw(raw)
+		i++
+	}
+	o.text("],\n")
+	return nil
+}
+
+func exportState(ctx context.Context, t *thread, o *exportWriter) error {
+	state, err := t.state(ctx)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		o.text("\"state\":")
+		o.raw(state)
+		o.text(",\n")
+	}
+	o.text("\"artifacts\":[")
+	return nil
+}
+
+func exportArtifacts(ctx context.Context, t *thread, o *exportWriter) error {
+	list, err := t.artifacts(ctx)
+	if err != nil {
+		return err
+	}
+	for i, info := range list {
+		raw, err := t.readBlob(ctx, &info.Ref, "artifact")
+		if err != nil {
+			return err
+		}
+		o.separate(i, "\n", ",\n")
+		o.raw(raw)
+	}
+	return nil
+}
+
+func exportOpenAI(ctx context.Context, t *thread, o *exportWriter) error {
+	o.text(`{"messages":[`)
+	i := 0
+	err := openAIMessages(ctx, t, o, func(line []byte) {
+		o.separate(i, "", ",")
+		o.raw(line)
+		i++
+	})
+	o.text("]}\n")
+	return err
+}
+
+func exportOpenAILines(ctx context.Context, t *thread, o *exportWriter) error {
+	return openAIMessages(ctx, t, o, func(line []byte) {
+		o.raw(line)
+		o.text("\n")
+	})
+}
+
+func openAIMessages(ctx context.Context, t *thread, o *exportWriter, write func([]byte)) error {
+	for m, err := range t.all(ctx) {
+		if err != nil || o.err != nil {
+			return cmp.Or(err, o.err)
+		}
+		for _, out := range toOpenAI(m) {
+			line, err := marshal(out)
+			if err != nil {
+				return host.Errorf(host.Internal, "export message %q of thread %q: %w", m.ID, t.rec.ID, err)
+			}
+			write(line)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// A Store has every ability of a history adapter.
+var (
+	_ host.ThreadCreator       = (*Store)(nil)
+	_ host.UserMessageAppender = (*Store)(nil)
+	_ host.HistoryLoader       = (*Store)(nil)
+	_ host.ResultAppender      = (*Store)(nil)
+	_ host.ThreadLocker        = (*Store)(nil)
+)
+
+// CreateThread implements [host.ThreadCreator]: a thread without an id gets a
+// fresh one.
+func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id string, created bool, err error) {
+	t, created, err := s.Create(ctx, req.Tenant, &CreateOptions{ID: req.Thread})
+	if err != nil {
+		return "", false, err
+	}
+	return t.ID, created, nil
+}
+
+// AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
+// there is none; the first message with text gives it its title. A message whose
+// id the thread has is not stored again, and the head stays.
+func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
+	if req.Input == nil {
+		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
+	}
+	t, err := s.commit(ctx, req.Tenant, req.Thread, "append to thread", func(d *draft) error {
+		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
+			return err
+		} else if n == 0 {
+			return errNothing
+		}
+		if d.rec.Title == "" {
+			d.rec.Title = titleOf(req.Input)
+		}
+		d.moveHead()
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return t.rec.Head, nil
+}
+
+// Get implements [host.HistoryLoader]: the last messages of the thread, at most
+// Options.Window of them, with the message just stored, and the thread's state.
+// The window separates no call from its results. An unknown thread is empty.
+func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+	t, err := s.open(ctx, req.Tenant, req.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return &host.Loaded{}, nil
+	}
+	loaded := &host.Loaded{Head: t.rec.Head}
+	if loaded.Messages, _, err = t.last(ctx, s.window); err != nil {
+		return nil, err
+	}
+	loaded.State, err = t.state(ctx)
+	return loaded, err
+}
+
+// state returns the thread's custom state, nil if it has none.
+func (t *thread) state(ctx context.Context) (json.RawMessage, error) {
+	if t.rec.State == nil {
+		return nil, nil
+	}
+	return t.readBlob(ctx, t.rec.State, "state")
+}
+
+// AppendResults implements [host.ResultAppender]: messages, state, artifacts, a
+// snapshot and the thread's head are one commit, of a failed turn too. A turn
+// without state leaves the thread's as it is. A run that was committed before is
+// not committed again. Code conflict if turn.Head is not the thread's head: then
+// nothing is stored of the turn and nothing is lost of the thread. An empty
+// turn.Head says that the turn answers no particular state of the thread, and
+// is no guard.
+func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
+	if err := validID("run", req.Run, MaxMessageIDBytes); err != nil {
+		return err
+	}
+	_, err := s.commit(ctx, req.Tenant, req.Thread, "append a turn to thread", func(d *draft) error {
+		return d.turn(ctx, req, turn)
+	})
+	return err
+}

@@ -1,0 +1,56 @@
+package threads
+
+import (
+	"time"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Where things are in a tenant's partition:
+//
+//	threads/thread/<id>                       the record of a thread
+//	threads/recent/<updated>/<id>             empty; lists threads by time
+//	threads/deleted/<content id>              empty; content still to be removed
+//	threads/content/<content id>/log/<seq>          messages from position seq on
+//	threads/content/<content id>/message/<id>       position of a message
+//	threads/content/<content id>/turn/<n>           snapshot of turn n
+//	threads/content/<content id>/run/<run id>       n of the turn of a run
+//	threads/content/<content id>/artifacts/<n>      what turn n put
+//	threads/content/<content id>/blob/<digest>      the size of a blob
+//	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
+//
+// The content of a thread lies under an id of its own that is never used again.
+// So a thread that was deleted and made anew has nothing of the old one, even
+// if removing that was interrupted.
+var (
+	threadKeys  = kv.NewKey("threads", "thread")
+	recentKeys  = kv.NewKey("threads", "recent")
+	deletedKeys = kv.NewKey("threads", "deleted")
+	contentKeys = kv.NewKey("threads", "content")
+)
+
+func threadKey(id string) kv.Key { return threadKeys.With(id) }
+
+func recentKey(updated time.Time, id string) kv.Key {
+	return recentKeys.WithUint(uint64(max(updated.UnixMicro(), 0))).With(id)
+}
+
+// content builds the keys of one thread's content.
+type content kv.Key
+
+func contentOf(id string) content { return content(contentKeys.With(id)) }
+
+func (c content) all() kv.Key                 { return kv.Key(c) }
+func (c content) log() kv.Key                 { return c.all().With("log") }
+func (c content) logAt(seq uint64) kv.Key     { return c.log().WithUint(seq) }
+func (c content) message(id string) kv.Key    { return c.all().With("message", id) }
+func (c content) turns() kv.Key               { return c.all().With("turn") }
+func (c content) turn(n uint64) kv.Key        { return c.turns().WithUint(n) }
+func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
+func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
+func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
+func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }
+
+func (c content) chunk(digest string, i int) kv.Key {
+	return c.all().With("chunk", digest).WithUint(uint64(i))
+}

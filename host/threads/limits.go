@@ -1,0 +1,54 @@
+package threads
+
+import "github.com/agenthost/agenthost/host/kv"
+
+// The limits that callers meet.
+const (
+	// DefaultWindow is how many messages Get returns at most, from the end.
+	DefaultWindow = 2000
+	// DefaultMaxWaiting is how many turns may wait for one thread.
+	DefaultMaxWaiting = 64
+	// DefaultListLimit is how many threads List returns if it is not told.
+	DefaultListLimit = 20
+	// MaxListLimit is how many it returns at most.
+	MaxListLimit = 1000
+	// MaxTenantBytes is the longest name of a tenant.
+	MaxTenantBytes = kv.MaxPartitionBytes
+	// MaxThreadIDBytes is the longest id of a thread.
+	MaxThreadIDBytes = 256
+	// MaxMessageIDBytes is the longest id of a message or a run.
+	MaxMessageIDBytes = 256
+	// MaxTitleRunes is how much of the first input becomes the title.
+	MaxTitleRunes = 50
+	// MaxMetadataBytes bounds a thread's metadata as JSON.
+	MaxMetadataBytes = 16 << 10
+	// ChunkBytes is the size of the pieces that large content is cut into.
+	ChunkBytes = 256 << 10
+)
+
+// The limits that keep one commit within what every driver accepts.
+const (
+	// maxInlineBytes is how much content one commit carries itself. The rest of
+	// a transaction is left for keys, the record and the snapshot; content
+	// beyond it is written ahead as blobs.
+	maxInlineBytes = kv.MaxTxBytes - 512<<10
+	// maxTurnEntries is how many entries of the log one turn makes. A turn with
+	// more messages puts several into an entry.
+	maxTurnEntries = 256
+	// aheadBytes and aheadWrites bound one transaction of what is written ahead.
+	aheadBytes  = 1 << 20
+	aheadWrites = 512
+	// maxAttempts is how often a commit starts again because somebody else was
+	// faster. Of racing commits one always wins, so it takes more racers than
+	// this for one of them to give up.
+	maxAttempts = 128
+	// maxErrorBytes is how much of an error's text a snapshot keeps.
+	maxErrorBytes = 4 << 10
+	// maxWindowBytes ends a window early when messages are huge.
+	maxWindowBytes = 64 << 20
+	// maxPairSpan is how far into a window a result may be whose call was cut
+	// off in front of it: more than the calls that one answer may make.
+	maxPairSpan = 256
+	// deletePage is how many keys a deletion removes at a time.
+	deletePage = 500
+)

@@ -1,0 +1,106 @@
+package threads
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// LockThread implements [host.ThreadLocker]: turns on one thread run one after
+// another, in the order in which they asked. It holds within this Store; turns
+// of other processes meet at the head, where one of them gets a conflict.
+//
+// Code invalid_argument without a thread id, resource_exhausted when
+// Options.MaxWaiting turns wait already, ctx's error when that ends first.
+// unlock may be called more than once.
+func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unlock func(), err error) {
+	part, err := partition(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := ValidateID(req.Thread); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, contextError(ctx, "wait for thread %q", req.Thread)
+	}
+	key := lockKey{part, req.Thread}
+	turn, err := s.locks.enter(key, s.maxWaiting)
+	if err != nil {
+		return nil, err
+	}
+	unlock = sync.OnceFunc(func() { s.locks.leave(key) })
+	select {
+	case <-turn:
+		return unlock, nil
+	case <-ctx.Done():
+		s.locks.giveUp(key, turn)
+		return nil, contextError(ctx, "wait for thread %q", req.Thread)
+	}
+}
+
+type lockKey struct{ partition, thread string }
+
+// lockTable holds a queue for each thread that a turn is running on, and
+// nothing for others. The zero table is ready.
+type lockTable struct {
+	mu     sync.Mutex
+	queues map[lockKey]*queue
+}
+
+// queue is who waits behind the turn that runs. A channel is closed when its
+// owner's turn has come.
+type queue struct{ waiting []chan struct{} }
+
+// enter joins the queue. The channel is closed when the caller holds the thread.
+func (l *lockTable) enter(key lockKey, limit int) (<-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	turn := make(chan struct{})
+	q := l.queues[key]
+	if q == nil {
+		if l.queues == nil {
+			l.queues = map[lockKey]*queue{}
+		}
+		l.queues[key] = &queue{}
+		close(turn)
+		return turn, nil
+	}
+	if len(q.waiting) >= limit {
+		return nil, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", key.thread, len(q.waiting)).
+			WithHint("send the next message when an answer has come")
+	}
+	q.waiting = append(q.waiting, turn)
+	return turn, nil
+}
+
+// leave hands the thread to the next in the queue.
+func (l *lockTable) leave(key lockKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[key]
+	if len(q.waiting) == 0 {
+		delete(l.queues, key)
+		return
+	}
+	close(q.waiting[0])
+	q.waiting = q.waiting[1:]
+}
+
+// giveUp leaves the queue. If the turn had come in the same moment, it goes to
+// the next.
+func (l *lockTable) giveUp(key lockKey, turn <-chan struct{}) {
+	l.mu.Lock()
+	q := l.queues[key]
+	for i, w := range q.waiting {
+		if w == turn {
+			q.waiting = slices.Delete(q.waiting, i, i+1)
+			l.mu.Unlock()
+			return
+		}
+	}
+	l.mu.Unlock()
+	l.leave(key)
+}

@@ -1,0 +1,149 @@
+package threads_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func TestLockThreadIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := threads.New(kv.NewMemory(), nil)
+		unlock, err := s.LockThread(t.Context(), request("t1", "", nil))
+		if err != nil {
+			t.Fatalf("LockThread = %v", err)
+		}
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				next, err := s.LockThread(t.Context(), request("t1", "", nil))
+				if err != nil {
+					t.Errorf("LockThread = %v", err)
+					return
+				}
+				order = append(order, i)
+				next()
+				next() // harmless
+			})
+			synctest.Wait()
+		}
+		if len(order) != 0 || s.Waiting(threads.DefaultTenant, "t1") != 5 {
+			t.Errorf("%v ran while the thread was held", order)
+		}
+		unlock()
+		wg.Wait()
+		if !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
+			t.Errorf("order = %v", order)
+		}
+		if n := s.Queues(); n != 0 {
+			t.Errorf("%d queues are kept for threads that nobody holds", n)
+		}
+	})
+}
+
+func TestLockThreadHoldsOneThreadOfOneTenant(t *testing.T) {
+	s, _ := newStore(t, nil)
+	for _, req := range []*host.HistoryRequest{
+		{Thread: "t1"}, {Thread: "t2"}, {Thread: "t1", Tenant: "acme"}, {Thread: "t2", Tenant: "acme"},
+	} {
+		unlock, err := s.LockThread(t.Context(), req)
+		if err != nil {
+			t.Fatalf("LockThread(%+v) = %v", req, err)
+		}
+		defer unlock()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.LockThread(ctx, &host.HistoryRequest{Thread: "t1", Tenant: threads.DefaultTenant})
+	wantCode(t, "LockThread of the same thread by the tenant's full name", err, host.Canceled)
+}
+
+func TestLockThreadNeedsAThread(t *testing.T) {
+	s, _ := newStore(t, nil)
+	_, err := s.LockThread(t.Context(), request("", "", nil))
+	wantCode(t, "LockThread without a thread", err, host.InvalidArgument)
+}
+
+func TestLockThreadBoundsWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := threads.New(kv.NewMemory(), &threads.Options{MaxWaiting: 2})
+		unlock, _ := s.LockThread(t.Context(), request("t1", "", nil))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if next, err := s.LockThread(t.Context(), request("t1", "", nil)); err == nil {
+					next()
+				}
+			})
+		}
+		synctest.Wait()
+		_, err := s.LockThread(t.Context(), request("t1", "", nil))
+		wantCode(t, "LockThread of the third that waits", err, host.ResourceExhausted)
+		unlock()
+		wg.Wait()
+	})
+}
+
+func TestLockThreadEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := threads.New(kv.NewMemory(), nil)
+		unlock, _ := s.LockThread(t.Context(), request("t1", "", nil))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.LockThread(ctx, request("t1", "", nil))
+		wantCode(t, "LockThread", err, host.DeadlineExceeded)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("LockThread = %v, want context.DeadlineExceeded", err)
+		}
+		reason := errors.New("the reader left")
+		ctx2, cancel2 := context.WithCancelCause(t.Context())
+		cancel2(reason)
+		_, err = s.LockThread(ctx2, request("t1", "", nil))
+		wantCode(t, "LockThread", err, host.Canceled)
+		if !errors.Is(err, reason) || !errors.Is(err, context.Canceled) {
+			t.Errorf("LockThread = %v, want the cause and context.Canceled", err)
+		}
+		unlock()
+		if n := s.Queues(); n != 0 {
+			t.Errorf("%d queues are left", n)
+		}
+	})
+}
+
+// Those who give up in the moment in which their turn comes pass it on.
+func TestLockThreadHammer(t *testing.T) {
+	s, _ := newStore(t, &threads.Options{MaxWaiting: 1000})
+	var wg sync.WaitGroup
+	held := 0 // guarded by the thread's lock, which the race detector checks
+	for i := range 200 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%5)*100*time.Microsecond)
+			defer cancel()
+			if i%2 == 0 {
+				ctx = t.Context()
+			}
+			unlock, err := s.LockThread(ctx, request("t1", "", nil))
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Errorf("LockThread = %v", err)
+				}
+				return
+			}
+			held++
+			unlock()
+		})
+	}
+	wg.Wait()
+	if held < 100 || s.Queues() != 0 {
+		t.Errorf("%d got the thread, want at least the 100 that wait for ever; %d queues are left", held, s.Queues())
+	}
+}

@@ -1,0 +1,128 @@
+package threads
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// layout is the version of what this package stores. Records carry it, so that
+// an older version refuses a newer one's data instead of writing it back without
+// the fields it does not know.
+const layout = 1
+
+// version is the first member of every record.
+type version struct {
+	V int `json:"v"`
+}
+
+// record is a thread's own entry. It changes with every commit to the thread;
+// its revision is what commits are guarded by.
+type record struct {
+	version
+	ID       string    `json:"id"`
+	Title    string    `json:"title,omitempty"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
+	Head     string    `json:"head"`
+	Messages uint64    `json:"messages"` // the log's length
+	Turns    uint64    `json:"turns"`
+	Last     string    `json:"last,omitempty"` // the last turn's run
+	Status   Status    `json:"status,omitempty"`
+	State    *Ref      `json:"state,omitempty"`
+	Content  string    `json:"content"` // the id its content lies under
+	Metadata Metadata  `json:"metadata,omitempty"`
+}
+
+// encode returns a record as it is stored.
+func encode(v any) ([]byte, error) {
+	b, err := kv.EncodeRecord(v)
+	if err != nil {
+		return nil, host.Errorf(host.Internal, "encode: %w", err)
+	}
+	return b, nil
+}
+
+// decode reads a record. What it is of ("record of thread") and name are for the
+// error: failed_precondition for what a newer version wrote, data_loss for what
+// nobody wrote. Nothing is changed in either case.
+func decode(value []byte, into any, what, name string) error {
+	var v version
+	err := kv.DecodeRecord(value, &v)
+	switch {
+	case errors.Is(err, kv.ErrFormat):
+		return newer(value[0], what, name)
+	case err != nil:
+		return damaged("%s %q is damaged", what, name)
+	case v.V != layout:
+		return newer(v.V, what, name)
+	}
+	if err := kv.DecodeRecord(value, into); err != nil {
+		return damaged("%s %q is damaged", what, name)
+	}
+	return nil
+}
+
+func newer(format any, what, name string) error {
+	return &host.Error{
+		Code:    host.FailedPrecondition,
+		Message: host.Errorf("", "%s %q has format %d, which this version does not know", what, name, format).Message,
+		Hint:    "open it with the version that wrote it, or a newer one; nothing was changed",
+		Err:     kv.ErrFormat,
+	}
+}
+
+// Metadata is what an application keeps with a thread, by name.
+type Metadata map[string]json.RawMessage
+
+// check refuses what could not be stored and read again.
+func (m Metadata) check(id string) error {
+	size := 0
+	for name, value := range m {
+		if !utf8.ValidString(name) || !utf8.Valid(value) || !json.Valid(value) {
+			return host.Errorf(host.InvalidArgument, "metadata %q of thread %q is not JSON", name, id)
+		}
+		size += len(name) + len(value)
+	}
+	if size > MaxMetadataBytes {
+		return host.Errorf(host.ResourceExhausted, "metadata of thread %q is %d bytes, more than %d", id, size, MaxMetadataBytes).
+			WithHint("keep large things as artifacts")
+	}
+	return nil
+}
+
+// merge returns m with the members of changes; null removes one.
+func (m Metadata) merge(changes Metadata) Metadata {
+	if len(changes) == 0 {
+		return m
+	}
+	out := maps.Clone(m)
+	if out == nil {
+		out = Metadata{}
+	}
+	for name, value := range changes {
+		if string(value) == "null" {
+			delete(out, name)
+			continue
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// titleOf returns the title that a first input gives a thread.
+func titleOf(m *host.Message) string {
+	n := 0
+	text := m.Text()
+	for i := range text {
+		if n++; n > MaxTitleRunes {
+			return text[:i]
+		}
+	}
+	return text
+}

@@ -1,0 +1,75 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Transcript is the end of a thread, for showing it.
+type Transcript struct {
+	Thread   *Thread         `json:"thread"`
+	First    int             `json:"first"` // position of the first message here
+	Messages []*host.Message `json:"messages"`
+	// Snapshots are those of the turns that have messages here and of the last
+	// turn, in order, and no more than messages were asked for.
+	Snapshots []*Snapshot     `json:"snapshots"`
+	State     json.RawMessage `json:"state,omitempty"`
+	Artifacts []ArtifactInfo  `json:"artifacts,omitempty"`
+}
+
+// SnapshotOf returns the snapshot of the turn that Messages[i] came from; nil
+// for what belongs to no turn, such as the user's messages.
+func (t *Transcript) SnapshotOf(i int) *Snapshot {
+	at := t.First + i
+	for _, s := range t.Snapshots {
+		if s.From <= at && at < s.To {
+			return s
+		}
+	}
+	return nil
+}
+
+// Show returns the last messages of a thread with their turns, and its state
+// and artifacts. It returns at most limit messages; 0 is the store's window.
+// Code not_found if there is no such thread, invalid_argument for a negative
+// limit.
+func (s *Store) Show(ctx context.Context, tenant, id string, limit int) (*Transcript, error) {
+	if limit < 0 {
+		return nil, host.Errorf(host.InvalidArgument, "show thread %q: limit is %d", id, limit).WithHint("leave it out for the default")
+	}
+	if limit == 0 {
+		limit = s.window
+	}
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.transcript(ctx, limit)
+}
+
+func (t *thread) transcript(ctx context.Context, limit int) (*Transcript, error) {
+	messages, first, err := t.last(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &Transcript{Thread: t.info(), First: int(first), Messages: messages, Snapshots: []*Snapshot{}}
+	for snap, err := range t.snapshots(ctx, kv.Range{Reverse: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if n := len(out.Snapshots); n > 0 && (snap.To <= out.First || n >= limit) {
+			break
+		}
+		out.Snapshots = append(out.Snapshots, snap)
+	}
+	slices.Reverse(out.Snapshots)
+	if out.State, err = t.state(ctx); err != nil {
+		return nil, err
+	}
+	out.Artifacts, err = t.artifacts(ctx)
+	return out, err
+}

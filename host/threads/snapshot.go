@@ -1,0 +1,202 @@
+package threads
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Status says how a turn ended.
+type Status string
+
+// The statuses of a turn.
+const (
+	Completed   Status = "completed"
+	Interrupted Status = "interrupted" // a tool asks a person
+	Failed      Status = "failed"
+	Canceled    Status = "canceled"
+)
+
+func statusOf(reason host.FinishReason) Status {
+	switch reason {
+	case host.FinishInterrupted:
+		return Interrupted
+	case host.FinishFailed:
+		return Failed
+	case host.FinishCanceled:
+		return Canceled
+	default:
+		return Completed
+	}
+}
+
+// Snapshot is what a turn left behind, but for its messages: those are the
+// positions From up to, not including, To of the log. It is a few hundred bytes
+// however long the conversation is.
+type Snapshot struct {
+	ID     string    `json:"id"` // the run's
+	Parent string    `json:"parent,omitempty"`
+	Turn   int       `json:"turn"` // from 1
+	Time   time.Time `json:"time"`
+	// Input is the id of the user's message that the turn answers, if it had one.
+	Input        string            `json:"input,omitempty"`
+	Network      string            `json:"network,omitempty"`
+	From         int               `json:"from"`
+	To           int               `json:"to"`
+	Status       Status            `json:"status"`
+	FinishReason host.FinishReason `json:"finish_reason,omitempty"`
+	Error        *host.Error       `json:"error,omitempty"`
+	Usage        host.Usage        `json:"usage"`
+	Results      []ResultInfo      `json:"results,omitempty"`
+	State        *Ref              `json:"state,omitempty"`     // the thread's custom state after the turn
+	Artifacts    int               `json:"artifacts,omitempty"` // how many the turn put
+}
+
+// ResultInfo is a [host.Result] without its messages.
+type ResultInfo struct {
+	Agent        string            `json:"agent"`
+	Messages     int               `json:"messages"`
+	FinishReason host.FinishReason `json:"finish_reason"`
+	Rounds       int               `json:"rounds"`
+	Usage        host.Usage        `json:"usage"`
+	CreatedAt    time.Time         `json:"created_at"`
+}
+
+type storedSnapshot struct {
+	version
+	Snapshot
+}
+
+// Snapshots yields the snapshots of a thread's turns, the first turn first. An
+// error comes last; code not_found if there is no such thread.
+func (s *Store) Snapshots(ctx context.Context, tenant, id string) iter.Seq2[*Snapshot, error] {
+	return func(yield func(*Snapshot, error) bool) {
+		t, err := s.find(ctx, tenant, id)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for snap, err := range t.snapshots(ctx, kv.Range{}) {
+			if !yield(snap, err) {
+				return
+			}
+		}
+	}
+}
+
+// snapshots yields snapshots in the order of r.
+func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
+	r.Prefix = t.content.turns()
+	return func(yield func(*Snapshot, error) bool) {
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+			if err != nil {
+				yield(nil, wrap(err, "read turns of thread %q", t.rec.ID))
+				return
+			}
+			var snap storedSnapshot
+			if err := decode(e.Value, &snap, "snapshot of thread", t.rec.ID); err != nil {
+				yield(nil, err)
+				return
+			}
+			if uint64(snap.Turn) > t.rec.Turns {
+				continue // committed after the record was read
+			}
+			if !yield(&snap.Snapshot, nil) {
+				return
+			}
+		}
+	}
+}
+
+// turn adds a whole turn to the draft.
+func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
+	if err := d.guard(ctx, req.Run, turn.Head); err != nil {
+		return err
+	}
+	snap := d.newSnapshot(req, turn)
+	if _, err := d.append(ctx, turn.Messages()); err != nil {
+		return err
+	}
+	snap.To = int(d.rec.Messages)
+	if err := d.state(ctx, turn.State); err != nil {
+		return err
+	}
+	snap.State = d.rec.State
+	if err := d.putArtifacts(ctx, turn.Artifacts); err != nil {
+		return err
+	}
+	return d.close(snap)
+}
+
+// guard lets a turn pass that answers the thread as it is, and one that does not
+// say what it answers. A run that is stored already has nothing to commit; at
+// the right head that is so rare that the transaction bets against it first.
+func (d *draft) guard(ctx context.Context, run, head string) error {
+	key := d.content.run(run)
+	atHead := d.revision != 0 && head == d.rec.Head
+	if atHead && !d.careful {
+		d.tx.Conds = append(d.tx.Conds, kv.Absent(key))
+		return nil
+	}
+	stored, err := d.get(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case stored != nil:
+		return errNothing
+	case !atHead && head != "":
+		return moved(d.rec.ID)
+	}
+	return nil
+}
+
+func (d *draft) newSnapshot(req *host.HistoryRequest, turn *host.Turn) *Snapshot {
+	d.rec.Turns++
+	snap := &Snapshot{
+		ID: req.Run, Parent: d.rec.Last, Turn: int(d.rec.Turns), Network: req.Network,
+		From: int(d.rec.Messages), Status: statusOf(turn.Status), FinishReason: turn.Status,
+		Error: shortened(turn.Error), Usage: turn.Usage, Artifacts: len(turn.Artifacts),
+	}
+	if req.Input != nil {
+		snap.Input = req.Input.ID
+	}
+	for _, r := range turn.Results {
+		snap.Results = append(snap.Results, ResultInfo{
+			Agent: r.Agent, Messages: len(r.Messages), FinishReason: r.FinishReason,
+			Rounds: r.Rounds, Usage: r.Usage, CreatedAt: r.CreatedAt,
+		})
+	}
+	return snap
+}
+
+// shortened returns an error whose text fits a snapshot.
+func shortened(e *host.Error) *host.Error {
+	if e == nil || len(e.Message)+len(e.Hint) <= maxErrorBytes {
+		return e
+	}
+	text := strings.ToValidUTF8(e.Message[:min(len(e.Message), maxErrorBytes)], "")
+	return &host.Error{Code: e.Code, Message: text + "…", Retryable: e.Retryable}
+}
+
+// close adds what makes a turn a turn: its snapshot, the run that made it, the
+// thread's new head.
+func (d *draft) close(snap *Snapshot) error {
+	d.moveHead()
+	d.rec.Last, d.rec.Status = snap.ID, snap.Status
+	snap.Time = d.rec.Updated
+	raw, err := encode(storedSnapshot{version{layout}, *snap})
+	if err != nil {
+		return err
+	}
+	d.put(d.content.turn(d.rec.Turns), raw)
+	n, err := encode(d.rec.Turns)
+	if err != nil {
+		return err
+	}
+	d.put(d.content.run(snap.ID), n)
+	return nil
+}

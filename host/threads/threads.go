@@ -1,0 +1,202 @@
+package threads
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Store keeps threads on a driver. It holds nothing that a second store on the
+// same driver would need, but for the queues of [Store.LockThread], so any
+// number of stores may share one driver. Safe for concurrent use. It does not
+// close the driver: who opened it does.
+type Store struct {
+	driver     kv.Driver
+	window     int
+	maxWaiting int
+	now        func() time.Time // but for tests time.Now
+	locks      lockTable
+}
+
+// Options are settings of a store. The zero value of each is its default.
+type Options struct {
+	// Window is how many messages Get returns at most, from the end
+	// ([DefaultWindow]).
+	Window int
+	// MaxWaiting is how many turns may wait for one thread in LockThread before
+	// the next is refused ([DefaultMaxWaiting]).
+	MaxWaiting int
+}
+
+// New returns a store on a driver. nil options are the defaults, and so are
+// numbers below 1. It panics if driver is nil.
+func New(driver kv.Driver, opts *Options) *Store {
+	if driver == nil {
+		panic("threads.New: driver is nil; open one, or use kv.NewMemory")
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now}
+	if s.window < 1 {
+		s.window = DefaultWindow
+	}
+	if s.maxWaiting < 1 {
+		s.maxWaiting = DefaultMaxWaiting
+	}
+	return s
+}
+
+// thread is a thread as it was at one moment: its record, and with it the part
+// of the log, turns and artifacts that belonged to it then. What is committed
+// later lies behind the counts of the record and is not seen.
+type thread struct {
+	store     *Store
+	partition string
+	rec       record
+	revision  uint64 // of the record; 0 if there is none yet
+	content   content
+}
+
+// open reads a thread's record. A thread that does not exist is nil.
+func (s *Store) open(ctx context.Context, tenant, id string) (*thread, error) {
+	part, err := partition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := ValidateID(id); err != nil {
+		return nil, err
+	}
+	e, err := s.driver.Get(ctx, part, threadKey(id))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap(err, "read thread %q", id)
+	}
+	t := &thread{store: s, partition: part, revision: e.Revision}
+	if err := decode(e.Value, &t.rec, "record of thread", id); err != nil {
+		return nil, err
+	}
+	t.content = contentOf(t.rec.Content)
+	return t, nil
+}
+
+// find is open for callers to whom an unknown thread is an error.
+func (s *Store) find(ctx context.Context, tenant, id string) (*thread, error) {
+	t, err := s.open(ctx, tenant, id)
+	if err == nil && t == nil {
+		err = notFound(id)
+	}
+	return t, err
+}
+
+// get reads one key of the thread's content; nil if there is none.
+func (t *thread) get(ctx context.Context, key kv.Key) ([]byte, error) {
+	e, err := t.store.driver.Get(ctx, t.partition, key)
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, nil
+	}
+	return e.Value, wrap(err, "read thread %q", t.rec.ID)
+}
+
+// Thread is what is known of a thread without reading it.
+type Thread struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant,omitempty"`
+	// Title is the first 50 characters of the first input, or what it was set to.
+	Title   string    `json:"title,omitempty"`
+	Created time.Time `json:"created_at"`
+	// Updated is the time of the last message or turn.
+	Updated time.Time `json:"updated_at"`
+	// Head names the state of the log. It changes with every commit to it and
+	// never comes back.
+	Head     string `json:"head"`
+	Messages int    `json:"messages"`
+	Turns    int    `json:"turns"`
+	// Status is the last turn's; empty before the first.
+	Status   Status   `json:"status,omitempty"`
+	Metadata Metadata `json:"metadata,omitempty"`
+}
+
+// Thread returns a thread. Code not_found if there is none.
+func (s *Store) Thread(ctx context.Context, tenant, id string) (*Thread, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.info(), nil
+}
+
+func (t *thread) info() *Thread {
+	r := &t.rec
+	return &Thread{
+		ID: r.ID, Tenant: t.partition, Title: r.Title, Created: r.Created, Updated: r.Updated, Head: r.Head,
+		Messages: int(r.Messages), Turns: int(r.Turns), Status: r.Status, Metadata: r.Metadata,
+	}
+}
+
+// CreateOptions are the optional parts of a new thread.
+type CreateOptions struct {
+	ID       string // default: a fresh UUIDv7
+	Title    string // default: the beginning of the first input
+	Metadata Metadata
+}
+
+// Create makes sure that a thread exists. One that exists is returned as it is,
+// with created false. Code invalid_argument for an id that no thread can have,
+// resource_exhausted for metadata beyond [MaxMetadataBytes].
+func (s *Store) Create(ctx context.Context, tenant string, opts *CreateOptions) (t *Thread, created bool, err error) {
+	if opts == nil {
+		opts = &CreateOptions{}
+	}
+	id := opts.ID
+	if id == "" {
+		id = host.NewID()
+	}
+	if err := opts.Metadata.check(id); err != nil {
+		return nil, false, err
+	}
+	found, err := s.commit(ctx, tenant, id, "create thread", func(d *draft) error {
+		if created = d.revision == 0; !created {
+			return errNothing
+		}
+		d.rec.Title, d.rec.Metadata = opts.Title, opts.Metadata
+		d.moveHead()
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return found.info(), created, nil
+}
+
+// Change says what to change of a thread.
+type Change struct {
+	Title *string // nil leaves it
+	// Metadata replaces the members it has; one that is null is removed.
+	Metadata Metadata
+}
+
+// Update changes a thread's title and metadata. It moves neither the head nor
+// the time of the last update, so it disturbs no turn. Code not_found if there
+// is no such thread, resource_exhausted for metadata beyond [MaxMetadataBytes].
+func (s *Store) Update(ctx context.Context, tenant, id string, change Change) (*Thread, error) {
+	t, err := s.commit(ctx, tenant, id, "update thread", func(d *draft) error {
+		if d.revision == 0 {
+			return notFound(id)
+		}
+		if change.Title != nil {
+			d.rec.Title = *change.Title
+		}
+		d.rec.Metadata = d.rec.Metadata.merge(change.Metadata)
+		return d.rec.Metadata.check(id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.info(), nil
+}
