@@ -12,7 +12,10 @@ import "math"
 // of a block that something jumps to. After the end of a block that nothing
 // leaves but through its end, the point from before the block goes on: whoever
 // entered the block comes out of it. So a charge is exact, and stands in as few
-// places as can be. Only a guest that traps has paid for what it did not reach.
+// places as can be; only a guest that traps has paid for what it did not reach.
+// Then points that cost little are charged with the point before them (see
+// slack), so that a guest may pay for a few instructions that it jumped over.
+// It never pays for less than it runs.
 
 // frame is a block, loop or if that is open, or the function itself.
 type frame struct {
@@ -20,8 +23,22 @@ type frame struct {
 	live     bool  // control can reach its start
 	branched bool  // a live branch goes to its label
 	thenLive bool  // of an else: the then branch reached its end
+	entry    bool  // is one of those that a jump table leads to, see dispatch
 	outside  int32 // the outermost frame that a live branch from inside goes to
 	point    int32 // the point that the code before it belongs to
+}
+
+// slack is how much of what may be jumped over a point may charge for. With 0
+// charges would be exact.
+const slack = 12
+
+// point is a place where a charge can stand.
+type point struct {
+	cost uint32
+	// over is the point that is passed before this one, and at least as often;
+	// -1 for a loop's header, which is passed again and again.
+	over int32
+	more uint32 // the part of cost that came from points after this one
 }
 
 // editKind says what an edit puts into the code.
@@ -58,7 +75,7 @@ type codeScan struct {
 	err    error
 
 	frames []frame
-	points []uint32 // costs
+	points []point
 	edits  []edit
 	live   bool
 	cur    int32 // the point that code belongs to now
@@ -68,6 +85,12 @@ type codeScan struct {
 	calls     bool // it calls functions of the module
 	returns   bool // a live return, or a branch to the function's own label
 	endLive   bool // control reaches the end
+
+	jumps    dispatch
+	constant int32 // the operand of the last i32.const
+	constEnd int   // where that ended
+	setLocal uint32
+	setEnd   int // where a local.set of setLocal to constant ended
 
 	shape shape
 
@@ -90,17 +113,37 @@ func (s *codeScan) scan(i int) error {
 	s.locals = body.nLocals + uint64(len(s.m.signature(uint32(s.index)).params))
 	s.pos, s.end, s.err = body.code.start, body.code.end, nil
 	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32})
-	s.points, s.edits = append(s.points[:0], 0), s.edits[:0]
+	s.points, s.edits = append(s.points[:0], point{over: -1}), s.edits[:0]
 	s.live, s.cur = true, 0
 	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
 	s.shape = shape{}
+	s.constEnd, s.setEnd = -1, -1
+	s.jumps.labels, s.jumps.end = s.jumps.labels[:0], 0
 	for len(s.frames) > 0 && s.err == nil {
 		s.next()
 	}
 	if s.err == nil && s.pos != s.end {
 		s.fail("function %d goes on after its end", s.index)
 	}
+	s.mergePoints()
 	return s.err
+}
+
+// mergePoints charges what is cheap with what stands before it, for code that is
+// a tenth smaller and a twentieth faster: 34 % more bytes become 24 % on
+// QuickJS, which has many small branches.
+func (s *codeScan) mergePoints() {
+	for i := len(s.points) - 1; i > 0; i-- {
+		p := &s.points[i]
+		if p.over < 0 {
+			continue
+		}
+		if over := &s.points[p.over]; over.more+p.cost <= slack {
+			over.cost += p.cost
+			over.more += p.cost
+			p.cost = 0
+		}
+	}
 }
 
 func (s *codeScan) fail(format string, args ...any) {
@@ -175,9 +218,14 @@ func (s *codeScan) next() {
 	switch ins.operands {
 	case opsNone:
 	case opsLocal:
-		s.within(s.u32(), s.locals, "local")
+		i := s.u32()
+		s.within(i, s.locals, "local")
+		if op == opLocalSet && at == s.constEnd {
+			s.setLocal, s.setEnd = i, s.pos
+		}
 	case opsI32:
-		s.signed(32)
+		s.constant = int32(s.signed(32))
+		s.constEnd = s.pos
 	case opsMemArg:
 		s.u32()
 		s.u32()
@@ -199,9 +247,9 @@ func (s *codeScan) next() {
 }
 
 // pay adds the cost of an instruction to the current point.
-func (s *codeScan) pay(cost uint8) {
+func (s *codeScan) pay(cost uint16) {
 	if s.live {
-		s.points[s.cur] += uint32(cost)
+		s.points[s.cur].cost += uint32(cost)
 	}
 }
 
@@ -401,17 +449,18 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 	switch ins.operands {
 	case opsBlock:
 		s.blockType()
-		s.open(op)
+		s.open(at, op)
 	case opsElse:
 		s.otherwise()
 	case opsEnd:
 		s.close()
 	case opsLabel:
-		s.branch(s.u32())
-		if op == opBr {
+		if label := s.u32(); op == opBr {
+			s.branch(s.straighten(at, label))
 			s.live = false
 		} else {
-			s.newPoint(editCharge)
+			s.branch(label)
+			s.newPoint(editCharge, s.cur)
 		}
 	case opsLabels:
 		n := s.u32()
@@ -444,8 +493,11 @@ func (s *codeScan) blockType() {
 }
 
 // open begins a block, loop or if.
-func (s *codeScan) open(op byte) {
-	s.frames = append(s.frames, frame{op: op, live: s.live, point: s.cur, outside: math.MaxInt32})
+func (s *codeScan) open(at int, op byte) {
+	if op == opLoop && s.live && s.straight && len(s.jumps.labels) == 0 {
+		s.jumps.find(s.m.wasm, span{at, s.end}, len(s.frames))
+	}
+	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, point: s.cur, outside: math.MaxInt32})
 	s.shape.blocks++
 	s.shape.depth = max(s.shape.depth, len(s.frames))
 	if op == opBlock {
@@ -453,26 +505,26 @@ func (s *codeScan) open(op byte) {
 	}
 	if op == opLoop && s.live {
 		s.shape.loops++
-		if s.straight && s.points[0] <= cheapLeaf {
+		if s.straight && s.points[0].cost <= cheapLeaf {
 			s.firstLoop = len(s.edits)
 		}
 	}
 	s.straight = false
-	kind := editCharge
 	if op == opLoop {
-		kind = editLoop
+		s.newPoint(editLoop, -1)
+	} else {
+		s.newPoint(editCharge, s.cur)
 	}
-	s.newPoint(kind)
 }
 
 // newPoint makes what follows belong to a charge of its own.
-func (s *codeScan) newPoint(kind editKind) {
+func (s *codeScan) newPoint(kind editKind, over int32) {
 	if !s.live {
 		return
 	}
 	s.straight = false
 	s.cur = int32(len(s.points))
-	s.points = append(s.points, 0)
+	s.points = append(s.points, point{over: over})
 	s.edit(s.pos, 0, kind, uint32(s.cur))
 }
 
@@ -485,7 +537,7 @@ func (s *codeScan) otherwise() {
 	}
 	f.op, f.thenLive = opElse, s.live
 	s.live = f.live
-	s.newPoint(editCharge)
+	s.newPoint(editCharge, f.point)
 }
 
 // close ends the innermost frame.
@@ -508,7 +560,7 @@ func (s *codeScan) close() {
 		s.cur = f.point
 	case f.op == opLoop || f.op == opBlock && !f.branched: // no other way leads here
 	default:
-		s.newPoint(editCharge)
+		s.newPoint(editCharge, f.point)
 	}
 }
 
@@ -524,6 +576,21 @@ func (s *codeScan) branch(label uint32) {
 		s.frames[target].branched = true
 		s.leave(target)
 	}
+}
+
+// straighten returns the label that a br reaches in the end: another than its
+// own where it jumps forward through a jump table.
+func (s *codeScan) straighten(at int, label uint32) uint32 {
+	if at != s.setEnd || len(s.jumps.labels) == 0 || s.setLocal != s.jumps.local {
+		return label
+	}
+	target := s.jumps.frame(s.constant)
+	if int(label) != len(s.frames)-1-s.jumps.loop || target >= len(s.frames) || !s.frames[target].entry {
+		return label
+	}
+	direct := uint32(len(s.frames) - 1 - target)
+	s.edit(at+1, s.pos-at-1, editIndex, direct)
+	return direct
 }
 
 // leave notes that control can go from here to the given frame.

@@ -18,6 +18,7 @@ type structureLimits struct {
 	dataSegments    int
 	customBytes     int
 	nameBytes       int // of each import's and export's name
+	values          int // parameters or results of a type
 
 	memoryPages  uint32 // memory's maximum becomes this
 	tableEntries uint32 // each table's maximum becomes this
@@ -38,6 +39,7 @@ const (
 	defaultDataSegments    = 100_000 // the most that Go's linker writes
 	defaultCustomBytes     = 16 << 20
 	defaultNameBytes       = 1_000
+	defaultValues          = 1_000 // what browsers allow
 	defaultMemoryPages     = 64 << 20 >> 16
 	defaultTableEntries    = 100_000
 	defaultCallDepth       = 10_000
@@ -57,6 +59,7 @@ func (l *structureLimits) withDefaults() *structureLimits {
 		{&d.functions, defaultFunctions}, {&d.globals, defaultGlobals}, {&d.exports, defaultExports},
 		{&d.tables, defaultTables}, {&d.elementSegments, defaultElementSegments}, {&d.elements, defaultElements},
 		{&d.dataSegments, defaultDataSegments}, {&d.customBytes, defaultCustomBytes}, {&d.nameBytes, defaultNameBytes},
+		{&d.values, defaultValues},
 	} {
 		if *f.value == 0 {
 			*f.value = f.std

@@ -272,7 +272,7 @@ func (t *meter) entry(b []byte, weight int64) []byte {
 	if s.calls {
 		b = t.addTo(b, t.fuel+1, opI64Sub, weight)
 	}
-	b = t.charge(b, s.points[0])
+	b = t.charge(b, s.points[0].cost)
 	if s.firstLoop >= 0 || !s.calls && s.total() <= cheapLeaf {
 		return b
 	}
@@ -282,8 +282,8 @@ func (t *meter) entry(b []byte, weight int64) []byte {
 // total is what a function costs without repetition.
 func (s *codeScan) total() uint64 {
 	sum := uint64(0)
-	for _, c := range s.points {
-		sum += uint64(c)
+	for _, p := range s.points {
+		sum += uint64(p.cost)
 	}
 	return sum
 }
@@ -297,9 +297,9 @@ func (t *meter) edited(b []byte, code span, wrapped bool) []byte {
 		at = int(e.at)
 		switch e.kind {
 		case editCharge:
-			b = t.charge(b, s.points[e.arg])
+			b = t.charge(b, s.points[e.arg].cost)
 		case editLoop:
-			b = t.look(t.charge(b, s.points[e.arg]), s.calls && n == s.firstLoop)
+			b = t.look(t.charge(b, s.points[e.arg].cost), s.calls && n == s.firstLoop)
 		case editBulk:
 			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedCharge)
 		case editGrow:

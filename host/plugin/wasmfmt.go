@@ -196,6 +196,7 @@ type wasmModule struct {
 	customs     int
 	customBytes int
 	manifest    []byte // contents of the manifest section; nil if absent
+	manifestAt  span   // that section, whole
 	named       bool   // a name section was read
 	moduleName  []byte
 	funcNames   []nameEntry
@@ -414,6 +415,7 @@ func parseModule(wasm []byte) (*wasmModule, error) {
 	r := &reader{b: wasm, pos: 8, end: len(wasm)}
 	last := 0
 	for r.left() > 0 && r.err == nil {
+		head := r.pos
 		id := r.byte("a section")
 		size := r.u32("a section's size")
 		start := r.pos
@@ -422,7 +424,7 @@ func parseModule(wasm []byte) (*wasmModule, error) {
 		}
 		s := &reader{b: wasm, pos: start, end: start + int(size)}
 		if id == secCustom {
-			m.readCustom(s)
+			m.readCustom(s, head)
 		} else if last = m.orderSection(s, int(id), last); s.err == nil {
 			m.readSection(s, int(id))
 		}

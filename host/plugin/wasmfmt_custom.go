@@ -12,12 +12,14 @@ type nameEntry struct {
 	name  []byte
 }
 
-func (m *wasmModule) readCustom(r *reader) {
+// readCustom reads a custom section; head is where its identifier stands.
+func (m *wasmModule) readCustom(r *reader, head int) {
 	m.customs++
 	m.customBytes += r.left()
 	switch name := r.name("a custom section's name"); {
 	case r.err != nil:
 	case name == manifestSection:
+		m.manifestAt = span{head, r.end}
 		m.readManifest(r)
 	case name == "name":
 		m.readNames(r)

@@ -1,0 +1,445 @@
+package plugin
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// assemble turns a small text format into a module, so that tests can show the
+// modules they speak of. A line holds one declaration; the lines of a function
+// after it hold its instructions, as many as fit, in the order of the binary
+// format, with plain numbers for indices and labels, or $name for functions:
+//
+//	import agenthost_v1 log i32 i32 i32
+//	import env add i32 i32 -> i32 as $add
+//	memory 1 4
+//	table 10 20
+//	table 10 externref
+//	global i32 mut 7
+//	start $init
+//	elem 0 $run $init
+//	data 16 "text\x00"
+//	passive "text"
+//	export memory memory 0
+//	custom name.of.section "contents"
+//	func $run run i32 -> i32 : i64 i64
+//	  local.get 0 i32.eqz if i32 i32.const 1 else i32.const 2 end
+//
+// The names after func are for references and for the export; - exports
+// nothing. Types follow, and locals after a colon. The last end is added.
+func assemble(t testing.TB, text string) []byte {
+	t.Helper()
+	a := &assembler{t: t, funcs: map[string]uint32{}}
+	lines := strings.Split(text, "\n")
+	for _, line := range lines {
+		a.declareNames(fields(line))
+	}
+	for i, line := range lines {
+		a.line = i + 1
+		a.read(fields(line))
+	}
+	return a.module()
+}
+
+type assembler struct {
+	t       testing.TB
+	line    int
+	funcs   map[string]uint32
+	imports uint32 // functions, counted in the first round
+	defined uint32
+
+	types, importSec, funcSec, tables, memories, globals, exports, elems, datas [][]byte
+	custom                                                                      []byte
+	start                                                                       string
+	passive                                                                     bool
+	bodies                                                                      []*asmBody
+}
+
+type asmBody struct{ locals, code []byte }
+
+// fields splits a line, keeping quoted strings whole, and drops comments.
+func fields(line string) []string {
+	var out []string
+	for line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimSpace(line) {
+		if line[0] == '"' {
+			q, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				panic(fmt.Sprintf("assemble: %s: %v", line, err))
+			}
+			out, line = append(out, q), line[len(q):]
+			continue
+		}
+		end := strings.IndexFunc(line, unicode.IsSpace)
+		if end < 0 {
+			end = len(line)
+		}
+		out, line = append(out, line[:end]), line[end:]
+	}
+	return out
+}
+
+func (a *assembler) declareNames(f []string) {
+	switch {
+	case len(f) > 0 && f[0] == "import" && f[len(f)-1] != "extern":
+		if f[len(f)-2] == "as" {
+			a.funcs[f[len(f)-1]] = a.imports
+		}
+		a.imports++
+	case len(f) > 0 && f[0] == "func":
+		a.funcs[f[1]] = a.defined | 1<<31
+		a.defined++
+	}
+}
+
+func (a *assembler) function(name string) uint32 {
+	if !strings.HasPrefix(name, "$") {
+		return uint32(a.number(name))
+	}
+	i, ok := a.funcs[name]
+	if !ok {
+		a.fatal("no function %s", name)
+	}
+	if i&(1<<31) != 0 {
+		return i&^(1<<31) + a.imports
+	}
+	return i
+}
+
+func (a *assembler) fatal(format string, args ...any) {
+	a.t.Helper()
+	a.t.Fatalf("assemble: line %d: %s", a.line, fmt.Sprintf(format, args...))
+}
+
+func (a *assembler) number(s string) int64 {
+	v, err := strconv.ParseInt(s, 0, 64)
+	if err != nil {
+		u, uerr := strconv.ParseUint(s, 0, 64)
+		if uerr != nil {
+			a.fatal("%q is not a number", s)
+		}
+		v = int64(u)
+	}
+	return v
+}
+
+func (a *assembler) text(s string) string {
+	u, err := strconv.Unquote(s)
+	if err != nil {
+		a.fatal("%s is not a string", s)
+	}
+	return u
+}
+
+var asmTypes = map[string]byte{
+	"i32": typeI32, "i64": typeI64, "f32": typeF32, "f64": typeF64, "v128": typeV128,
+	"funcref": typeFuncref, "externref": typeExternref,
+}
+
+// signature reads types up to a colon or "as" and returns the type's index.
+func (a *assembler) signature(f []string) (index uint32, rest []string) {
+	var params, results []byte
+	into := &params
+	for len(f) > 0 && f[0] != ":" && f[0] != "as" {
+		if f[0] == "->" {
+			into = &results
+		} else if t, ok := asmTypes[f[0]]; ok {
+			*into = append(*into, t)
+		} else {
+			a.fatal("%q is not a type", f[0])
+		}
+		f = f[1:]
+	}
+	entry := appendSized(appendSized([]byte{funcForm}, params), results)
+	for i, t := range a.types {
+		if string(t) == string(entry) {
+			return uint32(i), f
+		}
+	}
+	a.types = append(a.types, entry)
+	return uint32(len(a.types) - 1), f
+}
+
+func (a *assembler) limits(f []string) (b []byte) {
+	l := limits{min: uint32(a.number(f[0]))}
+	if len(f) > 1 {
+		l.max, l.hasMax = uint32(a.number(f[1])), true
+	}
+	return appendLimits(nil, l)
+}
+
+func (a *assembler) read(f []string) {
+	if len(f) == 0 {
+		return
+	}
+	switch f[0] {
+	case "type":
+		a.signature(f[1:])
+	case "import":
+		a.readImport(f)
+	case "memory":
+		a.memories = append(a.memories, a.limits(f[1:]))
+	case "table":
+		elem := byte(typeFuncref)
+		if last := f[len(f)-1]; asmTypes[last] != 0 {
+			elem, f = asmTypes[last], f[:len(f)-1]
+		}
+		a.tables = append(a.tables, append([]byte{elem}, a.limits(f[1:])...))
+	case "global":
+		a.readGlobal(f[1:])
+	case "start":
+		a.start = f[1]
+	case "elem":
+		e := append(appendS64([]byte{0, opI32Const}, a.number(f[1])), opEnd)
+		e = appendU32(e, uint32(len(f)-2))
+		for _, name := range f[2:] {
+			e = appendU32(e, a.function(name))
+		}
+		a.elems = append(a.elems, e)
+	case "declare":
+		e := appendU32([]byte{3, 0}, uint32(len(f)-1))
+		for _, name := range f[1:] {
+			e = appendU32(e, a.function(name))
+		}
+		a.elems = append(a.elems, e)
+	case "data":
+		e := append(appendS64([]byte{0, opI32Const}, a.number(f[1])), opEnd)
+		a.datas = append(a.datas, appendName(e, a.text(f[2])))
+	case "passive":
+		a.passive = true
+		a.datas = append(a.datas, appendName([]byte{1}, a.text(f[1])))
+	case "export":
+		kind := map[string]byte{"func": 0, "table": 1, "memory": 2, "global": 3}[f[2]]
+		e := append(appendName(nil, f[1]), kind)
+		a.exports = append(a.exports, appendU32(e, a.function(f[3])))
+	case "custom":
+		a.custom = appendSection(a.custom, secCustom, append(appendName(nil, f[1]), a.text(f[2])...))
+	case "func":
+		a.readFunc(f[1:])
+	default:
+		if len(a.bodies) == 0 {
+			a.fatal("%q stands outside a function", f[0])
+		}
+		a.instructions(f)
+	}
+}
+
+func (a *assembler) readImport(f []string) {
+	e := appendName(appendName(nil, f[1]), f[2])
+	if f[len(f)-1] == "extern" { // import m n memory 1 extern
+		switch f[3] {
+		case "memory":
+			e = append(append(e, 2), a.limits(f[4:len(f)-1])...)
+		case "table":
+			e = append(append(e, 1, typeFuncref), a.limits(f[4:len(f)-1])...)
+		case "global":
+			e = append(e, 3, asmTypes[f[4]], 0)
+		}
+	} else {
+		index, _ := a.signature(f[3:])
+		e = appendU32(append(e, 0), index)
+	}
+	a.importSec = append(a.importSec, e)
+}
+
+func (a *assembler) readGlobal(f []string) {
+	e := []byte{asmTypes[f[0]], 0}
+	if f[1] == "mut" {
+		e[1], f = 1, f[1:]
+	}
+	switch e[0] {
+	case typeI32:
+		e = appendS64(append(e, opI32Const), a.number(f[1]))
+	case typeI64:
+		e = appendS64(append(e, opI64Const), a.number(f[1]))
+	case typeFuncref:
+		e = appendU32(append(e, opRefFunc), a.function(f[1]))
+	default:
+		a.fatal("no constant for %s", f[0])
+	}
+	a.globals = append(a.globals, append(e, opEnd))
+}
+
+func (a *assembler) readFunc(f []string) {
+	index, rest := a.signature(f[2:])
+	a.funcSec = append(a.funcSec, appendU32(nil, index))
+	if f[1] != "-" {
+		e := append(appendName(nil, f[1]), 0)
+		a.exports = append(a.exports, appendU32(e, a.function(f[0])))
+	}
+	b := &asmBody{}
+	if len(rest) > 0 && rest[0] == ":" {
+		b.locals = appendU32(nil, uint32(len(rest)-1))
+		for _, t := range rest[1:] {
+			n := int64(1)
+			if count, of, ok := strings.Cut(t, "*"); ok {
+				n, t = a.number(count), of
+			}
+			b.locals = append(appendU32(b.locals, uint32(n)), asmTypes[t])
+		}
+	} else {
+		b.locals = []byte{0}
+	}
+	a.bodies = append(a.bodies, b)
+}
+
+func (a *assembler) module() []byte {
+	b := append([]byte(nil), "\x00asm\x01\x00\x00\x00"...)
+	vec := func(id byte, entries [][]byte) {
+		if len(entries) == 0 {
+			return
+		}
+		c := appendU32(nil, uint32(len(entries)))
+		for _, e := range entries {
+			c = append(c, e...)
+		}
+		b = appendSection(b, id, c)
+	}
+	vec(secType, a.types)
+	vec(secImport, a.importSec)
+	vec(secFunction, a.funcSec)
+	vec(secTable, a.tables)
+	vec(secMemory, a.memories)
+	vec(secGlobal, a.globals)
+	vec(secExport, a.exports)
+	if a.start != "" {
+		b = appendSection(b, secStart, appendU32(nil, a.function(a.start)))
+	}
+	vec(secElement, a.elems)
+	if a.passive {
+		b = appendSection(b, secDataCount, appendU32(nil, uint32(len(a.datas))))
+	}
+	var code [][]byte
+	for _, f := range a.bodies {
+		code = append(code, appendSized(nil, append(append(f.locals, f.code...), opEnd)))
+	}
+	vec(secCode, code)
+	vec(secData, a.datas)
+	return append(b, a.custom...)
+}
+
+// asmOps maps the names of instructions to their opcodes.
+var asmOps = func() map[string][]byte {
+	m := map[string][]byte{}
+	list := func(first int, names string) {
+		for i, n := range strings.Fields(names) {
+			m[n] = []byte{byte(first + i)}
+		}
+	}
+	list(0x00, "unreachable nop block loop if else")
+	list(0x0b, "end br br_if br_table return call call_indirect")
+	list(0x1a, "drop select")
+	list(0x20, "local.get local.set local.tee global.get global.set table.get table.set")
+	list(0x28, "i32.load i64.load f32.load f64.load i32.load8_s i32.load8_u i32.load16_s i32.load16_u i64.load8_s i64.load8_u i64.load16_s i64.load16_u i64.load32_s i64.load32_u i32.store i64.store f32.store f64.store i32.store8 i32.store16 i64.store8 i64.store16 i64.store32")
+	list(0x3f, "memory.size memory.grow i32.const i64.const f32.const f64.const")
+	list(0x45, "i32.eqz i32.eq i32.ne i32.lt_s i32.lt_u i32.gt_s i32.gt_u i32.le_s i32.le_u i32.ge_s i32.ge_u i64.eqz i64.eq i64.ne i64.lt_s i64.lt_u i64.gt_s i64.gt_u i64.le_s i64.le_u i64.ge_s i64.ge_u")
+	list(0x6a, "i32.add i32.sub i32.mul i32.div_s i32.div_u i32.rem_s i32.rem_u i32.and i32.or i32.xor i32.shl i32.shr_s i32.shr_u")
+	list(0x7c, "i64.add i64.sub i64.mul i64.div_s i64.div_u i64.rem_s i64.rem_u i64.and i64.or i64.xor")
+	list(0xa0, "f64.add f64.sub f64.mul f64.div")
+	list(0xa7, "i32.wrap_i64")
+	list(0xac, "i64.extend_i32_s i64.extend_i32_u")
+	list(0xd0, "ref.null ref.is_null ref.func")
+	for i, n := range strings.Fields("memory.init data.drop memory.copy memory.fill table.init elem.drop table.copy table.grow table.size table.fill") {
+		m[n] = []byte{0xfc, byte(8 + i)}
+	}
+	m["v128.const"] = []byte{0xfd, 0x0c}
+	m["i16x8.abs"] = []byte{0xfd, 0x80, 0x01}
+	m["i32x4.add"] = []byte{0xfd, 0xae, 0x01}
+	m["i8x16.shuffle"] = []byte{0xfd, 0x0d}
+	m["i32x4.extract_lane"] = []byte{0xfd, 0x1b}
+	m["v128.load"] = []byte{0xfd, 0x00}
+	m["v128.load8_lane"] = []byte{0xfd, 0x54}
+	return m
+}()
+
+// instructions appends instructions to the last function. A word that is not an
+// instruction is one byte of code in hexadecimal, as 0xNN.
+func (a *assembler) instructions(f []string) {
+	body := a.bodies[len(a.bodies)-1]
+	for len(f) > 0 {
+		name := f[0]
+		op, ok := asmOps[name]
+		f = f[1:]
+		if !ok {
+			if !strings.HasPrefix(name, "0x") {
+				a.fatal("no instruction %q", name)
+			}
+			op = []byte{byte(a.number(name))}
+		}
+		body.code = append(body.code, op...)
+		if ok {
+			body.code, f = a.operands(body.code, name, f)
+		}
+	}
+}
+
+// operands appends what follows an instruction.
+func (a *assembler) operands(b []byte, name string, f []string) ([]byte, []string) {
+	switch ins := plainOps[asmOps[name][0]]; {
+	case name == "call" || name == "ref.func":
+		return appendU32(b, a.function(f[0])), f[1:]
+	case ins.operands == opsBlock:
+		return a.blockType(b, f)
+	case name == "br_table":
+		n := a.number(f[0])
+		for _, l := range f[:n+2] {
+			b = appendU32(b, uint32(a.number(l)))
+		}
+		return b, f[n+2:]
+	case name == "i32.const":
+		return appendS64(b, int64(int32(a.number(f[0])))), f[1:]
+	case name == "i64.const":
+		return appendS64(b, a.number(f[0])), f[1:]
+	case name == "f64.const":
+		v, err := strconv.ParseFloat(f[0], 64)
+		if err != nil {
+			a.fatal("%v", err)
+		}
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(v)), f[1:]
+	case ins.operands == opsMemArg:
+		return append(b, 0, 0), f // aligned to bytes, at offset 0
+	case ins.operands == opsMemory || ins.operands == opsMemGrow:
+		return append(b, 0), f
+	case name == "memory.fill":
+		return append(b, 0), f
+	case name == "memory.copy":
+		return append(b, 0, 0), f
+	case name == "memory.init":
+		return append(appendU32(b, uint32(a.number(f[0]))), 0), f[1:]
+	case name == "call_indirect": // the type's index; table 0
+		return append(appendU32(b, uint32(a.number(f[0]))), 0), f[1:]
+	case name == "table.init" || name == "table.copy":
+		return appendU32(appendU32(b, uint32(a.number(f[0]))), uint32(a.number(f[1]))), f[2:]
+	case name == "ref.null":
+		return append(b, asmTypes[f[0]]), f[1:]
+	case name == "v128.const" || name == "i8x16.shuffle":
+		return append(b, make([]byte, 16)...), f
+	case name == "i32x4.extract_lane":
+		return append(b, 0), f
+	case name == "v128.load":
+		return append(b, 0, 0), f
+	case name == "v128.load8_lane":
+		return append(b, 0, 0, 0), f
+	case ins.operands == opsLabel, ins.operands == opsLocal, ins.operands == opsGlobal, ins.operands == opsTable, ins.operands == opsTableWrite,
+		strings.HasPrefix(name, "table."), strings.HasSuffix(name, ".drop"):
+		return appendU32(b, uint32(a.number(f[0]))), f[1:]
+	}
+	return b, f
+}
+
+// blockType reads a result type or type N, if the next word is one.
+func (a *assembler) blockType(b []byte, f []string) ([]byte, []string) {
+	if len(f) > 0 {
+		if t, ok := asmTypes[f[0]]; ok {
+			return append(b, t), f[1:]
+		}
+		if n, ok := strings.CutPrefix(f[0], "type="); ok {
+			return appendS64(b, a.number(n)), f[1:]
+		}
+	}
+	return append(b, blockEmpty), f
+}
