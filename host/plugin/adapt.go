@@ -228,7 +228,7 @@ func (pr *processor) encoding(view *host.View) string {
 	}
 	encoding := pr.info.Tokens.Encoding
 	if pr.info.Tokens.ConfigKey != "" {
-		encoding = pr.configured(pr.info.Tokens.ConfigKey, encoding)
+		encoding = pr.configured(pr.info.Tokens.ConfigKey)
 	}
 	if pr.info.Tokens.Model || encoding == "model" {
 		if !exact {
@@ -239,16 +239,13 @@ func (pr *processor) encoding(view *host.View) string {
 	return encoding
 }
 
-func (pr *processor) configured(key, fallback string) string {
+func (pr *processor) configured(key string) string {
 	var config map[string]any
 	_ = json.Unmarshal(pr.config, &config) // a bare number chooses nothing
 	for _, k := range []string{"tokenizer", key} {
 		if s, _ := config[k].(string); s != "" {
 			return s
 		}
-	}
-	if fallback != "" {
-		return fallback
 	}
 	return defaultEncoding
 }
@@ -303,6 +300,9 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	}
 	if err := p.decode(exportRoute, raw, &got); err != nil {
 		return nil, err
+	}
+	if got.Delegate != "" && len(got.Next) > 0 {
+		return nil, host.Errorf(host.Internal, "plugin %q: router %q both names agents and delegates", p.id, r.name)
 	}
 	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason), Cost: cost}, nil
 }
@@ -361,7 +361,7 @@ func (o *object) last(res *host.Result) {
 
 // Provider returns one of the plugin's context providers; an empty name is the
 // only one. If the plugin exports agenthost_observe, the provider is a
-// [host.Observer] too.
+// [host.Observer] too, unless its manifest says that it is not.
 func (p *Plugin) Provider(name string, opts *PartOptions) (host.Provider, error) {
 	info, err := p.part("provider", name, p.manifest.Providers, opts)
 	if err != nil {
@@ -371,7 +371,8 @@ func (p *Plugin) Provider(name string, opts *PartOptions) (host.Provider, error)
 	if opts != nil {
 		pr.tools = opts.Tools
 	}
-	if p.code.compiled.ExportedFunctions()[exportObserve.String()] != nil {
+	wanted := info.Observe == nil || *info.Observe
+	if wanted && p.code.compiled.ExportedFunctions()[exportObserve.String()] != nil {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil

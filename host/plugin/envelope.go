@@ -1,10 +1,11 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -130,22 +131,21 @@ func (p *Plugin) toolInput(call *host.Call, provider string, config json.RawMess
 
 // toolOutput is what a tool answers.
 type toolOutput struct {
-	Content   json.RawMessage  `json:"content"`
-	State     []host.PatchOp   `json:"state"`
-	Artifacts []host.Artifact  `json:"artifacts"`
-	Schedule  []string         `json:"schedule"`
-	Interrupt *host.Interrupt  `json:"interrupt"`
-	Report    *json.RawMessage `json:"report"`
+	Content   json.RawMessage `json:"content"`
+	State     []host.PatchOp  `json:"state"`
+	Artifacts []host.Artifact `json:"artifacts"`
+	Schedule  []string        `json:"schedule"`
+	Interrupt *host.Interrupt `json:"interrupt"`
 }
 
 func (p *Plugin) decode(e export, raw []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if err := d.Decode(into); err != nil {
+	err := json.Unmarshal(raw, into)
+	if err == nil && !utf8.Valid(raw) {
+		err = errors.New("not valid UTF-8")
+	}
+	if err != nil {
 		return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", p.id, e, err).
 			WithHint("the plugin is broken; see pdk/ABI.md")
-	}
-	if d.More() {
-		return host.Errorf(host.Internal, "plugin %q: the output of %s goes on after its JSON", p.id, e)
 	}
 	return nil
 }

@@ -66,10 +66,21 @@ type TokensInfo struct {
 	Model     bool   `json:"model,omitempty"`
 }
 
+func (t *TokensInfo) chosen() bool {
+	n := 0
+	for _, set := range []bool{t.Encoding != "", t.ConfigKey != "", t.Model} {
+		if set {
+			n++
+		}
+	}
+	return n == 1
+}
+
 // PartInfo is a router or provider in a manifest.
 type PartInfo struct {
-	Name   string          `json:"name"`
-	Config json.RawMessage `json:"config,omitempty"`
+	Name    string          `json:"name"`
+	Config  json.RawMessage `json:"config,omitempty"`
+	Observe *bool           `json:"observe,omitempty"` // false: a provider that is not told how runs went
 }
 
 // readManifest reads a manifest. Unknown fields are kept; a wrong shape, a
@@ -115,6 +126,9 @@ func (m *Manifest) checkNames() error {
 		kinds["processor"] = append(kinds["processor"], p.Name)
 		if p.Input != "" && p.Input != "messages" && p.Input != "outline" {
 			return refuse("manifest: input of processor %q is %q, not messages or outline", p.Name, p.Input)
+		}
+		if t := p.Tokens; t != nil && !t.chosen() {
+			return refuse("manifest: tokens of processor %q has not exactly one of encoding, config_key and model", p.Name)
 		}
 	}
 	for _, r := range m.Routers {

@@ -129,15 +129,16 @@ type LoadOptions struct {
 
 // LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
 func (rt *Runtime) LoadFile(ctx context.Context, id, path string, opts *LoadOptions) (*Plugin, error) {
-	wasm, err := readModule(path, rt.limitsFor(opts).ModuleBytes)
+	wasm, err := ReadModule(path, rt.limitsFor(opts).ModuleBytes)
 	if err != nil {
 		return nil, loadError(id, err)
 	}
 	return rt.Load(ctx, id, wasm, opts)
 }
 
-// readModule reads a file of at most max bytes.
-func readModule(path string, max int) ([]byte, error) {
+// ReadModule reads a module from a file of at most max bytes. Code not_found if
+// there is none, invalid_argument if it is a directory or too large.
+func ReadModule(path string, max int) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
