@@ -76,10 +76,10 @@ func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
 			t.emit(ev)
 		case <-b.done:
 			running--
+			for len(b.events) > 0 { // its own last ones come before the next call's first
+				t.emit(<-b.events)
+			}
 		}
-	}
-	for len(b.events) > 0 {
-		t.emit(<-b.events)
 	}
 }
 

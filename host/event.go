@@ -60,6 +60,7 @@ type (
 		Approximate    bool            `json:"approximate,omitempty"` // the model's token tables are not known
 		Changed        bool            `json:"changed"`
 		Skipped        *Error          `json:"skipped,omitempty"` // it failed and is optional
+		Error          *Error          `json:"error,omitempty"`   // it failed, and the run with it
 		Report         json.RawMessage `json:"report,omitempty"`
 		Cost           *Cost           `json:"cost,omitempty"`
 	}

@@ -53,6 +53,9 @@ const (
 	ToolChoiceNone ToolChoice = "none"
 )
 
+// forces reports whether a model must call a tool.
+func (c ToolChoice) forces() bool { return c != "" && c != ToolChoiceAuto && c != ToolChoiceNone }
+
 // ModelChunk is one piece of a streamed answer. Deltas are for showing; the
 // last chunk's Response holds everything again.
 type ModelChunk struct {

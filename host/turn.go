@@ -265,7 +265,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 		Tools:    t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 	}
-	if t.called && req.ToolChoice != ToolChoiceNone {
+	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
 	}
 	t.called = true
@@ -321,6 +321,8 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 	if err != nil {
 		_, optional := p.(optionalProcessor)
 		if !optional || ctx.Err() != nil {
+			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = AsError(err), len(messages), -1, -1
+			r.emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
 		out, done, ev.Skipped = messages, &Processed{}, AsError(err)

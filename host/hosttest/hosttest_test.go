@@ -1,0 +1,96 @@
+package hosttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+func TestHistoryInMemoryPassesItsOwnKit(t *testing.T) {
+	hosttest.TestHistory(t, func(*testing.T) any { return hosttest.NewHistory() }, &hosttest.HistoryOptions{
+		Status: func(t *testing.T, adapter any, _, _ string) host.FinishReason {
+			turns := adapter.(*hosttest.History).Turns()
+			return turns[len(turns)-1].Status
+		},
+	})
+}
+
+func TestProcessorKitOnAProcessorThatChangesNothing(t *testing.T) {
+	keep := host.ProcessorFunc("keep", func(_ context.Context, messages []*host.Message) ([]*host.Message, error) {
+		return messages, nil
+	})
+	view := []*host.Message{host.UserText("hello")}
+	hosttest.TestProcessor(t, keep, []hosttest.ProcessorCase{{Name: "keeps all", View: view, Want: view}})
+}
+
+func TestProcessorKitExpectsErrors(t *testing.T) {
+	refuse := host.ProcessorFunc("refuse", func(_ context.Context, messages []*host.Message) ([]*host.Message, error) {
+		if len(messages) == 1 && messages[0].Text() == "refuse" {
+			return nil, host.Errorf(host.InvalidArgument, "refused")
+		}
+		return messages, nil
+	})
+	hosttest.TestProcessor(t, refuse, []hosttest.ProcessorCase{
+		{Name: "refuses", View: []*host.Message{host.UserText("refuse")}, Code: host.InvalidArgument}})
+}
+
+func TestModelSaysThatItsScriptHasEnded(t *testing.T) {
+	m := hosttest.NewModel(hosttest.Say("one"))
+	ask := func() (string, error) {
+		text := ""
+		for chunk, err := range m.Generate(t.Context(), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}) {
+			if err != nil {
+				return text, err
+			}
+			text += chunk.Text
+		}
+		return text, nil
+	}
+	if text, err := ask(); text != "one" || err != nil {
+		t.Errorf("first answer %q, %v; want one", text, err)
+	}
+	if _, err := ask(); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("second answer: %v; want code %s", err, host.FailedPrecondition)
+	}
+	if n := len(m.Requests()); n != 2 {
+		t.Errorf("the model remembers %d requests, not 2", n)
+	}
+}
+
+func TestModelStreamsThenFails(t *testing.T) {
+	broken := errors.New("broken off")
+	m := hosttest.NewModel(hosttest.Reply{Text: "so far", Err: broken})
+	text := ""
+	var last error
+	for chunk, err := range m.Generate(t.Context(), &host.ModelRequest{}) {
+		text += chunk.Text
+		last = err
+	}
+	if text != "so far" || !errors.Is(last, broken) {
+		t.Errorf("streams %q and ends with %v; want so far, then %v", text, last, broken)
+	}
+}
+
+func ExampleModel() {
+	model := hosttest.NewModel(hosttest.Call("now", `{}`), hosttest.Say("It is noon."))
+	now := host.NewTool("now", "Tells the time.", func(context.Context, *host.Call, struct{}) (string, error) {
+		return "12:00", nil
+	}, nil)
+	agent, _ := host.NewAgent("clock", &host.AgentOptions{Model: model, Tools: []*host.Tool{now}})
+	h, _ := host.New(nil)
+
+	result, err := h.Run(context.Background(), agent, &host.Request{Text: "What time is it?"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text())
+	fmt.Println(len(model.Requests()), "requests,", model.Left(), "replies left")
+	// Output:
+	// It is noon.
+	// 2 requests, 0 replies left
+}

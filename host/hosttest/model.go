@@ -1,0 +1,202 @@
+package hosttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Reply is one answer of a scripted [Model]. [Say], [Call] and [Fail] make the
+// usual ones.
+type Reply struct {
+	Reasoning    string
+	Text         string
+	Calls        []*host.ToolCall  // an empty ID is filled in: call_1, call_2...
+	Parts        []host.Part       // after the above, as they are
+	FinishReason host.FinishReason // default: tool_calls if there are any, else stop
+	Usage        host.Usage        // default: one token each way
+	Err          error             // instead of an answer, after what the fields above stream
+}
+
+// Say returns an answer of text.
+func Say(text string) Reply { return Reply{Text: text} }
+
+// Call returns an answer that calls one tool. Arguments is JSON, or whatever a
+// model might write for it.
+func Call(tool, arguments string) Reply { return Say("").Call(tool, arguments) }
+
+// Call returns the answer with one more call.
+func (r Reply) Call(tool, arguments string) Reply {
+	r.Calls = append(slices.Clip(r.Calls), &host.ToolCall{Name: tool, Arguments: json.RawMessage(arguments)})
+	return r
+}
+
+// Fail returns a reply that is an error.
+func Fail(err error) Reply { return Reply{Err: err} }
+
+// Model is a [host.Model] that answers from a script and remembers what it was
+// asked. It streams its text word by word. Safe for concurrent use; the replies
+// are then given in the order of the questions.
+type Model struct {
+	name   string
+	answer func(ctx context.Context, req *host.ModelRequest) Reply
+
+	mu       sync.Mutex
+	replies  []Reply
+	requests []*host.ModelRequest
+	calls    int
+}
+
+// NewModel returns a model that gives each reply once. When they have run out,
+// its answer is an error of code failed_precondition that says so.
+func NewModel(replies ...Reply) *Model {
+	return &Model{name: "scripted", replies: slices.Clone(replies)}
+}
+
+// ModelFunc returns a model whose replies are made by fn, which must be safe for
+// concurrent use if the model is used so.
+func ModelFunc(fn func(ctx context.Context, req *host.ModelRequest) Reply) *Model {
+	return &Model{name: "scripted", answer: fn}
+}
+
+// Named sets the model's name and returns it.
+func (m *Model) Named(name string) *Model {
+	m.name = name
+	return m
+}
+
+// Name returns "scripted", or what Named was given.
+func (m *Model) Name() string { return m.name }
+
+// Queue adds replies to the script.
+func (m *Model) Queue(replies ...Reply) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.replies = append(m.replies, replies...)
+}
+
+// Requests returns what the model was asked, in order. The messages are the
+// host's: do not change them.
+func (m *Model) Requests() []*host.ModelRequest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.requests)
+}
+
+// Left returns how many replies nobody has asked for.
+func (m *Model) Left() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.replies)
+}
+
+// Generate streams the next reply.
+func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(host.ModelChunk{}, err)
+			return
+		}
+		r := m.next(ctx, req)
+		resp := m.response(&r)
+		for _, chunk := range deltas(&r) {
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+		if r.Err != nil {
+			yield(host.ModelChunk{}, r.Err)
+			return
+		}
+		yield(host.ModelChunk{Response: resp}, nil)
+	}
+}
+
+func (m *Model) next(ctx context.Context, req *host.ModelRequest) Reply {
+	m.mu.Lock()
+	copied := *req
+	copied.Messages, copied.Tools = slices.Clone(req.Messages), slices.Clone(req.Tools)
+	m.requests = append(m.requests, &copied)
+	if m.answer != nil {
+		m.mu.Unlock()
+		return m.answer(ctx, req)
+	}
+	defer m.mu.Unlock()
+	if len(m.replies) == 0 {
+		return Fail(host.Errorf(host.FailedPrecondition, "the script has no reply to request %d, which ends with %s", len(m.requests), lastOf(req)))
+	}
+	r := m.replies[0]
+	m.replies = m.replies[1:]
+	return r
+}
+
+func lastOf(req *host.ModelRequest) string {
+	if len(req.Messages) == 0 {
+		return "nothing"
+	}
+	m := req.Messages[len(req.Messages)-1]
+	return fmt.Sprintf("%s %.80s", m.Role, m.AppendCountedText(nil))
+}
+
+// response makes the whole answer and fills in what r leaves open.
+func (m *Model) response(r *Reply) *host.ModelResponse {
+	resp := &host.ModelResponse{Model: m.name, FinishReason: r.FinishReason, Usage: r.Usage}
+	if r.Reasoning != "" {
+		resp.Parts = append(resp.Parts, &host.Reasoning{Text: r.Reasoning})
+	}
+	if r.Text != "" {
+		resp.Parts = append(resp.Parts, &host.Text{Text: r.Text})
+	}
+	r.Calls = slices.Clone(r.Calls)
+	for i, c := range r.Calls {
+		r.Calls[i] = m.withID(c)
+		resp.Parts = append(resp.Parts, r.Calls[i])
+	}
+	resp.Parts = append(resp.Parts, r.Parts...)
+	if resp.FinishReason == "" {
+		resp.FinishReason = host.FinishStop
+		if len(r.Calls) > 0 {
+			resp.FinishReason = host.FinishToolCalls
+		}
+	}
+	if resp.Usage == (host.Usage{}) {
+		resp.Usage = host.Usage{InputTokens: 1, OutputTokens: 1}
+	}
+	return resp
+}
+
+func (m *Model) withID(c *host.ToolCall) *host.ToolCall {
+	if c.ID != "" {
+		return c
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	named := *c
+	named.ID = fmt.Sprintf("call_%d", m.calls)
+	return &named
+}
+
+func deltas(r *Reply) []host.ModelChunk {
+	var out []host.ModelChunk
+	if r.Reasoning != "" {
+		out = append(out, host.ModelChunk{Reasoning: r.Reasoning})
+	}
+	for _, word := range strings.SplitAfter(r.Text, " ") {
+		if word != "" {
+			out = append(out, host.ModelChunk{Text: word})
+		}
+	}
+	for i, c := range r.Calls {
+		out = append(out, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: string(c.Arguments)}})
+	}
+	return out
+}
+
+var _ host.Model = (*Model)(nil)
