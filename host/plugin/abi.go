@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -49,26 +50,63 @@ func (m *wasmModule) exportsFunc(name string) bool {
 
 // checkABI refuses a module that no call could be made to.
 func (s *structure) checkABI() error {
+	return first(s.abiProblems())
+}
+
+// abiProblems lists why no call could be made to a module.
+func (s *structure) abiProblems() (list []error) {
 	m := s.module
 	for _, i := range m.imports {
 		if err := checkImport(i); err != nil {
-			return err
+			list = append(list, err)
 		}
 	}
 	switch m.abi() {
 	case abiExtism:
-		return unsupported("it is an Extism plugin; this host runs native plugins").
-			WithHint("build it for the %s ABI: see pdk/ABI.md", importModule)
+		return append(list, unsupported("it is an Extism plugin; this host runs native plugins").
+			WithHint("build it for the %s ABI: see pdk/ABI.md", importModule))
 	case abiNone:
-		return unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", importModule).
-			WithHint("see pdk/ABI.md for what a plugin is")
+		return append(list, unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", importModule).
+			WithHint("see pdk/ABI.md for what a plugin is"))
 	}
-	for _, e := range m.exports {
-		if e.name == "memory" && e.kind == externMemory {
-			return nil
+	if !m.exportsMemory() {
+		list = append(list, refuse("it exports no memory").WithHint("export its linear memory under the name memory"))
+	}
+	return list
+}
+
+func (m *wasmModule) exportsMemory() bool {
+	return slices.ContainsFunc(m.exports, func(e exportEntry) bool { return e.name == "memory" && e.kind == externMemory })
+}
+
+// exportProblems holds a manifest to what the module exports, and the exports
+// to their types.
+func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
+	for _, e := range manifest.needs() {
+		if !m.exportsFunc(e.String()) {
+			list = append(list, refuse("its manifest offers what is called through %s, which it does not export", e).
+				WithHint("export it, or leave that out of the manifest"))
 		}
 	}
-	return refuse("it exports no memory").WithHint("export its linear memory under the name memory")
+	for e := range exportCount {
+		params := "i32"
+		if e == exportDescribe {
+			params = ""
+		}
+		if sig, ok := m.exportedSignature(e.String()); ok && (typeNames(sig.params) != params || typeNames(sig.results) != "i32") {
+			list = append(list, refuse("its export %s is of type %s, not (%s) -> (i32)", e, sig, params))
+		}
+	}
+	return list
+}
+
+func (m *wasmModule) exportedSignature(name string) (funcType, bool) {
+	for _, e := range m.exports {
+		if e.name == name && e.kind == externFunc {
+			return m.signature(e.index), true
+		}
+	}
+	return funcType{}, false
 }
 
 func checkImport(i importEntry) error {

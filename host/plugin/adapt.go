@@ -129,18 +129,14 @@ func (p *Plugin) checkConfig(kind, name string, schema, config json.RawMessage) 
 // one. Code not_found if there is none, invalid_argument for a configuration
 // that does not fit.
 func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, error) {
-	all := p.manifest.Processors
-	i := slices.IndexFunc(all, func(v ProcessorInfo) bool { return v.Name == name })
-	if name == "" && len(all) == 1 {
-		i = 0
+	info := p.manifest.processor(name)
+	if info == nil {
+		return nil, notOffered(p.id, "processor", name, names(p.manifest.Processors, func(v ProcessorInfo) string { return v.Name }))
 	}
-	if i < 0 {
-		return nil, notOffered(p.id, "processor", name, names(all, func(v ProcessorInfo) string { return v.Name }))
-	}
-	if err := p.checkConfig("processor", all[i].Name, all[i].Config, opts.config()); err != nil {
+	if err := p.checkConfig("processor", info.Name, info.Config, opts.config()); err != nil {
 		return nil, err
 	}
-	return &processor{p, &all[i], opts.config()}, nil
+	return &processor{p, info, opts.config()}, nil
 }
 
 type processor struct {
@@ -203,14 +199,19 @@ func (pr *processor) input(ctx context.Context, view *host.View) ([]byte, error)
 	o.raw("config", pr.config)
 	o.scope(view.Scope)
 	o.str("model", view.Model)
-	if pr.info.Input != "outline" {
-		o.messages("messages", view.Messages)
-		return o.end(), nil
-	}
-	if err := o.outline(ctx, view, pr.encoding(view)); err != nil {
+	if err := pr.addHistory(ctx, o, view); err != nil {
 		return nil, err
 	}
 	return o.end(), nil
+}
+
+// addHistory writes the messages or, if the manifest says so, their outline.
+func (pr *processor) addHistory(ctx context.Context, o *object, view *host.View) error {
+	if pr.info.Input != "outline" {
+		o.messages("messages", view.Messages)
+		return nil
+	}
+	return o.outline(ctx, view, pr.encoding(view))
 }
 
 // defaultEncoding is what a processor that lets its configuration choose gets

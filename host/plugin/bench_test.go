@@ -35,13 +35,13 @@ func benchHost(b *testing.B, input []byte) {
 	rt := newRuntime(b, nil)
 	p := load(b, rt, "echo", buildGuest(b, "host/plugin/testdata/guests/echo"), nil)
 	ctx := context.Background()
-	if _, err := p.Call(ctx, "t", "tool", input); err != nil { // makes the instance
+	if _, err := p.Call(ctx, "t", "tool", input, nil); err != nil { // makes the instance
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(input)))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := p.Call(ctx, "t", "tool", input)
+		r, err := p.Call(ctx, "t", "tool", input, nil)
 		if err != nil || len(r.Output) != len(input) {
 			b.Fatal(err, len(r.Output))
 		}

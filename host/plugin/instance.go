@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ const (
 	exportObserve
 	exportCount
 )
+
+// exportPrefix is what every export's name begins with.
+const exportPrefix = "agenthost_"
 
 var exportNames = [exportCount]string{
 	"agenthost_describe", "agenthost_tool", "agenthost_process", "agenthost_route", "agenthost_provide", "agenthost_observe",
@@ -85,15 +89,17 @@ func instanceOf(ctx context.Context) *instance {
 }
 
 // newInstance instantiates p for a tenant and runs its start code. ctx bounds
-// that together with the limit StartTimeout.
+// that together with the limit StartTimeout. The instance is never nil; with an
+// error it is to be abandoned.
 func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, error) {
 	inst := &instance{plugin: p, tenant: tenant}
 	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
 	inst.world.inst = inst
 	inst.begin(ctx, "start", p.limits.StartTimeout, nil, nil)
+	defer inst.world.flush()
 	mod, err := p.runtime.wasm.InstantiateModule(inst.ctx, p.code.compiled, inst.world.config())
 	if err != nil {
-		return nil, inst.failure(err)
+		return inst, inst.failure(err)
 	}
 	inst.module = mod
 	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
@@ -103,9 +109,7 @@ func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, err
 	}
 	if init := mod.ExportedFunction("_initialize"); init != nil {
 		if err := init.CallWithStack(inst.ctx, inst.stack[:0]); err != nil {
-			err = inst.failure(err)
-			inst.close()
-			return nil, err
+			return inst, inst.failure(err)
 		}
 	}
 	return inst, nil
@@ -136,6 +140,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
 	}
 	inst.calls++
+	defer inst.world.flush()
 	stack := inst.stack[:]
 	stack[0] = uint64(len(inst.call.input))
 	if err := fn.CallWithStack(inst.ctx, stack); err != nil {
@@ -165,6 +170,16 @@ func (inst *instance) cost(started time.Time) *host.Cost {
 		}
 	}
 	return c
+}
+
+// abandon closes an instance that could not be started and returns what it has
+// cost; nil if there is none.
+func (inst *instance) abandon(started time.Time) *host.Cost {
+	if inst == nil {
+		return nil
+	}
+	defer inst.close()
+	return inst.cost(started)
 }
 
 func (inst *instance) spent() int64 {
@@ -243,7 +258,21 @@ func (inst *instance) failure(err error) error {
 	if words := inst.world.lastWords(); words != "" {
 		what = words
 	}
+	if inst.memoryFull() || strings.Contains(what, "out of memory") {
+		return host.Errorf(host.ResourceExhausted, "plugin %q: %s ran out of memory under the limit MemoryBytes of %d: %s",
+			id, c.export, c.limits.MemoryBytes, what).WithHint("raise the limit, or give the plugin less to do")
+	}
 	return host.Errorf(host.Internal, "plugin %q: %s trapped: %s", id, c.export, what)
+}
+
+// memoryFull reports whether memory can not grow by another page. A guest learns
+// that from memory.grow and then traps in a way of its own.
+func (inst *instance) memoryFull() bool {
+	if inst.module == nil {
+		return false
+	}
+	mem := inst.module.Memory()
+	return mem != nil && int64(mem.Size())+pageBytes > inst.call.limits.MemoryBytes
 }
 
 func (inst *instance) close() {
@@ -263,7 +292,9 @@ type world struct {
 	inst   *instance
 	now    int64  // virtual, nanoseconds since the epoch
 	seed   uint64 // of the fixed random bytes
-	stderr []byte // the end of what was written there, for a panic's message
+	stderr []byte // the beginning of what was written there, for a panic's message
+
+	output, errors logWriter
 }
 
 const worldTick = int64(time.Millisecond)
@@ -273,10 +304,17 @@ func (w *world) reset() {
 	w.stderr = w.stderr[:0]
 }
 
+// flush logs what the guest has written.
+func (w *world) flush() {
+	w.output.flush()
+	w.errors.flush()
+}
+
 func (w *world) config() wazero.ModuleConfig {
 	granted := w.inst.plugin.granted
+	w.output, w.errors = logWriter{world: w, level: 1}, logWriter{world: w, level: 2}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
-		WithStdout(logWriter{w, false}).WithStderr(logWriter{w, true}).
+		WithStdout(&w.output).WithStderr(&w.errors).
 		WithNanosleep(w.sleep)
 	if granted.Clock {
 		cfg = cfg.WithSysWalltime().WithSysNanotime()
@@ -352,23 +390,40 @@ func (w *world) lastWords() string {
 	return ""
 }
 
-// logWriter sends a guest's stdout or stderr to its log.
+// logWriter sends a guest's stdout or stderr to its log by lines. A Go guest's
+// panic, for one, is written a word at a time.
 type logWriter struct {
-	world  *world
-	stderr bool
+	world *world
+	level int
+	line  []byte // begun
 }
 
-func (l logWriter) Write(b []byte) (int, error) {
-	w := l.world
-	if l.stderr && len(w.stderr) < maxLastWords {
+// maxLogLine bounds what is kept of a line that does not end.
+const maxLogLine = 4 << 10
+
+// Write implements io.Writer.
+func (l *logWriter) Write(b []byte) (int, error) {
+	if w := l.world; l == &w.errors && len(w.stderr) < maxLastWords {
 		w.stderr = append(w.stderr, b[:min(len(b), maxLastWords-len(w.stderr))]...)
 	}
-	level := 1
-	if l.stderr {
-		level = 2
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+		l.world.inst.log(l.level, append(l.line, b[:i]...))
+		l.line = append(l.line[:0], b[i+1:]...)
+	} else {
+		l.line = append(l.line, b...)
 	}
-	w.inst.log(level, b)
+	if len(l.line) > maxLogLine {
+		l.flush()
+	}
 	return len(b), nil
 }
 
-var _ io.Writer = logWriter{}
+// flush logs a line that has not ended.
+func (l *logWriter) flush() {
+	if len(l.line) > 0 {
+		l.world.inst.log(l.level, l.line)
+		l.line = nil
+	}
+}
+
+var _ io.Writer = (*logWriter)(nil)

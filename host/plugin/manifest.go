@@ -87,65 +87,74 @@ type PartInfo struct {
 // missing or unknown abi, a name given twice and an operation this host does
 // not have are errors.
 func readManifest(raw []byte) (*Manifest, error) {
+	m, err := decodeManifest(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := first(m.problems()); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func decodeManifest(raw []byte) (*Manifest, error) {
 	if len(raw) > maxManifestBytes {
 		return nil, refuse("manifest is %d bytes, more than %d", len(raw), maxManifestBytes)
 	}
 	m := &Manifest{raw: bytes.Clone(raw)}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, refuse("manifest: %w", err)
-	}
-	switch {
-	case m.ABI == 0:
-		return nil, refuse("manifest has no abi").WithHint("it must say \"abi\":%d", ABIVersion)
-	case m.ABI != ABIVersion:
-		return nil, unsupported("manifest says abi %d; this host speaks %d", m.ABI, ABIVersion).
-			WithHint("update the host, or build the plugin for version %d", ABIVersion)
-	case strings.TrimSpace(m.Name) == "":
-		return nil, refuse("manifest has no name")
-	}
-	if err := m.checkNames(); err != nil {
-		return nil, err
-	}
-	if err := m.Permissions.check(); err != nil {
-		return nil, refuse("manifest: %w", err)
-	}
-	for _, op := range m.Requires {
-		if !slices.Contains(Operations(), op) {
-			return nil, unsupported("plugin needs the operation %q, which this host does not have", op).WithHint("update the host")
-		}
+		return nil, refuse("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
 	}
 	return m, nil
 }
 
-func (m *Manifest) checkNames() error {
-	kinds := map[string][]string{}
-	for _, t := range m.Tools {
-		kinds["tool"] = append(kinds["tool"], t.Name)
+// problems lists why a manifest cannot be used.
+func (m *Manifest) problems() (list []error) {
+	switch {
+	case m.ABI == 0:
+		list = append(list, refuse("manifest has no abi").WithHint("it must say \"abi\":%d", ABIVersion))
+	case m.ABI != ABIVersion:
+		list = append(list, unsupported("manifest says abi %d; this host speaks %d", m.ABI, ABIVersion).
+			WithHint("update the host, or build the plugin for version %d", ABIVersion))
 	}
+	if strings.TrimSpace(m.Name) == "" {
+		list = append(list, refuse("manifest has no name"))
+	}
+	list = append(list, m.nameProblems()...)
+	if err := m.Permissions.check(); err != nil {
+		list = append(list, refuse("manifest: %w", err))
+	}
+	for _, op := range m.Requires {
+		if !slices.Contains(Operations(), op) {
+			list = append(list, unsupported("plugin needs the operation %q, which this host does not have", clean(op)).WithHint("update the host"))
+		}
+	}
+	return list
+}
+
+func (m *Manifest) nameProblems() (list []error) {
 	for _, p := range m.Processors {
-		kinds["processor"] = append(kinds["processor"], p.Name)
 		if p.Input != "" && p.Input != "messages" && p.Input != "outline" {
-			return refuse("manifest: input of processor %q is %q, not messages or outline", p.Name, p.Input)
-		}
-		if t := p.Tokens; t != nil && !t.chosen() {
-			return refuse("manifest: tokens of processor %q has not exactly one of encoding, config_key and model", p.Name)
+			list = append(list, refuse("manifest: input of processor %q is %q, not messages or outline", clean(p.Name), clean(p.Input)))
 		}
 	}
-	for _, r := range m.Routers {
-		kinds["router"] = append(kinds["router"], r.Name)
-	}
-	for _, p := range m.Providers {
-		kinds["provider"] = append(kinds["provider"], p.Name)
-	}
-	for kind, names := range kinds {
-		slices.Sort(names)
-		for i, n := range names {
-			if n == "" || i > 0 && names[i-1] == n {
-				return refuse("manifest: %s name %q is empty or given twice", kind, n)
+	for _, kind := range []struct {
+		name  string
+		names []string
+	}{
+		{"tool", names(m.Tools, func(t ToolInfo) string { return t.Name })},
+		{"processor", names(m.Processors, func(p ProcessorInfo) string { return p.Name })},
+		{"router", names(m.Routers, func(r PartInfo) string { return r.Name })},
+		{"provider", names(m.Providers, func(p PartInfo) string { return p.Name })},
+	} {
+		slices.Sort(kind.names)
+		for i, n := range kind.names {
+			if n == "" || i > 0 && kind.names[i-1] == n {
+				list = append(list, refuse("manifest: %s name %q is empty or given twice", kind.name, clean(n)))
 			}
 		}
 	}
-	return nil
+	return list
 }
 
 // needs returns the exports that what the manifest offers is called through.
@@ -170,6 +179,19 @@ func (m *Manifest) tool(name string) *ToolInfo {
 	for i := range m.Tools {
 		if m.Tools[i].Name == name {
 			return &m.Tools[i]
+		}
+	}
+	return nil
+}
+
+// processor returns the processor of a name; "" is the only one.
+func (m *Manifest) processor(name string) *ProcessorInfo {
+	if name == "" && len(m.Processors) == 1 {
+		return &m.Processors[0]
+	}
+	for i := range m.Processors {
+		if m.Processors[i].Name == name {
+			return &m.Processors[i]
 		}
 	}
 	return nil

@@ -93,7 +93,8 @@ func (p *Plugin) pool(tenant string) (*pool, error) {
 }
 
 // lease returns an instance for one call. The caller gives it back with
-// release.
+// release. An instance that could not be started comes with the error, to
+// be abandoned.
 func (p *Plugin) lease(ctx context.Context, pl *pool, tenant string) (*instance, error) {
 	if err := pl.wait(ctx, p); err != nil {
 		return nil, err
@@ -180,11 +181,12 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 		return nil, false, nil, err
 	}
 	defer p.inUse.Done()
+	started := time.Now()
 	inst, err := p.lease(ctx, pl, tenant)
 	if err != nil {
-		return nil, false, nil, err
+		return nil, false, inst.abandon(started), err
 	}
-	started := time.Now()
+	started = time.Now()
 	timeout := p.limits.Timeout
 	if e == exportDescribe {
 		timeout = p.limits.StartTimeout
@@ -215,8 +217,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 		return readManifest(section)
 	}
 	if p.code.compiled.ExportedFunctions()[exportDescribe.String()] == nil {
-		return nil, unsupported("it has no manifest: neither a custom section %s nor an export %s", manifestSection, exportDescribe).
-			WithHint("build it with: agenthost plugin build")
+		return nil, noManifest()
 	}
 	out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)
 	if err != nil {
@@ -225,60 +226,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	return readManifest(out)
 }
 
-// checkExports holds a manifest to what the module exports.
-func (p *Plugin) checkExports() error {
-	have := p.code.compiled.ExportedFunctions()
-	for _, e := range p.manifest.needs() {
-		if have[e.String()] == nil {
-			return refuse("its manifest offers what is called through %s, which it does not export", e)
-		}
-	}
-	for e := range exportCount {
-		def := have[e.String()]
-		if def == nil {
-			continue
-		}
-		params := 1
-		if e == exportDescribe {
-			params = 0
-		}
-		if !isI32(def.ParamTypes(), params) || !isI32(def.ResultTypes(), 1) {
-			return refuse("its export %s has another type than (%d x i32) -> i32", e, params)
-		}
-	}
-	return nil
-}
-
-func isI32(types []byte, n int) bool {
-	if len(types) != n {
-		return false
-	}
-	for _, t := range types {
-		if t != i32 {
-			return false
-		}
-	}
-	return true
-}
-
-// CallResult is the outcome of a raw call.
-type CallResult struct {
-	Output     []byte
-	GuestError bool // Output is an error object
-	Cost       *host.Cost
-}
-
-// Call runs one export with a raw input: describe, tool, process, route,
-// provide or observe. It is the door for tools that look at plugins; in a run
-// the adapters are used. Cost is nil if the call was never begun.
-func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte) (*CallResult, error) {
-	for e := range exportCount {
-		if e.String() != "agenthost_"+name {
-			continue
-		}
-		out, guestErr, cost, err := p.invoke(ctx, tenant, e, input, nil)
-		return &CallResult{Output: out, GuestError: guestErr, Cost: cost}, err
-	}
-	return nil, host.Errorf(host.InvalidArgument, "there is no export %q", name).
-		WithHint("use describe, tool, process, route, provide or observe")
+func noManifest() error {
+	return unsupported("it has no manifest: neither a custom section %s nor an export %s", manifestSection, exportDescribe).
+		WithHint("build it with: agenthost plugin build")
 }

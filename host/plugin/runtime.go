@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -142,7 +141,7 @@ func ReadModule(path string, max int) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, host.Errorf(host.NotFound, "there is no file %s", path)
+		return nil, host.Errorf(host.NotFound, "there is no file %s", path).WithHint("check the path; a plugin in Go is named by its directory")
 	case err != nil:
 		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
 	case info.IsDir():
@@ -202,12 +201,12 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err := mod.checkABI(); err != nil {
 		return nil, err
 	}
-	p.digest = "sha256:" + hex.EncodeToString(mod.digest[:])
+	p.digest = digestName(mod.digest[:])
 	if p.code, err = rt.compile(ctx, mod); err != nil {
 		return nil, err
 	}
 	if p.manifest, err = p.readManifest(ctx, mod.module.manifest); err == nil {
-		err = p.checkExports()
+		err = first(mod.module.exportProblems(p.manifest))
 	}
 	if err != nil {
 		p.Close()
@@ -219,6 +218,14 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	}
 	p.retirePools() // what described itself had nothing granted
 	return p, rt.register(p)
+}
+
+// first returns the first of several reasons, nil if there is none.
+func first(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return problems[0]
 }
 
 func (rt *Runtime) register(p *Plugin) error {

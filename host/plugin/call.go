@@ -1,0 +1,139 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// CallResult is the outcome of a raw call.
+type CallResult struct {
+	Output     []byte
+	GuestError bool       // Output is an error object
+	Cost       *host.Cost // nil if nothing was begun
+}
+
+// CallOptions give a raw call what its host operations work on. Without it, or
+// where the plugin is not granted it, the operations answer as they do in a run
+// that has none.
+type CallOptions struct {
+	State *host.State // of a tool, router or provider; nil is an empty one
+
+	// View is the conversation of a processor, or of a router that is granted
+	// messages. If the input has neither messages nor an outline, it gets what
+	// the manifest asks for, as in a run.
+	View *host.View
+
+	Emit func(kind string, data json.RawMessage) // told what a tool emits; nil drops it
+}
+
+// Call runs one export with a raw input: describe, tool, process, route,
+// provide or observe. It is the door for tools that look at plugins; in a run
+// the adapters are used. The result is not nil, also beside an error; code
+// invalid_argument for a name that is none of these.
+func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, opts *CallOptions) (*CallResult, error) {
+	if opts == nil {
+		opts = &CallOptions{}
+	}
+	for e := range exportCount {
+		if e.String() == exportPrefix+name {
+			return p.rawCall(ctx, tenant, e, input, opts)
+		}
+	}
+	return &CallResult{}, host.Errorf(host.InvalidArgument, "there is no export %q", name).
+		WithHint("use describe, tool, process, route, provide or observe")
+}
+
+func (p *Plugin) rawCall(ctx context.Context, tenant string, e export, input []byte, opts *CallOptions) (*CallResult, error) {
+	ops, err := p.rawOperations(e, opts)
+	if err == nil {
+		input, err = p.completeInput(ctx, e, input, opts.View)
+	}
+	if err != nil {
+		return &CallResult{}, err
+	}
+	out, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
+	return &CallResult{Output: out, GuestError: guestErr, Cost: cost}, err
+}
+
+// rawOperations returns the operations that the adapters give each export.
+func (p *Plugin) rawOperations(e export, opts *CallOptions) (operations, error) {
+	state := opts.State
+	if state == nil {
+		var err error
+		if state, err = host.NewState(nil, 0); err != nil {
+			return nil, err
+		}
+	}
+	base := baseOperations{plugin: p, state: state}
+	switch {
+	case e == exportDescribe:
+		return nil, nil
+	case e == exportTool:
+		return tellingOperations{toolOperations{p, host.NewCall("", nil, state)}, opts.Emit}, nil
+	case e == exportProcess && opts.View != nil:
+		return viewOperations{baseOperations{plugin: p}, opts.View}, nil
+	case e == exportProcess:
+		return baseOperations{plugin: p}, nil
+	case e == exportRoute && p.granted.Messages && opts.View != nil:
+		return viewOperations{base, opts.View}, nil
+	}
+	return base, nil
+}
+
+// tellingOperations are a tool's outside a run: somebody is told what it emits.
+type tellingOperations struct {
+	toolOperations
+	emit func(kind string, data json.RawMessage)
+}
+
+func (o tellingOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	out, err := o.toolOperations.operate(ctx, op, req)
+	if err != nil || op != "emit" || o.emit == nil {
+		return out, err
+	}
+	var in struct {
+		Kind string
+		Data json.RawMessage
+	}
+	if err := readRequest(op, req, &in); err != nil {
+		return nil, err
+	}
+	o.emit(clean(in.Kind), in.Data)
+	return out, nil
+}
+
+// completeInput adds the conversation to an input that has none.
+func (p *Plugin) completeInput(ctx context.Context, e export, input []byte, view *host.View) ([]byte, error) {
+	if view == nil || e != exportProcess && (e != exportRoute || !p.granted.Messages) {
+		return input, nil
+	}
+	var in struct {
+		Processor string
+		Config    json.RawMessage
+		Messages  json.RawMessage
+		Outline   json.RawMessage
+	}
+	var b bytes.Buffer
+	if json.Unmarshal(input, &in) != nil || json.Compact(&b, input) != nil || in.Messages != nil || in.Outline != nil {
+		return input, nil
+	}
+	o := &object{bytes.TrimSuffix(b.Bytes(), []byte("}"))}
+	if e == exportRoute {
+		if err := o.outline(ctx, view, ""); err != nil {
+			return nil, err
+		}
+		return o.end(), nil
+	}
+	info := p.manifest.processor(in.Processor)
+	if info == nil {
+		return input, nil
+	}
+	pr := &processor{p, info, in.Config}
+	if err := pr.addHistory(ctx, o, view); err != nil {
+		return nil, err
+	}
+	return o.end(), nil
+}

@@ -1,0 +1,197 @@
+package plugin
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Inspection is what can be seen of a module without running it.
+type Inspection struct {
+	Digest string `json:"digest"` // "sha256:" and hex
+	Size   int    `json:"size_bytes"`
+
+	// ABI is the calling convention: agenthost_v1 or a later version, extism, or
+	// none for a module that is no plugin.
+	ABI string `json:"abi"`
+
+	Imports []Extern `json:"imports"`
+	Exports []Extern `json:"exports"`
+
+	Functions int `json:"functions"` // defined, without imported ones
+	Globals   int `json:"globals"`
+	DataBytes int `json:"data_bytes"`
+
+	// Manifest is what the module's custom section says. It is nil if there is
+	// no such section, and if what it says cannot be used: then ManifestError
+	// says why.
+	Manifest      *Manifest `json:"-"`
+	ManifestError error     `json:"-"`
+}
+
+// Extern is an import or an export.
+type Extern struct {
+	Module string `json:"module,omitempty"` // of an import
+	Name   string `json:"name"`
+	Kind   string `json:"kind"` // func, table, memory or global
+	Type   string `json:"type"` // such as (i32, i32) -> (i64), i32 mut, 1..16 pages
+}
+
+// ABINone is the [Inspection.ABI] of a module that is no plugin.
+const ABINone = string(abiNone)
+
+// Inspect reads a module's structure. It runs no code and compiles nothing. It
+// refuses only what is no module or is damaged, with code invalid_argument, and
+// what is for another kind of host, with failed_precondition; whether a plugin
+// can be loaded is for [Runtime.Check] to say.
+func Inspect(wasm []byte) (*Inspection, error) {
+	s, err := inspect(wasm)
+	if err != nil {
+		return nil, err
+	}
+	m := s.module
+	in := &Inspection{
+		Digest: digestName(s.digest[:]), Size: s.size, ABI: m.abiName(),
+		Imports: externs(s.imports()), Exports: externs(s.exports()),
+		Functions: len(m.bodies), Globals: len(m.globals), DataBytes: m.dataBytes,
+	}
+	if m.manifest != nil {
+		in.Manifest, in.ManifestError = readManifest(m.manifest)
+	}
+	return in, nil
+}
+
+// HasExport reports whether the module exports a function of that name.
+func (in *Inspection) HasExport(name string) bool {
+	for _, e := range in.Exports {
+		if e.Name == name && e.Kind == externFunc.String() {
+			return true
+		}
+	}
+	return false
+}
+
+func digestName(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+func externs(list []extern) []Extern {
+	out := make([]Extern, len(list))
+	for i, e := range list {
+		out[i] = Extern{Module: clean(e.module), Name: clean(e.name), Kind: e.kind.String(), Type: e.typ}
+	}
+	return out
+}
+
+// abiName returns the calling convention with its version.
+func (m *wasmModule) abiName() string {
+	kind := m.abi()
+	if kind != abiNative {
+		return string(kind)
+	}
+	for _, i := range m.imports {
+		if strings.HasPrefix(i.module, abiPrefix) {
+			return clean(i.module)
+		}
+	}
+	return importModule
+}
+
+// Check returns everything that this host would refuse the module for: when
+// loading it under that id, and when making tools, processors, routers and
+// providers of it. None means that it is accepted. One reason can hide another:
+// a module that is damaged is looked at no further.
+//
+// Check compiles the module, and runs it if it has no manifest section: then it
+// describes itself, with nothing granted.
+func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *LoadOptions) []error {
+	if opts != nil {
+		if err := opts.Limits.check(); err != nil {
+			return []error{err}
+		}
+	}
+	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
+	problems := check(wasm, p.limits.structure())
+	s, err := inspect(wasm)
+	if err != nil {
+		return problems
+	}
+	problems = append(problems, s.abiProblems()...)
+	loadable := len(problems) == 0
+	if loadable {
+		if err := p.prepare(ctx, wasm); err != nil {
+			problems, loadable = append(problems, err), false
+		}
+		defer p.Close()
+	}
+	return append(problems, p.manifestProblems(ctx, s, loadable)...)
+}
+
+// prepare makes the plugin's code ready, without knowing what it offers.
+func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
+	mod, err := prepare(wasm, p.limits.structure())
+	if err != nil {
+		return err
+	}
+	p.code, err = p.runtime.compile(ctx, mod)
+	return err
+}
+
+// manifestProblems looks at what the plugin says of itself, and holds it to
+// what the module exports.
+func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bool) []error {
+	raw := s.module.manifest
+	switch {
+	case raw != nil:
+	case !s.module.exportsFunc(exportDescribe.String()):
+		return []error{noManifest()}
+	case !loadable:
+		return nil // it cannot be asked
+	default:
+		out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)
+		if err != nil {
+			return []error{err}
+		}
+		raw = out
+	}
+	m, err := decodeManifest(raw)
+	if err != nil {
+		return []error{err}
+	}
+	problems := append(m.problems(), s.module.exportProblems(m)...)
+	p.manifest = m
+	return append(problems, p.partProblems()...)
+}
+
+// partProblems returns why parts that the manifest offers could not be made.
+func (p *Plugin) partProblems() (problems []error) {
+	note := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	schema := func(kind, name string, raw json.RawMessage) {
+		if len(raw) == 0 {
+			return
+		}
+		if _, err := host.CompileSchema(raw); err != nil {
+			note(refuse("config of %s %q: %w", kind, clean(name), err))
+		}
+	}
+	m := p.manifest
+	for i := range m.Tools {
+		_, err := p.newTool(&m.Tools[i], "", nil)
+		note(err)
+	}
+	for _, v := range m.Processors {
+		schema("processor", v.Name, v.Config)
+	}
+	for _, v := range m.Routers {
+		schema("router", v.Name, v.Config)
+	}
+	for _, v := range m.Providers {
+		schema("provider", v.Name, v.Config)
+	}
+	return problems
+}
