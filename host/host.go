@@ -124,8 +124,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 			yield(Event{}, err)
 			return
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout,
-			Errorf(DeadlineExceeded, "run exceeds the limit RunTimeout of %s", h.opts.Limits.RunTimeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
 		defer cancel()
 		r.yield, r.cancel = yield, cancel
 		if err := r.do(ctx); err != nil && !r.broken {

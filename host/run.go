@@ -306,12 +306,15 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 }
 
 func (r *run) setState(loaded *Loaded) error {
-	layers := []any{r.net.opts.State, loaded.State, r.req.State}
-	if r.net.opts.StateOfRun {
-		layers[1] = nil
+	layers := []any{r.net.opts.State, nil, r.req.State}
+	if loaded.State != nil && !r.net.opts.StateOfRun {
+		layers[1] = loaded.State
 	}
 	merged := map[string]any{}
 	for _, layer := range layers {
+		if layer == nil {
+			continue
+		}
 		raw, err := stateJSON(layer)
 		if err != nil {
 			return err
@@ -526,18 +529,29 @@ func statusOf(err error) FinishReason {
 	return FinishFailed
 }
 
+// runTimeout is why a run's context ends at the host's limit. It is made for
+// each run, so it is put into words only when it comes to that.
+type runTimeout time.Duration
+
+func (d runTimeout) Error() string {
+	return fmt.Sprintf("run exceeds the limit RunTimeout of %s", time.Duration(d))
+}
+
+// Is makes it a context.DeadlineExceeded.
+func (runTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // nameEnd gives err the code of the context's end, if it is a consequence of
 // that, and the name of the host's limit, if it was one.
 func nameEnd(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	limit, ok := cause.(*Error)
-	switch {
-	case !endedBy(ctx, err) || err == cause:
+	if !endedBy(ctx, err) {
 		return err
-	case ok:
-		return &Error{Code: limit.Code, Message: limit.Message + ": " + err.Error(), Err: err}
 	}
-	return &Error{Code: CodeOf(cause), Message: err.Error(), Err: err}
+	cause := context.Cause(ctx)
+	message := err.Error()
+	if _, ok := cause.(runTimeout); ok && err != cause {
+		message = cause.Error() + ": " + message
+	}
+	return &Error{Code: CodeOf(cause), Message: message, Err: err}
 }
 
 // finish sends the last event and returns the run's error.

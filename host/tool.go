@@ -220,13 +220,3 @@ func unwrapValue(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	return value, nil
 }
-
-func marshalNoEscape(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
-}

@@ -1,0 +1,273 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A document is JSON decoded into any, numbers as json.Number so that integers
+// of any size survive. The reader is our own: encoding/json needs a Decoder and
+// its buffers to keep numbers (13 allocations for {"order":1042}, this takes 4),
+// and does not tell whether a member came twice.
+
+func decodeDocument(raw []byte) (any, error) {
+	d, err := readDocument(raw)
+	return d.doc, err
+}
+
+// documentReader reads valid JSON from left to right.
+type documentReader struct {
+	rest  []byte
+	doc   any
+	nodes int  // values read
+	twice bool // some object has a member twice
+	huge  string
+}
+
+func readDocument(raw []byte) (*documentReader, error) {
+	d := &documentReader{rest: raw}
+	if err := checkJSON(raw); err != nil {
+		return d, err
+	}
+	d.doc = d.value()
+	return d, nil
+}
+
+// decodeStrict decodes JSON and counts its values. It refuses what two readers
+// may read differently, for a check of one reader's value would say nothing of
+// the other's: a member given twice, a number beyond every number type.
+func decodeStrict(raw []byte) (doc any, nodes int, err error) {
+	d, err := readDocument(raw)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case d.twice:
+		err = fmt.Errorf("a member is given twice")
+	case d.huge != "":
+		err = fmt.Errorf("the number %.40s is out of range", d.huge)
+	}
+	return d.doc, d.nodes, err
+}
+
+func (d *documentReader) value() any {
+	d.nodes++
+	d.rest = next(d.rest)
+	switch d.rest[0] {
+	case '{':
+		return d.object()
+	case '[':
+		return d.array()
+	case '"':
+		return d.string()
+	case 't', 'n':
+		v := d.rest[0] == 't'
+		d.rest = d.rest[len("true"):]
+		if v {
+			return true
+		}
+		return nil
+	case 'f':
+		d.rest = d.rest[len("false"):]
+		return false
+	}
+	return d.number()
+}
+
+func (d *documentReader) object() any {
+	m := map[string]any{}
+	n := 0
+	for d.rest = next(d.rest[1:]); d.rest[0] != '}'; d.rest = next(d.rest) {
+		name := d.string()
+		m[name] = d.value()
+		n++
+	}
+	d.rest = d.rest[1:]
+	d.twice = d.twice || n != len(m)
+	return m
+}
+
+func (d *documentReader) array() any {
+	a := []any{}
+	for d.rest = next(d.rest[1:]); d.rest[0] != ']'; d.rest = next(d.rest) {
+		a = append(a, d.value())
+	}
+	d.rest = d.rest[1:]
+	return a
+}
+
+func (d *documentReader) string() string {
+	end := stringEnd(d.rest, 0) + 1
+	s, _ := unquote(d.rest[:end])
+	d.rest = d.rest[end:]
+	return s
+}
+
+func (d *documentReader) number() json.Number {
+	end := valueEnd(d.rest)
+	n := json.Number(d.rest[:end])
+	d.rest = d.rest[end:]
+	if !inRange(n) {
+		d.huge = string(n)
+	}
+	return n
+}
+
+// Numbers are compared exactly, digit by digit: these bounds are beyond every
+// number type and keep 1e1000000 from taking a second each.
+const (
+	maxNumberBytes    = 400
+	maxNumberExponent = 400
+)
+
+func inRange(n json.Number) bool {
+	if len(n) < 20 && !strings.ContainsAny(string(n), "eE") {
+		return true
+	}
+	d := decimalOf(n)
+	return len(n) <= maxNumberBytes && d.overflow == "" && d.exponent <= maxNumberExponent && d.exponent >= -maxNumberExponent
+}
+
+func encodeDocument(doc any) json.RawMessage {
+	raw, err := marshalNoEscape(doc)
+	if err != nil { // it came from JSON
+		panic("host: encode JSON document: " + err.Error())
+	}
+	return raw
+}
+
+func marshalNoEscape(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+func copyDocument(doc any) any {
+	switch v := doc.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = copyDocument(e)
+		}
+		return m
+	case []any:
+		a := make([]any, len(v))
+		for i, e := range v {
+			a[i] = copyDocument(e)
+		}
+		return a
+	}
+	return doc
+}
+
+func depthOf(doc any) int {
+	deepest := 0
+	switch v := doc.(type) {
+	case map[string]any:
+		for _, e := range v {
+			deepest = max(deepest, depthOf(e))
+		}
+	case []any:
+		for _, e := range v {
+			deepest = max(deepest, depthOf(e))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+func countNodes(doc any) int {
+	n := 1
+	switch v := doc.(type) {
+	case map[string]any:
+		for _, e := range v {
+			n += countNodes(e)
+		}
+	case []any:
+		for _, e := range v {
+			n += countNodes(e)
+		}
+	}
+	return n
+}
+
+func equalDocuments(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			w, ok := b[k]
+			if !ok || !equalDocuments(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalDocuments)
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && equalNumbers(a, b)
+	}
+	return a == b
+}
+
+// equalNumbers compares numbers as RFC 6902 has it (1, 1.0 and 10e-1 are equal)
+// and exactly, however large they are.
+func equalNumbers(a, b json.Number) bool { return a == b || decimalOf(a) == decimalOf(b) }
+
+// decimal is a number as its digits, without zeros at either end, and the power
+// of ten of the last one.
+type decimal struct {
+	negative bool
+	digits   string
+	exponent int64
+	overflow json.Number // the number, when its exponent is beyond counting
+}
+
+func decimalOf(n json.Number) decimal {
+	s, negative := strings.CutPrefix(string(n), "-")
+	mantissa, exp, _ := strings.Cut(strings.ToLower(s), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	d := decimal{negative: negative, digits: strings.TrimLeft(whole+fraction, "0"), exponent: -int64(len(fraction))}
+	trimmed := strings.TrimRight(d.digits, "0")
+	d.exponent += int64(len(d.digits) - len(trimmed))
+	if d.digits = trimmed; d.digits == "" {
+		return decimal{}
+	}
+	if exp != "" {
+		e, err := strconv.ParseInt(exp, 10, 32)
+		if err != nil {
+			return decimal{overflow: n}
+		}
+		d.exponent += e
+	}
+	return d
+}
+
+func kindOf(doc any) string {
+	switch doc.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "an array"
+	case string:
+		return "a string"
+	case bool:
+		return "true or false"
+	}
+	return "a number"
+}
