@@ -116,7 +116,7 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 		if err != nil {
 			return err
 		}
-		ref, err := d.blob(ctx, raw)
+		ref, err := d.putBlob(ctx, raw)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 	if err != nil {
 		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
 	}
-	value, err := d.value(ctx, list)
+	value, err := d.valueOf(ctx, list)
 	if err != nil {
 		return err
 	}

@@ -28,10 +28,9 @@ type draft struct {
 // else was faster it begins again. build may find a thread that does not exist
 // yet (revision 0). The thread is returned as it is afterwards.
 func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func(*draft) error) (*thread, error) {
-	fresh := host.NewID()
 	var d *draft
 	for attempt := range maxAttempts {
-		t, err := s.openOrNew(ctx, tenant, id, fresh)
+		t, err := s.openOrNew(ctx, tenant, id)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +56,9 @@ func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func
 		WithHint("try again, with fewer writers at once")
 }
 
-// openOrNew returns a thread, or one to be made whose content lies under fresh.
-func (s *Store) openOrNew(ctx context.Context, tenant, id, fresh string) (*thread, error) {
+// openOrNew returns a thread, or one to be made. Its content gets an id that no
+// other attempt has used: what an attempt wrote ahead may be on its way out.
+func (s *Store) openOrNew(ctx context.Context, tenant, id string) (*thread, error) {
 	t, err := s.open(ctx, tenant, id)
 	if err != nil || t != nil {
 		return t, err
@@ -68,8 +68,8 @@ func (s *Store) openOrNew(ctx context.Context, tenant, id, fresh string) (*threa
 		return nil, err
 	}
 	now := s.now().UTC()
-	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, Content: fresh}
-	return &thread{store: s, partition: part, rec: rec, content: contentOf(fresh)}, nil
+	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, Content: host.NewID()}
+	return &thread{store: s, partition: part, rec: rec, content: contentOf(rec.Content)}, nil
 }
 
 func newDraft(t *thread, careful bool) *draft {
@@ -178,22 +178,22 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 	return out, nil
 }
 
-// value returns content as the value of one key: itself, or a reference to a
+// valueOf returns content as the value of one key: itself, or a reference to a
 // blob if it is large.
-func (d *draft) value(ctx context.Context, content []byte) ([]byte, error) {
+func (d *draft) valueOf(ctx context.Context, content []byte) ([]byte, error) {
 	if d.take(len(content)) {
 		return append([]byte{formatJSON}, content...), nil
 	}
-	ref, err := d.blob(ctx, content)
+	ref, err := d.putBlob(ctx, content)
 	if err != nil {
 		return nil, err
 	}
 	return encode(reference{version{layout}, ref})
 }
 
-// blob stores content under its digest, in the transaction or ahead of it, if
+// putBlob stores content under its digest, in the transaction or ahead of it, if
 // the thread does not have it.
-func (d *draft) blob(ctx context.Context, content []byte) (*Ref, error) {
+func (d *draft) putBlob(ctx context.Context, content []byte) (*Ref, error) {
 	ref := refTo(content)
 	if slices.Contains(d.blobs, ref.Digest) {
 		return ref, nil
@@ -234,8 +234,8 @@ func (d *draft) writeAhead(ctx context.Context, writes []kv.Write) error {
 	return nil
 }
 
-// state stores custom state unless it is what the thread has.
-func (d *draft) state(ctx context.Context, state json.RawMessage) error {
+// putState stores custom state unless it is what the thread has.
+func (d *draft) putState(ctx context.Context, state json.RawMessage) error {
 	if len(state) == 0 {
 		return nil
 	}
@@ -246,6 +246,6 @@ func (d *draft) state(ctx context.Context, state json.RawMessage) error {
 		return nil
 	}
 	var err error
-	d.rec.State, err = d.blob(ctx, state)
+	d.rec.State, err = d.putBlob(ctx, state)
 	return err
 }

@@ -20,6 +20,8 @@ const (
 	MaxMessageIDBytes = 256
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
+	// MaxTitleBytes is the longest title that can be set.
+	MaxTitleBytes = 1 << 10
 	// MaxMetadataBytes bounds a thread's metadata as JSON.
 	MaxMetadataBytes = 16 << 10
 	// ChunkBytes is the size of the pieces that large content is cut into.

@@ -28,7 +28,7 @@ func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, er
 	if _, err := host.DecodeMessages(content); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
 	}
-	return d.value(ctx, content)
+	return d.valueOf(ctx, content)
 }
 
 // value returns the content that value holds or refers to. What it is is for

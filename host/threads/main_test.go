@@ -136,12 +136,14 @@ func withID(id, text string) *host.Message {
 // spy is a driver that counts what is committed and can be told to fail.
 type spy struct {
 	kv.Driver
-	mu      sync.Mutex
-	bytes   int
-	commits int
-	reads   int
-	before  func(kv.Tx) error // runs before each Tx; its error is the Tx's
-	failGet error
+	mu       sync.Mutex
+	bytes    int
+	commits  int
+	reads    int
+	before   func(kv.Tx) error // runs before each Tx; its error is the Tx's
+	failGet  error
+	failScan error
+	afterGet func() // runs once after the next Get
 }
 
 func (s *spy) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
@@ -166,10 +168,14 @@ func (s *spy) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 func (s *spy) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, error) {
 	s.mu.Lock()
 	s.reads++
-	err := s.failGet
+	err, after := s.failGet, s.afterGet
+	s.afterGet = nil
 	s.mu.Unlock()
 	if err != nil {
 		return kv.Entry{}, err
+	}
+	if after != nil {
+		defer after()
 	}
 	return s.Driver.Get(ctx, partition, key)
 }
@@ -177,7 +183,11 @@ func (s *spy) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, 
 func (s *spy) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
 	s.mu.Lock()
 	s.reads++
+	err := s.failScan
 	s.mu.Unlock()
+	if err != nil {
+		return kv.Page{}, err
+	}
 	return s.Driver.Scan(ctx, partition, r)
 }
 

@@ -115,6 +115,13 @@ func (m Metadata) merge(changes Metadata) Metadata {
 	return out
 }
 
+func checkTitle(id, title string) error {
+	if len(title) > MaxTitleBytes || !utf8.ValidString(title) {
+		return host.Errorf(host.InvalidArgument, "title of thread %q is not UTF-8 of at most %d bytes", id, MaxTitleBytes)
+	}
+	return nil
+}
+
 // titleOf returns the title that a first input gives a thread.
 func titleOf(m *host.Message) string {
 	n := 0

@@ -122,7 +122,7 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 		return err
 	}
 	snap.To = int(d.rec.Messages)
-	if err := d.state(ctx, turn.State); err != nil {
+	if err := d.putState(ctx, turn.State); err != nil {
 		return err
 	}
 	snap.State = d.rec.State

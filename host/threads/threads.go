@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -147,8 +148,8 @@ type CreateOptions struct {
 }
 
 // Create makes sure that a thread exists. One that exists is returned as it is,
-// with created false. Code invalid_argument for an id that no thread can have,
-// resource_exhausted for metadata beyond [MaxMetadataBytes].
+// with created false. Code invalid_argument for an id that no thread can have and
+// for a title beyond [MaxTitleBytes], resource_exhausted for metadata beyond [MaxMetadataBytes].
 func (s *Store) Create(ctx context.Context, tenant string, opts *CreateOptions) (t *Thread, created bool, err error) {
 	if opts == nil {
 		opts = &CreateOptions{}
@@ -157,7 +158,7 @@ func (s *Store) Create(ctx context.Context, tenant string, opts *CreateOptions) 
 	if id == "" {
 		id = host.NewID()
 	}
-	if err := opts.Metadata.check(id); err != nil {
+	if err := cmp.Or(checkTitle(id, opts.Title), opts.Metadata.check(id)); err != nil {
 		return nil, false, err
 	}
 	found, err := s.commit(ctx, tenant, id, "create thread", func(d *draft) error {
@@ -183,7 +184,8 @@ type Change struct {
 
 // Update changes a thread's title and metadata. It moves neither the head nor
 // the time of the last update, so it disturbs no turn. Code not_found if there
-// is no such thread, resource_exhausted for metadata beyond [MaxMetadataBytes].
+// is no such thread, invalid_argument for a title beyond [MaxTitleBytes],
+// resource_exhausted for metadata beyond [MaxMetadataBytes].
 func (s *Store) Update(ctx context.Context, tenant, id string, change Change) (*Thread, error) {
 	t, err := s.commit(ctx, tenant, id, "update thread", func(d *draft) error {
 		if d.revision == 0 {
@@ -193,7 +195,7 @@ func (s *Store) Update(ctx context.Context, tenant, id string, change Change) (*
 			d.rec.Title = *change.Title
 		}
 		d.rec.Metadata = d.rec.Metadata.merge(change.Metadata)
-		return d.rec.Metadata.check(id)
+		return cmp.Or(checkTitle(id, d.rec.Title), d.rec.Metadata.check(id))
 	})
 	if err != nil {
 		return nil, err

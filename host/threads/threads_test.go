@@ -1,10 +1,12 @@
 package threads_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,13 +272,11 @@ func TestArtifacts(t *testing.T) {
 }
 
 func TestLargeContentSurvives(t *testing.T) {
-	random := func(n int) string { // text that nothing compresses or dedupes
-		r := rand.New(rand.NewPCG(1, uint64(n)))
+	source := rand.NewChaCha8([32]byte{1})
+	random := func(n int) string { // text that is never the same
 		b := make([]byte, n)
-		for i := range b {
-			b[i] = byte('a' + r.IntN(26))
-		}
-		return string(b)
+		_, _ = source.Read(b)
+		return base64.StdEncoding.EncodeToString(b)[:n]
 	}
 	many := func(n, size int) []*host.Message {
 		var out []*host.Message
@@ -289,13 +289,13 @@ func TestLargeContentSurvives(t *testing.T) {
 		name     string
 		messages []*host.Message
 	}{
-		{"one message of 4 MB", many(1, 4<<20)},
+		{"one message of 2 MB", many(1, 2<<20)},
 		{"messages of one chunk and one byte more", append(many(1, threads.ChunkBytes), withID("x", random(threads.ChunkBytes+1)))},
-		{"more bytes than one commit takes", many(40, 100_000)},
+		{"more bytes than one commit takes", many(25, 100_000)},
 		{"as many messages as entries", many(threads.MaxTurnEntries, 10)},
 		{"more messages than entries", many(threads.MaxTurnEntries+1, 10)},
 		{"more messages than one commit takes", many(3500, 100)},
-		{"more messages and more bytes", many(1500, 5000)},
+		{"more messages and more bytes", many(1000, 3000)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _ := newStore(t, &threads.Options{Window: 10_000})
@@ -307,7 +307,7 @@ func TestLargeContentSurvives(t *testing.T) {
 				t.Fatalf("AppendResults = %v", err)
 			}
 			loaded := load(t, s, "t1")
-			if diff := cmp.Diff(texts(turn.Messages()), texts(loaded.Messages[1:])); diff != "" {
+			if !slices.Equal(texts(turn.Messages()), texts(loaded.Messages[1:])) {
 				t.Error("messages differ from what was stored")
 			}
 			if string(loaded.State) != string(turn.State) {
@@ -470,6 +470,9 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("thread (-want +got):\n%s%v", diff, err)
 	}
 	answer(t, s, "t1", "r", head, host.AssistantText("hi")) // a turn that runs meanwhile is not disturbed
+	title = strings.Repeat("x", threads.MaxTitleBytes+1)
+	_, err = s.Update(t.Context(), "", "t1", threads.Change{Title: &title})
+	wantCode(t, "Update with a title too long", err, host.InvalidArgument)
 	_, err = s.Update(t.Context(), "", "t1", threads.Change{Metadata: threads.Metadata{"x": json.RawMessage(`"` + strings.Repeat("x", threads.MaxMetadataBytes) + `"`)}})
 	wantCode(t, "Update with too much metadata", err, host.ResourceExhausted)
 }
