@@ -19,10 +19,11 @@ type Plugin struct {
 	manifest *Manifest
 	granted  Permissions
 
-	mu     sync.Mutex
-	pools  map[string]*pool // by tenant
-	inUse  sync.WaitGroup
-	closed bool
+	mu      sync.Mutex
+	pools   map[string]*pool // by tenant
+	calls   int              // in progress
+	closed  bool
+	drained chan struct{} // closed once closed is set and no call is in progress
 }
 
 // ID returns the id under which the plugin was loaded.
@@ -46,8 +47,12 @@ func (p *Plugin) Close() {
 		return
 	}
 	p.closed = true
+	p.drained = make(chan struct{})
+	if p.calls == 0 {
+		close(p.drained)
+	}
 	p.mu.Unlock()
-	p.inUse.Wait()
+	<-p.drained
 	p.retirePools()
 	p.runtime.mu.Lock()
 	delete(p.runtime.plugins, p)
@@ -88,8 +93,17 @@ func (p *Plugin) pool(tenant string) (*pool, error) {
 		pl = &pool{slots: make(chan struct{}, p.limits.Instances)}
 		p.pools[tenant] = pl
 	}
-	p.inUse.Add(1)
+	p.calls++
 	return pl, nil
+}
+
+// leave ends what pool began.
+func (p *Plugin) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls--; p.closed && p.calls == 0 {
+		close(p.drained)
+	}
 }
 
 // lease returns an instance for one call. The caller gives it back with
@@ -180,7 +194,7 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 	if err != nil {
 		return nil, false, nil, err
 	}
-	defer p.inUse.Done()
+	defer p.leave()
 	started := time.Now()
 	inst, err := p.lease(ctx, pl, tenant)
 	if err != nil {
