@@ -168,7 +168,7 @@ func (s *scanner) error() *Error {
 }
 
 func appendError(w *Writer, e *Error) {
-	w.BeginObject().Key("code").Str(string(e.Code)).Key("message").Str(e.Message)
+	w.BeginObject().key("code").Str(string(e.Code)).key("message").Str(e.Message)
 	w.member("hint", e.Hint)
 	w.flag("retryable", e.Retryable)
 	w.EndObject()

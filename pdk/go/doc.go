@@ -33,11 +33,11 @@
 //
 // # Size and speed
 //
-// A Go guest pays for what it links: fmt costs about 190 kB and encoding/json
-// about 600 kB of module, and encoding/json runs about thirteen times slower in
-// a guest than natively. The package uses neither; [Raw] reads JSON and
-// [Writer] writes it. A plugin that prefers typed arguments imports pdkjson,
-// which brings encoding/json.
+// A Go guest pays for what it links. A module with one tool is 1.96 MB, of which
+// 1.82 MB are Go's runtime; fmt adds 0.74 MB and encoding/json 1.4 MB, and takes
+// five times as long as the package does for a history. So the package uses
+// neither: [Raw] reads JSON and [Writer] writes it. A plugin that prefers typed
+// arguments imports pdkjson, which brings encoding/json.
 //
 // # One plugin, one call at a time
 //

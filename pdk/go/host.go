@@ -53,7 +53,7 @@ func HostCall(op string, request Raw) (Raw, error) {
 // is a name such as "progress", data any JSON.
 func Emit(kind string, data Raw) error {
 	var w Writer
-	w.BeginObject().Key("kind").Str(kind).Key("data").Raw(data).EndObject()
+	w.BeginObject().key("kind").Str(kind).key("data").Raw(data).EndObject()
 	_, err := HostCall("emit", borrowed(&w))
 	return err
 }
@@ -84,13 +84,13 @@ func PatchStateAt(revision int64, ops ...PatchOp) (int64, error) { return patchS
 func patchState(at int64, ops []PatchOp) (int64, error) {
 	var w Writer
 	w.BeginObject()
-	w.Key("patch").BeginArray()
+	w.key("patch").BeginArray()
 	for _, op := range ops {
 		op.append(&w)
 	}
 	w.EndArray()
 	if at >= 0 {
-		w.Key("revision").Int(at)
+		w.key("revision").Int(at)
 	}
 	response, err := HostCall("state.patch", borrowed(w.EndObject()))
 	if err != nil {
@@ -104,7 +104,7 @@ func patchState(at int64, ops []PatchOp) (int64, error) {
 // the call's outline describes.
 func MessagesGet(indices ...int) ([]Message, error) {
 	var w Writer
-	w.BeginObject().Key("indices").BeginArray()
+	w.BeginObject().key("indices").BeginArray()
 	for _, i := range indices {
 		w.Int(int64(i))
 	}

@@ -109,7 +109,7 @@ type ProviderSpec struct {
 // appendManifest writes the manifest of p.
 func appendManifest(w *Writer, p *Plugin) {
 	m := &p.manifest
-	w.BeginObject().Key("abi").Int(abiVersion).Key("name").Str(m.Name)
+	w.BeginObject().key("abi").Int(abiVersion).key("name").Str(m.Name)
 	w.member("version", m.Version)
 	w.member("description", m.Description)
 	for _, k := range p.kinds {
@@ -125,7 +125,7 @@ func appendManifest(w *Writer, p *Plugin) {
 }
 
 func describeTools(p *Plugin, w *Writer) {
-	w.Key("tools").BeginArray()
+	w.key("tools").BeginArray()
 	for _, t := range p.tools {
 		t.append(w)
 	}
@@ -133,7 +133,7 @@ func describeTools(p *Plugin, w *Writer) {
 }
 
 func describeProcessors(p *Plugin, w *Writer) {
-	w.Key("processors").BeginArray()
+	w.key("processors").BeginArray()
 	for _, spec := range p.processors {
 		spec.append(w)
 	}
@@ -141,9 +141,9 @@ func describeProcessors(p *Plugin, w *Writer) {
 }
 
 func describeRouters(p *Plugin, w *Writer) {
-	w.Key("routers").BeginArray()
+	w.key("routers").BeginArray()
 	for _, r := range p.routers {
-		w.BeginObject().Key("name").Str(r.Name)
+		w.BeginObject().key("name").Str(r.Name)
 		w.rawMember("config", r.Config)
 		w.EndObject()
 	}
@@ -151,10 +151,10 @@ func describeRouters(p *Plugin, w *Writer) {
 }
 
 func describeProviders(p *Plugin, w *Writer) {
-	w.Key("providers").BeginArray()
+	w.key("providers").BeginArray()
 	for _, spec := range p.providers {
-		w.BeginObject().Key("name").Str(spec.Name)
-		w.Key("observe").Bool(spec.observe != nil)
+		w.BeginObject().key("name").Str(spec.Name)
+		w.key("observe").Bool(spec.observe != nil)
 		w.rawMember("config", spec.Config)
 		w.EndObject()
 	}
@@ -162,15 +162,15 @@ func describeProviders(p *Plugin, w *Writer) {
 }
 
 func (t *ToolSpec) append(w *Writer) {
-	w.BeginObject().Key("name").Str(t.Name).Key("description").Str(t.Description)
+	w.BeginObject().key("name").Str(t.Name).key("description").Str(t.Description)
 	parameters := t.Parameters
 	if parameters == "" {
 		parameters = `{"type":"object","properties":{},"additionalProperties":false}`
 	}
-	w.Key("parameters").Raw(parameters)
+	w.key("parameters").Raw(parameters)
 	w.rawMember("result", t.Result)
 	if t.ReadOnly || t.Idempotent || t.NeedsApproval {
-		w.Key("annotations").BeginObject()
+		w.key("annotations").BeginObject()
 		w.flag("read_only", t.ReadOnly)
 		w.flag("idempotent", t.Idempotent)
 		w.flag("needs_approval", t.NeedsApproval)
@@ -180,14 +180,14 @@ func (t *ToolSpec) append(w *Writer) {
 }
 
 func (p *ProcessorSpec) append(w *Writer) {
-	w.BeginObject().Key("name").Str(p.Name)
+	w.BeginObject().key("name").Str(p.Name)
 	input := "messages"
 	if p.outline {
 		input = "outline"
 	}
-	w.Key("input").Str(input)
+	w.key("input").Str(input)
 	if p.Tokens != (Tokens{}) {
-		w.Key("tokens").BeginObject()
+		w.key("tokens").BeginObject()
 		w.member("encoding", p.Tokens.Encoding)
 		w.member("config_key", p.Tokens.ConfigKey)
 		w.flag("model", p.Tokens.Model)
@@ -199,9 +199,9 @@ func (p *ProcessorSpec) append(w *Writer) {
 
 // append writes the member "permissions".
 func (p *Permissions) append(w *Writer) {
-	w.Key("permissions").BeginObject()
+	w.key("permissions").BeginObject()
 	if len(p.HTTP) > 0 {
-		w.Key("http").BeginArray()
+		w.key("http").BeginArray()
 		for i := range p.HTTP {
 			p.HTTP[i].append(w)
 		}
@@ -209,9 +209,9 @@ func (p *Permissions) append(w *Writer) {
 	}
 	w.member("kv", string(p.KV))
 	if len(p.Secrets) > 0 {
-		w.Key("secrets").BeginArray()
+		w.key("secrets").BeginArray()
 		for _, s := range p.Secrets {
-			w.BeginObject().Key("name").Str(s.Name)
+			w.BeginObject().key("name").Str(s.Name)
 			w.strings("hosts", s.Hosts)
 			w.EndObject()
 		}
@@ -234,9 +234,9 @@ func (h *HTTPPermission) append(w *Writer) {
 	if len(methods) == 0 {
 		methods = []string{"GET"}
 	}
-	w.BeginObject().Key("scheme").Str(scheme).Key("host").Str(h.Host)
+	w.BeginObject().key("scheme").Str(scheme).key("host").Str(h.Host)
 	if h.Port != 0 {
-		w.Key("port").Int(int64(h.Port))
+		w.key("port").Int(int64(h.Port))
 	}
 	w.strings("methods", methods)
 	w.EndObject()

@@ -148,10 +148,7 @@ func (s *scanner) part(p *Part) {
 	p.Type = s.partType()
 	*s = start
 	if !p.known() {
-		p.extra = s.raw()
-		if !s.failed() && p.Type == "" {
-			s.fail("part without a type")
-		}
+		s.unknownPart(p)
 		return
 	}
 	var seen members
@@ -171,6 +168,26 @@ func (s *scanner) part(p *Part) {
 	p.extra = extra.text
 	if !s.failed() && (p.Type == PartToolCall || p.Type == PartToolResult) && (p.ID == "" || p.Name == "") {
 		s.fail("tool_call or tool_result without an id or a name")
+	}
+}
+
+// unknownPart reads a part that is carried whole.
+func (s *scanner) unknownPart(p *Part) {
+	var seen members
+	start := s.here()
+	s.open('{')
+	for s.next('}') {
+		if s.key() == "type" {
+			seen.once(s, 1, "type")
+		}
+		s.skip()
+	}
+	if s.failed() {
+		return
+	}
+	p.extra = Raw(s.src[start:s.pos])
+	if p.Type == "" {
+		s.fail("part without a type")
 	}
 }
 
@@ -280,9 +297,9 @@ func (p *Part) mediaField(s *scanner, key string, seen *members) bool {
 func (w *Writer) message(m *Message) {
 	w.BeginObject()
 	w.member("id", m.ID)
-	w.Key("role").Str(m.Role)
+	w.key("role").Str(m.Role)
 	w.member("agent", m.Agent)
-	w.Key("parts").BeginArray()
+	w.key("parts").BeginArray()
 	for i := range m.Parts {
 		w.part(&m.Parts[i])
 	}
@@ -299,20 +316,20 @@ func (w *Writer) part(p *Part) {
 		w.Raw(p.extra)
 		return
 	}
-	w.BeginObject().Key("type").Str(p.Type)
+	w.BeginObject().key("type").Str(p.Type)
 	switch p.Type {
 	case PartText, PartReasoning:
-		w.Key("text").Str(p.Text)
+		w.key("text").Str(p.Text)
 		w.member("signature", p.Signature)
 	case PartToolCall:
-		w.Key("id").Str(p.ID).Key("name").Str(p.Name)
+		w.key("id").Str(p.ID).key("name").Str(p.Name)
 		w.valueOr("arguments", p.Arguments, "{}")
 	case PartToolResult:
-		w.Key("id").Str(p.ID).Key("name").Str(p.Name)
+		w.key("id").Str(p.ID).key("name").Str(p.Name)
 		w.valueOr("content", p.Content, "null")
 		w.flag("is_error", p.IsError)
 	case PartMedia:
-		w.Key("media_type").Str(p.MediaType)
+		w.key("media_type").Str(p.MediaType)
 		w.member("url", p.URL)
 		w.member("data", p.Data)
 	case PartData:
@@ -327,7 +344,7 @@ func (w *Writer) valueOr(name string, value, none Raw) {
 	if value == "" {
 		value = none
 	}
-	w.Key(name).Raw(value)
+	w.key(name).Raw(value)
 }
 
 // extra writes members that are JSON already.

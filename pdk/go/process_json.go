@@ -189,7 +189,7 @@ func (p *ProcessorSpec) input() string {
 func (e *Edits) append(w *Writer) {
 	w.BeginObject()
 	if len(e.list) > 0 {
-		w.Key("edits").BeginArray()
+		w.key("edits").BeginArray()
 		for i := range e.list {
 			e.list[i].append(w)
 		}
@@ -200,14 +200,14 @@ func (e *Edits) append(w *Writer) {
 }
 
 func (e *Edit) append(w *Writer) {
-	w.BeginObject().Key(e.Kind.String())
+	w.BeginObject().key(e.Kind.String())
 	switch e.Kind {
 	case EditDrop:
 		w.pair(e.At, e.To)
 	case EditDropPart:
 		w.pair(e.At, e.Part)
 	default:
-		w.BeginObject().Key("at").Int(int64(e.At)).Key("message")
+		w.BeginObject().key("at").Int(int64(e.At)).key("message")
 		w.message(e.Message)
 		w.EndObject()
 	}

@@ -109,10 +109,10 @@ func (s *scanner) observe(o *Observe, m *memory) {
 func (p *Provide) append(w *Writer) {
 	w.BeginObject()
 	if len(p.instructions) > 0 {
-		w.Key("instructions").Str(joinLines(p.instructions))
+		w.key("instructions").Str(joinLines(p.instructions))
 	}
 	if len(p.messages) > 0 {
-		w.Key("messages").BeginArray()
+		w.key("messages").BeginArray()
 		for i := range p.messages {
 			w.message(&p.messages[i])
 		}

@@ -160,7 +160,7 @@ func (s *scanner) last(m *memory) *Last {
 func (r *Route) append(w *Writer) {
 	w.BeginObject()
 	if r.delegate != "" {
-		w.Key("delegate").Str(r.delegate)
+		w.key("delegate").Str(r.delegate)
 	} else {
 		w.strings("next", r.next)
 	}

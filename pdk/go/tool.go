@@ -109,7 +109,7 @@ func (c *Call) Artifact(name string, metadata Raw, parts ...Part) {
 	w := &c.artifacts
 	w.BeginObject()
 	w.member("name", name)
-	w.Key("parts").BeginArray()
+	w.key("parts").BeginArray()
 	for i := range parts {
 		w.part(&parts[i])
 	}
@@ -131,7 +131,7 @@ func (c *Call) Schedule(agents ...string) {
 // whoever asks, or "".
 func (c *Call) Interrupt(reason string, data Raw) {
 	var w Writer
-	w.BeginObject().Key("reason").Str(reason)
+	w.BeginObject().key("reason").Str(reason)
 	w.rawMember("data", data)
 	c.interrupt = w.EndObject().Value()
 }
@@ -233,10 +233,10 @@ func (s *scanner) answers() []Answer {
 func (c *Call) append(w *Writer) {
 	w.BeginObject()
 	if c.interrupt != "" {
-		w.Key("interrupt").Raw(c.interrupt).EndObject()
+		w.key("interrupt").Raw(c.interrupt).EndObject()
 		return
 	}
-	w.Key("content").Raw(borrowed(&c.content))
+	w.key("content").Raw(borrowed(&c.content))
 	w.elements("state", &c.patch)
 	w.elements("artifacts", &c.artifacts)
 	w.elements("schedule", &c.schedule)
@@ -244,12 +244,12 @@ func (c *Call) append(w *Writer) {
 }
 
 func (op *PatchOp) append(w *Writer) {
-	w.BeginObject().Key("op").Str(op.Op).Key("path").Str(op.Path)
+	w.BeginObject().key("op").Str(op.Op).key("path").Str(op.Path)
 	switch op.Op {
 	case "move", "copy":
-		w.Key("from").Str(op.From)
+		w.key("from").Str(op.From)
 	case "add", "replace", "test":
-		w.Key("value").Raw(op.Value)
+		w.key("value").Raw(op.Value)
 	}
 	w.EndObject()
 }

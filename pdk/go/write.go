@@ -95,6 +95,15 @@ func (w *Writer) lit(text string) *Writer {
 	return w
 }
 
+// key writes a name that needs no escapes, as those of the contract.
+//
+//go:noinline
+func (w *Writer) key(name string) *Writer {
+	w.comma()
+	w.buf = append(append(append(w.buf, '"'), name...), '"', ':')
+	return w
+}
+
 // comma writes a comma unless the next piece is the first of its kind, which the
 // last byte tells: no JSON value ends with any of these four.
 //
@@ -155,27 +164,27 @@ func appendEscape(out []byte, b byte) []byte {
 // member writes a member with a string value, unless that is empty.
 func (w *Writer) member(name, value string) {
 	if value != "" {
-		w.Key(name).Str(value)
+		w.key(name).Str(value)
 	}
 }
 
 // rawMember writes a member with any value, unless there is none.
 func (w *Writer) rawMember(name string, value Raw) {
 	if value != "" {
-		w.Key(name).Raw(value)
+		w.key(name).Raw(value)
 	}
 }
 
 // flag writes a member with the value true, unless it is false.
 func (w *Writer) flag(name string, value bool) {
 	if value {
-		w.Key(name).Bool(true)
+		w.key(name).Bool(true)
 	}
 }
 
 // strings writes a member that is an array of strings.
 func (w *Writer) strings(name string, values []string) {
-	w.Key(name).BeginArray()
+	w.key(name).BeginArray()
 	for _, value := range values {
 		w.Str(value)
 	}
@@ -186,6 +195,6 @@ func (w *Writer) strings(name string, values []string) {
 // another writer, unless there are none.
 func (w *Writer) elements(name string, list *Writer) {
 	if len(list.buf) > 0 {
-		w.Key(name).BeginArray().Raw(borrowed(list)).EndArray()
+		w.key(name).BeginArray().Raw(borrowed(list)).EndArray()
 	}
 }

@@ -1,7 +1,7 @@
 // Package pdkjson reads and writes a tool's arguments and results as Go types,
-// with encoding/json. It stands beside package pdk because encoding/json costs a
-// guest about 1.5 MB of module and ten times the time of reading arguments one by
-// one; a plugin that does not import it does not pay.
+// with encoding/json. It stands beside package pdk because encoding/json adds
+// 1.4 MB to a module that is 1.96 MB without; a plugin that does not import
+// pdkjson does not pay.
 package pdkjson
 
 import (
