@@ -1,0 +1,269 @@
+package host_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// letters returns one message for each letter, with that id and two parts.
+func letters(ids string) []*host.Message {
+	var out []*host.Message
+	for _, id := range strings.Split(ids, "") {
+		m := host.NewMessage(host.User, &host.Text{Text: id + "0"}, &host.Text{Text: id + "1"})
+		m.ID = id
+		out = append(out, m)
+	}
+	return out
+}
+
+func ids(messages []*host.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		b.WriteString(m.ID)
+	}
+	return b.String()
+}
+
+func named(id string) *host.Message {
+	m := host.UserText("new")
+	m.ID = id
+	return m
+}
+
+func TestApplyEdits(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []host.Edit
+		want  string
+	}{
+		"nothing":                                {nil, "abcd"},
+		"drops a range":                          {[]host.Edit{host.Drop{From: 1, To: 3}}, "ad"},
+		"drops all":                              {[]host.Edit{host.Drop{From: 0, To: 4}}, ""},
+		"drops twice against the same indices":   {[]host.Edit{host.Drop{From: 0, To: 1}, host.Drop{From: 2, To: 3}}, "bd"},
+		"inserts before":                         {[]host.Edit{host.Insert{At: 0, Message: named("x")}}, "xabcd"},
+		"inserts at the end":                     {[]host.Edit{host.Insert{At: 4, Message: named("x")}}, "abcdx"},
+		"inserts at one index in order":          {[]host.Edit{host.Insert{At: 1, Message: named("x")}, host.Insert{At: 1, Message: named("y")}}, "axybcd"},
+		"inserts where something is dropped":     {[]host.Edit{host.Drop{From: 1, To: 2}, host.Insert{At: 1, Message: named("x")}}, "axcd"},
+		"replaces":                               {[]host.Edit{host.Replace{At: 2, Message: named("x")}}, "abxd"},
+		"drops one part":                         {[]host.Edit{host.DropPart{Message: 1, Part: 0}}, "abcd"},
+		"a message that has lost its parts goes": {[]host.Edit{host.DropPart{Message: 1, Part: 1}, host.DropPart{Message: 1, Part: 0}}, "acd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := letters("abcd")
+			got, err := host.ApplyEdits(in, c.edits)
+			if err != nil {
+				t.Fatalf("ApplyEdits: %v", err)
+			}
+			if ids(got) != c.want {
+				t.Errorf("ApplyEdits gives %q, want %q", ids(got), c.want)
+			}
+			if ids(in) != "abcd" || len(in[1].Parts) != 2 {
+				t.Errorf("ApplyEdits changes its input to %q", ids(in))
+			}
+		})
+	}
+}
+
+func TestDropPartKeepsTheOthers(t *testing.T) {
+	got, err := host.ApplyEdits(letters("a"), []host.Edit{host.DropPart{Message: 0, Part: 0}})
+	if err != nil || len(got) != 1 || got[0].Text() != "a1" {
+		t.Errorf("dropping part 0 leaves %v, %v; want a1", got, err)
+	}
+}
+
+func TestEditsFillInWhatIsAbsent(t *testing.T) {
+	in := letters("a")
+	got, err := host.ApplyEdits(in, []host.Edit{
+		host.Replace{At: 0, Message: &host.Message{Role: host.User}}, host.Insert{At: 1, Message: &host.Message{Role: host.User}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].ID != "a" || !got[0].CreatedAt.Equal(in[0].CreatedAt) {
+		t.Errorf("a replacement without id and time gets %q, %v; want those of what it replaces", got[0].ID, got[0].CreatedAt)
+	}
+	if got[1].ID == "" || got[1].CreatedAt.IsZero() {
+		t.Errorf("an insertion without id and time gets %q, %v", got[1].ID, got[1].CreatedAt)
+	}
+}
+
+func TestEditsThatDoNotFit(t *testing.T) {
+	m := named("x")
+	for name, edits := range map[string][]host.Edit{
+		"drop of nothing":           {host.Drop{From: 1, To: 1}},
+		"drop backwards":            {host.Drop{From: 2, To: 1}},
+		"drop before the first":     {host.Drop{From: -1, To: 1}},
+		"drop past the end":         {host.Drop{From: 0, To: 5}},
+		"overlapping drops":         {host.Drop{From: 0, To: 2}, host.Drop{From: 1, To: 3}},
+		"drop and replace":          {host.Drop{From: 0, To: 2}, host.Replace{At: 1, Message: m}},
+		"two replacements":          {host.Replace{At: 1, Message: m}, host.Replace{At: 1, Message: m}},
+		"replace past the end":      {host.Replace{At: 4, Message: m}},
+		"replace without a message": {host.Replace{At: 1}},
+		"drop part of a replaced":   {host.Replace{At: 1, Message: m}, host.DropPart{Message: 1, Part: 0}},
+		"drop part twice":           {host.DropPart{Message: 1, Part: 0}, host.DropPart{Message: 1, Part: 0}},
+		"drop part that is not":     {host.DropPart{Message: 1, Part: 2}},
+		"drop part before":          {host.DropPart{Message: 1, Part: -1}},
+		"drop part of no message":   {host.DropPart{Message: 4, Part: 0}},
+		"insert past the end":       {host.Insert{At: 5, Message: m}},
+		"insert before the first":   {host.Insert{At: -1, Message: m}},
+		"insert of nothing":         {host.Insert{At: 0}},
+		"nil":                       {nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := host.ApplyEdits(letters("abcd"), edits); host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("ApplyEdits gives %q, %v; want code %s", ids(got), err, host.InvalidArgument)
+			}
+		})
+	}
+}
+
+func TestDecodeEditsRefusesWhatItDoesNotKnow(t *testing.T) {
+	const message = `{"role":"user","parts":[]}`
+	for name, raw := range map[string]string{
+		"not JSON":                  `[`,
+		"not an array":              `{"drop":[0,1]}`,
+		"an edit that is no object": `[1]`,
+		"an unknown edit":           `[{"move":[0,1]}]`,
+		"an edit with two members":  `[{"drop":[0,1],"drop_part":[0,1]}]`,
+		"an edit given twice":       `[{"drop":[0,1],"drop":[1,2]}]`,
+		"an empty edit":             `[{}]`,
+		"a drop of one number":      `[{"drop":[0]}]`,
+		"a drop of three numbers":   `[{"drop":[0,1,2]}]`,
+		"a drop with null":          `[{"drop":[null,1]}]`,
+		"a drop with a fraction":    `[{"drop":[0,1.5]}]`,
+		"a drop with strings":       `[{"drop":["0","1"]}]`,
+		"an insert without at":      `[{"insert":{"message":` + message + `}}]`,
+		"an insert at null":         `[{"insert":{"at":null,"message":` + message + `}}]`,
+		"an insert with two at":     `[{"insert":{"at":0,"at":1,"message":` + message + `}}]`,
+		"an insert with two":        `[{"insert":{"at":0,"message":` + message + `,"message":` + message + `}}]`,
+		"an insert of nothing":      `[{"insert":{"at":0}}]`,
+		"an insert with more":       `[{"insert":{"at":0,"message":` + message + `,"why":1}}]`,
+		"a replace with a bad role": `[{"replace":{"at":0,"message":{"role":"x","parts":[]}}}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if edits, err := host.DecodeEdits([]byte(raw)); host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("DecodeEdits(%s) gives %v, %v; want code %s", raw, edits, err, host.InvalidArgument)
+			}
+		})
+	}
+}
+
+func anyEdits(n int) *rapid.Generator[[]host.Edit] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) host.Edit {
+		at := rapid.IntRange(0, n).Draw(t, "at")
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			return host.Drop{From: at, To: rapid.IntRange(0, n).Draw(t, "to")}
+		case 1:
+			return host.DropPart{Message: at, Part: rapid.IntRange(0, 1).Draw(t, "part")}
+		case 2:
+			return host.Insert{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
+		}
+		return host.Replace{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
+	}), 0, 5)
+}
+
+// Edits that fit do what they say one by one, from the last index to the first,
+// where earlier ones cannot shift what later ones mean.
+func TestEditsAgreeWithDoingThemOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := letters("abcdef")
+		edits := anyEdits(len(in)).Draw(t, "edits")
+		got, err := host.ApplyEdits(in, edits)
+		if err != nil {
+			return
+		}
+		if want := oneByOne(in, edits); ids(got) != want {
+			t.Errorf("ApplyEdits(%+v) gives %q, one by one %q", edits, ids(got), want)
+		}
+	})
+}
+
+func oneByOne(in []*host.Message, edits []host.Edit) string {
+	parts := map[int]int{}
+	out := ""
+	for i := len(in); i >= 0; i-- {
+		here, before := "", ""
+		if i < len(in) {
+			here = in[i].ID
+		}
+		for _, e := range edits {
+			switch e := e.(type) {
+			case host.Drop:
+				if i >= e.From && i < e.To {
+					here = ""
+				}
+			case host.DropPart:
+				if i == e.Message {
+					if parts[i]++; parts[i] == 2 {
+						here = ""
+					}
+				}
+			case host.Replace:
+				if i == e.At {
+					here = e.Message.ID
+				}
+			case host.Insert:
+				if i == e.At {
+					before += e.Message.ID
+				}
+			}
+		}
+		out = before + here + out
+	}
+	return out
+}
+
+func TestEditsSurviveTheirEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		edits := anyEdits(9).Draw(t, "edits")
+		raw := host.EncodeEdits(edits)
+		back, err := host.DecodeEdits(raw)
+		if err != nil {
+			t.Fatalf("DecodeEdits(%s): %v", raw, err)
+		}
+		if diff := cmp.Diff(string(raw), string(host.EncodeEdits(back))); diff != "" {
+			t.Errorf("edits come back changed:\n%s", diff)
+		}
+	})
+}
+
+// FuzzEdits: whatever a plugin sends is applied or refused, and never changes
+// the view it was given.
+func FuzzEdits(f *testing.F) {
+	for _, seed := range []string{
+		`[{"drop":[0,2]},{"drop_part":[3,1]},{"insert":{"at":4,"message":{"role":"user","parts":[]}}}]`,
+		`[{"replace":{"at":1,"message":{"id":"x","role":"tool","parts":[{"type":"tool_result","id":"c","name":"n"}]}}}]`,
+		`[{"drop":[-1,9223372036854775807]}]`, `[{"drop_part":[1,0]},{"drop_part":[1,1]}]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		edits, err := host.DecodeEdits(raw)
+		if err != nil {
+			if host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("DecodeEdits(%q): %v; want code %s", raw, err, host.InvalidArgument)
+			}
+			return
+		}
+		in := letters("abcd")
+		before := slices.Clone(in)
+		got, err := host.ApplyEdits(in, edits)
+		if !slices.Equal(in, before) || len(in[0].Parts) != 2 {
+			t.Errorf("edits %q change the view they are applied to", raw)
+		}
+		if err != nil && host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("ApplyEdits(%q): %v; want code %s", raw, err, host.InvalidArgument)
+		}
+		for i, m := range got {
+			if m == nil || m.ID == "" || m.CreatedAt.IsZero() {
+				t.Errorf("edits %q leave message %d without an id or time", raw, i)
+			}
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package host_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// decode reads a message that the test knows to be right.
+func decode(t testing.TB, raw string) *host.Message {
+	t.Helper()
+	m := &host.Message{}
+	if err := m.UnmarshalJSON([]byte(raw)); err != nil {
+		t.Fatalf("UnmarshalJSON(%s): %v", raw, err)
+	}
+	return m
+}
+
+func encode(m *host.Message) string { return string(m.AppendJSON(nil)) }
+
+func TestMessagesComeBackAsTheyWere(t *testing.T) {
+	for name, raw := range map[string]string{
+		"text":                 `{"id":"m","role":"user","parts":[{"type":"text","text":"a<b> & \"c\" \\ é 🙂"}],"created_at":"2025-03-04T05:06:07.123456789Z"}`,
+		"no parts":             `{"id":"","role":"system","parts":[]}`,
+		"reasoning":            `{"id":"m","role":"assistant","agent":"a","parts":[{"type":"reasoning","text":"hm","signature":"c2ln"}]}`,
+		"big integers":         `{"id":"m","role":"assistant","parts":[{"type":"tool_call","id":"c","name":"n","arguments":{"a":9007199254740993,"b":[1.50,-0]}}]}`,
+		"tool result":          `{"id":"m","role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","content":{"z":1,"a":"<"},"is_error":true}]}`,
+		"media":                `{"id":"m","role":"user","parts":[{"type":"media","media_type":"image/png","url":"https://x.example/a.png"},{"type":"media","media_type":"audio/wav","data":"AAEC"}]}`,
+		"data":                 `{"id":"m","role":"user","parts":[{"type":"data","value":[null,{"k":18446744073709551616}]}]}`,
+		"unknown part":         `{"id":"m","role":"user","parts":[{"z":1,"type":"hologram","a":{"type":"text"}}]}`,
+		"unknown part members": `{"id":"m","role":"user","parts":[{"type":"text","text":"t","x_b":1,"x_a":{"deep":[true]}}]}`,
+		"unknown members":      `{"id":"m","role":"user","parts":[],"x_b":"\u0000","x_a":null}`,
+		"metadata":             `{"id":"m","role":"user","parts":[],"metadata":{"a":9007199254740993,"b":"<&>"}}`,
+		"empty metadata":       `{"id":"m","role":"user","parts":[],"metadata":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := encode(decode(t, raw)); got != raw {
+				t.Errorf("message\n%s\ncomes back as\n%s", raw, got)
+			}
+		})
+	}
+}
+
+func TestWhiteSpaceAndOrderDoNotMatter(t *testing.T) {
+	m := decode(t, " {\n \"parts\" : [ { \"text\" : \"hi\" , \"type\" : \"text\" } ] ,\t\"role\":\"user\"\r\n, \"id\" : \"m\" } ")
+	if got, want := encode(m), `{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestMessagesRefused(t *testing.T) {
+	for name, c := range map[string]struct{ raw, says string }{
+		"not JSON":                   {`{"id":"m"`, "not valid JSON"},
+		"not UTF-8":                  {"{\"id\":\"\xff\"}", "UTF-8"},
+		"an array":                   {`[]`, "not an object"},
+		"null":                       {`null`, "not an object"},
+		"unknown role":               {`{"role":"boss","parts":[]}`, `"boss"`},
+		"no role":                    {`{"id":"m","parts":[]}`, "role"},
+		"role of another type":       {`{"role":1}`, "role is not a string"},
+		"parts of another type":      {`{"role":"user","parts":{}}`, "not an array"},
+		"part of another type":       {`{"role":"user","parts":[1]}`, "part 0: not an object"},
+		"part without a type":        {`{"role":"user","parts":[{"text":"a"}]}`, "no type"},
+		"part with two types":        {`{"role":"user","parts":[{"type":"x","type":"tool_call"}]}`, "type is given twice"},
+		"call without an id":         {`{"role":"assistant","parts":[{"type":"tool_call","name":"n"}]}`, "needs an id and a name"},
+		"result without a name":      {`{"role":"tool","parts":[{"type":"tool_result","id":"c"}]}`, "needs an id and a name"},
+		"two ids":                    {`{"id":"a","role":"user","id":"b"}`, "id is given twice"},
+		"two roles by escape":        {`{"role":"user","\u0072ole":"system"}`, "role is given twice"},
+		"two texts":                  {`{"role":"user","parts":[{"type":"text","text":"a","text":"b"}]}`, "text is given twice"},
+		"a time that is none":        {`{"role":"user","created_at":"yesterday"}`, "RFC 3339"},
+		"a time beyond year 9999":    {`{"role":"user","created_at":"9999-12-31T23:59:59-01:00"}`, "RFC 3339"},
+		"a time before year 0":       {`{"role":"user","created_at":"0000-01-01T00:00:00+01:00"}`, "RFC 3339"},
+		"metadata that is no object": {`{"role":"user","metadata":[]}`, "metadata is not an object"},
+		"data that is no base64":     {`{"role":"user","parts":[{"type":"media","media_type":"a/b","data":"?"}]}`, "data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := new(host.Message).UnmarshalJSON([]byte(c.raw))
+			if host.CodeOf(err) != host.InvalidArgument {
+				t.Fatalf("UnmarshalJSON(%s): %v; want code %s", c.raw, err, host.InvalidArgument)
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("UnmarshalJSON(%s): %v; want it to say %q", c.raw, err, c.says)
+			}
+		})
+	}
+}
+
+func TestDecodeMessagesDoesNotAliasItsInput(t *testing.T) {
+	raw := []byte(`[{"id":"m","role":"user","parts":[{"type":"data","value":{"a":1}}]}]`)
+	messages, err := host.DecodeMessages(raw)
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("DecodeMessages: %d messages, %v", len(messages), err)
+	}
+	before := encode(messages[0])
+	for i := range raw {
+		raw[i] = 'x'
+	}
+	if after := encode(messages[0]); after != before {
+		t.Errorf("after the input was overwritten the message is %s, was %s", after, before)
+	}
+	if _, err := host.DecodeMessages([]byte(`[{"role":"user"},{"role":"x"}]`)); err == nil || !strings.Contains(err.Error(), "message 1") {
+		t.Errorf("DecodeMessages with a bad second message: %v; want it to name message 1", err)
+	}
+}
+
+func TestProgramsMessagesAreAlwaysJSON(t *testing.T) {
+	m := &host.Message{Role: host.Assistant, Parts: []host.Part{
+		&host.Text{Text: "bad \xff utf-8 \u0000"}, &host.ToolCall{ID: "c", Name: "n"}, &host.ToolResult{ID: "c", Name: "n"},
+		&host.Data{}, &host.Unknown{Kind: "x"}, &host.Media{MediaType: "a/b", Data: []byte{}},
+	}, Metadata: map[string]json.RawMessage{"a": nil}}
+	if raw := m.AppendJSON(nil); !json.Valid(raw) {
+		t.Errorf("AppendJSON writes %s, which is not JSON", raw)
+	}
+}
+
+func TestCloneLeavesTheOriginalAlone(t *testing.T) {
+	m := decode(t, `{"id":"m","role":"user","parts":[{"type":"text","text":"a"}],"metadata":{"k":1},"x":1}`)
+	before := encode(m)
+	c := m.Clone()
+	if got := encode(c); got != before {
+		t.Errorf("the clone is %s, want %s", got, before)
+	}
+	c.Parts[0] = &host.Text{Text: "b"}
+	c.Metadata["k"] = json.RawMessage("2")
+	if after := encode(m); after != before {
+		t.Errorf("changing the clone changes the original: %s", after)
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	m := decode(t, `{"role":"assistant","agent":"a","metadata":{"no":1},"parts":[
+		{"type":"reasoning","text":"no"},{"type":"text","text":"é🙂"},
+		{"type":"tool_call","id":"c","name":"n","arguments":{"a":1}},
+		{"type":"tool_result","id":"c","name":"n","content":"plain \"text\""},
+		{"type":"tool_result","id":"c","name":"n","content":{"a":1}},
+		{"type":"media","media_type":"a/b","url":"no"},{"type":"data","value":[1]},{"type":"no"}]}`)
+	want := `é🙂{"type":"tool_call","id":"c","name":"n","arguments":{"a":1}}plain "text"{"a":1}[1]`
+	if got := string(m.AppendCountedText(nil)); got != want {
+		t.Errorf("counted text\n%s, want\n%s", got, want)
+	}
+	if bytes, chars := m.Size(); bytes != len(want) || chars != len(want)-3 { // é is 2 bytes and 1 unit, 🙂 4 and 2
+		t.Errorf("Size() = %d, %d; want %d, %d", bytes, chars, len(want), len(want)-3)
+	}
+}
+
+func TestNewIDsSortByTime(t *testing.T) {
+	last := ""
+	for range 1000 {
+		id := host.NewID()
+		if id <= last {
+			t.Fatalf("id %s does not sort after %s", id, last)
+		}
+		last = id
+	}
+}
+
+// anyMessage draws messages with every kind of part.
+func anyMessage() *rapid.Generator[*host.Message] {
+	return rapid.Custom(func(t *rapid.T) *host.Message {
+		m := &host.Message{
+			ID: rapid.String().Draw(t, "id"), Role: rapid.SampledFrom([]host.Role{host.System, host.User, host.Assistant, host.ToolRole}).Draw(t, "role"),
+			Agent: rapid.String().Draw(t, "agent"), Parts: rapid.SliceOfN(anyPart(), 0, 5).Draw(t, "parts"),
+		}
+		if rapid.Bool().Draw(t, "has time") {
+			m.CreatedAt = time.Unix(rapid.Int64Range(0, 1<<35).Draw(t, "seconds"), rapid.Int64Range(0, 999999999).Draw(t, "nanos")).UTC()
+		}
+		return m
+	})
+}
+
+func anyPart() *rapid.Generator[host.Part] {
+	return rapid.Custom(func(t *rapid.T) host.Part {
+		raw, err := json.Marshal(rapid.Map(rapid.SliceOf(rapid.String()), func(s []string) any { return s }).Draw(t, "json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := rapid.StringN(1, 8, 16).Draw(t, "name")
+		text := rapid.String().Draw(t, "text")
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			return &host.Text{Text: text}
+		case 1:
+			return &host.Reasoning{Text: text, Signature: name}
+		case 2:
+			return &host.ToolCall{ID: name, Name: name, Arguments: raw}
+		case 3:
+			return &host.ToolResult{ID: name, Name: name, Content: raw, IsError: rapid.Bool().Draw(t, "error")}
+		case 4:
+			return &host.Media{MediaType: name, Data: []byte(text)}
+		}
+		return &host.Data{Value: raw}
+	})
+}
+
+func TestEveryMessageSurvives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMessage().Draw(t, "message")
+		raw := m.AppendJSON(nil)
+		back := &host.Message{}
+		if err := back.UnmarshalJSON(raw); err != nil {
+			t.Fatalf("UnmarshalJSON(%s): %v", raw, err)
+		}
+		if diff := cmp.Diff(string(raw), encode(back)); diff != "" {
+			t.Errorf("round trip (-first +second):\n%s", diff)
+		}
+	})
+}
+
+// FuzzMessageJSON: what is read can be written and read again, and the two are
+// the same; what is refused is refused with a code.
+func FuzzMessageJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}],"created_at":"2025-03-04T05:06:07Z"}`,
+		`{"role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","content":[1,{"a":"\\\""}],"is_error":true}],"metadata":{"k":{}}}`,
+		`{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"n","arguments":"x"},{"type":"new","a":"\u0022"}],"x":[[]]}`,
+		`{"role":"user","parts":[{"type":"media","media_type":"a/b","data":"AAEC","url":""},{"type":"data","value":1e5}]}`,
+		`{"role":"user","\u0069d":"a\ud800"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := &host.Message{}
+		if err := m.UnmarshalJSON(raw); err != nil {
+			if host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("UnmarshalJSON(%q): %v; want code %s", raw, err, host.InvalidArgument)
+			}
+			return
+		}
+		first := m.AppendJSON(nil)
+		if !json.Valid(first) {
+			t.Fatalf("%q is written as %q, which is not JSON", raw, first)
+		}
+		again := &host.Message{}
+		if err := again.UnmarshalJSON(first); err != nil {
+			t.Fatalf("%q is written as %q, which is not read: %v", raw, first, err)
+		}
+		if second := encode(again); second != string(first) {
+			t.Errorf("%q is written as %q and then as %q", raw, first, second)
+		}
+		m.Size()
+	})
+}
