@@ -28,10 +28,11 @@ type names struct {
 	config, model, id, key, provider string
 }
 
-// inputBuffer returns the input buffer, made as long as asked.
+// inputBuffer returns the input buffer, made as long as asked. It is made longer
+// than that, because the history that a processor is given grows with each call.
 func (m *memory) inputBuffer(length int) []byte {
 	if cap(m.input) < length {
-		m.input = make([]byte, length, length+minChunk)
+		m.input = make([]byte, length, length+length/4+minChunk)
 	}
 	return m.input[:length]
 }

@@ -342,3 +342,26 @@ func ids(messages []pdk.Message) []string {
 	}
 	return out
 }
+
+// TestManyEscapedStrings reads more escaped text than the kit reserves at once,
+// with larger and smaller calls in turn: what was handed out must stay as it was
+// until the handler returns.
+func TestManyEscapedStrings(t *testing.T) {
+	var p pdk.Plugin
+	p.Processor("check", func(c *pdk.Process) error {
+		for i, m := range c.Messages() {
+			if want := fmt.Sprintf("line %d\nand more\t%d", i, i); m.Text() != want {
+				return pdk.Errorf(pdk.DataLoss, "message %d is %q, want %q", i, m.Text(), want)
+			}
+		}
+		return nil
+	})
+	for _, n := range []int{1, 3000, 10, 1000, 5000, 5000} {
+		var messages []string
+		for i := range n {
+			messages = append(messages, fmt.Sprintf(`{"id":"%d","role":"user","parts":[{"type":"text","text":"line %d\nand more\t%d"}]}`, i, i, i))
+		}
+		host := pdktest.Host{Plugin: &p, Messages: pdk.Raw("[" + strings.Join(messages, ",") + "]")}
+		host.Process(t, "check", "")
+	}
+}

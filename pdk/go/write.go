@@ -123,7 +123,7 @@ const hexDigits = "0123456789abcdef"
 
 // appendString appends text as a JSON string with no more escapes than needed.
 func appendString(out []byte, text string) []byte {
-	out = append(out, '"')
+	out = append(grown(out, len(text)), '"')
 	for start := 0; ; {
 		end, ascii := plainRun(text, start)
 		if run := text[start:end]; ascii || utf8.ValidString(run) {
@@ -137,6 +137,20 @@ func appendString(out []byte, text string) []byte {
 		out = appendEscape(out, text[end])
 		start = end + 1
 	}
+}
+
+// grown returns out with room for n more bytes and a few escapes. A long text
+// would otherwise be appended run by run, and leave a trail of ever larger
+// buffers in a guest that has 64 MiB in all.
+//
+//go:noinline
+func grown(out []byte, n int) []byte {
+	if n += n/16 + len(`""`); cap(out)-len(out) >= n {
+		return out
+	}
+	larger := make([]byte, len(out), max(len(out)+n, cap(out)+cap(out)/4))
+	copy(larger, out)
+	return larger
 }
 
 // appendUTF8 appends text with U+FFFD for each byte that is not UTF-8.
