@@ -1,0 +1,312 @@
+package openaimodel
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The bounds of one answer.
+const (
+	maxAnswerBytes = 16 << 20 // text, reasoning and arguments together
+	maxCalls       = 256      // tool calls
+	maxRawBytes    = 1 << 20  // of what KeepRaw keeps
+)
+
+// chunk is one event of a stream, or the whole document of a server that does
+// not stream: then choices have a message instead of a delta. It is read with
+// less than go-openai's type has, and more leniently, since servers differ in
+// the rest and add reasoning under two names.
+type chunk struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *openai.Usage   `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type choice struct {
+	Index        int    `json:"index"`
+	Delta        *piece `json:"delta"`
+	Message      *piece `json:"message"`
+	FinishReason string `json:"finish_reason"`
+}
+
+type piece struct {
+	Content          flexText    `json:"content"`
+	Refusal          flexText    `json:"refusal"`
+	ReasoningContent flexText    `json:"reasoning_content"`
+	Reasoning        flexText    `json:"reasoning"`
+	ToolCalls        []toolPiece `json:"tool_calls"`
+}
+
+type toolPiece struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string       `json:"name"`
+		Arguments flexDocument `json:"arguments"`
+	} `json:"function"`
+}
+
+// flexText is a string, null, or a list of parts of which those with text
+// count.
+type flexText string
+
+func (t *flexText) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		var parts []struct {
+			Text string `json:"text"`
+		}
+		if err := json.Unmarshal(b, &parts); err != nil {
+			return err
+		}
+		for _, p := range parts {
+			*t += flexText(p.Text)
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+// flexDocument is JSON text in a string, as the protocol has it, or the JSON
+// itself, as some servers send it.
+type flexDocument string
+
+func (d *flexDocument) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '"' && string(b) != "null" {
+		*d = flexDocument(b)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(d))
+}
+
+// answer is what has come of an answer.
+type answer struct {
+	id, model       string
+	text, reasoning strings.Builder
+	calls           []*draft
+	finish          string // the server's word, "" until it came
+	chosen          bool   // a choice has come
+	usage           host.Usage
+	fault           json.RawMessage // the error object of a stream
+	size            int
+	keepRaw         bool
+	raw             []byte
+	rawLeftOut      int
+
+	deltas []host.ModelChunk // of the last chunk; reused
+}
+
+// draft is a tool call on its way.
+type draft struct {
+	wireIndex int
+	id, name  string
+	arguments strings.Builder
+}
+
+// errTooLong is an answer past a bound.
+type errTooLong struct{ what string }
+
+func (e *errTooLong) Error() string { return e.what }
+
+// add reads one chunk and returns its deltas, which are valid until the next
+// call.
+func (a *answer) add(line []byte) ([]host.ModelChunk, error) {
+	var c chunk
+	if err := json.Unmarshal(line, &c); err != nil {
+		return nil, err
+	}
+	a.keep(line)
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		a.fault = c.Error
+		return nil, nil
+	}
+	if c.ID != "" {
+		a.id = c.ID
+	}
+	if c.Model != "" {
+		a.model = c.Model
+	}
+	if c.Usage != nil && c.Usage.PromptTokens+c.Usage.CompletionTokens > 0 {
+		a.usage = usageOf(c.Usage)
+	}
+	a.deltas = a.deltas[:0]
+	for i := range c.Choices {
+		if err := a.addChoice(&c.Choices[i]); err != nil {
+			return nil, err
+		}
+	}
+	return a.deltas, nil
+}
+
+func (a *answer) addChoice(c *choice) error {
+	if c.Index != 0 {
+		return nil // one was asked for
+	}
+	a.chosen = true
+	p := c.Delta
+	if p == nil {
+		p = c.Message
+	}
+	if p != nil {
+		if err := a.addPiece(p); err != nil {
+			return err
+		}
+	}
+	if c.FinishReason != "" && c.FinishReason != "null" {
+		a.finish = c.FinishReason
+	}
+	return nil
+}
+
+func (a *answer) addPiece(p *piece) error {
+	reasoning := string(p.ReasoningContent)
+	if reasoning == "" {
+		reasoning = string(p.Reasoning)
+	}
+	if reasoning != "" {
+		a.reasoning.WriteString(reasoning)
+		a.deltas = append(a.deltas, host.ModelChunk{Reasoning: reasoning})
+	}
+	if text := string(p.Content + p.Refusal); text != "" {
+		a.text.WriteString(text)
+		a.deltas = append(a.deltas, host.ModelChunk{Text: text})
+	}
+	a.size += len(reasoning) + len(p.Content) + len(p.Refusal)
+	for i := range p.ToolCalls {
+		if err := a.addCall(&p.ToolCalls[i]); err != nil {
+			return err
+		}
+	}
+	if a.size > maxAnswerBytes {
+		return &errTooLong{fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
+	}
+	return nil
+}
+
+func (a *answer) addCall(p *toolPiece) error {
+	i := a.findCall(p)
+	if i < 0 {
+		if len(a.calls) >= maxCalls {
+			return &errTooLong{fmt.Sprintf("an answer with more than %d tool calls", maxCalls)}
+		}
+		i = len(a.calls)
+		d := &draft{wireIndex: i}
+		if p.Index != nil {
+			d.wireIndex = *p.Index
+		}
+		a.calls = append(a.calls, d)
+	}
+	d := a.calls[i]
+	delta := &host.ToolCallDelta{Index: i, Arguments: string(p.Function.Arguments)}
+	if d.id == "" && p.ID != "" {
+		d.id, delta.ID = p.ID, p.ID
+	}
+	if d.name == "" && p.Function.Name != "" {
+		d.name, delta.Name = p.Function.Name, p.Function.Name
+	}
+	d.arguments.WriteString(delta.Arguments)
+	a.size += len(p.ID) + len(p.Function.Name) + len(delta.Arguments)
+	a.deltas = append(a.deltas, host.ModelChunk{ToolCall: delta})
+	return nil
+}
+
+// findCall returns which call a piece belongs to, -1 for a new one. Servers
+// disagree: most number the calls, some give all of them one number but ids of
+// their own, some give no number and an id only with the first piece.
+func (a *answer) findCall(p *toolPiece) int {
+	for i := len(a.calls) - 1; i >= 0; i-- {
+		d := a.calls[i]
+		switch {
+		case p.ID != "" && d.id != "" && p.ID != d.id:
+			continue
+		case p.Index != nil && *p.Index != d.wireIndex:
+			continue
+		case p.Index == nil && p.ID == "" && p.Function.Name != "" && d.name != "":
+			return -1 // a name begins a call
+		}
+		return i
+	}
+	return -1
+}
+
+func usageOf(u *openai.Usage) host.Usage {
+	out := host.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens}
+	if u.PromptTokensDetails != nil {
+		out.CachedTokens = u.PromptTokensDetails.CachedTokens
+	}
+	if u.CompletionTokensDetails != nil {
+		out.ReasoningTokens = u.CompletionTokensDetails.ReasoningTokens
+	}
+	return out
+}
+
+// keep adds a chunk to the raw answer.
+func (a *answer) keep(line []byte) {
+	switch {
+	case !a.keepRaw:
+	case len(a.raw)+len(line) > maxRawBytes:
+		a.rawLeftOut += len(line)
+	default:
+		a.raw = append(append(a.raw, ','), line...)
+	}
+}
+
+func (a *answer) rawJSON() json.RawMessage {
+	if !a.keepRaw || len(a.raw) == 0 && a.rawLeftOut == 0 {
+		return nil
+	}
+	if a.rawLeftOut > 0 {
+		a.raw = fmt.Appendf(a.raw, `,{"left_out_bytes":%d}`, a.rawLeftOut)
+	}
+	a.raw[0] = '['
+	return append(a.raw, ']')
+}
+
+// response returns the whole answer. asked is the model's name, for servers
+// that do not say who answered.
+func (a *answer) response(asked string) *host.ModelResponse {
+	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.rawJSON()}
+	if r.Model == "" {
+		r.Model = asked
+	}
+	if a.reasoning.Len() > 0 {
+		r.Parts = append(r.Parts, &host.Reasoning{Text: a.reasoning.String()})
+	}
+	if a.text.Len() > 0 {
+		r.Parts = append(r.Parts, &host.Text{Text: a.text.String()})
+	}
+	for _, d := range a.calls {
+		r.Parts = append(r.Parts, &host.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())})
+	}
+	return r
+}
+
+// finishReason maps the server's word. Many servers say "stop" after tool
+// calls, and each has words of its own for the rest.
+func (a *answer) finishReason() host.FinishReason {
+	switch a.finish {
+	case "length", "max_tokens", "model_length":
+		return host.FinishLength
+	case "content_filter", "safety":
+		return host.FinishContentFilter
+	}
+	if len(a.calls) > 0 {
+		return host.FinishToolCalls
+	}
+	return host.FinishStop
+}
+
+// gaveUp reports whether the finish reason says that the server failed.
+func (a *answer) gaveUp() bool {
+	switch a.finish {
+	case "error", "network_error", "insufficient_system_resource":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,39 @@
+// Package openaimodel asks OpenAI-compatible servers, so that anything that
+// speaks the Chat Completions protocol (OpenAI, Ollama, vLLM, LM Studio,
+// llama.cpp, a gateway) is a host.Model.
+//
+//	model, err := openaimodel.New("gpt-4o-mini", &openaimodel.Options{APIKey: key})
+//	model, err := openaimodel.New("llama3.2", &openaimodel.Options{BaseURL: "http://localhost:11434/v1"})
+//
+// # What servers do, and what becomes of it
+//
+// Answers are streamed. A server that ignores that and sends one JSON document
+// is understood as well, and so is one that does not report usage, does not know
+// stream_options, says "stop" after calling tools, numbers its tool calls badly
+// or ends without [DONE] after a finish reason.
+//
+// An answer counts only when the server said that it is over: with a finish
+// reason or with [DONE]. A stream that breaks off is an error of code
+// unavailable, however much of it came. So is anything that is not the protocol;
+// the error names the server's host and shows the beginning of what came.
+//
+// # Retries
+//
+// A server that is down, overloaded or breaks off is asked again, with growing
+// and jittered waits, or when its Retry-After says, as long as nothing of the
+// answer has been passed on. Each retry is announced by a chunk of its own.
+// Timeouts are not retried: the server has probably done the work already, and
+// somebody has waited for it.
+//
+// # Bounds
+//
+// Silence (before the first byte and between two chunks), a line, a document, an
+// answer, an error's body, the number of retries and the wait that a server may
+// ask for are all bounded; see the constants.
+//
+// # What is missing on purpose
+//
+// Reasoning is shown but not sent back, for the protocol has no place for it.
+// Of media only images are sent, and only in user's messages. There is one
+// choice an answer. Environment variables are the command's business.
+package openaimodel

@@ -1,0 +1,594 @@
+package openaimodel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/openaimodel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testKey = "sk-test-1234567890"
+
+// serve starts a server and returns a model that asks it, without retries
+// unless opts says otherwise.
+func serve(t *testing.T, handler http.HandlerFunc, opts *openaimodel.Options) *openaimodel.Model {
+	t.Helper()
+	srv := httptest.NewServer(handler)
+	t.Cleanup(srv.Close)
+	return modelAt(t, srv.URL+"/v1", opts)
+}
+
+func modelAt(t *testing.T, baseURL string, opts *openaimodel.Options) *openaimodel.Model {
+	t.Helper()
+	if opts == nil {
+		opts = &openaimodel.Options{MaxRetries: -1}
+	}
+	o := *opts
+	o.BaseURL = baseURL
+	if o.APIKey == "" {
+		o.APIKey = testKey
+	}
+	m, err := openaimodel.New("m1", &o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(m.CloseIdleConnections)
+	return m
+}
+
+// outcome is what came of one Generate.
+type outcome struct {
+	text, reasoning string
+	deltas          []host.ToolCallDelta
+	retries         []host.RetryNotice
+	response        *host.ModelResponse
+	err             error
+}
+
+func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+	var o outcome
+	for chunk, err := range m.Generate(ctx, req) {
+		if err != nil {
+			o.err = err
+			continue
+		}
+		o.text += chunk.Text
+		o.reasoning += chunk.Reasoning
+		if chunk.ToolCall != nil {
+			o.deltas = append(o.deltas, *chunk.ToolCall)
+		}
+		if chunk.Retry != nil {
+			o.retries = append(o.retries, *chunk.Retry)
+		}
+		if chunk.Response != nil {
+			o.response = chunk.Response
+		}
+	}
+	return o
+}
+
+func question(text string) *host.ModelRequest {
+	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+}
+
+// stream answers with the lines of an event stream.
+func stream(lines ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, l := range lines {
+			io.WriteString(w, l+"\n\n")
+		}
+	}
+}
+
+func body(status int, contentType, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}
+}
+
+func delta(d string) string {
+	return `data: {"id":"c1","model":"m1-2026","choices":[{"index":0,"delta":` + d + `,"finish_reason":null}]}`
+}
+
+func finish(reason string) string {
+	return `data: {"id":"c1","model":"m1-2026","choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}]}`
+}
+
+const (
+	usage = `data: {"id":"c1","model":"m1-2026","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,` +
+		`"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}`
+	done = `data: [DONE]`
+)
+
+func text(s string) []host.Part { return []host.Part{&host.Text{Text: s}} }
+
+func call(id, name, arguments string) host.Part {
+	return &host.ToolCall{ID: id, Name: name, Arguments: json.RawMessage(arguments)}
+}
+
+func TestAnswers(t *testing.T) {
+	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
+		return &host.ModelResponse{ID: "c1", Model: "m1-2026", Parts: parts, FinishReason: reason}
+	}
+	withUsage := func(r *host.ModelResponse) *host.ModelResponse {
+		r.Usage = host.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 2, ReasoningTokens: 1}
+		return r
+	}
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    *host.ModelResponse
+	}{
+		{"streams text and usage", stream(delta(`{"role":"assistant","content":""}`), delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage, done),
+			withUsage(want(host.FinishStop, text("Hello")...))},
+		{"streams a tool call in fragments", stream(
+			delta(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"look","arguments":""}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"id\":"}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"1042}"}}]}`), finish("tool_calls"), done),
+			want(host.FinishToolCalls, call("a", "look", `{"id":1042}`))},
+		{"streams parallel calls, interleaved", stream(
+			delta(`{"content":"Looking."}`),
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{"}},{"index":1,"id":"b","function":{"name":"look","arguments":"{"}}]}`),
+			delta(`{"tool_calls":[{"index":1,"function":{"arguments":"\"id\":2}"}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"\"id\":1}"}}]}`), finish("tool_calls"), done),
+			want(host.FinishToolCalls, &host.Text{Text: "Looking."}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
+		{"takes stop after tool calls for tool_calls", stream(
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{}"}}]}`), finish("stop"), done),
+			want(host.FinishToolCalls, call("a", "look", `{}`))},
+		{"tells calls apart by id when all have index 0", stream(
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{\"id\":1}"}}]}`),
+			delta(`{"tool_calls":[{"index":0,"id":"b","function":{"name":"look","arguments":"{\"id\":2}"}}]}`), finish("tool_calls"), done),
+			want(host.FinishToolCalls, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
+		{"takes calls without index or id", stream(
+			delta(`{"tool_calls":[{"function":{"name":"look","arguments":"{\"id\":1}"}}]}`),
+			delta(`{"tool_calls":[{"function":{"name":"find","arguments":{"id":2}}}]}`), finish("tool_calls"), done),
+			want(host.FinishToolCalls, call("", "look", `{"id":1}`), call("", "find", `{"id":2}`))},
+		{"takes an id that comes with every fragment", stream(
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{"}}]}`),
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"}"}}]}`), finish("tool_calls"), done),
+			want(host.FinishToolCalls, call("a", "look", `{}`))},
+		{"shows reasoning_content", stream(delta(`{"reasoning_content":"Hm. "}`), delta(`{"reasoning_content":"Yes."}`), delta(`{"content":"42"}`), finish("stop"), done),
+			want(host.FinishStop, &host.Reasoning{Text: "Hm. Yes."}, &host.Text{Text: "42"})},
+		{"shows reasoning", stream(delta(`{"reasoning":"Hm.","content":"42"}`), finish("stop"), done),
+			want(host.FinishStop, &host.Reasoning{Text: "Hm."}, &host.Text{Text: "42"})},
+		{"takes content in parts", stream(delta(`{"content":[{"type":"text","text":"4"},{"type":"text","text":"2"}]}`), finish("stop"), done),
+			want(host.FinishStop, text("42")...)},
+		{"takes a refusal for text", stream(delta(`{"refusal":"I will not."}`), finish("content_filter"), done),
+			want(host.FinishContentFilter, text("I will not.")...)},
+		{"maps length", stream(delta(`{"content":"Once upon"}`), finish("length"), done), want(host.FinishLength, text("Once upon")...)},
+		{"maps an unknown reason to stop", stream(delta(`{"content":"x"}`), finish("eos"), done), want(host.FinishStop, text("x")...)},
+		{"takes an end without DONE after a finish reason", stream(delta(`{"content":"x"}`), finish("stop")), want(host.FinishStop, text("x")...)},
+		{"takes DONE without a finish reason", stream(delta(`{"content":"x"}`), done), want(host.FinishStop, text("x")...)},
+		{"takes an empty answer", stream(delta(`{"content":""}`), finish("stop"), done), want(host.FinishStop)},
+		{"skips comments and other fields", stream(": keep-alive", "event: message\nid: 7\nretry: 10\n"+delta(`{"content":"x"}`), ": keep-alive", finish("stop"), done),
+			want(host.FinishStop, text("x")...)},
+		{"reads CRLF and no blanks after the colon", stream(strings.ReplaceAll(delta(`{"content":"x"}`), "data: ", "data:")+"\r\n\r\n"+finish("stop")+"\r\n\r\n", done),
+			want(host.FinishStop, text("x")...)},
+		{"ignores other choices", stream(`data: {"id":"c1","model":"m1-2026","choices":[{"index":1,"delta":{"content":"other"}},{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`, done),
+			want(host.FinishStop, text("x")...)},
+		{"reads a document from a server that does not stream", body(200, "application/json", `
+			{"id":"c1","object":"chat.completion","model":"m1-2026",
+			 "choices":[{"index":0,"message":{"role":"assistant","content":"Hello","tool_calls":[
+			   {"id":"a","type":"function","function":{"name":"look","arguments":"{\"id\":1}"}},
+			   {"id":"b","type":"function","function":{"name":"look","arguments":"{\"id\":2}"}}]},"finish_reason":"tool_calls"}],
+			 "usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}`),
+			withUsage(want(host.FinishToolCalls, &host.Text{Text: "Hello"}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`)))},
+		{"reads a document that says it is a stream", body(200, "text/event-stream", "\xef\xbb\xbf"+`{"id":"c1","model":"m1-2026","choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`),
+			want(host.FinishStop, text("x")...)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			if o.err != nil {
+				t.Fatalf("Generate: %v", o.err)
+			}
+			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if got := (&host.Message{Parts: tt.want.Parts}).Text(); o.text != got {
+				t.Errorf("text deltas make %q, the response %q", o.text, got)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	errorBody := func(message, code string) string {
+		return fmt.Sprintf(`{"error":{"message":%q,"type":"t","param":null,"code":%q}}`, message, code)
+	}
+	for _, tt := range []struct {
+		name      string
+		handler   http.HandlerFunc
+		code      host.Code
+		retryable bool
+		says      []string
+	}{
+		{"wrong key", body(401, "application/json", errorBody("Incorrect API key provided: "+testKey, "invalid_api_key")), host.Unauthenticated, false,
+			[]string{"Incorrect API key", "OPENAI_API_KEY", "[secret]"}},
+		{"forbidden", body(403, "application/json", errorBody("Country not supported", "x")), host.PermissionDenied, false, []string{"Country not supported"}},
+		{"unknown model", body(404, "application/json", errorBody("The model does not exist", "model_not_found")), host.NotFound, false, []string{`"m1"`, "/v1/models"}},
+		{"unknown address", body(404, "text/plain", "404 page not found"), host.NotFound, false, []string{`"m1"`, "/v1"}},
+		{"bad request", body(400, "application/json", errorBody("Invalid schema for function 'look'", "invalid_function_parameters")), host.InvalidArgument, false, []string{"Invalid schema"}},
+		{"unprocessable, with a detail", body(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), host.InvalidArgument, false, []string{"field required"}},
+		{"conversation too long", body(400, "application/json", errorBody("This model's maximum context length is 8192 tokens", "context_length_exceeded")), host.ResourceExhausted, false,
+			[]string{"maximum context length", "token limiter"}},
+		{"request too large", body(413, "text/plain", "too large"), host.ResourceExhausted, false, []string{"send less"}},
+		{"too many requests", body(429, "application/json", errorBody("Rate limit reached", "rate_limit_exceeded")), host.ResourceExhausted, true, []string{"Rate limit reached", "later"}},
+		{"no credit", body(429, "application/json", errorBody("You exceeded your current quota", "insufficient_quota")), host.ResourceExhausted, false, []string{"billing"}},
+		{"payment required", body(402, "application/json", `{"error":"no credits"}`), host.ResourceExhausted, false, []string{"no credits", "billing"}},
+		{"server error", body(500, "text/html", "<html><body>oops</body></html>"), host.Unavailable, true, []string{"500", "oops"}},
+		{"overloaded", body(503, "application/json", `{"message":"loading model"}`), host.Unavailable, true, []string{"503", "loading model"}},
+		{"gateway timeout", body(504, "text/plain", "upstream"), host.Unavailable, true, []string{"504"}},
+		{"server's own timeout", body(408, "text/plain", ""), host.DeadlineExceeded, true, []string{"408"}},
+		{"no content", body(204, "text/plain", ""), host.Unavailable, false, []string{"204"}},
+		{"redirect to another host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.invalid/v1", http.StatusTemporaryRedirect)
+		}, host.Unavailable, false, []string{"redirects to another host, http://elsewhere.invalid", "base URL"}},
+
+		{"HTML", body(200, "text/html", "<!DOCTYPE html>\n<html>\n<title>Log in to the guest network</title>"), host.Unavailable, false,
+			[]string{"<!DOCTYPE html> <html> <title>Log in", "base URL"}},
+		{"plain text", body(200, "text/plain", "Ollama is running"), host.Unavailable, false, []string{"Ollama is running"}},
+		{"another JSON", body(200, "application/json", `["hello"]`), host.Unavailable, false, []string{`[\"hello\"]`}},
+		{"a document without choices", body(200, "application/json", `{"hello":"world"}`), host.Unavailable, true, []string{"broke off"}},
+		{"a document with an error", body(200, "application/json", `{"error":{"message":"no such model loaded","code":"invalid_request_error"}}`), host.InvalidArgument, false, []string{"no such model loaded"}},
+		{"half a document", body(200, "application/json", `{"id":"c1","choices":[{"index":0,"message":{"conte`), host.Unavailable, true, []string{"broke off"}},
+		{"wrong types", stream(`data: {"choices":[{"delta":{"content":{"a":1}}}]}`, done), host.Unavailable, false, []string{"not a chat completion"}},
+		{"broken JSON in an event", stream(delta(`{"content":"x"}`), `data: {"choices":[{"delta":`, done), host.Unavailable, false, []string{"not a chat completion"}},
+		{"nothing at all", body(200, "text/event-stream", ""), host.Unavailable, true, []string{"broke off"}},
+		{"only comments", stream(": keep-alive", ": keep-alive"), host.Unavailable, true, []string{"broke off"}},
+		{"only DONE", stream(done), host.Unavailable, true, []string{"no answer"}},
+		{"only usage", stream(usage, done), host.Unavailable, true, []string{"no answer"}},
+		{"breaks off before anything", stream(delta(`{"role":"assistant"}`)), host.Unavailable, true, []string{"broke off"}},
+		{"breaks off in the text", stream(delta(`{"content":"The answer is"}`)), host.Unavailable, true, []string{"broke off"}},
+		{"breaks off in a line", body(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`data: {"choices":[{"de`), host.Unavailable, true, []string{"broke off"}},
+		{"breaks off in a field's name", body(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`da`), host.Unavailable, true, []string{"broke off"}},
+		{"connection cut", func(w http.ResponseWriter, r *http.Request) {
+			stream(delta(`{"content":"x"}`))(w, r)
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, host.Unavailable, true, []string{"broke off"}},
+		{"gives up", stream(delta(`{"content":"x"}`), finish("error"), done), host.Unavailable, true, []string{"gave up"}},
+		{"an error in the stream", stream(delta(`{"content":"x"}`), `data: {"error":{"message":"The server had an error","type":"server_error","code":null}}`, done), host.Unavailable, true,
+			[]string{"The server had an error"}},
+		{"an error in the stream after a comment", stream(": ping", delta(`{"content":"x"}`), ": ping", `data: {"error":{"message":"Overloaded","code":529}}`), host.Unavailable, true, []string{"Overloaded"}},
+		{"an error in the stream, not first", stream(`data: {"id":"c1","error":{"message":"rate limited","code":429},"choices":[]}`), host.ResourceExhausted, true, []string{"rate limited"}},
+		{"an error that is a string", stream(`data: {"error":"out of memory"}`), host.Unavailable, true, []string{"out of memory"}},
+		{"an error with a list", stream(`data: {"error":{"message":["a","b"]}}`), host.Unavailable, true, []string{`["a","b"]`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			wantError(t, o, tt.code, tt.retryable, tt.says...)
+		})
+	}
+}
+
+// wantError checks an outcome that must be an error and nothing else.
+func wantError(t *testing.T, o outcome, code host.Code, retryable bool, says ...string) {
+	t.Helper()
+	if o.response != nil {
+		t.Fatalf("Generate answers %+v, want code %s", o.response, code)
+	}
+	var e *host.Error
+	if !errors.As(o.err, &e) || e.Code != code || e.Retryable != retryable {
+		t.Fatalf("Generate: %#v, want code %s, retryable %t", o.err, code, retryable)
+	}
+	for _, s := range says {
+		if !strings.Contains(e.Error(), s) {
+			t.Errorf("error %q does not say %q", e.Error(), s)
+		}
+	}
+	if !strings.Contains(e.Error(), "http://127.0.0.1:") {
+		t.Errorf("error %q does not name the server", e.Error())
+	}
+	if strings.Contains(e.Error(), testKey) {
+		t.Errorf("error %q tells the key", e.Error())
+	}
+	if e.Hint == "" && code != host.InvalidArgument && code != host.Canceled {
+		t.Errorf("error %q has no next step", e.Error())
+	}
+}
+
+func TestDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	l.Close()
+	o := ask(t.Context(), modelAt(t, url+"/v1", nil), question("hi"))
+	wantError(t, o, host.Unavailable, true, "connection refused", "is the server at "+url+" running?")
+}
+
+func TestNoSuchHost(t *testing.T) {
+	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: "http://user:hunter22@models.invalid/v1", MaxRetries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	o := ask(t.Context(), m, question("hi"))
+	if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "http://models.invalid") {
+		t.Errorf("Generate: %v, want unavailable and the host's name", o.err)
+	}
+	if strings.Contains(o.err.Error(), "hunter22") {
+		t.Errorf("error %q tells the password", o.err)
+	}
+}
+
+func TestNoKeySaysWhichVariable(t *testing.T) {
+	srv := httptest.NewServer(body(401, "application/json", `{"error":{"message":"no key"}}`))
+	defer srv.Close()
+	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	wantError(t, ask(t.Context(), m, question("hi")), host.Unauthenticated, false, "set OPENAI_API_KEY")
+}
+
+func TestSlow(t *testing.T) {
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"before the first byte", func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }},
+		{"after the headers", hang},
+		{"in the answer", func(w http.ResponseWriter, r *http.Request) { stream(delta(`{"content":"x"}`))(w, r); hang(w, r) }},
+		{"in an error's body", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); hang(w, r) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := serve(t, tt.handler, &openaimodel.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1})
+			o := ask(t.Context(), m, question("hi"))
+			if tt.name == "in an error's body" { // what came of it is enough
+				wantError(t, outcome{err: o.err}, host.Unavailable, true, "500")
+				return
+			}
+			wantError(t, o, host.DeadlineExceeded, true, "nothing came for 50ms")
+			if !errors.Is(o.err, context.DeadlineExceeded) {
+				t.Errorf("%v is not context.DeadlineExceeded", o.err)
+			}
+		})
+	}
+}
+
+func TestFinishedAnswerSurvivesASilentEnd(t *testing.T) {
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		stream(delta(`{"content":"x"}`), finish("stop"))(w, r)
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, &openaimodel.Options{Timeout: 50 * time.Millisecond})
+	o := ask(t.Context(), m, question("hi"))
+	if o.err != nil || o.response == nil {
+		t.Errorf("Generate: %v, %+v; want the answer", o.err, o.response)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	const promptly = 2 * time.Second // milliseconds are meant; the machine may be busy
+	cause := errors.New("user pressed ctrl-C")
+	for _, tt := range []struct {
+		name    string
+		handler func(reached chan<- struct{}) http.HandlerFunc
+	}{
+		{"before the headers", func(reached chan<- struct{}) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				close(reached)
+				<-r.Context().Done()
+			}
+		}},
+		{"mid-stream", func(reached chan<- struct{}) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				stream(delta(`{"content":"x"}`))(w, r)
+				http.NewResponseController(w).Flush()
+				close(reached)
+				<-r.Context().Done()
+			}
+		}},
+		{"while waiting to try again", func(reached chan<- struct{}) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", "50")
+				w.WriteHeader(503)
+				close(reached)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reached := make(chan struct{})
+			m := serve(t, tt.handler(reached), &openaimodel.Options{})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var at time.Time
+			go func() { <-reached; at = time.Now(); cancel(cause) }()
+			o := ask(ctx, m, question("hi"))
+			took := time.Since(at)
+			wantError(t, o, host.Canceled, false)
+			if !errors.Is(o.err, context.Canceled) || !errors.Is(o.err, cause) {
+				t.Errorf("%v is not both context.Canceled and its cause", o.err)
+			}
+			if took > promptly {
+				t.Errorf("cancelling took %s", took)
+			}
+			t.Logf("cancelling took %s", took)
+		})
+	}
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, nil)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, host.Errorf(host.DeadlineExceeded, "run exceeds its limit"))
+	defer cancel()
+	o := ask(ctx, m, question("hi"))
+	if host.CodeOf(o.err) != host.DeadlineExceeded || !strings.Contains(o.err.Error(), "run exceeds its limit") {
+		t.Errorf("Generate: %v, want the caller's deadline and its cause", o.err)
+	}
+}
+
+func TestBreakingOutEndsTheRequest(t *testing.T) {
+	gone := make(chan struct{})
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		stream(delta(`{"content":"x"}`))(w, r)
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}, nil)
+	for chunk, err := range m.Generate(t.Context(), question("hi")) {
+		if err != nil || chunk.Text != "x" {
+			t.Fatalf("Generate: %+v, %v", chunk, err)
+		}
+		break
+	}
+	<-gone
+}
+
+func TestStreamOptionsAreForgottenByAServerThatRefusesThem(t *testing.T) {
+	var asked, requests atomic.Int32
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "stream_options") {
+			asked.Add(1)
+			body(400, "application/json", `{"error":{"message":"Unrecognized request argument: stream_options"}}`)(w, r)
+			return
+		}
+		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
+	}, nil)
+	for range 2 {
+		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "x" || len(o.retries) > 0 {
+			t.Fatalf("Generate: %+v", o)
+		}
+	}
+	if asked.Load() != 1 || requests.Load() != 3 {
+		t.Errorf("asked for usage %d times in %d requests, want 1 in 3", asked.Load(), requests.Load())
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	var opened atomic.Int32
+	srv := httptest.NewUnstartedServer(stream(delta(`{"content":"x"}`), finish("stop"), done))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	m := modelAt(t, srv.URL+"/v1", nil)
+	for range 5 {
+		if o := ask(t.Context(), m, question("hi")); o.err != nil {
+			t.Fatal(o.err)
+		}
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("5 requests opened %d connections", n)
+	}
+}
+
+func TestKeepRaw(t *testing.T) {
+	m := serve(t, stream(delta(`{"content":"x"}`), finish("stop"), done), &openaimodel.Options{KeepRaw: true})
+	o := ask(t.Context(), m, question("hi"))
+	var chunks []struct{ ID string }
+	if err := json.Unmarshal(o.response.Raw, &chunks); err != nil || len(chunks) != 2 || chunks[0].ID != "c1" {
+		t.Errorf("Raw is %s (%v), want both chunks", o.response.Raw, err)
+	}
+}
+
+func TestKeepRawIsCut(t *testing.T) {
+	big := strings.Repeat("x", 300<<10)
+	m := serve(t, stream(delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), finish("stop"), done),
+		&openaimodel.Options{KeepRaw: true})
+	o := ask(t.Context(), m, question("hi"))
+	if len(o.text) != 4*len(big) {
+		t.Errorf("text is %d bytes, want %d", len(o.text), 4*len(big))
+	}
+	var chunks []map[string]any
+	if err := json.Unmarshal(o.response.Raw, &chunks); err != nil || len(o.response.Raw) > 1<<20+100 || chunks[len(chunks)-1]["left_out_bytes"] == nil {
+		t.Errorf("Raw is %d bytes (%v), want it cut and to say so", len(o.response.Raw), err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	forever := func(first, each string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, first)
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, each); err != nil {
+					return
+				}
+			}
+		}
+	}
+	calls := make([]string, 300)
+	for i := range calls {
+		calls[i] = delta(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f"}}]}`, i, i))
+	}
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+		says    string
+	}{
+		{"a line", forever("data: ", strings.Repeat("x", 64<<10)), "line of more than"},
+		{"a document", forever(`{"choices":[`, strings.Repeat(" ", 64<<10)), "document of more than"},
+		{"white space", forever("", strings.Repeat("\n", 64<<10)), "blank of more than"},
+		{"an answer", forever("", delta(`{"content":"`+strings.Repeat("x", 256<<10)+`"}`)+"\n\n"), "answer of more than"},
+		{"tool calls", stream(append(calls, finish("tool_calls"), done)...), "more than 256 tool calls"},
+		{"an error's body", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			forever("", strings.Repeat("x", 64<<10))(w, r)
+		}, "500"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), tt.says) {
+				t.Errorf("Generate: %v, want unavailable and %q", o.err, tt.says)
+			}
+			if len(o.err.Error()) > 1000 {
+				t.Errorf("the error is %d bytes long", len(o.err.Error()))
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name, model string
+		opts        openaimodel.Options
+	}{
+		{"no name", "", openaimodel.Options{}},
+		{"base URL without a scheme", "m1", openaimodel.Options{BaseURL: "localhost:11434/v1"}},
+		{"base URL of another scheme", "m1", openaimodel.Options{BaseURL: "ftp://localhost/v1"}},
+		{"base URL without a host", "m1", openaimodel.Options{BaseURL: "http:///v1"}},
+		{"key with a line end", "m1", openaimodel.Options{APIKey: "sk-secret\nX-Evil: 1"}},
+		{"negative timeout", "m1", openaimodel.Options{Timeout: -1}},
+		{"too many retries", "m1", openaimodel.Options{MaxRetries: 1000}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := openaimodel.New(tt.model, &tt.opts)
+			if host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("New: %v, want invalid_argument", err)
+			}
+			if strings.Contains(fmt.Sprint(err), "sk-secret") {
+				t.Errorf("error %q tells the key", err)
+			}
+		})
+	}
+}

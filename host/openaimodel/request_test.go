@@ -1,0 +1,221 @@
+package openaimodel_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/openaimodel"
+)
+
+// sent returns the JSON that a model of that name sends for a request.
+func sent(t *testing.T, model string, req *host.ModelRequest) (map[string]any, error) {
+	t.Helper()
+	var raw []byte
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		raw, _ = io.ReadAll(r.Body)
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
+	})}
+	m, err := openaimodel.New(model, &openaimodel.Options{HTTPClient: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := ask(t.Context(), m, req); o.err != nil {
+		return nil, o.err
+	}
+	var got map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&got); err != nil {
+		t.Fatalf("request %s: %v", raw, err)
+	}
+	return got, nil
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func parse(t *testing.T, s string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(s), &v); err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return v
+}
+
+func TestMessages(t *testing.T) {
+	result := func(content string, isError bool) *host.ToolResult {
+		return &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(content), IsError: isError}
+	}
+	for _, tt := range []struct {
+		name string
+		msgs []*host.Message
+		want string
+	}{
+		{"system, user and assistant", []*host.Message{
+			host.NewMessage(host.System, &host.Text{Text: "Be brief."}), host.UserText("hi"), host.AssistantText("Hello."), host.UserText("and?")},
+			`[{"role":"system","content":"Be brief."},{"role":"user","content":"hi"},{"role":"assistant","content":"Hello."},{"role":"user","content":"and?"}]`},
+		{"calls with text, and their results one by one", []*host.Message{
+			host.UserText("hi"),
+			host.NewMessage(host.Assistant, &host.Text{Text: "Looking."}, call("a", "look", `{"id":1}`), call("b", "look", ``)),
+			host.NewMessage(host.ToolRole, result(`"found"`, false), &host.ToolResult{ID: "b", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`)})},
+			`[{"role":"user","content":"hi"},
+			  {"role":"assistant","content":"Looking.","tool_calls":[
+			    {"id":"a","type":"function","function":{"name":"look","arguments":"{\"id\":1}"}},
+			    {"id":"b","type":"function","function":{"name":"look","arguments":"{}"}}]},
+			  {"role":"tool","tool_call_id":"a","content":"found"},
+			  {"role":"tool","tool_call_id":"b","content":"{\"n\":9007199254740993}"}]`},
+		{"a result that is an error", []*host.Message{host.NewMessage(host.ToolRole, result(`"There is no order 7."`, true))},
+			`[{"role":"tool","tool_call_id":"a","content":"Error: There is no order 7."}]`},
+		{"results that are empty, null or absent still have content", []*host.Message{host.NewMessage(host.ToolRole, result(`""`, false), result(`null`, false), result(``, false))},
+			`[{"role":"tool","tool_call_id":"a","content":"\"\""},{"role":"tool","tool_call_id":"a","content":"null"},{"role":"tool","tool_call_id":"a","content":"null"}]`},
+		{"reasoning is not sent back", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Text{Text: "Yes."})},
+			`[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`},
+		{"messages of which nothing can be sent are left out", []*host.Message{
+			host.UserText("hi"), host.UserText(""), host.NewMessage(host.System), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm."}),
+			host.NewMessage(host.Assistant, &host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x"}`)})},
+			`[{"role":"user","content":"hi"}]`},
+		{"data is JSON text", []*host.Message{host.NewMessage(host.User, &host.Text{Text: "Order: "}, &host.Data{Value: json.RawMessage(`{"id":1}`)})},
+			`[{"role":"user","content":"Order: {\"id\":1}"}]`},
+		{"images by URL and as bytes", []*host.Message{host.NewMessage(host.User, &host.Text{Text: "What is it?"},
+			&host.Media{MediaType: "image/png", Data: []byte("PNG")}, &host.Media{URL: "https://example.com/a.jpg"})},
+			`[{"role":"user","content":[{"type":"text","text":"What is it?"},
+			  {"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H"}},{"type":"image_url","image_url":{"url":"https://example.com/a.jpg"}}]}]`},
+		{"an assistant's image is a note", []*host.Message{host.UserText("draw"), host.NewMessage(host.Assistant, &host.Text{Text: "Here: "}, &host.Media{MediaType: "image/png", Data: []byte("PNG")})},
+			`[{"role":"user","content":"draw"},{"role":"assistant","content":"Here: [image/png not shown]"}]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := sent(t, "m1", &host.ModelRequest{Messages: tt.msgs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parse(t, tt.want), got["messages"]); diff != "" {
+				t.Errorf("messages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessagesRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		msgs []*host.Message
+		says string
+	}{
+		{"no message", nil, "no message"},
+		{"only empty ones", []*host.Message{host.UserText("")}, "no message"},
+		{"a user's sound", []*host.Message{host.NewMessage(host.User, &host.Media{MediaType: "audio/wav", Data: []byte("RIFF")})}, "audio/wav"},
+		{"a user's file", []*host.Message{host.NewMessage(host.User, &host.Media{MediaType: "application/pdf", URL: "https://example.com/a.pdf"})}, "application/pdf"},
+		{"a role of the future", []*host.Message{{ID: "m", Role: "critic", Parts: text("x")}}, "critic"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := sent(t, "m1", &host.ModelRequest{Messages: tt.msgs})
+			if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Generate: %v, want invalid_argument and %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestRequestFields(t *testing.T) {
+	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}}}`)}
+	zero, warm := 0.0, 0.7
+	for _, tt := range []struct {
+		name, model string
+		req         host.ModelRequest
+		want        string
+		without     []string
+	}{
+		{"the least", "m1", host.ModelRequest{}, `{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`,
+			[]string{"tools", "tool_choice", "parallel_tool_calls", "temperature", "max_tokens", "max_completion_tokens"}},
+		{"the name goes as it is", "org/Model:7b-q4", host.ModelRequest{}, `{"model":"org/Model:7b-q4"}`, nil},
+		{"tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+			`{"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"id":{"type":"integer"}}}}},
+			  {"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}}]}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"choice auto", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":"auto"}`, nil},
+		{"choice any", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":"required"}`, nil},
+		{"choice none", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"tool_choice":"none"}`, nil},
+		{"choice of one tool", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "look"}, `{"tool_choice":{"type":"function","function":{"name":"look"}}}`, nil},
+		{"a choice without tools is left out", "m1", host.ModelRequest{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"serial tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
+		{"the o-series takes no such switch", "o3-mini", host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{}`, []string{"parallel_tool_calls"}},
+		{"temperature", "m1", host.ModelRequest{Temperature: &warm}, `{"temperature":0.7}`, nil},
+		{"temperature zero is sent", "m1", host.ModelRequest{Temperature: &zero}, `{"temperature":1e-45}`, nil},
+		{"output limit", "m1", host.ModelRequest{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
+		{"output limit of models that reason", "gpt-5-mini", host.ModelRequest{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.req.Messages = []*host.Message{host.UserText("hi")}
+			got, err := sent(t, tt.model, &tt.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range parse(t, tt.want).(map[string]any) {
+				if diff := cmp.Diff(want, normalNumbers(t, got[name])); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+			for _, name := range tt.without {
+				if v, ok := got[name]; ok {
+					t.Errorf("%s is %v, want it left out", name, v)
+				}
+			}
+		})
+	}
+}
+
+func normalNumbers(t *testing.T, v any) any {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(raw))
+}
+
+func TestHeaders(t *testing.T) {
+	var got http.Header
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		got.Set("Path", r.URL.Path)
+		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
+	}, &openaimodel.Options{APIKey: " " + testKey + "\n", Headers: http.Header{"x-gateway": {"g1"}}})
+	if o := ask(t.Context(), m, question("hi")); o.err != nil {
+		t.Fatal(o.err)
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer " + testKey, "X-Gateway": "g1", "Content-Type": "application/json", "Path": "/v1/chat/completions",
+	} {
+		if got.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
+		}
+	}
+}
+
+// go-openai knows some models and refuses requests that they would refuse.
+func TestRefusedBeforeItIsSent(t *testing.T) {
+	warm := 0.7
+	_, err := sent(t, "o3-mini", &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}, Temperature: &warm})
+	if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "o3-mini") {
+		t.Errorf("Generate: %v, want invalid_argument that names the model", err)
+	}
+}
+
+func TestRequestIsNotChanged(t *testing.T) {
+	req := question("hi")
+	req.Tools = []host.ToolSpec{{Name: "ping"}}
+	before, _ := json.Marshal(req)
+	if _, err := sent(t, "m1", req); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := json.Marshal(req); !bytes.Equal(before, after) {
+		t.Errorf("request was %s, is %s", before, after)
+	}
+}
