@@ -1,0 +1,82 @@
+package scriptedmodel
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The server's times.
+const (
+	readTimeout  = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	closeTimeout = 5 * time.Second
+)
+
+// Server is a scripted model that listens on loopback.
+type Server struct {
+	http   *http.Server
+	url    string
+	cancel context.CancelFunc
+	served chan struct{}
+	unhook func() bool
+	close  func() error
+}
+
+// Start listens on a free port of 127.0.0.1 and serves until Close is called or
+// ctx ends. Code invalid_argument for a bad rule, unavailable when there is no
+// port.
+func Start(ctx context.Context, opts *Options) (*Server, error) {
+	handler, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, host.Errorf(host.Unavailable, "listen for the scripted model: %w", err)
+	}
+	serving, cancel := context.WithCancel(ctx)
+	s := &Server{
+		url: "http://" + listener.Addr().String() + "/v1", cancel: cancel, served: make(chan struct{}),
+		http: &http.Server{
+			Handler: handler, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+			ErrorLog:    log.New(io.Discard, "", 0), // what it would say is the client's to tell
+			BaseContext: func(net.Listener) context.Context { return serving },
+		},
+	}
+	s.close = sync.OnceValue(s.shutDown)
+	go func() {
+		defer close(s.served)
+		s.http.Serve(listener)
+	}()
+	s.unhook = context.AfterFunc(ctx, func() { s.close() })
+	return s, nil
+}
+
+// BaseURL returns the address for a client's base URL: http://127.0.0.1:PORT/v1.
+func (s *Server) BaseURL() string { return s.url }
+
+// Close stops the server and returns when it has stopped: requests on their way
+// are cut off. It may be called twice.
+func (s *Server) Close() error {
+	s.unhook()
+	return s.close()
+}
+
+func (s *Server) shutDown() error {
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		s.http.Close()
+	}
+	<-s.served
+	return err
+}

@@ -1,0 +1,192 @@
+package scriptedmodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// The bounds of a summary.
+const (
+	maxSummaryBytes = 4_000
+	maxListed       = 5   // elements of an array, results of a batch past which only their number is told
+	maxValueBytes   = 300 // of one value
+	maxSummaryDepth = 3
+)
+
+// summarize puts tools' results into a sentence, or a list of them.
+func summarize(results []result) string {
+	if len(results) == 1 {
+		return clip(results[0].sentence(), maxSummaryBytes)
+	}
+	var b strings.Builder
+	for i, r := range results {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("- " + r.sentence())
+		if b.Len() > maxSummaryBytes {
+			break
+		}
+	}
+	return clip(b.String(), maxSummaryBytes)
+}
+
+// sentence says what one result says.
+func (r *result) sentence() string {
+	name := r.call.Function.Name
+	if name == "" {
+		name = "the tool"
+	}
+	if said := r.arguments(); said != "" {
+		name += " (" + said + ")"
+	}
+	if reason, failed := r.failure(); failed {
+		return name + " could not do that: " + period(shorten(reason))
+	}
+	v, err := decodeArguments(json.RawMessage(r.text))
+	if err != nil || strings.TrimSpace(r.text) == "" {
+		if text := strings.TrimSpace(r.text); text != "" {
+			return name + " says: " + period(text)
+		}
+		return name + " says nothing."
+	}
+	return name + " says: " + period(describe(v, json.RawMessage(r.text), 0))
+}
+
+// arguments tells what was asked, so that it is clear which result is which.
+func (r *result) arguments() string {
+	var out []string
+	eachMember(json.RawMessage(r.call.Function.Arguments), func(name string, value json.RawMessage) {
+		if v, err := decodeArguments(value); err == nil && v != nil {
+			out = append(out, words(name)+" "+shorten(describe(v, value, maxSummaryDepth)))
+		}
+	})
+	return shorten(strings.Join(out, ", "))
+}
+
+// failure returns what a result that is an error says: one that begins with
+// "Error: ", or an object with nothing but an error.
+func (r *result) failure() (reason string, failed bool) {
+	if reason, failed = strings.CutPrefix(r.text, errorPrefix); failed {
+		return reason, true
+	}
+	var only map[string]any
+	if json.Unmarshal([]byte(r.text), &only) != nil || len(only) != 1 || only["error"] == nil {
+		return "", false
+	}
+	return fmt.Sprint(only["error"]), true
+}
+
+// describe puts a JSON value into words. raw is its text, for the order of its
+// members.
+func describe(v any, raw json.RawMessage, depth int) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	case string:
+		if v == "" {
+			return "nothing"
+		}
+		return shorten(v)
+	case json.Number:
+		return v.String()
+	case []any:
+		return describeArray(v, raw, depth)
+	case map[string]any:
+		return describeObject(v, raw, depth)
+	}
+	return fmt.Sprint(v)
+}
+
+func describeArray(list []any, raw json.RawMessage, depth int) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	count := fmt.Sprintf("%d entries", len(list))
+	if len(list) == 1 {
+		count = "1 entry"
+	}
+	if depth >= maxSummaryDepth {
+		return count
+	}
+	var elements []json.RawMessage
+	json.Unmarshal(raw, &elements)
+	var out []string
+	for i, e := range list {
+		if i == maxListed {
+			out = append(out, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		out = append(out, describe(e, elements[i], depth+1))
+	}
+	return count + " (" + strings.Join(out, "; ") + ")"
+}
+
+func describeObject(object map[string]any, raw json.RawMessage, depth int) string {
+	if len(object) == 0 {
+		return "nothing"
+	}
+	if depth >= maxSummaryDepth {
+		return fmt.Sprintf("%d fields", len(object))
+	}
+	var out []string
+	eachMember(raw, func(name string, value json.RawMessage) {
+		out = append(out, words(name)+": "+describe(object[name], value, depth+1))
+	})
+	text := strings.Join(out, ", ")
+	if depth > 0 {
+		return "(" + text + ")"
+	}
+	return text
+}
+
+// eachMember calls fn for the members of a JSON object in their order; for
+// anything else not at all.
+func eachMember(raw json.RawMessage, fn func(name string, value json.RawMessage)) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return
+		}
+		fn(name.(string), value)
+	}
+}
+
+// words makes a member's name readable: order_id is order id.
+func words(name string) string {
+	if w := strings.Join(splitWords(name), " "); w != "" {
+		return w
+	}
+	return name
+}
+
+func shorten(s string) string { return clip(strings.Join(strings.Fields(s), " "), maxValueBytes) }
+
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+func period(s string) string {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") || strings.HasSuffix(s, "…") {
+		return s
+	}
+	return s + "."
+}
