@@ -9,8 +9,10 @@ import (
 // A Key stands for a text where a [Counter] remembers counts. It is a
 // SHA-256: texts come from people who may gain from a wrong count, as it
 // lifts a limit, and a quick hash is no safe key if collisions can be made.
-// With the instructions that processors have for it, it is still some twenty
-// times faster than counting.
+// With the instructions that processors have for it, it is still eight times
+// faster than counting for a text of 400 bytes and sixteen times for one of
+// 40,000. A caller who has a digest of a text anyway saves that too, with
+// [Counter.CountAs].
 type Key [sha256.Size]byte
 
 // KeyOf is the key of a text, or of whatever identifies one, such as a

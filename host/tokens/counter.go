@@ -14,12 +14,13 @@ import (
 var ErrUnknown = errors.New("unknown name")
 
 // DefaultCacheEntries is how many counts a [Counter] remembers unless told
-// otherwise: the messages of some thousand conversations, in about 7 MB.
+// otherwise: the messages of some thousand conversations, in about 8 MB.
 const DefaultCacheEntries = 1 << 16
 
-// minCached is the length in bytes from which finding a remembered count is
-// cheaper than counting with an [Encoding]. Below, nothing is remembered.
-const minCached = 64
+// minCached is the length in bytes from which finding a remembered count by
+// the text is far cheaper than counting with an [Encoding]. Below, nothing is
+// remembered.
+const minCached = 128
 
 // A Tokenizer counts tokens in a way of its own: with a vocabulary that this
 // package lacks, or by asking a service.
@@ -49,7 +50,7 @@ type Options struct {
 	// which must be neither empty nor that of an encoding.
 	Tokenizers map[string]Tokenizer
 
-	// CacheEntries is how many counts are remembered, at about 100 bytes
+	// CacheEntries is how many counts are remembered, at about 130 bytes
 	// each. 0 means DefaultCacheEntries, a negative number none.
 	CacheEntries int
 }

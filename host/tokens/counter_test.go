@@ -241,8 +241,10 @@ func TestKeysDiffer(t *testing.T) {
 	if len(keys) != 8 {
 		t.Errorf("8 different texts and scopes have %d keys: %v", len(keys), keys)
 	}
-	if plain != tokens.KeyOf("", "text") || tokens.KeyOf("a", "x") != tokens.KeyOf("a", "x") {
-		t.Error("the same text in the same scope has two keys")
+	for _, scope := range []string{"", "a"} {
+		if first, again := tokens.KeyOf(scope, "text"), tokens.KeyOf(scope, "te"+"xt"); first != again {
+			t.Errorf("the same text in scope %q has two keys, %x and %x", scope, first, again)
+		}
 	}
 }
 
