@@ -1,0 +1,30 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+func newHost(t testing.TB, opts *host.Options) *host.Host {
+	t.Helper()
+	h, err := host.New(opts)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return h
+}
+
+// newAgent returns an agent named clerk.
+func newAgent(t testing.TB, opts *host.AgentOptions) *host.Agent {
+	t.Helper()
+	a, err := host.NewAgent("clerk", opts)
+	if err != nil {
+		t.Fatalf("NewAgent: %v", err)
+	}
+	return a
+}
+
+// says returns a model that gives one answer of text.
+func says(text string) *hosttest.Model { return hosttest.NewModel(hosttest.Say(text)) }
