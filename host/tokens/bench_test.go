@@ -185,7 +185,7 @@ func BenchmarkRemembered(b *testing.B) {
 		b.Fatal(err)
 	}
 	mixed := mixedText(b, 1<<20)
-	for _, n := range []int{64, 400, 4000, 40_000} {
+	for _, n := range []int{128, 400, 4000, 40_000} {
 		text := mixed[:n]
 		key := tokens.KeyOf("", text)
 		for _, row := range []struct {

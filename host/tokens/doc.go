@@ -38,7 +38,7 @@
 // each. The vocabularies add 7 MB to a program.
 //
 // The times are those of one core of an AMD EPYC server of 2024, and what
-// BenchmarkTokens and BenchmarkLoad print. tiktoken-go takes twenty times as
-// long for the megabyte, with 1.5 million allocations, and the square of the
-// length for the hard texts.
+// BenchmarkTokens and BenchmarkLoad print when it is idle. tiktoken-go takes
+// ten to twenty times as long for the megabyte, with 1.5 million allocations,
+// and the square of the length for the hard texts.
 package tokens
