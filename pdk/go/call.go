@@ -8,7 +8,6 @@ const (
 
 // memory is what a plugin reuses from call to call.
 type memory struct {
-	input   []byte
 	scanner scanner
 	output  Writer
 	arena   arena // unescaped strings and host responses of the call
@@ -26,15 +25,6 @@ type memory struct {
 type names struct {
 	scope                            Scope
 	config, model, id, key, provider string
-}
-
-// inputBuffer returns the input buffer, made as long as asked. It is made longer
-// than that, because the history that a processor is given grows with each call.
-func (m *memory) inputBuffer(length int) []byte {
-	if cap(m.input) < length {
-		m.input = make([]byte, length, length+length/4+minChunk)
-	}
-	return m.input[:length]
 }
 
 // keep stores text in slot unless it is there already, and returns a string that

@@ -1,9 +1,6 @@
 package pdk
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "strconv"
 
 // A Code says what kind of failure an [Error] is. Codes are few and mean the
 // same everywhere.
@@ -40,9 +37,10 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Errorf returns an *Error whose message is format with its verbs replaced. The
-// verbs are %s, %v, %d and %q (quoted as in JSON); arguments are strings, [Raw], byte
-// slices, errors, integers, floats, booleans and values with a String method.
-// It stands in for fmt, which a small guest does not link.
+// verbs are %s, %v, %d and %q (quoted as in JSON). Arguments are strings, [Raw],
+// byte slices, errors, numbers, booleans, nil and values with a String method;
+// anything else is shown as (?). It stands in for fmt, which a small guest does
+// not link.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: sprintf(format, args)}
 }
@@ -117,24 +115,44 @@ func argText(arg any) string {
 		return v.Error()
 	case interface{ String() string }:
 		return v.String()
-	case int:
-		return strconv.Itoa(v)
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case uint64:
-		return strconv.FormatUint(v, 10)
-	case uint32:
-		return strconv.FormatUint(uint64(v), 10)
-	case int32:
-		return strconv.Itoa(int(v))
-	case byte:
-		return strconv.Itoa(int(v))
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
 	case bool:
 		return strconv.FormatBool(v)
 	case nil:
 		return "nil"
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
+	case uint64:
+		return strconv.FormatUint(v, 10)
 	}
-	return string(utf8.RuneError)
+	if n, ok := integer(arg); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	return "(?)" // a type that only reflection could print
+}
+
+// integer returns the value of the integer types that an int64 holds.
+func integer(arg any) (int64, bool) {
+	switch v := arg.(type) {
+	case int:
+		return int64(v), true
+	case int8:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint:
+		return int64(v), true
+	case uint8:
+		return int64(v), true
+	case uint16:
+		return int64(v), true
+	case uint32:
+		return int64(v), true
+	}
+	return 0, false
 }

@@ -54,9 +54,21 @@ const yieldEvery = 64
 
 var callsRun uint32
 
+// input is what the calls' input is read into.
+var input []byte
+
+// inputBuffer returns the input buffer, made as long as asked. It is made longer
+// than that, because the history that a processor is given grows with each call.
+func inputBuffer(length int) []byte {
+	if cap(input) < length {
+		input = make([]byte, length, length+length/4+minChunk)
+	}
+	return input[:length]
+}
+
 // export runs one export of the registered plugin.
 func export(name string, length uint32) int32 {
-	input := registered.calls.inputBuffer(int(length))
+	input := inputBuffer(int(length))
 	status := int32(statusError)
 	var output []byte
 	if got := inputRead(unsafe.Pointer(unsafe.SliceData(input)), 0, length); got == length {

@@ -12,7 +12,7 @@ const (
 // every column, in the order of the conversation. It makes a processor's cost
 // independent of how much text the conversation holds.
 //
-// The columns are valid until the handler returns.
+// All of it is valid until the handler returns.
 type Outline struct {
 	// Roles has one letter a message: s system, u user, a assistant, t tool.
 	Roles string

@@ -282,6 +282,11 @@ func TestErrors(t *testing.T) {
 	if want := `no order "a\"b" in 3 of 4.5% (e)`; coded.Message != want {
 		t.Errorf("Errorf: %s, want %s", coded.Message, want)
 	}
+	every := pdk.Errorf(pdk.Internal, "%v %v %v %v %v %v %v %v %v %v %v %v %v %v %v %v", 1, int8(2), int16(3), int32(4), int64(5), uint(6),
+		uint8(7), uint16(8), uint32(9), uint64(1<<63), float32(0.5), true, nil, pdk.Raw("{}"), pdk.EditDrop, struct{}{})
+	if want := "1 2 3 4 5 6 7 8 9 9223372036854775808 0.5 true nil {} drop (?)"; every.Message != want {
+		t.Errorf("Errorf: %s, want %s", every.Message, want)
+	}
 	if got := pdk.Errorf(pdk.Internal, "%d %s%").Message; got != "%!d(missing) %!s(missing)%" {
 		t.Errorf("Errorf with too few arguments: %s", got)
 	}

@@ -43,8 +43,8 @@ func (p *Process) Outline() *Outline { return &p.outline }
 
 // Map calls f with every message in order and replaces those that f changed; a
 // message that f leaves without parts is dropped. Messages that f did not touch
-// are not sent back, so they reach the model exactly as they were. Map stops at
-// f's first error and returns it.
+// are not sent back, so they reach the model exactly as they were. m is valid
+// until f returns. Map stops at f's first error and returns it.
 func (p *Process) Map(f func(m *Message) error) error {
 	for i := range p.messages {
 		p.mapped = p.messages[i]

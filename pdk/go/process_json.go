@@ -46,7 +46,7 @@ func (s *scanner) process(p *Process, m *memory) {
 		case "scope":
 			p.Scope = s.scope(&m.names.scope)
 		case "model":
-			p.Model = keep(&m.names.model, string(s.str()))
+			p.Model = keep(&m.names.model, s.str())
 		case "messages":
 			p.hasMessages = true
 			p.messages = s.messages(p.messages[:0], &m.parts)
@@ -81,7 +81,7 @@ func (s *scanner) outline(o *Outline) {
 			tokens = true
 			o.Tokens = s.column(o.Tokens[:0])
 		case "encoding":
-			o.Encoding = string([]byte(s.str()))
+			o.Encoding = s.str()
 		case "parts":
 			o.Parts = s.column(o.Parts[:0])
 		case "tools":
