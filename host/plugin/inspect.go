@@ -40,8 +40,12 @@ type Extern struct {
 	Type   string `json:"type"` // such as (i32, i32) -> (i64), i32 mut, 1..16 pages
 }
 
-// ABINone is the [Inspection.ABI] of a module that is no plugin.
-const ABINone = string(abiNone)
+// What [Inspection.ABI] can be, apart from later versions of the native one.
+const (
+	ABINative = importModule
+	ABIExtism = string(abiExtism)
+	ABINone   = string(abiNone)
+)
 
 // Inspect reads a module's structure. It runs no code and compiles nothing. It
 // refuses only what is no module or is damaged, with code invalid_argument, and

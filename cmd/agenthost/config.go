@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// configName is the file that makes a directory a project.
+const configName = "agenthost.yaml"
+
+// maxConfigBytes bounds a configuration file.
+const maxConfigBytes = 1 << 20
+
+// config is agenthost.yaml. Unknown keys are errors.
+type config struct {
+	Version  int                      `yaml:"version"`
+	Default  string                   `yaml:"default"` // what "run" runs
+	Model    string                   `yaml:"model"`   // for agents that name none
+	Models   map[string]modelConfig   `yaml:"models"`
+	Plugins  map[string]pluginConfig  `yaml:"plugins"`
+	Agents   map[string]agentConfig   `yaml:"agents"`
+	Networks map[string]networkConfig `yaml:"networks"`
+	Limits   limitsConfig             `yaml:"limits"`
+
+	fsys fs.FS  // where paths are looked up; nil is the operating system's
+	dir  string // of the file
+	name string // of the file, for errors
+	text []byte
+}
+
+type modelConfig struct {
+	Provider string   `yaml:"provider"` // scripted or openai
+	Name     string   `yaml:"name"`     // as the provider knows it
+	BaseURL  string   `yaml:"base_url"`
+	KeyEnv   string   `yaml:"key_env"` // the environment variable that holds the key
+	Rules    string   `yaml:"rules"`   // scripted: a file of rules
+	Timeout  duration `yaml:"timeout"`
+}
+
+type pluginConfig struct {
+	Path   string         `yaml:"path"` // a .wasm file, the directory of a Go source, or builtin:NAME
+	Grant  grantConfig    `yaml:"grant"`
+	Limits pluginLimits   `yaml:"limits"`
+	Config map[string]any `yaml:"config"` // of its tools
+}
+
+type grantConfig struct {
+	State    string `yaml:"state"`
+	Messages bool   `yaml:"messages"`
+	Clock    bool   `yaml:"clock"`
+	Random   bool   `yaml:"random"`
+}
+
+type pluginLimits struct {
+	Timeout      duration `yaml:"timeout"`
+	Memory       byteSize `yaml:"memory"`
+	Instructions int64    `yaml:"instructions"`
+	Output       byteSize `yaml:"output"`
+	Instances    int      `yaml:"instances"`
+}
+
+type agentConfig struct {
+	Description  string      `yaml:"description"`
+	Instructions string      `yaml:"instructions"` // may use {{.state.path}}
+	Model        string      `yaml:"model"`
+	Tools        []string    `yaml:"tools"` // PLUGIN for all of its tools, or PLUGIN/TOOL
+	Processors   []useConfig `yaml:"processors"`
+	Providers    []useConfig `yaml:"providers"`
+	ToolChoice   string      `yaml:"tool_choice"`
+	MaxRounds    int         `yaml:"max_rounds"`
+	Temperature  *float64    `yaml:"temperature"`
+	MaxTokens    int         `yaml:"max_output_tokens"`
+}
+
+type networkConfig struct {
+	Description   string         `yaml:"description"`
+	Agents        []string       `yaml:"agents"`
+	Router        string         `yaml:"router"` // PLUGIN, PLUGIN/ROUTER or model
+	RouterConfig  map[string]any `yaml:"router_config"`
+	Model         string         `yaml:"model"`
+	Processors    []useConfig    `yaml:"processors"`
+	Providers     []useConfig    `yaml:"providers"`
+	MaxIterations int            `yaml:"max_iterations"`
+	State         any            `yaml:"state"`
+	StateOf       string         `yaml:"state_of"`   // thread (default) or run
+	OnFailure     string         `yaml:"on_failure"` // keep (default) or discard
+}
+
+// useConfig is a processor or provider in use: PLUGIN or PLUGIN/PART, with its
+// configuration.
+type useConfig struct {
+	Use       string `yaml:"use"`
+	Config    any    `yaml:"config"`
+	OnFailure string `yaml:"on_failure"` // fail (default) or skip
+}
+
+type limitsConfig struct {
+	RunTokens  int      `yaml:"run_tokens"`
+	RunTimeout duration `yaml:"run_timeout"`
+	ToolCalls  int      `yaml:"tool_calls"`
+	Input      byteSize `yaml:"input"`
+	State      byteSize `yaml:"state"`
+}
+
+// duration is a time.Duration written as 1.5s, 2m.
+type duration time.Duration
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (d *duration) UnmarshalYAML(n ast.Node) error {
+	text := scalar(n)
+	v, err := time.ParseDuration(text)
+	if err != nil || v < 0 {
+		return badValue(n, "%q is not a duration such as 500ms or 2s", text)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// byteSize is a number of bytes written as 4096, 64KiB, 16MiB.
+type byteSize int64
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (s *byteSize) UnmarshalYAML(n ast.Node) error {
+	v, err := parseBytes(scalar(n))
+	if err != nil {
+		return badValue(n, "%v", err)
+	}
+	*s = byteSize(v)
+	return nil
+}
+
+func parseBytes(text string) (int64, error) {
+	units := []struct {
+		suffix string
+		n      int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || v < 0 || v > (1<<62)/u.n {
+			break
+		}
+		return v * u.n, nil
+	}
+	return 0, fmt.Errorf("%q is not a size such as 65536, 64KiB or 16MiB", text)
+}
+
+// readConfig reads a configuration. where is a file or a directory that has an
+// agenthost.yaml; fsys is nil for the operating system's files.
+func readConfig(fsys fs.FS, where string) (*config, error) {
+	open := fsys
+	if open == nil {
+		open = osFiles{}
+	}
+	file := where
+	info, err := fs.Stat(open, file)
+	if err == nil && info.IsDir() {
+		file = path.Join(where, configName)
+		info, err = fs.Stat(open, file)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "there is no configuration %s", file).
+			WithHint("name a directory with an %s, for example: agenthost run examples/orderdesk", configName)
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read configuration: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, host.Errorf(host.InvalidArgument, "%s is not a file", file).WithHint("name a directory with an %s", configName)
+	}
+	if info.Size() > maxConfigBytes {
+		return nil, host.Errorf(host.InvalidArgument, "%s is %d bytes, more than %d", file, info.Size(), maxConfigBytes).
+			WithHint("is it a configuration?")
+	}
+	text, err := fs.ReadFile(open, file)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read configuration: %w", err).WithHint("make it readable for this user")
+	}
+	return parseConfig(fsys, file, text)
+}
+
+func parseConfig(fsys fs.FS, file string, text []byte) (*config, error) {
+	c := &config{fsys: fsys, dir: path.Dir(file), name: file, text: text}
+	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(c)
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file is an empty configuration
+		return nil, c.yamlError(err)
+	}
+	return c, c.check()
+}
+
+// check holds the configuration to what can be seen without making anything.
+func (c *config) check() error {
+	switch {
+	case c.Version == 0:
+		return c.errorAt(nil, "it has no version").WithHint("write: version: 1")
+	case c.Version != 1:
+		return c.errorAt(keys("version"), "version is %d, and this program knows 1", c.Version).WithHint("write: version: 1, or update agenthost")
+	case len(c.Agents) == 0:
+		return c.errorAt(keys("agents"), "it has no agents").WithHint("examples/orderdesk/%s is a commented example", configName)
+	}
+	for name := range c.Networks {
+		if _, twice := c.Agents[name]; twice {
+			return c.errorAt(keys("networks", name), "%q is both an agent and a network", name).WithHint("rename one of them")
+		}
+	}
+	for _, name := range sortedKeys(c.Models) {
+		if p := c.Models[name].Provider; p != "scripted" && p != "openai" {
+			return c.errorAt(keys("models", name, "provider"), "provider of model %q is %q", name, p).
+				WithHint("use scripted, or openai for any OpenAI-compatible server")
+		}
+	}
+	if c.Default != "" && !slices.Contains(c.targets(), c.Default) {
+		return c.unknown(keys("default"), "network or agent", c.Default, c.targets())
+	}
+	return nil
+}
+
+// targets returns what can be run: networks first, each by name.
+func (c *config) targets() []string {
+	return append(sortedKeys(c.Networks), sortedKeys(c.Agents)...)
+}
+
+// target returns the name of what to run when nobody says.
+func (c *config) target() string {
+	if c.Default != "" {
+		return c.Default
+	}
+	return c.targets()[0]
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// grants maps the configuration to permissions.
+func (c *config) grants(name string) (plugin.Permissions, error) {
+	g := c.Plugins[name].Grant
+	p := plugin.Permissions{Messages: g.Messages, Clock: g.Clock, Random: g.Random, State: plugin.Access(g.State)}
+	switch p.State {
+	case "", plugin.None, plugin.Read, plugin.Write:
+		return p, nil
+	}
+	return p, c.errorAt(keys("plugins", name, "grant", "state"), "grant of state is %q", g.State).WithHint("use none, read or write")
+}
+
+func (l pluginLimits) limits() plugin.Limits {
+	return plugin.Limits{
+		Timeout: time.Duration(l.Timeout), MemoryBytes: int64(l.Memory), Instructions: l.Instructions,
+		OutputBytes: int(l.Output), Instances: l.Instances,
+	}
+}
+
+func (l limitsConfig) limits() host.Limits {
+	return host.Limits{
+		RunTokens: l.RunTokens, RunTimeout: time.Duration(l.RunTimeout), MaxToolCalls: l.ToolCalls,
+		InputBytes: int(l.Input), StateBytes: int(l.State),
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/examples"
+	"github.com/agenthost/agenthost/host"
+)
+
+// The demo's two turns: the second only makes sense with the first.
+const (
+	demoFirst  = "Where are my orders 1042 and 1043? I paid 1042 with card 4111 1111 1111 1111."
+	demoSecond = "And the other one?"
+)
+
+func demoCommand(env *environment) *cobra.Command {
+	var data, model string
+	var json bool
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a small support network on real input; needs no key and no network",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return demo(c.Context(), env, data, model, json)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "directory that keeps the conversation (default: a temporary one)")
+	c.Flags().StringVar(&model, "model", "", "a real model; needs OPENAI_API_KEY or OPENAI_BASE_URL")
+	c.Flags().BoolVar(&json, "json", false, "print events as JSON, one a line")
+	return c
+}
+
+func demo(ctx context.Context, env *environment, data, model string, json bool) (err error) {
+	if data == "" {
+		if data, err = os.MkdirTemp("", "agenthost-demo"); err != nil {
+			return host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data")
+		}
+		defer os.RemoveAll(data)
+	}
+	c, err := readConfig(examples.Files, "orderdesk")
+	if err != nil {
+		return err
+	}
+	a, err := newApp(ctx, env, c, appOptions{data: data, model: model, quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	s := &session{app: a, project: "examples/orderdesk", json: json}
+	if s.target, err = a.target(""); err != nil {
+		return err
+	}
+	if !json {
+		demoIntro(env, model)
+	}
+	for _, prompt := range []string{demoFirst, demoSecond} {
+		if !json {
+			fmt.Fprintf(env.stdout, "\n> %s\n", prompt)
+		}
+		if err := s.turn(ctx, prompt); err != nil {
+			return err
+		}
+	}
+	if !json {
+		demoOutro(env, s)
+	}
+	return nil
+}
+
+func demoIntro(env *environment, model string) {
+	fmt.Fprintln(env.stdout, "A support network: a router, two agents, their tools and two history processors,")
+	fmt.Fprintln(env.stdout, "all but the agents WebAssembly modules in a sandbox. Two turns in one thread.")
+	if model == "" && env.getenv("OPENAI_API_KEY") != "" {
+		fmt.Fprintln(env.stdout, "OPENAI_API_KEY is set, but without --model NAME the demo stays scripted.")
+	}
+}
+
+func demoOutro(env *environment, s *session) {
+	s.footer()
+	fmt.Fprint(env.stdout, `
+Worth trying next:
+  agenthost run examples/orderdesk "where is order 1017?"     ask it yourself
+  agenthost plugin inspect builtin:tokenlimiter               look into a plugin
+  agenthost plugin build examples/piimask                     build one of your own
+`)
+}

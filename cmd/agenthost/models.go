@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+)
+
+// makeModels connects to the configured models. override puts one in the place
+// of all: a configured one, or whatever model a server has under that name.
+func (a *app) makeModels(ctx context.Context, override string) error {
+	if override != "" {
+		return a.makeOverride(ctx, override)
+	}
+	for _, name := range sortedKeys(a.config.Models) {
+		m, err := a.makeModel(ctx, name, a.config.Models[name])
+		if err != nil {
+			return err
+		}
+		a.models[name] = m
+	}
+	return a.chooseDefault(ctx)
+}
+
+func (a *app) makeOverride(ctx context.Context, name string) error {
+	mc, configured := a.config.Models[name]
+	if !configured {
+		mc = modelConfig{Provider: "openai", Name: name}
+	}
+	m, err := a.makeModel(ctx, name, mc)
+	if err != nil {
+		return err
+	}
+	for other := range a.config.Models {
+		a.models[other] = m
+	}
+	a.models[""] = m
+	return nil
+}
+
+// chooseDefault finds the model of agents that name none: the configuration's,
+// the only one, or, where there is none at all, the stand-in.
+func (a *app) chooseDefault(ctx context.Context) (err error) {
+	name := a.config.Model
+	switch {
+	case name != "":
+		a.models[""], err = a.model(keys("model"), name)
+	case len(a.config.Models) == 0:
+		a.models[""], err = a.makeModel(ctx, "", modelConfig{Provider: "scripted"})
+	case len(a.config.Models) == 1:
+		a.models[""] = a.models[sortedKeys(a.config.Models)[0]]
+	}
+	return err
+}
+
+func (a *app) makeModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
+	var m host.Model
+	var err error
+	if mc.Provider == "openai" {
+		m, err = a.openaiModel(name, mc)
+	} else {
+		m, err = a.scriptedModel(ctx, name, mc)
+	}
+	return m, a.config.wrap(err, keys("models", name))
+}
+
+// scriptedModel starts a stand-in and connects to it over the real protocol.
+func (a *app) scriptedModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
+	rules, err := a.readRules(name, mc.Rules)
+	if err != nil {
+		return nil, err
+	}
+	// The server outlives the run's context: an interrupted run still ends in
+	// order.
+	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules})
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, server.Close)
+	a.scripted = true
+	return a.connect(scriptedmodel.DefaultName, &openaimodel.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)})
+}
+
+func (a *app) readRules(name, file string) ([]scriptedmodel.Rule, error) {
+	if file == "" {
+		return nil, nil
+	}
+	var open fs.FS = osFiles{}
+	if a.config.fsys != nil {
+		open = a.config.fsys
+	}
+	file = a.config.path(file)
+	text, err := fs.ReadFile(open, file)
+	if err != nil {
+		return nil, a.config.errorAt(keys("models", name, "rules"), "read rules: %w", err).
+			WithHint("a path is relative to the configuration's directory")
+	}
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "%s: %s", file, yaml.FormatError(err, false, false))
+	}
+	rules, err := scriptedmodel.ReadRules(raw)
+	if err != nil {
+		return nil, host.Errorf(host.CodeOf(err), "%s: %w", file, err)
+	}
+	return rules, nil
+}
+
+// openaiModel connects to an OpenAI-compatible server: the configuration's, or
+// the one that OPENAI_BASE_URL names.
+func (a *app) openaiModel(name string, mc modelConfig) (host.Model, error) {
+	if mc.Name == "" {
+		mc.Name = name
+	}
+	if mc.KeyEnv == "" {
+		mc.KeyEnv = "OPENAI_API_KEY"
+	}
+	if mc.BaseURL == "" {
+		mc.BaseURL = a.env.getenv("OPENAI_BASE_URL")
+	}
+	key := a.env.getenv(mc.KeyEnv)
+	if key == "" && mc.BaseURL == "" {
+		return nil, host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv).
+			WithHint("set %s, or OPENAI_BASE_URL for a local server such as http://localhost:11434/v1", mc.KeyEnv)
+	}
+	m, err := a.connect(mc.Name, &openaimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), Logger: a.logger})
+	if err != nil {
+		return nil, err
+	}
+	return upstream{m}, nil
+}
+
+func (a *app) connect(name string, opts *openaimodel.Options) (host.Model, error) {
+	m, err := openaimodel.New(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
+	return m, nil
+}
+
+// model returns a configured model; "" is the default one, which may be none.
+func (a *app) model(at place, name string) (host.Model, error) {
+	if m := a.models[name]; m != nil || name == "" {
+		return m, nil
+	}
+	return nil, a.config.unknown(at, "model", name, sortedKeys(a.config.Models))
+}
+
+// upstream is a model on somebody else's machine. It marks the times that this
+// machine ran out of patience with it, so that they can be told from our own
+// limits.
+type upstream struct{ host.Model }
+
+var _ host.Model = upstream{}
+
+// errSlow is in the chain of an error of a model that did not answer in time.
+var errSlow = errors.New("model is slow")
+
+// Generate implements host.Model.
+func (u upstream) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		for chunk, err := range u.Model.Generate(ctx, req) {
+			if err != nil && ctx.Err() == nil && host.CodeOf(err) == host.DeadlineExceeded {
+				err = slowError{err}
+			}
+			if !yield(chunk, err) {
+				return
+			}
+		}
+	}
+}
+
+type slowError struct{ error }
+
+// Unwrap returns the model's error and errSlow.
+func (e slowError) Unwrap() []error { return []error{e.error, errSlow} }

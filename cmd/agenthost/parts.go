@@ -1,0 +1,247 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// makeAgents makes the configured agents. Each can be run by itself.
+func (a *app) makeAgents() error {
+	for _, name := range sortedKeys(a.config.Agents) {
+		agent, err := a.makeAgent(name, a.config.Agents[name])
+		if err != nil {
+			return a.config.wrap(err, keys("agents", name))
+		}
+		a.agents[name] = agent
+		a.targets[name] = agent
+	}
+	return nil
+}
+
+func (a *app) makeAgent(name string, ac agentConfig) (*host.Agent, error) {
+	opts := &host.AgentOptions{
+		Description: ac.Description, MaxRounds: ac.MaxRounds, Temperature: ac.Temperature,
+		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice),
+	}
+	at := keys("agents", name)
+	var err error
+	if opts.Model, err = a.model(at.to("model"), ac.Model); err != nil {
+		return nil, err
+	}
+	if strings.Contains(ac.Instructions, "{{") {
+		if opts.InstructionsFunc, err = host.TemplateInstructions(ac.Instructions); err != nil {
+			return nil, a.config.wrap(err, at.to("instructions"))
+		}
+	} else {
+		opts.Instructions = ac.Instructions
+	}
+	if opts.Tools, err = a.tools(at.to("tools"), ac.Tools); err != nil {
+		return nil, err
+	}
+	if opts.Processors, err = a.processors(at.to("processors"), ac.Processors); err != nil {
+		return nil, err
+	}
+	if opts.Providers, err = a.providers(at.to("providers"), ac.Providers, opts.Tools); err != nil {
+		return nil, err
+	}
+	return host.NewAgent(name, opts)
+}
+
+func (a *app) makeNetworks() error {
+	for _, name := range sortedKeys(a.config.Networks) {
+		n, err := a.makeNetwork(name, a.config.Networks[name])
+		if err != nil {
+			return a.config.wrap(err, keys("networks", name))
+		}
+		a.targets[name] = n
+	}
+	return nil
+}
+
+func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) {
+	opts := &host.NetworkOptions{Description: nc.Description, MaxIterations: nc.MaxIterations, State: nc.State}
+	at := keys("networks", name)
+	var err error
+	if opts.StateOfRun, err = a.oneOf(at.to("state_of"), nc.StateOf, "thread", "run"); err != nil {
+		return nil, err
+	}
+	if opts.DiscardOnFailure, err = a.oneOf(at.to("on_failure"), nc.OnFailure, "keep", "discard"); err != nil {
+		return nil, err
+	}
+	if opts.Model, err = a.model(at.to("model"), nc.Model); err != nil {
+		return nil, err
+	}
+	if opts.Router, err = a.router(at, nc); err != nil {
+		return nil, err
+	}
+	if opts.Processors, err = a.processors(at.to("processors"), nc.Processors); err != nil {
+		return nil, err
+	}
+	if opts.Providers, err = a.providers(at.to("providers"), nc.Providers, nil); err != nil {
+		return nil, err
+	}
+	agents, err := a.members(at.to("agents"), nc.Agents)
+	if err != nil {
+		return nil, err
+	}
+	return host.NewNetwork(name, agents, opts)
+}
+
+// members finds a network's agents.
+func (a *app) members(at place, names []string) ([]*host.Agent, error) {
+	agents := make([]*host.Agent, len(names))
+	for i, name := range names {
+		if agents[i] = a.agents[name]; agents[i] == nil {
+			return nil, a.config.unknown(at.to(i), "agent", name, sortedKeys(a.agents))
+		}
+	}
+	return agents, nil
+}
+
+// oneOf reads a setting with two values, the first being the default; it
+// reports whether it is the second.
+func (a *app) oneOf(at place, got, usual, other string) (bool, error) {
+	switch got {
+	case "", usual:
+		return false, nil
+	case other:
+		return true, nil
+	}
+	return false, a.config.errorAt(at, "%v is %q", at[len(at)-1], got).WithHint("use %s or %s", usual, other)
+}
+
+// plugin finds the plugin of PLUGIN or PLUGIN/PART.
+func (a *app) plugin(at place, use string) (p *plugin.Plugin, part string, err error) {
+	id, part := splitUse(use)
+	if id == "" {
+		return nil, "", a.config.errorAt(at, "no plugin is named").WithHint("write: use: PLUGIN, or PLUGIN/PART")
+	}
+	if p = a.plugins[id]; p == nil {
+		return nil, "", a.config.unknown(at, "plugin", id, slices.Concat(sortedKeys(a.config.Plugins), builtinNames()))
+	}
+	return p, part, nil
+}
+
+func (a *app) tools(at place, uses []string) ([]*host.Tool, error) {
+	var tools []*host.Tool
+	for i, use := range uses {
+		some, err := a.toolsOf(at.to(i), use)
+		if err != nil {
+			return nil, a.config.wrap(err, at.to(i))
+		}
+		tools = append(tools, some...)
+	}
+	return tools, nil
+}
+
+// toolsOf returns all tools of PLUGIN, or the one of PLUGIN/TOOL.
+func (a *app) toolsOf(at place, use string) ([]*host.Tool, error) {
+	p, part, err := a.plugin(at, use)
+	if err != nil {
+		return nil, err
+	}
+	opts := &plugin.PartOptions{}
+	if config := a.config.Plugins[p.ID()].Config; config != nil {
+		if opts.Config, err = a.toJSON(keys("plugins", p.ID(), "config"), config); err != nil {
+			return nil, err
+		}
+	}
+	if part == "" {
+		return p.Tools(opts)
+	}
+	tool, err := p.Tool(part, opts)
+	return []*host.Tool{tool}, err
+}
+
+func (a *app) processors(at place, uses []useConfig) ([]host.Processor, error) {
+	var list []host.Processor
+	for i, use := range uses {
+		at := at.to(i)
+		p, part, opts, err := a.part(at, use, nil)
+		if err != nil {
+			return nil, err
+		}
+		processor, err := p.Processor(part, opts)
+		if err != nil {
+			return nil, a.config.wrap(err, at.to("use"))
+		}
+		skip, err := a.oneOf(at.to("on_failure"), use.OnFailure, "fail", "skip")
+		if err != nil {
+			return nil, err
+		}
+		if skip {
+			processor = host.Optional(processor)
+		}
+		list = append(list, processor)
+	}
+	return list, nil
+}
+
+func (a *app) providers(at place, uses []useConfig, tools []*host.Tool) ([]host.Provider, error) {
+	var list []host.Provider
+	for i, use := range uses {
+		at := at.to(i)
+		if use.OnFailure != "" {
+			return nil, a.config.errorAt(at.to("on_failure"), "a provider has no on_failure").WithHint("remove it: a provider that fails ends the run")
+		}
+		p, part, opts, err := a.part(at, use, tools)
+		if err != nil {
+			return nil, err
+		}
+		provider, err := p.Provider(part, opts)
+		if err != nil {
+			return nil, a.config.wrap(err, at.to("use"))
+		}
+		list = append(list, provider)
+	}
+	return list, nil
+}
+
+// part finds the plugin of a processor or provider in use, and its options.
+func (a *app) part(at place, use useConfig, tools []*host.Tool) (*plugin.Plugin, string, *plugin.PartOptions, error) {
+	p, part, err := a.plugin(at.to("use"), use.Use)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	config, err := a.toJSON(at.to("config"), use.Config)
+	return p, part, &plugin.PartOptions{Config: config, Tools: tools}, err
+}
+
+// router returns a network's router; nil is the default one, a model.
+func (a *app) router(at place, nc networkConfig) (host.Router, error) {
+	if nc.Router == "" || nc.Router == "model" {
+		if nc.RouterConfig != nil {
+			return nil, a.config.errorAt(at.to("router_config"), "a model router has no router_config").
+				WithHint("name a router's plugin under router, or remove it")
+		}
+		return nil, nil
+	}
+	p, part, err := a.plugin(at.to("router"), nc.Router)
+	if err != nil {
+		return nil, err
+	}
+	opts := &plugin.PartOptions{}
+	if nc.RouterConfig != nil {
+		if opts.Config, err = a.toJSON(at.to("router_config"), nc.RouterConfig); err != nil {
+			return nil, err
+		}
+	}
+	router, err := p.Router(part, opts)
+	return router, a.config.wrap(err, at.to("router"))
+}
+
+// toJSON turns a value of the configuration into JSON; nil is nothing.
+func (a *app) toJSON(at place, v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, a.config.errorAt(at, "this is no JSON value: %w", err).WithHint("use maps with text as keys, and no .inf or .nan")
+	}
+	return raw, nil
+}

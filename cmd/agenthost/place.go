@@ -1,0 +1,239 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// place is a path into the configuration: the names of map entries, and indices
+// of lists.
+type place []any
+
+func keys(path ...any) place { return path }
+
+// to returns the place below p.
+func (p place) to(path ...any) place { return slices.Concat(p, path) }
+
+// errorAt is an error about a place in the configuration.
+func (c *config) errorAt(at place, format string, args ...any) *host.Error {
+	return host.Errorf(host.InvalidArgument, "%s: %w", c.position(at), fmt.Errorf(format, args...))
+}
+
+// unknown is the error for a name that refers to nothing.
+func (c *config) unknown(at place, kind, name string, have []string) *host.Error {
+	e := c.errorAt(at, "%s %q does not exist", kind, name)
+	if near := nearest(name, have); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	if len(have) == 0 {
+		return e
+	}
+	return e.WithHint("there are: %s", strings.Join(have, ", "))
+}
+
+// wrap says which place of the configuration an error is about, unless it says
+// so itself.
+func (c *config) wrap(err error, at place) error {
+	if err == nil {
+		return nil
+	}
+	e := *host.AsError(err)
+	if !strings.HasPrefix(e.Message, c.name) {
+		e.Message = c.position(at) + ": " + e.Message
+	}
+	e.Err = err
+	return &e
+}
+
+// position returns the file with the line and column of a place, as far as that
+// exists.
+func (c *config) position(at place) string {
+	file, err := parser.ParseBytes(c.text, 0)
+	if err != nil || len(file.Docs) == 0 || len(at) == 0 {
+		return c.name
+	}
+	node := file.Docs[0].Body
+	var found *token.Token
+	for _, key := range at {
+		next, tk := child(node, key)
+		if tk == nil {
+			break
+		}
+		node, found = next, tk
+	}
+	return c.positionOf(found)
+}
+
+func (c *config) positionOf(tk *token.Token) string {
+	if tk == nil || tk.Position == nil {
+		return c.name
+	}
+	return fmt.Sprintf("%s:%d:%d", c.name, tk.Position.Line, tk.Position.Column)
+}
+
+// child returns what a key or index of a node leads to, and where it stands.
+func child(n ast.Node, key any) (ast.Node, *token.Token) {
+	switch n := plain(n).(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if tk := v.Key.GetToken(); tk != nil && tk.Value == key {
+				return v.Value, tk
+			}
+		}
+	case *ast.SequenceNode:
+		if i, ok := key.(int); ok && i < len(n.Values) {
+			return n.Values[i], n.Values[i].GetToken()
+		}
+	}
+	return nil, nil
+}
+
+// plain takes the anchor and the tag off a node.
+func plain(n ast.Node) ast.Node {
+	for {
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.TagNode:
+			n = v.Value
+		default:
+			return n
+		}
+	}
+}
+
+func scalar(n ast.Node) string {
+	if s, ok := plain(n).(ast.ScalarNode); ok {
+		return fmt.Sprint(s.GetValue())
+	}
+	return n.String()
+}
+
+// badValue is the error of a value that does not fit.
+func badValue(n ast.Node, format string, args ...any) error {
+	return &yaml.SyntaxError{Message: fmt.Sprintf(format, args...), Token: n.GetToken()}
+}
+
+// yamlError says where in the file something is wrong, and what a key that is
+// not known may have been meant to be.
+func (c *config) yamlError(err error) error {
+	var at yaml.Error
+	if !errors.As(err, &at) {
+		return host.Errorf(host.InvalidArgument, "%s: %w", c.name, err)
+	}
+	var unknown *yaml.UnknownFieldError
+	if errors.As(err, &unknown) {
+		return c.unknownKey(unknown.GetToken())
+	}
+	return host.Errorf(host.InvalidArgument, "%s: %s", c.positionOf(at.GetToken()), c.shapeOf(at))
+}
+
+// shapeOf puts the decoder's words on types into the configuration's.
+func (c *config) shapeOf(err yaml.Error) string {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err.GetMessage()
+	}
+	return fmt.Sprintf("%s is due here, not %s", shape(wrong.DstType), shape(wrong.SrcType))
+}
+
+func shape(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Map, reflect.Struct:
+		return "a map"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	case reflect.String:
+		return "text"
+	}
+	return t.String()
+}
+
+func (c *config) unknownKey(tk *token.Token) error {
+	name := tk.Value
+	e := host.Errorf(host.InvalidArgument, "%s: unknown key %q", c.positionOf(tk), name)
+	have := c.keysAt(tk)
+	if near := nearest(name, have); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint("the keys here are: %s", strings.Join(have, ", "))
+}
+
+// keysAt returns the keys that may stand where a token stands.
+func (c *config) keysAt(tk *token.Token) []string {
+	file, err := parser.ParseBytes(c.text, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return nil
+	}
+	return keysBeside(file.Docs[0].Body, reflect.TypeFor[config](), tk)
+}
+
+// keysBeside goes down a document and the type it is decoded into, to the map
+// that has the token as a key; nil if it is not below n.
+func keysBeside(n ast.Node, t reflect.Type, tk *token.Token) []string {
+	switch n := plain(n).(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if at := v.Key.GetToken(); at != nil && at.Position.Offset == tk.Position.Offset {
+				return fieldsOf(t)
+			}
+			if found := keysBeside(v.Value, typeOf(t, v.Key.GetToken().Value), tk); found != nil {
+				return found
+			}
+		}
+	case *ast.SequenceNode:
+		for _, v := range n.Values {
+			if found := keysBeside(v, typeOf(t, ""), tk); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// typeOf returns the type of a member of a map or struct, or of a list's items.
+func typeOf(t reflect.Type, key string) reflect.Type {
+	if t == nil {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Pointer:
+		return t.Elem()
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if f.Tag.Get("yaml") == key {
+				return f.Type
+			}
+		}
+	}
+	return nil
+}
+
+func fieldsOf(t reflect.Type) []string {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for f := range t.Fields() {
+		if tag := f.Tag.Get("yaml"); tag != "" {
+			names = append(names, tag)
+		}
+	}
+	return names
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+func pluginCommand(env *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plugin",
+		Short: "Build plugins and look into them",
+		Long: `Build plugins and look into them. FILE is a .wasm file, the directory of a Go
+source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + ".",
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginCall(env))
+	return c
+}
+
+func pluginBuild(env *environment) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "build DIR",
+		Short: "Build the Go plugin in a directory",
+		Long: `Build the Go plugin in a directory with the Go toolchain that is found, and put
+its manifest into it, so that reading it later runs no code. The same source and
+toolchain give the same bytes.`,
+		Example: "  agenthost plugin build examples/piimask -o piimask.wasm",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return env.buildTo(c.Context(), rt, list[0], out)
+			})
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "the file to write (default: DIR/NAME.wasm, named like DIR)")
+	return c
+}
+
+// withRuntime opens a runtime for one command.
+func (env *environment) withRuntime(ctx context.Context, fn func(*plugin.Runtime) error) (err error) {
+	rt, err := env.newRuntime(ctx, env.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close(context.WithoutCancel(ctx))) }()
+	return fn(rt)
+}
+
+func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
+	wasm, err := env.build(ctx, rt, dir, env.progress)
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		out = besideSource(dir)
+	}
+	if err := writeFile(out, wasm); err != nil {
+		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
+	}
+	in, err := plugin.Inspect(wasm)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.stdout, "%s\n  size    %s bytes\n  digest  %s\n", out, thousands(int64(in.Size)), in.Digest)
+	return err
+}
+
+// writeFile writes a file that is there whole or as it was.
+func writeFile(name string, b []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, werr := tmp.Write(b)
+	if err := errors.Join(werr, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), name)
+}
+
+func pluginCheck(env *environment) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say everything that the host would refuse a plugin for",
+		Long: `Say everything that the host would refuse a plugin for, in a sentence each.
+The exit code is 0 if there is nothing, and 3 otherwise.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return env.check(c.Context(), rt, list[0], asJSON)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// checkResult is what check --json prints.
+type checkResult struct {
+	File     string        `json:"file"`
+	OK       bool          `json:"ok"`
+	Problems []*host.Error `json:"problems"`
+}
+
+func (env *environment) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
+	wasm, err := env.module(ctx, rt, file, env.progress)
+	if err != nil {
+		return err
+	}
+	problems := rt.Check(ctx, pluginID(file), wasm, nil)
+	if err := ctx.Err(); err != nil {
+		return host.Errorf(host.Canceled, "check %s: %w", file, err)
+	}
+	result := checkResult{File: file, OK: len(problems) == 0, Problems: []*host.Error{}}
+	for _, p := range problems {
+		result.Problems = append(result.Problems, host.AsError(p))
+	}
+	if asJSON {
+		err = printJSON(env.stdout, result)
+	} else {
+		err = printCheck(env.stdout, result)
+	}
+	if err == nil && !result.OK {
+		return quietExit(host.InvalidArgument.ExitCode())
+	}
+	return err
+}
+
+func printCheck(w io.Writer, r checkResult) error {
+	if r.OK {
+		_, err := fmt.Fprintf(w, "%s: ok\n", r.File)
+		return err
+	}
+	fmt.Fprintf(w, "%s: the host refuses it\n", r.File)
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "- %s\n", strings.ReplaceAll(sentence(p), "\n", "\n  "))
+	}
+	return nil
+}
+
+// pluginID is the id under which a plugin is loaded for looking at it.
+func pluginID(file string) string {
+	name := strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, builtinPrefix)), ".wasm")
+	if name == "" || name == "." || name == ".." || name == string(filepath.Separator) {
+		return "plugin"
+	}
+	return name
+}

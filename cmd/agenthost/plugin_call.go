@@ -1,0 +1,373 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// exports are what plugin call can call.
+func exports() []string {
+	return []string{"describe", "tool", "process", "route", "provide", "observe"}
+}
+
+type callFlags struct {
+	input, messages string
+	timeout         time.Duration
+	memory          sizeFlag
+	instructions    uint64
+	grants          []string
+	report          bool
+}
+
+func pluginCall(env *environment) *cobra.Command {
+	var f callFlags
+	c := &cobra.Command{
+		Use:   "call FILE " + strings.Join(exports(), "|"),
+		Short: "Call a plugin's export with an input of yours",
+		Long: `Call a plugin's export with an input of yours, in the form that pdk/ABI.md gives
+it. The output goes to stdout, what the plugin logs to stderr.
+
+The exit code is 0 for a result, 1 for an error that the plugin returns (its
+error object goes to stdout) and for one that it runs into, 3 for a plugin that
+the host refuses, 6 for a broken limit.
+
+What a host operation works on comes from the input: its "state", and its
+"messages" or those of --messages. With --messages, an input without messages
+and outline gets what the plugin's manifest asks for.`,
+		Example: `  agenthost plugin call hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}' --report
+  agenthost plugin call builtin:tokenlimiter process --input '{"config":100}' --messages @thread.json`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			call := &rawCall{env: env, flags: f, file: list[0], export: list[1], command: c.CommandPath()}
+			if err := call.read(c.Flags().Changed("input")); err != nil {
+				return err
+			}
+			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
+		},
+		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(list) == 1 {
+				return exports(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
+	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
+	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
+	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
+	flags.StringSliceVar(&f.grants, "grant", nil, "permissions: state=read|write, messages, clock, random, model, queue, kv=read|write, http=HOST; may be given more than once")
+	flags.BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
+	return c
+}
+
+// sizeFlag is a number of bytes on the command line.
+type sizeFlag int64
+
+// String implements pflag.Value.
+func (s *sizeFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (s *sizeFlag) Type() string { return "size" }
+
+// Set implements pflag.Value.
+func (s *sizeFlag) Set(text string) error {
+	v, err := parseBytes(text)
+	*s = sizeFlag(v)
+	return err
+}
+
+// rawCall is one plugin call, from its flags to what it prints.
+type rawCall struct {
+	env     *environment
+	flags   callFlags
+	file    string
+	export  string
+	command string
+
+	input    []byte
+	messages []*host.Message // nil if none are given
+	granted  plugin.Permissions
+}
+
+func (r *rawCall) usage(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...), r.command}
+}
+
+// read reads what the command line gives, before anything is loaded.
+func (r *rawCall) read(hasInput bool) (err error) {
+	switch {
+	case !slices.Contains(exports(), r.export):
+		return r.usage("there is no export %q; call one of: %s", r.export, strings.Join(exports(), ", "))
+	case r.flags.timeout < 0:
+		return r.usage("--timeout is %s; it must be more than 0", r.flags.timeout)
+	case r.flags.instructions > 1<<62:
+		return r.usage("--instructions is %d, more than any call could use", r.flags.instructions)
+	case !hasInput && r.export != "describe":
+		return r.usage("--input is required: JSON, @FILE or - for stdin")
+	case r.flags.input == "-" && r.flags.messages == "-":
+		return r.usage("--input and --messages cannot both be stdin")
+	}
+	if r.granted, err = parseGrants(r.flags.grants); err != nil {
+		return r.usage("%w", err)
+	}
+	if r.export != "describe" {
+		if r.input, err = r.value("--input", r.flags.input); err != nil {
+			return err
+		}
+	}
+	return r.readMessages()
+}
+
+// value reads JSON from a flag, @FILE or - for stdin.
+func (r *rawCall) value(flag, from string) (b []byte, err error) {
+	const max = plugin.DefaultInputBytes
+	name, isFile := strings.CutPrefix(from, "@")
+	switch {
+	case isFile:
+		b, err = readFile(name, max)
+	case from == "-":
+		b, err = readAll(r.env.stdin, max, flag)
+	default:
+		b = []byte(from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b = bytes.TrimSpace(b); json.Valid(b) {
+		return b, nil
+	}
+	return nil, r.usage("%s is not JSON: %v", flag, jsonError(b))
+}
+
+// jsonError says what is wrong with what is not JSON.
+func jsonError(b []byte) error {
+	var v any
+	err := json.Unmarshal(b, &v)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("%w (at byte %d)", err, syntax.Offset)
+	}
+	return err
+}
+
+// readMessages finds the conversation: in --messages, or in the input.
+func (r *rawCall) readMessages() (err error) {
+	raw := json.RawMessage(nil)
+	if r.flags.messages != "" {
+		if raw, err = r.value("--messages", r.flags.messages); err != nil {
+			return err
+		}
+		if m := member(raw, "messages"); m != nil { // as thread export and thread show write it
+			raw = m
+		}
+	} else if r.export == "process" || r.export == "route" {
+		raw = member(r.input, "messages")
+	}
+	if raw == nil {
+		return nil
+	}
+	if r.messages, err = host.DecodeMessages(raw); err != nil && r.flags.messages != "" {
+		return r.usage("--messages: %w", err)
+	}
+	return nil // a raw input may be as wrong as one likes
+}
+
+// member returns a member of a JSON object, nil if there is none.
+func member(object []byte, name string) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(object, &m) != nil {
+		return nil
+	}
+	return m[name]
+}
+
+func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
+	wasm, err := r.env.module(ctx, rt, r.file, r.env.progress)
+	if err != nil {
+		return err
+	}
+	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.limits(), Granted: r.granted})
+	if err != nil {
+		return r.refused(err)
+	}
+	r.noteGrants(p.Manifest())
+	opts, err := r.options()
+	if err != nil {
+		return err
+	}
+	result, err := p.Call(ctx, "", r.export, r.input, opts)
+	if r.flags.report {
+		if err := r.report(result.Cost); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.print(result)
+}
+
+func (r *rawCall) limits() plugin.Limits {
+	return plugin.Limits{
+		Timeout: r.flags.timeout, StartTimeout: r.flags.timeout,
+		MemoryBytes: int64(r.flags.memory), Instructions: int64(r.flags.instructions),
+	}
+}
+
+// refused tells a plugin that answers describe with an error from one that the
+// host refuses.
+func (r *rawCall) refused(err error) error {
+	var guest *plugin.GuestError
+	if r.export != "describe" || !errors.As(err, &guest) {
+		return err
+	}
+	if err := printJSON(r.env.stdout, host.AsError(guest)); err != nil {
+		return err
+	}
+	return quietExit(host.Internal.ExitCode())
+}
+
+// options give the host operations what they work on.
+func (r *rawCall) options() (*plugin.CallOptions, error) {
+	opts := &plugin.CallOptions{Emit: r.showEvent}
+	var err error
+	if opts.State, err = host.NewState(member(r.input, "state"), 0); err != nil {
+		return nil, r.usage("the state of the input: %w", err)
+	}
+	if r.messages == nil {
+		return opts, nil
+	}
+	counter, err := newTokenCounter()
+	if err != nil {
+		return nil, err
+	}
+	var model string
+	_ = json.Unmarshal(member(r.input, "model"), &model) // what is no text names no model
+	opts.View = host.NewView(r.messages, model, counter)
+	return opts, nil
+}
+
+func (r *rawCall) showEvent(kind string, data json.RawMessage) {
+	fmt.Fprintf(r.env.stderr, "[%s] emits %s %s\n", pluginID(r.file), oneLine(kind), oneLine(string(data)))
+}
+
+// callReport is what --report prints.
+type callReport struct {
+	Instructions int64 `json:"instructions"`
+	DurationUS   int64 `json:"duration_us"`
+	PeakMemory   int64 `json:"peak_memory_bytes"`
+	HostCalls    int   `json:"host_calls"`
+	OutputBytes  int   `json:"output_bytes"`
+}
+
+func (r *rawCall) report(c *host.Cost) error {
+	if c == nil {
+		c = &host.Cost{}
+	}
+	return printJSON(r.env.stderr, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
+}
+
+// print writes the output, which must be JSON, as the plugin wrote it. Only
+// observe may answer nothing.
+func (r *rawCall) print(result *plugin.CallResult) error {
+	out := bytes.TrimSpace(result.Output)
+	switch {
+	case len(out) == 0 && r.export == "observe" && !result.GuestError:
+		return nil
+	case !json.Valid(out):
+		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, clip(string(out))).
+			WithHint("the plugin is broken; see pdk/ABI.md")
+	}
+	if _, err := r.env.stdout.Write(append(out, '\n')); err != nil {
+		return err
+	}
+	if result.GuestError {
+		return quietExit(host.Internal.ExitCode())
+	}
+	return nil
+}
+
+// noteGrants says which grants change nothing.
+func (r *rawCall) noteGrants(m *plugin.Manifest) {
+	for _, grant := range r.granted.Missing(m.Permissions) {
+		fmt.Fprintf(r.env.stderr, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)
+	}
+	for _, op := range []struct {
+		granted bool
+		name    string
+	}{
+		{len(r.granted.HTTP) > 0, "http.fetch"}, {r.granted.KV != "", "kv.get"},
+		{r.granted.Model, "model.generate"}, {r.granted.Queue, "queue.send"},
+	} {
+		if op.granted && !slices.Contains(plugin.Operations(), op.name) {
+			fmt.Fprintf(r.env.stderr, "agenthost: this host has no operation %s yet; granting it changes nothing\n", op.name)
+		}
+	}
+}
+
+// parseGrants reads --grant.
+func parseGrants(list []string) (p plugin.Permissions, err error) {
+	flags := map[string]*bool{"messages": &p.Messages, "clock": &p.Clock, "random": &p.Random, "model": &p.Model, "queue": &p.Queue}
+	levels := map[string]*plugin.Access{"state": &p.State, "kv": &p.KV}
+	for _, grant := range list {
+		name, value, hasValue := strings.Cut(grant, "=")
+		switch {
+		case flags[name] != nil && !hasValue:
+			*flags[name] = true
+		case levels[name] != nil && (value == "read" || value == "write"):
+			*levels[name] = plugin.Access(value)
+		case levels[name] != nil:
+			return p, fmt.Errorf("--grant %s: write %s=read or %s=write", grant, name, name)
+		case name == "http" && hasValue:
+			access, err := parseHTTPGrant(value)
+			if err != nil {
+				return p, fmt.Errorf("--grant %s: %w", grant, err)
+			}
+			p.HTTP = append(p.HTTP, access)
+		default:
+			return p, unknownGrant(grant, name, append(sortedKeys(flags), append(sortedKeys(levels), "http")...))
+		}
+	}
+	return p, nil
+}
+
+func unknownGrant(grant, name string, have []string) error {
+	if near := nearest(name, have); near != "" && near != name {
+		return fmt.Errorf("--grant %s: there is no such permission; did you mean %s?", grant, near)
+	}
+	return fmt.Errorf("--grant %s: it is none of state=read|write, kv=read|write, http=HOST, messages, clock, random, model, queue", grant)
+}
+
+// parseHTTPGrant reads HOST, HOST:PORT or SCHEME://HOST:PORT.
+func parseHTTPGrant(value string) (plugin.HTTPAccess, error) {
+	if !strings.Contains(value, "://") {
+		value = "https://" + value
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return plugin.HTTPAccess{}, errors.New("write http=HOST, http=HOST:PORT or http=https://HOST:PORT")
+	}
+	access := plugin.HTTPAccess{Scheme: u.Scheme, Host: u.Hostname()}
+	if _, port, err := net.SplitHostPort(u.Host); err == nil {
+		if access.Port, err = strconv.Atoi(port); err != nil {
+			return plugin.HTTPAccess{}, fmt.Errorf("%q is not a port", port)
+		}
+	}
+	return access, nil
+}

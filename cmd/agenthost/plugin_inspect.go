@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+func pluginInspect(env *environment) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show what a plugin is, offers and asks for",
+		Long: `Show what a plugin is, what it offers and what it asks for. No code of the
+plugin runs if its manifest is in the file, where "plugin build" puts it;
+otherwise it describes itself, with nothing granted.`,
+		Example: "  agenthost plugin inspect builtin:tokenlimiter",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return env.inspect(c.Context(), rt, list[0], asJSON)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// inspection is what inspect --json prints.
+type inspection struct {
+	File string `json:"file"`
+	*plugin.Inspection
+	Manifest       json.RawMessage     `json:"manifest"`                  // as the plugin wrote it
+	ManifestSource string              `json:"manifest_source,omitempty"` // section or describe
+	ManifestError  *host.Error         `json:"manifest_error,omitempty"`
+	Permissions    *plugin.Permissions `json:"permissions,omitempty"` // asked for
+
+	manifest *plugin.Manifest
+}
+
+// Where a manifest was found.
+const (
+	fromSection  = "section"
+	fromDescribe = "describe"
+)
+
+func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
+	wasm, err := env.module(ctx, rt, file, env.progress)
+	if err != nil {
+		return err
+	}
+	in := &inspection{File: file}
+	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
+		return host.Errorf(host.CodeOf(err), "%s: %w", file, err)
+	}
+	in.findManifest(ctx, rt, wasm)
+	if asJSON {
+		return printJSON(env.stdout, in)
+	}
+	return in.print(env.stdout)
+}
+
+// findManifest takes the manifest from the module, or asks the plugin.
+func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm []byte) {
+	err := in.Inspection.ManifestError
+	in.manifest, in.ManifestSource = in.Inspection.Manifest, fromSection
+	if in.manifest == nil && err == nil {
+		in.ManifestSource = ""
+		if in.ABI != plugin.ABINative || !in.HasExport("agenthost_describe") {
+			return
+		}
+		var p *plugin.Plugin
+		if p, err = rt.Load(ctx, pluginID(in.File), wasm, nil); err == nil {
+			in.manifest, in.ManifestSource = p.Manifest(), fromDescribe
+		}
+	}
+	if err != nil {
+		in.ManifestError = host.AsError(err)
+		return
+	}
+	in.Manifest, in.Permissions = in.manifest.JSON(), &in.manifest.Permissions
+}
+
+// print shows an inspection to a person.
+func (in *inspection) print(w io.Writer) error {
+	fmt.Fprintln(w, in.File)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(tw, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("digest", "%s", in.Digest)
+	row("size", "%s bytes", thousands(int64(in.Size)))
+	row("abi", "%s", abiWords(in.ABI))
+	in.printManifest(row)
+	row("functions", "%d", in.Functions)
+	printExterns(row, "imports", in.Imports)
+	printExterns(row, "exports", in.Exports)
+	return tw.Flush()
+}
+
+func (in *inspection) printManifest(row func(string, string, ...any)) {
+	m := in.manifest
+	switch {
+	case in.ManifestError != nil:
+		row("manifest", "%s", safe(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
+		return
+	case m == nil:
+		row("manifest", "none")
+		return
+	}
+	where := "in the file"
+	if in.ManifestSource == fromDescribe {
+		where = "from agenthost_describe; plugin build puts it into the file"
+	}
+	row("manifest", "%s %s (%s)", oneLine(m.Name), oneLine(m.Version), where)
+	if m.Description != "" {
+		row("", "%s", oneLine(m.Description))
+	}
+	for _, t := range m.Tools {
+		row("tool", "%s: %s", oneLine(t.Name), oneLine(t.Description))
+	}
+	for _, p := range m.Processors {
+		input := p.Input
+		if input == "" {
+			input = "messages"
+		}
+		row("processor", "%s, given %s", oneLine(p.Name), input)
+	}
+	for _, r := range m.Routers {
+		row("router", "%s", oneLine(r.Name))
+	}
+	for _, p := range m.Providers {
+		row("provider", "%s", oneLine(p.Name))
+	}
+	if asks := m.Permissions.Missing(plugin.Permissions{}); len(asks) > 0 {
+		row("asks for", "%s", oneLine(strings.Join(asks, ", ")))
+	} else {
+		row("asks for", "nothing")
+	}
+	if len(m.Requires) > 0 {
+		row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
+	}
+}
+
+func abiWords(abi string) string {
+	switch abi {
+	case plugin.ABINative:
+		return abi
+	case plugin.ABINone:
+		return "none: it is not a plugin"
+	case plugin.ABIExtism:
+		return "extism, which this host does not run"
+	}
+	return safe(abi) + ", which this host does not speak"
+}
+
+func printExterns(row func(string, string, ...any), name string, list []plugin.Extern) {
+	if len(list) == 0 {
+		row(name, "none")
+		return
+	}
+	for i, e := range list {
+		if i > 0 {
+			name = ""
+		}
+		row(name, "%s  %s  %s", e.Kind, strings.TrimSpace(oneLine(e.Module)+" "+oneLine(e.Name)), e.Type)
+	}
+}

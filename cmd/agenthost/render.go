@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// printer shows a run's events to a person as they happen.
+type printer struct {
+	w      io.Writer
+	color  bool
+	agent  string
+	inText bool // the cursor stands behind streamed text
+	routed bool
+}
+
+func newPrinter(env *environment) *printer {
+	color := env.stdoutTerminal && env.getenv("NO_COLOR") == "" && env.getenv("TERM") != "dumb"
+	return &printer{w: env.stdout, color: color}
+}
+
+const (
+	dim    = "2"
+	bold   = "1"
+	red    = "31"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func (p *printer) paint(style, text string) string {
+	if !p.color || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// line writes one line, ending streamed text first.
+func (p *printer) line(format string, args ...any) {
+	p.endText()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+func (p *printer) endText() {
+	if p.inText {
+		fmt.Fprintln(p.w)
+		p.inText = false
+	}
+}
+
+// event shows one event.
+func (p *printer) event(ev host.Event) {
+	switch d := ev.Data.(type) {
+	case *host.RouteChosen:
+		p.route(d)
+	case *host.AgentStarted:
+		p.agent = ev.Agent
+	case *host.ProcessorRan:
+		p.processor(d)
+	case *host.ProviderRan:
+		p.line("  %s %s", p.paint(dim, "provider"), d.Provider)
+	case *host.ModelRetried:
+		p.line("  %s", p.paint(yellow, fmt.Sprintf("model did not answer (%s); asking again", safe(d.Reason))))
+	case *host.TextDelta:
+		p.text(d.Text)
+	case *host.ToolStarted:
+		p.line("  %s %s %s", p.paint(cyan, "tool"), safe(d.Name), p.paint(dim, clip(string(d.Arguments))))
+	case *host.ToolProgress:
+		p.line("       %s %s", p.paint(dim, safe(d.Kind)), clip(string(d.Data)))
+	case *host.ToolFinished:
+		p.toolResult(d)
+	case *host.Interrupted:
+		p.line("  %s", p.paint(yellow, "asks a person: "+safe(d.Interrupt.Reason)))
+	case *host.ArtifactMade:
+		p.line("  %s %s", p.paint(dim, "artifact"), safe(d.Artifact.Name))
+	case *host.RunFinished:
+		p.finished(d)
+	}
+}
+
+func (p *printer) route(d *host.RouteChosen) {
+	who := strings.Join(d.Next, ", ")
+	if who == "" {
+		who = "nobody: done"
+	}
+	reason := ""
+	if d.Reason != "" {
+		reason = " because " + safe(d.Reason)
+	}
+	p.line("%s %s → %s%s%s", p.paint(dim, "router"), d.Router, p.paint(bold, safe(who)), reason, p.cost(d.Cost))
+}
+
+func (p *printer) processor(d *host.ProcessorRan) {
+	what := "unchanged"
+	switch {
+	case d.Skipped != nil:
+		what = p.paint(yellow, "skipped: "+safe(d.Skipped.Message))
+	case d.Changed:
+		what = "changed"
+	}
+	counts := fmt.Sprintf("%d→%d messages", d.MessagesBefore, d.MessagesAfter)
+	if d.TokensBefore >= 0 {
+		about := ""
+		if d.Approximate {
+			about = "~"
+		}
+		counts += fmt.Sprintf(", %s%d→%d tokens", about, d.TokensBefore, d.TokensAfter)
+	}
+	p.line("  %s %s (%s) %s, %s%s", p.paint(dim, "history"), d.Processor, d.Level, what, counts, p.cost(d.Cost))
+}
+
+func (p *printer) toolResult(d *host.ToolFinished) {
+	mark := p.paint(cyan, "  →")
+	if d.IsError {
+		mark = p.paint(red, "  ✗")
+	}
+	p.line("  %s %s%s", mark, clip(string(d.Content)), p.cost(d.Cost))
+}
+
+func (p *printer) text(s string) {
+	if !p.inText {
+		fmt.Fprintf(p.w, "%s ", p.paint(bold, safe(p.agent)+":"))
+		p.inText = true
+	}
+	fmt.Fprint(p.w, safe(s))
+}
+
+func (p *printer) cost(c *host.Cost) string {
+	if c == nil {
+		return ""
+	}
+	return p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", thousands(c.Instructions), time.Duration(c.DurationUS)*time.Microsecond))
+}
+
+func (p *printer) finished(d *host.RunFinished) {
+	about := ""
+	if d.Usage.Estimated {
+		about = "~"
+	}
+	took := (time.Duration(d.DurationUS) * time.Microsecond).Round(100 * time.Microsecond)
+	p.line("%s", p.paint(dim, fmt.Sprintf("%s · %s · %s instructions in the sandbox · %s%d tokens in, %s%d out",
+		d.FinishReason, took, thousands(d.Cost.Instructions), about, d.Usage.InputTokens, about, d.Usage.OutputTokens)))
+}
+
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// maxShown bounds what is shown of arguments and results.
+const maxShown = 200
+
+func clip(s string) string {
+	r := []rune(s)
+	if len(r) > maxShown {
+		s = string(r[:maxShown]) + "…"
+	}
+	return safe(s)
+}
+
+// safe takes out of text what could move a terminal's cursor or colour it:
+// models, tools and plugins wrote it.
+func safe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return ' '
+		}
+		return r
+	}, s)
+}

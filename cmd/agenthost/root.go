@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "agenthost",
+		Short: "Run networks of agents made of sandboxed plugins",
+		Long: `agenthost runs networks of LLM agents and keeps their conversations. Tools,
+routers, history processors and context providers are WebAssembly modules:
+written in any language, limited, permissioned, unable to hurt the host.
+
+Start with:   agenthost demo`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+	}
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	root.AddCommand(
+		demoCommand(env),
+		runCommand(env),
+		threadCommand(env),
+		pluginCommand(env),
+		tokensCommand(env),
+	)
+	return root
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// usageError is a command line that makes no sense: exit code 2.
+type usageError struct {
+	err     error
+	command string
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// args makes cobra's checks of positional arguments usage errors.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, list []string) error {
+		if err := check(c, list); err != nil {
+			return usageError{err, c.CommandPath()}
+		}
+		return nil
+	}
+}
+
+// The exit codes that are not a host.Code's.
+const (
+	exitOK    = 0
+	exitUsage = 2
+)
+
+// quietExit ends a command with a code when everything has been said.
+type quietExit int
+
+func (q quietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
+
+// exit prints an error for people and returns the exit code.
+func exit(env *environment, err error) int {
+	var usage usageError
+	var quiet quietExit
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return int(quiet)
+	case errors.As(err, &usage):
+		fmt.Fprintf(env.stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
+		return exitUsage
+	case isParseError(err):
+		fmt.Fprintf(env.stderr, "agenthost: %v\nSee: agenthost --help\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
+	return exitCode(err)
+}
+
+// exitCode maps an error to the table of exit codes. A model that does not
+// answer in time is somebody else's failure, although it is our patience that
+// ended.
+func exitCode(err error) int {
+	code := host.CodeOf(err)
+	if code == host.DeadlineExceeded && errors.Is(err, errSlow) {
+		code = host.Unavailable
+	}
+	return code.ExitCode()
+}
+
+// sentence puts the next step on a line of its own, where an error ends with
+// one.
+func sentence(err error) string {
+	text := err.Error()
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		e, ok := cause.(*host.Error)
+		if !ok || e.Hint == "" {
+			continue
+		}
+		if what, found := strings.CutSuffix(text, "; "+e.Hint); found {
+			return what + "\n  → " + e.Hint
+		}
+	}
+	return text
+}
+
+// isParseError recognises what cobra says of words that are no command and of
+// flags that exclude each other, which have no type.
+func isParseError(err error) bool {
+	var e *host.Error
+	text := err.Error()
+	return !errors.As(err, &e) && (strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "if any flags in the group"))
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// printJSON writes one JSON value on a line.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// maxPromptBytes bounds what is read as a prompt, far above what a host takes
+// unless it is configured to, so that the host's error is the one people see.
+const maxPromptBytes = 64 << 20
+
+type runFlags struct {
+	thread, data, model, target, tenant string
+	json                                bool
+}
+
+func runCommand(env *environment) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run PROJECT [PROMPT|-]",
+		Short: "Run a project's network once, or talk to it",
+		Long: `Run the network of a project: a directory with an agenthost.yaml, or such a
+file. With a prompt it answers once; with - the prompt is read from stdin; with
+neither, on a terminal, it is a conversation.
+
+Threads live as long as the command unless --data names a directory. With
+--thread an empty prompt ("") goes on from what is there: it repeats a turn that
+failed or was interrupted.`,
+		Example: `  agenthost run examples/orderdesk "where is order 1042?"
+  agenthost run examples/orderdesk --thread t1 --data ./data "and 1043?" --json`,
+		Args: args(cobra.RangeArgs(1, 2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			prompt, talk, err := readPrompt(env, list[1:], f.thread != "")
+			if errors.Is(err, errNoPrompt) {
+				return usageError{err, c.CommandPath()}
+			}
+			if err != nil {
+				return err
+			}
+			return runProject(c.Context(), env, list[0], prompt, talk, f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
+	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
+	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
+	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
+	flags.StringVar(&f.tenant, "tenant", "", "whose run it is (default \"default\")")
+	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	return c
+}
+
+var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run examples/orderdesk "where is order 1042?"`)
+
+// readPrompt returns the prompt: the argument, or stdin if that is - or there
+// is none and stdin is not a terminal. talk says that a person sits there. Only
+// a thread can go on without a prompt.
+func readPrompt(env *environment, list []string, hasThread bool) (text string, talk bool, err error) {
+	switch {
+	case len(list) == 0 && env.stdinTerminal:
+		return "", true, nil
+	case len(list) == 0 || list[0] == "-":
+		b, err := readAll(env.stdin, maxPromptBytes, "the prompt on stdin")
+		if err != nil {
+			return "", false, err
+		}
+		text = strings.TrimRight(string(b), "\r\n")
+	default:
+		text = list[0]
+	}
+	if strings.TrimSpace(text) != "" {
+		return text, false, nil
+	}
+	if hasThread && len(list) == 1 && list[0] == "" {
+		return "", false, nil
+	}
+	return "", false, errNoPrompt
+}
+
+func runProject(ctx context.Context, env *environment, project, prompt string, talk bool, f runFlags) (err error) {
+	c, err := readConfig(nil, project)
+	if err != nil {
+		return err
+	}
+	a, err := newApp(ctx, env, c, appOptions{data: f.data, model: f.model, quiet: f.json})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	s := &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json}
+	if s.target, err = a.target(f.target); err != nil {
+		return err
+	}
+	if talk {
+		return s.talk(ctx)
+	}
+	if err := s.turn(ctx, prompt); err != nil {
+		return s.kept(err)
+	}
+	if !f.json {
+		s.footer()
+	}
+	return nil
+}
+
+// session is a conversation with one target.
+type session struct {
+	app     *app
+	target  host.Target
+	project string
+	thread  string
+	data    string
+	tenant  string
+	json    bool
+}
+
+// turn runs one prompt and shows what happens.
+func (s *session) turn(ctx context.Context, prompt string) error {
+	show := newPrinter(s.app.env)
+	defer show.endText()
+	req := &host.Request{Tenant: s.tenant, Thread: s.thread, Text: prompt}
+	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
+		if err != nil {
+			return err
+		}
+		if started, ok := ev.Data.(*host.RunStarted); ok {
+			s.thread = started.Thread
+		}
+		if !s.json {
+			show.event(ev)
+		} else if err := printJSON(s.app.env.stdout, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept tells how to go on after a turn that was interrupted, if it left
+// something behind that can be gone on from.
+func (s *session) kept(err error) error {
+	if s.data == "" || s.thread == "" || host.CodeOf(err) != host.Canceled {
+		return err
+	}
+	tenant := ""
+	if s.tenant != "" {
+		tenant = " --tenant " + quoted(s.tenant)
+	}
+	return host.Errorf(host.Canceled, "interrupted: %w; what was finished is kept in thread %s", err, s.thread).
+		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", quoted(s.project), quoted(s.data), tenant, quoted(s.thread))
+}
+
+// quoted makes a word fit for a shell's command line.
+func quoted(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@+,=%", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(safe(s), "'", `'\''`) + "'"
+}
+
+// footer says what answered, if that was not a model.
+func (s *session) footer() {
+	if s.app.scripted {
+		fmt.Fprint(s.app.env.stdout, scriptedFooter)
+	}
+}
+
+const scriptedFooter = `
+These answers come from a script, not from an LLM. To connect a real one:
+  export OPENAI_API_KEY=...            (or OPENAI_BASE_URL=http://localhost:11434/v1)
+  agenthost run PROJECT --model NAME "..."
+`
+
+// talk is a conversation on a terminal.
+func (s *session) talk(ctx context.Context) error {
+	env := s.app.env
+	fmt.Fprintf(env.stdout, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
+	next := readLines(env.stdin)
+	for {
+		fmt.Fprint(env.stdout, "> ")
+		var l line
+		select {
+		case l = <-next:
+		case <-ctx.Done(): // ctrl-C at the prompt
+			fmt.Fprintln(env.stdout)
+			return quietExit(host.Canceled.ExitCode())
+		}
+		if l.err != nil || strings.TrimSpace(l.text) == "" {
+			return s.endTalk(l.err)
+		}
+		if err := s.turn(ctx, l.text); err != nil {
+			if ctx.Err() != nil {
+				return s.kept(err)
+			}
+			fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
+		}
+	}
+}
+
+// line is what a person typed, or why there is no more.
+type line struct {
+	text string
+	err  error
+}
+
+// readLines reads lines as they are asked for. A read cannot be interrupted: the
+// last one ends with the process.
+func readLines(r io.Reader) <-chan line {
+	out := make(chan line)
+	go func() {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxPromptBytes)
+		for lines.Scan() {
+			out <- line{text: lines.Text()}
+		}
+		out <- line{err: cmp.Or(lines.Err(), io.EOF)}
+	}()
+	return out
+}
+
+func (s *session) endTalk(err error) error {
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return host.Errorf(host.ResourceExhausted, "a line is more than %d bytes", maxPromptBytes).WithHint("say it in less")
+	case err != nil && err != io.EOF:
+		return host.Errorf(host.FailedPrecondition, "read stdin: %w", err)
+	case err == io.EOF:
+		fmt.Fprintln(s.app.env.stdout)
+	}
+	s.footer()
+	return nil
+}

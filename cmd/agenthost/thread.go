@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+type threadFlags struct {
+	data, tenant string
+	json         bool
+}
+
+func threadCommand(env *environment) *cobra.Command {
+	var f threadFlags
+	c := &cobra.Command{
+		Use:   "thread",
+		Short: "Look at stored conversations",
+		Args:  args(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
+	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", "whose threads (default \"default\")")
+	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
+	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f))
+	return c
+}
+
+// withThreads opens a data directory that must exist.
+func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
+	if f.data == "" {
+		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread"}
+	}
+	if _, err := os.Stat(filepath.Join(f.data, storeName)); err != nil {
+		return host.Errorf(host.NotFound, "there are no threads in %s: %w", f.data, err).
+			WithHint("a data directory is made by: agenthost run PROJECT --data %s", quoted(f.data))
+	}
+	driver, err := openDriver(f.data, env.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	return fn(threads.New(driver, nil))
+}
+
+func threadList(env *environment, f *threadFlags) *cobra.Command {
+	var limit int
+	var cursor string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List threads, the one that moved last first",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				page, err := s.List(c.Context(), f.tenant, &threads.ListOptions{Limit: limit, Cursor: cursor})
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, page)
+				}
+				return printThreads(env.stdout, page)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 0, "how many at most")
+	c.Flags().StringVar(&cursor, "cursor", "", "go on where a page ended")
+	return c
+}
+
+func printThreads(w io.Writer, page *threads.Page) error {
+	if len(page.Threads) == 0 {
+		fmt.Fprintln(w, "No threads yet.")
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "THREAD\tUPDATED\tMESSAGES\tSTATUS\tTITLE")
+	for _, t := range page.Threads {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", safe(t.ID), t.Updated.Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		fmt.Fprintf(w, "More with: --cursor %s\n", page.Next)
+	}
+	return nil
+}
+
+func oneLine(s string) string { return safe(strings.Join(strings.Fields(s), " ")) }
+
+func threadShow(env *environment, f *threadFlags) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:   "show THREAD",
+		Short: "Show a thread's messages",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				t, err := s.Show(c.Context(), f.tenant, list[0], limit)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, t)
+				}
+				return printTranscript(env.stdout, t)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 0, "the last messages only")
+	return c
+}
+
+func printTranscript(w io.Writer, t *threads.Transcript) error {
+	fmt.Fprintf(w, "%s  %s  %d messages\n", safe(t.Thread.ID), oneLine(t.Thread.Title), t.Thread.Messages)
+	for i, m := range t.Messages {
+		who := string(m.Role)
+		if m.Agent != "" {
+			who += " " + m.Agent
+		}
+		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, safe(who), m.CreatedAt.Format(time.DateTime))
+		for _, part := range m.Parts {
+			fmt.Fprintln(w, "  "+partLine(part))
+		}
+		if s := t.SnapshotOf(i); s != nil && s.Error != nil {
+			fmt.Fprintf(w, "  (%s: %s)\n", s.Status, safe(s.Error.Message))
+		}
+	}
+	return nil
+}
+
+func partLine(part host.Part) string {
+	switch p := part.(type) {
+	case *host.Text:
+		return safe(p.Text)
+	case *host.ToolCall:
+		return fmt.Sprintf("calls %s %s", safe(p.Name), clip(string(p.Arguments)))
+	case *host.ToolResult:
+		mark := "→"
+		if p.IsError {
+			mark = "✗"
+		}
+		return fmt.Sprintf("%s %s %s", mark, safe(p.Name), clip(string(p.Content)))
+	case *host.Reasoning:
+		return "thinks: " + clip(p.Text)
+	}
+	return "(" + safe(part.Type()) + ")"
+}
+
+func threadExport(env *environment, f *threadFlags) *cobra.Command {
+	var format string
+	names := make([]string, 0, 3)
+	for _, name := range threads.Formats() {
+		names = append(names, string(name))
+	}
+	c := &cobra.Command{
+		Use:   "export THREAD",
+		Short: "Write a thread to stdout",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				return export(c.Context(), env, s, f.tenant, list[0], threads.Format(format))
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+strings.Join(names, ", "))
+	return c
+}
+
+func export(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format threads.Format) error {
+	return s.Export(ctx, tenant, id, format, env.stdout)
+}

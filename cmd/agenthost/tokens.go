@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/tokens"
+)
+
+// maxTextBytes bounds a text whose tokens are counted.
+const maxTextBytes = 256 << 20
+
+type tokensFlags struct {
+	encoding, model string
+	json            bool
+}
+
+func tokensCommand(env *environment) *cobra.Command {
+	var f tokensFlags
+	c := &cobra.Command{
+		Use:   "tokens [FILE|-]",
+		Short: "Count the tokens of a text",
+		Long: `Count the tokens of a file or of stdin, as the model's own tokenizer does.
+Encodings: ` + strings.Join(tokens.EncodingNames(), ", ") + ".",
+		Example: `  agenthost tokens --encoding cl100k_base README.md
+  echo "how long is this?" | agenthost tokens`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return countTokens(c, env, f, strings.Join(list, ""))
+		},
+	}
+	c.Flags().StringVar(&f.encoding, "encoding", "", "the encoding (default "+tokens.DefaultEncoding+")")
+	c.Flags().StringVar(&f.model, "model", "", "count as this model does")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.MarkFlagsMutuallyExclusive("encoding", "model")
+	return c
+}
+
+// tokenCount is what --json prints.
+type tokenCount struct {
+	Tokens   int    `json:"tokens"`
+	Encoding string `json:"encoding"`
+	Exact    bool   `json:"exact"` // false: the model's encoding is not known
+	Bytes    int    `json:"bytes"`
+}
+
+func countTokens(c *cobra.Command, env *environment, f tokensFlags, file string) error {
+	count := tokenCount{Encoding: f.encoding, Exact: true}
+	switch {
+	case f.model != "":
+		count.Encoding, count.Exact = tokens.EncodingForModel(f.model)
+	case f.encoding == "":
+		count.Encoding = tokens.DefaultEncoding
+	}
+	counter, err := tokens.New(nil)
+	if err != nil {
+		return err
+	}
+	encoding, err := counter.Encoding(count.Encoding)
+	if errors.Is(err, tokens.ErrUnknown) {
+		return usageError{unknownEncoding(f.encoding), c.CommandPath()}
+	}
+	if err != nil {
+		return err
+	}
+	text, err := env.readText(file)
+	if errors.Is(err, errNoText) {
+		return usageError{err, c.CommandPath()}
+	}
+	if err != nil {
+		return err
+	}
+	count.Bytes, count.Tokens = len(text), encoding.CountBytes(text)
+	if f.json {
+		return printJSON(env.stdout, count)
+	}
+	if !count.Exact {
+		fmt.Fprintf(env.stderr, "agenthost: the encoding of model %q is not known; counted with %s, which is a guess\n", f.model, count.Encoding)
+	}
+	_, err = fmt.Fprintln(env.stdout, count.Tokens)
+	return err
+}
+
+func unknownEncoding(name string) error {
+	if near := nearest(name, tokens.EncodingNames()); near != "" {
+		return fmt.Errorf("there is no encoding %q; did you mean %s?", name, near)
+	}
+	return fmt.Errorf("there is no encoding %q; there are: %s", name, strings.Join(tokens.EncodingNames(), ", "))
+}
+
+var errNoText = errors.New("name a file, or - to read a text from stdin")
+
+// readText reads a file, or stdin for "-" and, if it is not a terminal, for "".
+func (env *environment) readText(file string) ([]byte, error) {
+	if file == "" && env.stdinTerminal {
+		return nil, errNoText
+	}
+	if file == "" || file == "-" {
+		return readAll(env.stdin, maxTextBytes, "the text on stdin")
+	}
+	return readFile(file, maxTextBytes)
+}
+
+// readFile reads a file of at most max bytes.
+func readFile(name string, max int) ([]byte, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	}
+	defer f.Close()
+	return readAll(f, max, name)
+}
+
+// readAll reads at most max bytes; what is its name in an error.
+func readAll(r io.Reader, max int, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(max)+1))
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read %s: %w", what, err)
+	}
+	if len(b) > max {
+		return nil, host.Errorf(host.ResourceExhausted, "%s is more than %d bytes", what, max).WithHint("give less at once")
+	}
+	return b, nil
+}
+
+// hostCounter counts tokens for a host.
+type hostCounter struct{ *tokens.Counter }
+
+var _ host.TokenCounter = hostCounter{}
+
+func newTokenCounter() (host.TokenCounter, error) {
+	c, err := tokens.New(nil)
+	return hostCounter{c}, err
+}
+
+// EncodingFor implements host.TokenCounter.
+func (hostCounter) EncodingFor(model string) (string, bool) { return tokens.EncodingForModel(model) }
+
+// CountTokens implements host.TokenCounter.
+func (c hostCounter) CountTokens(ctx context.Context, encoding string, text []byte) (int, error) {
+	n, err := c.Count(ctx, encoding, string(text))
+	if errors.Is(err, tokens.ErrUnknown) {
+		return 0, host.Errorf(host.InvalidArgument, "%w", err)
+	}
+	return n, err
+}

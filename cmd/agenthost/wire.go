@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// app is everything that a configuration asks for, wired together. It is the
+// one place that knows every package.
+type app struct {
+	env     *environment
+	config  *config
+	logger  *slog.Logger
+	runtime *plugin.Runtime
+	threads *threads.Store
+	tokens  host.TokenCounter
+	host    *host.Host
+
+	scripted bool // a stand-in answers, not a model
+	plugins  map[string]*plugin.Plugin
+	models   map[string]host.Model // "" is the default one
+	agents   map[string]*host.Agent
+	targets  map[string]host.Target
+	closers  []func() error
+}
+
+// appOptions are what a command line adds to a configuration.
+type appOptions struct {
+	data  string // the data directory; "" keeps threads in memory
+	model string // a model for every agent; "" leaves that to the configuration
+	quiet bool   // do not tell what takes time
+}
+
+// newApp wires a configuration. It cleans up after itself if it fails.
+func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (_ *app, err error) {
+	a := &app{
+		env: env, config: c, logger: env.logger(),
+		plugins: map[string]*plugin.Plugin{}, models: map[string]host.Model{},
+		agents: map[string]*host.Agent{}, targets: map[string]host.Target{},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	for _, step := range []func() error{
+		func() error { return a.openData(opts.data) },
+		func() error { return a.openRuntime(ctx) },
+		func() error { return a.loadPlugins(ctx, opts.quiet) },
+		func() error { return a.makeModels(ctx, opts.model) },
+		a.makeAgents,
+		a.makeNetworks,
+		a.makeHost,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Close closes what was opened, last first. It may be called twice.
+func (a *app) Close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+func (a *app) openData(dir string) error {
+	driver, err := openDriver(dir, a.logger)
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, driver.Close)
+	a.threads = threads.New(driver, nil)
+	return nil
+}
+
+// storeName is the directory in a data directory that holds threads: the store
+// wants one for itself.
+const storeName = "db"
+
+// openDriver opens the store of a data directory, or memory for "".
+func openDriver(dir string, logger *slog.Logger) (kv.Driver, error) {
+	if dir == "" {
+		return kv.NewMemory(), nil
+	}
+	store, err := badgerkv.Open(filepath.Join(dir, storeName), &badgerkv.Options{Logger: logger})
+	if err != nil {
+		return nil, dataError(dir, err)
+	}
+	return store, nil
+}
+
+// dataErrors is the one table from what opening a store can meet to what to do
+// about it.
+var dataErrors = []struct {
+	is   error
+	code host.Code
+	hint string
+}{
+	{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data"},
+	{kv.ErrReadOnly, host.FailedPrecondition, "make it writable for this user, or name another --data"},
+	{kv.ErrInvalid, host.FailedPrecondition, "name a directory with --data"},
+	{kv.ErrFormat, host.FailedPrecondition, "name another --data; nothing was changed in this one"},
+	{kv.ErrNoSpace, host.ResourceExhausted, "free some space, or name a --data on another device"},
+	{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
+}
+
+func dataError(dir string, err error) error {
+	for _, known := range dataErrors {
+		if errors.Is(err, known.is) {
+			return host.Errorf(known.code, "data directory %s: %w", dir, err).WithHint("%s", known.hint)
+		}
+	}
+	return host.Errorf(host.FailedPrecondition, "data directory %s: %w", dir, err).
+		WithHint("check that it exists or can be made, and that you may write there")
+}
+
+func (a *app) openRuntime(ctx context.Context) error {
+	rt, err := a.env.newRuntime(ctx, a.logger)
+	if err != nil {
+		return err
+	}
+	a.runtime = rt
+	a.closers = append(a.closers, func() error { return rt.Close(context.WithoutCancel(ctx)) })
+	a.tokens, err = newTokenCounter()
+	return err
+}
+
+// newRuntime returns a runtime that keeps compiled code in this user's cache and
+// shows what guests write.
+func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {
+	dir, err := env.cacheDir("wasm")
+	if err != nil {
+		return nil, err
+	}
+	return plugin.NewRuntime(ctx, &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog()})
+}
+
+// cacheDir returns a directory of this user for what can be made again;
+// AGENTHOST_CACHE moves it.
+func (env *environment) cacheDir(name string) (string, error) {
+	if dir := env.getenv("AGENTHOST_CACHE"); dir != "" {
+		return filepath.Join(dir, name), nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", host.Errorf(host.FailedPrecondition, "find a cache directory: %w", err).WithHint("set AGENTHOST_CACHE")
+	}
+	return filepath.Join(dir, "agenthost", name), nil
+}
+
+// logger writes warnings to stderr, without the time: whoever reads them is
+// there.
+func (env *environment) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+// guestLog writes guests' log lines to stderr, each with its plugin's name.
+func (env *environment) guestLog() func(plugin.LogLine) {
+	var mu sync.Mutex
+	return func(l plugin.LogLine) {
+		mu.Lock()
+		defer mu.Unlock()
+		for line := range strings.SplitSeq(l.Text, "\n") {
+			_, _ = io.WriteString(env.stderr, "["+l.Plugin+"] "+line+"\n") // there is nobody else to tell
+		}
+	}
+}
+
+func (a *app) makeHost() error {
+	history, err := host.NewHistory(a.threads, nil)
+	if err != nil {
+		return err
+	}
+	a.host, err = host.New(&host.Options{
+		Model: a.models[""], History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
+	})
+	return err
+}
+
+// target returns what to run; "" is the configuration's default.
+func (a *app) target(name string) (host.Target, error) {
+	if name == "" {
+		name = a.config.target()
+	}
+	if t := a.targets[name]; t != nil {
+		return t, nil
+	}
+	return nil, a.config.unknown(nil, "network or agent", name, a.config.targets())
+}
