@@ -36,4 +36,8 @@
 // Reasoning is shown but not sent back, for the protocol has no place for it.
 // Of media only images are sent, and only in user's messages. There is one
 // choice an answer. Environment variables are the command's business.
+//
+// go-openai refuses by itself, before anything is sent, what it knows certain
+// models of OpenAI to refuse: a temperature for the o-series, tools in chat
+// completions for the newest. That is an error of code invalid_argument.
 package openaimodel

@@ -222,7 +222,7 @@ func (c complaint) says(words ...string) bool {
 
 // statusFault says what an answer other than 200 means.
 func (m *Model) statusFault(resp *http.Response, body []byte) *fault {
-	f := m.complaintFault(resp.StatusCode, readComplaint(body))
+	f := m.complaintFault(resp.StatusCode, strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode), readComplaint(body))
 	f.after, f.hasAfter = retryAfter(resp.Header, time.Now())
 	if id := resp.Header.Get("X-Request-Id"); id != "" {
 		f.err.Message += " (request " + m.snippet([]byte(id)) + ")"
@@ -230,14 +230,10 @@ func (m *Model) statusFault(resp *http.Response, body []byte) *fault {
 	return f
 }
 
-// wireFault says what an error object in a stream means. status is 0 when only
-// the object's own code tells.
-func (m *Model) wireFault(status int, object json.RawMessage) *fault {
+// wireFault says what an error object in a stream means.
+func (m *Model) wireFault(object json.RawMessage) *fault {
 	c := readComplaint([]byte(`{"error":` + string(object) + `}`))
-	if status == 0 {
-		status = statusOf(c)
-	}
-	return m.complaintFault(status, c)
+	return m.complaintFault(statusOf(c), "it answers with an error", c)
 }
 
 // statusOf guesses the status that an error object in a stream would have had.
@@ -256,8 +252,9 @@ func statusOf(c complaint) int {
 	return http.StatusInternalServerError
 }
 
-func (m *Model) complaintFault(status int, c complaint) *fault {
-	text := strconv.Itoa(status) + " " + http.StatusText(status)
+// complaintFault says what a complaint under a status means; text is how the
+// error begins.
+func (m *Model) complaintFault(status int, text string, c complaint) *fault {
 	if said := m.snippet([]byte(c.message)); said != "" {
 		text += ": " + said
 	}

@@ -319,7 +319,7 @@ func (c *call) take(a *attempt, got *answer, line []byte) error {
 	case err != nil:
 		return a.lineFault(line, err)
 	case got.fault != nil:
-		return c.model.wireFault(0, got.fault)
+		return c.model.wireFault(got.fault)
 	}
 	for _, d := range deltas {
 		c.began = true

@@ -37,6 +37,7 @@ func (m *Model) request(req *host.ModelRequest) (openai.ChatCompletionRequest, e
 	if reasons(m.name) {
 		out.MaxCompletionTokens = req.MaxOutputTokens
 	} else {
+		//lint:ignore SA1019 it is all that servers other than OpenAI's are sure to know
 		out.MaxTokens = req.MaxOutputTokens
 	}
 	if len(req.Tools) > 0 {

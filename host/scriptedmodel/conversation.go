@@ -3,6 +3,7 @@ package scriptedmodel
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,17 +70,17 @@ func (c *content) UnmarshalJSON(b []byte) error {
 func readRequest(raw []byte) (*request, error) {
 	var r request
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("The request is not a chat completion: %s.", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, fmt.Errorf("read request: not a chat completion: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	switch {
 	case r.Model == "":
-		return nil, fmt.Errorf("The request names no model.")
+		return nil, errors.New("read request: it names no model")
 	case len(r.Messages) == 0:
-		return nil, fmt.Errorf("The request has no messages.")
+		return nil, errors.New("read request: it has no messages")
 	case len(r.Messages) > maxMessages:
-		return nil, fmt.Errorf("The request has more than %d messages.", maxMessages)
+		return nil, fmt.Errorf("read request: it has more than %d messages", maxMessages)
 	case len(r.Tools) > maxTools:
-		return nil, fmt.Errorf("The request has more than %d tools.", maxTools)
+		return nil, fmt.Errorf("read request: it has more than %d tools", maxTools)
 	}
 	return &r, nil
 }

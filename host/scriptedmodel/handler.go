@@ -67,7 +67,7 @@ func New(opts *Options) (*Handler, error) {
 	h.mux.HandleFunc("POST /v1/chat/completions", h.serveCompletion)
 	h.mux.HandleFunc("GET /v1/models", h.serveModels)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("There is no %s %s; there are POST /v1/chat/completions and GET /v1/models.", r.Method, r.URL.Path))
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s; there are POST /v1/chat/completions and GET /v1/models", r.Method, r.URL.Path))
 	})
 	return h, nil
 }
@@ -86,10 +86,10 @@ func (h *Handler) serveCompletion(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("The request has more than %d bytes.", maxRequestBytes))
+		writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("read request: it has more than %d bytes", maxRequestBytes))
 		return
 	case err != nil:
-		writeError(w, http.StatusBadRequest, "invalid_request_error", "The request broke off.")
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "read request: it broke off")
 		return
 	}
 	req, err := readRequest(raw)

@@ -14,9 +14,8 @@ import (
 
 // The server's times.
 const (
-	readTimeout  = 30 * time.Second
-	idleTimeout  = 2 * time.Minute
-	closeTimeout = 5 * time.Second
+	readTimeout = 30 * time.Second
+	idleTimeout = 2 * time.Minute
 )
 
 // Server is a scripted model that listens on loopback.
@@ -25,6 +24,7 @@ type Server struct {
 	url    string
 	cancel context.CancelFunc
 	served chan struct{}
+	conns  sync.WaitGroup
 	unhook func() bool
 	close  func() error
 }
@@ -50,6 +50,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 			BaseContext: func(net.Listener) context.Context { return serving },
 		},
 	}
+	s.http.ConnState = s.count
 	s.close = sync.OnceValue(s.shutDown)
 	go func() {
 		defer close(s.served)
@@ -69,14 +70,22 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
+// count counts the connections that somebody is serving.
+func (s *Server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.conns.Done()
+	}
+}
+
+// shutDown does not ask connections to finish, as http.Server.Shutdown does: it
+// would wait seconds for one that a client has opened and not used.
 func (s *Server) shutDown() error {
 	s.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		s.http.Close()
-	}
+	err := s.http.Close()
 	<-s.served
+	s.conns.Wait()
 	return err
 }

@@ -52,7 +52,27 @@ func (r *result) sentence() string {
 		}
 		return name + " says nothing."
 	}
+	if object, ok := v.(map[string]any); ok {
+		v = r.news(object)
+	}
 	return name + " says: " + period(describe(v, json.RawMessage(r.text), 0))
+}
+
+// news returns the members of a result that do not repeat an argument, or all
+// if there are no others.
+func (r *result) news(object map[string]any) map[string]any {
+	asked, _ := decodeArguments(json.RawMessage(r.call.Function.Arguments))
+	arguments, _ := asked.(map[string]any)
+	out := map[string]any{}
+	for name, v := range object {
+		if said, ok := arguments[name]; !ok || fmt.Sprint(said) != fmt.Sprint(v) {
+			out[name] = v
+		}
+	}
+	if len(out) == 0 {
+		return object
+	}
+	return out
 }
 
 // arguments tells what was asked, so that it is clear which result is which.
@@ -138,7 +158,9 @@ func describeObject(object map[string]any, raw json.RawMessage, depth int) strin
 	}
 	var out []string
 	eachMember(raw, func(name string, value json.RawMessage) {
-		out = append(out, words(name)+": "+describe(object[name], value, depth+1))
+		if v, ok := object[name]; ok {
+			out = append(out, words(name)+": "+describe(v, value, depth+1))
+		}
 	})
 	text := strings.Join(out, ", ")
 	if depth > 0 {

@@ -73,7 +73,7 @@ func (w *writer) writeError(e *ReplyError) {
 
 func (w *writer) writeMalformed(rep *Reply) {
 	chunks := w.chunks(rep)
-	half := chunks[:(len(chunks)+1)/2]
+	half := chunks[:(w.spokenChunks(chunks)+1)/2]
 	switch rep.Malformed {
 	case MalformedHTML:
 		w.w.Header().Set("Content-Type", "text/html")
@@ -98,6 +98,15 @@ func (w *writer) writeMalformed(rep *Reply) {
 		w.writeStream(half)
 		<-w.r.Context().Done()
 	}
+}
+
+// spokenChunks returns how many chunks come before the finish reason.
+func (w *writer) spokenChunks(chunks []completion) int {
+	n := len(chunks) - 1
+	if w.req.StreamOptions.IncludeUsage {
+		n--
+	}
+	return n
 }
 
 // writeStream writes chunks as events.
