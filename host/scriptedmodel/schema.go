@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// maxSchemaDepth bounds how deep a schema is followed, through references too.
-const maxSchemaDepth = 8
+// The bounds of one schema: how deep it is followed, through references too,
+// and how many schemas that makes, since references multiply.
+const (
+	maxSchemaDepth = 8
+	maxSchemaNodes = 2_000
+)
 
 // schema is a JSON Schema as far as it helps to guess a value. Its methods take
 // a nil schema, which knows nothing.
@@ -102,31 +106,37 @@ func readSchema(raw json.RawMessage) *schema {
 	if len(raw) > 0 {
 		json.Unmarshal(raw, s)
 	}
-	return s.resolve(s, 0)
+	r := &resolver{root: s, left: maxSchemaNodes}
+	return r.resolve(s, 0)
 }
 
-// resolve returns a schema without references and without alternatives: of
-// anyOf and oneOf the first that is not null.
-func (s *schema) resolve(root *schema, depth int) *schema {
-	if s == nil || depth > maxSchemaDepth {
+// resolver makes schemas without references and without alternatives: of anyOf
+// and oneOf it takes the first that is not null.
+type resolver struct {
+	root *schema
+	left int // schemas that may still be made
+}
+
+func (r *resolver) resolve(s *schema, depth int) *schema {
+	if r.left--; s == nil || depth > maxSchemaDepth || r.left < 0 {
 		return &schema{}
 	}
 	if s.Ref != "" {
-		return root.definition(s.Ref).resolve(root, depth+1)
+		return r.resolve(r.root.definition(s.Ref), depth+1)
 	}
-	out := *s
 	for _, alternative := range slices.Concat(s.AnyOf, s.OneOf) {
-		if a := alternative.resolve(root, depth+1); !slices.Equal(a.Type, types{"null"}) {
+		if a := r.resolve(alternative, depth+1); !slices.Equal(a.Type, types{"null"}) {
 			a.Description = strings.TrimSpace(s.Description + " " + a.Description)
 			return a
 		}
 	}
+	out := *s
 	out.Properties = make(properties, len(s.Properties))
 	for i, p := range s.Properties {
-		out.Properties[i] = property{p.name, p.schema.resolve(root, depth+1)}
+		out.Properties[i] = property{p.name, r.resolve(p.schema, depth+1)}
 	}
 	if s.Items != nil {
-		out.Items = s.Items.resolve(root, depth+1)
+		out.Items = r.resolve(s.Items, depth+1)
 	}
 	return &out
 }
