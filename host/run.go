@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // run is one run of a network: the loop of the package. Everything but the
@@ -98,6 +99,13 @@ func (r *run) router() Router {
 	return r.net.router
 }
 
+// maxMessageID bounds the id that a client gives a message.
+const maxMessageID = 256
+
+func validMessageID(id string) bool {
+	return len(id) <= maxMessageID && utf8.ValidString(id) && !strings.Contains(id, "\x00")
+}
+
 func (r *run) readInput() (*Message, error) {
 	m := r.req.Input
 	switch {
@@ -115,6 +123,9 @@ func (r *run) readInput() (*Message, error) {
 	case len(m.ToolCalls()) > 0 || len(m.ToolResults()) > 0:
 		return nil, Errorf(InvalidArgument, "input message holds tool calls or results").
 			WithHint("only a model calls tools")
+	case !validMessageID(m.ID):
+		return nil, Errorf(InvalidArgument, "input message has an id of %d bytes that no store takes", len(m.ID)).
+			WithHint("use at most %d bytes of UTF-8 without NUL, or leave it out", maxMessageID)
 	default:
 		m = withIdentity(m, nil)
 	}

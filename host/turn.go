@@ -181,7 +181,9 @@ func normalCalls(parts []Part) []Part {
 	for _, p := range parts {
 		c, ok := p.(*ToolCall)
 		if !ok {
-			out = append(out, p)
+			if p = normalPart(p); p != nil {
+				out = append(out, p)
+			}
 			continue
 		}
 		c = normalCall(c)
@@ -206,6 +208,22 @@ const namelessTool = "unnamed"
 
 // normalCall fills in what a call lacks. Arguments that are not JSON become a
 // JSON string, which the model is told about when the tool would run.
+// normalPart quotes data that is not JSON and drops an unknown part that is not:
+// either would make the whole answer impossible to store.
+func normalPart(p Part) Part {
+	switch p := p.(type) {
+	case *Data:
+		if len(p.Value) > 0 && checkJSON(p.Value) != nil {
+			return &Data{Value: jsonString(string(p.Value)), Extra: p.Extra}
+		}
+	case *Unknown:
+		if checkJSON(p.JSON) != nil {
+			return nil
+		}
+	}
+	return p
+}
+
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
 	if c.ID != "" && c.Name != "" && len(args) > 0 && checkJSON(args) == nil {
