@@ -1,0 +1,16 @@
+//go:build !wasip1
+
+package toolcallfilter
+
+import _ "embed" // the module
+
+//go:generate go run ../../cmd/agenthost plugin build -o toolcallfilter.wasm guest
+
+// Wasm is the plugin's module, with its manifest in it. It must not be changed.
+//
+// It is built from the directory guest; host/plugin has a test that builds it
+// again and compares. It is not there in the module itself, which would have to
+// hold itself.
+//
+//go:embed toolcallfilter.wasm
+var Wasm []byte
