@@ -3,6 +3,8 @@ package host
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -12,11 +14,12 @@ import (
 // be stopped from outside, and schemas come from plugins; so every check is
 // counted.
 
-// The budget of one validation: checks that any value gets, and more for each
-// value within it.
+// The budget of one validation: checks that any value gets, more for each value
+// within it, and what no value gets. A check takes about half a microsecond.
 const (
-	baseChecks     = 10_000
-	checksPerValue = 64
+	baseChecks     = 50_000
+	checksPerValue = 32
+	maxChecks      = 4_000_000
 )
 
 // budget counts what is left of one validation.
@@ -25,7 +28,7 @@ type budget struct{ left int }
 type budgetSpent struct{}
 
 func (b *budget) spend(values int, validate func() error) (err error) {
-	b.left = baseChecks + checksPerValue*values
+	b.left = min(baseChecks+checksPerValue*values, maxChecks)
 	defer func() {
 		if p := recover(); p == (budgetSpent{}) {
 			err = fmt.Errorf("the schema takes too many checks")
@@ -36,9 +39,9 @@ func (b *budget) spend(values int, validate func() error) (err error) {
 	return validate()
 }
 
-// watch has each part of a compiled schema report when it is used. A format is
-// the first thing that a part checks by a function, so it is the place to do
-// it; what comes before it (type, const, enum) is paid for by the part's price.
+// watch has each part of a compiled schema pay when it is used. A format is the
+// first thing that a part checks by a function, so it is the place to do it; the
+// part above pays for what comes before: type, const and enum.
 func (b *budget) watch(root *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{}
 	var visit func(v reflect.Value) error
@@ -89,23 +92,89 @@ func schemaOf(v reflect.Value) (*jsonschema.Schema, bool) {
 	return s, ok
 }
 
-// charge makes a part pay each time it is used: one, and one for each thing that
-// it compares or hands on without a format of its own.
+// charge makes a part pay each time it is used.
 func (b *budget) charge(s *jsonschema.Schema) {
-	price := 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Required) + len(s.PatternProperties)
-	if s.Enum != nil {
-		price += len(s.Enum.Values)
-	}
 	format := jsonschema.Format{Name: "any", Validate: func(any) error { return nil }}
 	if s.Format != nil {
 		format = *s.Format
 	}
 	validate := format.Validate
+	p := priceOf(s)
 	format.Validate = func(v any) error {
-		if b.left -= price; b.left < 0 {
+		if b.left -= p.of(v); b.left < 0 {
 			panic(budgetSpent{})
 		}
 		return validate(v)
 	}
 	s.Format = &format
+}
+
+// price is what one use of a part of a schema costs.
+type price struct {
+	once      int // itself, and what it compares or hands on
+	perMember int // each element or member of the value
+	perByte   int // each byte of a string, in fractions
+}
+
+// patternFraction: matching a byte against a byte of a pattern is about this
+// part of a check; a repetition stands for up to repetition times its length.
+const (
+	patternFraction = 50
+	repetition      = 100
+)
+
+func (p price) of(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		return p.once + p.perMember*len(v)
+	case []any:
+		return p.once + p.perMember*len(v)
+	case string:
+		return p.once + p.perByte*len(v)/patternFraction
+	}
+	return p.once
+}
+
+func priceOf(s *jsonschema.Schema) price {
+	p := price{once: 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Required)}
+	for _, here := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}) {
+		p.once += values(here)
+	}
+	for _, below := range s.Properties {
+		p.once += values(below)
+	}
+	for _, below := range s.PrefixItems {
+		p.once += values(below)
+	}
+	for _, below := range s.PatternProperties {
+		p.perMember += 1 + values(below)
+	}
+	for _, below := range []any{s.Items, s.Items2020, s.AdditionalItems, s.AdditionalProperties, s.UnevaluatedItems,
+		s.UnevaluatedProperties, s.Contains, s.PropertyNames} {
+		p.perMember += values(below)
+	}
+	if s.Pattern != nil {
+		p.perByte = len(s.Pattern.String())
+		if strings.Contains(s.Pattern.String(), "{") {
+			p.perByte *= repetition
+		}
+	}
+	return p
+}
+
+// values returns how many values a part compares one with, before it pays.
+func values(part any) int {
+	switch s := part.(type) {
+	case *jsonschema.Schema:
+		if s != nil && s.Enum != nil {
+			return len(s.Enum.Values)
+		}
+	case []*jsonschema.Schema:
+		n := 0
+		for _, e := range s {
+			n = max(n, values(e))
+		}
+		return n
+	}
+	return 0
 }
