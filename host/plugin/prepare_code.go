@@ -1,6 +1,9 @@
 package plugin
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // This file reads the instructions of a function once, checks every index in
 // them, and notes what the metering pass has to change.
@@ -26,6 +29,17 @@ type frame struct {
 	entry    bool  // is one of those that a jump table leads to, see dispatch
 	outside  int32 // the outermost frame that a live branch from inside goes to
 	point    int32 // the point that the code before it belongs to
+	base     int32 // how many operands are below it
+	params   int32
+	results  int32
+}
+
+// passes is how many values a branch to the frame's label passes.
+func (f *frame) passes() int {
+	if f.op == opLoop {
+		return int(f.params)
+	}
+	return int(f.results)
 }
 
 // slack is how much of what may be jumped over a point may charge for. With 0
@@ -66,6 +80,7 @@ type codeScan struct {
 	m      *wasmModule
 	limits *structureLimits
 	remap  func(function uint32) uint32
+	slack  uint32
 
 	// Of the function at hand.
 	index  int // in the index space of functions
@@ -79,6 +94,8 @@ type codeScan struct {
 	edits  []edit
 	live   bool
 	cur    int32 // the point that code belongs to now
+	height int32 // of the operand stack; means nothing where code is dead
+	top    int32 // the greatest height
 
 	straight  bool // nothing but plain instructions so far
 	firstLoop int  // the edit of the loop that the function begins with, or -1
@@ -92,31 +109,27 @@ type codeScan struct {
 	setLocal uint32
 	setEnd   int // where a local.set of setLocal to constant ended
 
-	shape shape
+	shape    shape
+	loopNest int // loops that are open
 
 	// Of the whole module.
 	usesSegments bool // memory.init or data.drop
 	keepsState   bool // writes a table or drops a segment
-	brTable      int
-}
-
-// shape is what decides how long a function takes to compile.
-type shape struct {
-	blocks, loops, loopDepth, depth int
-	brTable                         int
 }
 
 // scan reads the function with the given index in the code section.
 func (s *codeScan) scan(i int) error {
 	body := &s.m.bodies[i]
 	s.index = i + s.m.imported[externFunc]
-	s.locals = body.nLocals + uint64(len(s.m.signature(uint32(s.index)).params))
+	sig := s.m.signature(uint32(s.index))
+	s.locals = body.nLocals + uint64(len(sig.params))
 	s.pos, s.end, s.err = body.code.start, body.code.end, nil
-	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32})
+	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32, results: int32(len(sig.results))})
 	s.points, s.edits = append(s.points[:0], point{over: -1}), s.edits[:0]
-	s.live, s.cur = true, 0
+	s.live, s.cur, s.height, s.top = true, 0, 0, 0
 	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
-	s.shape = shape{}
+	s.shape, s.loopNest = shape{}, 0
+	s.checkSize(body)
 	s.constEnd, s.setEnd = -1, -1
 	s.jumps.labels, s.jumps.end = s.jumps.labels[:0], 0
 	for len(s.frames) > 0 && s.err == nil {
@@ -138,11 +151,27 @@ func (s *codeScan) mergePoints() {
 		if p.over < 0 {
 			continue
 		}
-		if over := &s.points[p.over]; over.more+p.cost <= slack {
+		if over := &s.points[p.over]; over.more+p.cost <= s.slack {
 			over.cost += p.cost
 			over.more += p.cost
 			p.cost = 0
 		}
+	}
+}
+
+// size is how many bytes of code the function has.
+func (s *codeScan) size() int {
+	return s.m.bodies[s.index-s.m.imported[externFunc]].code.size()
+}
+
+// checkSize refuses a function that is beyond a limit before it is read.
+func (s *codeScan) checkSize(body *funcBody) {
+	subject := "function " + strconv.Itoa(s.index) + " has"
+	switch {
+	case s.locals > uint64(s.limits.locals):
+		s.err = tooMany(subject, int(min(s.locals, math.MaxInt32)), "locals and parameters", s.limits.locals)
+	case body.code.size() > s.limits.bodyBytes:
+		s.err = tooMany(subject, body.code.size(), "bytes of code", s.limits.bodyBytes)
 	}
 }
 
@@ -195,10 +224,11 @@ func (s *codeScan) skip(n int) {
 }
 
 // within checks an index against the size of its space in the original module.
-func (s *codeScan) within(index uint32, n uint64, what string) {
+func (s *codeScan) within(index uint32, n uint64, what string) bool {
 	if uint64(index) >= n {
 		s.fail("function %d uses %s %d, but there are %d", s.index, what, index, n)
 	}
+	return s.err == nil
 }
 
 func (s *codeScan) zero() {
@@ -217,7 +247,11 @@ func (s *codeScan) next() {
 	ins := plainOps[op]
 	switch ins.operands {
 	case opsNone:
+		if ins.cost == costDivide {
+			s.shape.divides++
+		}
 	case opsLocal:
+		s.shape.reads++
 		i := s.u32()
 		s.within(i, s.locals, "local")
 		if op == opLocalSet && at == s.constEnd {
@@ -227,9 +261,11 @@ func (s *codeScan) next() {
 		s.constant = int32(s.signed(32))
 		s.constEnd = s.pos
 	case opsMemArg:
+		s.shape.memory++
 		s.u32()
 		s.u32()
 	case opsGlobal:
+		s.shape.reads++
 		s.within(s.u32(), uint64(len(s.m.globals)), "global")
 	case opsCall:
 		s.call(ins)
@@ -238,12 +274,14 @@ func (s *codeScan) next() {
 		ins = s.prefixed(at, op)
 	case opsBlock, opsElse, opsEnd, opsLabel, opsLabels, opsReturn, opsStop:
 		s.pay(ins.cost)
+		s.grow(int32(ins.grows))
 		s.control(at, op, ins)
 		return
 	default:
 		s.operands(at, op, ins)
 	}
 	s.pay(ins.cost)
+	s.grow(int32(ins.grows))
 }
 
 // pay adds the cost of an instruction to the current point.
@@ -251,6 +289,21 @@ func (s *codeScan) pay(cost uint16) {
 	if s.live {
 		s.points[s.cur].cost += uint32(cost)
 	}
+}
+
+// grow changes the height of the operand stack.
+func (s *codeScan) grow(n int32) {
+	if s.live {
+		s.height += n
+		s.top = max(s.top, s.height)
+	}
+}
+
+// pass takes a function's parameters from the operand stack and puts its
+// results there.
+func (s *codeScan) pass(f funcType) {
+	s.grow(-int32(len(f.params)))
+	s.grow(int32(len(f.results)))
 }
 
 // edit notes a change; code that never runs needs none but of indices.
@@ -263,8 +316,12 @@ func (s *codeScan) edit(at, skip int, kind editKind, arg uint32) {
 func (s *codeScan) call(ins instruction) {
 	at := s.pos
 	f := s.u32()
-	s.within(f, uint64(len(s.m.funcs)), "function")
+	if !s.within(f, uint64(len(s.m.funcs)), "function") {
+		return
+	}
 	s.reindex(at, f)
+	s.pass(s.m.signature(f))
+	s.shape.calls++
 	s.pay(ins.cost)
 	s.straight = false
 	if int(f) < s.m.imported[externFunc] {
@@ -291,14 +348,20 @@ func (s *codeScan) operands(at int, op byte, ins instruction) {
 	case opsF64:
 		s.skip(8)
 	case opsIndirect:
-		s.within(s.u32(), uint64(len(s.m.types)), "type")
+		if i := s.u32(); s.within(i, uint64(len(s.m.types)), "type") {
+			s.pass(s.m.types[i])
+		}
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
 		s.straight = false
 		s.calls = s.calls || s.live
+		s.shape.calls++
+		s.shape.tables++
 	case opsTableWrite:
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
 		s.keepsState = true
+		s.shape.tables++
 	case opsTable:
+		s.shape.tables++
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
 	case opsMemory:
 		s.zero()
@@ -329,6 +392,7 @@ func (s *codeScan) operands(at int, op byte, ins instruction) {
 // the given place.
 func (s *codeScan) bulk(at int, kind editKind, weight uint32) {
 	s.straight = false
+	s.shape.bulk++
 	s.edit(at, 0, kind, weight)
 }
 
@@ -448,8 +512,7 @@ func (s *codeScan) vector(at int) instruction {
 func (s *codeScan) control(at int, op byte, ins instruction) {
 	switch ins.operands {
 	case opsBlock:
-		s.blockType()
-		s.open(at, op)
+		s.open(at, op, s.blockType())
 	case opsElse:
 		s.otherwise()
 	case opsEnd:
@@ -460,12 +523,14 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 			s.live = false
 		} else {
 			s.branch(label)
+			s.shape.blocks += 2
 			s.newPoint(editCharge, s.cur)
 		}
 	case opsLabels:
 		n := s.u32()
-		s.brTable += int(n)
-		s.shape.brTable += int(n)
+		if s.shape.labels += int(n) + 1; s.shape.labels > s.limits.tableLabels {
+			s.err = tooMany("function "+strconv.Itoa(s.index)+" has", s.shape.labels, "entries in jump tables", s.limits.tableLabels)
+		}
 		for i := uint64(0); i <= uint64(n) && s.err == nil; i++ {
 			s.branch(s.u32())
 		}
@@ -480,31 +545,44 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 	}
 }
 
-// blockType reads the type of a block: nothing, one result, or a type's index.
-func (s *codeScan) blockType() {
+// blockType reads the type of a block (nothing, one result, or a type's index)
+// and returns how many parameters and results it has.
+func (s *codeScan) blockType() (arity [2]int32) {
 	v := s.signed(33)
 	switch {
 	case s.err != nil:
 	case v >= 0:
-		s.within(uint32(v), uint64(len(s.m.types)), "type")
-	case v != blockEmpty-0x80 && (v < -0x40 || !isValueType(byte(v+0x80))):
+		if s.within(uint32(v), uint64(len(s.m.types)), "type") {
+			arity = [2]int32{int32(len(s.m.types[v].params)), int32(len(s.m.types[v].results))}
+		}
+	case v == blockEmpty-0x80:
+	case v > blockEmpty-0x80 && isValueType(byte(v+0x80)):
+		arity[1] = 1
+	default:
 		s.fail("function %d has a block of an unknown type", s.index)
 	}
+	return arity
 }
 
-// open begins a block, loop or if.
-func (s *codeScan) open(at int, op byte) {
+// open begins a block, loop or if with the given numbers of parameters and
+// results.
+func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	if op == opLoop && s.live && s.straight && len(s.jumps.labels) == 0 {
 		s.jumps.find(s.m.wasm, span{at, s.end}, len(s.frames))
 	}
-	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, point: s.cur, outside: math.MaxInt32})
-	s.shape.blocks++
-	s.shape.depth = max(s.shape.depth, len(s.frames))
+	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, point: s.cur, outside: math.MaxInt32,
+		base: s.height - arity[0], params: arity[0], results: arity[1]})
+	s.shape.blocks += int(op - opBlock + 1)
+	if s.shape.deepest = max(s.shape.deepest, len(s.frames)); s.shape.deepest > s.limits.nesting && s.err == nil {
+		s.err = tooMany("function "+strconv.Itoa(s.index)+" nests", s.shape.deepest, "blocks", s.limits.nesting)
+	}
 	if op == opBlock {
 		return
 	}
 	if op == opLoop && s.live {
+		s.loopNest++
 		s.shape.loops++
+		s.shape.nested = max(s.shape.nested, s.loopNest)
 		if s.straight && s.points[0].cost <= cheapLeaf {
 			s.firstLoop = len(s.edits)
 		}
@@ -536,7 +614,7 @@ func (s *codeScan) otherwise() {
 		return
 	}
 	f.op, f.thenLive = opElse, s.live
-	s.live = f.live
+	s.live, s.height = f.live, f.base+f.params
 	s.newPoint(editCharge, f.point)
 }
 
@@ -545,6 +623,9 @@ func (s *codeScan) close() {
 	i := len(s.frames) - 1
 	f := s.frames[i]
 	s.frames = s.frames[:i]
+	if f.op == opLoop && f.live {
+		s.loopNest--
+	}
 	if i == 0 {
 		s.endLive = s.live
 		s.returns = s.returns || f.branched
@@ -553,6 +634,7 @@ func (s *codeScan) close() {
 	if outer := &s.frames[i-1]; f.outside < outer.outside {
 		outer.outside = f.outside
 	}
+	s.height = f.base + f.results
 	s.live = f.live && (s.live || f.thenLive || f.op == opIf || f.branched && f.op != opLoop)
 	switch left := int(f.outside) < i; {
 	case !s.live:
@@ -574,6 +656,7 @@ func (s *codeScan) branch(label uint32) {
 	if s.err == nil && s.live {
 		target := len(s.frames) - 1 - int(label)
 		s.frames[target].branched = true
+		s.shape.passed += s.frames[target].passes()
 		s.leave(target)
 	}
 }

@@ -1,47 +1,64 @@
 package plugin
 
-// structureLimits bounds what a module may be made of, so that compiling and
-// instantiating it takes bounded time and memory whoever wrote it. A zero field
-// means the default below. What bigger programs need was measured on a 3 MB
-// standard Go guest, QuickJS, SQLite-sized C and Rust; see the constants.
+import "time"
+
+// structureLimits bounds what a module may be made of, so that reading,
+// compiling and instantiating it takes bounded time and memory whoever wrote
+// it. A zero field means the default below.
 type structureLimits struct {
 	moduleBytes int
+	customBytes int // in custom sections
 	types       int
+	values      int // parameters or results of a type
 	imports     int
-	functions   int
-	globals     int
 	exports     int
+	nameBytes   int // of each import's and export's name
+	globals     int
 	tables      int
 
 	elementSegments int
 	elements        int
 	dataSegments    int
-	customBytes     int
-	nameBytes       int // of each import's and export's name
-	values          int // parameters or results of a type
+
+	functions   int
+	bodyBytes   int // code of a function
+	locals      int // of a function, with its parameters
+	nesting     int // blocks in one another
+	tableLabels int // entries in the jump tables of a function
+
+	// compileTime bounds the estimated time to compile the module, and each
+	// function: this long, and as long again for every 400 kB of code.
+	compileTime time.Duration
 
 	memoryPages  uint32 // memory's maximum becomes this
 	tableEntries uint32 // each table's maximum becomes this
 	callDepth    int64  // what depth starts at
 }
 
-// The defaults of structureLimits.
+// The defaults of structureLimits. In brackets, the most that was seen in a 16
+// MB Go guest with an HTTP client and regular expressions, QuickJS, and plugins
+// in Rust, Zig, C++ and Haskell.
 const (
-	defaultModuleBytes     = 32 << 20
-	defaultTypes           = 10_000
-	defaultImports         = 1_000
-	defaultFunctions       = 100_000
-	defaultGlobals         = 10_000
-	defaultExports         = 10_000
-	defaultTables          = 16
-	defaultElementSegments = 10_000
-	defaultElements        = 200_000
-	defaultDataSegments    = 100_000 // the most that Go's linker writes
+	defaultModuleBytes     = 16 << 20
 	defaultCustomBytes     = 16 << 20
-	defaultNameBytes       = 1_000
-	defaultValues          = 1_000 // what browsers allow
+	defaultTypes           = 10_000  // (1,719)
+	defaultValues          = 1_000   // (17; browsers allow 1,000)
+	defaultImports         = 1_000   // (33)
+	defaultExports         = 10_000  // (450)
+	defaultNameBytes       = 1_000   // C++ templates have long ones
+	defaultGlobals         = 1_000   // (11)
+	defaultTables          = 16      // (1)
+	defaultElementSegments = 10_000  // (1)
+	defaultElements        = 200_000 // (9,738)
+	defaultDataSegments    = 100_000 // (100,000: as many as Go's linker makes)
+	defaultFunctions       = 100_000 // (9,771)
+	defaultBodyBytes       = 2 << 20 // (80 kB)
+	defaultLocals          = 10_000  // (57)
+	defaultNesting         = 20_000  // (1,707)
+	defaultTableLabels     = 70_000  // (3,126; Go allows itself 65,536)
+	defaultCompileTime     = time.Second
 	defaultMemoryPages     = 64 << 20 >> 16
-	defaultTableEntries    = 100_000
+	defaultTableEntries    = 100_000 // (9,739)
 	defaultCallDepth       = 10_000
 )
 
@@ -55,15 +72,20 @@ func (l *structureLimits) withDefaults() *structureLimits {
 		value *int
 		std   int
 	}{
-		{&d.moduleBytes, defaultModuleBytes}, {&d.types, defaultTypes}, {&d.imports, defaultImports},
-		{&d.functions, defaultFunctions}, {&d.globals, defaultGlobals}, {&d.exports, defaultExports},
-		{&d.tables, defaultTables}, {&d.elementSegments, defaultElementSegments}, {&d.elements, defaultElements},
-		{&d.dataSegments, defaultDataSegments}, {&d.customBytes, defaultCustomBytes}, {&d.nameBytes, defaultNameBytes},
-		{&d.values, defaultValues},
+		{&d.moduleBytes, defaultModuleBytes}, {&d.customBytes, defaultCustomBytes},
+		{&d.types, defaultTypes}, {&d.values, defaultValues},
+		{&d.imports, defaultImports}, {&d.exports, defaultExports}, {&d.nameBytes, defaultNameBytes},
+		{&d.globals, defaultGlobals}, {&d.tables, defaultTables},
+		{&d.elementSegments, defaultElementSegments}, {&d.elements, defaultElements}, {&d.dataSegments, defaultDataSegments},
+		{&d.functions, defaultFunctions}, {&d.bodyBytes, defaultBodyBytes}, {&d.locals, defaultLocals},
+		{&d.nesting, defaultNesting}, {&d.tableLabels, defaultTableLabels},
 	} {
 		if *f.value == 0 {
 			*f.value = f.std
 		}
+	}
+	if d.compileTime == 0 {
+		d.compileTime = defaultCompileTime
 	}
 	if d.memoryPages == 0 {
 		d.memoryPages = defaultMemoryPages
@@ -77,4 +99,13 @@ func (l *structureLimits) withDefaults() *structureLimits {
 	return &d
 }
 
-func (t *meter) frameWeight(locals uint64) int64 { return 1 }
+// frameValues is how many values a frame of weight 1 may hold.
+const frameValues = 64
+
+// frameWeight is what a function takes of the depth while it runs: 1, and 1
+// more for every frameValues locals and operands, because compiled code may
+// keep them all in its frame while it calls. So a depth is at most that many
+// times about 600 bytes of stack.
+func (s *codeScan) frameWeight() int64 {
+	return 1 + int64((s.locals+uint64(max(s.top, 0)))/frameValues)
+}

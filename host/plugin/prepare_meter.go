@@ -58,7 +58,7 @@ func newMeter(m *wasmModule, l *structureLimits) *meter {
 	t.check = uint32(len(m.funcs)) + 1
 	t.fuel = uint32(len(m.globals))
 	t.typeCount = uint32(len(m.types))
-	t.scan = codeScan{m: m, limits: l, remap: t.remap}
+	t.scan = codeScan{m: m, limits: l, remap: t.remap, slack: slack}
 	return t
 }
 
@@ -225,8 +225,12 @@ func (t *meter) code() ([]byte, error) {
 		size = t.m.bodies[n-1].code.end - t.m.bodies[0].locals.start
 	}
 	b := appendU32(make([]byte, 0, size+size/3+256), uint32(n+addedFuncs))
+	work := newBudget(t.m, t.limits)
 	for i := range n {
 		if err := t.function((i + 1) % n); err != nil {
+			return nil, err
+		}
+		if err := work.add(&t.scan); err != nil {
 			return nil, err
 		}
 		b = appendSized(b, t.body)
@@ -247,7 +251,7 @@ func (t *meter) function(i int) error {
 	}
 	body := &t.m.bodies[i]
 	wrapped := s.calls && s.returns
-	weight := t.frameWeight(s.locals)
+	weight := s.frameWeight()
 	b := append(t.body[:0], t.m.wasm[body.locals.start:body.locals.end]...)
 	b = t.entry(b, weight)
 	if wrapped {

@@ -48,7 +48,7 @@ func TestSpecification(t *testing.T) {
 	}
 }
 
-func wazeroDir(t *testing.T) string {
+func wazeroDir(t testing.TB) string {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
 	if err != nil {
 		t.Skip("go list does not find wazero's module: ", err)

@@ -87,6 +87,7 @@ const (
 type instruction struct {
 	operands operands
 	cost     uint16
+	grows    int8 // by how much the operand stack does, where that is fixed
 }
 
 // Prices in units; whatever is not listed costs 1, and what does nothing at run
@@ -113,63 +114,89 @@ const (
 // plainOps are the one-byte opcodes.
 var plainOps = plainInstructions()
 
-func plainInstructions() [256]instruction {
-	ops := [256]instruction{
-		0x00: {opsStop, 1}, 0x01: {opsNone, 0},
-		0x02: {opsBlock, 0}, 0x03: {opsBlock, 0}, 0x04: {opsBlock, 1}, 0x05: {opsElse, 0},
-		0x0b: {opsEnd, 0}, 0x0c: {opsLabel, 1}, 0x0d: {opsLabel, 1}, 0x0e: {opsLabels, 2}, 0x0f: {opsReturn, 1},
-		0x10: {opsCall, costCall}, 0x11: {opsIndirect, costIndirect},
-		0x1a: {opsNone, 1}, 0x1b: {opsNone, 1}, 0x1c: {opsTypes, 1},
-		0x20: {opsLocal, 1}, 0x21: {opsLocal, 1}, 0x22: {opsLocal, 1},
-		0x23: {opsGlobal, 1}, 0x24: {opsGlobal, 1},
-		0x25: {opsTable, 1}, 0x26: {opsTableWrite, 1},
-		0x28: {opsMemArg, 1}, 0x29: {opsMemArg, 1}, 0x2a: {opsMemArg, 1}, 0x2b: {opsMemArg, 1},
-		0x2c: {opsMemArg, 1}, 0x2d: {opsMemArg, 1}, 0x2e: {opsMemArg, 1}, 0x2f: {opsMemArg, 1},
-		0x30: {opsMemArg, 1}, 0x31: {opsMemArg, 1}, 0x32: {opsMemArg, 1}, 0x33: {opsMemArg, 1},
-		0x34: {opsMemArg, 1}, 0x35: {opsMemArg, 1}, 0x36: {opsMemArg, 1}, 0x37: {opsMemArg, 1},
-		0x38: {opsMemArg, 1}, 0x39: {opsMemArg, 1}, 0x3a: {opsMemArg, 1}, 0x3b: {opsMemArg, 1},
-		0x3c: {opsMemArg, 1}, 0x3d: {opsMemArg, 1}, 0x3e: {opsMemArg, 1},
-		0x3f: {opsMemory, 1}, 0x40: {opsMemGrow, costLeave},
-		0x41: {opsI32, 1}, 0x42: {opsI64, 1}, 0x43: {opsF32, 1}, 0x44: {opsF64, 1},
-		0xd0: {opsRefType, 1}, 0xd1: {opsNone, 1}, 0xd2: {opsFunc, costLeave},
-		0xfc: {opsMisc, 0}, 0xfd: {opsVector, 0},
+func plainInstructions() (ops [256]instruction) {
+	set := func(from, to int, o operands, cost uint16, grows int8) {
+		for op := from; op <= to; op++ {
+			ops[op] = instruction{o, cost, grows}
+		}
 	}
-	for op := 0x45; op <= 0xc4; op++ { // comparisons, arithmetic and conversions, without a gap
-		ops[op] = instruction{opsNone, 1}
-	}
+	set(0x00, 0x00, opsStop, 1, 0)
+	set(0x01, 0x01, opsNone, 0, 0)
+	set(0x02, 0x03, opsBlock, 0, 0)
+	set(0x04, 0x04, opsBlock, 1, -1) // if
+	set(0x05, 0x05, opsElse, 0, 0)
+	set(0x0b, 0x0b, opsEnd, 0, 0)
+	set(0x0c, 0x0c, opsLabel, 1, 0)
+	set(0x0d, 0x0d, opsLabel, 1, -1) // br_if
+	set(0x0e, 0x0e, opsLabels, 2, -1)
+	set(0x0f, 0x0f, opsReturn, 1, 0)
+	set(0x10, 0x10, opsCall, costCall, 0)
+	set(0x11, 0x11, opsIndirect, costIndirect, -1)
+	set(0x1a, 0x1a, opsNone, 1, -1)  // drop
+	set(0x1b, 0x1b, opsNone, 1, -2)  // select
+	set(0x1c, 0x1c, opsTypes, 1, -2) // select with a type
+	set(0x20, 0x20, opsLocal, 1, 1)
+	set(0x21, 0x21, opsLocal, 1, -1)
+	set(0x22, 0x22, opsLocal, 1, 0)
+	set(0x23, 0x23, opsGlobal, 1, 1)
+	set(0x24, 0x24, opsGlobal, 1, -1)
+	set(0x25, 0x25, opsTable, 1, 0)
+	set(0x26, 0x26, opsTableWrite, 1, -2)
+	set(0x28, 0x35, opsMemArg, 1, 0)  // loads
+	set(0x36, 0x3e, opsMemArg, 1, -2) // stores
+	set(0x3f, 0x3f, opsMemory, 1, 1)
+	set(0x40, 0x40, opsMemGrow, costLeave, 0)
+	set(0x41, 0x41, opsI32, 1, 1)
+	set(0x42, 0x42, opsI64, 1, 1)
+	set(0x43, 0x43, opsF32, 1, 1)
+	set(0x44, 0x44, opsF64, 1, 1)
+	set(0x45, 0xc4, opsNone, 1, 0)  // tests, conversions, sign extensions, and for now all arithmetic
+	set(0x46, 0x4f, opsNone, 1, -1) // i32 comparisons
+	set(0x51, 0x66, opsNone, 1, -1) // i64, f32 and f64 comparisons
+	set(0x6a, 0x78, opsNone, 1, -1) // i32 arithmetic with two operands
+	set(0x7c, 0x8a, opsNone, 1, -1) // i64
+	set(0x92, 0x98, opsNone, 1, -1) // f32
+	set(0xa0, 0xa6, opsNone, 1, -1) // f64
 	for _, op := range []int{0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82, 0x91, 0x95, 0x9f, 0xa3} {
 		ops[op].cost = costDivide
 	}
+	set(0xd0, 0xd0, opsRefType, 1, 1)
+	set(0xd1, 0xd1, opsNone, 1, 0)
+	set(0xd2, 0xd2, opsFunc, costLeave, 1)
+	set(0xfc, 0xfc, opsMisc, 0, 0)
+	set(0xfd, 0xfd, opsVector, 0, 0)
 	return ops
 }
 
 // miscOps are the opcodes after 0xfc.
 var miscOps = [18]instruction{
-	0: {opsNone, 1}, 1: {opsNone, 1}, 2: {opsNone, 1}, 3: {opsNone, 1},
-	4: {opsNone, 1}, 5: {opsNone, 1}, 6: {opsNone, 1}, 7: {opsNone, 1},
-	8: {opsMemInit, costBulk}, 9: {opsDataDrop, 1}, 10: {opsMemCopy, costBulk}, 11: {opsMemFill, costBulk},
-	12: {opsTableInit, costBulk}, 13: {opsElemDrop, 1}, 14: {opsTableCopy, costBulk},
-	15: {opsTableGrow, costLeave}, 16: {opsTableSize, 1}, 17: {opsTableFill, costBulk},
+	0: {opsNone, 1, 0}, 1: {opsNone, 1, 0}, 2: {opsNone, 1, 0}, 3: {opsNone, 1, 0},
+	4: {opsNone, 1, 0}, 5: {opsNone, 1, 0}, 6: {opsNone, 1, 0}, 7: {opsNone, 1, 0},
+	8: {opsMemInit, costBulk, -3}, 9: {opsDataDrop, 1, 0}, 10: {opsMemCopy, costBulk, -3}, 11: {opsMemFill, costBulk, -3},
+	12: {opsTableInit, costBulk, -3}, 13: {opsElemDrop, 1, 0}, 14: {opsTableCopy, costBulk, -3},
+	15: {opsTableGrow, costLeave, -1}, 16: {opsTableSize, 1, 1}, 17: {opsTableFill, costBulk, -3},
 }
 
 // vectorOps are the opcodes after 0xfd.
 var vectorOps = vectorInstructions()
 
+// vectorInstructions leaves grows 0 for the many operations with two operands,
+// so that the height of a stack with vectors is an upper bound.
 func vectorInstructions() (ops [256]instruction) {
-	for op := range ops {
-		ops[op] = instruction{opsNone, 1}
+	set := func(from, to int, o operands, grows int8) {
+		for op := from; op <= to; op++ {
+			ops[op] = instruction{o, 1, grows}
+		}
 	}
-	for op := 0x00; op <= 0x0b; op++ { // loads and store
-		ops[op].operands = opsMemArg
-	}
-	ops[0x5c].operands, ops[0x5d].operands = opsMemArg, opsMemArg
-	ops[0x0c].operands, ops[0x0d].operands = ops16, ops16
-	for op := 0x15; op <= 0x22; op++ { // extract and replace
-		ops[op].operands = opsLane
-	}
-	for op := 0x54; op <= 0x5b; op++ { // load and store one lane
-		ops[op].operands = opsMemArgLane
-	}
+	set(0x00, 0xff, opsNone, 0)
+	set(0x00, 0x0a, opsMemArg, 0) // loads
+	set(0x0b, 0x0b, opsMemArg, -2)
+	set(0x0c, 0x0c, ops16, 1)   // v128.const
+	set(0x0d, 0x0d, ops16, -1)  // i8x16.shuffle
+	set(0x15, 0x22, opsLane, 0) // extract and replace
+	set(0x54, 0x57, opsMemArgLane, -1)
+	set(0x58, 0x5b, opsMemArgLane, -2)
+	set(0x5c, 0x5d, opsMemArg, 0) // loads
 	for _, op := range []int{0x9a, 0xa2, 0xa5, 0xa6, 0xaf, 0xb0, 0xb2, 0xb3, 0xb4, 0xbb, 0xc2, 0xc5, 0xc6, 0xcf, 0xd0, 0xd2, 0xd3, 0xd4, 0xe2, 0xee} {
 		ops[op].operands = opsIllegal
 	}
