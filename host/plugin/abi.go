@@ -72,15 +72,14 @@ func (s *structure) abiProblems() (list []error) {
 	if !m.exportsMemory() {
 		list = append(list, refuse("it exports no memory").WithHint("export its linear memory under the name memory"))
 	}
-	return list
+	return append(list, m.signatureProblems()...)
 }
 
 func (m *wasmModule) exportsMemory() bool {
 	return slices.ContainsFunc(m.exports, func(e exportEntry) bool { return e.name == "memory" && e.kind == externMemory })
 }
 
-// exportProblems holds a manifest to what the module exports, and the exports
-// to their types.
+// exportProblems holds a manifest to what the module exports.
 func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
 	for _, e := range manifest.needs() {
 		if !m.exportsFunc(e.String()) {
@@ -88,14 +87,20 @@ func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
 				WithHint("export it, or leave that out of the manifest"))
 		}
 	}
-	for e := range exportCount {
-		params := "i32"
-		if e == exportDescribe {
-			params = ""
+	return list
+}
+
+// signatureProblems holds the exports that a host calls to their types.
+func (m *wasmModule) signatureProblems() (list []error) {
+	check := func(name, params, results string) {
+		if sig, ok := m.exportedSignature(name); ok && (typeNames(sig.params) != params || typeNames(sig.results) != results) {
+			list = append(list, refuse("its export %s is of type %s, not (%s) -> (%s)", name, sig, params, results))
 		}
-		if sig, ok := m.exportedSignature(e.String()); ok && (typeNames(sig.params) != params || typeNames(sig.results) != "i32") {
-			list = append(list, refuse("its export %s is of type %s, not (%s) -> (i32)", e, sig, params))
-		}
+	}
+	check(initializeExport, "", "")
+	check(exportDescribe.String(), "", "i32")
+	for e := exportTool; e < exportCount; e++ {
+		check(e.String(), "i32", "i32")
 	}
 	return list
 }

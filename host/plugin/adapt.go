@@ -57,6 +57,9 @@ func names[T any](list []T, name func(T) string) []string {
 }
 
 func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage) (*host.Tool, error) {
+	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
+		return nil, err
+	}
 	var result *host.Schema
 	if len(info.Result) > 0 {
 		var err error
@@ -109,6 +112,9 @@ func (p *Plugin) denied(grant, what string) error {
 
 // checkConfig holds a part's configuration to the manifest's schema.
 func (p *Plugin) checkConfig(kind, name string, schema, config json.RawMessage) error {
+	if len(config) > 0 && !json.Valid(config) {
+		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q is not JSON", kind, name, p.id)
+	}
 	if len(schema) == 0 {
 		return nil
 	}
@@ -172,6 +178,10 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 		if done.Messages == nil {
 			done.Messages = []*host.Message{}
 		}
+	}
+	if isSet(got.Messages) && isSet(got.Edits) {
+		return nil, host.Errorf(host.Internal, "plugin %q: processor %q returned both messages and edits", p.id, pr.info.Name).
+			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
 	if err == nil && isSet(got.Edits) {
 		done.Edits, err = host.DecodeEdits(got.Edits)
@@ -285,10 +295,9 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if err != nil {
 		return nil, err
 	}
-	base := baseOperations{plugin: p, state: req.State}
-	var ops operations = base
+	ops := viewOperations{baseOperations: baseOperations{plugin: p, state: req.State}}
 	if p.granted.Messages {
-		ops = viewOperations{base, req.View()}
+		ops.view = req.View()
 	}
 	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops)
 	if err != nil {
@@ -450,7 +459,10 @@ func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveReque
 	} else {
 		o.messages("responses", req.Responses)
 	}
-	_, cost, err := pr.plugin.call(ctx, req.Scope.Tenant, exportObserve, o.end(), baseOperations{plugin: pr.plugin, state: req.State})
+	raw, cost, err := pr.plugin.call(ctx, req.Scope.Tenant, exportObserve, o.end(), baseOperations{plugin: pr.plugin, state: req.State})
+	if err == nil {
+		err = pr.plugin.decode(exportObserve, raw, &struct{}{})
+	}
 	return cost, err
 }
 

@@ -77,7 +77,9 @@ func (p *Plugin) rawOperations(e export, opts *CallOptions) (operations, error) 
 		return viewOperations{baseOperations{plugin: p}, opts.View}, nil
 	case e == exportProcess:
 		return baseOperations{plugin: p}, nil
-	case e == exportRoute && p.granted.Messages && opts.View != nil:
+	case e == exportRoute && !p.granted.Messages:
+		return viewOperations{base, nil}, nil
+	case e == exportRoute && opts.View != nil:
 		return viewOperations{base, opts.View}, nil
 	}
 	return base, nil

@@ -3,9 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -139,11 +137,7 @@ type toolOutput struct {
 }
 
 func (p *Plugin) decode(e export, raw []byte, into any) error {
-	err := json.Unmarshal(raw, into)
-	if err == nil && !utf8.Valid(raw) {
-		err = errors.New("not valid UTF-8")
-	}
-	if err != nil {
+	if err := readJSON(raw, into); err != nil {
 		return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", p.id, e, err).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}

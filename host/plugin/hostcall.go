@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -27,14 +29,17 @@ const (
 	i64 = api.ValueTypeI64
 )
 
-// linkImports instantiates what guests import: the meter, the five functions
-// of the ABI, and WASI preview 1.
+// linkImports instantiates what guests import: the meter, WASI preview 1, and
+// the five functions of the ABI.
 func (rt *Runtime) linkImports(ctx context.Context) error {
 	meter := rt.wasm.NewHostModuleBuilder(meterModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1])))
 	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(meterTick)
 	if _, err := meter.Instantiate(ctx); err != nil {
+		return err
+	}
+	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiPrices{}), rt.wasm); err != nil {
 		return err
 	}
 	b := rt.wasm.NewHostModuleBuilder(importModule)
@@ -56,6 +61,32 @@ func (rt *Runtime) linkImports(ctx context.Context) error {
 	}
 	_, err := b.Instantiate(ctx)
 	return err
+}
+
+// wasiPrices charges for WASI: some of its functions read as much memory as they
+// are told to, and know neither a budget nor a deadline.
+type wasiPrices struct{}
+
+// wasiPrice is the price of a WASI function, without what it reads or writes.
+const wasiPrice = 16
+
+// NewFunctionListener returns what charges for a function before it runs.
+func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.FunctionListener {
+	var lengths []int
+	for i, name := range f.ParamNames() {
+		if strings.HasSuffix(name, "_len") || name == "nsubscriptions" {
+			lengths = append(lengths, i)
+		}
+	}
+	return experimental.FunctionListenerFunc(func(ctx context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
+		price := int64(wasiPrice)
+		for _, i := range lengths {
+			price += int64(uint32(params[i])) / bytesPerInstruction
+		}
+		if inst := instanceOf(ctx); inst != nil {
+			inst.charge(price)
+		}
+	})
 }
 
 // The five functions of the ABI. Each checks the range that the guest names
@@ -106,8 +137,12 @@ func outputWrite(inst *instance, mem api.Memory, stack []uint64) {
 // host_call(op_ptr, op_len, req_ptr, req_len) -> status<<32 | length
 func hostCall(inst *instance, mem api.Memory, stack []uint64) {
 	op, ok := mem.Read(uint32(stack[0]), uint32(stack[1]))
-	if !ok || len(op) > maxOperationName {
+	if !ok {
 		inst.broken("host_call", uint32(stack[0]), uint32(stack[1]))
+	}
+	if len(op) > maxOperationName {
+		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: host_call names an operation in %d bytes, more than %d",
+			inst.plugin.id, inst.call.export, len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
 	}
 	req, ok := mem.Read(uint32(stack[2]), uint32(stack[3]))
 	if !ok {
@@ -149,10 +184,6 @@ func (inst *instance) broken(fn string, ptr, n uint32) {
 	inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s names %d bytes at %d, outside its memory",
 		inst.plugin.id, inst.call.export, fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
 }
-
-// charge takes the price of a host operation from the call's budget. The next
-// tick finds out if that was too much; an operation asks at once.
-func (inst *instance) charge(n int64) { inst.call.charged += n }
 
 // log writes to the plugin's log, up to LogBytes a call.
 func (inst *instance) log(level int, text []byte) {
@@ -239,9 +270,9 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
 	inst.charge(price + int64(len(req))/bytesPerInstruction)
-	inst.checkTime()
-	if inst.spent() > c.limits.Instructions {
-		inst.stopForBudget()
+	inst.look()
+	if len(req) > c.limits.ResponseBytes {
+		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
 	}
 	if c.ops == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
@@ -252,8 +283,11 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	if err == nil && len(response) > c.limits.ResponseBytes {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
+	if err != nil {
+		return nil, err
+	}
 	inst.charge(int64(len(response)) / bytesPerInstruction)
-	return response, err
+	return response, nil
 }
 
 // errorObject is an error as a guest gets it.
@@ -268,7 +302,7 @@ func errorObject(err error) []byte {
 // guestError reads the error object that a guest returned.
 func guestError(id, export string, raw []byte) error {
 	e := &host.Error{}
-	if err := json.Unmarshal(raw, e); err != nil || e.Message == "" {
+	if err := readJSON(raw, e); err != nil || e.Message == "" {
 		return host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
 	}
 	e.Message, e.Hint = clean(e.Message), clean(e.Hint)
@@ -297,4 +331,6 @@ type LogLine struct {
 var (
 	_ error     = (*GuestError)(nil)
 	_ io.Reader = (*world)(nil)
+
+	_ experimental.FunctionListenerFactory = wasiPrices{}
 )

@@ -115,6 +115,10 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 			return []error{err}
 		}
 	}
+	if err := rt.startLoad(); err != nil {
+		return []error{err}
+	}
+	defer rt.loads.Done()
 	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
 	problems := check(wasm, p.limits.structure())
 	s, err := inspect(wasm)

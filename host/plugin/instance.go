@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ const (
 // exportPrefix is what every export's name begins with.
 const exportPrefix = "agenthost_"
 
+// initializeExport is called once, before anything else, if it is there.
+const initializeExport = "_initialize"
+
 var exportNames = [exportCount]string{
 	"agenthost_describe", "agenthost_tool", "agenthost_process", "agenthost_route", "agenthost_provide", "agenthost_observe",
 }
@@ -58,6 +62,7 @@ type instance struct {
 	stack [1]uint64
 	world world
 	call  call
+	place *list.Element // in Plugin.idle
 }
 
 // keptResponse bounds the buffer that an idle instance keeps.
@@ -68,10 +73,12 @@ const keptResponse = 64 << 10
 type call struct {
 	ctx      context.Context // the caller's
 	deadline time.Time
+	callers  bool // the deadline is the caller's, not the limit's
 	limits   *Limits
 	export   string
 	granted  int64 // fuel handed out
 	charged  int64 // price of host operations
+	unseen   int64 // charged since the last look at the limits
 	input    []byte
 	output   []byte
 	response []byte // of the last host operation
@@ -107,7 +114,7 @@ func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, err
 	for e := range exportCount {
 		inst.funcs[e] = mod.ExportedFunction(e.String())
 	}
-	if init := mod.ExportedFunction("_initialize"); init != nil {
+	if init := mod.ExportedFunction(initializeExport); init != nil {
 		if err := init.CallWithStack(inst.ctx, inst.stack[:0]); err != nil {
 			return inst, inst.failure(err)
 		}
@@ -124,12 +131,21 @@ func (inst *instance) begin(ctx context.Context, name string, timeout time.Durat
 	}
 	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: &inst.plugin.limits, export: name, input: input, response: response, ops: ops}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
-		c.deadline = d
+		c.deadline, c.callers = d, true
 	}
 	inst.world.reset()
 	if inst.fuel != nil {
 		c.granted = min(slice, c.limits.Instructions)
 		inst.fuel.Set(uint64(c.granted))
+	}
+}
+
+// rest lets go of what an idle instance need not hold.
+func (inst *instance) rest() {
+	c := &inst.call
+	c.ctx, c.input, c.output, c.ops = nil, nil, nil, nil
+	if cap(c.response) > keptResponse {
+		c.response = nil
 	}
 }
 
@@ -145,6 +161,9 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	stack[0] = uint64(len(inst.call.input))
 	if err := fn.CallWithStack(inst.ctx, stack); err != nil {
 		return nil, false, inst.failure(err)
+	}
+	if inst.spent() > inst.call.limits.Instructions {
+		return nil, false, inst.budgetError()
 	}
 	switch code := uint32(stack[0]); code {
 	case 0, 1:
@@ -197,36 +216,60 @@ func (inst *instance) tick(fuel, depth int64) int64 {
 		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
 			inst.plugin.id, c.export, c.limits.CallDepth))
 	}
+	c.unseen = 0
 	inst.checkTime()
 	left := c.limits.Instructions - (c.granted - fuel + c.charged)
 	if left <= 0 {
-		inst.stopForBudget()
+		inst.stop(inst.budgetError())
 	}
 	more := min(slice, left)
 	c.granted += more
 	return fuel + more
 }
 
-func (inst *instance) stopForBudget() {
-	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit Instructions of %d",
-		inst.plugin.id, inst.call.export, inst.call.limits.Instructions).WithHint("raise the limit, or give the plugin less to do"))
+// charge takes the price of what the host does for a guest from the call's
+// budget, and looks at the limits as often as a tick would: what a guest asks
+// for in few instructions may be much.
+func (inst *instance) charge(n int64) {
+	c := &inst.call
+	c.charged += n
+	if c.unseen += n; c.unseen >= slice {
+		inst.look()
+	}
+}
+
+// look stops a call that is out of time or budget.
+func (inst *instance) look() {
+	c := &inst.call
+	c.unseen = 0
+	inst.checkTime()
+	if inst.spent() > c.limits.Instructions {
+		inst.stop(inst.budgetError())
+	}
+}
+
+func (inst *instance) budgetError() error {
+	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit Instructions of %d",
+		inst.plugin.id, inst.call.export, inst.call.limits.Instructions).WithHint("raise the limit, or give the plugin less to do")
 }
 
 // checkTime stops a call whose caller has left or whose time is up.
 func (inst *instance) checkTime() {
 	c := &inst.call
 	if c.ctx.Err() != nil {
-		cause := context.Cause(c.ctx)
-		inst.stop(&host.Error{Code: host.CodeOf(cause), Err: cause,
-			Message: fmt.Sprintf("plugin %q: %s was stopped: %v", inst.plugin.id, c.export, cause)})
+		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
 	}
-	if time.Now().After(c.deadline) {
+	if !time.Now().Before(c.deadline) {
 		inst.stop(inst.timeoutError())
 	}
 }
 
 func (inst *instance) timeoutError() error {
 	c := &inst.call
+	if c.callers { // whose own timer is about to go off
+		return &host.Error{Code: host.DeadlineExceeded, Err: context.DeadlineExceeded,
+			Message: fmt.Sprintf("plugin %q: %s was stopped: %v", inst.plugin.id, c.export, context.DeadlineExceeded)}
+	}
 	name, limit := "Timeout", c.limits.Timeout
 	if c.export == "start" || c.export == exportDescribe.String() {
 		name, limit = "StartTimeout", c.limits.StartTimeout
@@ -292,12 +335,15 @@ type world struct {
 	inst   *instance
 	now    int64  // virtual, nanoseconds since the epoch
 	seed   uint64 // of the fixed random bytes
-	stderr []byte // the beginning of what was written there, for a panic's message
+	stderr []byte // a panic's message
 
 	output, errors logWriter
 }
 
 const worldTick = int64(time.Millisecond)
+
+// worldEnd is where a virtual clock stops: in the year 2225.
+const worldEnd = worldEpoch + 200*365*24*int64(time.Hour)
 
 func (w *world) reset() {
 	w.now, w.seed = worldEpoch, 0x9e3779b97f4a7c15
@@ -344,7 +390,7 @@ func (w *world) sleep(ns int64) {
 		return
 	}
 	if !w.inst.plugin.granted.Clock {
-		w.now += min(ns, int64(time.Hour))
+		w.now = min(w.now+min(ns, int64(time.Hour)), worldEnd)
 		return
 	}
 	c := &w.inst.call
@@ -377,17 +423,22 @@ func (w *world) Read(b []byte) (int, error) {
 // maxLastWords bounds what is kept of stderr for an error's text.
 const maxLastWords = 4 << 10
 
-// lastWords returns the message of a Go guest's panic or fatal error, if that
-// is what stderr ends with.
+// lastWords returns the message of a Go guest's panic or fatal error, if it
+// wrote one.
 func (w *world) lastWords() string {
-	text := string(w.stderr)
-	for _, mark := range []string{"panic: ", "fatal error: "} {
-		if i := strings.Index(text, mark); i >= 0 {
-			line, _, _ := strings.Cut(text[i:], "\n")
-			return strings.TrimSpace(clean(line))
-		}
+	line, _, _ := strings.Cut(string(w.stderr), "\n")
+	return strings.TrimSpace(clean(line))
+}
+
+// hear keeps what follows the last sign of a Go guest's end. The Go runtime
+// writes the sign by itself, and then the message.
+func (w *world) hear(b []byte) {
+	if bytes.HasPrefix(b, []byte("panic: ")) || bytes.HasPrefix(b, []byte("fatal error: ")) {
+		w.stderr = w.stderr[:0]
+	} else if len(w.stderr) == 0 {
+		return
 	}
-	return ""
+	w.stderr = append(w.stderr, b[:min(len(b), maxLastWords-len(w.stderr))]...)
 }
 
 // logWriter sends a guest's stdout or stderr to its log by lines. A Go guest's
@@ -401,13 +452,18 @@ type logWriter struct {
 // maxLogLine bounds what is kept of a line that does not end.
 const maxLogLine = 4 << 10
 
-// Write implements io.Writer.
+// Write implements io.Writer. It takes whatever it is given, and keeps what
+// LogBytes leaves room for.
 func (l *logWriter) Write(b []byte) (int, error) {
-	if w := l.world; l == &w.errors && len(w.stderr) < maxLastWords {
-		w.stderr = append(w.stderr, b[:min(len(b), maxLastWords-len(w.stderr))]...)
+	inst, n := l.world.inst, len(b)
+	inst.charge(1 + int64(n)/bytesPerInstruction)
+	if l == &l.world.errors {
+		l.world.hear(b)
 	}
+	c := &inst.call
+	b = b[:min(n, max(0, c.limits.LogBytes-c.logged-len(l.line)))]
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-		l.world.inst.log(l.level, append(l.line, b[:i]...))
+		inst.log(l.level, append(l.line, b[:i]...))
 		l.line = append(l.line[:0], b[i+1:]...)
 	} else {
 		l.line = append(l.line, b...)
@@ -415,7 +471,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 	if len(l.line) > maxLogLine {
 		l.flush()
 	}
-	return len(b), nil
+	return n, nil
 }
 
 // flush logs a line that has not ended.

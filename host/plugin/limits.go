@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"math"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -22,6 +23,7 @@ const (
 	DefaultLogBytes      = 64 << 10
 	DefaultInstances     = 16
 	DefaultIdleInstances = 4
+	DefaultIdleOfAll     = 64
 	DefaultCallsAnew     = 100_000
 )
 
@@ -51,6 +53,9 @@ type Limits struct {
 	ResponseBytes int           // one host operation's response (8 MiB)
 	LogBytes      int           // log lines, stdout and stderr; the rest is dropped (64 KiB)
 
+	// Of each plugin.
+	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
+
 	// Of each plugin and tenant.
 	Instances     int // running at one time; more calls wait (16)
 	IdleInstances int // kept for the next call (4)
@@ -65,7 +70,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
 		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
 		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.Instances, DefaultInstances},
-		{&l.IdleInstances, DefaultIdleInstances}, {&l.CallsAnew, DefaultCallsAnew},
+		{&l.IdleInstances, DefaultIdleInstances}, {&l.IdleOfAll, DefaultIdleOfAll}, {&l.CallsAnew, DefaultCallsAnew},
 	}
 	for _, f := range ints {
 		if *f.v == 0 {
@@ -95,15 +100,21 @@ func (l Limits) check() error {
 		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"Instances", int64(l.Instances)},
-		{"IdleInstances", int64(l.IdleInstances)}, {"CallsAnew", int64(l.CallsAnew)}, {"MemoryBytes", l.MemoryBytes},
+		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"MemoryBytes", l.MemoryBytes},
 		{"Instructions", l.Instructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
 	} {
 		if f.v < 0 {
 			return host.Errorf(host.InvalidArgument, "plugin limit %s is %d", f.name, f.v).WithHint("leave it out for the default")
 		}
 	}
-	if max := int64(l.MemoryBytes); max > 4<<30 {
-		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", max).WithHint("WebAssembly memory ends at 4 GiB")
+	if l.MemoryBytes > 4<<30 {
+		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("WebAssembly memory ends at 4 GiB")
+	}
+	if l.MemoryBytes > 0 && l.MemoryBytes < pageBytes {
+		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("a page of WebAssembly memory is %d bytes", pageBytes)
+	}
+	if int64(l.TableEntries) > math.MaxUint32 {
+		return host.Errorf(host.InvalidArgument, "plugin limit TableEntries is %d", l.TableEntries).WithHint("a WebAssembly table ends at %d", math.MaxUint32)
 	}
 	return nil
 }

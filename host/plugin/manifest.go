@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func decodeManifest(raw []byte) (*Manifest, error) {
 		return nil, refuse("manifest is %d bytes, more than %d", len(raw), maxManifestBytes)
 	}
 	m := &Manifest{raw: bytes.Clone(raw)}
-	if err := json.Unmarshal(raw, m); err != nil {
+	if err := readJSON(raw, m); err != nil {
 		return nil, refuse("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
 	}
 	return m, nil
@@ -132,8 +133,19 @@ func (m *Manifest) problems() (list []error) {
 	return list
 }
 
+// toolName is what a tool can be called: what every model provider takes.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 func (m *Manifest) nameProblems() (list []error) {
+	for _, t := range m.Tools {
+		if t.Name != "" && !toolName.MatchString(t.Name) {
+			list = append(list, refuse("manifest: tool name %q is not of 1 to 64 letters, digits, _ and -", clean(t.Name)))
+		}
+	}
 	for _, p := range m.Processors {
+		if p.Tokens != nil && !p.Tokens.chosen() {
+			list = append(list, refuse("manifest: tokens of processor %q needs exactly one of encoding, config_key and model", clean(p.Name)))
+		}
 		if p.Input != "" && p.Input != "messages" && p.Input != "outline" {
 			list = append(list, refuse("manifest: input of processor %q is %q, not messages or outline", clean(p.Name), clean(p.Input)))
 		}
@@ -171,6 +183,9 @@ func (m *Manifest) needs() []export {
 	}
 	if len(m.Providers) > 0 {
 		need = append(need, exportProvide)
+	}
+	if slices.ContainsFunc(m.Providers, func(p PartInfo) bool { return p.Observe != nil && *p.Observe }) {
+		need = append(need, exportObserve)
 	}
 	return need
 }

@@ -76,7 +76,7 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 }
 
 func readRequest(op string, req []byte, into any) error {
-	if err := json.Unmarshal(req, into); err != nil {
+	if err := readJSON(req, into); err != nil {
 		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
 	}
 	return nil
@@ -105,21 +105,23 @@ func (o toolOperations) operate(ctx context.Context, op string, req []byte) ([]b
 	return []byte("{}"), o.call.Emit(in.Kind, in.Data)
 }
 
-// viewOperations are those of a processor and of a router that may read the
-// conversation.
+// viewOperations are those of a processor and of a router. A router without the
+// permission to read the conversation has no view.
 type viewOperations struct {
 	baseOperations
 	view *host.View
 }
 
 func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
-	switch op {
-	case "messages.get":
+	switch {
+	case op != "messages.get" && op != "tokens.count":
+		return o.baseOperations.operate(ctx, op, req)
+	case o.view == nil:
+		return nil, o.plugin.denied("messages", "read the conversation")
+	case op == "messages.get":
 		return o.getMessages(req)
-	case "tokens.count":
-		return o.countTokens(ctx, req)
 	}
-	return o.baseOperations.operate(ctx, op, req)
+	return o.countTokens(ctx, req)
 }
 
 func (o viewOperations) getMessages(req []byte) ([]byte, error) {
@@ -159,6 +161,9 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	}
 	b := append(make([]byte, 0, envelopeSize), `{"tokens":[`...)
 	for i, text := range in.Texts {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		n, err := o.view.CountTokens(ctx, encoding, []byte(text))
 		if err != nil {
 			return nil, err

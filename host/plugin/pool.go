@@ -1,7 +1,10 @@
 package plugin
 
 import (
+	"container/list"
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +23,8 @@ type Plugin struct {
 	granted  Permissions
 
 	mu      sync.Mutex
-	pools   map[string]*pool // by tenant
+	pools   map[string]*pool // by tenant; one without calls and instances is removed
+	idle    list.List        // of *instance, of all tenants; the longest unused is in front
 	calls   int              // in progress
 	closed  bool
 	drained chan struct{} // closed once closed is set and no call is in progress
@@ -65,24 +69,26 @@ func (p *Plugin) Close() {
 // retirePools closes the idle instances of all tenants.
 func (p *Plugin) retirePools() {
 	p.mu.Lock()
-	pools := p.pools
-	p.pools = map[string]*pool{}
+	var idle []*instance
+	for p.idle.Len() > 0 {
+		idle = append(idle, p.evict())
+	}
 	p.mu.Unlock()
-	for _, pl := range pools {
-		pl.close()
+	for _, inst := range idle {
+		inst.close()
 	}
 }
 
-// pool holds one tenant's instances of one plugin.
+// pool holds one tenant's instances of one plugin. Its fields are guarded by
+// Plugin.mu, but for the channel.
 type pool struct {
-	slots chan struct{} // one for each running call
-
-	mu     sync.Mutex
-	idle   []*instance
-	closed bool
+	tenant string
+	slots  chan struct{} // one for each running call
+	calls  int           // running and waiting
+	idle   []*instance   // the last used at the end
 }
 
-func (p *Plugin) pool(tenant string) (*pool, error) {
+func (p *Plugin) enter(tenant string) (*pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -90,17 +96,27 @@ func (p *Plugin) pool(tenant string) (*pool, error) {
 	}
 	pl := p.pools[tenant]
 	if pl == nil {
-		pl = &pool{slots: make(chan struct{}, p.limits.Instances)}
+		pl = &pool{tenant: tenant, slots: make(chan struct{}, p.limits.Instances)}
 		p.pools[tenant] = pl
 	}
+	pl.calls++
 	p.calls++
 	return pl, nil
 }
 
-// leave ends what pool began.
-func (p *Plugin) leave() {
+// forget removes a pool that nothing needs. Plugin.mu is held.
+func (p *Plugin) forget(pl *pool) {
+	if pl.calls == 0 && len(pl.idle) == 0 {
+		delete(p.pools, pl.tenant)
+	}
+}
+
+// leave ends what enter began.
+func (p *Plugin) leave(pl *pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	pl.calls--
+	p.forget(pl)
 	if p.calls--; p.closed && p.calls == 0 {
 		close(p.drained)
 	}
@@ -109,23 +125,32 @@ func (p *Plugin) leave() {
 // lease returns an instance for one call. The caller gives it back with
 // release. An instance that could not be started comes with the error, to
 // be abandoned.
-func (p *Plugin) lease(ctx context.Context, pl *pool, tenant string) (*instance, error) {
+func (p *Plugin) lease(ctx context.Context, pl *pool) (*instance, error) {
 	if err := pl.wait(ctx, p); err != nil {
 		return nil, err
 	}
-	pl.mu.Lock()
-	if n := len(pl.idle); n > 0 {
-		inst := pl.idle[n-1]
-		pl.idle = pl.idle[:n-1]
-		pl.mu.Unlock()
+	if inst := p.reuse(pl); inst != nil {
 		return inst, nil
 	}
-	pl.mu.Unlock()
-	inst, err := p.newInstance(ctx, tenant)
+	inst, err := p.newInstance(ctx, pl.tenant)
 	if err != nil {
 		<-pl.slots
 	}
 	return inst, err
+}
+
+// reuse takes the instance of the pool that was used last; nil if there is none.
+func (p *Plugin) reuse(pl *pool) *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(pl.idle)
+	if n == 0 {
+		return nil
+	}
+	inst := pl.idle[n-1]
+	pl.idle = pl.idle[:n-1]
+	p.idle.Remove(inst.place)
+	return inst
 }
 
 // wait takes a slot, waiting at most as long as a call may take.
@@ -141,7 +166,7 @@ func (pl *pool) wait(ctx context.Context, p *Plugin) error {
 	case pl.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return gone(ctx, "plugin %q: a call that waited for an instance", p.id)
 	case <-timer.C:
 		return host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", p.id, p.limits.Instances).
 			WithHint("raise the limit or call it less often at once")
@@ -151,19 +176,40 @@ func (pl *pool) wait(ctx context.Context, p *Plugin) error {
 // release takes an instance back: to be used again if its call returned
 // normally and it is neither worn nor swollen, to be closed otherwise.
 func (p *Plugin) release(pl *pool, inst *instance, healthy bool) {
-	keep := healthy && inst.calls < p.limits.CallsAnew && !inst.swollen()
-	if keep {
-		inst.call.ctx, inst.call.input, inst.call.output, inst.call.ops = nil, nil, nil, nil
-		pl.mu.Lock()
-		if keep = !pl.closed && len(pl.idle) < p.limits.IdleInstances; keep {
-			pl.idle = append(pl.idle, inst)
-		}
-		pl.mu.Unlock()
+	surplus := inst
+	if healthy && inst.calls < p.limits.CallsAnew && !inst.swollen() {
+		inst.rest()
+		surplus = p.keep(pl, inst)
 	}
-	if !keep {
-		inst.close()
+	if surplus != nil {
+		surplus.close()
 	}
 	<-pl.slots
+}
+
+// keep makes an instance idle and returns the one to close for it, if there are
+// too many: the given one, or the longest unused of any tenant.
+func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(pl.idle) >= p.limits.IdleInstances {
+		return inst
+	}
+	pl.idle = append(pl.idle, inst)
+	inst.place = p.idle.PushBack(inst)
+	if p.idle.Len() > p.limits.IdleOfAll {
+		return p.evict()
+	}
+	return nil
+}
+
+// evict removes and returns the longest unused instance. Plugin.mu is held.
+func (p *Plugin) evict() *instance {
+	inst := p.idle.Remove(p.idle.Front()).(*instance)
+	pl := p.pools[inst.tenant]
+	pl.idle = slices.DeleteFunc(pl.idle, func(v *instance) bool { return v == inst })
+	p.forget(pl)
+	return inst
 }
 
 // swollen reports whether memory, which never shrinks, is near its limit.
@@ -172,15 +218,12 @@ func (inst *instance) swollen() bool {
 	return mem != nil && int64(mem.Size()) > inst.plugin.limits.MemoryBytes/4*3
 }
 
-func (pl *pool) close() {
-	pl.mu.Lock()
-	pl.closed = true
-	idle := pl.idle
-	pl.idle = nil
-	pl.mu.Unlock()
-	for _, inst := range idle {
-		inst.close()
-	}
+// gone is the error of what ended because ctx did: its code is canceled or
+// deadline_exceeded, whatever the cause.
+func gone(ctx context.Context, format string, args ...any) error {
+	cause := context.Cause(ctx)
+	return &host.Error{Code: host.CodeOf(ctx.Err()), Err: cause,
+		Message: fmt.Sprintf(format, args...) + " was stopped: " + cause.Error()}
 }
 
 // invoke is the way of every call: lease, run, account, give back. guestErr
@@ -190,13 +233,13 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 		return nil, false, nil, host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
 			p.id, e, len(input), p.limits.InputBytes)
 	}
-	pl, err := p.pool(tenant)
+	pl, err := p.enter(tenant)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	defer p.leave()
+	defer p.leave(pl)
 	started := time.Now()
-	inst, err := p.lease(ctx, pl, tenant)
+	inst, err := p.lease(ctx, pl)
 	if err != nil {
 		return nil, false, inst.abandon(started), err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -27,6 +27,7 @@ type Runtime struct {
 	codes   map[[sha256.Size]byte]*code
 	plugins map[*Plugin]struct{}
 	closed  bool
+	loads   sync.WaitGroup // in progress; none begins once closed is set
 }
 
 // Options are the optional parts of a runtime.
@@ -37,7 +38,7 @@ type Options struct {
 	CacheDir string
 
 	Limits Limits        // for plugins loaded without their own
-	Log    func(LogLine) // what guests write; default: to Logger
+	Log    func(LogLine) // what guests write, by many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }
 
@@ -62,9 +63,6 @@ func NewRuntime(ctx context.Context, opts *Options) (*Runtime, error) {
 	}
 	rt.wasm = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 		WithCoreFeatures(api.CoreFeaturesV2).WithCompilationCache(rt.cache).WithDebugInfoEnabled(false))
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt.wasm); err != nil {
-		return nil, errors.Join(err, rt.Close(ctx))
-	}
 	if err := rt.linkImports(ctx); err != nil {
 		return nil, errors.Join(err, rt.Close(ctx))
 	}
@@ -100,8 +98,8 @@ func (rt *Runtime) openCache() error {
 	return nil
 }
 
-// Close closes every plugin, waiting for the calls in them, and the runtime.
-// It may be called twice.
+// Close closes every plugin, waiting for the calls in them and for what is being
+// loaded, and the runtime. It may be called twice.
 func (rt *Runtime) Close(ctx context.Context) error {
 	rt.mu.Lock()
 	if rt.closed {
@@ -117,6 +115,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	for _, p := range open {
 		p.Close()
 	}
+	rt.loads.Wait()
 	return errors.Join(rt.wasm.Close(ctx), rt.cache.Close(ctx))
 }
 
@@ -149,9 +148,22 @@ func ReadModule(path string, max int) ([]byte, error) {
 	case info.Size() > int64(max):
 		return nil, host.Errorf(host.InvalidArgument, "%s is %d bytes, more than the limit ModuleBytes of %d", path, info.Size(), max)
 	}
-	wasm, err := os.ReadFile(path)
+	return readAtMost(path, max)
+}
+
+// readAtMost reads a file, also one whose size is not known before.
+func readAtMost(path string, max int) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	}
+	defer f.Close()
+	wasm, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	switch {
+	case err != nil:
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	case len(wasm) > max:
+		return nil, host.Errorf(host.InvalidArgument, "%s is more than the limit ModuleBytes of %d", path, max)
 	}
 	return wasm, nil
 }
@@ -166,6 +178,9 @@ func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	p, err := rt.load(ctx, id, wasm, opts)
 	if err != nil {
 		return nil, loadError(id, err)
+	}
+	if missing := p.manifest.Permissions.Missing(p.granted); len(missing) > 0 {
+		rt.opts.Logger.Warn("plugin asks for more than it is granted", "plugin", id, "missing", missing)
 	}
 	return p, nil
 }
@@ -193,6 +208,10 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
+	if err := rt.startLoad(); err != nil {
+		return nil, err
+	}
+	defer rt.loads.Done()
 	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
 	mod, err := prepare(wasm, p.limits.structure())
 	if err != nil {
@@ -213,11 +232,23 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	p.granted = p.manifest.Permissions.clamp(opts.Granted)
-	if missing := p.manifest.Permissions.Missing(opts.Granted); len(missing) > 0 {
-		rt.opts.Logger.Warn("plugin asks for more than it is granted", "plugin", id, "missing", missing)
-	}
 	p.retirePools() // what described itself had nothing granted
-	return p, rt.register(p)
+	if err := rt.register(p); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// startLoad begins what the wait group loads counts.
+func (rt *Runtime) startLoad() error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return errClosed("runtime")
+	}
+	rt.loads.Add(1)
+	return nil
 }
 
 // first returns the first of several reasons, nil if there is none.
@@ -267,7 +298,8 @@ func (rt *Runtime) compile(ctx context.Context, mod *prepared) (*code, error) {
 	c.refs++
 	rt.mu.Unlock()
 
-	c.once.Do(func() { c.compiled, c.err = rt.wasm.CompileModule(ctx, mod.wasm) })
+	// Others may wait for the same code: it does not end with this caller.
+	c.once.Do(func() { c.compiled, c.err = rt.wasm.CompileModule(context.WithoutCancel(ctx), mod.wasm) })
 	if c.err != nil {
 		rt.release(c)
 		return nil, refuse("compile: %v", c.err)
@@ -314,7 +346,8 @@ func (l Limits) over(d Limits) Limits {
 		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
 		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
 		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.Instances, &d.Instances},
-		{&l.IdleInstances, &d.IdleInstances}, {&l.CallsAnew, &d.CallsAnew},
+		{&l.IdleInstances, &d.IdleInstances}, {&l.IdleOfAll, &d.IdleOfAll},
+		{&l.CallsAnew, &d.CallsAnew},
 	} {
 		if *f.v == 0 {
 			*f.v = *f.d

@@ -114,7 +114,7 @@ func (b *builder) key(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files := strings.Fields(string(out))
+	files := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(files)
 	h := sha256.New()
 	version, err := b.run(ctx, "env", "GOVERSION")
