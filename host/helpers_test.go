@@ -28,3 +28,12 @@ func newAgent(t testing.TB, opts *host.AgentOptions) *host.Agent {
 
 // says returns a model that gives one answer of text.
 func says(text string) *hosttest.Model { return hosttest.NewModel(hosttest.Say(text)) }
+
+func newHistory(t testing.TB, adapter any) *host.History {
+	t.Helper()
+	h, err := host.NewHistory(adapter, nil)
+	if err != nil {
+		t.Fatalf("NewHistory: %v", err)
+	}
+	return h
+}
