@@ -75,6 +75,7 @@ type call struct {
 	deadline time.Time
 	callers  bool // the deadline is the caller's, not the limit's
 	limits   *Limits
+	budget   int64 // instructions
 	export   string
 	granted  int64 // fuel handed out
 	charged  int64 // price of host operations
@@ -87,6 +88,10 @@ type call struct {
 	ops      operations
 	stopped  error // why the host stopped it
 }
+
+// startName is what the code that runs before the first call is called in errors
+// and logs.
+const startName = "start"
 
 type instanceKey struct{}
 
@@ -102,7 +107,8 @@ func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, err
 	inst := &instance{plugin: p, tenant: tenant}
 	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
 	inst.world.inst = inst
-	inst.begin(ctx, "start", p.limits.StartTimeout, nil, nil)
+	inst.begin(ctx, startName, p.limits.StartTimeout, nil, nil)
+	inst.call.budget = p.limits.StartInstructions
 	defer inst.world.flush()
 	mod, err := p.runtime.wasm.InstantiateModule(inst.ctx, p.code.compiled, inst.world.config())
 	if err != nil {
@@ -129,13 +135,13 @@ func (inst *instance) begin(ctx context.Context, name string, timeout time.Durat
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: &inst.plugin.limits, export: name, input: input, response: response, ops: ops}
+	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: &inst.plugin.limits, budget: inst.plugin.limits.Instructions, export: name, input: input, response: response, ops: ops}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
 	inst.world.reset()
 	if inst.fuel != nil {
-		c.granted = min(slice, c.limits.Instructions)
+		c.granted = min(slice, c.budget)
 		inst.fuel.Set(uint64(c.granted))
 	}
 }
@@ -218,7 +224,7 @@ func (inst *instance) tick(fuel, depth int64) int64 {
 	}
 	c.unseen = 0
 	inst.checkTime()
-	left := c.limits.Instructions - (c.granted - fuel + c.charged)
+	left := c.budget - (c.granted - fuel + c.charged)
 	if left <= 0 {
 		inst.stop(inst.budgetError())
 	}
@@ -243,14 +249,17 @@ func (inst *instance) look() {
 	c := &inst.call
 	c.unseen = 0
 	inst.checkTime()
-	if inst.spent() > c.limits.Instructions {
+	if inst.spent() > c.budget {
 		inst.stop(inst.budgetError())
 	}
 }
 
 func (inst *instance) budgetError() error {
-	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit Instructions of %d",
-		inst.plugin.id, inst.call.export, inst.call.limits.Instructions).WithHint("raise the limit, or give the plugin less to do")
+	c, name := &inst.call, "Instructions"
+	if c.export == startName {
+		name = "StartInstructions"
+	}
+	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit %s of %d", inst.plugin.id, c.export, name, c.budget).WithHint("raise the limit, or give the plugin less to do")
 }
 
 // checkTime stops a call whose caller has left or whose time is up.
@@ -271,7 +280,7 @@ func (inst *instance) timeoutError() error {
 			Message: fmt.Sprintf("plugin %q: %s was stopped: %v", inst.plugin.id, c.export, context.DeadlineExceeded)}
 	}
 	name, limit := "Timeout", c.limits.Timeout
-	if c.export == "start" || c.export == exportDescribe.String() {
+	if c.export == startName || c.export == exportDescribe.String() {
 		name, limit = "StartTimeout", c.limits.StartTimeout
 	}
 	return host.Errorf(host.DeadlineExceeded, "plugin %q: %s ran longer than the limit %s of %s", inst.plugin.id, c.export, name, limit)

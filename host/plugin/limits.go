@@ -9,22 +9,27 @@ import (
 
 // The defaults of [Limits].
 const (
-	DefaultModuleBytes   = 16 << 20
-	DefaultMemoryBytes   = 64 << 20
-	DefaultTableEntries  = 100_000
-	DefaultCallDepth     = 10_000
-	DefaultInstructions  = 1_000_000_000
-	DefaultTimeout       = 5 * time.Second
-	DefaultStartTimeout  = 10 * time.Second
-	DefaultInputBytes    = 16 << 20
-	DefaultOutputBytes   = 8 << 20
-	DefaultHostCalls     = 10_000
-	DefaultResponseBytes = 8 << 20
-	DefaultLogBytes      = 64 << 10
-	DefaultInstances     = 16
-	DefaultIdleInstances = 4
-	DefaultIdleOfAll     = 64
-	DefaultCallsAnew     = 100_000
+	DefaultModuleBytes  = 16 << 20
+	DefaultMemoryBytes  = 64 << 20
+	DefaultTableEntries = 100_000
+	DefaultCallDepth    = 10_000
+	DefaultInstructions = 1_000_000_000
+
+	// DefaultStartInstructions is apart from what a call may use, because what a
+	// language's runtime does before the first call is not the author's: a Go
+	// guest starts in millions.
+	DefaultStartInstructions = 1_000_000_000
+	DefaultTimeout           = 5 * time.Second
+	DefaultStartTimeout      = 10 * time.Second
+	DefaultInputBytes        = 16 << 20
+	DefaultOutputBytes       = 8 << 20
+	DefaultHostCalls         = 10_000
+	DefaultResponseBytes     = 8 << 20
+	DefaultLogBytes          = 64 << 10
+	DefaultInstances         = 16
+	DefaultIdleInstances     = 4
+	DefaultIdleOfAll         = 64
+	DefaultCallsAnew         = 100_000
 )
 
 // pageBytes is the size of a WebAssembly page.
@@ -43,15 +48,16 @@ type Limits struct {
 	MemoryBytes int64 // linear memory, rounded down to pages of 64 KiB (64 MiB)
 
 	// Of each call.
-	Timeout       time.Duration // wall time, host operations included (5 s)
-	StartTimeout  time.Duration // start section, _initialize and describe (10 s)
-	Instructions  int64         // WebAssembly instructions (1,000,000,000)
-	CallDepth     int           // nested function calls (10,000)
-	InputBytes    int           // (16 MiB)
-	OutputBytes   int           // (8 MiB)
-	HostCalls     int           // host operations (10,000)
-	ResponseBytes int           // one host operation's response (8 MiB)
-	LogBytes      int           // log lines, stdout and stderr; the rest is dropped (64 KiB)
+	Timeout           time.Duration // wall time, host operations included (5 s)
+	StartTimeout      time.Duration // start section, _initialize and describe (10 s)
+	Instructions      int64         // WebAssembly instructions (1,000,000,000)
+	StartInstructions int64         // of the start section and _initialize (1,000,000,000)
+	CallDepth         int           // nested function calls (10,000)
+	InputBytes        int           // (16 MiB)
+	OutputBytes       int           // (8 MiB)
+	HostCalls         int           // host operations (10,000)
+	ResponseBytes     int           // one host operation's response (8 MiB)
+	LogBytes          int           // log lines, stdout and stderr; the rest is dropped (64 KiB)
 
 	// Of each plugin.
 	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
@@ -83,6 +89,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Instructions == 0 {
 		l.Instructions = DefaultInstructions
 	}
+	if l.StartInstructions == 0 {
+		l.StartInstructions = DefaultStartInstructions
+	}
 	if l.Timeout == 0 {
 		l.Timeout = DefaultTimeout
 	}
@@ -101,7 +110,7 @@ func (l Limits) check() error {
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"Instances", int64(l.Instances)},
 		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"MemoryBytes", l.MemoryBytes},
-		{"Instructions", l.Instructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
+		{"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
 	} {
 		if f.v < 0 {
 			return host.Errorf(host.InvalidArgument, "plugin limit %s is %d", f.name, f.v).WithHint("leave it out for the default")

@@ -342,6 +342,9 @@ func (l Limits) over(d Limits) Limits {
 	if l.Instructions == 0 {
 		l.Instructions = d.Instructions
 	}
+	if l.StartInstructions == 0 {
+		l.StartInstructions = d.StartInstructions
+	}
 	for _, f := range []struct{ v, d *int }{
 		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
 		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
