@@ -93,14 +93,21 @@ type batch struct {
 // emit is how a tool sends an event.
 func (b *batch) emit(ctx context.Context, ev EventData) error {
 	select {
+	case <-b.over: // first, for there may be room in the queue for ever
+		return errCallEnded()
+	default:
+	}
+	select {
 	case b.events <- ev:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-b.over:
-		return Errorf(FailedPrecondition, "emit an event: the call has ended")
+		return errCallEnded()
 	}
 }
+
+func errCallEnded() error { return Errorf(FailedPrecondition, "emit an event: the call has ended") }
 
 // tell is how the host sends an event: it is sent after a cancel too.
 func (b *batch) tell(ev EventData) {

@@ -190,12 +190,14 @@ func TestRunTimeoutIsNamed(t *testing.T) {
 func TestACancelledRunKeepsWhatWasFinished(t *testing.T) {
 	history := hosttest.NewHistory()
 	ctx, cancel := context.WithCancel(t.Context())
+	worked := make(chan struct{})
 	stop := tool("stop", func(ctx context.Context, _ *host.Call) (string, error) {
+		<-worked
 		cancel()
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	work := tool("work", func(context.Context, *host.Call) (string, error) { return "done", nil })
+	work := tool("work", func(context.Context, *host.Call) (string, error) { close(worked); return "done", nil })
 	agent := newAgent(t, &host.AgentOptions{
 		Model: hosttest.NewModel(hosttest.Call("work", "{}").Call("stop", "{}")), Tools: []*host.Tool{stop, work}, History: newHistory(t, history)})
 	result, err := newHost(t, nil).Run(ctx, agent, &host.Request{Thread: "T", Text: "hi"})

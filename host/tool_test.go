@@ -310,7 +310,7 @@ func TestHostileSchemasEndSoon(t *testing.T) {
 
 func TestLargeArgumentsStayWithinTheBudget(t *testing.T) {
 	tool := rawTool(t, `{"type":"object","properties":{"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":0}}}]}}}}`)
-	if got := call(t, tool, `{"list":[`+strings.Repeat(`{"n":1},`, 50_000)+`"end"]}`); got.IsError {
+	if got := call(t, tool, `{"list":[`+strings.Repeat(`{"n":1},`, 20_000)+`"end"]}`); got.IsError {
 		t.Errorf("the model is told %.200s", got.ContentText())
 	}
 }
