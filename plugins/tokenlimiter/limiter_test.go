@@ -112,6 +112,28 @@ func TestWhatFitsIsLeftAsItIs(t *testing.T) {
 	}
 }
 
+// An answer with more calls than any provider allows, answered backwards, costs
+// no more than its length, and stays together.
+func TestHostileAnswer(t *testing.T) {
+	const calls = 20_000
+	o := &pdk.Outline{Roles: "a" + strings.Repeat("t", calls), Parts: []int{calls}, Tokens: []int{9}}
+	for i := range calls {
+		o.Tools = append(o.Tools, pdk.OutlineTool{Part: i, ID: fmt.Sprint(i), Name: "a"})
+	}
+	for i := range calls {
+		o.Parts, o.Tokens = append(o.Parts, 1), append(o.Tokens, 1)
+		o.Tools = append(o.Tools, pdk.OutlineTool{Message: 1 + i, ID: fmt.Sprint(calls - 1 - i), Name: "a", Result: true})
+	}
+	l, err := tokenlimiter.New(`{"limit":100,"oversize":"empty"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e pdk.Edits
+	if report, err := l.Apply(o, &e); err != nil || report.Dropped != calls+1 {
+		t.Errorf("dropped %d of %d messages that belong together, %v", report.Dropped, calls+1, err)
+	}
+}
+
 func TestOversizeErrors(t *testing.T) {
 	for _, test := range []struct{ config, in, message, hint string }{
 		{`{"limit":9,"reserve":2}`, "s:sss | u:aaaaa",

@@ -6,6 +6,11 @@ import (
 	pdk "github.com/agenthost/agenthost/pdk/go"
 )
 
+// maxOpen is how many open calls are looked at for each result, so that hostile
+// histories do not cost the square of their length. It is twice what providers
+// allow in one answer; beyond it, calls are found by their ids alone.
+const maxOpen = 256
+
 // segments says which messages of a conversation stay or go together.
 type segments struct {
 	protected []bool // for each message: it never goes
@@ -72,7 +77,7 @@ func (s *segments) read(rows []pdk.OutlineTool, row int) {
 		s.open = append(s.open, row)
 		return
 	}
-	i := slices.IndexFunc(s.open, func(call int) bool { return rows[call].ID == t.ID })
+	i := slices.IndexFunc(s.open[:min(len(s.open), maxOpen)], func(call int) bool { return rows[call].ID == t.ID })
 	if i < 0 {
 		s.strayed = true
 		return

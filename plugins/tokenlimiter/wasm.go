@@ -4,7 +4,7 @@ package tokenlimiter
 
 import _ "embed" // the module
 
-//go:generate go run ../../cmd/agenthost plugin build -o tokenlimiter.wasm guest
+//go:generate go run ../../cmd/agenthost plugin build guest -o tokenlimiter.wasm
 
 // Wasm is the plugin's module, with its manifest in it. It must not be changed.
 //

@@ -107,6 +107,28 @@ func TestFiltersInARow(t *testing.T) {
 
 func must(text string, _ toolcallfilter.Report) string { return text }
 
+// An answer with more calls than any provider allows, answered backwards, costs
+// no more than its length, and loses no result.
+func TestHostileAnswer(t *testing.T) {
+	const calls = 20_000
+	o := &pdk.Outline{Roles: "at", Parts: []int{calls, calls}}
+	for i := range 2 * calls {
+		row := pdk.OutlineTool{Message: i / calls, Part: i % calls, ID: fmt.Sprint(i), Name: "ab"[i%2 : i%2+1]}
+		if row.Message == 1 {
+			row.ID, row.Name, row.Result = fmt.Sprint(2*calls-1-i), "", true
+		}
+		o.Tools = append(o.Tools, row)
+	}
+	f, err := toolcallfilter.New(`{"exclude":["a"]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e pdk.Edits
+	if got, want := f.Apply(o, &e), (toolcallfilter.Report{Calls: calls / 2, Results: calls / 2}); got != want {
+		t.Errorf("report %+v, want %+v", got, want)
+	}
+}
+
 func TestReport(t *testing.T) {
 	_, got := filter(t, `{"exclude":["a"],"persistResults":true}`, "u:hi | a:a#1 b#2 | t:=a#1 | t:=b#2 | a:more a#3 | t:=a#3 | a:done")
 	if want := (toolcallfilter.Report{Calls: 2, Results: 2, Messages: 2, Summaries: 2}); got != want {

@@ -9,6 +9,11 @@ import (
 // noCall stands for the call of a result that has none.
 const noCall = -1
 
+// maxOpen is how many open calls are looked at for each result, so that hostile
+// histories do not cost the square of their length. It is twice what providers
+// allow in one answer; beyond it, calls are found by their ids alone.
+const maxOpen = 256
+
 // pairs says which call each result belongs to. Rows are indices into an
 // outline's Tools.
 type pairs struct {
@@ -73,7 +78,7 @@ func (p *pairs) read(rows []pdk.OutlineTool, row int) {
 // with its id, but rather the oldest that calls the tool that the result names.
 func (p *pairs) answer(rows []pdk.OutlineTool, result *pdk.OutlineTool) int {
 	found := -1
-	for i, call := range p.open {
+	for i, call := range p.open[:min(len(p.open), maxOpen)] {
 		if rows[call].ID != result.ID {
 			continue
 		}

@@ -4,7 +4,7 @@ package toolcallfilter
 
 import _ "embed" // the module
 
-//go:generate go run ../../cmd/agenthost plugin build -o toolcallfilter.wasm guest
+//go:generate go run ../../cmd/agenthost plugin build guest -o toolcallfilter.wasm
 
 // Wasm is the plugin's module, with its manifest in it. It must not be changed.
 //
