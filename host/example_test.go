@@ -1,0 +1,182 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+// One agent, one tool, one question. The model is scripted; a real one is any
+// other host.Model.
+func Example() {
+	lookup := host.NewTool("lookup", "Looks up an order.",
+		func(_ context.Context, _ *host.Call, in struct {
+			Order int `json:"order" jsonschema:"number of the order"`
+		}) (string, error) {
+			return fmt.Sprintf("order %d was shipped on Monday", in.Order), nil
+		}, nil)
+	model := hosttest.NewModel(
+		hosttest.Call("lookup", `{"order":1042}`),
+		hosttest.Say("It was shipped on Monday."))
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{
+		Instructions: "You answer questions about orders.",
+		Tools:        []*host.Tool{lookup},
+		Model:        model,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := h.Run(context.Background(), agent, &host.Request{Text: "Where is order 1042?"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text())
+	// Output: It was shipped on Monday.
+}
+
+func ExampleNewTool() {
+	type search struct {
+		Words string `json:"words"`
+		Limit *int   `json:"limit,omitempty" jsonschema:"how many results; null for all"`
+	}
+	tool := host.NewTool("search", "Searches the handbook.",
+		func(_ context.Context, _ *host.Call, in search) ([]string, error) {
+			if in.Words == "" {
+				return nil, host.Errorf(host.InvalidArgument, "Give at least one word.")
+			}
+			return []string{"page 7"}, nil
+		}, &host.ToolOptions{ReadOnly: true})
+	fmt.Println(string(tool.Parameters))
+	// Output: {"type":"object","properties":{"words":{"type":"string"},"limit":{"type":["null","integer"],"description":"how many results; null for all"}},"required":["words","limit"],"additionalProperties":false}
+}
+
+func ExampleHost_Stream() {
+	count := host.NewTool("count", "Counts to two.",
+		func(_ context.Context, call *host.Call, _ struct{}) (string, error) {
+			for i := range 2 {
+				if err := call.Emit("counted", i+1); err != nil {
+					return "", err
+				}
+			}
+			return "counted", nil
+		}, nil)
+	agent, _ := host.NewAgent("counter", &host.AgentOptions{
+		Model: hosttest.NewModel(hosttest.Call("count", `{}`), hosttest.Say("One, two.")), Tools: []*host.Tool{count}})
+	h, _ := host.New(nil)
+	for ev, err := range h.Stream(context.Background(), agent, &host.Request{Text: "Count to two."}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		switch d := ev.Data.(type) {
+		case *host.ToolStarted:
+			fmt.Println("calls", d.Name)
+		case *host.ToolProgress:
+			fmt.Println(d.Kind, string(d.Data))
+		case *host.TextDelta:
+			fmt.Print(d.Text)
+		case *host.RunFinished:
+			fmt.Println("\nended:", d.FinishReason)
+		}
+	}
+	// Output:
+	// calls count
+	// counted 1
+	// counted 2
+	// One, two.
+	// ended: stop
+}
+
+func ExampleNewNetwork() {
+	agent := func(name, says string) *host.Agent {
+		a, err := host.NewAgent(name, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Say(says))})
+		if err != nil {
+			panic(err)
+		}
+		return a
+	}
+	// The router is code: first the writer, then the editor, then nobody.
+	router := host.RouterFunc("in turn", func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
+		turn := []string{"writer", "editor"}
+		if req.CallCount < len(turn) {
+			return host.Next(turn[req.CallCount]), nil
+		}
+		return host.Stop("both have had their turn"), nil
+	})
+	network, err := host.NewNetwork("desk",
+		[]*host.Agent{agent("writer", "It was a dark night."), agent("editor", "Cut \"dark\".")},
+		&host.NetworkOptions{Router: router, MaxIterations: 10})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	h, _ := host.New(nil)
+	result, err := h.Run(context.Background(), network, &host.Request{Text: "Write a first sentence."})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range result.Results {
+		fmt.Printf("%s: %s\n", r.Agent, r.Text())
+	}
+	// Output:
+	// writer: It was a dark night.
+	// editor: Cut "dark".
+}
+
+func ExampleProcessorFunc() {
+	mask := host.ProcessorFunc("mask", func(_ context.Context, messages []*host.Message) ([]*host.Message, error) {
+		for i, m := range messages {
+			if text := m.Text(); strings.Contains(text, "4111") {
+				m = m.Clone()
+				m.Parts = []host.Part{&host.Text{Text: strings.ReplaceAll(text, "4111", "****")}}
+				messages[i] = m
+			}
+		}
+		return messages, nil
+	})
+	model := hosttest.NewModel(hosttest.Say("Noted."))
+	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, Processors: []host.Processor{mask}})
+	h, _ := host.New(nil)
+	if _, err := h.Run(context.Background(), agent, &host.Request{Text: "My card is 4111."}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(model.Requests()[0].Messages[0].Text())
+	// Output: My card is ****.
+}
+
+func ExampleUpdateState() {
+	type cart struct {
+		Items []string `json:"items"`
+	}
+	state, _ := host.NewState(map[string]any{"items": []string{"tea"}, "customer": 7}, 0)
+	err := host.UpdateState(state, func(c *cart) error {
+		c.Items = append(c.Items, "milk")
+		return nil
+	})
+	fmt.Println(string(state.JSON()), err)
+	// Output: {"customer":7,"items":["tea","milk"]} <nil>
+}
+
+func ExampleTemplateInstructions() {
+	greet, err := host.TemplateInstructions("You talk to {{.state.customer.name}}.")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	state, _ := host.NewState(map[string]any{"customer": map[string]string{"name": "Ada"}}, 0)
+	text, _ := greet(context.Background(), &host.InstructionsRequest{State: state})
+	fmt.Println(text)
+	// Output: You talk to Ada.
+}
