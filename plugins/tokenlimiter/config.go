@@ -43,6 +43,9 @@ func parseConfig(raw pdk.Raw) (config, error) {
 		err := integer("limit", raw, 1, &c.limit)
 		return c, err
 	case pdk.KindObject:
+		if !raw.Valid() {
+			return c, refuse("it is not JSON")
+		}
 	case pdk.KindNone, pdk.KindNull:
 		return c, refuse("limit is missing")
 	default:

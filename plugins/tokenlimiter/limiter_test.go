@@ -221,6 +221,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{`1e300`, "limit is 1e300, not an integer"},
 		{`9007199254740993`, "limit is 9007199254740993, not an integer"},
 		{`"8000"`, `it is "8000", neither a number of tokens nor an object`},
+		{`{"limit":8000`, "it is not JSON"},
 		{`[8000]`, "it is [8000], neither"},
 		{`{"limit":0}`, "limit is 0, not an integer from 1"},
 		{`{"limit":null}`, "limit is null, not an integer"},
@@ -242,6 +243,27 @@ func TestConfigurationErrors(t *testing.T) {
 			t.Errorf("New(%s): code %q, want %q", test.config, code, pdk.InvalidArgument)
 		}
 	}
+}
+
+// Whatever a configuration is, it is either refused or one that works.
+func FuzzNew(f *testing.F) {
+	for _, config := range []string{`8000`, `{"limit":9,"reserve":3}`, `{"limit":9,"encoding":"gpt2","useTiktoken":false}`, `{"limit":1e3,"oversize":"empty"}`, `{"limit":`} {
+		f.Add(config)
+	}
+	outline := historytest.Outline(historytest.Parse("u:hi | a:a#1 | t:=a#1 | a:done"))
+	f.Fuzz(func(t *testing.T, config string) {
+		limiter, err := tokenlimiter.New(pdk.Raw(config))
+		if err != nil {
+			if pdk.CodeOf(err) != pdk.InvalidArgument {
+				t.Errorf("New(%q): %v, want code %q", config, err, pdk.InvalidArgument)
+			}
+			return
+		}
+		var e pdk.Edits
+		if r, err := limiter.Apply(outline, &e); err == nil && (r.Limit < 1 || r.After > r.Before) {
+			t.Errorf("New(%q) reports %+v", config, r)
+		}
+	})
 }
 
 // drawLimit draws a configuration that conversations exceed about every other

@@ -50,6 +50,9 @@ func parseConfig(raw pdk.Raw) (config, error) {
 	case pdk.KindNone, pdk.KindNull:
 		return c, nil
 	case pdk.KindObject:
+		if !raw.Valid() {
+			return c, refuse("it is not JSON")
+		}
 	default:
 		return c, refuse("it is %s, not an object", raw)
 	}

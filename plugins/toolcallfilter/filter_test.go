@@ -148,6 +148,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{`{"include":[""]}`, `include holds "", which is not the name of a tool`},
 		{`{"persistResults":"yes"}`, `persistResults is "yes", not true or false`},
 		{`{"exclud":["a"]}`, `the unknown key "exclud"; known are include, exclude and persistResults`},
+		{`{"exclude":["a"]`, "it is not JSON"},
 		{`["a"]`, `it is ["a"], not an object`},
 		{`8000`, "it is 8000, not an object"},
 	} {
@@ -159,6 +160,27 @@ func TestConfigurationErrors(t *testing.T) {
 			t.Errorf("New(%s): code %q, want %q", test.config, code, pdk.InvalidArgument)
 		}
 	}
+}
+
+// Whatever a configuration is, it is either refused or one that works.
+func FuzzNew(f *testing.F) {
+	for _, config := range []string{``, `{"exclude":["a"]}`, `{"include":["a"],"persistResults":true}`, `{"include":["a"],"exclude":["b"]}`, `{"include":`} {
+		f.Add(config)
+	}
+	outline := historytest.Outline(historytest.Parse("u:hi | a:a#1 | t:=a#1 | a:done"))
+	f.Fuzz(func(t *testing.T, config string) {
+		filter, err := toolcallfilter.New(pdk.Raw(config))
+		if err != nil {
+			if pdk.CodeOf(err) != pdk.InvalidArgument {
+				t.Errorf("New(%q): %v, want code %q", config, err, pdk.InvalidArgument)
+			}
+			return
+		}
+		var e pdk.Edits
+		if r := filter.Apply(outline, &e); r.Calls > 1 || r.Calls != r.Results {
+			t.Errorf("New(%q) removes %+v of one call and its result", config, r)
+		}
+	})
 }
 
 // configs are configurations of every kind, for properties.
