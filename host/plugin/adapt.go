@@ -60,6 +60,21 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage
 	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
 		return nil, err
 	}
+	handler, err := p.toolHandler(info, provider, config)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := host.NewRawTool(
+		host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}, handler,
+		&host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent})
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
+	}
+	return tool, nil
+}
+
+// toolHandler returns what runs a tool.
+func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMessage) (host.ToolHandler, error) {
 	var result *host.Schema
 	if len(info.Result) > 0 {
 		var err error
@@ -67,7 +82,7 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage
 			return nil, host.Errorf(host.InvalidArgument, "plugin %q: result of tool %q: %w", p.id, info.Name, err)
 		}
 	}
-	handler := func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, p.toolInput(call, provider, config), toolOperations{p, call})
 		if err != nil {
 			return &host.ToolOutput{Cost: cost}, err
@@ -78,14 +93,7 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage
 		}
 		out.Cost = cost
 		return out, err
-	}
-	tool, err := host.NewRawTool(
-		host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}, handler,
-		&host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent})
-	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
-	}
-	return tool, nil
+	}, nil
 }
 
 func (p *Plugin) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
@@ -97,11 +105,18 @@ func (p *Plugin) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, 
 		return nil, p.denied("state: write", "change the state")
 	}
 	if got.Interrupt == nil && result != nil {
-		if err := result.Validate(got.Content); err != nil {
+		if err := result.Validate(orNull(got.Content)); err != nil {
 			return nil, host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
 		}
 	}
 	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: got.Artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
 }
 
 // denied is the error for what a plugin may not do; it names what to grant.
@@ -453,17 +468,22 @@ func (pr *provider) tool(name string) (*host.Tool, error) {
 type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
+	p := pr.plugin
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{plugin: p, state: req.State})
+	if err == nil {
+		err = p.decode(exportObserve, raw, &struct{}{})
+	}
+	return cost, err
+}
+
+func (pr *observingProvider) observation(req *host.ObserveRequest) []byte {
 	o := pr.input(&req.ProvideRequest)
 	if req.Err != nil {
 		o.raw("error", errorObject(req.Err))
 	} else {
 		o.messages("responses", req.Responses)
 	}
-	raw, cost, err := pr.plugin.call(ctx, req.Scope.Tenant, exportObserve, o.end(), baseOperations{plugin: pr.plugin, state: req.State})
-	if err == nil {
-		err = pr.plugin.decode(exportObserve, raw, &struct{}{})
-	}
-	return cost, err
+	return o.end()
 }
 
 var (
