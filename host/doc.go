@@ -17,9 +17,10 @@
 //	result, err := h.Run(ctx, agent, &host.Request{Text: "Where is order 1042?"})
 //
 // The package holds the words of the domain, a file each, and the loop that
-// runs them (run.go: one run; turn.go: one agent's part of it; calls.go: one
-// batch of tool calls). It knows no database, no sandbox and no model
-// provider: those are packages below it that satisfy its interfaces.
+// runs them (run.go: one run; run_thread.go: its thread; turn.go: one agent's
+// part of it; calls.go: one batch of tool calls). It knows no database, no
+// sandbox and no model provider: those are packages below it that satisfy its
+// interfaces.
 //
 // Configuration ([Agent], [Network], [Tool], [Host]) is immutable once made and
 // safe for concurrent use. Errors are of type [*Error] with a [Code].

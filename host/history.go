@@ -37,9 +37,10 @@ type (
 	// ResultAppender stores what a run leaves behind.
 	ResultAppender interface {
 		// AppendResults stores a turn in one commit, guarded by turn.Head. It is
-		// called once for each run that has got as far as its first agent, also
-		// when the run failed: Status then says so. The context is not cancelled
-		// with the run's.
+		// called once for each run in which an agent ran, and for each that failed
+		// after the conversation was loaded: Status then says so. Storing the turn
+		// of one run again does nothing. The context is not cancelled with the
+		// run's.
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
 
@@ -69,7 +70,7 @@ type Loaded struct {
 
 // Turn is what one run leaves behind.
 type Turn struct {
-	Head      string // the head as it was after the user's message
+	Head      string // the head as it was after the user's message; "" guards nothing
 	Results   []*Result
 	State     json.RawMessage // nil when it must not be stored
 	Artifacts []Artifact

@@ -115,8 +115,8 @@ func (r *RunResult) Text() string {
 // as the last error. Breaking out of the loop cancels the run; what was
 // finished is stored before the loop is left.
 //
-// A request that cannot be run (unknown input, no model) yields its error
-// alone.
+// A request that cannot be run (nothing to answer, no model) yields its error
+// alone. Errors are of type [*Error].
 func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r, err := newRun(h, target.network(), req)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -172,8 +171,6 @@ func appendString(dst []byte, s string) []byte {
 // AppendJSONString appends s to dst as a JSON string, escaping what JSON
 // requires and nothing else.
 func AppendJSONString(dst []byte, s string) []byte { return appendString(dst, s) }
-
-func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
 // jsonString returns s as a JSON string.
 func jsonString(s string) json.RawMessage { return appendString(make([]byte, 0, len(s)+2), s) }

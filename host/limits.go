@@ -16,7 +16,6 @@ const (
 	DefaultRunTimeout     = 10 * time.Minute
 	DefaultToolTimeout    = time.Minute
 	DefaultEventBytes     = 64 << 10
-	DefaultViewMessages   = 2000
 	DefaultResponseBytes  = 4 << 20
 	DefaultArtifactBytes  = 1 << 20
 	DefaultEventsPerCall  = 1000

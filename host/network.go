@@ -31,8 +31,9 @@ type NetworkOptions struct {
 	Providers  []Provider
 	History    *History // default: the host's
 
-	// MaxIterations bounds the agent runs of one run; reaching it ends the run
-	// with finish reason max_iterations. 0 is the host's limit.
+	// MaxIterations bounds the agent runs of one run, and the questions to the
+	// router. Reaching it ends the run with finish reason max_iterations, for
+	// what the router would have said next is not known. 0 is the host's limit.
 	MaxIterations int
 
 	// State is the state that a run starts with, as JSON: each run gets a copy,

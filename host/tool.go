@@ -11,9 +11,13 @@ import (
 )
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
-// tool's schema. An error is told to the model as one sentence, by the error's
-// message if it is an [*Error] and in general words otherwise; it does not end
-// the run, unless ctx has ended. Handlers run concurrently.
+// tool's schema. An error is told to the model and does not end the run: its
+// first line (of an [*Error], the message without the hint), or general words
+// where it is one of files or connections, which would name paths or addresses.
+//
+// Handlers run concurrently, each in a goroutine of its own. One that panics has
+// failed. One that goes on after ctx has ended is left behind after a short
+// grace: the run goes on without it, so it must not change anything any more.
 type ToolHandler func(ctx context.Context, call *Call) (*ToolOutput, error)
 
 // Tool is something a model may call. Make one with [NewTool] or [NewRawTool];

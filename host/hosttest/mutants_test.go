@@ -1,0 +1,196 @@
+package hosttest_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+// A kit is worth what it finds. Each mutant breaks one rule; it runs in a process
+// of its own, which must fail and name the rule.
+
+const mutantVariable = "HOSTTEST_MUTANT"
+
+func TestTheKitFindsMutants(t *testing.T) {
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMutant$", "-test.v")
+			cmd.Env = append(os.Environ(), mutantVariable+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("the kit passes it:\n%s", out)
+			}
+			if !strings.Contains(string(out), m.rule) {
+				t.Errorf("the kit does not say %q:\n%s", m.rule, out)
+			}
+		})
+	}
+}
+
+// TestMutant runs the mutant that the environment names, if it names one.
+func TestMutant(t *testing.T) {
+	if m, ok := mutants[os.Getenv(mutantVariable)]; ok {
+		m.run(t)
+	}
+}
+
+type mutant struct {
+	rule string // words of the failure
+	run  func(*testing.T)
+}
+
+var mutants = map[string]mutant{
+	"an unknown thread is an error": historyMutant("--- FAIL: TestMutant/an_unknown_thread_is_empty", &broken{
+		get: func(h *hosttest.History, ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+			if len(h.Messages(req.Tenant, req.Thread)) == 0 {
+				return nil, host.Errorf(host.NotFound, "no thread %q", req.Thread)
+			}
+			return h.Get(ctx, req)
+		}}),
+	"sorts by id": historyMutant("--- FAIL: TestMutant/messages_come_back_in_conversation_order", &broken{
+		loaded: func(l *host.Loaded) {
+			slices.SortFunc(l.Messages, func(a, b *host.Message) int { return strings.Compare(a.ID, b.ID) })
+		}}),
+	"reads numbers as floats": historyMutant("--- FAIL: TestMutant/messages_come_back_byte_for_byte", &broken{
+		loaded: func(l *host.Loaded) {
+			for i, m := range l.Messages {
+				var v any
+				_ = json.Unmarshal(m.AppendJSON(nil), &v)
+				raw, _ := json.Marshal(v)
+				c := &host.Message{}
+				_ = c.UnmarshalJSON(raw)
+				l.Messages[i] = c
+			}
+		}}),
+	"takes one tenant for all": historyMutant("--- FAIL: TestMutant/tenants_do_not_see_each_other", &broken{
+		request: func(req *host.HistoryRequest) { req.Tenant = "all" }}),
+	"takes the beginning of a name for the name": historyMutant("--- FAIL: TestMutant/threads_do_not_see_each_other", &broken{
+		request: func(req *host.HistoryRequest) { req.Thread = req.Thread[:min(len(req.Thread), 2)] }}),
+	"stores a message under a new id each time": historyMutant("--- FAIL: TestMutant/a_user_message_is_stored_once_for_each_id", &broken{
+		request: func(req *host.HistoryRequest) {
+			if req.Input != nil {
+				req.Input = req.Input.Clone()
+				req.Input.ID = host.NewID()
+			}
+		}}),
+	"stores a turn each time": historyMutant("--- FAIL: TestMutant/storing_one_turn_again_changes_nothing", &broken{
+		request: func(req *host.HistoryRequest) { req.Run = host.NewID() }}),
+	"drops failed turns": historyMutant("--- FAIL: TestMutant/a_failed_turn_keeps_what_was_finished", &broken{
+		turn: func(turn *host.Turn) {
+			if turn.Status == host.FinishFailed {
+				turn.Results = nil
+			}
+		}}),
+	"forgets the state": historyMutant("--- FAIL: TestMutant/custom_state_comes_back", &broken{
+		turn: func(turn *host.Turn) { turn.State = nil }}),
+	"takes no state for an empty one": historyMutant("--- FAIL: TestMutant/a_turn_without_state_leaves_the_state_alone", &broken{
+		turn: func(turn *host.Turn) {
+			if turn.State == nil {
+				turn.State = json.RawMessage("{}")
+			}
+		}}),
+	"never locks": historyMutant("--- FAIL: TestMutant/a_locked_thread_is_waited_for", &broken{unlocked: true}),
+
+	"separates calls from results": processorMutant("calls and results stay together", func(messages []*host.Message) []*host.Message {
+		return slices.DeleteFunc(messages, func(m *host.Message) bool { return m.Role == host.ToolRole })
+	}),
+	"writes into the view": processorMutant("the view is not changed", func(messages []*host.Message) []*host.Message {
+		for _, m := range messages {
+			m.Agent = "changed"
+		}
+		return messages
+	}),
+	"drops the input": processorMutant("the current input may be edited, not dropped", func(messages []*host.Message) []*host.Message {
+		return slices.DeleteFunc(messages, func(m *host.Message) bool { return m.Role == host.User })
+	}),
+	"throws dice": processorMutant("the result is the same each time", func(messages []*host.Message) []*host.Message {
+		return append(messages, &host.Message{Role: host.System, Parts: []host.Part{&host.Text{Text: string(rune('a' + rand.IntN(26)))}, &host.Text{Text: host.NewID()}}})
+	}),
+	"changes the words of a case": {"result (-want +got)", func(t *testing.T) {
+		view := []*host.Message{host.UserText("hello")}
+		hosttest.TestProcessor(t, host.ProcessorFunc("keep", func(_ context.Context, m []*host.Message) ([]*host.Message, error) { return m, nil }),
+			[]hosttest.ProcessorCase{{Name: "case", View: view, Want: []*host.Message{host.UserText("bye")}}})
+	}},
+}
+
+func processorMutant(rule string, fn func([]*host.Message) []*host.Message) mutant {
+	return mutant{rule, func(t *testing.T) {
+		hosttest.TestProcessor(t, host.ProcessorFunc("mutant", func(_ context.Context, m []*host.Message) ([]*host.Message, error) {
+			return fn(m), nil
+		}), nil)
+	}}
+}
+
+func historyMutant(rule string, b *broken) mutant {
+	return mutant{rule, func(t *testing.T) {
+		hosttest.TestHistory(t, func(*testing.T) any {
+			return &broken{
+				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get, unlocked: b.unlocked}
+		}, nil)
+	}}
+}
+
+// broken is a history in memory with something wrong.
+type broken struct {
+	*hosttest.History
+	request  func(*host.HistoryRequest)
+	loaded   func(*host.Loaded)
+	turn     func(*host.Turn)
+	get      func(*hosttest.History, context.Context, *host.HistoryRequest) (*host.Loaded, error)
+	unlocked bool
+}
+
+func (b *broken) changed(req *host.HistoryRequest) *host.HistoryRequest {
+	c := *req
+	if b.request != nil {
+		b.request(&c)
+	}
+	return &c
+}
+
+func (b *broken) CreateThread(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
+	id, created, err := b.History.CreateThread(ctx, b.changed(req))
+	if req.Thread != "" {
+		id = req.Thread
+	}
+	return id, created, err
+}
+
+func (b *broken) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (string, error) {
+	return b.History.AppendUserMessage(ctx, b.changed(req))
+}
+
+func (b *broken) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+	get := b.get
+	if get == nil {
+		get = (*hosttest.History).Get
+	}
+	l, err := get(b.History, ctx, b.changed(req))
+	if err == nil && b.loaded != nil {
+		b.loaded(l)
+	}
+	return l, err
+}
+
+func (b *broken) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
+	c := *turn
+	if b.turn != nil {
+		b.turn(&c)
+	}
+	return b.History.AppendResults(ctx, b.changed(req), &c)
+}
+
+func (b *broken) LockThread(ctx context.Context, req *host.HistoryRequest) (func(), error) {
+	if b.unlocked {
+		return func() {}, nil
+	}
+	return b.History.LockThread(ctx, req)
+}
