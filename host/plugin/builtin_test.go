@@ -314,7 +314,7 @@ func BenchmarkShipped(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			instructions := int64(0)
+			instructions, micros := int64(0), int64(0)
 			for b.Loop() {
 				view := messages
 				for _, p := range sets[name] {
@@ -324,9 +324,11 @@ func BenchmarkShipped(b *testing.B) {
 					}
 					view = out
 					instructions += done.Cost.Instructions
+					micros += done.Cost.DurationUS
 				}
 			}
 			b.ReportMetric(float64(instructions)/float64(b.N), "instructions/op")
+			b.ReportMetric(float64(micros)*1e3/float64(b.N), "sandbox-ns/op")
 		})
 	}
 }

@@ -34,7 +34,7 @@ func route(r *pdk.Route) error {
 	default: // "And the other one?" is for whoever answered before.
 		agent, err := lastToAnswer(r.Outline())
 		r.Next(agent)
-		r.Reason("the question has no topic of its own")
+		r.Reason("the question names neither, so " + agent + " goes on")
 		return err
 	}
 	return nil
