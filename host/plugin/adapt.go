@@ -122,7 +122,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 // denied is the error for what a plugin may not do; it names what to grant.
 func (p *Plugin) denied(grant, what string) error {
 	p.runtime.opts.Logger.Warn("plugin was denied", "plugin", p.id, "grant", grant)
-	return host.Errorf(host.PermissionDenied, "plugin %q may not %s", p.id, what).WithHint("grant it %q", grant)
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", p.id, what, grant).WithHint("grant it %q", grant)
 }
 
 // checkConfig holds a part's configuration to the manifest's schema.

@@ -313,6 +313,7 @@ func TestCancelledCallsAreRecognised(t *testing.T) {
 	cause := errors.New("the user has left")
 	p := loadHand(t, emitter, Limits{Instructions: long, Timeout: time.Minute})
 	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	opts := &CallOptions{Emit: func(string, json.RawMessage) { cancel(cause) }}
 	_, err := p.Call(ctx, "a", "tool", []byte("x"), opts)
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || host.CodeOf(err) != host.Canceled {
