@@ -3,7 +3,9 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -56,6 +58,26 @@ func (oneCallModel) Generate(_ context.Context, req *host.ModelRequest) iter.Seq
 		}
 		if yield(host.ModelChunk{Text: "It is shipped."}, nil) {
 			yield(host.ModelChunk{Response: benchText}, nil)
+		}
+	}
+}
+
+// BenchmarkStatePatch changes one member of a state of 100 kB.
+func BenchmarkStatePatch(b *testing.B) {
+	doc := map[string]any{"n": 0}
+	for i := range 1000 {
+		doc[fmt.Sprint("key", i)] = map[string]any{"name": strings.Repeat("x", 50), "list": []int{1, 2, 3}}
+	}
+	state, err := host.NewState(doc, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ops := []host.PatchOp{{Op: "replace", Path: "/n", Value: json.RawMessage("1")}}
+	b.SetBytes(int64(len(state.JSON())))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := state.Patch(ops); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"log/slog"
 	"time"
@@ -146,7 +145,7 @@ func (h *Host) Run(ctx context.Context, target Target, req *Request) (*RunResult
 		}
 	}
 	if result == nil {
-		return nil, errors.New("host: run ended without a result")
+		return nil, Errorf(Internal, "run ended without a result")
 	}
 	return result, nil
 }

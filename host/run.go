@@ -265,6 +265,7 @@ func (r *run) route(ctx context.Context) error {
 	r.emit(&RouteChosen{
 		Router: router.Name(), Call: r.iterations, Next: append([]string{}, route.Next...), Reason: route.Reason, Cost: route.Cost})
 	r.stack = append(r.stack, route.Next...)
+	r.emitState()
 	return nil
 }
 

@@ -149,9 +149,13 @@ func (r *run) setState(loaded *Loaded) error {
 		}
 		maps.Copy(merged, members)
 	}
-	var err error
-	r.state, err = newState(merged, r.limits.StateBytes)
-	return err
+	s, err := newState(merged, r.limits.StateBytes)
+	if err != nil {
+		return err
+	}
+	s.watched = true
+	r.state = s
+	return nil
 }
 
 // emitState sends what has changed of the state since it was last sent.

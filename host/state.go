@@ -12,13 +12,14 @@ import (
 // does reaches another run or the value it was started with; integers of any
 // size survive. Safe for concurrent use.
 type State struct {
-	limit int
+	limit   int
+	watched bool // a run sends its changes as events
 
 	mu       sync.Mutex
 	doc      any             // decoded with json.Number
 	encoded  json.RawMessage // doc as JSON; nil when it must be made again
 	revision int64
-	pending  []PatchOp // changes since the last event
+	pending  []PatchOp // changes since the last event, if watched
 }
 
 // NewState returns a state holding v as JSON. A nil v is an empty object. Code
@@ -157,7 +158,9 @@ func (s *State) replace(doc any, ops []PatchOp) error {
 	}
 	s.doc, s.encoded = doc, raw
 	s.revision++
-	s.pending = append(s.pending, ops...)
+	if s.watched {
+		s.pending = append(s.pending, ops...)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +155,59 @@ func TestStatePatchesLeadToTheFinalState(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(final), string(follower.JSON())); diff != "" {
 		t.Errorf("final state (-run +followed):\n%s", diff)
+	}
+}
+
+// Routers, providers and instructions change the state as well as tools do.
+func TestEveryChangeOfTheStateIsAnEvent(t *testing.T) {
+	set := func(s *host.State, name string) error { return s.Set("/"+name, true) }
+	router := host.RouterFunc("r", func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
+		if req.CallCount > 0 {
+			return nil, set(req.State, "router_after")
+		}
+		return host.Next("clerk"), set(req.State, "router")
+	})
+	agent := newAgent(t, &host.AgentOptions{Model: says("x"), InstructionsFunc: func(_ context.Context, req *host.InstructionsRequest) (string, error) {
+		return "", set(req.State, "instructions")
+	}})
+	network, err := host.NewNetwork("n", []*host.Agent{agent}, &host.NetworkOptions{Router: router})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := collect(t, newHost(t, nil), network, &host.Request{Text: "go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower := newState(t, `{}`)
+	for _, ev := range events {
+		if d, ok := ev.Data.(*host.StatePatched); ok {
+			if err := follower.Patch(d.Ops); err != nil {
+				t.Errorf("event %d does not apply: %v", ev.Seq, err)
+			}
+		}
+	}
+	if got, want := string(follower.JSON()), `{"instructions":true,"router":true,"router_after":true}`; got != want {
+		t.Errorf("the events lead to %s, want %s", got, want)
+	}
+}
+
+// chatty streams deltas for ever and does not look at its context.
+type chatty struct{}
+
+func (chatty) Name() string { return "chatty" }
+func (chatty) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		for yield(host.ModelChunk{Text: "x"}, nil) {
+		}
+	}
+}
+
+func TestALeftRunStopsAModelThatStreamsOn(t *testing.T) {
+	n := 0
+	for range newHost(t, nil).Stream(t.Context(), newAgent(t, &host.AgentOptions{Model: chatty{}}), &host.Request{Text: "go"}) {
+		if n++; n > 10 {
+			break
+		}
 	}
 }
 

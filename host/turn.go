@@ -33,6 +33,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 		err = t.rounds(ctx)
 	}
 	t.observe(ctx, err)
+	r.emitState()
 	if err != nil {
 		t.result.FinishReason = statusOf(err)
 	}
@@ -77,6 +78,7 @@ func (t *turn) prepare(ctx context.Context) error {
 			return wrapError(err, "tools of agent %q", t.agent.name)
 		}
 	}
+	t.emitState()
 	return t.agent.checkToolChoice(t.tools)
 }
 
@@ -331,6 +333,9 @@ func (r *run) process(ctx context.Context, model string, messages []*Message, le
 
 func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages []*Message) ([]*Message, error) {
 	view := &View{Scope: r.scope(), Model: model, Messages: messages, counter: r.host.opts.Tokens}
+	if r.input != nil {
+		view.Input = r.input.ID
+	}
 	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
 	out, done, err := Process(ctx, p, view)
 	if err == nil {
@@ -347,7 +352,7 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 	}
 	r.cost.Add(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
-	ev.Changed = done.Messages != nil || len(done.Edits) > 0
+	ev.Changed = !slices.Equal(messages, out)
 	ev.TokensBefore, ev.Approximate = r.countView(ctx, model, messages)
 	ev.TokensAfter = ev.TokensBefore
 	if ev.Changed {
@@ -399,6 +404,8 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 		bytes += r.pass(&chunk, show)
 		if chunk.Response != nil {
 			resp = chunk.Response
+		} else if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		if bytes > r.limits.ResponseBytes {
 			return nil, answerTooLong(r.limits)
