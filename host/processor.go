@@ -38,6 +38,7 @@ type View struct {
 	Scope    Scope
 	Model    string // the model the view is for
 	Messages []*Message
+	Input    string // id of this turn's input, which may be edited but not dropped; "" for none
 	counter  TokenCounter
 }
 

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
@@ -169,6 +170,9 @@ func (o *object) outline(ctx context.Context, view *host.View, encoding string) 
 		o.str("encoding", encoding)
 	}
 	o.ints("parts", parts)
+	if i := slices.IndexFunc(view.Messages, func(m *host.Message) bool { return m.ID == view.Input }); i >= 0 && view.Input != "" {
+		o.ints("keep", []int{i})
+	}
 	o.toolRows(view.Messages)
 	o.b = append(o.b, '}')
 	return nil

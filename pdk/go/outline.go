@@ -35,6 +35,10 @@ type Outline struct {
 	// Parts is how many parts each message has.
 	Parts []int
 
+	// Keep lists the messages that may be edited but not dropped: this turn's
+	// input, if the conversation has it.
+	Keep []int
+
 	// Tools lists every tool call and tool result, ordered by message, then part.
 	Tools []OutlineTool
 }

@@ -31,7 +31,7 @@ func (p *Process) reset() {
 		messages: p.messages[:0],
 		before:   p.before,
 		outline: Outline{Bytes: o.Bytes[:0], Chars: o.Chars[:0], Tokens: o.Tokens[:0],
-			Parts: o.Parts[:0], Tools: o.Tools[:0]},
+			Parts: o.Parts[:0], Keep: o.Keep[:0], Tools: o.Tools[:0]},
 	}
 }
 
@@ -84,6 +84,8 @@ func (s *scanner) outline(o *Outline) {
 			o.Encoding = s.str()
 		case "parts":
 			o.Parts = s.column(o.Parts[:0])
+		case "keep":
+			o.Keep = s.column(o.Keep[:0])
 		case "tools":
 			o.Tools = s.outlineTools(o.Tools[:0])
 		default:
@@ -108,6 +110,11 @@ func (s *scanner) checkOutline(o *Outline, count int, tokens bool) {
 		s.fail("outline columns of the same length expected")
 	case !validRoles(o.Roles):
 		s.fail("outline roles other than s, u, a and t")
+	}
+	for _, m := range o.Keep {
+		if uint(m) >= uint(len(o.Parts)) {
+			s.fail("outline keeps a message outside the conversation")
+		}
 	}
 	for i := range o.Tools {
 		t := &o.Tools[i]

@@ -420,3 +420,29 @@ func Example() {
 	// 115 tokens became 25
 	// drop 0 3
 }
+
+// Tool rounds may fill the limit on their own; the question they are about must
+// still be in the view.
+func TestTheCurrentInputStays(t *testing.T) {
+	messages := historytest.Parse("u:old | a:old | u:now | a:f#1 | t:=f#1 | a:done")
+	l, err := tokenlimiter.New(`{"limit":60}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := historytest.Outline(messages)
+	for i := range o.Tokens {
+		o.Tokens[i] = 20
+	}
+	o.Keep = []int{2}
+	var e pdk.Edits
+	if _, err := l.Apply(o, &e); err != nil {
+		t.Fatal(err)
+	}
+	out, err := pdktest.Apply(messages, e.List())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := historytest.Format(out), "u:now | a:done"; got != want {
+		t.Errorf("left are %q, want %q", got, want)
+	}
+}

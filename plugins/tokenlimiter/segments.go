@@ -47,6 +47,9 @@ func (s *segments) find(o *pdk.Outline) {
 			s.read(o.Tools, row)
 		}
 	}
+	for _, m := range o.Keep {
+		s.protected[m] = true
+	}
 	if s.strayed {
 		s.adopt(o.Tools)
 	}

@@ -76,6 +76,9 @@ func EncodeOutline(o *pdk.Outline) pdk.Raw {
 		w.Key("encoding").Str(o.Encoding)
 	}
 	column(&w, "parts", o.Parts)
+	if o.Keep != nil {
+		column(&w, "keep", o.Keep)
+	}
 	w.Key("tools").BeginArray()
 	for _, t := range o.Tools {
 		kind := "call"
