@@ -393,11 +393,20 @@ func (t *meter) addedCode(b []byte) []byte {
 // dataSections writes the code section, between the number of data segments and
 // the segments.
 func (t *meter) dataSections(code []byte) {
+	runs := t.mergeData()
+	n := uint32(len(t.m.data))
+	if runs != nil {
+		n = uint32(len(runs))
+	}
 	if t.m.dataCount >= 0 {
-		t.out = appendSection(t.out, secDataCount, appendU32(nil, uint32(t.m.dataCount)))
+		t.out = appendSection(t.out, secDataCount, appendU32(nil, n))
 	}
 	t.out = appendSection(t.out, secCode, code)
-	t.section(secData, 0, nil)
+	if runs == nil {
+		t.section(secData, 0, nil)
+		return
+	}
+	t.out = appendSection(t.out, secData, t.mergedData(runs))
 }
 
 // nameSection writes the names of the module and its functions, which stack

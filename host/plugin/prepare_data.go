@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Fewer data segments.
+//
+// The Go linker leaves out zeros, so that a plugin of 3 MB has 36,000 data
+// segments, and wazero evaluates an expression for each, for every instance.
+// Segments that lie close together in memory become one, with the zeros between
+// them written out. Memory holds zeros there already, because it is the
+// module's own and no other segment touches it.
+
+// mergeGap is up to how many zeros are written out between two segments. It
+// takes 36,459 segments to 11, for 0.4 MB more in a file of 3.3 MB; with 16 there
+// are 34,445 left.
+const mergeGap = 64
+
+// dataRun is a merged segment.
+type dataRun struct {
+	offset, size uint32
+	parts        []dataSegment
+}
+
+// mergeData returns the merged segments, or nil if they have to stay as they
+// are: because code refers to them by number, because one is passive, has an
+// offset that is not a constant or does not fit into memory (that must fail as
+// it does), or because two overlap, so that their order matters.
+func (t *meter) mergeData() []dataRun {
+	m := t.m
+	if t.scan.usesSegments || len(m.data) < 2 || len(m.memories) != 1 {
+		return nil
+	}
+	sorted := slices.Clone(m.data)
+	slices.SortStableFunc(sorted, func(a, b dataSegment) int { return cmp.Compare(a.offset, b.offset) })
+	var runs []dataRun
+	top := uint64(0)
+	for i, d := range sorted {
+		n := uint32(d.bytes.size())
+		end := uint64(d.offset) + uint64(n)
+		if !d.active || !d.fixed || uint64(d.offset) < top || end > uint64(m.memories[0].min)<<16 {
+			return nil
+		}
+		if last := len(runs) - 1; last >= 0 && uint64(d.offset) <= top+mergeGap {
+			runs[last].size = uint32(end) - runs[last].offset
+			runs[last].parts = runs[last].parts[:len(runs[last].parts)+1]
+		} else {
+			runs = append(runs, dataRun{d.offset, n, sorted[i : i+1]})
+		}
+		top = end
+	}
+	return runs
+}
+
+// mergedData returns the contents of a data section.
+func (t *meter) mergedData(runs []dataRun) []byte {
+	size := 5
+	for _, run := range runs {
+		size += int(run.size) + 16
+	}
+	b := appendU32(make([]byte, 0, size), uint32(len(runs)))
+	for _, run := range runs {
+		b = append(appendS64(append(b, 0, opI32Const), int64(int32(run.offset))), opEnd)
+		b = appendU32(b, run.size)
+		at := run.offset
+		for _, d := range run.parts {
+			b = append(b, make([]byte, d.offset-at)...)
+			b = append(b, t.m.wasm[d.bytes.start:d.bytes.end]...)
+			at = d.offset + uint32(d.bytes.size())
+		}
+	}
+	return b
+}

@@ -1,0 +1,216 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+// workGuest builds testdata/prepare/work once for all tests.
+var workGuest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "agenthost-work")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "work.wasm")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", out, "./testdata/prepare/work")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the guest: %w\n%s", err, msg)
+	}
+	return os.ReadFile(out)
+})
+
+// goGuest is an instance of the guest.
+type goGuest struct {
+	mod  api.Module
+	at   uint32            // where its buffer is
+	fuel api.MutableGlobal // nil if it is not metered
+	call map[string]api.Function
+}
+
+const workSlice = 1_000_000
+
+func newGoGuest(t testing.TB, wasm []byte, metered bool) *goGuest {
+	t.Helper()
+	ctx := context.Background()
+	r := newRuntime(t, func(_ context.Context, stack []uint64) {
+		if int64(stack[1]) < 0 {
+			panic(errDepth)
+		}
+		stack[0] += workSlice
+	})
+	wasi_snapshot_preview1.MustInstantiate(ctx, r)
+	mod, err := r.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	if err != nil {
+		t.Fatalf("instantiate: %v", err)
+	}
+	g := &goGuest{mod: mod, call: map[string]api.Function{}}
+	for _, name := range []string{"buffer", "roundtrip", "run"} {
+		g.call[name] = mod.ExportedFunction(name)
+	}
+	if metered {
+		g.fuel = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
+	}
+	at, err := g.call["buffer"].Call(ctx)
+	if err != nil {
+		t.Fatalf("buffer: %v", err)
+	}
+	g.at = uint32(at[0])
+	return g
+}
+
+// do calls an export and returns what it left in the buffer.
+func (g *goGuest) do(t testing.TB, name string, args ...uint64) []byte {
+	t.Helper()
+	n, err := g.call[name].Call(context.Background(), args...)
+	if err != nil || int32(n[0]) < 0 {
+		t.Fatalf("%s(%v) = %v, %v", name, args, n, err)
+	}
+	out, ok := g.mod.Memory().Read(g.at, uint32(n[0]))
+	if !ok {
+		t.Fatalf("%s(%v) = %d bytes, more than memory", name, args, n[0])
+	}
+	return bytes.Clone(out)
+}
+
+func workGuests(t testing.TB) (plain, metered []byte) {
+	t.Helper()
+	plain, err := workGuest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := prepare(plain, nil)
+	if err != nil {
+		t.Fatalf("prepare: %v", err)
+	}
+	return plain, p.wasm
+}
+
+// history is a conversation in JSON.
+func history(messages int) []byte {
+	b := []byte("[")
+	for i := range messages {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"id":"m%d","role":"user","parts":[{"type":"text","text":"where is order %d? I have waited for it \"for weeks\" and \u00e4 nothing came %s"}],"meta":{"a":1.5,"b":[1,2,3],"c":null}}`,
+			i, i, bytes.Repeat([]byte("lorem ipsum "), 20))
+	}
+	return append(b, ']')
+}
+
+// TestMeteredGoGuestIsEqual runs a real Go guest, where straight jumps, returns
+// through wrappers and merged data must all be right, plain and metered.
+func TestMeteredGoGuestIsEqual(t *testing.T) {
+	plainWasm, meteredWasm := workGuests(t)
+	plain, metered := newGoGuest(t, plainWasm, false), newGoGuest(t, meteredWasm, true)
+	for kind := range uint64(11) {
+		for _, size := range []uint64{0, 1, 2, 7, 100} {
+			want, got := plain.do(t, "run", kind, size), metered.do(t, "run", kind, size)
+			if !bytes.Equal(got, want) || size > 5 && len(want) == 0 {
+				t.Errorf("run(%d, %d) metered: %.100q, plain: %.100q", kind, size, got, want)
+			}
+		}
+	}
+	doc := history(50)
+	for _, g := range []*goGuest{plain, metered} {
+		g.mod.Memory().Write(g.at, doc)
+	}
+	want, got := plain.do(t, "roundtrip", uint64(len(doc))), metered.do(t, "roundtrip", uint64(len(doc)))
+	if !bytes.Equal(got, want) {
+		t.Errorf("roundtrip metered: %.100q, plain: %.100q", got, want)
+	}
+}
+
+// TestMeteredGoGuestCostsTheSame checks that the bill does not depend on the
+// machine's mood: two fresh instances do the same for the same price.
+func TestMeteredGoGuestCostsTheSame(t *testing.T) {
+	_, wasm := workGuests(t)
+	var bills [2][]int64
+	for i := range bills {
+		g := newGoGuest(t, wasm, true)
+		for kind := range uint64(11) {
+			const granted = 1 << 50
+			g.fuel.Set(granted)
+			g.do(t, "run", kind, 50)
+			bills[i] = append(bills[i], granted-int64(g.fuel.Get()))
+		}
+	}
+	for kind, a := range bills[0] {
+		if b := bills[1][kind]; a != b || a < 1000 {
+			t.Errorf("run(%d, 50) costs %d in one instance and %d in the other", kind, a, b)
+		}
+	}
+}
+
+func BenchmarkPrepare(b *testing.B) {
+	wasm, err := workGuest()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(wasm)))
+	var p *prepared
+	for b.Loop() {
+		if p, err = prepare(wasm, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(100*float64(len(p.wasm)-len(wasm))/float64(len(wasm)), "%size")
+}
+
+// BenchmarkMetered compares a plain and a metered guest: time to decode and
+// encode a conversation in JSON, to compile, and to instantiate.
+func BenchmarkMetered(b *testing.B) {
+	plain, metered := workGuests(b)
+	for _, c := range []struct {
+		name    string
+		wasm    []byte
+		metered bool
+	}{{"plain", plain, false}, {"metered", metered, true}} {
+		b.Run("json/"+c.name, func(b *testing.B) {
+			g := newGoGuest(b, c.wasm, c.metered)
+			doc := history(200)
+			b.SetBytes(int64(len(doc)))
+			for b.Loop() {
+				g.mod.Memory().Write(g.at, doc)
+				g.do(b, "roundtrip", uint64(len(doc)))
+			}
+		})
+		b.Run("compile/"+c.name, func(b *testing.B) {
+			for b.Loop() {
+				r := newRuntime(b, func(context.Context, []uint64) {})
+				if _, err := r.CompileModule(context.Background(), c.wasm); err != nil {
+					b.Fatal(err)
+				}
+				r.Close(context.Background())
+			}
+		})
+		b.Run("instantiate/"+c.name, func(b *testing.B) {
+			ctx := context.Background()
+			r := newRuntime(b, func(_ context.Context, stack []uint64) { stack[0] += workSlice })
+			wasi_snapshot_preview1.MustInstantiate(ctx, r)
+			code, err := r.CompileModule(ctx, c.wasm)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				mod, err := r.InstantiateModule(ctx, code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+				if err != nil {
+					b.Fatal(err)
+				}
+				mod.Close(ctx)
+			}
+		})
+	}
+}
