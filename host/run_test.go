@@ -339,6 +339,8 @@ func TestOddCallsLeaveAHistoryThatCanBeRead(t *testing.T) {
 		&host.ToolCall{ID: "", Name: "work"},
 		&host.ToolCall{ID: "2", Name: "", Arguments: raw(`{}`)},
 		&host.ToolCall{ID: "3", Name: "work", Arguments: raw("\xff")},
+		&host.ToolResult{ID: "9", Name: "work", Content: raw(`"made up"`)},
+		&host.Data{Value: raw("{")}, &host.Unknown{Kind: "odd", JSON: raw("{")},
 	}}}
 	work := tool("work", func(context.Context, *host.Call) (string, error) { return "done", nil })
 	agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, MaxRounds: 1})

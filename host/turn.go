@@ -208,12 +208,13 @@ func normalCalls(parts []Part) []Part {
 // be read back without it, and the model is told that there is no such tool.
 const namelessTool = "unnamed"
 
-// normalCall fills in what a call lacks. Arguments that are not JSON become a
-// JSON string, which the model is told about when the tool would run.
 // normalPart quotes data that is not JSON and drops an unknown part that is not:
-// either would make the whole answer impossible to store.
+// either would make the whole answer impossible to store. A tool's result is not
+// a model's to give.
 func normalPart(p Part) Part {
 	switch p := p.(type) {
+	case *ToolResult:
+		return nil
 	case *Data:
 		if len(p.Value) > 0 && checkJSON(p.Value) != nil {
 			return &Data{Value: jsonString(string(p.Value)), Extra: p.Extra}
@@ -226,6 +227,8 @@ func normalPart(p Part) Part {
 	return p
 }
 
+// normalCall fills in what a call lacks. Arguments that are not JSON become a
+// JSON string, which the model is told about when the tool would run.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
 	if c.ID != "" && c.Name != "" && len(args) > 0 && checkJSON(args) == nil {
