@@ -197,12 +197,16 @@ func readConfig(fsys fs.FS, where string) (*config, error) {
 }
 
 func parseConfig(fsys fs.FS, file string, text []byte) (*config, error) {
-	c := &config{fsys: fsys, dir: path.Dir(file), name: file, text: text}
+	c := &config{}
 	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(c)
-	if err != nil && !errors.Is(err, io.EOF) { // an empty file is an empty configuration
+	c.fsys, c.dir, c.name, c.text = fsys, path.Dir(file), file, text // an empty file has emptied all of c
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, c.yamlError(err)
 	}
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // check holds the configuration to what can be seen without making anything.

@@ -14,7 +14,7 @@ import (
 
 // The demo's two turns: the second only makes sense with the first.
 const (
-	demoFirst  = "Where are my orders 1042 and 1043? I paid 1042 with card 4111 1111 1111 1111."
+	demoFirst  = "I have two orders, 1042 and 1043. Where is 1042? I paid with card 4111 1111 1111 1111."
 	demoSecond = "And the other one?"
 )
 

@@ -100,8 +100,11 @@ func (a *app) readRules(name, file string) ([]scriptedmodel.Rule, error) {
 	file = a.config.path(file)
 	text, err := fs.ReadFile(open, file)
 	if err != nil {
-		return nil, a.config.errorAt(keys("models", name, "rules"), "read rules: %w", err).
-			WithHint("a path is relative to the configuration's directory")
+		e := a.config.errorAt(keys("models", name, "rules"), "read rules: %w", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Code = host.NotFound
+		}
+		return nil, e.WithHint("a path is relative to the configuration's directory")
 	}
 	raw, err := yaml.YAMLToJSON(text)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -160,12 +161,13 @@ func (c *config) path(p string) string {
 	return path.Join(c.dir, p)
 }
 
-// builtinsUsed returns the built-in plugins that agents and networks use without
-// naming them under plugins.
+// builtinsUsed returns the built-in plugins that agents and networks use and that
+// have no entry under plugins, where they can be given limits.
 func (c *config) builtinsUsed() []string {
-	used := map[string]bool{}
+	have, used := builtinNames(), map[string]bool{}
 	add := func(use string) {
-		if id, _ := splitUse(use); strings.HasPrefix(id, builtinPrefix) {
+		id, _ := splitUse(use)
+		if _, configured := c.Plugins[id]; !configured && slices.Contains(have, id) {
 			used[id] = true
 		}
 	}

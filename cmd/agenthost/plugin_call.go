@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -364,10 +363,12 @@ func parseHTTPGrant(value string) (plugin.HTTPAccess, error) {
 		return plugin.HTTPAccess{}, errors.New("write http=HOST, http=HOST:PORT or http=https://HOST:PORT")
 	}
 	access := plugin.HTTPAccess{Scheme: u.Scheme, Host: u.Hostname()}
-	if _, port, err := net.SplitHostPort(u.Host); err == nil {
-		if access.Port, err = strconv.Atoi(port); err != nil {
+	if port := u.Port(); port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
 			return plugin.HTTPAccess{}, fmt.Errorf("%q is not a port", port)
 		}
+		access.Port = int(n)
 	}
 	return access, nil
 }

@@ -114,16 +114,33 @@ func exitCode(err error) int {
 // one.
 func sentence(err error) string {
 	text := err.Error()
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		e, ok := cause.(*host.Error)
-		if !ok || e.Hint == "" {
-			continue
-		}
-		if what, found := strings.CutSuffix(text, "; "+e.Hint); found {
-			return what + "\n  → " + e.Hint
-		}
+	if hint := lastHint(err, text); hint != "" {
+		return strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint
 	}
 	return text
+}
+
+// lastHint finds the hint in err's tree that text ends with.
+func lastHint(err error, text string) string {
+	if e, ok := err.(*host.Error); ok && e.Hint != "" && strings.HasSuffix(text, "; "+e.Hint) {
+		return e.Hint
+	}
+	var causes []error
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		causes = []error{err.Unwrap()}
+	case interface{ Unwrap() []error }:
+		causes = err.Unwrap()
+	}
+	for _, cause := range causes {
+		if cause == nil {
+			continue
+		}
+		if hint := lastHint(cause, text); hint != "" {
+			return hint
+		}
+	}
+	return ""
 }
 
 // isParseError recognises what cobra says of words that are no command and of

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -134,8 +135,19 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 		for _, part := range m.Parts {
 			fmt.Fprintln(w, "  "+partLine(part))
 		}
-		if s := t.SnapshotOf(i); s != nil && s.Error != nil {
+		if s := endingAt(t, t.First+i+1); s != nil && s.Error != nil {
 			fmt.Fprintf(w, "  (%s: %s)\n", s.Status, safe(s.Error.Message))
+		}
+	}
+	return nil
+}
+
+// endingAt returns the snapshot of the last turn that ended at a position, also
+// if it left no message.
+func endingAt(t *threads.Transcript, at int) *threads.Snapshot {
+	for _, s := range slices.Backward(t.Snapshots) {
+		if s.To == at {
+			return s
 		}
 	}
 	return nil

@@ -107,29 +107,38 @@ func openDriver(dir string, logger *slog.Logger) (kv.Driver, error) {
 	return store, nil
 }
 
-// dataErrors is the one table from what opening a store can meet to what to do
-// about it.
-var dataErrors = []struct {
+type advice struct {
 	is   error
 	code host.Code
 	hint string
-}{
-	{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data"},
-	{kv.ErrReadOnly, host.FailedPrecondition, "make it writable for this user, or name another --data"},
-	{kv.ErrInvalid, host.FailedPrecondition, "name a directory with --data"},
-	{kv.ErrFormat, host.FailedPrecondition, "name another --data; nothing was changed in this one"},
-	{kv.ErrNoSpace, host.ResourceExhausted, "free some space, or name a --data on another device"},
-	{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
 }
 
+// dataErrors is the one table from what opening a store can meet to what to do
+// about it.
+func dataErrors() []advice {
+	return []advice{
+		{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data"},
+		{kv.ErrReadOnly, host.FailedPrecondition, "make it writable for this user, or name another --data"},
+		{kv.ErrInvalid, host.FailedPrecondition, "name a directory with --data"},
+		{kv.ErrFormat, host.FailedPrecondition, "name another --data; nothing was changed in this one"},
+		{kv.ErrNoSpace, host.ResourceExhausted, "free some space, or name a --data on another device"},
+		{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
+	}
+}
+
+// dataError says what to do in the words of the command line; the store's own
+// advice, after a semicolon, is for programs.
 func dataError(dir string, err error) error {
-	for _, known := range dataErrors {
+	what, _, _ := strings.Cut(err.Error(), "; ")
+	e := &host.Error{Code: host.FailedPrecondition, Message: "data directory " + dir + ": " + what, Err: err,
+		Hint: "check that it exists or can be made, and that you may write there"}
+	for _, known := range dataErrors() {
 		if errors.Is(err, known.is) {
-			return host.Errorf(known.code, "data directory %s: %w", dir, err).WithHint("%s", known.hint)
+			e.Code, e.Hint = known.code, known.hint
+			break
 		}
 	}
-	return host.Errorf(host.FailedPrecondition, "data directory %s: %w", dir, err).
-		WithHint("check that it exists or can be made, and that you may write there")
+	return e
 }
 
 func (a *app) openRuntime(ctx context.Context) error {

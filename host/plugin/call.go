@@ -133,6 +133,9 @@ func (p *Plugin) completeInput(ctx context.Context, e export, input []byte, view
 	if info == nil {
 		return input, nil
 	}
+	if in.Processor == "" {
+		o.str("processor", info.Name)
+	}
 	pr := &processor{p, info, in.Config}
 	if err := pr.addHistory(ctx, o, view); err != nil {
 		return nil, err

@@ -174,32 +174,27 @@ func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bo
 
 // partProblems returns why parts that the manifest offers could not be made.
 func (p *Plugin) partProblems() (problems []error) {
-	note := func(err error) {
-		if err != nil {
-			problems = append(problems, err)
-		}
-	}
-	schema := func(kind, name string, raw json.RawMessage) {
+	schema := func(what, name string, raw json.RawMessage) {
 		if len(raw) == 0 {
 			return
 		}
 		if _, err := host.CompileSchema(raw); err != nil {
-			note(refuse("config of %s %q: %w", kind, clean(name), err))
+			problems = append(problems, refuse("%s %q: %w", what, clean(name), err))
 		}
 	}
 	m := p.manifest
-	for i := range m.Tools {
-		_, err := p.newTool(&m.Tools[i], "", nil)
-		note(err)
+	for _, v := range m.Tools {
+		schema("parameters of tool", v.Name, v.Parameters)
+		schema("result of tool", v.Name, v.Result)
 	}
 	for _, v := range m.Processors {
-		schema("processor", v.Name, v.Config)
+		schema("config of processor", v.Name, v.Config)
 	}
 	for _, v := range m.Routers {
-		schema("router", v.Name, v.Config)
+		schema("config of router", v.Name, v.Config)
 	}
 	for _, v := range m.Providers {
-		schema("provider", v.Name, v.Config)
+		schema("config of provider", v.Name, v.Config)
 	}
 	return problems
 }

@@ -1,0 +1,183 @@
+package main
+
+import "slices"
+
+// guests are small modules, most of them bad, by the name that scripts ask for
+// them with. Each has one page of memory, in which the data starts at 0.
+func guests() map[string][]byte {
+	const noManifest = `{"code":"internal","message":"no manifest today"}`
+	const manifest = `{"abi":1,"name":"guest","tools":[{"name":"t"}]}`
+	tool := func(body ...byte) []byte {
+		return module{manifest: manifest, exports: []function{{"agenthost_tool", true, body}}}.bytes()
+	}
+	echo := []byte{
+		0x41, 0, 0x41, 0, 0x20, 0, 0x10, inputRead, 0x1a, // input_read(0, 0, len)
+		0x41, 0, 0x20, 0, 0x10, outputWrite, // output_write(0, len)
+		0x41, 0, // return 0
+	}
+	good := tool(echo...)
+	return map[string][]byte{
+		"echo":    good,
+		"cut":     good[:len(good)/2],
+		"text":    []byte("this is not WebAssembly\n"),
+		"empty":   nil,
+		"nothing": []byte("\x00asm\x01\x00\x00\x00"),
+		// A component says so in its version.
+		"component": []byte("\x00asm\x0d\x00\x01\x00"),
+
+		"loop":   tool(0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0),
+		"trap":   tool(0x00),
+		"lie":    tool(0x41, 7),
+		"quiet":  tool(0x41, 0),
+		"result": says(`{"content":{}}`, 0),
+		"deep":   tool(0x20, 0, 0x10, importCount),
+		// Grow by a page until that fails, then trap.
+		"grow": tool(0x03, 0x40, 0x41, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, 0x00),
+		// Write a page of output for ever.
+		"flood": tool(0x03, 0x40, 0x41, 0, 0x41, 0x80, 0x80, 0x04, 0x10, outputWrite, 0x0c, 0, 0x0b, 0x41, 0),
+
+		"says-text":  says("not json", 0),
+		"says-error": says(`{"code":"not_found","message":"there is no order 7"}`, 1),
+		"wild":       tool(0x41, 0x7f, 0x41, 8, 0x10, outputWrite, 0x41, 0),
+		"state-get":  operation("state.get", `{"path":""}`),
+		"messages":   operation("messages.get", `{"indices":[1]}`),
+		"tokens":     operation("tokens.count", `{"texts":["hello world"]}`),
+		"fetch":      operation("http.fetch", `{}`),
+
+		"describes":      describes(manifest),
+		"describe-error": module{data: noManifest, exports: []function{{"agenthost_describe", false, writeData(len(noManifest), 1)}}}.bytes(),
+		"describe-loop":  module{exports: []function{{"agenthost_describe", false, []byte{0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0}}}}.bytes(),
+		"mute":           module{exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
+		"foreign":        module{manifest: manifest, from: "env", exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
+		"extism":         module{from: "extism:host/env"}.bytes(),
+		"future":         module{manifest: manifest, from: "agenthost_v2", exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
+		"future-json":    module{manifest: `{"abi":2,"name":"guest"}`}.bytes(),
+		"many-faults": module{manifest: `{"abi":1,"tools":[{"name":"t"},{"name":"t"},{"name":"bad name"}],"routers":[{"name":"r"}],"requires":["time.travel"]}`,
+			exports: []function{{"agenthost_tool", false, []byte{0x41, 0}}}}.bytes(),
+	}
+}
+
+// The functions that each guest imports, by index.
+const (
+	inputRead = iota
+	outputWrite
+	hostCall
+	hostRead
+	importCount
+)
+
+// says is a guest whose tool, and every other export, answers with a text.
+func says(text string, status byte) []byte {
+	m := module{manifest: `{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"providers":[{"name":"c"}]}`, data: text}
+	for _, name := range []string{"tool", "process", "route", "provide", "observe"} {
+		m.exports = append(m.exports, function{"agenthost_" + name, true, writeData(len(text), status)})
+	}
+	return m.bytes()
+}
+
+// describes is a guest without a manifest section.
+func describes(manifest string) []byte {
+	return module{data: manifest, exports: []function{
+		{"agenthost_describe", false, writeData(len(manifest), 0)}, {"agenthost_tool", true, []byte{0x41, 0}},
+	}}.bytes()
+}
+
+func writeData(n int, status byte) []byte {
+	return slices.Concat([]byte{0x41, 0}, i32Const(n), []byte{0x10, outputWrite, 0x41, status})
+}
+
+// operation is a guest that answers every call with what a host operation does,
+// and with its status.
+func operation(name, request string) []byte {
+	body := slices.Concat(
+		[]byte{0x41, 0}, i32Const(len(name)), i32Const(len(name)), i32Const(len(request)), []byte{0x10, hostCall, 0x21, 1},
+		// host_read(4096, 0, length); output_write(4096, length)
+		i32Const(4096), []byte{0x41, 0, 0x20, 1, 0xa7, 0x10, hostRead, 0x1a},
+		i32Const(4096), []byte{0x20, 1, 0xa7, 0x10, outputWrite},
+		[]byte{0x20, 1, 0x42, 32, 0x88, 0xa7}, // return the high half
+	)
+	m := module{
+		manifest: `{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"state":"read","messages":true,"http":[{"host":"example.com"}]}}`,
+		data:     name + request,
+	}
+	for _, export := range []string{"tool", "process", "route"} {
+		m.exports = append(m.exports, function{"agenthost_" + export, true, body})
+	}
+	return m.bytes()
+}
+
+// module is a WebAssembly module, as far as these guests need one.
+type module struct {
+	from     string // the module of its imports; default agenthost_v1
+	manifest string
+	data     string
+	exports  []function
+}
+
+// function is an exported one: (i32) -> (i32), or () -> (i32) for describe. It
+// has a local of type i64 after its parameters, which is 1 with a parameter.
+type function struct {
+	name   string
+	hasLen bool
+	body   []byte
+}
+
+func (m module) bytes() []byte {
+	const i32, i64, fn = 0x7f, 0x7e, 0x60
+	from := m.from
+	if from == "" {
+		from = "agenthost_v1"
+	}
+	imported := func(name string, kind byte) []byte { return slices.Concat(str(from), str(name), []byte{0, kind}) }
+	out := []byte("\x00asm\x01\x00\x00\x00")
+	out = section(out, 1, list(
+		[]byte{fn, 3, i32, i32, i32, 1, i32}, []byte{fn, 2, i32, i32, 0}, []byte{fn, 4, i32, i32, i32, i32, 1, i64},
+		[]byte{fn, 1, i32, 1, i32}, []byte{fn, 0, 1, i32}))
+	out = section(out, 2, list(imported("input_read", 0), imported("output_write", 1), imported("host_call", 2), imported("host_read", 0)))
+	var types, bodies [][]byte
+	exports := [][]byte{append(str("memory"), 2, 0)}
+	for i, f := range m.exports {
+		kind := byte(4)
+		if f.hasLen {
+			kind = 3
+		}
+		types = append(types, []byte{kind})
+		body := slices.Concat([]byte{1, 1, i64}, f.body, []byte{0x0b})
+		bodies = append(bodies, append(uleb(len(body)), body...))
+		exports = append(exports, append(str(f.name), 0, byte(importCount+i)))
+	}
+	out = section(out, 3, list(types...))
+	out = section(out, 5, list([]byte{0, 1}))
+	out = section(out, 7, list(exports...))
+	out = section(out, 10, list(bodies...))
+	out = section(out, 11, list(slices.Concat([]byte{0, 0x41, 0, 0x0b}, str(m.data))))
+	if m.manifest != "" {
+		out = section(out, 0, append(str("agenthost.manifest"), m.manifest...))
+	}
+	return out
+}
+
+func section(b []byte, id byte, contents []byte) []byte {
+	return append(append(append(b, id), uleb(len(contents))...), contents...)
+}
+
+func list(items ...[]byte) []byte { return append(uleb(len(items)), slices.Concat(items...)...) }
+
+func str(s string) []byte { return append(uleb(len(s)), s...) }
+
+func uleb(n int) []byte {
+	var b []byte
+	for ; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(b, byte(n))
+}
+
+// i32Const is an i32.const of a number that is not negative.
+func i32Const(n int) []byte {
+	b := []byte{0x41}
+	for ; n >= 0x40; n >>= 7 {
+		b = append(b, byte(n&0x7f)|0x80)
+	}
+	return append(b, byte(n))
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"agenthost": main})
+}
+
+var update = flag.Bool("update", false, "write what commands print into the scripts")
+
+// TestScripts runs the command line as people do: each script is a file in
+// testdata/script, in which agenthost is a process of its own. Beside what
+// testscript has, a script can say
+//
+//	exits CODE agenthost ARGS...   runs it and wants that exit code
+//	guest NAME FILE                writes a module of guests_test.go
+//	bytes N FILE                   writes a file of that many letters
+//	modelserver RULES              serves a scripted model at $OPENAI_BASE_URL
+//	modelserver -down              has nobody serve there
+//	modelbegins N                  waits until N answers have begun
+//	interrupts TEXT agenthost ...  runs it, sends it SIGINT once it has printed
+//	                               that, and wants exit code 130
+//	shape FILE                     prints the shape of JSON, a line each
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := t.TempDir() // one for all scripts, filled: compiling plugins takes seconds
+	warm(t, cache)
+	toolchain := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN")
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[scriptValues{}] = map[any]any{}
+			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, "REPO="+root)
+			env.Vars = append(env.Vars, toolchain...)
+			bin, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
+			env.Setenv("BIN", bin) // holds agenthost and nothing else
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
+			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
+			"interrupts": cmdInterrupts, "shape": cmdShape,
+		},
+	})
+}
+
+// warm has the demo and what it needs compiled once.
+func warm(t *testing.T, cache string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "demo")
+	cmd.Args[0] = "agenthost" // see TestMain
+	cmd.Env = append(os.Environ(), "AGENTHOST_CACHE="+cache)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("agenthost demo: %v\n%s", err, out)
+	}
+}
+
+// goEnv returns settings of the toolchain that runs the tests, so that guests
+// are built with it, and without a network.
+func goEnv(t *testing.T, names ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "-json").Output()
+	if err != nil {
+		t.Fatalf("go env: %v; the tests build guests with the go command", err)
+	}
+	var all map[string]string
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatal(err)
+	}
+	var env []string
+	for _, name := range names {
+		env = append(env, name+"="+all[name])
+	}
+	return env
+}
+
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	code := 0
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	wantCode(ts, code, args[0])
+}
+
+func wantCode(ts *testscript.TestScript, got int, want string) {
+	if n, err := strconv.Atoi(want); err != nil || got != n {
+		ts.Fatalf("exit code is %d, want %s", got, want)
+	}
+}
+
+func cmdGuest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: guest NAME FILE")
+	}
+	wasm, ok := guests()[args[0]]
+	if !ok {
+		ts.Fatalf("there is no guest %q", args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), wasm, 0o666))
+}
+
+func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: bytes N FILE")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), bytes.Repeat([]byte("a"), n), 0o666))
+}
+
+// modelServer is a scripted model that tells when its answers begin.
+type modelServer struct {
+	*httptest.Server
+	begun chan struct{}
+}
+
+type modelServerKey struct{}
+
+// maxAnswers is how many answers of a server can be waited for.
+const maxAnswers = 100
+
+func cmdModelServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: modelserver RULES|-down")
+	}
+	s := &modelServer{begun: make(chan struct{}, maxAnswers)}
+	if args[0] == "-down" {
+		s.Server = httptest.NewServer(http.NotFoundHandler())
+		s.Close()
+	} else {
+		s.Server = httptest.NewServer(s.handler(ts, args[0]))
+		ts.Defer(func() { s.CloseClientConnections(); s.Close() })
+	}
+	servers(ts)[modelServerKey{}] = s
+	ts.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+}
+
+func (s *modelServer) handler(ts *testscript.TestScript, file string) http.Handler {
+	raw, err := yaml.YAMLToJSON([]byte(ts.ReadFile(file)))
+	ts.Check(err)
+	rules, err := scriptedmodel.ReadRules(raw)
+	ts.Check(err)
+	handler, err := scriptedmodel.New(&scriptedmodel.Options{Rules: rules})
+	ts.Check(err)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(&beginning{ResponseWriter: w, begun: s.begun}, r)
+	})
+}
+
+// servers holds what the script has running.
+func servers(ts *testscript.TestScript) map[any]any { return ts.Value(scriptValues{}).(map[any]any) }
+
+type scriptValues struct{}
+
+// beginning tells once that an answer has begun to reach the client.
+type beginning struct {
+	http.ResponseWriter
+	begun chan<- struct{}
+	once  sync.Once
+}
+
+// Flush implements http.Flusher.
+func (b *beginning) Flush() {
+	b.ResponseWriter.(http.Flusher).Flush()
+	b.once.Do(func() { b.begun <- struct{}{} })
+}
+
+// Unwrap lets http.ResponseController find what is below.
+func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// patience is how long a script waits for what comes at once.
+const patience = time.Minute
+
+func cmdModelBegins(ts *testscript.TestScript, neg bool, args []string) {
+	s, ok := servers(ts)[modelServerKey{}].(*modelServer)
+	if neg || len(args) != 1 || !ok {
+		ts.Fatalf("usage: modelbegins N, after modelserver")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for i := range n {
+		select {
+		case <-s.begun:
+		case <-time.After(patience):
+			ts.Fatalf("answer %d of %d has not begun", i+1, n)
+		}
+	}
+}
+
+func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || args[1] != "agenthost" {
+		ts.Fatalf("usage: interrupts TEXT agenthost ARGS...")
+	}
+	cmd := exec.Command(filepath.Join(ts.Getenv("BIN"), "agenthost"), args[2:]...)
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), ts.Stderr()
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "AGENTHOST_CACHE", "OPENAI_BASE_URL"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
+	printed := readUntil(stdout, args[0])
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	rest, err := io.ReadAll(stdout)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%s%s", printed, rest)
+	_ = cmd.Wait() // the exit code tells
+	wantCode(ts, cmd.ProcessState.ExitCode(), "130")
+}
+
+// readUntil reads until a text has come, or nothing comes any more.
+func readUntil(r io.Reader, text string) []byte {
+	var got []byte
+	b := make([]byte, 4096)
+	for !bytes.Contains(got, []byte(text)) {
+		n, err := r.Read(b)
+		got = append(got, b[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	return got
+}
+
+// cmdShape prints each JSON value of a file with types in the place of what
+// differs from run to run, and equal lines once.
+func cmdShape(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: shape FILE")
+	}
+	seen := map[string]bool{}
+	lines := bufio.NewScanner(strings.NewReader(ts.ReadFile(args[0])))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		d := json.NewDecoder(strings.NewReader(lines.Text()))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil || d.More() {
+			ts.Fatalf("shape: %q is not one JSON value: %v", lines.Text(), err)
+		}
+		if s := shapeOf(v, ""); !seen[s] {
+			seen[s] = true
+			fmt.Fprintln(ts.Stdout(), s)
+		}
+	}
+	ts.Check(lines.Err())
+}
+
+// kept are the members whose values are the contract, not the data.
+var kept = []string{"type", "role", "code", "kind", "level", "finish_reason", "status", "abi", "manifest_source"}
+
+// opaque are the members that hold any JSON: what tools and plugins made.
+var opaque = []string{"arguments", "content", "report", "value"}
+
+func shapeOf(v any, name string) string {
+	if slices.Contains(opaque, name) {
+		return "json"
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		var members []string
+		for _, k := range sortedKeys(v) {
+			members = append(members, k+":"+shapeOf(v[k], k))
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	case []any:
+		var items []string
+		for _, item := range v {
+			if s := shapeOf(item, name); !slices.Contains(items, s) {
+				items = append(items, s)
+			}
+		}
+		return "[" + strings.Join(items, "|") + "]"
+	case string:
+		if slices.Contains(kept, name) {
+			return strconv.Quote(v)
+		}
+		return "string"
+	case json.Number:
+		return "number"
+	case bool:
+		return "bool"
+	}
+	return "null"
+}
