@@ -12,7 +12,7 @@ import (
 // durableRules are about what is there after Close and Open. They are skipped
 // for a store that forgets.
 var durableRules = []rule{
-	durable("what was committed is there after reopening", func(t *testing.T, s Store) {
+	{"what was committed is there after reopening", func(t *testing.T, s Store) {
 		d := open(t, s)
 		kept := put(t, d, "kept", "v")
 		put(t, d, "replaced", "v1")
@@ -32,8 +32,8 @@ var durableRules = []rule{
 			wantValue(t, d, "large", large)
 			wantAbsent(t, d, "deleted")
 		}
-	}),
-	durable("conditions hold across reopening", func(t *testing.T, s Store) {
+	}},
+	{"conditions hold across reopening", func(t *testing.T, s Store) {
 		d := open(t, s)
 		old := put(t, d, "k", "v1")
 		rev := put(t, d, "k", "v2")
@@ -48,8 +48,8 @@ var durableRules = []rule{
 		if next <= rev {
 			t.Errorf("revision after reopening = %d, want more than %d", next, rev)
 		}
-	}),
-	durable("a revision does not come back after delete, compact and reopen", func(t *testing.T, s Store) {
+	}},
+	{"a revision does not come back after delete, compact and reopen", func(t *testing.T, s Store) {
 		d := open(t, s)
 		last := uint64(0)
 		for i := range 3 {
@@ -64,9 +64,9 @@ var durableRules = []rule{
 			d = reopen(t, s, reopen(t, s, d))
 			wantAbsent(t, d, "k")
 		}
-	}),
-	durable("deleted keys do not come back after compaction", deletedStayDeleted),
-	durable("partitions are apart after reopening", func(t *testing.T, s Store) {
+	}},
+	{"deleted keys do not come back after compaction", deletedStayDeleted},
+	{"partitions are apart after reopening", func(t *testing.T, s Store) {
 		d := open(t, s)
 		names := hostilePartitions()
 		for _, p := range names {
@@ -78,16 +78,7 @@ var durableRules = []rule{
 				t.Errorf("partition %.30q has %d entries, want its own alone", p, len(all))
 			}
 		}
-	}),
-}
-
-func durable(name string, check func(t *testing.T, s Store)) rule {
-	return rule{name, func(t *testing.T, s Store) {
-		if !s.Durable {
-			t.Skip("the store is not durable: its Store.Durable is false")
-		}
-		check(t, s)
-	}}
+	}},
 }
 
 // deletedStayDeleted writes, deletes and rewrites enough keys, with reopening
