@@ -47,42 +47,59 @@ func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, op
 }
 
 func (p *Plugin) rawCall(ctx context.Context, tenant string, e export, input []byte, opts *CallOptions) (*CallResult, error) {
-	ops, err := p.rawOperations(e, opts)
-	if err == nil {
-		input, err = p.completeInput(ctx, e, input, opts.View)
-	}
+	input, err := p.completeInput(ctx, e, input, opts.View)
 	if err != nil {
 		return &CallResult{}, err
+	}
+	var ops operations
+	if e != exportDescribe {
+		ops = &rawOperations{plugin: p, export: e, opts: opts}
 	}
 	out, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
 	return &CallResult{Output: out, GuestError: guestErr, Cost: cost}, err
 }
 
-// rawOperations returns the operations that the adapters give each export.
-func (p *Plugin) rawOperations(e export, opts *CallOptions) (operations, error) {
-	state := opts.State
-	if state == nil {
-		var err error
-		if state, err = host.NewState(nil, 0); err != nil {
+// rawOperations are those that the adapters give each export. They are made when
+// the guest first asks for one, which most calls never do.
+type rawOperations struct {
+	plugin *Plugin
+	export export
+	opts   *CallOptions
+	made   operations
+}
+
+func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	if o.made == nil {
+		if err := o.make(); err != nil {
 			return nil, err
+		}
+	}
+	return o.made.operate(ctx, op, req)
+}
+
+func (o *rawOperations) make() (err error) {
+	p, state := o.plugin, o.opts.State
+	if state == nil {
+		if state, err = host.NewState(nil, 0); err != nil {
+			return err
 		}
 	}
 	base := baseOperations{plugin: p, state: state}
 	switch {
-	case e == exportDescribe:
-		return nil, nil
-	case e == exportTool:
-		return tellingOperations{toolOperations{p, host.NewCall("", nil, state)}, opts.Emit}, nil
-	case e == exportProcess && opts.View != nil:
-		return viewOperations{baseOperations{plugin: p}, opts.View}, nil
-	case e == exportProcess:
-		return baseOperations{plugin: p}, nil
-	case e == exportRoute && !p.granted.Messages:
-		return viewOperations{base, nil}, nil
-	case e == exportRoute && opts.View != nil:
-		return viewOperations{base, opts.View}, nil
+	case o.export == exportTool:
+		o.made = tellingOperations{toolOperations{p, host.NewCall("", nil, state)}, o.opts.Emit}
+	case o.export == exportProcess && o.opts.View != nil:
+		o.made = viewOperations{baseOperations{plugin: p}, o.opts.View}
+	case o.export == exportProcess:
+		o.made = baseOperations{plugin: p}
+	case o.export == exportRoute && !p.granted.Messages:
+		o.made = viewOperations{base, nil}
+	case o.export == exportRoute && o.opts.View != nil:
+		o.made = viewOperations{base, o.opts.View}
+	default:
+		o.made = base
 	}
-	return base, nil
+	return nil
 }
 
 // tellingOperations are a tool's outside a run: somebody is told what it emits.
@@ -119,7 +136,7 @@ func (p *Plugin) completeInput(ctx context.Context, e export, input []byte, view
 		Outline   json.RawMessage
 	}
 	var b bytes.Buffer
-	if json.Unmarshal(input, &in) != nil || json.Compact(&b, input) != nil || in.Messages != nil || in.Outline != nil {
+	if json.Unmarshal(input, &in) != nil || json.Compact(&b, input) != nil || b.Bytes()[0] != '{' || in.Messages != nil || in.Outline != nil {
 		return input, nil
 	}
 	o := &object{bytes.TrimSuffix(b.Bytes(), []byte("}"))}
