@@ -88,7 +88,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "THREAD\tUPDATED\tMESSAGES\tSTATUS\tTITLE")
 	for _, t := range page.Threads {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", safe(t.ID), t.Updated.Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", safe(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 		if m.Agent != "" {
 			who += " " + m.Agent
 		}
-		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, safe(who), m.CreatedAt.Format(time.DateTime))
+		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, safe(who), m.CreatedAt.Local().Format(time.DateTime))
 		for _, part := range m.Parts {
 			fmt.Fprintln(w, "  "+partLine(part))
 		}

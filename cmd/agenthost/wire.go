@@ -56,9 +56,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		}
 	}()
 	for _, step := range []func() error{
-		func() error { return a.openData(opts.data) },
-		func() error { return a.openRuntime(ctx) },
-		func() error { return a.loadPlugins(ctx, opts.quiet) },
+		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
 		a.makeAgents,
 		a.makeNetworks,
@@ -81,14 +79,32 @@ func (a *app) Close() error {
 	return errors.Join(errs...)
 }
 
-func (a *app) openData(dir string) error {
-	driver, err := openDriver(dir, a.logger)
-	if err != nil {
-		return err
+// open opens the store and loads the plugins, at the same time: one waits for the
+// disk while the other computes.
+func (a *app) open(ctx context.Context, opts appOptions) error {
+	var driver kv.Driver
+	var dataErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { driver, dataErr = openDriver(opts.data, a.logger) })
+	pluginErr := a.openPlugins(ctx, opts.quiet)
+	wg.Wait()
+	if dataErr != nil {
+		return dataErr
 	}
 	a.closers = append(a.closers, driver.Close)
 	a.threads = threads.New(driver, nil)
-	return nil
+	return pluginErr
+}
+
+func (a *app) openPlugins(ctx context.Context, quiet bool) (err error) {
+	if a.runtime, err = a.env.newRuntime(ctx, a.logger); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, func() error { return a.runtime.Close(context.WithoutCancel(ctx)) })
+	if a.tokens, err = newTokenCounter(); err != nil {
+		return err
+	}
+	return a.loadPlugins(ctx, quiet)
 }
 
 // storeName is the directory in a data directory that holds threads: the store
@@ -139,17 +155,6 @@ func dataError(dir string, err error) error {
 		}
 	}
 	return e
-}
-
-func (a *app) openRuntime(ctx context.Context) error {
-	rt, err := a.env.newRuntime(ctx, a.logger)
-	if err != nil {
-		return err
-	}
-	a.runtime = rt
-	a.closers = append(a.closers, func() error { return rt.Close(context.WithoutCancel(ctx)) })
-	a.tokens, err = newTokenCounter()
-	return err
 }
 
 // newRuntime returns a runtime that keeps compiled code in this user's cache and
