@@ -166,6 +166,30 @@ func TestHostWorkIsNoPlaceToHide(t *testing.T) {
 	}
 }
 
+// With a real clock a sleep takes time, but not more than the call has.
+func TestSleepEndsWithItsCall(t *testing.T) {
+	manifest := `{"abi":1,"name":"n","tools":[{"name":"t","description":""}],"permissions":{"clock":true,"random":true}}`
+	wasm := handWritten(t, "import wasi_snapshot_preview1 poll_oneoff i32 i32 i32 i32 -> i32 as $poll\n"+
+		"data 88 \"\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x0f\"\n"+
+		fmt.Sprintf("custom agenthost.manifest %q", manifest)+
+		"\n---\ni32.const 64 i32.const 1024 i32.const 1 i32.const 16 call $poll drop i32.const 0")
+	p, err := startRuntime(t, nil).Load(t.Context(), "x", wasm,
+		&LoadOptions{Granted: Permissions{Clock: true, Random: true}, Limits: Limits{Timeout: 30 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = p.Call(t.Context(), "a", "tool", nil, nil)
+	if took := time.Since(began); host.CodeOf(err) != host.DeadlineExceeded || took < 30*time.Millisecond || took > 5*time.Second {
+		t.Errorf("a long sleep ends after %s with %v, want deadline_exceeded after 30 ms", took, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Call(ctx, "a", "tool", nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a long sleep of a caller who has left ends with %v, want canceled", err)
+	}
+}
+
 func TestStartCodeIsBounded(t *testing.T) {
 	limits := Limits{StartTimeout: 20 * time.Millisecond, Instructions: long}
 	const loop = "loop br 0 end"
