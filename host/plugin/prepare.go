@@ -33,6 +33,10 @@ import (
 //     index (meterGlobal), so that an image of an instance can be saved and
 //     restored.
 //   - Its memory and its tables have a maximum, at most the limit.
+//   - Its custom sections are gone, but for the names of its functions, among
+//     which those of the pass show in stack traces.
+//   - Data segments that lie close together are one (prepare_data.go), and
+//     forward jumps in Go code take the short way (prepare_jumps.go).
 //
 // fuel counts down: each stretch of straight code subtracts its price before it
 // runs, bulk operations (memory.fill, memory.copy, memory.grow, table.copy...)
@@ -58,7 +62,7 @@ import (
 //     the instance must be closed, never reused.
 //
 // depth counts down as well: each function that calls others subtracts its
-// frame's weight (1, more for functions with very many locals) while it runs.
+// frame's weight (1, more for functions with very many values) while it runs.
 // It starts at the limit's callDepth and is back there after each call that
 // returned. When it is below zero tick is called with depth < 0: the guest
 // recursed too deep, and tick must panic with an error that says so.

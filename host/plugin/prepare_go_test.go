@@ -41,17 +41,34 @@ type goGuest struct {
 
 const workSlice = 1_000_000
 
-func newGoGuest(t testing.TB, wasm []byte, metered bool) *goGuest {
+// goCode is a compiled guest, which can be instantiated again and again.
+type goCode struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	metered  bool
+}
+
+func compileGuest(t testing.TB, wasm []byte, metered bool) *goCode {
 	t.Helper()
 	ctx := context.Background()
-	r := newRuntime(t, func(_ context.Context, stack []uint64) {
+	c := &goCode{metered: metered, runtime: newRuntime(t, func(_ context.Context, stack []uint64) {
 		if int64(stack[1]) < 0 {
 			panic(errDepth)
 		}
 		stack[0] += workSlice
-	})
-	wasi_snapshot_preview1.MustInstantiate(ctx, r)
-	mod, err := r.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	})}
+	wasi_snapshot_preview1.MustInstantiate(ctx, c.runtime)
+	var err error
+	if c.compiled, err = c.runtime.CompileModule(ctx, wasm); err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return c
+}
+
+func (c *goCode) instantiate(t testing.TB) *goGuest {
+	t.Helper()
+	ctx := context.Background()
+	mod, err := c.runtime.InstantiateModule(ctx, c.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 	if err != nil {
 		t.Fatalf("instantiate: %v", err)
 	}
@@ -59,7 +76,7 @@ func newGoGuest(t testing.TB, wasm []byte, metered bool) *goGuest {
 	for _, name := range []string{"buffer", "roundtrip", "run"} {
 		g.call[name] = mod.ExportedFunction(name)
 	}
-	if metered {
+	if c.metered {
 		g.fuel = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
 	}
 	at, err := g.call["buffer"].Call(ctx)
@@ -110,16 +127,26 @@ func history(messages int) []byte {
 	return append(b, ']')
 }
 
-// TestMeteredGoGuestIsEqual runs a real Go guest, where straight jumps, returns
-// through wrappers and merged data must all be right, plain and metered.
-func TestMeteredGoGuestIsEqual(t *testing.T) {
+// TestMeteredGoGuest runs a real Go guest, where straight jumps, returns through
+// wrappers and merged data must all be right, plain and metered; and twice
+// metered, to see that two fresh instances do the same for the same price.
+func TestMeteredGoGuest(t *testing.T) {
 	plainWasm, meteredWasm := workGuests(t)
-	plain, metered := newGoGuest(t, plainWasm, false), newGoGuest(t, meteredWasm, true)
+	plain := compileGuest(t, plainWasm, false).instantiate(t)
+	code := compileGuest(t, meteredWasm, true)
+	metered, again := code.instantiate(t), code.instantiate(t)
 	for kind := range uint64(11) {
 		for _, size := range []uint64{0, 1, 2, 7, 100} {
+			const granted = 1 << 50
+			metered.fuel.Set(granted)
+			again.fuel.Set(granted)
 			want, got := plain.do(t, "run", kind, size), metered.do(t, "run", kind, size)
 			if !bytes.Equal(got, want) || size > 5 && len(want) == 0 {
 				t.Errorf("run(%d, %d) metered: %.100q, plain: %.100q", kind, size, got, want)
+			}
+			again.do(t, "run", kind, size)
+			if a, b := granted-int64(metered.fuel.Get()), granted-int64(again.fuel.Get()); a != b || a < 100 {
+				t.Errorf("run(%d, %d) costs %d in one instance and %d in the other", kind, size, a, b)
 			}
 		}
 	}
@@ -130,27 +157,6 @@ func TestMeteredGoGuestIsEqual(t *testing.T) {
 	want, got := plain.do(t, "roundtrip", uint64(len(doc))), metered.do(t, "roundtrip", uint64(len(doc)))
 	if !bytes.Equal(got, want) {
 		t.Errorf("roundtrip metered: %.100q, plain: %.100q", got, want)
-	}
-}
-
-// TestMeteredGoGuestCostsTheSame checks that the bill does not depend on the
-// machine's mood: two fresh instances do the same for the same price.
-func TestMeteredGoGuestCostsTheSame(t *testing.T) {
-	_, wasm := workGuests(t)
-	var bills [2][]int64
-	for i := range bills {
-		g := newGoGuest(t, wasm, true)
-		for kind := range uint64(11) {
-			const granted = 1 << 50
-			g.fuel.Set(granted)
-			g.do(t, "run", kind, 50)
-			bills[i] = append(bills[i], granted-int64(g.fuel.Get()))
-		}
-	}
-	for kind, a := range bills[0] {
-		if b := bills[1][kind]; a != b || a < 1000 {
-			t.Errorf("run(%d, 50) costs %d in one instance and %d in the other", kind, a, b)
-		}
 	}
 }
 
@@ -179,7 +185,7 @@ func BenchmarkMetered(b *testing.B) {
 		metered bool
 	}{{"plain", plain, false}, {"metered", metered, true}} {
 		b.Run("json/"+c.name, func(b *testing.B) {
-			g := newGoGuest(b, c.wasm, c.metered)
+			g := compileGuest(b, c.wasm, c.metered).instantiate(b)
 			doc := history(200)
 			b.SetBytes(int64(len(doc)))
 			for b.Loop() {
@@ -197,20 +203,69 @@ func BenchmarkMetered(b *testing.B) {
 			}
 		})
 		b.Run("instantiate/"+c.name, func(b *testing.B) {
+			code := compileGuest(b, c.wasm, c.metered)
 			ctx := context.Background()
-			r := newRuntime(b, func(_ context.Context, stack []uint64) { stack[0] += workSlice })
-			wasi_snapshot_preview1.MustInstantiate(ctx, r)
-			code, err := r.CompileModule(ctx, c.wasm)
-			if err != nil {
-				b.Fatal(err)
-			}
 			for b.Loop() {
-				mod, err := r.InstantiateModule(ctx, code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+				mod, err := code.runtime.InstantiateModule(ctx, code.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 				if err != nil {
 					b.Fatal(err)
 				}
 				mod.Close(ctx)
 			}
 		})
+	}
+}
+
+// BenchmarkMeteredKernels compares code as C compilers write it: a tight loop
+// over memory, and calls of small functions.
+func BenchmarkMeteredKernels(b *testing.B) {
+	wasm := assemble(b, `
+		memory 2
+		func $sieve sieve i32 -> i32 : 3*i32
+		  i32.const 0 i32.const 0 i32.const 65536 memory.fill
+		  i32.const 2 local.set 1
+		  loop
+		    local.get 1 i32.load8_u i32.eqz if
+		      local.get 3 i32.const 1 i32.add local.set 3
+		      local.get 1 local.get 1 i32.add local.set 2
+		      block loop
+		        local.get 2 local.get 0 i32.ge_u br_if 1
+		        local.get 2 i32.const 1 i32.store8
+		        local.get 2 local.get 1 i32.add local.set 2
+		        br 0
+		      end end
+		    end
+		    local.get 1 i32.const 1 i32.add local.tee 1 local.get 0 i32.lt_u br_if 0
+		  end
+		  local.get 3
+		func $fib fib i32 -> i32
+		  local.get 0 i32.const 2 i32.lt_s if local.get 0 return end
+		  local.get 0 i32.const 1 i32.sub call $fib local.get 0 i32.const 2 i32.sub call $fib i32.add`)
+	p, err := prepare(wasm, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, k := range []struct {
+		name string
+		arg  uint64
+	}{{"sieve", 65536}, {"fib", 22}} {
+		for _, c := range []struct {
+			name string
+			wasm []byte
+		}{{"plain", wasm}, {"metered", p.wasm}} {
+			b.Run(k.name+"/"+c.name, func(b *testing.B) {
+				r := newRuntime(b, func(_ context.Context, stack []uint64) { stack[0] += workSlice })
+				mod, err := instantiate(r, c.wasm)
+				if err != nil {
+					b.Fatal(err)
+				}
+				f := mod.ExportedFunction(k.name)
+				for b.Loop() {
+					if _, err := f.Call(context.Background(), k.arg); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

@@ -27,7 +27,7 @@ type structureLimits struct {
 	tableLabels int // entries in the jump tables of a function
 
 	// compileTime bounds the estimated time to compile the module, and each
-	// function: this long, and as long again for every 400 kB of code.
+	// function: this long, and as long again for every 800 kB of code.
 	compileTime time.Duration
 
 	memoryPages  uint32 // memory's maximum becomes this
@@ -56,7 +56,7 @@ const (
 	defaultLocals          = 10_000  // (57)
 	defaultNesting         = 20_000  // (1,707)
 	defaultTableLabels     = 70_000  // (3,126; Go allows itself 65,536)
-	defaultCompileTime     = time.Second
+	defaultCompileTime     = 2 * time.Second
 	defaultMemoryPages     = 64 << 20 >> 16
 	defaultTableEntries    = 100_000 // (9,739)
 	defaultCallDepth       = 10_000

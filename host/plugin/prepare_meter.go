@@ -420,10 +420,10 @@ func (t *meter) nameSection() {
 	t.out = appendSection(t.out, secCustom, b)
 }
 
-// functionNames lists names by index, in order; the moved function's comes
-// where that function went.
+// functionNames lists names by index, in order. The moved function's comes where
+// that function went, and those of the added functions come last.
 func (t *meter) functionNames() []byte {
-	var list, last []byte
+	var list, moved []byte
 	n, next := uint32(0), uint32(0)
 	add := func(b []byte, index uint32, name []byte) []byte {
 		n++
@@ -434,11 +434,15 @@ func (t *meter) functionNames() []byte {
 		case e.index < next || int(e.index) >= len(t.m.funcs): // out of order, or of no function
 			continue
 		case e.index == t.tick:
-			last = add(nil, t.moved, e.name)
+			moved = add(nil, t.moved, e.name)
 		default:
 			list = add(list, e.index, e.name)
 		}
 		next = e.index + 1
 	}
-	return append(appendU32(nil, n), append(list, last...)...)
+	list = append(list, moved...)
+	for i, name := range []string{addedCheck: "check", addedCharge: "charge", addedGrow: "grow"} {
+		list = add(list, t.check+uint32(i), []byte(meterPrefix+name))
+	}
+	return append(appendU32(nil, n), list...)
 }

@@ -289,6 +289,10 @@ func TestPrepareNames(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "m.f1()") || !strings.Contains(err.Error(), "m.last()") {
 		t.Errorf("the trap is %v, want the names f1 and last in it", err)
 	}
+	g.budget = 0
+	if _, _, err := g.call("run"); err == nil || !strings.Contains(err.Error(), "m.agenthost_meter.check()") {
+		t.Errorf("the stop is %v, want the name of the check in it", err)
+	}
 }
 
 func TestPrepareMergesData(t *testing.T) {
@@ -322,8 +326,8 @@ func TestPrepareMergesData(t *testing.T) {
 			if len(m.data) != c.want {
 				t.Errorf("%d segments, want %d", len(m.data), c.want)
 			}
-			plain, plainErr := specInstance(t, wasm)
-			metered, meteredErr := specInstance(t, p.wasm)
+			plain, plainErr := instantiate(specRuntime(t), wasm)
+			metered, meteredErr := instantiate(specRuntime(t), p.wasm)
 			if trap(plainErr) != trap(meteredErr) {
 				t.Fatalf("instantiate plain: %v, metered: %v", plainErr, meteredErr)
 			}

@@ -35,7 +35,7 @@ func TestSpecification(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			s := &specRun{t: t, dir: filepath.Dir(file), byName: map[string]*specPair{}}
+			s := &specRun{t: t, dir: filepath.Dir(file), byName: map[string]*specPair{}, plain: specRuntime(t), metered: specRuntime(t)}
 			s.run(file)
 			total.modules += s.counts.modules
 			total.calls += s.counts.calls
@@ -66,6 +66,8 @@ type specPair struct{ plain, metered api.Module }
 type specRun struct {
 	t       *testing.T
 	dir     string
+	plain   wazero.Runtime
+	metered wazero.Runtime
 	current *specPair // nil if the module needs what we refuse
 	byName  map[string]*specPair
 	counts  specCounts
@@ -127,8 +129,8 @@ func (s *specRun) instantiate(c specCommand) *specPair {
 		return nil
 	}
 	s.counts.modules++
-	plain, plainErr := specInstance(s.t, wasm)
-	metered, meteredErr := specInstance(s.t, p.wasm)
+	plain, plainErr := instantiate(s.plain, wasm)
+	metered, meteredErr := instantiate(s.metered, p.wasm)
 	if trap(plainErr) != trap(meteredErr) {
 		s.t.Errorf("line %d: instantiate %s plain: %v, metered: %v", c.Line, c.Filename, plainErr, meteredErr)
 	}
@@ -138,10 +140,8 @@ func (s *specRun) instantiate(c specCommand) *specPair {
 	return &specPair{plain, metered}
 }
 
-// specInstance instantiates a module in a runtime of its own, with what the
-// test suite lets modules import.
-func specInstance(t *testing.T, wasm []byte) (api.Module, error) {
-	ctx := context.Background()
+// specRuntime has what the test suite lets modules import.
+func specRuntime(t *testing.T) wazero.Runtime {
 	r := newRuntime(t, func(_ context.Context, stack []uint64) {
 		if int64(stack[1]) < 0 {
 			panic(errDepth)
@@ -155,10 +155,14 @@ func specInstance(t *testing.T, wasm []byte) (api.Module, error) {
 	} {
 		b.NewFunctionBuilder().WithFunc(f).Export(name)
 	}
-	if _, err := b.Instantiate(ctx); err != nil {
+	if _, err := b.Instantiate(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	return r.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	return r
+}
+
+func instantiate(r wazero.Runtime, wasm []byte) (api.Module, error) {
+	return r.InstantiateWithConfig(context.Background(), wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 }
 
 func (s *specRun) call(c specCommand) {

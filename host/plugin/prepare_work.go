@@ -23,23 +23,24 @@ type shape struct {
 
 // The times below are measured on one core of a 2020s server (wazero 1.12,
 // amd64), each with modules made of one thing, and rounded up. Real modules
-// take a third of their estimate: 1.0 s of 3 s for a 3 MB Go guest, 0.4 s of
-// 0.8 s for QuickJS.
+// take a third of their estimate: 1.0 s of 3.5 s for a 3 MB Go guest, 0.3 s of
+// 1.0 s for QuickJS. BenchmarkCompileWork compares.
 const (
 	workByte     = 400 * time.Nanosecond // of code
 	workFunction = 3 * time.Microsecond  // a function with nothing in it
 	workDivide   = 5 * time.Microsecond  // a division
 	workLocal    = 25 * time.Nanosecond  // declared
 	workGlobal   = 10 * time.Nanosecond  // of the module, for each function
-	workMemory   = 5 * time.Microsecond  // a load or store
+	workMemory   = 8 * time.Microsecond  // a load or store
 	workTable    = 30 * time.Microsecond // an access to a table
 	workBulk     = 30 * time.Microsecond // a bulk operation
-	workCall     = 1 * time.Microsecond  // a call
-	workReload   = 200 * time.Nanosecond // for each mutable global, after each call
-	workLabel    = 5 * time.Microsecond  // in a jump table
+	workCall     = 2 * time.Microsecond  // a call
+	workReload   = 300 * time.Nanosecond // for each mutable global, after each call
+	workLabel    = 8 * time.Microsecond  // in a jump table
 	workPassed   = 300 * time.Nanosecond // a value that a branch passes
 	workBlocks   = 2 * time.Nanosecond   // for two blocks: each is compared with those that dominate it
 	workSearch   = 10 * time.Nanosecond  // for a read and a block: a value is searched block by block
+	workMerge    = 4 * time.Microsecond  // for a local and a loop: its header merges the local's values
 	workLoops    = 5 * time.Nanosecond   // for a local, two loops, and a level: merges of values are reduced until nothing changes
 	bulkBlocks   = 8                     // basic blocks in a bulk operation
 )
@@ -68,6 +69,7 @@ func (s *codeScan) work(mutableGlobals int) time.Duration {
 		{workPassed, n(h.passed)},
 		{workBlocks, blocks * blocks},
 		{workSearch, blocks * n(h.reads+h.memory)},
+		{workMerge, float64(s.locals) * n(h.loops)},
 		{workLoops, float64(s.locals) * n(h.loops) * n(h.loops) * n(h.nested)},
 	} {
 		total += float64(float64(w.each) * w.n) // the outer conversion keeps the sum the same on every machine
@@ -97,7 +99,7 @@ func (l *structureLimits) allowedWork(size int) time.Duration {
 }
 
 // workBytes is the size for which code may take as long again.
-const workBytes = 400_000
+const workBytes = 800_000
 
 // budget adds up what the functions of a module take to compile.
 type budget struct {

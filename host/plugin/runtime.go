@@ -145,6 +145,8 @@ func ReadModule(path string, max int) ([]byte, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
 	case info.IsDir():
 		return nil, host.Errorf(host.InvalidArgument, "%s is a directory", path).WithHint("name its .wasm file, or build it: agenthost plugin build %s", path)
+	case !info.Mode().IsRegular():
+		return nil, host.Errorf(host.InvalidArgument, "%s is not a file", path).WithHint("name a .wasm file")
 	case info.Size() > int64(max):
 		return nil, host.Errorf(host.InvalidArgument, "%s is %d bytes, more than the limit ModuleBytes of %d", path, info.Size(), max)
 	}
