@@ -21,7 +21,7 @@ func main() {
 		stop()
 	}()
 	env := &environment{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		stdin: interruptible{ctx, os.Stdin}, stdout: os.Stdout, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))

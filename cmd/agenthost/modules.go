@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	pdk "github.com/agenthost/agenthost/pdk/go"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -26,6 +29,26 @@ func builtins() map[string][]byte {
 		"toolcallfilter": toolcallfilter.Wasm,
 		"tokenlimiter":   tokenlimiter.Wasm,
 	}
+}
+
+// checkBuiltin holds the configuration of a built-in plugin's processor to what
+// the plugin itself would say of it, before anything runs.
+func checkBuiltin(id string, config json.RawMessage) error {
+	if len(config) == 0 {
+		config = json.RawMessage("{}")
+	}
+	var err error
+	switch id {
+	case builtinPrefix + toolcallfilter.Name:
+		_, err = toolcallfilter.New(pdk.Raw(config))
+	case builtinPrefix + tokenlimiter.Name:
+		_, err = tokenlimiter.New(pdk.Raw(config))
+	}
+	var fault *pdk.Error
+	if !errors.As(err, &fault) {
+		return err
+	}
+	return host.Errorf(host.InvalidArgument, "%s", fault.Message).WithHint("%s", fault.Hint)
 }
 
 // builtinNames are the built-in plugins as they are named.

@@ -166,6 +166,9 @@ func (a *app) processors(at place, uses []useConfig) ([]host.Processor, error) {
 			return nil, err
 		}
 		processor, err := p.Processor(part, opts)
+		if fault := checkBuiltin(p.ID(), opts.Config); fault != nil {
+			err = fault // in words about the keys, where the schema's are about itself
+		}
 		if err != nil {
 			return nil, a.config.wrap(err, at.to("use"))
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/tokens"
 )
 
 // exports are what plugin call can call.
@@ -252,7 +253,7 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 	if r.messages == nil {
 		return opts, nil
 	}
-	counter, err := newTokenCounter()
+	counter, err := tokens.New(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ type printer struct {
 	color  bool
 	agent  string
 	inText bool // the cursor stands behind streamed text
-	routed bool
 }
 
 func newPrinter(env *environment) *printer {

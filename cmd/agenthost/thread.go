@@ -133,7 +133,7 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 		}
 		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, safe(who), m.CreatedAt.Local().Format(time.DateTime))
 		for _, part := range m.Parts {
-			fmt.Fprintln(w, "  "+partLine(part))
+			fmt.Fprintln(w, "  "+strings.ReplaceAll(partLine(part), "\n", "\n  "))
 		}
 		if s := endingAt(t, t.First+i+1); s != nil && s.Error != nil {
 			fmt.Fprintf(w, "  (%s: %s)\n", s.Status, safe(s.Error.Message))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +123,9 @@ func readFile(name string, max int) ([]byte, error) {
 // readAll reads at most max bytes; what is its name in an error.
 func readAll(r io.Reader, max int, what string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(max)+1))
+	if host.CodeOf(err) == host.Canceled {
+		return nil, err
+	}
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "read %s: %w", what, err)
 	}
@@ -131,26 +133,4 @@ func readAll(r io.Reader, max int, what string) ([]byte, error) {
 		return nil, host.Errorf(host.ResourceExhausted, "%s is more than %d bytes", what, max).WithHint("give less at once")
 	}
 	return b, nil
-}
-
-// hostCounter counts tokens for a host.
-type hostCounter struct{ *tokens.Counter }
-
-var _ host.TokenCounter = hostCounter{}
-
-func newTokenCounter() (host.TokenCounter, error) {
-	c, err := tokens.New(nil)
-	return hostCounter{c}, err
-}
-
-// EncodingFor implements host.TokenCounter.
-func (hostCounter) EncodingFor(model string) (string, bool) { return tokens.EncodingForModel(model) }
-
-// CountTokens implements host.TokenCounter.
-func (c hostCounter) CountTokens(ctx context.Context, encoding string, text []byte) (int, error) {
-	n, err := c.Count(ctx, encoding, string(text))
-	if errors.Is(err, tokens.ErrUnknown) {
-		return 0, host.Errorf(host.InvalidArgument, "%w", err)
-	}
-	return n, err
 }

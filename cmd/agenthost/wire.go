@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/tokens"
 )
 
 // app is everything that a configuration asks for, wired together. It is the
@@ -25,7 +26,7 @@ type app struct {
 	logger  *slog.Logger
 	runtime *plugin.Runtime
 	threads *threads.Store
-	tokens  host.TokenCounter
+	tokens  *tokens.Counter
 	host    *host.Host
 
 	scripted bool // a stand-in answers, not a model
@@ -101,7 +102,7 @@ func (a *app) openPlugins(ctx context.Context, quiet bool) (err error) {
 		return err
 	}
 	a.closers = append(a.closers, func() error { return a.runtime.Close(context.WithoutCancel(ctx)) })
-	if a.tokens, err = newTokenCounter(); err != nil {
+	if a.tokens, err = tokens.New(nil); err != nil {
 		return err
 	}
 	return a.loadPlugins(ctx, quiet)

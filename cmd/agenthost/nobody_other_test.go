@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"os"
+	"testing"
+)
+
+// asNobody skips the test where file permissions do not count.
+func asNobody(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() <= 0 {
+		t.Skip("wants a user other than root, on a system with file permissions")
+	}
+}
