@@ -1,0 +1,33 @@
+package plugin_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/plugins/tokenlimiter"
+)
+
+// BenchmarkLoad is what it takes until a plugin can be called: with a compile
+// cache that has seen it, as at every start of the program but the first, and
+// to its first answer.
+func BenchmarkLoad(b *testing.B) {
+	dir := b.TempDir()
+	start := func() {
+		rt := must[*plugin.Runtime](b)(plugin.NewRuntime(b.Context(), &plugin.Options{CacheDir: dir}))
+		p := must[*plugin.Plugin](b)(rt.Load(b.Context(), "tokenlimiter", tokenlimiter.Wasm, nil))
+		pr := must[host.Processor](b)(p.Processor("", &plugin.PartOptions{Config: json.RawMessage("100")}))
+		if _, err := pr.Process(b.Context(), host.NewView([]*host.Message{host.UserText("hi")}, "m", nil)); err != nil {
+			b.Fatal(err)
+		}
+		if err := rt.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	start()
+	b.ResetTimer()
+	for b.Loop() {
+		start()
+	}
+}

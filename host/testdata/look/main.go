@@ -1,0 +1,19 @@
+// Command look is the sandboxed tool of BenchmarkRun.
+package main
+
+import pdk "github.com/agenthost/agenthost/pdk/go"
+
+func init() {
+	pdk.Describe(pdk.Manifest{Name: "look", Version: "1.0.0"})
+	pdk.Tool("look", "Looks up an order.",
+		`{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"]}`,
+		func(c *pdk.Call) error {
+			if c.Int("order") != 1042 {
+				return pdk.Errorf(pdk.NotFound, "no such order")
+			}
+			c.Text("shipped")
+			return nil
+		})
+}
+
+func main() {}
