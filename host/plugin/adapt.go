@@ -397,7 +397,7 @@ func (p *Plugin) Provider(name string, opts *PartOptions) (host.Provider, error)
 		pr.tools = opts.Tools
 	}
 	wanted := info.Observe == nil || *info.Observe
-	if wanted && p.code.compiled.ExportedFunctions()[exportObserve.String()] != nil {
+	if wanted && p.code.exports(exportObserve.String()) {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil

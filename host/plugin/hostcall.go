@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
@@ -31,18 +32,18 @@ const (
 
 // linkImports instantiates what guests import: the meter, WASI preview 1, and
 // the five functions of the ABI.
-func (rt *Runtime) linkImports(ctx context.Context) error {
-	meter := rt.wasm.NewHostModuleBuilder(meterModule)
+func linkImports(ctx context.Context, wasm wazero.Runtime) error {
+	meter := wasm.NewHostModuleBuilder(meterModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1])))
 	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(meterTick)
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err
 	}
-	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiPrices{}), rt.wasm); err != nil {
+	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiPrices{}), wasm); err != nil {
 		return err
 	}
-	b := rt.wasm.NewHostModuleBuilder(importModule)
+	b := wasm.NewHostModuleBuilder(importModule)
 	for _, f := range []struct {
 		name    string
 		params  []api.ValueType

@@ -110,7 +110,7 @@ func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, err
 	inst.begin(ctx, startName, p.limits.StartTimeout, nil, nil)
 	inst.call.budget = p.limits.StartInstructions
 	defer inst.world.flush()
-	mod, err := p.runtime.wasm.InstantiateModule(inst.ctx, p.code.compiled, inst.world.config())
+	mod, err := p.code.instantiate(inst.ctx, inst.world.config())
 	if err != nil {
 		return inst, inst.failure(err)
 	}

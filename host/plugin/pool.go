@@ -273,7 +273,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	if section != nil {
 		return readManifest(section)
 	}
-	if p.code.compiled.ExportedFunctions()[exportDescribe.String()] == nil {
+	if !p.code.exports(exportDescribe.String()) {
 		return nil, noManifest()
 	}
 	out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)

@@ -8,20 +8,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
-	opts  Options
-	wasm  wazero.Runtime
-	cache wazero.CompilationCache
+	opts Options
 
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
@@ -43,7 +37,7 @@ type Options struct {
 }
 
 // NewRuntime returns a runtime. Close it when no plugin is in use.
-func NewRuntime(ctx context.Context, opts *Options) (*Runtime, error) {
+func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -61,41 +55,11 @@ func NewRuntime(ctx context.Context, opts *Options) (*Runtime, error) {
 	if err := rt.openCache(); err != nil {
 		return nil, err
 	}
-	rt.wasm = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
-		WithCoreFeatures(api.CoreFeaturesV2).WithCompilationCache(rt.cache).WithDebugInfoEnabled(false))
-	if err := rt.linkImports(ctx); err != nil {
-		return nil, errors.Join(err, rt.Close(ctx))
-	}
 	return rt, nil
 }
 
 func (rt *Runtime) logLine(l LogLine) {
 	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
-}
-
-// openCache opens the compilation cache and refuses a directory that others can
-// write: whoever writes there runs code in this process.
-func (rt *Runtime) openCache() error {
-	dir := rt.opts.CacheDir
-	if dir == "" {
-		rt.cache = wazero.NewCompilationCache()
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return host.Errorf(host.FailedPrecondition, "plugin cache %s can be written by others", dir).
-			WithHint("it holds executable code; run: chmod 700 %s", dir)
-	}
-	if rt.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", dir, err)
-	}
-	return nil
 }
 
 // Close closes every plugin, waiting for the calls in them and for what is being
@@ -116,7 +80,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		p.Close()
 	}
 	rt.loads.Wait()
-	return errors.Join(rt.wasm.Close(ctx), rt.cache.Close(ctx))
+	return nil
 }
 
 // LoadOptions are the optional parts of loading a plugin.
@@ -275,53 +239,6 @@ func errClosed(what string) error {
 	return host.Errorf(host.FailedPrecondition, "the plugin %s is closed", what)
 }
 
-// code is a compiled module, shared by the plugins that have the same bytes.
-type code struct {
-	key      [sha256.Size]byte
-	refs     int // guarded by Runtime.mu
-	once     sync.Once
-	compiled wazero.CompiledModule
-	err      error
-}
-
-// compile returns the compiled module, compiling it if nobody has.
-func (rt *Runtime) compile(ctx context.Context, mod *prepared) (*code, error) {
-	key := sha256.Sum256(mod.wasm)
-	rt.mu.Lock()
-	if rt.closed {
-		rt.mu.Unlock()
-		return nil, errClosed("runtime")
-	}
-	c := rt.codes[key]
-	if c == nil {
-		c = &code{key: key}
-		rt.codes[key] = c
-	}
-	c.refs++
-	rt.mu.Unlock()
-
-	// Others may wait for the same code: it does not end with this caller.
-	c.once.Do(func() { c.compiled, c.err = rt.wasm.CompileModule(context.WithoutCancel(ctx), mod.wasm) })
-	if c.err != nil {
-		rt.release(c)
-		return nil, refuse("compile: %v", c.err)
-	}
-	return c, nil
-}
-
-// release gives back a module; the last one closes it.
-func (rt *Runtime) release(c *code) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if c.refs--; c.refs > 0 {
-		return
-	}
-	delete(rt.codes, c.key)
-	if c.compiled != nil {
-		_ = c.compiled.Close(context.Background()) // it only forgets the code
-	}
-}
-
 // structure is what Limits says of a module's structure.
 func (l Limits) structure() *structureLimits {
 	return &structureLimits{
@@ -359,14 +276,4 @@ func (l Limits) over(d Limits) Limits {
 		}
 	}
 	return l
-}
-
-// DefaultCacheDir returns the directory for compiled code that belongs to this
-// user.
-func DefaultCacheDir() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", host.Errorf(host.FailedPrecondition, "find cache directory: %w", err)
-	}
-	return filepath.Join(dir, "agenthost", "wasm"), nil
 }
