@@ -58,13 +58,15 @@ and outline gets what the plugin's manifest asks for.`,
 			}
 			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
 		},
-		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(list) == 1 {
-				return exports(), cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		ValidArgsFunction: completeCall(exports()),
 	}
+	f.add(c)
+	c.Flags().BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
+	return c
+}
+
+// add adds the flags that every command with a call has.
+func (f *callFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
 	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
@@ -72,8 +74,19 @@ and outline gets what the plugin's manifest asks for.`,
 	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
 	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
 	flags.StringSliceVar(&f.grants, "grant", nil, "permissions: state=read|write, messages, clock, random, model, queue, kv=read|write, http=HOST; may be given more than once")
-	flags.BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
-	return c
+}
+
+// completeCall completes FILE EXPORT.
+func completeCall(exports []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch len(list) {
+		case 0:
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		case 1:
+			return exports, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // sizeFlag is a number of bytes on the command line.
@@ -185,6 +198,9 @@ func (r *rawCall) readMessages() (err error) {
 	if r.messages, err = host.DecodeMessages(raw); err != nil && r.flags.messages != "" {
 		return r.usage("--messages: %w", err)
 	}
+	if err == nil && r.messages == nil {
+		r.messages = []*host.Message{} // an empty conversation is one
+	}
 	return nil // a raw input may be as wrong as one likes
 }
 
@@ -198,15 +214,10 @@ func member(object []byte, name string) json.RawMessage {
 }
 
 func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
-	wasm, err := r.env.module(ctx, rt, r.file, r.env.progress)
-	if err != nil {
-		return err
-	}
-	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.limits(), Granted: r.granted})
+	p, err := r.load(ctx, rt)
 	if err != nil {
 		return r.refused(err)
 	}
-	r.noteGrants(p.Manifest())
 	opts, err := r.options()
 	if err != nil {
 		return err
@@ -221,6 +232,20 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 		return err
 	}
 	return r.print(result)
+}
+
+// load loads the plugin with the limits and grants of the flags.
+func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
+	wasm, err := r.env.module(ctx, rt, r.file, r.env.progress)
+	if err != nil {
+		return nil, err
+	}
+	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.limits(), Granted: r.granted})
+	if err != nil {
+		return nil, err
+	}
+	r.noteGrants(p.Manifest())
+	return p, nil
 }
 
 func (r *rawCall) limits() plugin.Limits {

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/bench"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// The bounds and defaults of a bench.
+const (
+	defaultBenchTime = 2 * time.Second
+	benchWarmCalls   = 100
+	maxBenchCalls    = 100_000_000
+	maxBenchTime     = time.Hour
+)
+
+type benchFlags struct {
+	callFlags
+	calls int
+	time  time.Duration
+	json  bool
+}
+
+// benchExports are what can be benched: describe is called once in a plugin's
+// life.
+func benchExports() []string {
+	return slices.DeleteFunc(exports(), func(name string) bool { return name == "describe" })
+}
+
+func pluginBench(env *environment) *cobra.Command {
+	f := benchFlags{}
+	c := &cobra.Command{
+		Use:   "bench FILE " + strings.Join(benchExports(), "|"),
+		Short: "Time a plugin's export beside the empty call",
+		Long: `Time a plugin's export with an input of yours: calls a second, how long calls
+take, what they use. Beside it, in turns with it and in the same process, runs
+the empty call: a module whose export returns at once, with nothing to read and
+nothing to say, under the same limits. What it takes is the host's.
+
+Each call follows the one before: what is shown is one caller's.`,
+		Example: `  agenthost plugin bench hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}'
+  agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			b := &benchRun{rawCall: rawCall{env: env, flags: f.callFlags, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
+			if err := b.read(c.Flags().Changed("input"), c.Flags().Changed("for")); err != nil {
+				return err
+			}
+			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
+		},
+		ValidArgsFunction: completeCall(benchExports()),
+	}
+	f.add(c)
+	flags := c.Flags()
+	flags.IntVar(&f.calls, "calls", 0, "how many calls")
+	flags.DurationVar(&f.time, "for", defaultBenchTime, "for how long")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	c.MarkFlagsMutuallyExclusive("calls", "for")
+	return c
+}
+
+// benchRun is one bench, from its flags to what it prints.
+type benchRun struct {
+	rawCall
+	flags benchFlags
+}
+
+func (b *benchRun) read(hasInput, hasFor bool) error {
+	switch {
+	case b.export == "describe":
+		return b.usage("describe is called once in a plugin's life; bench one of: %s", strings.Join(benchExports(), ", "))
+	case b.flags.calls < 0 || b.flags.calls > maxBenchCalls:
+		return b.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, thousands(maxBenchCalls))
+	case hasFor && (b.flags.time <= 0 || b.flags.time > maxBenchTime):
+		return b.usage("--for is %s; it must be more than 0 and at most %s", b.flags.time, maxBenchTime)
+	}
+	return b.rawCall.read(hasInput)
+}
+
+// benchResult is what bench --json prints.
+type benchResult struct {
+	File       string      `json:"file"`
+	Export     string      `json:"export"`
+	InputBytes int         `json:"input_bytes"`
+	Call       bench.Stats `json:"call"`
+	Empty      bench.Stats `json:"empty"` // the empty call
+}
+
+func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
+	p, err := b.load(ctx, rt)
+	if err != nil {
+		return err
+	}
+	empty, err := rt.Load(ctx, "empty", emptyModule(), &plugin.LoadOptions{Limits: b.limits()})
+	if err != nil {
+		return err
+	}
+	opts, err := b.options()
+	if err != nil {
+		return err
+	}
+	opts.Emit = nil
+	if err := b.tryOnce(ctx, p, opts); err != nil {
+		return err
+	}
+	if !b.flags.json {
+		fmt.Fprintf(b.env.stderr, "timing %s ...\n", b.howLong())
+	}
+	until := bench.Until{Calls: b.flags.calls, For: b.flags.time}
+	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.export, b.input, opts), caller(empty, b.export, nil, nil))
+	if err != nil {
+		return err
+	}
+	result := benchResult{b.file, b.export, len(b.input), stats[0], stats[1]}
+	if b.flags.json {
+		return printJSON(b.env.stdout, result)
+	}
+	return result.print(b.env.stdout)
+}
+
+func (b *benchRun) howLong() string {
+	if b.flags.calls > 0 {
+		return thousands(int64(b.flags.calls)) + " calls"
+	}
+	return b.flags.time.String()
+}
+
+// tryOnce makes one call before all others: an input that the plugin refuses is
+// shown, not timed.
+func (b *benchRun) tryOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
+	result, err := p.Call(ctx, "", b.export, b.input, opts)
+	if err != nil {
+		return err
+	}
+	if result.GuestError {
+		return b.print(result)
+	}
+	return nil
+}
+
+func caller(p *plugin.Plugin, export string, input []byte, opts *plugin.CallOptions) bench.Call {
+	return func(ctx context.Context) (*host.Cost, bool, error) {
+		result, err := p.Call(ctx, "", export, input, opts)
+		return result.Cost, result.GuestError, err
+	}
+}
+
+// print shows a bench to a person.
+func (r *benchResult) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s  %s, %s bytes in, %s out, %s calls\n", r.File, r.Export,
+		thousands(int64(r.InputBytes)), thousands(int64(r.Call.OutputBytes)), thousands(int64(r.Call.Calls)))
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, show func(bench.Stats) string) {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t\n", name, show(r.Call), show(r.Empty))
+	}
+	fmt.Fprintln(tw, "  \tthis call\tempty call\t")
+	row("calls/s", func(s bench.Stats) string { return thousands(int64(s.PerSecond)) })
+	for _, p := range []struct {
+		name string
+		of   func(bench.Latency) int64
+	}{
+		{"mean", func(l bench.Latency) int64 { return l.Mean }},
+		{"p50", func(l bench.Latency) int64 { return l.P50 }},
+		{"p90", func(l bench.Latency) int64 { return l.P90 }},
+		{"p99", func(l bench.Latency) int64 { return l.P99 }},
+		{"p99.9", func(l bench.Latency) int64 { return l.P999 }},
+		{"longest", func(l bench.Latency) int64 { return l.Max }},
+	} {
+		row(p.name, func(s bench.Stats) string { return shortTime(p.of(s.Latency)) })
+	}
+	row("instructions", func(s bench.Stats) string { return rangeOf(s.Instructions) })
+	row("memory", func(s bench.Stats) string { return shortBytes(s.PeakMemory) })
+	row("host calls", func(s bench.Stats) string { return thousands(int64(s.HostCalls)) })
+	if r.Call.Failed > 0 {
+		row("errors", func(s bench.Stats) string { return thousands(int64(s.Failed)) })
+	}
+	return tw.Flush()
+}
+
+func rangeOf(r bench.Range) string {
+	if r.Min == r.Max {
+		return thousands(r.Min)
+	}
+	return fmt.Sprintf("%s (%s to %s)", thousands(r.Mean), thousands(r.Min), thousands(r.Max))
+}
+
+// shortTime writes nanoseconds with three digits that mean something.
+func shortTime(ns int64) string {
+	unit := time.Nanosecond
+	for d := time.Duration(ns); d >= 1000*unit; unit *= 10 {
+	}
+	return time.Duration(ns).Round(unit).String()
+}
+
+// shortBytes writes a size in the largest unit that leaves one digit.
+func shortBytes(n int64) string {
+	for _, u := range []struct {
+		n    int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.n {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.n)), ".0") + " " + u.name
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// emptyModule is a plugin whose exports return at once: a page of memory, and
+// one function (i32) -> i32 that is 0, under the name of every export.
+func emptyModule() []byte {
+	name := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	part := func(id byte, contents ...byte) []byte { return append([]byte{id, byte(len(contents))}, contents...) }
+	exported := []byte{byte(1 + len(benchExports()))}
+	exported = append(append(exported, name("memory")...), 2, 0)
+	for _, e := range benchExports() {
+		exported = append(append(exported, name("agenthost_"+e)...), 0, 0)
+	}
+	return slices.Concat(
+		[]byte("\x00asm\x01\x00\x00\x00"),
+		part(1, 1, 0x60, 1, 0x7f, 1, 0x7f),
+		part(3, 1, 0),
+		part(5, 1, 0, 1),
+		part(7, exported...),
+		part(10, 1, 4, 0, 0x41, 0, 0x0b),
+		part(0, append(name("agenthost.manifest"), `{"abi":1,"name":"empty"}`...)...),
+	)
+}
