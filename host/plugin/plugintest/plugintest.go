@@ -1,16 +1,11 @@
-// Package plugintest holds a plugin to the contract that its author may forget:
-// what it does with bad input, with fields it does not know, with the same
-// input again, and with memory. It is for authors in any language; a test in Go
-// reads the .wasm file and calls [TestGuest].
 package plugintest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
+	"iter"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -18,13 +13,18 @@ import (
 
 // Options are the optional parts of a test.
 type Options struct {
-	Limits  plugin.Limits
-	Granted plugin.Permissions
+	Limits  plugin.Limits      // zero fields are the host's defaults
+	Granted plugin.Permissions // of what the plugin asks for; default: nothing
+	Runtime *plugin.Options    // of the runtime that it is loaded into, such as its CacheDir; may be nil
 
 	// Calls are what the plugin is called with. By default each thing that its
 	// manifest lists is called once, a tool without arguments and the others with
 	// a short conversation. A call may be answered with an error object.
 	Calls []Call
+
+	// Repeats is in how many calls memory must not grow; as many are made before.
+	// Default 10,000.
+	Repeats int
 }
 
 // Call is one call of an export.
@@ -33,255 +33,159 @@ type Call struct {
 	Input  string // JSON, as pdk/ABI.md describes it
 }
 
-// TestGuest loads a plugin and holds it to the rules, each as a subtest whose
-// name is the rule. opts may be nil.
+// DefaultRepeats is the default of Options.Repeats. It is as large as it is
+// because a Go guest collects its first garbage at 4 MiB.
+const DefaultRepeats = 10_000
+
+// Result is how a plugin does by one rule.
+type Result struct {
+	Rule     string        `json:"rule"`               // what it must hold to, as a claim
+	Problems []string      `json:"problems,omitempty"` // how it does not, each by itself; none: it does
+	Skipped  string        `json:"skipped,omitempty"`  // why the rule does not apply to this plugin
+	Took     time.Duration `json:"took_ns"`
+}
+
+// OK reports whether nothing is wrong. A rule that was skipped is OK.
+func (r *Result) OK() bool { return len(r.Problems) == 0 }
+
+// TestGuest holds a plugin to the rules, each as a subtest whose name is the
+// rule. opts may be nil.
 func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 	t.Helper()
-	g, err := newGuest(t.Context(), wasm, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.close()
-	for _, r := range rules {
-		t.Run(r.name, func(t *testing.T) {
-			for _, err := range r.check(g) {
-				t.Error(err)
+	for r := range Check(t.Context(), wasm, opts) {
+		t.Run(r.Rule, func(t *testing.T) {
+			for _, p := range r.Problems {
+				t.Error(p)
+			}
+			if r.Skipped != "" && r.OK() {
+				t.Skip(r.Skipped)
 			}
 		})
 	}
 }
 
-// rule is something that a plugin must hold to. check returns how it does not.
+// Check holds a plugin to the rules, one after the other, and yields each result
+// when it is known; that a whole check takes seconds is for the calls that
+// memory is measured in. A module that cannot be loaded breaks the first rule,
+// and is held to no other. opts may be nil; a cancelled context shows as a
+// problem of the rule that it interrupts, and ends the check.
+func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
+	return func(yield func(*Result) bool) {
+		g, first := load(ctx, wasm, opts)
+		if g == nil {
+			yield(first)
+			return
+		}
+		defer g.close()
+		if !yield(first) {
+			return
+		}
+		for _, r := range rules {
+			if !yield(r.result(g)) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// Rules returns the rules that [Check] holds a plugin to, in their order.
+func Rules() []string {
+	names := []string{loads}
+	for _, r := range rules {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// loads is the first rule: without it there is nothing to test.
+const loads = "it loads, and its manifest and exports fit"
+
+// rule is something that a plugin must hold to.
 type rule struct {
-	name  string
+	name string
+	// check returns how a plugin does not hold to it.
 	check func(g *guest) []error
+	// skip says why it does not apply to a plugin; "" or nil: it does.
+	skip func(g *guest) string
 }
 
 var rules = []rule{
-	{"bad input is answered with an error", badInput},
-	{"unknown fields are passed over", unknownFields},
-	{"answers are JSON", answersAreJSON},
-	{"a kept instance answers like a fresh one", keptInstances},
-	{"memory does not grow with calls", memory},
+	{"bad input is answered with an error", badInput, nil},
+	{"after an error it answers as before", afterErrors, nil},
+	{"unknown fields are passed over", unknownFields, nil},
+	{"unknown fields and parts of messages are carried", unknownParts, noHistories},
+	{"answers are what the contract says", answers, nil},
+	{"the same input gives the same answer", sameAnswer, nothingReproducible},
+	{"a kept instance answers like a fresh one", keptInstances, nil},
+	{"with too little of anything it answers the same or fails", tightLimits, nil},
+	{"memory does not grow with calls", memory, nil},
 }
 
-// guest is a plugin under test.
-type guest struct {
-	ctx     context.Context
-	runtime *plugin.Runtime
-	wasm    []byte
-	load    plugin.LoadOptions
-	plugin  *plugin.Plugin
-	calls   []Call
+func (r *rule) result(g *guest) *Result {
+	out := &Result{Rule: r.name}
+	began := time.Now()
+	if len(g.calls) == 0 {
+		out.Skipped = "the plugin offers nothing to call"
+	} else if r.skip != nil {
+		out.Skipped = r.skip(g)
+	}
+	if out.Skipped == "" {
+		for _, err := range r.check(g) {
+			out.Problems = append(out.Problems, err.Error())
+		}
+	}
+	out.Took = time.Since(began)
+	return out
 }
 
-func newGuest(ctx context.Context, wasm []byte, opts *Options) (*guest, error) {
+// load loads the plugin under test. Without it the result says why not.
+func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	rt, err := plugin.NewRuntime(ctx, nil)
+	out := &Result{Rule: loads}
+	began := time.Now()
+	defer func() { out.Took = time.Since(began) }()
+	rt, err := plugin.NewRuntime(ctx, opts.Runtime)
 	if err != nil {
-		return nil, err
+		out.Problems = []string{err.Error()}
+		return nil, out
 	}
-	g := &guest{ctx: ctx, runtime: rt, wasm: wasm, calls: opts.Calls,
-		load: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted}}
-	if g.plugin, err = rt.Load(ctx, "guest", wasm, &g.load); err != nil {
+	g := &guest{ctx: ctx, runtime: rt, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
+		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted}}
+	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
+		out.Problems = append(out.Problems, err.Error())
+	}
+	if out.OK() {
+		if g.plugin, err = rt.Load(ctx, "guest", wasm, &g.options); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+		}
+	}
+	if !out.OK() {
 		g.close()
-		return nil, err
+		return nil, out
 	}
-	if len(g.calls) == 0 {
-		g.calls = ordinaryCalls(g.plugin.Manifest())
-	}
-	return g, nil
-}
-
-func (g *guest) close() { _ = g.runtime.Close(context.WithoutCancel(g.ctx)) }
-
-// The conversation of ordinary calls.
-const (
-	scope    = `"scope":{"tenant":"acme","run":"r1"}`
-	messages = `"messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"hello"}],"created_at":"2026-01-02T03:04:05Z"}]`
-	outline  = `"outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}`
-)
-
-func ordinaryCalls(m *plugin.Manifest) (calls []Call) {
-	add := func(export, format string, args ...any) {
-		calls = append(calls, Call{export, fmt.Sprintf(format, args...)})
-	}
-	for _, t := range m.Tools {
-		add("tool", `{"tool":%q,"call_id":"c1","attempt":1,"arguments":{},%s}`, t.Name, scope)
-	}
-	for _, p := range m.Processors {
-		history := messages
-		if p.Input == "outline" {
-			history = outline
-		}
-		add("process", `{"processor":%q,%s,"model":"m",%s}`, p.Name, scope, history)
-	}
-	for _, r := range m.Routers {
-		add("route", `{"router":%q,%s,"call_count":0,"stack":[],"agents":[{"name":"clerk","description":""}]}`, r.Name, scope)
-	}
-	for _, p := range m.Providers {
-		add("provide", `{"provider":%q,%s,%s}`, p.Name, scope, messages)
-	}
-	return calls
-}
-
-// exports returns the exports that are called, each once.
-func (g *guest) exports() (list []string) {
+	g.complete()
 	for _, c := range g.calls {
-		if !slices.Contains(list, c.Export) {
-			list = append(list, c.Export)
+		if err := checkCall(c); err != nil {
+			out.Problems = append(out.Problems, err.Error())
 		}
 	}
-	return list
-}
-
-func (g *guest) call(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
-	return p.Call(g.ctx, "acme", c.Export, []byte(c.Input), nil)
-}
-
-// maxDepth is how deep a plugin's reader must be able to look, and to give up.
-const maxDepth = 20_000
-
-var badInputs = map[string]string{
-	"nothing":                "",
-	"half an object":         `{"scope":{`,
-	"text":                   "hello",
-	"null":                   "null",
-	"an array":               "[]",
-	"an object of nothing":   "{}",
-	"names that are no text": `{"tool":1,"processor":1,"router":1,"provider":1}`,
-	"bytes that are no text": "{\"tool\":\"\xff\",\"processor\":\"\xff\",\"router\":\"\xff\",\"provider\":\"\xff\"}",
-	"deep nesting":           strings.Repeat("[", maxDepth),
-}
-
-func badInput(g *guest) (broken []error) {
-	for _, export := range g.exports() {
-		for name, input := range badInputs {
-			r, err := g.call(g.plugin, Call{export, input})
-			switch {
-			case err != nil:
-				if code := host.CodeOf(err); code != host.Internal && code != host.ResourceExhausted {
-					broken = append(broken, fmt.Errorf("%s of %s ends with %w", export, name, err))
-				}
-			case !r.GuestError:
-				broken = append(broken, fmt.Errorf("%s of %s is answered as if it were right: %.200s", export, name, r.Output))
-			default:
-				if err := errorObject(r.Output); err != nil {
-					broken = append(broken, fmt.Errorf("%s of %s: %w", export, name, err))
-				}
-			}
-		}
+	if !out.OK() {
+		g.close()
+		return nil, out
 	}
-	return broken
+	return g, out
 }
 
-// errorObject says why raw is not an error object.
-func errorObject(raw []byte) error {
-	var e struct {
-		Code    host.Code `json:"code"`
-		Message string    `json:"message"`
+// checkCall refuses a call of the test's own that no rule could be held to.
+func checkCall(c Call) error {
+	if _, ok := callable[c.Export]; !ok {
+		return host.Errorf(host.InvalidArgument, "a call of the test names the export %q", c.Export).
+			WithHint("use tool, process, route, provide or observe")
 	}
-	if err := json.Unmarshal(raw, &e); err != nil || !e.Code.Valid() || e.Message == "" {
-		return fmt.Errorf("the error object is %.200s; it needs a known code and a message", raw)
+	if _, err := members(c.Input); err != nil {
+		return fmt.Errorf("a call of the test, %s with %.200s: %w", c.Export, c.Input, err)
 	}
 	return nil
-}
-
-func unknownFields(g *guest) []error {
-	return g.compare(func(c Call) (*plugin.CallResult, error) {
-		c.Input = strings.TrimSuffix(strings.TrimSpace(c.Input), "}") + `,"x-later":{"a":[1,null]}}`
-		return g.callFresh(c)
-	}, "with an unknown field it answers")
-}
-
-func keptInstances(g *guest) []error {
-	return g.compare(func(c Call) (*plugin.CallResult, error) {
-		for range 3 {
-			if r, err := g.call(g.plugin, c); err != nil {
-				return r, err
-			}
-		}
-		return g.call(g.plugin, c)
-	}, "after calls like it it answers")
-}
-
-// compare compares another way of making each call with a fresh instance's.
-func (g *guest) compare(other func(Call) (*plugin.CallResult, error), says string) (broken []error) {
-	for _, c := range g.calls {
-		want, err := g.callFresh(c)
-		if err != nil {
-			broken = append(broken, fmt.Errorf("%s with %s: %w", c.Export, c.Input, err))
-			continue
-		}
-		got, err := other(c)
-		if err != nil || string(got.Output) != string(want.Output) {
-			broken = append(broken, fmt.Errorf("%s with %s: %s %.200s (error: %v), and otherwise %.200s",
-				c.Export, c.Input, says, got.Output, err, want.Output))
-		}
-	}
-	return broken
-}
-
-// callFresh makes a call of an instance that has had none.
-func (g *guest) callFresh(c Call) (*plugin.CallResult, error) {
-	p, err := g.runtime.Load(g.ctx, "fresh", g.wasm, &g.load)
-	if err != nil {
-		return &plugin.CallResult{}, err
-	}
-	defer p.Close()
-	return g.call(p, c)
-}
-
-func answersAreJSON(g *guest) (broken []error) {
-	for _, c := range g.calls {
-		r, err := g.call(g.plugin, c)
-		if err == nil && r.GuestError {
-			err = errorObject(r.Output)
-		} else if err == nil {
-			err = json.Unmarshal(r.Output, &map[string]json.RawMessage{})
-		}
-		if err != nil {
-			broken = append(broken, fmt.Errorf("%s with %s: %w", c.Export, c.Input, err))
-		}
-	}
-	return broken
-}
-
-const (
-	// memoryCalls is in how many calls memory must not grow. As many are made
-	// before: a Go guest collects its first garbage at 4 MiB.
-	memoryCalls = 10_000
-	// memorySlack is what it may grow by all the same.
-	memorySlack = 1 << 20
-)
-
-func memory(g *guest) (broken []error) {
-	for _, c := range g.calls {
-		before, err := g.memoryAfter(c)
-		var after int64
-		if err == nil {
-			after, err = g.memoryAfter(c)
-		}
-		switch {
-		case err != nil:
-			broken = append(broken, fmt.Errorf("%s with %s, again and again: %w", c.Export, c.Input, err))
-		case after > before+memorySlack:
-			broken = append(broken, fmt.Errorf("%s with %s: memory grows from %d to %d bytes in %d calls, after as many before",
-				c.Export, c.Input, before, after, memoryCalls))
-		}
-	}
-	return broken
-}
-
-func (g *guest) memoryAfter(c Call) (bytes int64, err error) {
-	for range memoryCalls {
-		r, err := g.call(g.plugin, c)
-		if err != nil {
-			return 0, err
-		}
-		bytes = r.Cost.PeakMemory
-	}
-	return bytes, nil
 }

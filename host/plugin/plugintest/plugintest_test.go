@@ -1,10 +1,12 @@
 package plugintest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
@@ -22,8 +24,9 @@ func TestShippedPlugins(t *testing.T) {
 	})
 }
 
-// The kit finds what is wrong with a guest that is wrong on purpose.
-func TestBrokenGuest(t *testing.T) {
+// buildBroken builds the guest that is wrong on purpose.
+func buildBroken(t *testing.T) []byte {
+	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command to build a guest")
 	}
@@ -37,21 +40,123 @@ func TestBrokenGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGuest(t.Context(), wasm, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.close()
-	var broken []string
-	for _, r := range rules {
-		if problems := r.check(g); len(problems) > 0 {
-			broken = append(broken, r.name)
-			t.Logf("%s: %v", r.name, problems[0])
+	return wasm
+}
+
+// brokenRules returns the rules that a guest breaks.
+func brokenRules(t *testing.T, wasm []byte, opts *Options) (broken []string) {
+	t.Helper()
+	for r := range Check(t.Context(), wasm, opts) {
+		if !r.OK() {
+			broken = append(broken, r.Rule)
+			t.Logf("%s: %s", r.Rule, r.Problems[0])
 		}
 	}
-	want := []string{"bad input is answered with an error", "unknown fields are passed over",
-		"a kept instance answers like a fresh one", "memory does not grow with calls"}
-	if !slices.Equal(broken, want) {
-		t.Errorf("the guest breaks the rules %q, want %q", broken, want)
+	return broken
+}
+
+// The kit finds what is wrong with a guest that is wrong on purpose, and
+// nothing else.
+func TestBrokenGuest(t *testing.T) {
+	wasm := buildBroken(t)
+	runtime := &plugin.Options{CacheDir: t.TempDir()}
+	if err := os.Chmod(runtime.CacheDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tool := func(name string) Call { return Call{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`} }
+	process := func(name string) Call {
+		return Call{"process", `{"processor":"` + name + `","model":"m",` + scope + `,` + messages + `}`}
+	}
+	for _, c := range []struct {
+		call  Call
+		wants []string
+	}{
+		{tool("good"), nil},
+		{process("carries"), nil},
+		{Call{"route", `{"router":"swallows"}`}, []string{"bad input is answered with an error"}},
+		{tool("sulks"), []string{"after an error it answers as before", "a kept instance answers like a fresh one"}},
+		{tool("strict"), []string{"unknown fields are passed over"}},
+		{process("forgets"), []string{"unknown fields and parts of messages are carried"}},
+		{tool("mumbles"), []string{"answers are what the contract says"}},
+		{Call{"provide", `{"provider":"invents"}`}, []string{"answers are what the contract says"}},
+		{process("wavers"), []string{"the same input gives the same answer", "a kept instance answers like a fresh one"}},
+		{tool("counts"), []string{"a kept instance answers like a fresh one"}},
+		{tool("keeps"), []string{"memory does not grow with calls"}},
+	} {
+		t.Run(c.call.Export+" "+c.call.Input, func(t *testing.T) {
+			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}})
+			if !slices.Equal(got, c.wants) {
+				t.Errorf("the guest breaks the rules %q, want %q", got, c.wants)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeLoadedIsHeldToOneRule(t *testing.T) {
+	var results []*Result
+	for r := range Check(t.Context(), []byte("no module"), nil) {
+		results = append(results, r)
+	}
+	if len(results) != 1 || results[0].Rule != loads || results[0].OK() {
+		t.Errorf("results %+v, want that it cannot be loaded", results)
+	}
+	ok := 0
+	for r := range Check(t.Context(), tokenlimiter.Wasm, &Options{Calls: []Call{{"describe", "{}"}, {"tool", "null"}}}) {
+		results = append(results[:0], r)
+		ok++
+	}
+	if ok != 1 || len(results[0].Problems) != 2 || !strings.Contains(results[0].Problems[0], `"describe"`) {
+		t.Errorf("%d results, the last %+v; want that the calls cannot be made", ok, results[0])
+	}
+}
+
+func TestRulesAreWhatIsChecked(t *testing.T) {
+	var rules []string
+	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Repeats: 1}) {
+		rules = append(rules, r.Rule)
+	}
+	if !slices.Equal(rules, Rules()) {
+		t.Errorf("the rules checked are %q, and listed %q", rules, Rules())
+	}
+	rules = nil
+	for r := range Check(t.Context(), toolcallfilter.Wasm, nil) {
+		rules = append(rules, r.Rule)
+		break
+	}
+	if !slices.Equal(rules, Rules()[:1]) {
+		t.Errorf("after the reader has left the rules checked are %q", rules)
+	}
+}
+
+func TestDiffJSON(t *testing.T) {
+	for _, c := range []struct {
+		want, got string
+		diff      []string
+	}{
+		{`{"a":1,"b":[1,2]}`, `{ "b" : [1, 2], "a" : 1 }`, nil},
+		{`1.0`, `1`, []string{"/: 1, want 1.0"}},
+		{`9007199254740993`, `9007199254740992`, []string{"/: 9007199254740992, want 9007199254740993"}},
+		{`{"a":1}`, `{"b":1}`, []string{"/a: is missing, want 1", "/b: 1, want nothing"}},
+		{`[1,{"a":null}]`, `[1,{"a":false},3]`, []string{"/: 3 elements, want 2", "/1/a: false, want null"}},
+		{`"x"`, `{"x":1}`, []string{`/: {"x":1}, want "x"`}},
+		{`{}`, `{} {}`, []string{"it is not JSON: there is more after the value: {} {}"}},
+		{`{`, `{}`, []string{"wanted is not JSON: unexpected EOF"}},
+	} {
+		if got := diffJSON([]byte(c.want), []byte(c.got)); !slices.Equal(got, c.diff) {
+			t.Errorf("diff of %s and %s: %q, want %q", c.want, c.got, got, c.diff)
+		}
+	}
+}
+
+func TestACancelledCheckEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var results []*Result
+	for r := range Check(ctx, toolcallfilter.Wasm, nil) {
+		results = append(results, r)
+		cancel()
+	}
+	if n := len(results); n != 2 || results[1].OK() {
+		t.Errorf("%d results after the first was answered by a cancellation, the last %+v", n, results[n-1])
 	}
 }

@@ -1,0 +1,144 @@
+package plugintest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// answers holds each answer to what pdk/ABI.md says of its export.
+func answers(g *guest) (broken []error) {
+	for _, c := range g.calls {
+		r, err := g.callFresh(c)
+		switch {
+		case err != nil:
+		case r.GuestError:
+			err = errorObject(r.Output)
+		default:
+			err = g.answer(c, r)
+		}
+		if err != nil {
+			broken = append(broken, c.problem("%w", err))
+		}
+	}
+	return broken
+}
+
+func (g *guest) answer(c Call, r *plugin.CallResult) error {
+	if _, err := members(string(r.Output)); err != nil {
+		return fmt.Errorf("the answer is not one object: %w", err)
+	}
+	switch c.Export {
+	case "tool":
+		return toolAnswer(r.Output)
+	case "process":
+		return processAnswer(c, r.Output)
+	case "route":
+		return routeAnswer(r.Output)
+	case "provide":
+		return provideAnswer(g.plugin.Manifest(), r.Output)
+	}
+	return nil
+}
+
+func toolAnswer(output []byte) error {
+	var a struct {
+		Content   json.RawMessage
+		State     []host.PatchOp
+		Artifacts []host.Artifact
+		Schedule  []string
+		Interrupt *host.Interrupt
+	}
+	if err := json.Unmarshal(output, &a); err != nil {
+		return err
+	}
+	if a.Interrupt != nil && a.Interrupt.Reason == "" {
+		return fmt.Errorf("the interrupt has no reason, which is what a person would be asked")
+	}
+	return nil
+}
+
+// processAnswer applies a processor's edits to a conversation of the same shape.
+func processAnswer(c Call, output []byte) error {
+	var a struct {
+		Messages []*host.Message
+		Edits    json.RawMessage
+	}
+	if err := json.Unmarshal(output, &a); err != nil {
+		return err
+	}
+	if a.Edits == nil {
+		return nil
+	}
+	if a.Messages != nil {
+		return fmt.Errorf("the answer has both messages and edits")
+	}
+	edits, err := host.DecodeEdits(a.Edits)
+	if err != nil {
+		return err
+	}
+	view, err := conversation(c)
+	if err != nil {
+		return err
+	}
+	_, err = host.ApplyEdits(view, edits)
+	return err
+}
+
+// conversation is what a process call is about: its messages, or as many with
+// as many parts as its outline says.
+func conversation(c Call) ([]*host.Message, error) {
+	var in struct {
+		Messages []*host.Message
+		Outline  struct{ Parts []int }
+	}
+	if err := json.Unmarshal([]byte(c.Input), &in); err != nil {
+		return nil, fmt.Errorf("the input: %w", err)
+	}
+	for _, n := range in.Outline.Parts {
+		m := host.NewMessage(host.User)
+		for range min(n, maxParts) {
+			m.Parts = append(m.Parts, &host.Text{})
+		}
+		in.Messages = append(in.Messages, m)
+	}
+	return in.Messages, nil
+}
+
+// maxParts bounds the parts of a message that is made up after an outline.
+const maxParts = 1000
+
+func routeAnswer(output []byte) error {
+	var a struct {
+		Next     []string
+		Delegate string
+		Reason   string
+	}
+	if err := json.Unmarshal(output, &a); err != nil {
+		return err
+	}
+	if len(a.Next) > 0 && a.Delegate != "" {
+		return fmt.Errorf("the answer has both next and delegate")
+	}
+	return nil
+}
+
+func provideAnswer(m *plugin.Manifest, output []byte) error {
+	var a struct {
+		Instructions string
+		Messages     []*host.Message
+		Tools        []string
+	}
+	if err := json.Unmarshal(output, &a); err != nil {
+		return err
+	}
+	for _, name := range a.Tools {
+		if !slices.ContainsFunc(m.Tools, func(t plugin.ToolInfo) bool { return t.Name == name }) {
+			return fmt.Errorf("the answer offers the tool %q, which is not in the plugin's manifest", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// guest is a plugin under test.
+type guest struct {
+	ctx     context.Context
+	runtime *plugin.Runtime
+	wasm    []byte
+	options plugin.LoadOptions
+	plugin  *plugin.Plugin
+	calls   []Call
+	repeats int
+}
+
+// callable are the exports that calls name.
+var callable = map[string]struct{}{"tool": {}, "process": {}, "route": {}, "provide": {}, "observe": {}}
+
+func (g *guest) close() { _ = g.runtime.Close(context.WithoutCancel(g.ctx)) }
+
+// complete fills in what the options left out.
+func (g *guest) complete() {
+	if len(g.calls) == 0 {
+		g.calls = ordinaryCalls(g.plugin.Manifest())
+	}
+	if g.repeats <= 0 {
+		g.repeats = DefaultRepeats
+	}
+}
+
+// The conversation of ordinary calls.
+const (
+	scope    = `"scope":{"tenant":"acme","run":"r1"}`
+	messages = `"messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"hello"}],"created_at":"2026-01-02T03:04:05Z"}]`
+	outline  = `"outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}`
+)
+
+func ordinaryCalls(m *plugin.Manifest) (calls []Call) {
+	add := func(export, format string, args ...any) {
+		calls = append(calls, Call{export, fmt.Sprintf(format, args...)})
+	}
+	for _, t := range m.Tools {
+		add("tool", `{"tool":%q,"call_id":"c1","attempt":1,"arguments":{},%s}`, t.Name, scope)
+	}
+	for _, p := range m.Processors {
+		history := messages
+		if p.Input == "outline" {
+			history = outline
+		}
+		add("process", `{"processor":%q,%s,"model":"m",%s}`, p.Name, scope, history)
+	}
+	for _, r := range m.Routers {
+		add("route", `{"router":%q,%s,"call_count":0,"stack":[],"agents":[{"name":"clerk","description":""}]}`, r.Name, scope)
+	}
+	for _, p := range m.Providers {
+		add("provide", `{"provider":%q,%s,%s}`, p.Name, scope, messages)
+	}
+	return calls
+}
+
+// exports returns the exports that are called, each once.
+func (g *guest) exports() (list []string) {
+	for _, c := range g.calls {
+		if !slices.Contains(list, c.Export) {
+			list = append(list, c.Export)
+		}
+	}
+	return list
+}
+
+// tenant is for whom calls are made.
+const tenant = "acme"
+
+func (g *guest) call(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
+	return p.Call(g.ctx, tenant, c.Export, []byte(c.Input), nil)
+}
+
+// callFresh makes a call of an instance that has had none.
+func (g *guest) callFresh(c Call) (*plugin.CallResult, error) {
+	return g.callUnder(c, g.options.Limits)
+}
+
+// callUnder is callFresh under other limits.
+func (g *guest) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, error) {
+	options := g.options
+	options.Limits = limits
+	p, err := g.runtime.Load(g.ctx, "fresh", g.wasm, &options)
+	if err != nil {
+		return &plugin.CallResult{}, err
+	}
+	defer p.Close()
+	return g.call(p, c)
+}
+
+// compare compares another way of making each call with a fresh instance's.
+func (g *guest) compare(other func(Call) (*plugin.CallResult, error), says string) (broken []error) {
+	for _, c := range g.calls {
+		want, err := g.callFresh(c)
+		if err != nil {
+			broken = append(broken, c.problem("%w", err))
+			continue
+		}
+		if got, err := other(c); err != nil || !sameResult(got, want) {
+			broken = append(broken, c.problem("%s %s, and otherwise %s", says, shown(got, err), shown(want, nil)))
+		}
+	}
+	return broken
+}
+
+func sameResult(a, b *plugin.CallResult) bool {
+	return a.GuestError == b.GuestError && string(a.Output) == string(b.Output)
+}
+
+// shown is a result as a problem quotes it.
+func shown(r *plugin.CallResult, err error) string {
+	switch {
+	case err != nil:
+		return "nothing but the error: " + err.Error()
+	case r.GuestError:
+		return fmt.Sprintf("the error object %.200s", r.Output)
+	}
+	return fmt.Sprintf("%.200s", r.Output)
+}
+
+func (c Call) problem(format string, args ...any) error {
+	return fmt.Errorf("%s with %.300s: %w", c.Export, c.Input, fmt.Errorf(format, args...))
+}
+
+// members reads an object.
+func members(input string) (m map[string]json.RawMessage, err error) {
+	err = json.Unmarshal([]byte(input), &m)
+	if err == nil && m == nil {
+		err = fmt.Errorf("null is not an object")
+	}
+	return m, err
+}
+
+// with returns the call with a member set.
+func (c Call) with(name string, value json.RawMessage) Call {
+	m, err := members(c.Input)
+	if err != nil {
+		return c // of an input that checkCall has refused
+	}
+	m[name] = value
+	input, err := json.Marshal(m)
+	if err != nil {
+		return c
+	}
+	return Call{c.Export, string(input)}
+}
