@@ -1,0 +1,150 @@
+package egress
+
+import (
+	"container/list"
+	"crypto/tls"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// pools keeps connections apart: one transport for each tenant, plugin and set
+// of granted addresses. A connection is checked when it is dialed, so one that
+// was dialed under a grant must not serve a request without it; and what one
+// tenant's server does to a connection must not reach another tenant.
+type pools struct {
+	opts Options
+
+	mu       sync.Mutex
+	closed   bool
+	byKey    map[string]*list.Element // of *pool
+	recent   *list.List               // most recently used first
+	inFlight map[string]int           // by tenant
+	running  int
+}
+
+type pool struct {
+	key       string
+	transport *http.Transport
+}
+
+func newPools(o Options) *pools {
+	return &pools{opts: o, byKey: map[string]*list.Element{}, recent: list.New(), inFlight: map[string]int{}}
+}
+
+// acquire counts a request of the tenant, and refuses one too many.
+func (p *pools) acquire(tenant string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return host.Errorf(host.FailedPrecondition, "the egress client is closed")
+	case p.inFlight[tenant] >= p.opts.InFlightPerTenant:
+		return tooMany("InFlightPerTenant", p.opts.InFlightPerTenant)
+	case p.running >= p.opts.InFlight:
+		return tooMany("InFlight", p.opts.InFlight)
+	}
+	p.inFlight[tenant]++
+	p.running++
+	return nil
+}
+
+func tooMany(limit string, n int) error {
+	e := host.Errorf(host.ResourceExhausted, "%d requests are on their way, which is the limit %s", n, limit).
+		WithHint("try again when one has ended")
+	e.Retryable = true
+	return e
+}
+
+func (p *pools) release(tenant string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	if p.inFlight[tenant]--; p.inFlight[tenant] == 0 {
+		delete(p.inFlight, tenant)
+	}
+}
+
+// get returns the transport for requests of one plugin of one tenant to servers
+// that may lie in the granted ranges.
+func (p *pools) get(tenant, plugin string, granted []netip.Prefix) *http.Transport {
+	granted = normalPrefixes(granted)
+	key := poolKey(tenant, plugin, granted)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.byKey[key]; ok {
+		p.recent.MoveToFront(e)
+		return e.Value.(*pool).transport
+	}
+	if p.recent.Len() >= p.opts.Pools {
+		p.drop(p.recent.Back())
+	}
+	made := &pool{key, p.opts.transport(granted)}
+	p.byKey[key] = p.recent.PushFront(made)
+	return made.transport
+}
+
+// drop forgets a pool. Requests in flight go on; their connections are closed
+// and not kept when they end.
+func (p *pools) drop(e *list.Element) {
+	old := p.recent.Remove(e).(*pool)
+	delete(p.byKey, old.key)
+	old.transport.CloseIdleConnections()
+}
+
+func (p *pools) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for p.recent.Len() > 0 {
+		p.drop(p.recent.Back())
+	}
+}
+
+func normalPrefixes(in []netip.Prefix) []netip.Prefix {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]netip.Prefix, len(in))
+	for i, p := range in {
+		out[i] = p.Masked()
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}
+
+func poolKey(tenant, plugin string, granted []netip.Prefix) string {
+	var b strings.Builder
+	for _, s := range []string{tenant, plugin} {
+		b.WriteString(s)
+		b.WriteByte(0)
+	}
+	for _, p := range granted {
+		b.WriteString(p.String())
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// transport returns a transport without a proxy, without its own decompression
+// and without trust in anything but certificates.
+func (o *Options) transport(granted []netip.Prefix) *http.Transport {
+	d := &dialer{resolver: o.Resolver, timeout: o.ConnectTimeout, granted: granted, own: o.own}
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            d.dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
+		TLSHandshakeTimeout:    o.ConnectTimeout,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           o.IdlePerPool,
+		MaxIdleConnsPerHost:    o.IdlePerPool,
+		MaxConnsPerHost:        o.InFlightPerTenant,
+		IdleConnTimeout:        o.IdleTimeout,
+		MaxResponseHeaderBytes: int64(o.HeaderBytes),
+	}
+}

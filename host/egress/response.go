@@ -1,0 +1,137 @@
+package egress
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// read reads the whole response, bounded, decompressed and redacted.
+func (f *fetch) read(resp *http.Response, redirects int) (*Response, error) {
+	defer resp.Body.Close()
+	body, err := f.readBody(resp)
+	if err != nil {
+		return nil, err
+	}
+	return &Response{
+		Status: resp.StatusCode, Headers: f.responseHeaders(resp.Header), Body: f.redactor.Redact(body),
+		URL: f.redactor.RedactString(f.target.url.String()), Redirects: redirects, Secrets: !f.redactor.Empty(),
+	}, nil
+}
+
+// readBody reads the body. The limit is on what comes out of decompression, so
+// that a bomb ends at the limit too. When a secret was sent, an encoding that
+// can't be looked into is refused.
+func (f *fetch) readBody(resp *http.Response) ([]byte, error) {
+	var from io.Reader = resp.Body
+	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); {
+	case f.method == http.MethodHead || encoding == "" || encoding == "identity":
+	case len(resp.Header.Values("Content-Encoding")) == 1 && (encoding == "gzip" || encoding == "x-gzip"):
+		unzip, err := gzip.NewReader(resp.Body)
+		if errors.Is(err, io.EOF) {
+			break // a response without a body
+		}
+		if err != nil {
+			return nil, err
+		}
+		from = unzip
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+	case !f.redactor.Empty():
+		return nil, host.Errorf(host.Unavailable, "%s answers a request with a secret in an encoding that was not asked for", f.target.origin())
+	}
+	return f.readAll(from, resp.ContentLength)
+}
+
+// firstRead bounds what is allocated on a server's word alone.
+const firstRead = 64 << 10
+
+func (f *fetch) readAll(from io.Reader, announced int64) ([]byte, error) {
+	limit := f.limits.ResponseBytes
+	if f.method != http.MethodHead && announced > int64(limit) {
+		return nil, f.tooLarge()
+	}
+	b := make([]byte, 0, min(max(announced+1, 512), firstRead))
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := from.Read(b[len(b):min(cap(b), limit+1)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > limit:
+			return nil, f.tooLarge()
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+func (f *fetch) tooLarge() error {
+	return host.Errorf(host.ResourceExhausted, "the response has more bytes than the limit ResponseBytes of %d", f.limits.ResponseBytes).
+		WithHint("ask for less, with a range or a page")
+}
+
+// responseHeaders returns the headers in a fixed order, without those of the
+// connection.
+func (f *fetch) responseHeaders(h http.Header) []Header {
+	var out []Header
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		lower := strings.ToLower(name)
+		if responseHop[lower] || strings.HasPrefix(lower, "proxy-") {
+			continue
+		}
+		for _, v := range h[name] {
+			out = append(out, Header{Name: lower, Value: f.redactor.RedactString(v)})
+		}
+	}
+	return out
+}
+
+var responseHop = map[string]bool{
+	"connection": true, "keep-alive": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true, "alt-svc": true,
+}
+
+// reason says in our words why a round trip did not come about. The transport's
+// own texts hold addresses of this machine and of hosts inside its network.
+func reason(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the server closed the connection"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "the network can't reach it"
+	case errors.As(err, &unknown):
+		return "its certificate is signed by an unknown authority"
+	case errors.As(err, &name):
+		return "its certificate is for another name"
+	case errors.As(err, &invalid), errors.As(err, &verify):
+		return "its certificate is not valid"
+	case errors.As(err, &record), errors.As(err, &alert):
+		return "it does not speak TLS as this host does"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return "its compressed body is damaged"
+	case strings.Contains(err.Error(), "response headers exceeded"), strings.Contains(err.Error(), "header list"):
+		return "its headers are larger than the limit HeaderBytes"
+	}
+	return "its answer is not HTTP that can be read"
+}
