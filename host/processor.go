@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -235,5 +236,18 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 			return nil, nil, Errorf(Internal, "processor %q leaves a broken history: %w", p.Name(), fault)
 		}
 	}
+	if err := view.checkInputKept(out); err != nil {
+		return nil, nil, err
+	}
 	return out, done, nil
+}
+
+// checkInputKept holds a processor to editing the user's input, not dropping
+// it.
+func (v *View) checkInputKept(after []*Message) error {
+	isInput := func(m *Message) bool { return m.ID == v.Input && m.Role == User && len(m.Parts) > 0 }
+	if v.Input != "" && slices.ContainsFunc(v.Messages, isInput) && !slices.ContainsFunc(after, isInput) {
+		return Errorf(Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
+	}
+	return nil
 }

@@ -341,9 +341,6 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 	}
 	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
 	out, done, err := Process(ctx, p, view)
-	if err == nil {
-		err = r.checkInputKept(p, messages, out)
-	}
 	if err != nil {
 		_, optional := p.(optionalProcessor)
 		if !optional || ctx.Err() != nil {
@@ -363,19 +360,6 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 	}
 	r.emit(ev)
 	return out, nil
-}
-
-// checkInputKept holds a processor to editing the user's input, not dropping
-// it.
-func (r *run) checkInputKept(p Processor, before, after []*Message) error {
-	if r.input == nil {
-		return nil
-	}
-	isInput := func(m *Message) bool { return m.ID == r.input.ID && m.Role == User && len(m.Parts) > 0 }
-	if slices.ContainsFunc(before, isInput) && !slices.ContainsFunc(after, isInput) {
-		return Errorf(Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
-	}
-	return nil
 }
 
 // countView returns a view's tokens, -1 if they cannot be counted.

@@ -99,6 +99,9 @@ func (env *environment) progress(what string) { fmt.Fprintf(env.stderr, "%s ...\
 // when the cache is cold.
 func (a *app) loadPlugins(ctx context.Context, quiet bool) error {
 	names := append(sortedKeys(a.config.Plugins), a.config.builtinsUsed()...)
+	if a.only != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !a.only[name] })
+	}
 	loaded := make([]*plugin.Plugin, len(names))
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup

@@ -140,22 +140,22 @@ func (r *rawCall) read(hasInput bool) (err error) {
 		return r.usage("%w", err)
 	}
 	if r.export != "describe" {
-		if r.input, err = r.value("--input", r.flags.input); err != nil {
+		if r.input, err = r.env.jsonValue(r.command, "--input", r.flags.input); err != nil {
 			return err
 		}
 	}
 	return r.readMessages()
 }
 
-// value reads JSON from a flag, @FILE or - for stdin.
-func (r *rawCall) value(flag, from string) (b []byte, err error) {
+// jsonValue reads JSON from a flag, @FILE or - for stdin.
+func (env *environment) jsonValue(command, flag, from string) (b []byte, err error) {
 	const max = plugin.DefaultInputBytes
 	name, isFile := strings.CutPrefix(from, "@")
 	switch {
 	case isFile:
 		b, err = readFile(name, max)
 	case from == "-":
-		b, err = readAll(r.env.stdin, max, flag)
+		b, err = readAll(env.stdin, max, flag)
 	default:
 		b = []byte(from)
 	}
@@ -165,7 +165,7 @@ func (r *rawCall) value(flag, from string) (b []byte, err error) {
 	if b = bytes.TrimSpace(b); json.Valid(b) {
 		return b, nil
 	}
-	return nil, r.usage("%s is not JSON: %v", flag, jsonError(b))
+	return nil, usageError{fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command}
 }
 
 // jsonError says what is wrong with what is not JSON.
@@ -183,7 +183,7 @@ func jsonError(b []byte) error {
 func (r *rawCall) readMessages() (err error) {
 	raw := json.RawMessage(nil)
 	if r.flags.messages != "" {
-		if raw, err = r.value("--messages", r.flags.messages); err != nil {
+		if raw, err = r.env.jsonValue(r.command, "--messages", r.flags.messages); err != nil {
 			return err
 		}
 		if m := member(raw, "messages"); m != nil { // as thread export and thread show write it

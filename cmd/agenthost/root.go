@@ -37,6 +37,7 @@ Start with:   agenthost demo`,
 		runCommand(env),
 		threadCommand(env),
 		pluginCommand(env),
+		processorsCommand(env),
 		tokensCommand(env),
 	)
 	return root

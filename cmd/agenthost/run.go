@@ -54,7 +54,7 @@ failed or was interrupted.`,
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
-	flags.StringVar(&f.tenant, "tenant", "", "whose run it is (default \"default\")")
+	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	return c
 }

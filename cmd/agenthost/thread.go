@@ -32,7 +32,7 @@ func threadCommand(env *environment) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
-	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", "whose threads (default \"default\")")
+	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f))
 	return c

@@ -29,7 +29,8 @@ type app struct {
 	tokens  *tokens.Counter
 	host    *host.Host
 
-	scripted bool // a stand-in answers, not a model
+	only     map[string]bool // the plugins to load; nil is all of the configuration
+	scripted bool            // a stand-in answers, not a model
 	plugins  map[string]*plugin.Plugin
 	models   map[string]host.Model // "" is the default one
 	agents   map[string]*host.Agent
@@ -226,5 +227,15 @@ func (a *app) target(name string) (host.Target, error) {
 	if t := a.targets[name]; t != nil {
 		return t, nil
 	}
-	return nil, a.config.unknown(nil, "network or agent", name, a.config.targets())
+	return nil, a.config.unknownTarget(name)
+}
+
+// unknownTarget is the error of a --target that does not exist: the command line
+// is wrong, not the configuration.
+func (c *config) unknownTarget(name string) error {
+	e := host.Errorf(host.NotFound, "--target: %s has no network or agent %q", c.name, name)
+	if near := nearest(name, c.targets()); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint("there are: %s", strings.Join(c.targets(), ", "))
 }

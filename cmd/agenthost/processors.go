@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/host/tokens"
+)
+
+type tryFlags struct {
+	configs, grants              []string
+	target, agent, tenant, model string
+	json, all                    bool
+}
+
+func processorsCommand(env *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "processors",
+		Short: "See what history processors do to a conversation",
+		Args:  args(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(processorsTry(env))
+	return c
+}
+
+func processorsTry(env *environment) *cobra.Command {
+	var f tryFlags
+	c := &cobra.Command{
+		Use:   "try PROJECT|FILE... HISTORY",
+		Short: "Show what a chain of processors does to a history",
+		Long: `Show what a chain of processors does to a history: what each dropped, changed
+and inserted, what it reports, and the tokens and bytes it saves. Nothing is run
+or stored.
+
+The chain is a project's, as its default network (or --target, and --agent in
+it) has it, or that of the FILEs in their order: .wasm files, directories of Go
+sources or builtin:NAME, each with #PROCESSOR if it has several. The first
+--config belongs to the first FILE, the second to the second.
+
+HISTORY is a JSON array of messages, a message a line, or what "thread export"
+and "thread show --json" write; - is stdin. Its last user message is taken for
+the turn's input, which may be edited but not dropped.`,
+		Example: `  agenthost processors try examples/orderdesk thread.json
+  agenthost processors try builtin:tokenlimiter --config '{"limit":500}' thread.json`,
+		Args: args(cobra.MinimumNArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			try := &processorsTrial{env: env, flags: f, command: c.CommandPath()}
+			last := len(list) - 1
+			return try.run(c.Context(), list[:last], list[last])
+		},
+		ValidArgsFunction: func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
+	}
+	flags := c.Flags()
+	flags.StringArrayVar(&f.configs, "config", nil, "a FILE's configuration: JSON or @FILE; may be given more than once")
+	flags.StringSliceVar(&f.grants, "grant", nil, "permissions of all FILEs, as in plugin call")
+	flags.StringVar(&f.target, "target", "", "the project's network or agent (default: the project's)")
+	flags.StringVar(&f.agent, "agent", "", "an agent of the network, whose processors follow the network's")
+	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose history it is"))
+	flags.StringVar(&f.model, "model", "", "count tokens as this model does (default: the project's)")
+	flags.BoolVar(&f.all, "all", false, "show every message, however many are dropped in a row")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+// processorsTrial is one trial, from its flags to what it prints.
+type processorsTrial struct {
+	env     *environment
+	flags   tryFlags
+	command string
+
+	counter *tokens.Counter
+	scope   host.Scope
+	model   string
+	chain   []link
+}
+
+// link is a processor of a chain.
+type link struct {
+	host.Processor
+	level    string // network, agent, or "" for a FILE's
+	optional bool
+}
+
+func (t *processorsTrial) usage(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...), t.command}
+}
+
+func (t *processorsTrial) run(ctx context.Context, chain []string, history string) (err error) {
+	project := isProject(chain[0])
+	if err := t.checkFlags(project, len(chain)); err != nil {
+		return err
+	}
+	messages, err := t.env.readHistory(history)
+	if err != nil {
+		return err
+	}
+	if t.counter, err = tokens.New(nil); err != nil {
+		return err
+	}
+	t.scope = host.Scope{Tenant: tenantOr(t.flags.tenant)}
+	var done func() error
+	if project {
+		done, err = t.openProject(ctx, chain[0])
+	} else {
+		done, err = t.openFiles(ctx, chain)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if t.flags.model != "" {
+		t.model = t.flags.model
+	}
+	result, err := t.process(ctx, messages)
+	if result == nil {
+		return err
+	}
+	if t.flags.json {
+		return errors.Join(printJSON(t.env.stdout, result), err)
+	}
+	t.print(result)
+	return err
+}
+
+func (t *processorsTrial) checkFlags(project bool, files int) error {
+	f := t.flags
+	switch {
+	case project && files > 1:
+		return t.usage("a project is tried alone; name one project, or plugins")
+	case project && len(f.configs)+len(f.grants) > 0:
+		return t.usage("--config and --grant go with FILEs; a project says its own")
+	case !project && f.target+f.agent != "":
+		return t.usage("--target and --agent go with a project")
+	case len(f.configs) > files:
+		return t.usage("there are %d --config and %d FILEs; the first belongs to the first", len(f.configs), files)
+	}
+	return nil
+}
+
+// isProject tells a configuration, or a directory that has one, from a plugin.
+func isProject(name string) bool {
+	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+		return true
+	}
+	_, err := os.Stat(path.Join(name, configName))
+	return err == nil
+}
+
+// openProject makes the chain of a project, and loads nothing but what is in it.
+func (t *processorsTrial) openProject(ctx context.Context, project string) (_ func() error, err error) {
+	c, err := readConfig(nil, project)
+	if err != nil {
+		return nil, err
+	}
+	a := &app{env: t.env, config: c, logger: t.env.logger(), plugins: map[string]*plugin.Plugin{}, only: map[string]bool{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	lists, err := t.findChain(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range lists {
+		for _, use := range list.uses {
+			id, _ := splitUse(use.Use)
+			a.only[id] = true
+		}
+	}
+	if err := a.openPlugins(ctx, t.flags.json); err != nil {
+		return nil, err
+	}
+	for _, list := range lists {
+		made, err := a.processors(list.at, list.uses)
+		if err != nil {
+			return nil, err
+		}
+		for i, p := range made {
+			t.chain = append(t.chain, link{p, list.level, list.uses[i].OnFailure == "skip"})
+		}
+	}
+	return a.Close, nil
+}
+
+// usedAt are the processors in use at one place of a configuration.
+type usedAt struct {
+	level string
+	at    place
+	uses  []useConfig
+}
+
+// findChain finds the processors in the order of a run: the network's, then the
+// agent's.
+func (t *processorsTrial) findChain(c *config) (lists []usedAt, err error) {
+	target, agent := t.flags.target, t.flags.agent
+	if target == "" {
+		target = c.target()
+	}
+	n, isNetwork := c.Networks[target]
+	switch _, isAgent := c.Agents[target]; {
+	case !isNetwork && !isAgent:
+		return nil, c.unknownTarget(target)
+	case !isNetwork && agent != "" && agent != target:
+		return nil, t.usage("--agent is %q, and --target is the agent %q", agent, target)
+	case !isNetwork:
+		agent = target
+	case agent != "" && !slices.Contains(n.Agents, agent):
+		return nil, t.usage("network %q has no agent %q; it has: %s", target, agent, strings.Join(n.Agents, ", "))
+	default:
+		t.scope.Network = target
+		t.model = c.modelName(n.Model)
+		lists = append(lists, usedAt{"network", keys("networks", target, "processors"), n.Processors})
+	}
+	if agent != "" {
+		t.scope.Agent = agent
+		t.model = c.modelName(c.Agents[agent].Model)
+		lists = append(lists, usedAt{"agent", keys("agents", agent, "processors"), c.Agents[agent].Processors})
+	}
+	return lists, nil
+}
+
+// modelName returns what the model is called by whom it is asked from; an empty
+// name is the default model.
+func (c *config) modelName(name string) string {
+	if name == "" {
+		name = c.Model
+	}
+	if name == "" && len(c.Models) == 1 {
+		name = sortedKeys(c.Models)[0]
+	}
+	switch m := c.Models[name]; {
+	case m.Provider != "openai":
+		return scriptedmodel.DefaultName
+	case m.Name != "":
+		return m.Name
+	}
+	return name
+}
+
+// openFiles makes the chain of some plugins.
+func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func() error, error) {
+	granted, err := parseGrants(t.flags.grants)
+	if err != nil {
+		return nil, t.usage("%w", err)
+	}
+	rt, err := t.env.newRuntime(ctx, t.env.logger())
+	if err != nil {
+		return nil, err
+	}
+	done := func() error { return rt.Close(context.WithoutCancel(ctx)) }
+	for i, file := range files {
+		p, err := t.openFile(ctx, rt, file, i, granted)
+		if err != nil {
+			return nil, errors.Join(err, done())
+		}
+		t.chain = append(t.chain, link{Processor: p})
+	}
+	return done, nil
+}
+
+func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file string, i int, granted plugin.Permissions) (host.Processor, error) {
+	file, part, _ := strings.Cut(file, "#")
+	config := json.RawMessage(nil)
+	if i < len(t.flags.configs) {
+		var err error
+		if config, err = t.env.jsonValue(t.command, "--config", t.flags.configs[i]); err != nil {
+			return nil, err
+		}
+	}
+	wasm, err := t.env.module(ctx, rt, file, t.env.progress)
+	if err != nil {
+		return nil, err
+	}
+	p, err := rt.Load(ctx, pluginID(file), wasm, &plugin.LoadOptions{Granted: granted})
+	if err != nil {
+		return nil, err
+	}
+	processor, err := p.Processor(part, &plugin.PartOptions{Config: config})
+	if fault := checkBuiltin(file, config); fault != nil {
+		return nil, fault
+	}
+	return processor, err
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+)
+
+// The bounds of what is shown of a diff.
+const (
+	maxDropsShown = 6  // in a row, unless all are wanted
+	maxTextShown  = 90 // letters of a part
+)
+
+// print shows a trial to a person.
+func (t *processorsTrial) print(r *tryResult) {
+	p := newPrinter(t.env)
+	about := ""
+	switch {
+	case r.Model == "" || r.Model == scriptedmodel.DefaultName:
+		about = "; --model NAME counts as it does"
+	case !r.Exact:
+		about = ", which is a guess for " + safe(r.Model)
+	}
+	p.line("history  %s  (%s%s)", sizeWords(r.History), r.Encoding, about)
+	if len(r.Processors) == 0 {
+		p.line("There are no processors in this chain.")
+	}
+	for i, step := range r.Processors {
+		t.printStep(p, i+1, &step)
+	}
+	if n := len(r.Processors); n > 0 && r.Processors[n-1].Error != nil {
+		return
+	}
+	p.line("\nresult   %s: %s", sizeWords(r.Result), savedWords(r.History.less(r.Result), r.History))
+}
+
+func (t *processorsTrial) printStep(p *printer, n int, s *tryStep) {
+	name := p.paint(bold, safe(s.Processor))
+	if s.Level != "" {
+		name += " (" + s.Level + ")"
+	}
+	took := ""
+	if s.Cost != nil {
+		took = p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", thousands(s.Cost.Instructions), time.Duration(s.Cost.DurationUS)*time.Microsecond))
+	}
+	p.line("\n%d. %s  %s%s", n, name, s.words(p), took)
+	if s.Skipped != nil {
+		p.line("   %s", strings.ReplaceAll(safe(sentence(s.Skipped)), "\n", "\n   "))
+	}
+	t.printChanges(p, s.Changes)
+	if len(s.Report) > 0 {
+		p.line("   report %s", clip(string(s.Report)))
+	}
+}
+
+// words says in a line what a processor did.
+func (s *tryStep) words(p *printer) string {
+	switch {
+	case s.Skipped != nil:
+		return p.paint(yellow, "fails, and is skipped")
+	case s.Error != nil:
+		return p.paint(red, "fails")
+	case len(s.Changes) == 0:
+		return "changes nothing"
+	}
+	count := map[string]int{}
+	for _, c := range s.Changes {
+		count[c.Op]++
+	}
+	var parts []string
+	for _, op := range []struct{ name, done string }{{dropped, "dropped"}, {changed, "changed"}, {inserted, "inserted"}, {moved, "moved"}} {
+		if count[op.name] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", op.done, count[op.name]))
+		}
+	}
+	return fmt.Sprintf("%s of %d: %s", strings.Join(parts, ", "), s.Before.Messages, savedWords(s.Saved, s.Before))
+}
+
+func sizeWords(s viewSize) string {
+	return fmt.Sprintf("%s messages, %s tokens, %s bytes", thousands(int64(s.Messages)), thousands(int64(s.Tokens)), thousands(int64(s.Bytes)))
+}
+
+func savedWords(saved, of viewSize) string {
+	verb := "saves"
+	if saved.Tokens < 0 || saved.Tokens == 0 && saved.Bytes < 0 {
+		verb, saved = "adds", viewSize{}.less(saved)
+	}
+	share := ""
+	if of.Tokens > 0 {
+		share = fmt.Sprintf(" (%d %%)", (saved.Tokens*100+of.Tokens/2)/of.Tokens)
+	}
+	return fmt.Sprintf("%s %s tokens%s, %s bytes", verb, thousands(int64(saved.Tokens)), share, thousands(int64(saved.Bytes)))
+}
+
+func (t *processorsTrial) printChanges(p *printer, list []viewChange) {
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(c viewChange) bool { return c.Op != dropped })
+		if n < 0 {
+			n = len(list)
+		}
+		if n <= maxDropsShown || t.flags.all {
+			n = min(max(n, 1), len(list))
+			for _, c := range list[:n] {
+				p.change(&c)
+			}
+		} else {
+			p.drops(list[:n])
+		}
+		list = list[n:]
+	}
+}
+
+// drops shows the two ends of many messages dropped in a row.
+func (p *printer) drops(list []viewChange) {
+	const ends = 2
+	rest := list[ends : len(list)-ends]
+	saved := 0
+	for _, c := range rest {
+		saved -= c.Tokens
+	}
+	for _, c := range list[:ends] {
+		p.change(&c)
+	}
+	p.line("   %s", p.paint(dim, fmt.Sprintf("- ... and %d more in a row, %s tokens (--all shows them)", len(rest), thousands(int64(saved)))))
+	for _, c := range list[len(list)-ends:] {
+		p.change(&c)
+	}
+}
+
+// change shows what became of one message.
+func (p *printer) change(c *viewChange) {
+	sign := map[string]string{dropped: p.paint(red, "-"), changed: p.paint(yellow, "~"), inserted: p.paint(cyan, "+"), moved: p.paint(yellow, ">")}[c.Op]
+	at := "new"
+	if c.From != nil {
+		at = fmt.Sprint(*c.From)
+	}
+	head := fmt.Sprintf("%s [%s] %s", sign, at, safe(string(c.Role)))
+	weight := p.paint(dim, fmt.Sprintf("  %+d tokens", c.Tokens))
+	switch {
+	case c.Op == moved:
+		p.line("   %s to %d%s", head, *c.To, weight)
+	case c.after == nil || c.before == nil:
+		m := c.before
+		if m == nil {
+			m = c.after
+		}
+		p.line("   %s  %s%s", head, strings.Join(shownParts(m), " · "), weight)
+		return
+	default:
+		p.line("   %s%s", head, weight)
+	}
+	p.partsDiff(c.before, c.after)
+}
+
+// partsDiff shows the parts that only one of two messages has. If both have as
+// many, each is shown from where it differs.
+func (p *printer) partsDiff(before, after *host.Message) {
+	was, is := partTexts(before), partTexts(after)
+	var gone, come []string
+	for i, s := range was {
+		switch {
+		case len(was) == len(is) && s != is[i]:
+			from := max(commonRunes(s, is[i])-runesBefore, 0)
+			gone, come = append(gone, shortenFrom(s, from)), append(come, shortenFrom(is[i], from))
+		case len(was) != len(is) && !slices.Contains(is, s):
+			gone = append(gone, shortenFrom(s, 0))
+		}
+	}
+	for _, s := range is {
+		if len(was) != len(is) && !slices.Contains(was, s) {
+			come = append(come, shortenFrom(s, 0))
+		}
+	}
+	for _, s := range gone {
+		p.line("       %s %s", p.paint(red, "-"), s)
+	}
+	for _, s := range come {
+		p.line("       %s %s", p.paint(cyan, "+"), s)
+	}
+}
+
+// runesBefore is how much of what two texts have in common is shown before they
+// differ.
+const runesBefore = 24
+
+func commonRunes(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return n
+}
+
+// partTexts are the parts of a message as a line each, in full.
+func partTexts(m *host.Message) []string {
+	lines := make([]string, len(m.Parts))
+	for i, part := range m.Parts {
+		lines[i] = oneLine(partLine(part))
+	}
+	return lines
+}
+
+// shownParts are the parts of a message as a short line each.
+func shownParts(m *host.Message) []string {
+	lines := partTexts(m)
+	for i := range lines {
+		lines[i] = shortenFrom(lines[i], 0)
+	}
+	return lines
+}
+
+// shortenFrom shows a text from a place on, as far as it is shown.
+func shortenFrom(s string, from int) string {
+	r := []rune(s)
+	mark := ""
+	if from > 0 && len(r) > maxTextShown {
+		r, mark = r[from:], "…"
+	}
+	if len(r) > maxTextShown {
+		return mark + string(r[:maxTextShown-1]) + "…"
+	}
+	return mark + string(r)
+}
