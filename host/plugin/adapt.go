@@ -83,11 +83,12 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 		}
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
-		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, p.toolInput(call, provider, config), toolOperations{p, call})
+		s := p.seat(call.Scope.Tenant)
+		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), toolOperations{s, call})
 		if err != nil {
 			return &host.ToolOutput{Cost: cost}, err
 		}
-		out, err := p.toolResult(raw, result)
+		out, err := s.toolResult(raw, result)
 		if out == nil {
 			out = &host.ToolOutput{}
 		}
@@ -96,13 +97,16 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	}, nil
 }
 
-func (p *Plugin) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+func (s *seat) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+	p := s.plugin
 	var got toolOutput
 	if err := p.decode(exportTool, raw, &got); err != nil {
 		return nil, err
 	}
-	if len(got.State) > 0 && !p.granted.State.allows(Write) {
-		return nil, p.denied("state: write", "change the state")
+	if len(got.State) > 0 {
+		if err := s.mayState(Write); err != nil {
+			return nil, err
+		}
 	}
 	if got.Interrupt == nil && result != nil {
 		if err := result.Validate(orNull(got.Content)); err != nil {
@@ -117,12 +121,6 @@ func orNull(raw json.RawMessage) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return raw
-}
-
-// denied is the error for what a plugin may not do; it names what to grant.
-func (p *Plugin) denied(grant, what string) error {
-	p.runtime.opts.Logger.Warn("plugin was denied", "plugin", p.id, "grant", grant)
-	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", p.id, what, grant).WithHint("grant it %q", grant)
 }
 
 // checkConfig holds a part's configuration to the manifest's schema.
@@ -174,7 +172,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations{plugin: p}, view}
+	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant)}, view}
 	raw, cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops)
 	if err != nil {
 		return nil, err
@@ -306,12 +304,13 @@ func (r *router) Name() string { return r.name }
 
 func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
 	p := r.plugin
-	input, err := r.input(ctx, req)
+	s := p.seat(req.Scope.Tenant)
+	input, err := r.input(ctx, s, req)
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations: baseOperations{plugin: p, state: req.State}}
-	if p.granted.Messages {
+	ops := viewOperations{baseOperations: baseOperations{seat: s, state: req.State}}
+	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}
 	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops)
@@ -332,7 +331,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason), Cost: cost}, nil
 }
 
-func (r *router) input(ctx context.Context, req *host.RouteRequest) ([]byte, error) {
+func (r *router) input(ctx context.Context, s *seat, req *host.RouteRequest) ([]byte, error) {
 	o := newObject(envelopeSize)
 	o.str("router", r.name)
 	o.raw("config", r.config)
@@ -352,13 +351,14 @@ func (r *router) input(ctx context.Context, req *host.RouteRequest) ([]byte, err
 		o.b = append(o.b, '}')
 	}
 	o.b = append(o.b, ']')
-	if r.plugin.granted.State.allows(Read) {
+	granted := &s.rights().granted
+	if granted.State.allows(Read) {
 		o.raw("state", req.State.JSON())
 	}
 	if req.Last != nil {
 		o.last(req.Last)
 	}
-	if r.plugin.granted.Messages {
+	if granted.Messages {
 		if err := o.outline(ctx, req.View(), ""); err != nil {
 			return nil, err
 		}
@@ -423,7 +423,7 @@ func (pr *provider) input(req *host.ProvideRequest) *object {
 
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{plugin: p, state: req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{seat: p.seat(req.Scope.Tenant), state: req.State})
 	if err != nil {
 		return nil, err
 	}
@@ -469,7 +469,7 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{plugin: p, state: req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{seat: p.seat(req.Scope.Tenant), state: req.State})
 	if err == nil {
 		err = p.decode(exportObserve, raw, &struct{}{})
 	}

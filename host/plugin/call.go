@@ -47,13 +47,13 @@ func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, op
 }
 
 func (p *Plugin) rawCall(ctx context.Context, tenant string, e export, input []byte, opts *CallOptions) (*CallResult, error) {
-	input, err := p.completeInput(ctx, e, input, opts.View)
+	input, err := p.completeInput(ctx, tenant, e, input, opts.View)
 	if err != nil {
 		return &CallResult{}, err
 	}
 	var ops operations
 	if e != exportDescribe {
-		ops = &rawOperations{plugin: p, export: e, opts: opts}
+		ops = &rawOperations{seat: p.seat(tenant), export: e, opts: opts}
 	}
 	out, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
 	return &CallResult{Output: out, GuestError: guestErr, Cost: cost}, err
@@ -62,7 +62,7 @@ func (p *Plugin) rawCall(ctx context.Context, tenant string, e export, input []b
 // rawOperations are those that the adapters give each export. They are made when
 // the guest first asks for one, which most calls never do.
 type rawOperations struct {
-	plugin *Plugin
+	seat   *seat
 	export export
 	opts   *CallOptions
 	made   operations
@@ -78,21 +78,21 @@ func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]b
 }
 
 func (o *rawOperations) make() (err error) {
-	p, state := o.plugin, o.opts.State
+	s, state := o.seat, o.opts.State
 	if state == nil {
 		if state, err = host.NewState(nil, 0); err != nil {
 			return err
 		}
 	}
-	base := baseOperations{plugin: p, state: state}
+	base := baseOperations{seat: s, state: state}
 	switch {
 	case o.export == exportTool:
-		o.made = tellingOperations{toolOperations{p, host.NewCall("", nil, state)}, o.opts.Emit}
+		o.made = tellingOperations{toolOperations{s, host.NewCall("", nil, state)}, o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
-		o.made = viewOperations{baseOperations{plugin: p}, o.opts.View}
+		o.made = viewOperations{baseOperations{seat: s}, o.opts.View}
 	case o.export == exportProcess:
-		o.made = baseOperations{plugin: p}
-	case o.export == exportRoute && !p.granted.Messages:
+		o.made = baseOperations{seat: s}
+	case o.export == exportRoute && !s.rights().granted.Messages:
 		o.made = viewOperations{base, nil}
 	case o.export == exportRoute && o.opts.View != nil:
 		o.made = viewOperations{base, o.opts.View}
@@ -125,8 +125,8 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 }
 
 // completeInput adds the conversation to an input that has none.
-func (p *Plugin) completeInput(ctx context.Context, e export, input []byte, view *host.View) ([]byte, error) {
-	if view == nil || e != exportProcess && (e != exportRoute || !p.granted.Messages) {
+func (p *Plugin) completeInput(ctx context.Context, tenant string, e export, input []byte, view *host.View) ([]byte, error) {
+	if view == nil || e != exportProcess && (e != exportRoute || !p.seat(tenant).rights().granted.Messages) {
 		return input, nil
 	}
 	var in struct {

@@ -105,9 +105,9 @@ func (o *object) end() []byte {
 const envelopeSize = 512 // room for the small members
 
 // toolInput is a tool call's envelope.
-func (p *Plugin) toolInput(call *host.Call, provider string, config json.RawMessage) []byte {
+func (s *seat) toolInput(call *host.Call, provider string, config json.RawMessage) []byte {
 	state, revision := json.RawMessage(nil), int64(0)
-	if p.granted.State.allows(Read) {
+	if s.rights().granted.State.allows(Read) {
 		state, revision = call.State.Snapshot()
 	}
 	o := newObject(envelopeSize + len(call.Arguments) + len(state) + len(config))

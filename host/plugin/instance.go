@@ -51,6 +51,7 @@ const slice = 100_000
 type instance struct {
 	plugin *Plugin
 	tenant string
+	seat   *seat
 	module api.Module
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
@@ -79,6 +80,7 @@ type call struct {
 	export   string
 	granted  int64 // fuel handed out
 	charged  int64 // price of host operations
+	billed   int64 // charged to the tenant
 	unseen   int64 // charged since the last look at the limits
 	input    []byte
 	output   []byte
@@ -100,14 +102,14 @@ func instanceOf(ctx context.Context) *instance {
 	return inst
 }
 
-// newInstance instantiates p for a tenant and runs its start code. ctx bounds
+// newInstance instantiates p for the tenant of a seat and runs its start code. ctx bounds
 // that together with the limit StartTimeout. The instance is never nil; with an
 // error it is to be abandoned.
-func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, error) {
-	inst := &instance{plugin: p, tenant: tenant}
+func (p *Plugin) newInstance(ctx context.Context, s *seat) (*instance, error) {
+	inst := &instance{plugin: p, tenant: s.account.id, seat: s}
 	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
 	inst.world.inst = inst
-	inst.begin(ctx, startName, p.limits.StartTimeout, nil, nil)
+	inst.begin(ctx, startName, p.limits.StartTimeout, &p.limits, nil, nil)
 	inst.call.budget = p.limits.StartInstructions
 	defer inst.world.flush()
 	mod, err := p.code.instantiate(inst.ctx, inst.world.config())
@@ -129,13 +131,13 @@ func (p *Plugin) newInstance(ctx context.Context, tenant string) (*instance, err
 }
 
 // begin prepares the instance for a call.
-func (inst *instance) begin(ctx context.Context, name string, timeout time.Duration, input []byte, ops operations) {
+func (inst *instance) begin(ctx context.Context, name string, timeout time.Duration, limits *Limits, input []byte, ops operations) {
 	c := &inst.call
 	response := c.response[:0]
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: &inst.plugin.limits, budget: inst.plugin.limits.Instructions, export: name, input: input, response: response, ops: ops}
+	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: limits, budget: limits.Instructions, export: name, input: input, response: response, ops: ops}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
@@ -224,7 +226,9 @@ func (inst *instance) tick(fuel, depth int64) int64 {
 	}
 	c.unseen = 0
 	inst.checkTime()
-	left := c.budget - (c.granted - fuel + c.charged)
+	spent := c.granted - fuel + c.charged
+	inst.bill(spent)
+	left := c.budget - spent
 	if left <= 0 {
 		inst.stop(inst.budgetError())
 	}
@@ -249,9 +253,11 @@ func (inst *instance) look() {
 	c := &inst.call
 	c.unseen = 0
 	inst.checkTime()
-	if inst.spent() > c.budget {
+	spent := inst.spent()
+	if spent > c.budget {
 		inst.stop(inst.budgetError())
 	}
+	inst.bill(spent)
 }
 
 func (inst *instance) budgetError() error {
@@ -344,6 +350,7 @@ type world struct {
 	inst   *instance
 	now    int64  // virtual, nanoseconds since the epoch
 	seed   uint64 // of the fixed random bytes
+	told   bool   // the real time, once
 	stderr []byte // a panic's message
 
 	output, errors logWriter
@@ -366,28 +373,42 @@ func (w *world) flush() {
 }
 
 func (w *world) config() wazero.ModuleConfig {
-	granted := w.inst.plugin.granted
 	w.output, w.errors = logWriter{world: w, level: 1}, logWriter{world: w, level: 2}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
 		WithStdout(&w.output).WithStderr(&w.errors).
 		WithNanosleep(w.sleep)
-	if granted.Clock {
-		cfg = cfg.WithSysWalltime().WithSysNanotime()
-	} else {
-		cfg = cfg.WithWalltime(w.walltime, sys.ClockResolution(worldTick)).WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
+	return cfg.WithRandSource(w).
+		WithWalltime(w.walltime, sys.ClockResolution(worldTick)).
+		WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
+}
+
+// real reports whether the guest may know the time. It is asked each time, since
+// grants change while instances wait.
+func (w *world) real() bool {
+	s := w.inst.seat
+	if !s.rights().granted.Clock {
+		return false
 	}
-	if granted.Random {
-		return cfg.WithRandSource(cryptoRandom)
+	if !w.told {
+		w.told = true
+		s.usage.note(func(p *Permissions) { p.Clock = true })
 	}
-	return cfg.WithRandSource(w)
+	return true
 }
 
 func (w *world) walltime() (int64, int32) {
+	if w.real() {
+		now := time.Now()
+		return now.Unix(), int32(now.Nanosecond())
+	}
 	w.now += worldTick
 	return w.now / int64(time.Second), int32(w.now % int64(time.Second))
 }
 
 func (w *world) nanotime() int64 {
+	if w.real() {
+		return time.Since(w.inst.plugin.runtime.began).Nanoseconds()
+	}
 	w.now += worldTick
 	return w.now - worldEpoch
 }
@@ -398,7 +419,7 @@ func (w *world) sleep(ns int64) {
 	if ns <= 0 {
 		return
 	}
-	if !w.inst.plugin.granted.Clock {
+	if !w.real() {
 		w.now = min(w.now+min(ns, int64(time.Hour)), worldEnd)
 		return
 	}
@@ -414,8 +435,13 @@ func (w *world) sleep(ns int64) {
 
 const worldTimerSlack = time.Millisecond
 
-// Read fills b with the fixed random bytes (splitmix64).
+// Read fills b with random bytes: real ones if granted, the fixed ones of
+// splitmix64 otherwise.
 func (w *world) Read(b []byte) (int, error) {
+	if s := w.inst.seat; s.rights().granted.Random {
+		s.usage.note(func(p *Permissions) { p.Random = true })
+		return cryptoRandom.Read(b)
+	}
 	for i := range b {
 		if i%8 == 0 {
 			w.seed += 0x9e3779b97f4a7c15

@@ -10,8 +10,8 @@ import (
 
 // baseOperations are what every call may ask for: the state, if granted.
 type baseOperations struct {
-	plugin *Plugin
-	state  *host.State
+	seat  *seat
+	state *host.State
 }
 
 func (o baseOperations) operate(_ context.Context, op string, req []byte) ([]byte, error) {
@@ -25,8 +25,8 @@ func (o baseOperations) operate(_ context.Context, op string, req []byte) ([]byt
 }
 
 func (o baseOperations) getState(req []byte) ([]byte, error) {
-	if !o.plugin.granted.State.allows(Read) {
-		return nil, o.plugin.denied("state: read", "read the state")
+	if err := o.seat.mayState(Read); err != nil {
+		return nil, err
 	}
 	var in struct{ Path string }
 	if err := readRequest("state.get", req, &in); err != nil {
@@ -50,8 +50,8 @@ func (o baseOperations) getState(req []byte) ([]byte, error) {
 }
 
 func (o baseOperations) patchState(req []byte) ([]byte, error) {
-	if !o.plugin.granted.State.allows(Write) {
-		return nil, o.plugin.denied("state: write", "change the state")
+	if err := o.seat.mayState(Write); err != nil {
+		return nil, err
 	}
 	var in struct {
 		Patch    []host.PatchOp
@@ -75,6 +75,15 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 	return out.end(), nil
 }
 
+// mayState fails unless the state may be read, or written.
+func (s *seat) mayState(access Access) error {
+	if !s.rights().granted.State.allows(access) {
+		return s.denied("state: "+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
+	}
+	s.usage.note(func(p *Permissions) { p.State = p.State.max(access) })
+	return nil
+}
+
 func readRequest(op string, req []byte, into any) error {
 	if err := readJSON(req, into); err != nil {
 		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
@@ -84,13 +93,13 @@ func readRequest(op string, req []byte, into any) error {
 
 // toolOperations are a tool's: the state, and events on the run.
 type toolOperations struct {
-	plugin *Plugin
-	call   *host.Call
+	seat *seat
+	call *host.Call
 }
 
 func (o toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	if op != "emit" {
-		return baseOperations{o.plugin, o.call.State}.operate(ctx, op, req)
+		return baseOperations{o.seat, o.call.State}.operate(ctx, op, req)
 	}
 	var in struct {
 		Kind string
@@ -117,7 +126,7 @@ func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]b
 	case op != "messages.get" && op != "tokens.count":
 		return o.baseOperations.operate(ctx, op, req)
 	case o.view == nil:
-		return nil, o.plugin.denied("messages", "read the conversation")
+		return nil, o.seat.denied("messages", "read the conversation")
 	case op == "messages.get":
 		return o.getMessages(req)
 	}
@@ -129,7 +138,7 @@ func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 	if err := readRequest("messages.get", req, &in); err != nil {
 		return nil, err
 	}
-	limit := o.plugin.limits.ResponseBytes
+	limit := o.seat.rights().limits.ResponseBytes
 	b := append(make([]byte, 0, envelopeSize), `{"messages":[`...)
 	for n, i := range in.Indices {
 		if i < 0 || i >= len(o.view.Messages) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -20,14 +21,17 @@ type Plugin struct {
 	limits   Limits
 	code     *code
 	manifest *Manifest
-	granted  Permissions
+	only     []string // the tenants that have it; nil is all
+	grants   atomic.Pointer[Permissions]
 
-	mu      sync.Mutex
-	pools   map[string]*pool // by tenant; one without calls and instances is removed
-	idle    list.List        // of *instance, of all tenants; the longest unused is in front
-	calls   int              // in progress
-	closed  bool
-	drained chan struct{} // closed once closed is set and no call is in progress
+	mu           sync.Mutex
+	pools        map[string]*pool // by tenant; one without calls and instances is removed
+	idle         list.List        // of *instance, of all tenants; the longest unused is in front
+	calls        int              // in progress
+	seats        map[string]*seat // by tenant
+	sweepSeatsAt int
+	closed       bool
+	drained      chan struct{} // closed once closed is set and no call is in progress
 }
 
 // ID returns the id under which the plugin was loaded.
@@ -38,9 +42,6 @@ func (p *Plugin) Digest() string { return p.digest }
 
 // Manifest returns what the plugin says of itself. It must not be changed.
 func (p *Plugin) Manifest() *Manifest { return p.manifest }
-
-// Granted returns what the plugin may do.
-func (p *Plugin) Granted() Permissions { return p.granted }
 
 // Close waits for the calls in progress and gives back what the plugin holds.
 // Later calls fail. It may be called twice.
@@ -58,6 +59,7 @@ func (p *Plugin) Close() {
 	p.mu.Unlock()
 	<-p.drained
 	p.retirePools()
+	p.leaveSeats()
 	p.runtime.mu.Lock()
 	delete(p.runtime.plugins, p)
 	p.runtime.mu.Unlock()
@@ -83,11 +85,13 @@ func (p *Plugin) retirePools() {
 // Plugin.mu, but for the channel.
 type pool struct {
 	tenant string
+	seat   *seat
 	slots  chan struct{} // one for each running call
 	calls  int           // running and waiting
 	idle   []*instance   // the last used at the end
 }
 
+// enter begins a call for a tenant, if it has the plugin.
 func (p *Plugin) enter(tenant string) (*pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,9 +100,13 @@ func (p *Plugin) enter(tenant string) (*pool, error) {
 	}
 	pl := p.pools[tenant]
 	if pl == nil {
-		pl = &pool{tenant: tenant, slots: make(chan struct{}, p.limits.Instances)}
-		p.pools[tenant] = pl
+		s := p.seatLocked(tenant)
+		pl = &pool{tenant: tenant, seat: s, slots: make(chan struct{}, s.rights().limits.Instances)}
 	}
+	if !pl.seat.rights().served {
+		return nil, errNotServed()
+	}
+	p.pools[tenant] = pl
 	pl.calls++
 	p.calls++
 	return pl, nil
@@ -132,7 +140,7 @@ func (p *Plugin) lease(ctx context.Context, pl *pool) (*instance, error) {
 	if inst := p.reuse(pl); inst != nil {
 		return inst, nil
 	}
-	inst, err := p.newInstance(ctx, pl.tenant)
+	inst, err := p.newInstance(ctx, pl.seat)
 	if err != nil {
 		<-pl.slots
 	}
@@ -229,28 +237,33 @@ func gone(ctx context.Context, format string, args ...any) error {
 // invoke is the way of every call: lease, run, account, give back. guestErr
 // says that output is an error object.
 func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []byte, ops operations) (output []byte, guestErr bool, cost *host.Cost, err error) {
-	if len(input) > p.limits.InputBytes {
-		return nil, false, nil, host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
-			p.id, e, len(input), p.limits.InputBytes)
-	}
 	pl, err := p.enter(tenant)
 	if err != nil {
 		return nil, false, nil, err
 	}
 	defer p.leave(pl)
+	limits := &pl.seat.rights().limits
+	if len(input) > limits.InputBytes {
+		return nil, false, nil, host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
+			p.id, e, len(input), limits.InputBytes)
+	}
+	if err := pl.seat.account.open(); err != nil {
+		return nil, false, nil, err
+	}
 	started := time.Now()
 	inst, err := p.lease(ctx, pl)
 	if err != nil {
 		return nil, false, inst.abandon(started), err
 	}
 	started = time.Now()
-	timeout := p.limits.Timeout
+	timeout := limits.Timeout
 	if e == exportDescribe {
 		timeout = p.limits.StartTimeout
 	}
-	inst.begin(ctx, e.String(), timeout, input, ops)
+	inst.begin(ctx, e.String(), timeout, limits, input, ops)
 	output, guestErr, err = inst.run(e)
 	cost = inst.cost(started)
+	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
 	p.release(pl, inst, err == nil)
 	return output, guestErr, cost, err
 }

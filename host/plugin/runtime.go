@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -16,6 +18,9 @@ import (
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
 	opts Options
+
+	tenants *tenants
+	began   time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
@@ -31,7 +36,17 @@ type Options struct {
 	// alone. "" compiles anew each time.
 	CacheDir string
 
-	Limits Limits        // for plugins loaded without their own
+	Limits Limits // for plugins loaded without their own
+
+	// Tenants are what the plugins of each tenant may do and use, by the tenant's
+	// id, and AnyTenant the same of every other; both can be left out.
+	Tenants   map[string]*Tenant
+	AnyTenant *Tenant
+
+	// Ceiling is what no plugin may go beyond, whatever it is granted; nil is no
+	// ceiling.
+	Ceiling *Permissions
+
 	Log    func(LogLine) // what guests write, by many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }
@@ -41,8 +56,12 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{}}
+	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{}, began: time.Now()}
 	if err := opts.Limits.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if rt.tenants, err = newTenants(opts); err != nil {
 		return nil, err
 	}
 	rt.opts.Limits = opts.Limits.withDefaults()
@@ -86,7 +105,12 @@ func (rt *Runtime) Close(ctx context.Context) error {
 // LoadOptions are the optional parts of loading a plugin.
 type LoadOptions struct {
 	Limits  Limits      // zero fields are the runtime's
-	Granted Permissions // of what the plugin asks for; default: nothing
+	Granted Permissions // of what the plugin asks for, for tenants without grants of their own; default: nothing
+
+	// Tenants are the only ones that have the plugin. To all others it does not
+	// exist: a call fails with code not_found and does not say the plugin's
+	// name. nil is all tenants, and an empty list none.
+	Tenants []string
 }
 
 // LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
@@ -145,7 +169,7 @@ func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err != nil {
 		return nil, loadError(id, err)
 	}
-	if missing := p.manifest.Permissions.Missing(p.granted); len(missing) > 0 {
+	if missing := p.manifest.Permissions.Missing(p.Granted()); len(missing) > 0 {
 		rt.opts.Logger.Warn("plugin asks for more than it is granted", "plugin", id, "missing", missing)
 	}
 	return p, nil
@@ -197,8 +221,13 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		p.Close()
 		return nil, err
 	}
-	p.granted = p.manifest.Permissions.clamp(opts.Granted)
-	p.retirePools() // what described itself had nothing granted
+	p.only = slices.Clone(opts.Tenants)
+	if err := p.Grant(opts.Granted); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.retirePools()
+	p.leaveSeats() // what described itself had nothing granted
 	if err := rt.register(p); err != nil {
 		p.Close()
 		return nil, err

@@ -368,6 +368,20 @@ func TestVectorsOfRequests(t *testing.T) {
 	}
 }
 
+// seated returns a plugin that was not loaded, and a tenant's place at it.
+func seated(t testing.TB, granted Permissions) (*Plugin, *seat) {
+	t.Helper()
+	ts, err := newTenants(&Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plugin{runtime: &Runtime{tenants: ts}, manifest: &Manifest{Permissions: granted}}
+	if err := p.Grant(granted); err != nil {
+		t.Fatal(err)
+	}
+	return p, p.seat("")
+}
+
 // laterMembers are vectors with members that no version yet writes.
 var laterMembers = map[string]bool{"unknown fields": true, "observe a failure of unknown code": true}
 
@@ -389,14 +403,14 @@ func (in *request) write(t *testing.T, kind string) []byte {
 		}
 	}
 	granted.Messages = in.Outline != nil
-	p := &Plugin{granted: granted}
+	p, s := seated(t, granted)
 	provided := &host.ProvideRequest{Scope: in.Scope, Messages: in.Messages, State: state}
 	var raw []byte
 	switch kind {
 	case "tool_call":
 		call := host.NewCall(in.Tool, in.Arguments, state)
 		call.ID, call.IdempotencyKey, call.Attempt, call.Scope = in.CallID, in.IdempotencyKey, in.Attempt, in.Scope
-		raw = p.toolInput(call, in.Provider, in.Config)
+		raw = s.toolInput(call, in.Provider, in.Config)
 	case "process_in":
 		view := host.NewView(in.Messages, in.Model, nil)
 		view.Scope = in.Scope
@@ -406,7 +420,7 @@ func (in *request) write(t *testing.T, kind string) []byte {
 		if in.Input != nil {
 			req.Messages = []*host.Message{in.Input}
 		}
-		raw, err = (&router{p, in.Router, in.Config}).input(context.Background(), req)
+		raw, err = (&router{p, in.Router, in.Config}).input(context.Background(), s, req)
 	case "provide_in":
 		raw = (&provider{plugin: p, name: in.Provider, config: in.Config}).input(provided).end()
 	case "observe_in":

@@ -1,0 +1,231 @@
+package plugin
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults of [Budget].
+const (
+	DefaultBudgetWindow       = time.Minute
+	DefaultBudgetInstructions = 500_000_000_000
+	DefaultBudgetHostCalls    = 20_000_000
+	DefaultBudgetHTTPRequests = 6_000
+	DefaultBudgetModelTokens  = 1_000_000
+)
+
+// Budget bounds what a tenant's plugins may use together in a window of time,
+// which begins with the first use after the last window. A zero field is its
+// default; nothing is unlimited. What is beyond it fails, with an error of code
+// resource_exhausted that is retryable and holds a [*BudgetError].
+//
+// A call is stopped when the budget is used up, so a tenant can go past it by
+// what its running calls do between two looks, some 100,000 instructions each;
+// that counts in the same window.
+type Budget struct {
+	Window       time.Duration // (1 minute)
+	Instructions int64         // WebAssembly instructions, starting instances included (500,000,000,000)
+	HostCalls    int64         // host operations (20,000,000)
+	HTTPRequests int64         // (6,000)
+	ModelTokens  int64         // of input and output (1,000,000)
+}
+
+func (b Budget) withDefaults() Budget {
+	if b.Window == 0 {
+		b.Window = DefaultBudgetWindow
+	}
+	for _, f := range []struct {
+		v *int64
+		d int64
+	}{
+		{&b.Instructions, DefaultBudgetInstructions}, {&b.HostCalls, DefaultBudgetHostCalls},
+		{&b.HTTPRequests, DefaultBudgetHTTPRequests}, {&b.ModelTokens, DefaultBudgetModelTokens},
+	} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	return b
+}
+
+func (b Budget) check() error {
+	for _, f := range []struct {
+		name string
+		v    int64
+	}{
+		{"Window", int64(b.Window)}, {"Instructions", b.Instructions}, {"HostCalls", b.HostCalls},
+		{"HTTPRequests", b.HTTPRequests}, {"ModelTokens", b.ModelTokens},
+	} {
+		if f.v < 0 {
+			return host.Errorf(host.InvalidArgument, "the budget %s is %d", f.name, f.v).WithHint("leave it out for the default")
+		}
+	}
+	return nil
+}
+
+// good is one thing that a budget bounds.
+type good int
+
+const (
+	instructions good = iota
+	hostCalls
+	httpRequests
+	modelTokens
+	goodCount
+)
+
+var goodNames = [goodCount]string{"Instructions", "HostCalls", "HTTPRequests", "ModelTokens"}
+
+func (g good) String() string { return goodNames[g] }
+
+func (b *Budget) of(g good) int64 {
+	return [goodCount]int64{b.Instructions, b.HostCalls, b.HTTPRequests, b.ModelTokens}[g]
+}
+
+// BudgetError says which budget of a tenant is used up, and for how long.
+type BudgetError struct {
+	Tenant string
+	Budget string // the field of [Budget]
+	Limit  int64
+	Window time.Duration
+	Refill time.Duration // until the next window begins
+}
+
+// Error names the budget, and when it is refilled.
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("the tenant's budget %s of %d in %s is used up", e.Budget, e.Limit, e.Window)
+}
+
+func budgetExhausted(e *BudgetError) error {
+	return &host.Error{Code: host.ResourceExhausted, Message: e.Error(), Retryable: true, Err: e,
+		Hint: fmt.Sprintf("it is refilled in %s", e.Refill.Round(time.Millisecond))}
+}
+
+var _ error = (*BudgetError)(nil)
+
+// account is what is known of one tenant. It is safe for concurrent use.
+type account struct {
+	id      string
+	tenants *tenants
+	own     atomic.Pointer[Tenant] // nil: anybody's
+	seats   atomic.Int64           // at plugins
+
+	mu    sync.Mutex
+	ends  time.Time // of the window
+	spent [goodCount]int64
+	used  map[string]*usage // by plugin id
+}
+
+// charge takes n of a good. It fails if more than the budget is used then, by
+// that or before; n counts all the same, since it has been used.
+func (a *account) charge(g good, n int64) error {
+	return a.take(g, n, false)
+}
+
+// reserve is charge for what has not been used yet: if it does not fit, nothing
+// is taken.
+func (a *account) reserve(g good, n int64) error {
+	return a.take(g, n, true)
+}
+
+func (a *account) take(g good, n int64, whole bool) error {
+	budget, now := &a.settings().Budget, time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.turn(budget, now)
+	limit := budget.of(g)
+	if whole && n > limit-a.spent[g] {
+		return a.exhausted(g, budget, now)
+	}
+	if a.spent[g] += n; a.spent[g] > limit {
+		return a.exhausted(g, budget, now)
+	}
+	return nil
+}
+
+// open fails if a call could not run a single instruction.
+func (a *account) open() error {
+	budget, now := &a.settings().Budget, time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.turn(budget, now)
+	if a.spent[instructions] >= budget.Instructions {
+		return a.exhausted(instructions, budget, now)
+	}
+	return nil
+}
+
+// turn begins a new window if the last one is over, or longer than windows are
+// now. The mutex is held.
+func (a *account) turn(budget *Budget, now time.Time) {
+	if now.Before(a.ends) && a.ends.Sub(now) <= budget.Window {
+		return
+	}
+	a.ends, a.spent = now.Add(budget.Window), [goodCount]int64{}
+}
+
+func (a *account) exhausted(g good, budget *Budget, now time.Time) error {
+	return budgetExhausted(&BudgetError{Tenant: a.id, Budget: g.String(), Limit: budget.of(g), Window: budget.Window, Refill: a.ends.Sub(now)})
+}
+
+// forgettable reports whether a new account would do as well.
+func (a *account) forgettable() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.own.Load() == nil && a.seats.Load() == 0 && !time.Now().Before(a.ends)
+}
+
+// BudgetUse is what a tenant has used in the present window.
+type BudgetUse struct {
+	Spent  Budget        // Window is how long windows are
+	Limit  Budget        // the same of the tenant's budget
+	Refill time.Duration // until the next window begins; 0 if none has begun
+}
+
+// BudgetUse returns what the plugins of a tenant have used of its budget. What
+// calls in progress have used since they last looked is not in it.
+func (rt *Runtime) BudgetUse(tenant string) BudgetUse {
+	rt.tenants.mu.Lock()
+	a := rt.tenants.accounts[tenant]
+	rt.tenants.mu.Unlock()
+	if a == nil {
+		limit := rt.tenants.any.Budget
+		return BudgetUse{Limit: limit, Spent: Budget{Window: limit.Window}}
+	}
+	limit, now := a.settings().Budget, time.Now()
+	use := BudgetUse{Limit: limit, Spent: Budget{Window: limit.Window}}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Before(a.ends) {
+		use.Refill = a.ends.Sub(now)
+		use.Spent.Instructions, use.Spent.HostCalls = a.spent[instructions], a.spent[hostCalls]
+		use.Spent.HTTPRequests, use.Spent.ModelTokens = a.spent[httpRequests], a.spent[modelTokens]
+	}
+	return use
+}
+
+// bill charges the tenant for what a call has run since the last time, and
+// stops the call if that was too much. spent is what it has used in all.
+func (inst *instance) bill(spent int64) {
+	if err := inst.settle(spent); err != nil {
+		inst.stop(inst.budgetStop(err))
+	}
+}
+
+// settle is bill at a call's end: it cannot be stopped any more.
+func (inst *instance) settle(spent int64) error {
+	n := spent - inst.call.billed
+	inst.call.billed = spent
+	return inst.seat.account.charge(instructions, n)
+}
+
+// budgetStop says of an error of a budget what was stopped for it.
+func (inst *instance) budgetStop(err error) error {
+	e := *host.AsError(err)
+	e.Message = fmt.Sprintf("plugin %q: %s was stopped: %s", inst.plugin.id, inst.call.export, e.Message)
+	return &e
+}

@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestHTTPAccessMeets(t *testing.T) {
+	for _, row := range []struct{ name, asked, granted, want string }{
+		{"the same", `{"host":"a.example"}`, `{"host":"a.example"}`, `[{"host":"a.example"}]`},
+		{"another host", `{"host":"a.example"}`, `{"host":"b.example"}`, `null`},
+		{"hosts have no case, and may end in a dot", `{"host":"A.example"}`, `{"host":"a.EXAMPLE."}`, `[{"host":"A.example"}]`},
+		{"another scheme", `{"host":"a.example"}`, `{"host":"a.example","scheme":"http"}`, `null`},
+		{"the scheme's port", `{"host":"a.example"}`, `{"host":"a.example","port":443}`, `[{"host":"a.example"}]`},
+		{"another port", `{"host":"a.example"}`, `{"host":"a.example","port":8443}`, `null`},
+		{"methods in common", `{"host":"a.example","methods":["GET","PUT"]}`, `{"host":"a.example","methods":["GET","POST"]}`, `[{"host":"a.example","methods":["GET"]}]`},
+		{"no method in common", `{"host":"a.example","methods":["PUT"]}`, `{"host":"a.example","methods":["GET"]}`, `null`},
+		{"asked for all methods", `{"host":"a.example"}`, `{"host":"a.example","methods":["GET"]}`, `[{"host":"a.example","methods":["GET"]}]`},
+		{"granted all names below", `{"host":"a.b.example"}`, `{"host":"*.b.example"}`, `[{"host":"a.b.example"}]`},
+		{"a name is not below itself", `{"host":"b.example"}`, `{"host":"*.b.example"}`, `null`},
+		{"nor is one that only ends like it", `{"host":"evilb.example"}`, `{"host":"*.b.example"}`, `null`},
+		{"asked for all names below", `{"host":"*.b.example"}`, `{"host":"a.b.example"}`, `[{"host":"a.b.example"}]`},
+		{"asked for every host", `{"host":"*"}`, `{"host":"a.example"}`, `[{"host":"a.example"}]`},
+		{"granted every host", `{"host":"a.example"}`, `{"host":"*"}`, `[{"host":"a.example"}]`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked, granted HTTPAccess
+			var want []HTTPAccess
+			for _, read := range []struct {
+				raw  string
+				into any
+			}{{row.asked, &asked}, {row.granted, &granted}, {row.want, &want}} {
+				if err := json.Unmarshal([]byte(read.raw), read.into); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := Permissions{HTTP: []HTTPAccess{asked}}.clamp(Permissions{HTTP: []HTTPAccess{granted}}).HTTP
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("clamp: (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHostsOfPermissionsAreChecked(t *testing.T) {
+	for _, host := range []string{"a.example", "A.Example.", "*.example", "*", "127.0.0.1", "::1", "[::1]", "localhost", "xn--bcher-kva.example"} {
+		if err := checkHost(host); err != nil {
+			t.Errorf("checkHost(%q): %v", host, err)
+		}
+	}
+	for _, host := range []string{"", "a:80", "https://a", "a/b", "u@a", "a b", "a?b", "a#b", "*a", "a.*.b", "**", "*.", "a\n", "bücher.example", "%61", `a\b`} {
+		if checkHost(host) == nil {
+			t.Errorf("checkHost(%q) takes it", host)
+		}
+	}
+}
+
+func TestWidens(t *testing.T) {
+	next := Permissions{KV: Write, State: Read, Model: true, Clock: true, HTTP: []HTTPAccess{{Host: "a.example"}, {Host: "b.example", Methods: []string{"GET"}}}, Secrets: []SecretAccess{{"KEY", []string{"a.example"}}}}
+	before := Permissions{KV: Read, State: Write, HTTP: []HTTPAccess{{Host: "b.example"}}}
+	want := []string{"kv: write", "model", "clock", "http: https://a.example:443", "secret: KEY"}
+	if diff := cmp.Diff(want, next.Widens(before)); diff != "" {
+		t.Errorf("Widens: (-want +got)\n%s", diff)
+	}
+	granted := Permissions{KV: Write, Model: true, Clock: true, HTTP: []HTTPAccess{{Host: "*"}}, Secrets: []SecretAccess{{"KEY", []string{"*"}}}}
+	if got := next.Widens(before, granted); len(got) > 0 {
+		t.Errorf("beyond what was granted since, Widens = %v", got)
+	}
+}
+
+var (
+	someAccess = rapid.SampledFrom([]Access{"", None, Read, Write})
+	someHost   = rapid.SampledFrom([]string{"a.example", "b.a.example", "*.a.example", "*.example", "*", "c.example"})
+	someHTTP   = rapid.Custom(func(t *rapid.T) HTTPAccess {
+		return HTTPAccess{
+			Scheme: rapid.SampledFrom([]string{"", "http", "https"}).Draw(t, "scheme"), Host: someHost.Draw(t, "host"),
+			Port:    rapid.SampledFrom([]int{0, 80, 443}).Draw(t, "port"),
+			Methods: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"GET", "PUT", "POST"}), 0, 2, rapid.ID).Draw(t, "methods"),
+		}
+	})
+	someSecret = rapid.Custom(func(t *rapid.T) SecretAccess {
+		return SecretAccess{rapid.SampledFrom([]string{"K", "L"}).Draw(t, "name"), rapid.SliceOfNDistinct(someHost, 1, 3, rapid.ID).Draw(t, "hosts")}
+	})
+	somePermissions = rapid.Custom(func(t *rapid.T) Permissions {
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		return Permissions{
+			KV: someAccess.Draw(t, "kv"), State: someAccess.Draw(t, "state"), Model: flag("model"), Messages: flag("messages"),
+			Queue: flag("queue"), Clock: flag("clock"), Random: flag("random"),
+			HTTP: rapid.SliceOfN(someHTTP, 0, 4).Draw(t, "http"), Secrets: rapid.SliceOfN(someSecret, 0, 3).Draw(t, "secrets"),
+		}
+	})
+)
+
+// What comes out of a clamp is asked for and granted; clamping again changes
+// nothing; and whatever single request either side forbids, it forbids.
+func TestClampIsAnIntersection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		asked, granted := somePermissions.Draw(t, "asked"), somePermissions.Draw(t, "granted")
+		both := asked.clamp(granted)
+		if w := both.Widens(asked); len(w) > 0 {
+			t.Fatalf("%+v has %v that was not asked for", both, w)
+		}
+		if w := both.Widens(granted); len(w) > 0 {
+			t.Fatalf("%+v has %v that was not granted", both, w)
+		}
+		if again := both.clamp(both); len(both.Widens(again)) > 0 {
+			t.Fatalf("clamped again %+v becomes %+v", both, again)
+		}
+		one := HTTPAccess{
+			Scheme: rapid.SampledFrom([]string{"http", "https"}).Draw(t, "scheme"), Port: rapid.SampledFrom([]int{80, 443}).Draw(t, "port"),
+			Host:    rapid.SampledFrom([]string{"a.example", "b.a.example", "c.example", "x.y"}).Draw(t, "host"),
+			Methods: []string{rapid.SampledFrom([]string{"GET", "PUT", "POST"}).Draw(t, "method")},
+		}
+		in := func(p Permissions) bool { return slices.ContainsFunc(p.HTTP, one.within) }
+		if in(both) != (in(asked) && in(granted)) {
+			t.Fatalf("%s: asked %v, granted %v, in both %v", one, in(asked), in(granted), in(both))
+		}
+	})
+}
+
+// FuzzGrants reads permissions as a manifest and a configuration have them:
+// what is taken can be clamped, is never wider than itself, and survives being
+// written.
+func FuzzGrants(f *testing.F) {
+	f.Add([]byte(`{"kv":"write","http":[{"host":"a.example","methods":["GET"]}],"secrets":[{"name":"K","hosts":["a.example"]}]}`), []byte(`{"kv":"read","http":[{"host":"*"}]}`))
+	f.Add([]byte(`{"state":"none","http":[{"scheme":"HTTP","host":"[::1]","port":8080}]}`), []byte(`{}`))
+	f.Add([]byte(`{"kv":"everything"}`), []byte(`{"http":[{"host":"*.*"}]}`))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		var asked, granted Permissions
+		if readJSON(a, &asked) != nil || asked.check() != nil || readJSON(b, &granted) != nil || granted.check() != nil {
+			return
+		}
+		both := asked.clamp(granted)
+		if err := both.check(); err != nil && len(both.HTTP) <= maxHTTPAccess && len(both.Secrets) <= maxSecretAccess {
+			t.Errorf("the clamp %+v is refused: %v", both, err)
+		}
+		if w := append(both.Widens(asked), both.Widens(granted)...); len(w) > 0 {
+			t.Errorf("the clamp %+v is wider by %v", both, w)
+		}
+		raw, err := json.Marshal(both)
+		var back Permissions
+		if err != nil || readJSON(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
+			t.Errorf("%+v is written as %s and read as %+v, %v", both, raw, back, err)
+		}
+	})
+}

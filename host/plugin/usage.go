@@ -1,0 +1,152 @@
+package plugin
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Usage is what a plugin asks for, is granted and has used for one tenant.
+type Usage struct {
+	Asked   Permissions      `json:"asked,omitzero"`
+	Granted Permissions      `json:"granted,omitzero"`
+	Used    Permissions      `json:"used,omitzero"`
+	Denied  map[string]int64 `json:"denied,omitempty"` // how often, by what would have to be granted
+}
+
+// usage is what a tenant's calls of one plugin have used. It outlives versions
+// of the plugin.
+type usage struct {
+	mu     sync.Mutex
+	used   Permissions
+	denied map[string]*denial
+}
+
+type denial struct {
+	count  int64
+	logged time.Time
+}
+
+// The bounds of what is remembered of one plugin and tenant, since a guest names
+// the hosts that it wants, and the words for what is beyond them.
+const (
+	maxUsedHosts   = 64
+	maxDenied      = 64
+	othersDenied   = "others"
+	denialLogEvery = time.Minute
+)
+
+// usage returns what the tenant's calls of a plugin have used. The caller does
+// not hold the account's mutex.
+func (a *account) usage(plugin string) *usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	u := a.used[plugin]
+	if u == nil {
+		if a.used == nil {
+			a.used = map[string]*usage{}
+		}
+		u = &usage{}
+		a.used[plugin] = u
+	}
+	return u
+}
+
+// Usage returns what the plugin asks for, is granted and has used for a tenant
+// since the program began, over all versions that had the plugin's id.
+func (p *Plugin) Usage(tenant string) Usage {
+	s := p.seat(tenant)
+	out := Usage{Asked: p.manifest.Permissions.clone(), Granted: s.rights().granted.clone()}
+	u := s.usage
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out.Used = u.used.clone()
+	if len(u.denied) > 0 {
+		out.Denied = map[string]int64{}
+		for grant, d := range u.denied {
+			out.Denied[grant] = d.count
+		}
+	}
+	return out
+}
+
+// note records that a permission was used.
+func (u *usage) note(use func(*Permissions)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	use(&u.used)
+}
+
+// noteHTTP records a request that was allowed.
+func (u *usage) noteHTTP(h HTTPAccess) {
+	u.note(func(p *Permissions) {
+		i := slices.IndexFunc(p.HTTP, func(o HTTPAccess) bool {
+			return o.scheme() == h.scheme() && foldHost(o.Host) == foldHost(h.Host) && o.port() == h.port()
+		})
+		switch {
+		case i < 0 && len(p.HTTP) < maxUsedHosts:
+			p.HTTP = append(p.HTTP, h)
+		case i >= 0 && len(h.Methods) == 1 && !slices.Contains(p.HTTP[i].Methods, h.Methods[0]) && len(p.HTTP[i].Methods) < maxUsedHosts:
+			p.HTTP[i].Methods = append(slices.Clone(p.HTTP[i].Methods), h.Methods[0])
+		}
+	})
+}
+
+// noteDenial counts a denial and reports whether it is to be logged: once a
+// minute for each grant.
+func (u *usage) noteDenial(grant string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	d := u.denied[grant]
+	if d == nil && len(u.denied) >= maxDenied {
+		grant = othersDenied
+		d = u.denied[grant]
+	}
+	if d == nil {
+		if u.denied == nil {
+			u.denied = map[string]*denial{}
+		}
+		d = &denial{}
+		u.denied[grant] = d
+	}
+	d.count++
+	if !d.logged.IsZero() && now.Sub(d.logged) < denialLogEvery {
+		return false
+	}
+	d.logged = now
+	return true
+}
+
+// denied is the error for what a plugin may not do; it names what to grant. It
+// is counted, and logged.
+func (s *seat) denied(grant, what string) error {
+	grant = clean(grant)
+	p := s.plugin
+	if s.usage.noteDenial(grant, time.Now()) {
+		p.runtime.opts.Logger.Warn("plugin was denied", slog.String("plugin", p.id), slog.String("tenant", s.account.id), slog.String("grant", grant))
+	}
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", p.id, what, grant).WithHint("grant it %q", grant)
+}
+
+// Denials returns how often each grant was missed, over all tenants.
+func (p *Plugin) Denials() map[string]int64 {
+	out := map[string]int64{}
+	for _, s := range p.allSeats() {
+		s.usage.mu.Lock()
+		for grant, d := range s.usage.denied {
+			out[grant] += d.count
+		}
+		s.usage.mu.Unlock()
+	}
+	return out
+}
+
+func (p *Plugin) allSeats() []*seat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.seats))
+}
