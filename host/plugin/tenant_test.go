@@ -317,6 +317,23 @@ func TestStartingInstancesIsBilled(t *testing.T) {
 	t.Error("20 calls that trap start an instance each and no budget ends")
 }
 
+func TestHostCallsHaveABudget(t *testing.T) {
+	rt := startRuntime(t, &Options{AnyTenant: &Tenant{Budget: Budget{HostCalls: 2}}})
+	p := loadAsking(t, rt, "state.get", readsState, &LoadOptions{Granted: Permissions{State: Read}})
+	for i, want := range []host.Code{"", "", host.ResourceExhausted} {
+		if got := answerCode(t, p, "acme"); got != want {
+			t.Errorf("call %d ends in %q, want %q", i, got, want)
+		}
+	}
+	_, err := p.Call(t.Context(), "acme", "tool", []byte("{}"), nil)
+	if used := (*BudgetError)(nil); !errors.As(err, &used) || used.Budget != "HostCalls" {
+		t.Errorf("the next call: %v, want the budget HostCalls", err)
+	}
+	if got := answerCode(t, p, "globex"); got != "" {
+		t.Errorf("another tenant's call ends in %q", got)
+	}
+}
+
 func TestBudgetsShrinkAndGrowWhileServing(t *testing.T) {
 	rt := startRuntime(t, nil)
 	p := loadAsking(t, rt, "", "", nil)
