@@ -1,0 +1,79 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Call asks the host that listens at path for one thing and decodes the answer
+// into result, which may be nil. The host's errors keep their codes and hints.
+// Code failed_precondition if nobody listens there.
+func Call(ctx context.Context, path, op string, args, result any) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return dialError(path, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	req := Request{Op: op}
+	if args != nil {
+		if req.Args, err = json.Marshal(args); err != nil {
+			return host.Errorf(host.InvalidArgument, "encode the request: %w", err)
+		}
+	}
+	line, err := json.Marshal(req)
+	if err != nil {
+		return host.Errorf(host.InvalidArgument, "encode the request: %w", err)
+	}
+	_, err = conn.Write(append(line, '\n'))
+	if err == nil {
+		line, err = readLine(bufio.NewReader(conn), MaxAnswerBytes)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return host.Errorf(host.Canceled, "interrupted: %w", ctx.Err())
+	case err != nil:
+		return host.Errorf(host.Unavailable, "the host at %s does not answer: %w", path, err).WithHint("has it ended?")
+	}
+	return decode(path, line, result)
+}
+
+func decode(path string, line []byte, result any) error {
+	var a answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return host.Errorf(host.Unavailable, "the host at %s answers with what is no answer: %w", path, err)
+	}
+	if a.Error != nil {
+		return a.Error
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(a.Result, result); err != nil {
+		return host.Errorf(host.Unavailable, "the host at %s answers in another form: %w", path, err).
+			WithHint("is it of another version of agenthost?")
+	}
+	return nil
+}
+
+func dialError(path string, err error) error {
+	const start = "start one with: agenthost dev PROJECT --data DIR"
+	switch {
+	case len(path) > maxPathBytes:
+		return host.Errorf(host.InvalidArgument, "the path of the control socket is %d bytes, more than the %d that a socket's may have", len(path), maxPathBytes)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return host.Errorf(host.FailedPrecondition, "no host is running at %s", path).WithHint(start)
+	case errors.Is(err, fs.ErrPermission):
+		return host.Errorf(host.PermissionDenied, "the host at %s is another user's", path)
+	}
+	return host.Errorf(host.FailedPrecondition, "reach the host at %s: %w", path, err).WithHint(start)
+}

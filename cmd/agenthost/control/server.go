@@ -1,0 +1,276 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The bounds of a server.
+const (
+	MaxRequestBytes = 1 << 20          // a line
+	MaxAnswerBytes  = 32 << 20         // a line
+	MaxConnections  = 16               // at one time; more are told so
+	IdleTime        = time.Minute      // after which a connection that asks nothing is closed
+	HandlerTime     = 10 * time.Minute // for one request: building a plugin is one
+)
+
+// maxPathBytes is how long a socket's path can be on every system.
+const maxPathBytes = 103
+
+// Handler answers one kind of request. args is absent or JSON; the result is
+// sent as JSON. It is called by many goroutines at once.
+type Handler func(ctx context.Context, args json.RawMessage) (any, error)
+
+// Request is what a client sends.
+type Request struct {
+	Op   string          `json:"op"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type answer struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *host.Error     `json:"error,omitempty"`
+}
+
+// Server answers requests until it is closed.
+type Server struct {
+	path     string
+	file     fs.FileInfo
+	listener net.Listener
+	handlers map[string]Handler
+	ctx      context.Context
+	cancel   context.CancelFunc
+	slots    chan struct{}
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+// Listen makes a socket at path and serves handlers by the names of their
+// operations. A socket that nobody listens at any more is replaced. Code
+// failed_precondition if somebody does, or if there is something else.
+func Listen(path string, handlers map[string]Handler) (*Server, error) {
+	if err := checkFree(path); err != nil {
+		return nil, err
+	}
+	listener, err := listen(path)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "open control socket %s: %w", path, err).
+			WithHint("name another one with --socket")
+	}
+	s := &Server{path: path, listener: listener, handlers: handlers, slots: make(chan struct{}, MaxConnections), conns: map[net.Conn]struct{}{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.file, err = os.Lstat(path); err != nil {
+		return nil, errors.Join(host.Errorf(host.FailedPrecondition, "open control socket: %w", err), s.Close())
+	}
+	s.running.Go(s.accept)
+	return s, nil
+}
+
+// checkFree looks at what is at the path.
+func checkFree(path string) error {
+	if len(path) > maxPathBytes {
+		return host.Errorf(host.InvalidArgument, "control socket %s: its path is %d bytes, more than the %d that a socket's may have", path, len(path), maxPathBytes).
+			WithHint("name a shorter one with --socket")
+	}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return host.Errorf(host.FailedPrecondition, "open control socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return host.Errorf(host.FailedPrecondition, "%s is there, and is not a socket", path).WithHint("move it away, or name another one with --socket")
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil // left behind by a process that is gone
+	}
+	_ = conn.Close()
+	return host.Errorf(host.FailedPrecondition, "another host listens at %s", path).WithHint("stop it, or name another one with --socket")
+}
+
+// listen makes the socket aside, in a directory that is this user's alone, and
+// puts it in its place when its mode is set: there is no moment at which others
+// can open it.
+func listen(path string) (_ net.Listener, err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	aside := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", aside)
+	if err != nil {
+		return nil, err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(aside, 0o600), os.Rename(aside, path)); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// Path returns where the socket is.
+func (s *Server) Path() string { return s.path }
+
+// Close ends all connections and what is being handled, waits for that, and
+// removes the socket. It may be called twice.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	err := s.listener.Close()
+	s.running.Wait()
+	if now, statErr := os.Lstat(s.path); statErr == nil && s.file != nil && os.SameFile(now, s.file) {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of file descriptors, for one: give others time to close theirs
+			select {
+			case <-time.After(100 * time.Millisecond):
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		if !s.begin(conn) {
+			_ = conn.Close()
+		}
+	}
+}
+
+// begin serves a connection, unless the server is closed.
+func (s *Server) begin(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		_ = write(conn, answer{Error: host.Errorf(host.ResourceExhausted, "the host has %d control connections", MaxConnections).WithHint("try again")})
+		return false
+	}
+	s.conns[conn] = struct{}{}
+	s.running.Go(func() {
+		defer s.end(conn)
+		s.serve(conn)
+	})
+	return true
+}
+
+func (s *Server) end(conn net.Conn) {
+	s.mu.Lock()
+	delete(s.conns, conn)
+	s.mu.Unlock()
+	_ = conn.Close()
+	<-s.slots
+}
+
+// serve answers a connection's requests until it ends, is idle, or sends what is
+// no request.
+func (s *Server) serve(conn net.Conn) {
+	lines := bufio.NewReaderSize(conn, 4096)
+	for {
+		_ = conn.SetDeadline(time.Now().Add(IdleTime))
+		line, err := readLine(lines, MaxRequestBytes)
+		if len(line) == 0 && err != nil {
+			return
+		}
+		if errors.Is(err, errTooLong) {
+			_ = write(conn, answer{Error: host.Errorf(host.ResourceExhausted, "a request is more than %d bytes", MaxRequestBytes)})
+			return
+		}
+		a := s.answer(line)
+		_ = conn.SetDeadline(time.Now().Add(IdleTime))
+		if write(conn, a) != nil || err != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) answer(line []byte) answer {
+	var req Request
+	if err := json.Unmarshal(line, &req); err != nil {
+		return answer{Error: host.Errorf(host.InvalidArgument, "request is not JSON: %w", err).WithHint(`write {"op":NAME,"args":{...}} on a line`)}
+	}
+	handle := s.handlers[req.Op]
+	if handle == nil {
+		return answer{Error: host.Errorf(host.Unimplemented, "this host has no operation %.60q", req.Op).WithHint("is it of another version of agenthost?")}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, HandlerTime)
+	defer cancel()
+	result, err := handle(ctx, req.Args)
+	if err != nil {
+		return answer{Error: host.AsError(err)}
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return answer{Error: host.Errorf(host.Internal, "encode the answer of %s: %w", req.Op, err)}
+	}
+	return answer{Result: raw}
+}
+
+func write(w io.Writer, a answer) error {
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+var errTooLong = errors.New("line is too long")
+
+// readLine reads a line of at most max bytes, without its end. The last line of
+// a stream need not have one: it comes with io.EOF.
+func readLine(r *bufio.Reader, max int) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if len(line)+len(piece) > max {
+			return line, errTooLong
+		}
+		line = append(line, piece...)
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err == nil {
+			line = line[:len(line)-1]
+		}
+		return line, err
+	}
+}
