@@ -41,6 +41,13 @@ type AgentOptions struct {
 	Providers  []Provider
 	History    *History // for runs of the agent on its own only
 
+	Hooks Hooks
+
+	// StopWhen ends a run of the agent early. It is asked after each round in
+	// which tools ran, with what there is so far; nil is never. The results of the
+	// tools are kept, and the finish reason is stop.
+	StopWhen func(ctx context.Context, result *Result) (bool, error)
+
 	// ToolChoice holds for the first model call of a run of the agent; later ones
 	// are free, or the agent could never stop.
 	ToolChoice      ToolChoice

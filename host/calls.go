@@ -121,7 +121,13 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
 	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
 	go func() {
-		defer func() { b.done <- struct{}{} }()
+		defer func() {
+			if c.output == nil { // a hook left by runtime.Goexit
+				c.err = Errorf(Internal, "The tool %s failed.", c.part.Name)
+				c.finish()
+			}
+			b.done <- struct{}{}
+		}()
 		started := time.Now()
 		c.output, c.err = t.callTool(ctx, c)
 		c.took = time.Since(started)
@@ -143,18 +149,32 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
 		return nil, err
 	}
+	out, err := t.hookToolStart(ctx, tool, c)
+	if err != nil {
+		return out, err
+	}
+	if out == nil {
+		started := time.Now()
+		out, err = t.runTool(ctx, tool, c.call)
+		out, err = t.hookToolEnd(ctx, c, time.Since(started), out, err)
+	}
+	if err == nil {
+		err = t.accept(c, out)
+	}
+	return out, err
+}
+
+// runTool runs the handler within its time.
+func (t *turn) runTool(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
 	timeout := t.limits.ToolTimeout
 	if tool.Timeout > 0 {
 		timeout = min(timeout, tool.Timeout)
 	}
 	toolCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := t.await(toolCtx, tool, c.call)
-	if err == nil {
-		return out, t.accept(c, out)
-	}
+	out, err := t.await(toolCtx, tool, call)
 	switch {
-	case !endedBy(toolCtx, err):
+	case err == nil || !endedBy(toolCtx, err):
 	case ctx.Err() != nil:
 		err = Errorf(Canceled, "The tool %s was stopped.", tool.Name)
 	default:

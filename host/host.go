@@ -53,6 +53,10 @@ type Request struct {
 	// is loaded, and everything is stored as usual.
 	Messages []*Message
 
+	// Instructions are for this run alone: they follow the instructions of every
+	// agent in it, after a blank line. Nothing stores them.
+	Instructions string
+
 	State  any    // overlays the network's and the thread's state, member by member
 	Model  Model  // beats the agents' and the network's
 	Router Router // beats the network's

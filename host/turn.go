@@ -78,6 +78,9 @@ func (t *turn) prepare(ctx context.Context) error {
 			return wrapError(err, "tools of agent %q", t.agent.name)
 		}
 	}
+	if extra := t.req.Instructions; extra != "" {
+		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
+	}
 	t.emitState()
 	return t.agent.checkToolChoice(t.tools)
 }
@@ -119,14 +122,38 @@ func (t *turn) rounds(ctx context.Context) error {
 			t.result.FinishReason = FinishInterrupted
 			return nil
 		}
-		if len(answer.ToolCalls()) == 0 {
+		if answer == nil { // the start hook stopped
 			return nil
 		}
-		if t.result.Rounds >= t.maxRounds() {
-			t.result.FinishReason = FinishMaxRounds
-			return nil
+		if len(answer.ToolCalls()) == 0 {
+			return t.hookFinish(ctx)
+		}
+		if stop, err := t.stopNow(ctx); stop || err != nil {
+			return err
 		}
 	}
+}
+
+// stopNow reports whether the agent's run ends although the model has called
+// tools.
+func (t *turn) stopNow(ctx context.Context) (bool, error) {
+	if when := t.agent.opts.StopWhen; when != nil {
+		soFar := *t.result
+		soFar.Messages = slices.Clone(soFar.Messages)
+		stop, err := when(ctx, &soFar)
+		if err != nil {
+			return false, wrapError(err, "stop condition of agent %q", t.agent.name)
+		}
+		if stop {
+			t.result.FinishReason = FinishStop
+			return true, t.hookFinish(ctx)
+		}
+	}
+	if t.result.Rounds >= t.maxRounds() {
+		t.result.FinishReason = FinishMaxRounds
+		return true, t.hookFinish(ctx)
+	}
+	return false, nil
 }
 
 func (t *turn) maxRounds() int {
@@ -136,12 +163,17 @@ func (t *turn) maxRounds() int {
 	return t.limits.MaxRounds
 }
 
-// round asks the model once and runs the tools it calls.
+// round asks the model once and runs the tools it calls. No answer and no error
+// is what the start hook stopped.
 func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.checkTokens(t.result.Usage); err != nil {
 		return nil, err
 	}
-	view, err := t.view(ctx)
+	messages, stop, err := t.hookStart(ctx, append(t.messages(), t.result.Messages...))
+	if stop || err != nil {
+		return nil, err
+	}
+	view, err := t.view(ctx, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +183,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
+	if err := t.hookResponse(ctx, resp); err != nil {
+		return nil, err
+	}
 	t.result.FinishReason = resp.FinishReason
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
@@ -305,8 +340,7 @@ func (r *run) withInstructions(instructions string, provided, view []*Message) [
 
 // view returns what the model is shown: the conversation through the processors
 // of the history, the network and the agent.
-func (t *turn) view(ctx context.Context) ([]*Message, error) {
-	messages := append(t.messages(), t.result.Messages...)
+func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var ofHistory []Processor
 	if t.history != nil {
 		ofHistory = t.history.processors

@@ -1,0 +1,276 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// Hooks are functions that are called at fixed points of each run of an agent.
+// Any may be nil. The names follow AgentKit's lifecycle: start, response, finish,
+// and one before and one behind each tool.
+//
+// Start, Response and Finish run in the goroutine of the run, ToolStart and
+// ToolEnd in that of their call, so several at once. What a hook may change it
+// changes in the value it is given, which is its own: messages and parts in it
+// are shared and must be replaced, not written to. An error from Start, Response
+// or Finish ends the run with it; one from a tool's hook fails that call and is
+// told to the model like a tool's.
+//
+// What a reader of the stream has already seen is not taken back.
+type Hooks struct {
+	// Start is called before each model call.
+	Start func(ctx context.Context, at *StartHook) error
+
+	// Response is called with each answer of the model, before its tools run and
+	// before it joins the conversation.
+	Response func(ctx context.Context, at *ResponseHook) error
+
+	// ToolStart is called before each call of a tool whose arguments fit.
+	ToolStart func(ctx context.Context, at *ToolStartHook) error
+
+	// ToolEnd is called behind each call of a tool that has run, also behind one
+	// that failed.
+	ToolEnd func(ctx context.Context, at *ToolEndHook) error
+
+	// Finish is called when the agent has said everything. It is not called for a
+	// run that fails, asks a person or was stopped by Start.
+	Finish func(ctx context.Context, at *FinishHook) error
+}
+
+// StartHook is where an agent stands before a model call.
+type StartHook struct {
+	Scope Scope
+	State *State
+	Input *Message // the user's message of this turn; may be nil
+	Round int      // the model call to come, from 1
+
+	// Instructions is the system prompt. A change holds for the later rounds too.
+	Instructions string
+
+	// Messages is the conversation before the processors, so that what redacts
+	// sees what a hook adds. A change holds for this model call only, and changes
+	// nothing that is stored.
+	Messages []*Message
+
+	// Stop, set to true, ends the agent's run here: the model is not asked, and
+	// Finish is not called.
+	Stop bool
+}
+
+// ResponseHook is a model's answer.
+type ResponseHook struct {
+	Scope        Scope
+	State        *State
+	Round        int
+	Parts        []Part // may be replaced; a tool call that is taken out does not run
+	FinishReason FinishReason
+	Usage        Usage
+}
+
+// ToolStartHook is a call of a tool that is about to run.
+type ToolStartHook struct {
+	Scope Scope
+	State *State
+	ID    string
+	Tool  string
+
+	// Arguments may be replaced; they are checked against the tool's schema
+	// again.
+	Arguments json.RawMessage
+
+	// Output, if set, is the answer: the tool does not run.
+	Output *ToolOutput
+}
+
+// ToolEndHook is a call of a tool that has run.
+type ToolEndHook struct {
+	Scope     Scope
+	State     *State
+	ID        string
+	Tool      string
+	Arguments json.RawMessage
+	Took      time.Duration
+
+	// Output and Err are what the tool answered. Either may be replaced, also to
+	// make an answer of a failure: what the tool asks for (a change of the state,
+	// an artifact, agents to schedule) is done after the hook.
+	Output *ToolOutput
+	Err    error
+}
+
+// FinishHook is a run of an agent that has ended well.
+type FinishHook struct {
+	Scope Scope
+	State *State
+
+	// Messages are the answers and tool results of the run. They may be replaced
+	// by others, which must be whole: every call answered, every result after its
+	// call. What is left is what later agents see and what is stored.
+	Messages     []*Message
+	FinishReason FinishReason
+	Rounds       int
+	Usage        Usage
+}
+
+// StopAfterTool returns a condition for [AgentOptions].StopWhen: one of these
+// tools was called and has answered without an error.
+func StopAfterTool(names ...string) func(context.Context, *Result) (bool, error) {
+	return func(_ context.Context, result *Result) (bool, error) {
+		for _, r := range result.ToolResults() {
+			if !r.IsError && slices.Contains(names, r.Name) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}
+
+// hookStart asks the Start hook and returns the conversation as it left it.
+func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message, stop bool, err error) {
+	hook := t.agent.opts.Hooks.Start
+	if hook == nil {
+		return messages, false, nil
+	}
+	at := &StartHook{Scope: t.scope(), State: t.state, Input: t.input, Round: t.result.Rounds + 1,
+		Instructions: t.instructions, Messages: slices.Clone(messages)}
+	if err := hook(ctx, at); err != nil {
+		return nil, false, t.hookError(err, "start")
+	}
+	t.emitState()
+	if at.Stop {
+		t.result.FinishReason = FinishStop
+		return nil, true, nil
+	}
+	t.instructions = at.Instructions
+	messages, err = t.hookMessages(at.Messages, messages, "start")
+	return messages, false, err
+}
+
+// hookMessages checks what a hook made of messages: it may not be worse.
+func (t *turn) hookMessages(after, before []*Message, name string) ([]*Message, error) {
+	if slices.Equal(after, before) {
+		return before, nil
+	}
+	out := make([]*Message, len(after))
+	for i, m := range after {
+		if m == nil {
+			return nil, t.hookError(Errorf(Internal, "message %d is nil", i), name)
+		}
+		if out[i] = withIdentity(m, nil); out[i].Agent == "" && m.Role != User && !slices.Contains(before, m) {
+			out[i].Agent = t.agent.name
+		}
+	}
+	n, fault := faults(out)
+	if was, _ := faults(before); n > was {
+		return nil, t.hookError(Errorf(Internal, "it leaves a broken history: %w", fault), name)
+	}
+	return out, nil
+}
+
+func (t *turn) hookError(err error, name string) error {
+	return wrapError(err, "hook %s of agent %q", name, t.agent.name)
+}
+
+// hookResponse asks the Response hook.
+func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
+	hook := t.agent.opts.Hooks.Response
+	if hook == nil {
+		return nil
+	}
+	at := &ResponseHook{Scope: t.scope(), State: t.state, Round: t.result.Rounds,
+		Parts: slices.Clone(resp.Parts), FinishReason: resp.FinishReason, Usage: resp.Usage}
+	if err := hook(ctx, at); err != nil {
+		return t.hookError(err, "response")
+	}
+	t.emitState()
+	own := *resp
+	own.Parts, own.FinishReason = at.Parts, at.FinishReason
+	checked, err := t.checkAnswer(&ModelRequest{}, &own)
+	if err != nil {
+		return t.hookError(err, "response")
+	}
+	resp.Parts, resp.FinishReason = checked.Parts, checked.FinishReason
+	return nil
+}
+
+// hookFinish asks the Finish hook.
+func (t *turn) hookFinish(ctx context.Context) error {
+	hook := t.agent.opts.Hooks.Finish
+	if hook == nil {
+		return nil
+	}
+	r := t.result
+	at := &FinishHook{Scope: t.scope(), State: t.state, Messages: slices.Clone(r.Messages),
+		FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage}
+	if err := hook(ctx, at); err != nil {
+		return t.hookError(err, "finish")
+	}
+	messages, err := t.hookMessages(at.Messages, r.Messages, "finish")
+	if err != nil {
+		return err
+	}
+	r.Messages, r.FinishReason = messages, at.FinishReason
+	return nil
+}
+
+// hookToolStart asks the ToolStart hook. An output is the answer to give instead
+// of running the tool.
+func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+	hook := t.agent.opts.Hooks.ToolStart
+	if hook == nil {
+		return nil, nil
+	}
+	at := &ToolStartHook{Scope: c.call.Scope, State: t.state, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
+	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil || at.Output != nil {
+		return at.Output, err
+	}
+	if string(at.Arguments) == string(c.call.Arguments) {
+		return nil, nil
+	}
+	if _, err := tool.schema.check(at.Arguments); err != nil {
+		return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
+	}
+	c.call.Arguments = at.Arguments
+	return nil, nil
+}
+
+// hookToolEnd asks the ToolEnd hook.
+func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration, out *ToolOutput, err error) (*ToolOutput, error) {
+	hook := t.agent.opts.Hooks.ToolEnd
+	if hook == nil {
+		return out, err
+	}
+	at := &ToolEndHook{Scope: c.call.Scope, State: t.state, ID: c.part.ID, Tool: c.part.Name,
+		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
+	cost := costOf(out)
+	if err := t.guarded(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
+		return &ToolOutput{Cost: cost}, err
+	}
+	if at.Output == nil {
+		at.Output = &ToolOutput{}
+	}
+	at.Output.Cost = cost // it was spent, whatever becomes of the answer
+	return at.Output, at.Err
+}
+
+// guarded makes an error of a panic, which would end the process in a call's
+// goroutine.
+func (t *turn) guarded(tool string, hook func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.host.opts.Logger.Error("hook of a tool panicked", "tool", tool, "run", t.id, "panic", p, "stack", string(debug.Stack()))
+			err = Errorf(Internal, "The tool %s failed.", tool)
+		}
+	}()
+	return hook()
+}
+
+func costOf(out *ToolOutput) *Cost {
+	if out == nil {
+		return nil
+	}
+	return out.Cost
+}
