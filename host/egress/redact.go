@@ -76,8 +76,8 @@ func formsOf(v string) []string {
 	query, path := url.QueryEscape(v), url.PathEscape(v)
 	forms := []string{v, query, path, lowerEscapes(query), lowerEscapes(path), percentAll(v), strings.ToLower(percentAll(v)),
 		hexed, strings.ToUpper(hexed), htmlEscape(v)}
-	for _, escapeHTML := range []bool{false, true} {
-		forms = append(forms, jsonInner(v, escapeHTML))
+	for _, form := range forms {
+		forms = append(forms, jsonInner(form, false), jsonInner(form, true))
 	}
 	forms = append(forms, base64Forms(v)...)
 	// Basic authentication holds user:password in base64; a server that decodes it

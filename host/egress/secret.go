@@ -58,9 +58,12 @@ type Secrets interface {
 	Secret(ctx context.Context, tenant, name string) (Secret, error)
 }
 
-// EnvSecrets reads secrets from environment variables, PREFIX and the name in
-// capitals with "_" for everything that is not a letter or digit. With a tenant
-// the variable PREFIX TENANT "__" NAME wins over the one for all tenants.
+// EnvSecrets reads secrets from environment variables: PREFIX NAME is a secret for
+// all tenants, PREFIX TENANT "__" NAME one tenant's, which wins. Both are written
+// in capitals, with "_" for a hyphen or dot. So that no tenant reads another's
+// variable, a secret's name has no two such signs in a row and none at its ends,
+// and a tenant whose name is not made of small letters, digits and single
+// hyphens has only what is for all; use files for such tenants.
 type EnvSecrets struct {
 	Prefix string                      // default "AGENTHOST_SECRET_"
 	Lookup func(string) (string, bool) // default os.LookupEnv
@@ -78,8 +81,11 @@ func (e EnvSecrets) Secret(_ context.Context, tenant, name string) (Secret, erro
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
+	if !segments(name, "_-.") {
+		return Secret{}, host.Errorf(host.NotFound, "secret %q can't be the name of a variable", name)
+	}
 	var names []string
-	if tenant != "" {
+	if segments(tenant, "-") && tenant == strings.ToLower(tenant) {
 		names = append(names, prefix+envName(tenant)+"__"+envName(name))
 	}
 	for _, n := range append(names, prefix+envName(name)) {
@@ -90,16 +96,25 @@ func (e EnvSecrets) Secret(_ context.Context, tenant, name string) (Secret, erro
 	return Secret{}, host.Errorf(host.NotFound, "secret %q: no variable %s", name, prefix+envName(name))
 }
 
-func envName(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return r - 'a' + 'A'
-		case 'A' <= r && r <= 'Z' || '0' <= r && r <= '9':
-			return r
+// segments reports whether s is made of letters and digits, with one of the signs
+// between two of them at most.
+func segments(s, signs string) bool {
+	sign := true
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9':
+			sign = false
+		case sign || strings.IndexByte(signs, c) < 0:
+			return false
+		default:
+			sign = true
 		}
-		return '_'
-	}, s)
+	}
+	return !sign
+}
+
+func envName(s string) string {
+	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(s))
 }
 
 // FileSecrets reads secrets from files, as orchestrators mount them: TENANT/NAME,
