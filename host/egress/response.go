@@ -64,7 +64,7 @@ func (f *fetch) readAll(from io.Reader, announced int64) ([]byte, error) {
 	b := make([]byte, 0, min(max(announced+1, 512), firstRead))
 	for {
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			b = grow(b, announced)
 		}
 		n, err := from.Read(b[len(b):min(cap(b), limit+1)])
 		b = b[:len(b)+n]
@@ -77,6 +77,16 @@ func (f *fetch) readAll(from io.Reader, announced int64) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// grow makes room for what is still announced, but for no more than three times
+// what has come.
+func grow(b []byte, announced int64) []byte {
+	size := 4 * cap(b)
+	if rest := announced + 1; int64(cap(b)) < rest && rest < int64(size) {
+		size = int(rest)
+	}
+	return append(make([]byte, 0, size), b...)
 }
 
 func (f *fetch) tooLarge() error {
