@@ -3,17 +3,59 @@ package plugin
 import (
 	"context"
 	"crypto/sha256"
-	"sync"
+	"errors"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/agenthost/agenthost/host"
 )
+
+// compilesAtOnce is how many modules a runtime compiles at the same time; more
+// loads wait. Each may take Limits.CompileMemory.
+const compilesAtOnce = 2
+
+// CompileJob is a module to be compiled where a module that the structural
+// limits do not see through does no harm: in a process of its own.
+type CompileJob struct {
+	Wasm    []byte        // the metered module; not to be changed
+	Dir     string        // where the code goes: empty, and this user's alone
+	Timeout time.Duration // Limits.CompileTimeout; the context ends with it
+	Memory  int64         // Limits.CompileMemory, bytes
+}
+
+// CompileInto compiles a job's module in this process and leaves the code in its
+// directory. It looks at neither of the job's limits: it is for the process that
+// an [Options.Compiler] starts, with the same version of this package. Code
+// invalid_argument for what is no module or breaks the compiler.
+func CompileInto(job *CompileJob) error { return compileInto(job.Dir, job.Wasm) }
+
+// TimeoutError is what a compiler answers that was stopped by the job's Timeout.
+func (j *CompileJob) TimeoutError() error {
+	return host.Errorf(host.DeadlineExceeded, "compiling it took longer than the limit CompileTimeout of %s", j.Timeout).
+		WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
+}
+
+// MemoryError is what a compiler answers that was stopped by the job's Memory.
+func (j *CompileJob) MemoryError() error {
+	return host.Errorf(host.ResourceExhausted, "compiling it took more memory than the limit CompileMemory of %d", j.Memory).
+		WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
+}
+
+// compilation is a module on its way to an engine.
+type compilation struct {
+	key     [sha256.Size]byte // of metered
+	metered []byte
+	limits  Limits
+}
 
 // code is a compiled module, shared by the plugins that have the same bytes.
 type code struct {
-	key    [sha256.Size]byte // of the metered module
-	refs   int               // guarded by Runtime.mu
-	once   sync.Once
+	key  [sha256.Size]byte // of the metered module
+	refs int               // guarded by Runtime.mu
+
+	ready  chan struct{} // closed when one of these is set
 	engine *engine
 	err    error
 }
@@ -28,14 +70,20 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 	return c.engine.wasm.InstantiateModule(ctx, c.engine.compiled, cfg)
 }
 
-// compile returns the compiled module, compiling it if nobody has.
-func (rt *Runtime) compile(ctx context.Context, mod *prepared) (*code, error) {
-	c, err := rt.share(sha256.Sum256(mod.wasm))
+// compile returns the compiled module, compiling it if nobody has. The caller
+// may leave; the work goes on for whoever waits too.
+func (rt *Runtime) compile(ctx context.Context, mod *prepared, limits Limits) (*code, error) {
+	job := &compilation{sha256.Sum256(mod.wasm), mod.wasm, limits}
+	c, err := rt.share(job)
 	if err != nil {
 		return nil, err
 	}
-	// Others may wait for the same code: it does not end with this caller.
-	c.once.Do(func() { c.engine, c.err = rt.newEngine(context.WithoutCancel(ctx), mod.wasm) })
+	select {
+	case <-c.ready:
+	case <-ctx.Done():
+		rt.release(c)
+		return nil, gone(ctx, "compiling")
+	}
 	if c.err != nil {
 		rt.release(c)
 		return nil, c.err
@@ -43,21 +91,55 @@ func (rt *Runtime) compile(ctx context.Context, mod *prepared) (*code, error) {
 	return c, nil
 }
 
-// share takes a reference to the code with the given key, which may still have
-// to be compiled.
-func (rt *Runtime) share(key [sha256.Size]byte) (*code, error) {
+// share takes a reference to the code of a module, and begins to compile it if
+// there is none.
+func (rt *Runtime) share(job *compilation) (*code, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closed {
 		return nil, errClosed("runtime")
 	}
-	c := rt.codes[key]
+	c := rt.codes[job.key]
 	if c == nil {
-		c = &code{key: key}
-		rt.codes[key] = c
+		c = &code{key: job.key, ready: make(chan struct{}), refs: 1} // one is the work's own
+		rt.codes[job.key] = c
+		rt.loads.Go(func() { rt.fill(c, job) })
 	}
 	c.refs++
 	return c, nil
+}
+
+// fill compiles a module for everybody who waits for it.
+func (rt *Runtime) fill(c *code, job *compilation) {
+	defer close(c.ready)
+	select {
+	case rt.compiling <- struct{}{}:
+		c.engine, c.err = rt.newEngine(rt.life, job)
+		<-rt.compiling
+	case <-rt.life.Done():
+		c.err = errClosed("runtime")
+	}
+	rt.release(c) // everybody else may have left
+}
+
+// build compiles a module into a directory.
+func (rt *Runtime) build(ctx context.Context, job *compilation, dir string) error {
+	j := &CompileJob{Wasm: job.metered, Dir: dir, Timeout: job.limits.CompileTimeout, Memory: job.limits.CompileMemory}
+	if rt.opts.Compiler == nil {
+		return CompileInto(j)
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
+	defer cancel()
+	err := rt.opts.Compiler(ctx, j)
+	switch {
+	case err == nil:
+		return nil
+	case rt.life.Err() != nil:
+		return errClosed("runtime")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return j.TimeoutError()
+	}
+	return err
 }
 
 // release gives back a module; the last one closes it.

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -24,17 +25,27 @@ type engine struct {
 	compiled wazero.CompiledModule
 }
 
-// newEngine compiles a metered module and links what it imports.
-func (rt *Runtime) newEngine(ctx context.Context, metered []byte) (_ *engine, err error) {
-	e := &engine{}
-	if e.cache, err = rt.openCompilationCache(); err != nil {
-		return nil, err
+// engineConfig is how modules are compiled, here and wherever else code for this
+// host is made.
+func engineConfig() wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+}
+
+// openEngine links what a metered module imports and takes its code from a
+// directory that it was compiled into; "" compiles it here and now.
+func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err error) {
+	e := &engine{cache: wazero.NewCompilationCache()}
+	if dir != "" {
+		if e.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
+			return nil, host.Errorf(host.FailedPrecondition, "read compiled code: %w", err)
+		}
 	}
 	e.wasm = wazero.NewRuntimeWithConfig(ctx, engineConfig().WithCompilationCache(e.cache))
 	if err = linkImports(ctx, e.wasm); err == nil {
-		if e.compiled, err = e.wasm.CompileModule(ctx, metered); err != nil {
-			err = refuse("compile: %v", err)
-		}
+		e.compiled, err = compileModule(ctx, e.wasm, metered)
+	}
+	if err == nil && dir != "" {
+		_, err = codeFile(dir) // had it not been taken from there, there were two
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.close())
@@ -42,25 +53,86 @@ func (rt *Runtime) newEngine(ctx context.Context, metered []byte) (_ *engine, er
 	return e, nil
 }
 
-// engineConfig is how modules are compiled, here and wherever else code for this
-// host is made.
-func engineConfig() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
-}
-
-func (rt *Runtime) openCompilationCache() (wazero.CompilationCache, error) {
-	if rt.opts.CacheDir == "" {
-		return wazero.NewCompilationCache(), nil
-	}
-	cache, err := wazero.NewCompilationCacheWithDir(rt.opts.CacheDir)
-	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", rt.opts.CacheDir, err)
-	}
-	return cache, nil
-}
-
 // close gives back the code. No instance may be open.
 func (e *engine) close() error {
 	ctx := context.Background()
 	return errors.Join(e.wasm.Close(ctx), e.cache.Close(ctx))
+}
+
+// compileModule compiles a module or takes it from the runtime's cache. A
+// compiler that breaks on a module has refused it.
+func compileModule(ctx context.Context, wasm wazero.Runtime, metered []byte) (_ wazero.CompiledModule, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			err = refuse("compile: the compiler breaks on the module: %v", broken).WithHint("report it with the module, and build the module in another way")
+		}
+	}()
+	compiled, err := wasm.CompileModule(ctx, metered)
+	if err != nil {
+		return nil, refuse("compile: %v", err)
+	}
+	return compiled, nil
+}
+
+// compileInto compiles a module and leaves its code in a directory.
+func compileInto(dir string, metered []byte) error {
+	ctx := context.Background()
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return err
+	}
+	wasm := wazero.NewRuntimeWithConfig(ctx, engineConfig().WithCompilationCache(cache))
+	_, err = compileModule(ctx, wasm, metered)
+	return errors.Join(err, wasm.Close(ctx), cache.Close(ctx))
+}
+
+// newEngine makes the engine of a metered module: from the cache if it is there,
+// through the compiler that the options name, or in this process.
+func (rt *Runtime) newEngine(ctx context.Context, job *compilation) (*engine, error) {
+	switch {
+	case rt.cache != nil:
+		return rt.cachedEngine(ctx, job)
+	case rt.opts.Compiler == nil:
+		return openEngine(ctx, job.metered, "")
+	}
+	dir, err := os.MkdirTemp("", "agenthost-code-")
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "compile: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := rt.build(ctx, job, dir); err != nil {
+		return nil, err
+	}
+	return openEngine(ctx, job.metered, dir)
+}
+
+// cachedEngine takes code from the cache. Another process may remove an entry
+// after it was looked at, so a second try compiles.
+func (rt *Runtime) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
+	key := rt.cache.key(job.key)
+	if dir := rt.cache.get(key); dir != "" {
+		e, err := openEngine(ctx, job.metered, dir)
+		if err == nil {
+			return e, nil
+		}
+		rt.opts.Logger.Warn("compiled code is of no use and is made again", "error", err)
+		rt.cache.remove(dir)
+	}
+	built, err := os.MkdirTemp(rt.cache.dir, buildPrefix)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "compile: %w", err)
+	}
+	defer os.RemoveAll(built)
+	if err := rt.build(ctx, job, built); err != nil {
+		return nil, err
+	}
+	// Nobody else touches what has no name yet; and a cache that cannot keep the
+	// code does not keep the module from running.
+	e, err := openEngine(ctx, job.metered, built)
+	if err == nil {
+		if err := rt.cache.add(key, built); err != nil {
+			rt.opts.Logger.Warn("compiled code is not kept", "error", err)
+		}
+	}
+	return e, err
 }

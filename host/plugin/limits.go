@@ -12,6 +12,11 @@ const (
 	DefaultModuleBytes  = 16 << 20
 	DefaultMemoryBytes  = 64 << 20
 	DefaultTableEntries = 100_000
+
+	DefaultCompileWork    = 2 * time.Second
+	DefaultCompileTimeout = 30 * time.Second
+	DefaultCompileMemory  = 1 << 30
+
 	DefaultCallDepth    = 10_000
 	DefaultInstructions = 1_000_000_000
 
@@ -43,6 +48,14 @@ type Limits struct {
 	// Of the module, checked before anything is compiled.
 	ModuleBytes  int // the file (16 MiB)
 	TableEntries int // a table's size, at start and grown (100,000)
+
+	// Of compiling it. CompileWork bounds an estimate, made from the module's
+	// structure: this long for every 800 kB of code and once more (2 s; what
+	// compilers write takes a third of its estimate). The other two hold with an
+	// [Options.Compiler], which can be stopped.
+	CompileWork    time.Duration
+	CompileTimeout time.Duration // wall time (30 s)
+	CompileMemory  int64         // bytes (1 GiB)
 
 	// Of each instance.
 	MemoryBytes int64 // linear memory, rounded down to pages of 64 KiB (64 MiB)
@@ -83,6 +96,15 @@ func (l Limits) withDefaults() Limits {
 			*f.v = f.d
 		}
 	}
+	if l.CompileWork == 0 {
+		l.CompileWork = DefaultCompileWork
+	}
+	if l.CompileTimeout == 0 {
+		l.CompileTimeout = DefaultCompileTimeout
+	}
+	if l.CompileMemory == 0 {
+		l.CompileMemory = DefaultCompileMemory
+	}
 	if l.MemoryBytes == 0 {
 		l.MemoryBytes = DefaultMemoryBytes
 	}
@@ -109,7 +131,8 @@ func (l Limits) check() error {
 		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"Instances", int64(l.Instances)},
-		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"MemoryBytes", l.MemoryBytes},
+		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)},
+		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
 		{"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
 	} {
 		if f.v < 0 {

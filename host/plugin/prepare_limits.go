@@ -56,7 +56,7 @@ const (
 	defaultLocals          = 10_000  // (57)
 	defaultNesting         = 20_000  // (1,707)
 	defaultTableLabels     = 70_000  // (3,126; Go allows itself 65,536)
-	defaultCompileTime     = 2 * time.Second
+	defaultCompileTime     = DefaultCompileWork
 	defaultMemoryPages     = 64 << 20 >> 16
 	defaultTableEntries    = 100_000 // (9,739)
 	defaultCallDepth       = 10_000

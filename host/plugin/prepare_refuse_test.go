@@ -113,7 +113,7 @@ func TestPrepareLimits(t *testing.T) {
 		{structureLimits{nesting: 3}, "nests 4 blocks, and the limit is 3"},
 		{structureLimits{tableLabels: 2}, "entries in jump tables, and the limit is 2"},
 		{structureLimits{memoryPages: 1, tableEntries: 3}, "table 0 begins with 4 entries, and the limit is 3"},
-		{structureLimits{compileTime: 1000}, "to compile, and the limit for its size is 0s"},
+		{structureLimits{compileTime: 1000}, "to compile, and the limit CompileWork allows 0s"},
 	} {
 		if _, err := prepare(wasm, &c.limits); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("with %+v: prepare = %v, want %q in it", c.limits, err, c.want)

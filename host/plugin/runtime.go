@@ -17,7 +17,11 @@ import (
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
-	opts Options
+	opts      Options
+	cache     *codeCache      // nil without a directory
+	compiling chan struct{}   // one for each module that is being compiled
+	life      context.Context // ends with Close; what compiles looks at it
+	end       context.CancelFunc
 
 	tenants *tenants
 	began   time.Time // where the real monotonic clock of guests starts
@@ -33,8 +37,19 @@ type Runtime struct {
 type Options struct {
 	// CacheDir keeps compiled code between runs of the program. It holds
 	// executable code: it is made with mode 0700 and must belong to this user
-	// alone. "" compiles anew each time.
-	CacheDir string
+	// alone. "" compiles anew each time. Processes may share it.
+	CacheDir   string
+	CacheBytes int64 // size of that; what was not used for the longest time goes (1 GiB)
+
+	// Compiler compiles a module into job.Dir, best by a process of its own that
+	// ends with the limits of the job and calls [CompileInto]. It is for modules
+	// that nobody vouches for: the structural limits keep the time to compile
+	// within CompileWork by estimate, and only a process can be stopped whatever
+	// it does. An error of code invalid_argument is the module's fault;
+	// [CompileJob.TimeoutError] and [CompileJob.MemoryError] name a limit. It may
+	// run twice at once. nil compiles in this process, without CompileTimeout and
+	// CompileMemory.
+	Compiler func(ctx context.Context, job *CompileJob) error
 
 	Limits Limits // for plugins loaded without their own
 
@@ -56,7 +71,8 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{}, began: time.Now()}
+	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
+		began: time.Now(), compiling: make(chan struct{}, compilesAtOnce)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -74,6 +90,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if err := rt.openCache(); err != nil {
 		return nil, err
 	}
+	rt.life, rt.end = context.WithCancel(context.Background())
 	return rt, nil
 }
 
@@ -98,6 +115,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	for _, p := range open {
 		p.Close()
 	}
+	rt.end()
 	rt.loads.Wait()
 	return nil
 }
@@ -211,7 +229,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	p.digest = digestName(mod.digest[:])
-	if p.code, err = rt.compile(ctx, mod); err != nil {
+	if p.code, err = rt.compile(ctx, mod, p.limits); err != nil {
 		return nil, err
 	}
 	if p.manifest, err = p.readManifest(ctx, mod.module.manifest); err == nil {
@@ -272,7 +290,7 @@ func errClosed(what string) error {
 func (l Limits) structure() *structureLimits {
 	return &structureLimits{
 		moduleBytes: l.ModuleBytes, memoryPages: l.memoryPages(),
-		tableEntries: uint32(l.TableEntries), callDepth: int64(l.CallDepth),
+		tableEntries: uint32(l.TableEntries), callDepth: int64(l.CallDepth), compileTime: l.CompileWork,
 	}
 }
 
@@ -283,6 +301,15 @@ func (l Limits) over(d Limits) Limits {
 	}
 	if l.StartTimeout == 0 {
 		l.StartTimeout = d.StartTimeout
+	}
+	if l.CompileWork == 0 {
+		l.CompileWork = d.CompileWork
+	}
+	if l.CompileTimeout == 0 {
+		l.CompileTimeout = d.CompileTimeout
+	}
+	if l.CompileMemory == 0 {
+		l.CompileMemory = d.CompileMemory
 	}
 	if l.MemoryBytes == 0 {
 		l.MemoryBytes = d.MemoryBytes
