@@ -27,7 +27,7 @@ func (m *wasmModule) abi() abiKind {
 	kind := abiNone
 	for _, i := range m.imports {
 		switch {
-		case i.module == extismModule:
+		case i.module == extismModule, i.module == extismUserModule:
 			return abiExtism
 		case strings.HasPrefix(i.module, abiPrefix):
 			kind = abiNative
@@ -61,16 +61,15 @@ func (s *structure) abiProblems() (list []error) {
 			list = append(list, err)
 		}
 	}
-	switch m.abi() {
-	case abiExtism:
-		return append(list, unsupported("it is an Extism plugin; this host runs native plugins").
-			WithHint("build it for the %s ABI: see pdk/ABI.md", importModule))
-	case abiNone:
+	if m.abi() == abiNone {
 		return append(list, unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", importModule).
 			WithHint("see pdk/ABI.md for what a plugin is"))
 	}
 	if !m.exportsMemory() {
 		list = append(list, refuse("it exports no memory").WithHint("export its linear memory under the name memory"))
+	}
+	if m.abi() == abiExtism {
+		return append(list, m.extismProblems()...)
 	}
 	return append(list, m.signatureProblems()...)
 }
@@ -81,6 +80,16 @@ func (m *wasmModule) exportsMemory() bool {
 
 // exportProblems holds a manifest to what the module exports.
 func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
+	for _, t := range manifest.Tools {
+		switch {
+		case t.Export != "" && m.abi() != abiExtism:
+			list = append(list, refuse("its manifest names a function for tool %q, which only an Extism plugin can", clean(t.Name)).
+				WithHint("answer agenthost_tool, and leave export out of the manifest"))
+		case t.Export != "" && !slices.Contains(m.plainFunctions(), t.Export):
+			list = append(list, refuse("its manifest offers the function %q as a tool, which it does not export, or with parameters", clean(t.Export)).
+				WithHint("export it, or leave that out of the manifest"))
+		}
+	}
 	for _, e := range manifest.needs() {
 		if !m.exportsFunc(e.String()) {
 			list = append(list, refuse("its manifest offers what is called through %s, which it does not export", e).

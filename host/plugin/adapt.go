@@ -65,7 +65,7 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage
 		return nil, err
 	}
 	tool, err := host.NewRawTool(
-		host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}, handler,
+		info.spec(), handler,
 		&host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent})
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
@@ -81,6 +81,9 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 		if result, err = host.CompileSchema(info.Result); err != nil {
 			return nil, host.Errorf(host.InvalidArgument, "plugin %q: result of tool %q: %w", p.id, info.Name, err)
 		}
+	}
+	if info.Export != "" {
+		return p.plainHandler(info, result)
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.seat(call.Scope.Tenant)

@@ -30,9 +30,10 @@ type CallOptions struct {
 }
 
 // Call runs one export with a raw input: describe, tool, process, route,
-// provide or observe. It is the door for tools that look at plugins; in a run
-// the adapters are used. The result is not nil, also beside an error; code
-// invalid_argument for a name that is none of these.
+// provide or observe, or a function of an Extism plugin. It is the door for
+// tools that look at plugins; in a run the adapters are used. The result is not
+// nil, also beside an error; code invalid_argument for a name that is none of
+// these.
 func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, opts *CallOptions) (*CallResult, error) {
 	if opts == nil {
 		opts = &CallOptions{}
@@ -41,6 +42,9 @@ func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, op
 		if e.String() == exportPrefix+name {
 			return p.rawCall(ctx, tenant, e, input, opts)
 		}
+	}
+	if e, ok := p.exportOf(name); ok {
+		return p.rawCall(ctx, tenant, e, input, opts)
 	}
 	return &CallResult{}, host.Errorf(host.InvalidArgument, "there is no export %q", name).
 		WithHint("use describe, tool, process, route, provide or observe")
@@ -86,7 +90,7 @@ func (o *rawOperations) make() (err error) {
 	}
 	base := baseOperations{seat: s, state: state}
 	switch {
-	case o.export == exportTool:
+	case o.export == exportTool, o.export >= exportCount:
 		o.made = tellingOperations{toolOperations{s, host.NewCall("", nil, state)}, o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
 		o.made = viewOperations{baseOperations{seat: s}, o.opts.View}

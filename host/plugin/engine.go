@@ -47,6 +47,9 @@ func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err
 	if err == nil && dir != "" {
 		_, err = codeFile(dir) // had it not been taken from there, there were two
 	}
+	if err == nil && importsExtism(e.compiled) {
+		err = linkExtism(ctx, e.wasm)
+	}
 	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}

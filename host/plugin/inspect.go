@@ -126,6 +126,10 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 		return problems
 	}
 	problems = append(problems, s.abiProblems()...)
+	if opts == nil {
+		opts = &LoadOptions{}
+	}
+	p.setExtism(s.module, opts)
 	loadable := len(problems) == 0
 	if loadable {
 		if err := p.prepare(ctx, wasm); err != nil {
@@ -153,7 +157,14 @@ func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bo
 	switch {
 	case raw != nil:
 	case !s.module.exportsFunc(exportDescribe.String()):
-		return []error{noManifest()}
+		if p.extism == nil {
+			return []error{noManifest()}
+		}
+		m, err := p.plainManifest()
+		if err != nil {
+			return []error{err}
+		}
+		raw = m.raw
 	case !loadable:
 		return nil // it cannot be asked
 	default:

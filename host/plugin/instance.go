@@ -55,15 +55,16 @@ type instance struct {
 	module api.Module
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
-	ctx   context.Context
-	fuel  api.MutableGlobal
-	depth api.Global
-	funcs [exportCount]api.Function
-	calls int
-	stack [1]uint64
-	world world
-	call  call
-	place *list.Element // in Plugin.idle
+	ctx    context.Context
+	fuel   api.MutableGlobal
+	depth  api.Global
+	funcs  [exportCount]api.Function
+	calls  int
+	stack  [1]uint64
+	world  world
+	call   call
+	extism *extismState  // nil for a native plugin
+	place  *list.Element // in Plugin.idle
 }
 
 // keptResponse bounds the buffer that an idle instance keeps.
@@ -106,7 +107,7 @@ func instanceOf(ctx context.Context) *instance {
 // that together with the limit StartTimeout. The instance is never nil; with an
 // error it is to be abandoned.
 func (p *Plugin) newInstance(ctx context.Context, s *seat) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, seat: s}
+	inst := &instance{plugin: p, tenant: s.account.id, seat: s, extism: p.newExtismState()}
 	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
 	inst.world.inst = inst
 	inst.begin(ctx, startName, p.limits.StartTimeout, &p.limits, nil, nil)
@@ -122,8 +123,8 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat) (*instance, error) {
 	for e := range exportCount {
 		inst.funcs[e] = mod.ExportedFunction(e.String())
 	}
-	if init := mod.ExportedFunction(initializeExport); init != nil {
-		if err := init.CallWithStack(inst.ctx, inst.stack[:0]); err != nil {
+	for _, init := range startFunctions(mod, p.extism != nil) {
+		if _, err := init.Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
 			return inst, inst.failure(err)
 		}
 	}
@@ -142,6 +143,7 @@ func (inst *instance) begin(ctx context.Context, name string, timeout time.Durat
 		c.deadline, c.callers = d, true
 	}
 	inst.world.reset()
+	inst.extism.begin()
 	if inst.fuel != nil {
 		c.granted = min(slice, c.budget)
 		inst.fuel.Set(uint64(c.granted))
@@ -152,6 +154,7 @@ func (inst *instance) begin(ctx context.Context, name string, timeout time.Durat
 func (inst *instance) rest() {
 	c := &inst.call
 	c.ctx, c.input, c.output, c.ops = nil, nil, nil, nil
+	inst.extism.rest()
 	if cap(c.response) > keptResponse {
 		c.response = nil
 	}
@@ -159,6 +162,9 @@ func (inst *instance) rest() {
 
 // run calls one export. Any error means that the instance must be closed.
 func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
+	if inst.extism != nil {
+		return inst.runExtism(inst.plugin.exportName(e))
+	}
 	fn := inst.funcs[e]
 	if fn == nil {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
@@ -193,7 +199,7 @@ func (inst *instance) cost(started time.Time) *host.Cost {
 	}
 	if inst.module != nil {
 		if mem := inst.module.Memory(); mem != nil {
-			c.PeakMemory = int64(mem.Size())
+			c.PeakMemory = int64(mem.Size()) + inst.extism.size()
 		}
 	}
 	return c
@@ -315,6 +321,9 @@ func (inst *instance) failure(err error) error {
 	what = strings.TrimPrefix(what, "wasm error: ")
 	if words := inst.world.lastWords(); words != "" {
 		what = words
+	}
+	if words := inst.extism.lastError(); words != "" { // it was about to say why
+		what += ": " + clean(words)
 	}
 	if inst.memoryFull() || strings.Contains(what, "out of memory") {
 		return host.Errorf(host.ResourceExhausted, "plugin %q: %s ran out of memory under the limit MemoryBytes of %d: %s",

@@ -31,6 +31,8 @@ const (
 	DefaultHostCalls         = 10_000
 	DefaultResponseBytes     = 8 << 20
 	DefaultLogBytes          = 64 << 10
+	DefaultBlockBytes        = 64 << 20
+	DefaultVarBytes          = 1 << 20
 	DefaultInstances         = 16
 	DefaultIdleInstances     = 4
 	DefaultIdleOfAll         = 64
@@ -71,6 +73,8 @@ type Limits struct {
 	HostCalls         int           // host operations (10,000)
 	ResponseBytes     int           // one host operation's response (8 MiB)
 	LogBytes          int           // log lines, stdout and stderr; the rest is dropped (64 KiB)
+	BlockBytes        int           // of an Extism plugin: what it exchanges with the host, output included (64 MiB)
+	VarBytes          int           // of an Extism plugin: its variables (1 MiB)
 
 	// Of each plugin.
 	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
@@ -88,7 +92,7 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
 		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
-		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.Instances, DefaultInstances},
+		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.BlockBytes, DefaultBlockBytes}, {&l.VarBytes, DefaultVarBytes}, {&l.Instances, DefaultInstances},
 		{&l.IdleInstances, DefaultIdleInstances}, {&l.IdleOfAll, DefaultIdleOfAll}, {&l.CallsAnew, DefaultCallsAnew},
 	}
 	for _, f := range ints {
@@ -130,7 +134,7 @@ func (l Limits) check() error {
 	}{
 		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
-		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"Instances", int64(l.Instances)},
+		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"BlockBytes", int64(l.BlockBytes)}, {"VarBytes", int64(l.VarBytes)}, {"Instances", int64(l.Instances)},
 		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)},
 		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
 		{"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
@@ -141,6 +145,9 @@ func (l Limits) check() error {
 	}
 	if l.MemoryBytes > 4<<30 {
 		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("WebAssembly memory ends at 4 GiB")
+	}
+	if int64(l.BlockBytes) > maxBlockBytes {
+		return host.Errorf(host.InvalidArgument, "plugin limit BlockBytes is %d, more than %d", l.BlockBytes, maxBlockBytes)
 	}
 	if l.MemoryBytes > 0 && l.MemoryBytes < pageBytes {
 		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("a page of WebAssembly memory is %d bytes", pageBytes)

@@ -44,6 +44,7 @@ type ToolInfo struct {
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty"`
+	Export      string          `json:"export,omitempty"` // of an Extism plugin: the function that is the tool
 	Annotations struct {
 		ReadOnly      bool `json:"read_only,omitempty"`
 		Idempotent    bool `json:"idempotent,omitempty"`
@@ -172,7 +173,7 @@ func (m *Manifest) nameProblems() (list []error) {
 // needs returns the exports that what the manifest offers is called through.
 func (m *Manifest) needs() []export {
 	var need []export
-	if len(m.Tools) > 0 {
+	if slices.ContainsFunc(m.Tools, func(t ToolInfo) bool { return t.Export == "" }) {
 		need = append(need, exportTool)
 	}
 	if len(m.Processors) > 0 {

@@ -23,6 +23,7 @@ type Plugin struct {
 	manifest *Manifest
 	only     []string // the tenants that have it; nil is all
 	grants   atomic.Pointer[Permissions]
+	extism   *extismPlugin // nil for a native one
 
 	mu           sync.Mutex
 	pools        map[string]*pool // by tenant; one without calls and instances is removed
@@ -245,7 +246,7 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 	limits := &pl.seat.rights().limits
 	if len(input) > limits.InputBytes {
 		return nil, false, nil, host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
-			p.id, e, len(input), limits.InputBytes)
+			p.id, p.exportName(e), len(input), limits.InputBytes)
 	}
 	if err := pl.seat.account.open(); err != nil {
 		return nil, false, nil, err
@@ -260,7 +261,7 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 	if e == exportDescribe {
 		timeout = p.limits.StartTimeout
 	}
-	inst.begin(ctx, e.String(), timeout, limits, input, ops)
+	inst.begin(ctx, p.exportName(e), timeout, limits, input, ops)
 	output, guestErr, err = inst.run(e)
 	cost = inst.cost(started)
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
@@ -272,7 +273,7 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations) ([]byte, *host.Cost, error) {
 	output, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
 	if err == nil && guestErr {
-		err = guestError(p.id, e.String(), output)
+		err = guestError(p.id, p.exportName(e), output)
 	}
 	return output, cost, err
 }
@@ -287,6 +288,9 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 		return readManifest(section)
 	}
 	if !p.code.exports(exportDescribe.String()) {
+		if p.extism != nil {
+			return p.plainManifest()
+		}
 		return nil, noManifest()
 	}
 	out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)

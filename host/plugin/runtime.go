@@ -129,6 +129,8 @@ type LoadOptions struct {
 	// exist: a call fails with code not_found and does not say the plugin's
 	// name. nil is all tenants, and an empty list none.
 	Tenants []string
+
+	Extism ExtismOptions // for a plugin that is built with an Extism kit
 }
 
 // LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
@@ -216,6 +218,9 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
+	if err := opts.Extism.check(); err != nil {
+		return nil, err
+	}
 	if err := rt.startLoad(); err != nil {
 		return nil, err
 	}
@@ -229,6 +234,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	p.digest = digestName(mod.digest[:])
+	p.setExtism(mod.module, opts)
 	if p.code, err = rt.compile(ctx, mod, p.limits); err != nil {
 		return nil, err
 	}
@@ -323,7 +329,7 @@ func (l Limits) over(d Limits) Limits {
 	for _, f := range []struct{ v, d *int }{
 		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
 		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
-		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.Instances, &d.Instances},
+		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.BlockBytes, &d.BlockBytes}, {&l.VarBytes, &d.VarBytes}, {&l.Instances, &d.Instances},
 		{&l.IdleInstances, &d.IdleInstances}, {&l.IdleOfAll, &d.IdleOfAll},
 		{&l.CallsAnew, &d.CallsAnew},
 	} {

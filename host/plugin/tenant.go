@@ -61,7 +61,7 @@ func (t *Tenant) check() error {
 	}{
 		{"ModuleBytes", l.ModuleBytes != 0}, {"TableEntries", l.TableEntries != 0}, {"MemoryBytes", l.MemoryBytes != 0},
 		{"CallDepth", l.CallDepth != 0}, {"StartTimeout", l.StartTimeout != 0}, {"StartInstructions", l.StartInstructions != 0},
-		{"IdleOfAll", l.IdleOfAll != 0},
+		{"IdleOfAll", l.IdleOfAll != 0}, {"BlockBytes", l.BlockBytes != 0},
 	} {
 		if f.set {
 			return host.Errorf(host.InvalidArgument, "the limit %s cannot be set for a tenant", f.name).
@@ -84,6 +84,7 @@ func (l Limits) within(plugin Limits) Limits {
 	out.HostCalls = tighter(l.HostCalls, plugin.HostCalls)
 	out.ResponseBytes = tighter(l.ResponseBytes, plugin.ResponseBytes)
 	out.LogBytes = tighter(l.LogBytes, plugin.LogBytes)
+	out.VarBytes = tighter(l.VarBytes, plugin.VarBytes)
 	out.Instances = tighter(l.Instances, plugin.Instances)
 	out.IdleInstances = tighter(l.IdleInstances, plugin.IdleInstances)
 	out.CallsAnew = tighter(l.CallsAnew, plugin.CallsAnew)

@@ -1,0 +1,302 @@
+package plugin
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Extism plugins. A module that imports from extism:host/env, as every Extism
+// kit makes it, is metered, limited and leased like any other; what differs is
+// how bytes get in and out: through blocks (extism_blocks.go) that it reaches by
+// the functions in extism_env.go. It either speaks our contract through them, or
+// knows nothing of this host: then its functions are tools (extism_tool.go).
+
+// extismUserModule is where Extism plugins import a host's own functions from.
+const extismUserModule = "extism:host/user"
+
+const (
+	// maxExtismError bounds the text of an Extism error.
+	maxExtismError = 16 << 10
+	// maxExtismConfig bounds the keys and values of [ExtismOptions.Config].
+	maxExtismConfig = 1 << 20
+)
+
+// ExtismOptions are for a plugin that is built with an Extism kit.
+type ExtismOptions struct {
+	// Config is what the plugin reads as its configuration, at most 1 MiB. It is
+	// no place for secrets: the plugin sees it.
+	Config map[string]string
+
+	// HTTPBytes bounds the body of an HTTP response; 0 is the limit
+	// ResponseBytes.
+	HTTPBytes int
+
+	// Tools says how the functions of a plugin without a manifest are offered:
+	// each entry with the function's name as its Export. By default every
+	// exported function without parameters is a tool of its own name that takes
+	// one text.
+	Tools []ToolInfo
+}
+
+func (o ExtismOptions) check() error {
+	n := 0
+	for k, v := range o.Config {
+		n += len(k) + len(v)
+	}
+	switch {
+	case n > maxExtismConfig:
+		return host.Errorf(host.InvalidArgument, "the Extism configuration has %d bytes, more than %d", n, maxExtismConfig)
+	case o.HTTPBytes < 0:
+		return host.Errorf(host.InvalidArgument, "HTTPBytes of an Extism plugin is %d", o.HTTPBytes).WithHint("leave it out for the default")
+	}
+	return nil
+}
+
+// extismPlugin is what a plugin knows if it is an Extism one.
+type extismPlugin struct {
+	ExtismOptions
+	exports []string    // its own functions, beside those of our contract
+	asks    Permissions // what it gets if it does not say what it wants: what is granted of what Extism has
+}
+
+// extismState is the Extism side of an instance. A nil one is of a native plugin.
+type extismState struct {
+	extismCall
+	blocks   blocks
+	vars     map[string][]byte // as old as the instance's memory, and forgotten with it
+	varBytes int
+}
+
+// extismCall is what one call has set.
+type extismCall struct {
+	inputAsked bool // the input is a block
+	inputAt    uint64
+	output     extismRange
+	errorAt    uint64
+	errorText  string
+	status     int // of the last HTTP response
+	headers    []byte
+}
+
+// extismRange is an output: a range of the blocks' memory, or the bytes that
+// were there when their block was freed.
+type extismRange struct {
+	at, n uint64
+	set   bool
+	saved []byte
+}
+
+func (p *Plugin) newExtismState() *extismState {
+	if p.extism == nil {
+		return nil
+	}
+	return &extismState{blocks: blocks{limit: p.limits.BlockBytes}}
+}
+
+// begin prepares for a call.
+func (x *extismState) begin() {
+	if x != nil {
+		x.extismCall = extismCall{}
+		x.blocks.reset(maxKeptBlocks)
+	}
+}
+
+// rest lets go of what an idle instance need not hold.
+func (x *extismState) rest() { x.begin() }
+
+// forget drops what outlives a call: an instance that is as new has no variables.
+func (x *extismState) forget() {
+	if x != nil {
+		x.vars, x.varBytes = nil, 0
+	}
+}
+
+// size is the memory that the host holds for the instance.
+func (x *extismState) size() int64 {
+	if x == nil {
+		return 0
+	}
+	return int64(len(x.blocks.mem) + x.varBytes)
+}
+
+// lastError is the error that the guest has set, if any.
+func (x *extismState) lastError() string {
+	if x == nil {
+		return ""
+	}
+	return x.errorText
+}
+
+// input is the call's input, as the guest may have changed it.
+func (x *extismState) input(given []byte) []byte {
+	if x.inputAsked {
+		return x.blocks.bytes(x.inputAt)
+	}
+	return given
+}
+
+// free gives a block back, and keeps of it what is the output.
+func (x *extismState) free(at uint64) {
+	out := &x.output
+	if out.set && out.saved == nil && out.at-at < x.blocks.length(at) { // it begins in this block
+		view, _ := x.blocks.view(out.at, out.n)
+		out.saved = slices.Clone(view)
+	}
+	x.blocks.free(at)
+}
+
+// takeOutput returns the output for the caller to keep.
+func (x *extismState) takeOutput() []byte {
+	if x.output.saved != nil {
+		return x.output.saved
+	}
+	view, _ := x.blocks.view(x.output.at, x.output.n)
+	return slices.Clone(view)
+}
+
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// runExtism calls a function of an Extism plugin. Any error means that the
+// instance must be closed.
+func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err error) {
+	fn := inst.module.ExportedFunction(name)
+	if fn == nil {
+		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, name)
+	}
+	inst.calls++
+	defer inst.world.flush()
+	stack := inst.stack[:]
+	stack[0] = 0 // the result of a function that has none
+	if err := fn.CallWithStack(inst.ctx, stack); err != nil && !inst.exited(err) {
+		return nil, false, inst.failure(err)
+	}
+	if inst.spent() > inst.call.limits.Instructions {
+		return nil, false, inst.budgetError()
+	}
+	x := inst.extism
+	inst.call.output = x.takeOutput()
+	switch code := uint32(stack[0]); {
+	case x.errorText != "":
+		return extismError(x.errorText), true, nil
+	case code == 0:
+		return inst.call.output, false, nil
+	case len(inst.call.output) > 0:
+		return inst.call.output, true, nil
+	default:
+		return nil, false, host.Errorf(host.Internal, "plugin %q: %s returned %d and set no error", inst.plugin.id, name, int32(code)).
+			WithHint("the plugin is broken")
+	}
+}
+
+// exited reports whether a call ended because the guest left with exit code 0,
+// which is success. Its instance has ended with it.
+func (inst *instance) exited(err error) bool {
+	var exit *sys.ExitError
+	if inst.call.stopped != nil || !errors.As(err, &exit) || exit.ExitCode() != 0 {
+		return false
+	}
+	inst.calls = inst.plugin.limits.CallsAnew
+	inst.stack[0] = 0
+	return true
+}
+
+// extismError makes an error object of an Extism error: what the plugin set, if
+// that is one, or its text.
+func extismError(text string) []byte {
+	var e host.Error
+	if readJSON([]byte(text), &e) == nil && e.Message != "" {
+		return []byte(text)
+	}
+	return errorObject(host.Errorf(host.Internal, "%s", clean(text)))
+}
+
+// startFunctions returns what is called before an instance's first call, as the
+// kits' start-up code wants it: hs_init for Haskell after _initialize, and
+// without that one what a C toolchain makes of constructors.
+func startFunctions(mod api.Module, extism bool) []api.Function {
+	var list []api.Function
+	add := func(name string, params int) bool {
+		fn := mod.ExportedFunction(name)
+		if fn == nil || len(fn.Definition().ParamTypes()) != params {
+			return false
+		}
+		list = append(list, fn)
+		return true
+	}
+	found := add(initializeExport, 0)
+	if !extism {
+		return list
+	}
+	if haskell := add("hs_init", 2); !found && !haskell {
+		add("__wasm_call_ctors", 0)
+	}
+	return list
+}
+
+// extismProblems lists why an Extism module cannot be run.
+func (m *wasmModule) extismProblems() (list []error) {
+	for _, imp := range m.imports {
+		if err := m.extismImportProblem(imp); err != nil {
+			list = append(list, err)
+		}
+	}
+	for e := range exportCount {
+		sig, ok := m.exportedSignature(e.String())
+		if ok && (len(sig.params) > 0 || len(sig.results) > 1) {
+			list = append(list, refuse("its export %s is of type %s; in an Extism plugin it is () -> (i32)", e, sig))
+		}
+	}
+	return list
+}
+
+func (m *wasmModule) extismImportProblem(imp importEntry) error {
+	offered := extismEnv()
+	switch imp.module {
+	case extismModule:
+	case extismUserModule:
+		offered = extismUser()
+	case importModule:
+		return refuse("it imports from both %s and %s", importModule, extismModule).WithHint("build it for one of them")
+	default:
+		if !strings.HasPrefix(imp.module, "extism:") {
+			return nil
+		}
+		offered = nil
+	}
+	i := slices.IndexFunc(offered, func(f extismFunc) bool { return f.name == imp.name })
+	switch {
+	case i < 0 && imp.module == extismUserModule:
+		return unsupported("it imports %q %q, a function of another host", imp.module, clean(imp.name)).
+			WithHint("this host offers agenthost_call; see pdk/ABI.md")
+	case i < 0:
+		return unsupported("it imports %q %q, which this host does not offer to plugins", imp.module, clean(imp.name)).
+			WithHint("it is for hosts, or of another version of Extism; 1.x is known here")
+	}
+	if imp.kind != externFunc {
+		return nil // checkImport has said so
+	}
+	if sig, want := m.types[imp.typeIndex].String(), extismSignature(offered[i]); sig != want {
+		return refuse("it imports %q %q with the type %s, not %s", imp.module, imp.name, sig, want).WithHint("update its Extism kit")
+	}
+	return nil
+}
+
+func extismSignature(f extismFunc) string {
+	return funcType{params: f.params, results: f.results}.String()
+}
+
+// importsExtism reports whether a compiled module is an Extism plugin.
+func importsExtism(compiled wazero.CompiledModule) bool {
+	return slices.ContainsFunc(compiled.ImportedFunctions(), func(f api.FunctionDefinition) bool {
+		module, _, _ := f.Import()
+		return strings.HasPrefix(module, "extism:")
+	})
+}

@@ -1,0 +1,203 @@
+package plugin
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// blocks is the memory that an Extism plugin and its host exchange bytes in. A
+// plugin names a block by the offset where it begins and moves its bytes a word
+// at a time, through the host.
+//
+// A plugin may touch any byte between the first block and the end of the last
+// page in use, as in Extism itself. It can garble nothing but its own bytes
+// there: where blocks begin and how long they are is kept beside them, not
+// between them.
+type blocks struct {
+	mem   []byte  // from offset 0, whole pages, as far as offsets have been given out
+	top   int     // where the next new block begins
+	list  []block // by offset
+	freed [bits.UintSize][]int32
+	limit int // what blocks may take, with what is kept of each
+}
+
+// block is one allocation. A freed one has no bytes in use.
+type block struct {
+	at, size, used uint32
+	live           bool
+}
+
+const (
+	// blocksStart is where the first block begins: offset 0 is none.
+	blocksStart = 64
+	// blockAlign is what offsets are multiples of.
+	blockAlign = 8
+	// maxBlockBytes is what a limit can be: offsets are kept in 32 bits.
+	maxBlockBytes = 1 << 31
+	// blockWeight is what the limit counts for each block beside its bytes: it
+	// is kept in the list, and once freed in a free list too.
+	blockWeight = 32
+)
+
+// alloc returns the offset of a new block of n zero bytes; false if there is no
+// room for it.
+func (b *blocks) alloc(n uint64) (at uint64, ok bool) {
+	if n == 0 {
+		return 0, true
+	}
+	if n > uint64(b.limit) {
+		return 0, false
+	}
+	size := (int(n) + blockAlign - 1) &^ (blockAlign - 1)
+	if i, found := b.takeFreed(size); found {
+		f := &b.list[i]
+		f.used, f.live = uint32(n), true
+		clear(b.mem[f.at : int(f.at)+size])
+		return uint64(f.at), true
+	}
+	top := max(b.top, blocksStart)
+	if top+size+(len(b.list)+1)*blockWeight > b.limit {
+		return 0, false
+	}
+	b.grow(top + size)
+	clear(b.mem[top : top+size]) // a plugin may have written there
+	b.list = append(b.list, block{uint32(top), uint32(size), uint32(n), true})
+	b.top = top + size
+	return uint64(top), true
+}
+
+// grow makes room for offsets below end. What is new is zero.
+func (b *blocks) grow(end int) {
+	end = (end + pageBytes - 1) &^ (pageBytes - 1)
+	if end <= len(b.mem) {
+		return
+	}
+	if end > cap(b.mem) {
+		mem := make([]byte, len(b.mem), max(end, min(2*cap(b.mem), b.limit)))
+		copy(mem, b.mem)
+		b.mem = mem
+	}
+	old := len(b.mem)
+	b.mem = b.mem[:end]
+	clear(b.mem[old:])
+}
+
+// takeFreed takes a freed block of at least size bytes off the lists. Those of
+// class c have 2^c bytes or more; the last of the class of size itself may have
+// enough, and any of the next class has.
+func (b *blocks) takeFreed(size int) (index int32, ok bool) {
+	class := bits.Len(uint(size)) - 1
+	for c := class; c <= class+1; c++ {
+		list := b.freed[c]
+		if n := len(list); n > 0 && int(b.list[list[n-1]].size) >= size {
+			b.freed[c] = list[:n-1]
+			return list[n-1], true
+		}
+	}
+	return 0, false
+}
+
+// find returns the index of the live block at an offset, -1 if there is none.
+func (b *blocks) find(at uint64) int {
+	i, ok := slices.BinarySearchFunc(b.list, at, func(v block, at uint64) int {
+		switch {
+		case uint64(v.at) < at:
+			return -1
+		case uint64(v.at) > at:
+			return 1
+		}
+		return 0
+	})
+	if !ok || !b.list[i].live {
+		return -1
+	}
+	return i
+}
+
+// free gives a block back. An offset that names none is passed over.
+func (b *blocks) free(at uint64) {
+	i := b.find(at)
+	if i < 0 {
+		return
+	}
+	f := &b.list[i]
+	f.live, f.used = false, 0
+	if i == len(b.list)-1 { // the newest: as if it had never been
+		b.top = int(f.at)
+		b.list = b.list[:i]
+		return
+	}
+	class := bits.Len(uint(f.size)) - 1
+	b.freed[class] = append(b.freed[class], int32(i))
+}
+
+// length returns how long the block at an offset is, 0 if there is none.
+func (b *blocks) length(at uint64) uint64 {
+	if i := b.find(at); i >= 0 {
+		return uint64(b.list[i].used)
+	}
+	return 0
+}
+
+// bytes returns a view of the block at an offset, nil if there is none.
+func (b *blocks) bytes(at uint64) []byte {
+	i := b.find(at)
+	if i < 0 {
+		return nil
+	}
+	f := b.list[i]
+	return b.mem[f.at : f.at+f.used : f.at+f.used]
+}
+
+// view returns the n bytes at an offset, whatever blocks they are of; false if
+// they are not all there.
+func (b *blocks) view(at, n uint64) ([]byte, bool) {
+	size := uint64(len(b.mem))
+	if at < blocksStart || at > size || n > size-at {
+		return nil, false
+	}
+	return b.mem[at : at+n : at+n], true
+}
+
+func (b *blocks) load64(at uint64) (v uint64, ok bool) {
+	bytes, ok := b.view(at, 8)
+	if !ok {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(bytes), true
+}
+
+func (b *blocks) store64(at, v uint64) bool {
+	bytes, ok := b.view(at, 8)
+	if ok {
+		binary.LittleEndian.PutUint64(bytes, v)
+	}
+	return ok
+}
+
+// put makes a block of some bytes and returns its offset; false if there is no
+// room for it.
+func (b *blocks) put(bytes []byte) (at uint64, ok bool) {
+	at, ok = b.alloc(uint64(len(bytes)))
+	if ok && at != 0 {
+		copy(b.mem[at:], bytes)
+	}
+	return at, ok
+}
+
+// maxKeptBlocks bounds the memory and the list that are kept between calls.
+const maxKeptBlocks = 64 << 10
+
+// reset forgets all blocks, and of the memory what is more than keep bytes.
+func (b *blocks) reset(keep int) {
+	b.top = 0
+	b.mem = b.mem[:0]
+	b.list = b.list[:0]
+	for c := range b.freed {
+		b.freed[c] = b.freed[c][:0]
+	}
+	if cap(b.mem) > keep {
+		*b = blocks{limit: b.limit}
+	}
+}

@@ -1,0 +1,162 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Extism plugins that know nothing of this host. Each of their functions takes
+// bytes and gives bytes, and is called as a tool.
+
+// plainDescription is what a model is told of a function nobody has described.
+const plainDescription = "The Extism function "
+
+// ExtismTool returns a tool that calls a function of an Extism plugin, whether
+// or not the plugin knows of this host. If spec has Parameters, the function gets
+// the arguments as JSON; if not, the tool takes one text as "input", and the
+// function gets that text. Its output is the content: as it is if it is JSON, as
+// a string if it is other text. An empty name is the function's own. Code
+// not_found if there is no such function, failed_precondition if the plugin is
+// not an Extism one.
+func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, error) {
+	if p.extism == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is not an Extism plugin", p.id).WithHint("use Tool")
+	}
+	if !slices.Contains(p.extism.exports, function) {
+		return nil, notOffered(p.id, "function", function, p.extism.exports)
+	}
+	if spec.Name == "" {
+		spec.Name = function
+	}
+	return p.newTool(&ToolInfo{Name: spec.Name, Description: spec.Description, Parameters: spec.Parameters, Export: function}, "", nil)
+}
+
+// textParameters is the schema of a tool that takes one text.
+const textParameters = `{"type":"object","properties":{"input":{"type":"string","description":"What the function is given."}},"required":["input"],"additionalProperties":false}`
+
+// spec is what a model is told of a tool.
+func (info *ToolInfo) spec() host.ToolSpec {
+	spec := host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}
+	if info.Export != "" && len(spec.Parameters) == 0 {
+		spec.Parameters = json.RawMessage(textParameters)
+	}
+	return spec
+}
+
+// plainHandler returns what runs a tool that is a function of its own.
+func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHandler, error) {
+	e, ok := p.exportOf(info.Export)
+	if !ok {
+		return nil, notOffered(p.id, "function", info.Export, p.plainExports())
+	}
+	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+		raw, cost, err := p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), toolOperations{p.seat(call.Scope.Tenant), call})
+		out := &host.ToolOutput{Cost: cost}
+		if err != nil {
+			return out, err
+		}
+		if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
+			if err = result.Validate(out.Content); err != nil {
+				err = host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
+			}
+		}
+		return out, err
+	}, nil
+}
+
+// plainInput is what a function gets: its text, or the arguments.
+func plainInput(info *ToolInfo, arguments json.RawMessage) []byte {
+	if len(info.Parameters) > 0 {
+		return arguments
+	}
+	var in struct{ Input string }
+	_ = json.Unmarshal(arguments, &in) // they fit textParameters
+	return []byte(in.Input)
+}
+
+func (p *Plugin) plainContent(e export, raw []byte) (json.RawMessage, error) {
+	switch {
+	case json.Valid(raw) && utf8.Valid(raw):
+		return raw, nil
+	case utf8.Valid(raw):
+		return host.AppendJSONString(nil, string(raw)), nil
+	}
+	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", p.id, p.exportName(e), len(raw)).
+		WithHint("a model reads text; have the function answer with UTF-8")
+}
+
+// exportName returns the name that the module has for an export: one of the
+// contract's, or one of an Extism plugin's own functions, which are counted on
+// from there.
+func (p *Plugin) exportName(e export) string {
+	if e < exportCount {
+		return e.String()
+	}
+	return p.extism.exports[e-exportCount]
+}
+
+// exportOf finds an Extism plugin's own function.
+func (p *Plugin) exportOf(name string) (export, bool) {
+	i := slices.Index(p.plainExports(), name)
+	return exportCount + export(i), i >= 0
+}
+
+func (p *Plugin) plainExports() []string {
+	if p.extism == nil {
+		return nil
+	}
+	return p.extism.exports
+}
+
+// setExtism makes a plugin an Extism one if its module is.
+func (p *Plugin) setExtism(m *wasmModule, opts *LoadOptions) {
+	if m.abi() == abiExtism {
+		p.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: Permissions{HTTP: opts.Granted.HTTP}, exports: m.plainFunctions()}
+	}
+}
+
+// plainFunctions lists the exported functions that a host may call by Extism's
+// convention, but for those of our contract and of start-up code.
+func (m *wasmModule) plainFunctions() (list []string) {
+	for _, e := range m.exports {
+		if e.kind != externFunc || strings.HasPrefix(e.name, exportPrefix) || startUp(e.name) {
+			continue
+		}
+		if sig := m.signature(e.index); len(sig.params) == 0 && len(sig.results) <= 1 && !strings.ContainsFunc(e.name, unsafeRune) {
+			list = append(list, e.name)
+		}
+	}
+	return list
+}
+
+// startUp reports whether a name is one that toolchains give to what starts or
+// ends a module.
+func startUp(name string) bool {
+	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "hs_")
+}
+
+// plainManifest describes an Extism plugin that does not describe itself.
+func (p *Plugin) plainManifest() (*Manifest, error) {
+	m := &Manifest{ABI: ABIVersion, Name: p.id, Tools: p.extism.Tools,
+		Description: "An Extism plugin.", Permissions: p.extism.asks}
+	if len(m.Tools) == 0 {
+		for _, name := range p.extism.exports {
+			if toolName.MatchString(name) {
+				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
+			}
+		}
+	}
+	if len(m.Tools) == 0 {
+		return nil, unsupported("it exports no function that a host could call").WithHint("export one without parameters")
+	}
+	var err error
+	if m.raw, err = json.Marshal(m); err != nil {
+		return nil, refuse("manifest: %w", err)
+	}
+	return m, first(m.problems())
+}
