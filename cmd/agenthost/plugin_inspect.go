@@ -152,12 +152,10 @@ func (in *inspection) printManifest(row func(string, string, ...any)) {
 
 func abiWords(abi string) string {
 	switch abi {
-	case plugin.ABINative:
+	case plugin.ABINative, plugin.ABIExtism:
 		return abi
 	case plugin.ABINone:
 		return "none: it is not a plugin"
-	case plugin.ABIExtism:
-		return "extism, which this host does not run"
 	}
 	return safe(abi) + ", which this host does not speak"
 }

@@ -112,13 +112,6 @@ func (x *extismState) begin() {
 // rest lets go of what an idle instance need not hold.
 func (x *extismState) rest() { x.begin() }
 
-// forget drops what outlives a call: an instance that is as new has no variables.
-func (x *extismState) forget() {
-	if x != nil {
-		x.vars, x.varBytes = nil, 0
-	}
-}
-
 // size is the memory that the host holds for the instance.
 func (x *extismState) size() int64 {
 	if x == nil {

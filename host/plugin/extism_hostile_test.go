@@ -90,7 +90,7 @@ func TestExtismImportsAreHeldToTheList(t *testing.T) {
 		{"import extism:host/user kv_read i64 -> i64", "a function of another host"},
 		{"import extism:host/user agenthost_call i64 -> i64", "not (i64, i64) -> (i64)"},
 		{"import extism:host/other f", "which this host does not offer"},
-		{"import extism:host/env size global i32 extern", "only functions"},
+		{"import extism:host/env size global i32 extern", "functions only"},
 		{"import agenthost_v1 log i32 i32 i32", "imports from both"},
 		{"import env extism_alloc i64 -> i64", "no plugin host provides"},
 	} {
