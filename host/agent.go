@@ -43,6 +43,12 @@ type AgentOptions struct {
 
 	Hooks Hooks
 
+	// Output makes the agent answer with JSON of this schema: see [Result].Output.
+	// An answer that does not fit is told to the model once and asked for again;
+	// if that does not fit either, the run fails with code unavailable, and keeps
+	// it.
+	Output *Schema
+
 	// StopWhen ends a run of the agent early. It is asked after each round in
 	// which tools ran, with what there is so far; nil is never. The results of the
 	// tools are kept, and the finish reason is stop.

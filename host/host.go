@@ -64,12 +64,13 @@ type Request struct {
 
 // Result is what one run of an agent left behind.
 type Result struct {
-	Agent        string       `json:"agent"`
-	Messages     []*Message   `json:"messages"` // answers and tool results, in order
-	FinishReason FinishReason `json:"finish_reason"`
-	Rounds       int          `json:"rounds"`
-	Usage        Usage        `json:"usage"`
-	CreatedAt    time.Time    `json:"created_at"`
+	Agent        string          `json:"agent"`
+	Messages     []*Message      `json:"messages"`         // answers and tool results, in order
+	Output       json.RawMessage `json:"output,omitempty"` // the last answer, checked, if the agent has an output schema
+	FinishReason FinishReason    `json:"finish_reason"`
+	Rounds       int             `json:"rounds"`
+	Usage        Usage           `json:"usage"`
+	CreatedAt    time.Time       `json:"created_at"`
 }
 
 // Text returns the text of the agent's last answer.

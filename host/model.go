@@ -29,9 +29,10 @@ type ModelRequest struct {
 	Tools           []ToolSpec
 	ToolChoice      ToolChoice
 	Temperature     *float64
-	MaxOutputTokens int   // 0 is the provider's default
-	SerialTools     bool  // ask for at most one tool call an answer
-	Scope           Scope // who is asking, for logs; never sent
+	Output          *OutputSpec // answer with JSON; nil is text
+	MaxOutputTokens int         // 0 is the provider's default
+	SerialTools     bool        // ask for at most one tool call an answer
+	Scope           Scope       // who is asking, for logs; never sent
 }
 
 // ToolSpec is what a model is told of a tool.

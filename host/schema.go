@@ -34,7 +34,14 @@ func (noRemote) Load(url string) (any, error) {
 
 // Schema is a compiled JSON Schema (2020-12 unless it says otherwise). It is
 // immutable and safe for concurrent use.
-type Schema struct{ schema *schema }
+type Schema struct {
+	schema *schema
+	told   json.RawMessage // as a model is told it
+	strict bool            // told keeps the rules of strict providers
+}
+
+// JSON returns the schema as a model is told it. It must not be changed.
+func (s *Schema) JSON() json.RawMessage { return s.told }
 
 // CompileSchema compiles a JSON Schema. It may refer to itself but to no other
 // document. Errors have code invalid_argument.
@@ -43,7 +50,7 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "%w", err)
 	}
-	return &Schema{s}, nil
+	return &Schema{schema: s, told: raw}, nil
 }
 
 // Validate returns an error of code invalid_argument that says which values do

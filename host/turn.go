@@ -20,7 +20,8 @@ type turn struct {
 	tools        toolSet
 	result       *Result
 	interrupted  bool
-	called       bool // the first model call has been made
+	called       bool  // the first model call has been made
+	misfit       error // why the last answer is not the agent's output
 }
 
 func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
@@ -178,12 +179,16 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	t.result.Rounds++
-	resp, err := t.generate(ctx, t.model, t.modelRequest(view), t.result.Rounds, true)
+	req := t.modelRequest(view)
+	resp, err := t.generate(ctx, t.model, req, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
 	if err := t.hookResponse(ctx, resp); err != nil {
+		return nil, err
+	}
+	if err := t.takeOutput(ctx, req, resp); err != nil {
 		return nil, err
 	}
 	t.result.FinishReason = resp.FinishReason
@@ -197,7 +202,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if len(answer.Parts) == 0 {
 		t.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.id)
 	}
-	return answer, nil
+	return answer, t.misfit
 }
 
 // checkTokens holds the run to its tokens; turn is what is not in r.usage yet.
@@ -319,8 +324,8 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
 	req := &ModelRequest{
-		Messages: messages,
-		Tools:    t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
+		Messages: messages, Output: t.agent.outputSpec(),
+		Tools: t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 	}
 	if t.called && req.ToolChoice.forces() {

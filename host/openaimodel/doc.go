@@ -10,7 +10,8 @@
 // Answers are streamed. A server that ignores that and sends one JSON document
 // is understood as well, and so is one that does not report usage, does not know
 // stream_options, says "stop" after calling tools, numbers its tool calls badly
-// or ends without [DONE] after a finish reason.
+// or ends without [DONE] after a finish reason. One that refuses response_format
+// is asked again without it.
 //
 // An answer counts only when the server said that it is over: with a finish
 // reason or with [DONE]. A stream that breaks off is an error of code

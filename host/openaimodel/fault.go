@@ -28,6 +28,7 @@ type fault struct {
 	after    time.Duration // the wait that the server asks for
 	hasAfter bool
 	usageAsk bool // the server does not know stream_options
+	shapeAsk bool // the server does not take response_format, or not this one
 }
 
 // Error implements error, so that a fault passes through go-openai.
@@ -279,6 +280,8 @@ func (m *Model) complaintFault(status int, text string, c complaint) *fault {
 		f.err.Code, f.err.Hint = host.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
 	case c.says("stream_options", "include_usage"):
 		f.usageAsk = true
+	case c.says("response_format", "json_schema"):
+		f.shapeAsk = true
 	}
 	return f
 }

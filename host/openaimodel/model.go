@@ -235,6 +235,11 @@ func (c *call) run(ctx context.Context, req *host.ModelRequest) error {
 			attempt--
 			continue
 		}
+		if f.shapeAsk && c.wire.ResponseFormat != nil {
+			c.wire.ResponseFormat = nil // whoever asks checks the answer anyway
+			attempt--
+			continue
+		}
 		if !c.retry(f, attempt) {
 			return f.final(attempt)
 		}

@@ -482,6 +482,23 @@ func TestStreamOptionsAreForgottenByAServerThatRefusesThem(t *testing.T) {
 	}
 }
 
+func TestResponseFormatIsLeftOutForAServerThatRefusesIt(t *testing.T) {
+	var requests atomic.Int32
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "response_format") {
+			body(400, "application/json", `{"error":{"message":"response_format json_schema is not supported"}}`)(w, r)
+			return
+		}
+		stream(delta(`{"content":"{}"}`), finish("stop"), done)(w, r)
+	}, nil)
+	req := question("hi")
+	req.Output = &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
+	if o := ask(t.Context(), m, req); o.err != nil || o.text != "{}" || len(o.retries) > 0 || requests.Load() != 2 {
+		t.Errorf("%+v after %d requests, want an answer after 2", o, requests.Load())
+	}
+}
+
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var opened atomic.Int32
 	srv := httptest.NewUnstartedServer(stream(delta(`{"content":"x"}`), finish("stop"), done))

@@ -31,6 +31,7 @@ func (m *Model) request(req *host.ModelRequest) (openai.ChatCompletionRequest, e
 	if !m.noUsageAsk.Load() {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
+	out.ResponseFormat = responseFormat(req.Output)
 	if req.Temperature != nil {
 		out.Temperature = temperature(*req.Temperature)
 	}
@@ -47,6 +48,16 @@ func (m *Model) request(req *host.ModelRequest) (openai.ChatCompletionRequest, e
 		}
 	}
 	return out, nil
+}
+
+func responseFormat(o *host.OutputSpec) *openai.ChatCompletionResponseFormat {
+	if o == nil {
+		return nil
+	}
+	return &openai.ChatCompletionResponseFormat{
+		Type:       openai.ChatCompletionResponseFormatTypeJSONSchema,
+		JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: o.Name, Schema: o.Schema, Strict: o.Strict},
+	}
 }
 
 // temperature keeps a zero: go-openai leaves a field out that is exactly zero,

@@ -135,7 +135,7 @@ func TestRequestFields(t *testing.T) {
 		without     []string
 	}{
 		{"the least", "m1", host.ModelRequest{}, `{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`,
-			[]string{"tools", "tool_choice", "parallel_tool_calls", "temperature", "max_tokens", "max_completion_tokens"}},
+			[]string{"tools", "tool_choice", "parallel_tool_calls", "temperature", "max_tokens", "max_completion_tokens", "response_format"}},
 		{"the name goes as it is", "org/Model:7b-q4", host.ModelRequest{}, `{"model":"org/Model:7b-q4"}`, nil},
 		{"tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"id":{"type":"integer"}}}}},
@@ -149,6 +149,8 @@ func TestRequestFields(t *testing.T) {
 		{"the o-series takes no such switch", "o3-mini", host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{}`, []string{"parallel_tool_calls"}},
 		{"temperature", "m1", host.ModelRequest{Temperature: &warm}, `{"temperature":0.7}`, nil},
 		{"temperature zero is sent", "m1", host.ModelRequest{Temperature: &zero}, `{"temperature":1e-45}`, nil},
+		{"output of a schema", "m1", host.ModelRequest{Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+			`{"response_format":{"type":"json_schema","json_schema":{"name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
 		{"output limit", "m1", host.ModelRequest{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
 		{"output limit of models that reason", "gpt-5-mini", host.ModelRequest{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
 	} {

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// OutputSpec asks a model to answer with JSON of a schema. A model that cannot
+// be held to one ignores it: the host checks every answer.
+type OutputSpec struct {
+	Name   string          // of the agent, made fit for providers
+	Schema json.RawMessage // JSON Schema
+	Strict bool            // the schema keeps the rules of strict providers
+}
+
+// SchemaOf returns the schema of a Go type's JSON, for [AgentOptions].Output.
+// What is optional (a pointer, omitempty) is told to the model as required and
+// nullable. Code invalid_argument for a type that JSON cannot hold.
+func SchemaOf[T any]() (*Schema, error) {
+	told, checked, err := inferSchema(reflect.TypeFor[T]())
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "schema of %s: %w", reflect.TypeFor[T](), err)
+	}
+	s, err := CompileSchema(checked)
+	if err != nil {
+		return nil, err
+	}
+	s.told, s.strict = told, true
+	return s, nil
+}
+
+// Decode reads the output of the last agent that has one into v. Code
+// failed_precondition if none has.
+func (r *RunResult) Decode(v any) error {
+	for i := len(r.Results) - 1; i >= 0; i-- {
+		if out := r.Results[i].Output; out != nil {
+			if err := json.Unmarshal(out, v); err != nil {
+				return Errorf(InvalidArgument, "read the output of agent %q: %w", r.Results[i].Agent, err)
+			}
+			return nil
+		}
+	}
+	return Errorf(FailedPrecondition, "no agent of the run has an output").WithHint("give the agent the option Output")
+}
+
+// outputSpec is what the agent's model is told of the output it wants.
+func (a *Agent) outputSpec() *OutputSpec {
+	s := a.opts.Output
+	if s == nil {
+		return nil
+	}
+	return &OutputSpec{Name: outputName(a.name), Schema: s.told, Strict: s.strict}
+}
+
+// outputName makes a name that every provider takes.
+func outputName(agent string) string {
+	fit := func(r rune) rune {
+		if r < 0x80 && checkToolName(string(r)) == nil {
+			return r
+		}
+		return '_'
+	}
+	name := strings.Map(fit, agent)
+	return name[:min(len(name), maxToolName)]
+}
+
+// readOutput returns the JSON that an answer is, bare or in a fence as models
+// like to put it.
+func (s *Schema) readOutput(text string) (json.RawMessage, error) {
+	raw := bytes.TrimSpace([]byte(text))
+	if inner, fenced := bytes.CutPrefix(raw, []byte("```")); fenced {
+		if inner, fenced = bytes.CutSuffix(inner, []byte("```")); fenced {
+			raw = bytes.TrimSpace(bytes.TrimPrefix(inner, []byte("json")))
+		}
+	}
+	if len(raw) == 0 {
+		return nil, Errorf(InvalidArgument, "the answer is empty")
+	}
+	return raw, s.Validate(raw)
+}
+
+// takeOutput reads the agent's output from its last answer. One that does not
+// fit is told to the model, once: the better answer takes its place, and the
+// exchange about it is not kept.
+func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse) error {
+	s := t.agent.opts.Output
+	if s == nil || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
+		return nil
+	}
+	out, err := s.readOutput((&Message{Parts: resp.Parts}).Text())
+	if err == nil {
+		t.result.Output = out
+		return nil
+	}
+	t.emit(&ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
+	better, err := t.repairOutput(ctx, req, resp, err)
+	if err != nil {
+		return err
+	}
+	*resp = *better
+	if out, err = s.readOutput((&Message{Parts: resp.Parts}).Text()); err != nil {
+		t.misfit = Errorf(Unavailable, "agent %q: the answer of model %q does not fit its output, in two attempts: %w", t.agent.name, t.model.Name(), err).
+			WithHint("simplify the schema, or use a model that keeps to it")
+		return nil
+	}
+	t.result.Output = out
+	return nil
+}
+
+// repairOutput tells the model what is wrong with its answer and asks again.
+func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse, fault error) (*ModelResponse, error) {
+	if err := t.checkTokens(t.result.Usage); err != nil {
+		return nil, err
+	}
+	again := *req
+	again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()),
+		UserText("That is not the JSON that was asked for: "+shorten(fault.Error())+
+			". Answer again, with nothing but JSON of this schema: "+string(t.agent.opts.Output.told)))
+	again.Tools, again.ToolChoice = nil, ""
+	t.result.Rounds++
+	better, err := t.generate(ctx, t.model, &again, t.result.Rounds, true)
+	if err != nil {
+		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
+	}
+	t.result.Usage = t.result.Usage.Add(better.Usage)
+	if err := t.hookResponse(ctx, better); err != nil {
+		return nil, err
+	}
+	better.Parts = slices.DeleteFunc(better.Parts, func(p Part) bool { // none was offered
+		_, isCall := p.(*ToolCall)
+		return isCall
+	})
+	return better, nil
+}
