@@ -123,7 +123,7 @@ type Response struct {
 	Body      []byte   // decompressed if it came as gzip
 	URL       string   // that answered, after redirects
 	Redirects int      // followed
-	Secrets   bool     // a secret was sent, and the response searched for it
+	Secrets   bool     // it was searched for the secrets of the policy
 }
 
 // Client sends requests. Any number of goroutines may use one.
@@ -221,7 +221,7 @@ func (f *fetch) follow(ctx context.Context) (*Response, error) {
 		}
 		location, ok := redirectOf(resp)
 		if !ok || f.limits.Redirects < 0 {
-			return f.read(resp, redirects)
+			return f.read(ctx, resp, redirects)
 		}
 		drain(resp.Body)
 		if redirects >= f.limits.Redirects {

@@ -110,6 +110,9 @@ func TestServersThatSendTooMuch(t *testing.T) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", bomb.Len())
 			c.Write(bomb.Bytes())
 		}, host.ResourceExhausted, "limit ResponseBytes of 100000"},
+		"compressed nothing": {func(c net.Conn) {
+			endless(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", strings.Repeat(emptyGzip(), 100))
+		}, host.ResourceExhausted, "limit ResponseBytes of 100000"},
 		"headers without an end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\n", "X-Y: "+page+"\r\n") }, host.Unavailable, "HeaderBytes"},
 		"one header without end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\nX: ", page) }, host.Unavailable, "HeaderBytes"},
 		"damaged compression": {func(c net.Conn) {
@@ -130,6 +133,12 @@ func TestServersThatSendTooMuch(t *testing.T) {
 			wantError(t, err, row.code, row.says)
 		})
 	}
+}
+
+func emptyGzip() string {
+	var b bytes.Buffer
+	gzip.NewWriter(&b).Close()
+	return b.String()
 }
 
 func TestLimitsAreExact(t *testing.T) {

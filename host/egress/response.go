@@ -2,6 +2,9 @@ package egress
 
 import (
 	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"maps"
@@ -10,15 +13,13 @@ import (
 	"strings"
 	"syscall"
 
-	"crypto/tls"
-	"crypto/x509"
-
 	"github.com/agenthost/agenthost/host"
 )
 
 // read reads the whole response, bounded, decompressed and redacted.
-func (f *fetch) read(resp *http.Response, redirects int) (*Response, error) {
+func (f *fetch) read(ctx context.Context, resp *http.Response, redirects int) (*Response, error) {
 	defer resp.Body.Close()
+	f.learnSecrets(ctx)
 	body, err := f.readBody(resp)
 	if err != nil {
 		return nil, err
@@ -29,15 +30,35 @@ func (f *fetch) read(resp *http.Response, redirects int) (*Response, error) {
 	}, nil
 }
 
+// learnSecrets makes known to the redactor every secret that the plugin may send
+// anywhere: a server can have kept what an earlier request sent it, and hand it
+// out to one without a secret.
+func (f *fetch) learnSecrets(ctx context.Context) {
+	source := f.client.opts.Secrets
+	if f.req.Policy == nil || source == nil {
+		return
+	}
+	for name := range f.req.Policy.secrets {
+		if s, err := source.Secret(ctx, f.req.Tenant, name); err == nil {
+			f.redactor.Add(s)
+		}
+	}
+}
+
+// framing is what a compressed body may have beyond what comes out of it: some
+// compressions end in more bytes than they began with, but none in many.
+const framing = 64 << 10
+
 // readBody reads the body. The limit is on what comes out of decompression, so
-// that a bomb ends at the limit too. When a secret was sent, an encoding that
-// can't be looked into is refused.
+// that a bomb ends at the limit too, and on what goes in, so that compressed
+// nothing does. Where a secret is at stake, an encoding that can't be looked into
+// is refused.
 func (f *fetch) readBody(resp *http.Response) ([]byte, error) {
 	var from io.Reader = resp.Body
 	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); {
 	case f.method == http.MethodHead || encoding == "" || encoding == "identity":
 	case len(resp.Header.Values("Content-Encoding")) == 1 && (encoding == "gzip" || encoding == "x-gzip"):
-		unzip, err := gzip.NewReader(resp.Body)
+		unzip, err := gzip.NewReader(&cappedReader{resp.Body, f.limits.ResponseBytes + framing, f.tooLarge})
 		if errors.Is(err, io.EOF) {
 			break // a response without a body
 		}
@@ -48,9 +69,25 @@ func (f *fetch) readBody(resp *http.Response) ([]byte, error) {
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")
 	case !f.redactor.Empty():
-		return nil, host.Errorf(host.Unavailable, "%s answers a request with a secret in an encoding that was not asked for", f.target.origin())
+		return nil, host.Errorf(host.Unavailable, "%s answers in an encoding that was not asked for and can't be searched for secrets", f.target.origin())
 	}
 	return f.readAll(from, resp.ContentLength)
+}
+
+// cappedReader fails when more than its rest has been read.
+type cappedReader struct {
+	from    io.Reader
+	rest    int
+	exhaust func() error
+}
+
+func (r *cappedReader) Read(b []byte) (int, error) {
+	if r.rest <= 0 {
+		return 0, r.exhaust()
+	}
+	n, err := r.from.Read(b[:min(len(b), r.rest)])
+	r.rest -= n
+	return n, err
 }
 
 // firstRead bounds what is allocated on a server's word alone.

@@ -164,6 +164,28 @@ func TestSecretsAreTakenOutOfURLsAndErrors(t *testing.T) {
 	}
 }
 
+// A server can keep what it was sent and hand it out later, to a request that
+// holds no secret.
+func TestSecretsAreTakenOutOfLaterResponses(t *testing.T) {
+	var kept string
+	c, p, port := echoing(t, func(w http.ResponseWriter, r *http.Request) {
+		if k := r.Header.Get("X-Meta-Keep"); k != "" {
+			kept = k
+			return
+		}
+		io.WriteString(w, "kept: "+kept)
+	})
+	for _, headers := range [][]egress.Header{{{Name: "X-Meta-Keep", Secret: "KEY"}}, nil} {
+		resp, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("a.test", port, "/"), Headers: headers})
+		if err != nil || !resp.Secrets || headers == nil && string(resp.Body) != "kept: [redacted]" {
+			t.Errorf("Fetch = %+v, %v", resp, err)
+		}
+	}
+	if kept != key {
+		t.Errorf("the server kept %q", kept)
+	}
+}
+
 // What can't be read can't be searched.
 func TestSecretsAndUnknownEncodings(t *testing.T) {
 	c, p, port := echoing(t, func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +196,7 @@ func TestSecretsAndUnknownEncodings(t *testing.T) {
 		u := at("a.test", port, "/?e=") + encoding
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: u, Headers: []egress.Header{{Name: "X", Secret: "KEY"}}})
 		wantError(t, err, host.Unavailable, "encoding")
-		if resp, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: u}); err != nil || header(resp, "content-encoding") != encoding {
+		if resp, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: u}); err != nil || header(resp, "content-encoding") != encoding {
 			t.Errorf("%s without a secret: %+v, %v", encoding, resp, err)
 		}
 	}
