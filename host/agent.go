@@ -194,6 +194,7 @@ func stateText(s *State, pointer string) string {
 type toolSet struct {
 	specs  []ToolSpec
 	byName map[string]*Tool
+	live   bool // one of them may change
 }
 
 func newToolSet(tools []*Tool) (toolSet, error) {
@@ -207,6 +208,20 @@ func newToolSet(tools []*Tool) (toolSet, error) {
 		}
 		s.byName[t.Name] = t
 		s.specs = append(s.specs, t.ToolSpec)
+		s.live = s.live || t.live != nil
 	}
 	return s, nil
+}
+
+// current returns the set with each tool as it is now.
+func (s toolSet) current(ctx context.Context) toolSet {
+	if !s.live {
+		return s
+	}
+	now := toolSet{byName: make(map[string]*Tool, len(s.byName)), specs: make([]ToolSpec, len(s.specs))}
+	for i, spec := range s.specs {
+		t := s.byName[spec.Name].current(ctx)
+		now.byName[spec.Name], now.specs[i] = t, t.ToolSpec
+	}
+	return now
 }

@@ -30,6 +30,7 @@ type Tool struct {
 	handler    ToolHandler
 	schema     *schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
+	live       func(context.Context) *Tool
 }
 
 // ToolOptions are the optional parts of a tool.
@@ -119,6 +120,28 @@ func NewRawTool(spec ToolSpec, handler ToolHandler, opts *ToolOptions) (*Tool, e
 		spec.Parameters = json.RawMessage(emptyObjectSchema)
 	}
 	return newTool(spec, spec.Parameters, handler, opts)
+}
+
+// NewLiveTool returns a tool that may change while agents have it: at the start
+// of each agent's run, now is asked for the tool as it then is, and the whole of
+// that run has its description, parameters and handler. The name stays: if now
+// returns nil, a tool of another name or one that is live itself, the run has
+// the tool t. now is called by many runs at once and must be quick.
+func NewLiveTool(t *Tool, now func(ctx context.Context) *Tool) *Tool {
+	live := *t
+	live.live = now
+	return &live
+}
+
+// current returns the tool as it is now.
+func (t *Tool) current(ctx context.Context) *Tool {
+	if t.live == nil {
+		return t
+	}
+	if now := t.live(ctx); now != nil && now.Name == t.Name && now.live == nil && now.handler != nil {
+		return now
+	}
+	return t
 }
 
 // newTool makes a tool that tells models spec.Parameters and checks arguments

@@ -373,3 +373,34 @@ func TestResultsOfTools(t *testing.T) {
 		})
 	}
 }
+
+func TestLiveToolIsLookedUpForEachRun(t *testing.T) {
+	second := host.NewTool("echo", "The second.", func(context.Context, *host.Call, struct{ N int }) (string, error) { return "second", nil }, nil)
+	for _, row := range []struct {
+		name  string
+		now   *host.Tool
+		want  string
+		known string
+	}{
+		{"it is what it is now", second, `"second"`, "The second."},
+		{"there is none now", nil, `"{N:7}"`, "Echoes."},
+		{"a tool of another name is none", host.NewTool("other", "Other.", func(context.Context, *host.Call, struct{ N int }) (string, error) { return "", nil }, nil), `"{N:7}"`, "Echoes."},
+		{"a live one is none", host.NewLiveTool(second, func(context.Context) *host.Tool { return second }), `"{N:7}"`, "Echoes."},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			model := hosttest.NewModel(hosttest.Call("echo", `{"N":7}`))
+			live := host.NewLiveTool(echoTool[struct{ N int }](), func(context.Context) *host.Tool { return row.now })
+			agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{live}, MaxRounds: 1})
+			result, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "call it"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := result.Results[0].ToolResults()[0]; string(got.Content) != row.want {
+				t.Errorf("the tool answers %s, want %s", got.Content, row.want)
+			}
+			if got := model.Requests()[0].Tools[0].Description; got != row.known {
+				t.Errorf("the model is told %q, want %q", got, row.known)
+			}
+		})
+	}
+}

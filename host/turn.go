@@ -26,7 +26,7 @@ type turn struct {
 
 func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 	r.at = a.name
-	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set,
+	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
 		result: &Result{Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
 	r.emit(&AgentStarted{Model: t.model.Name()})
 	err := t.prepare(ctx)
@@ -75,9 +75,11 @@ func (t *turn) prepare(ctx context.Context) error {
 		t.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
 	if len(tools) > 0 {
-		if t.tools, err = newToolSet(slices.Concat(t.agent.opts.Tools, tools)); err != nil {
+		all, err := newToolSet(slices.Concat(t.agent.opts.Tools, tools))
+		if err != nil {
 			return wrapError(err, "tools of agent %q", t.agent.name)
 		}
+		t.tools = all.current(ctx)
 	}
 	if extra := t.req.Instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")

@@ -57,11 +57,16 @@ func names[T any](list []T, name func(T) string) []string {
 }
 
 func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage) (*host.Tool, error) {
-	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
-		return nil, err
-	}
 	handler, err := p.toolHandler(info, provider, config)
 	if err != nil {
+		return nil, err
+	}
+	return p.wrapTool(info, config, handler)
+}
+
+// wrapTool makes a tool as the manifest describes it of what runs it.
+func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.ToolHandler) (*host.Tool, error) {
+	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
 		return nil, err
 	}
 	tool, err := host.NewRawTool(
@@ -391,11 +396,16 @@ func (o *object) last(res *host.Result) {
 // only one. If the plugin exports agenthost_observe, the provider is a
 // [host.Observer] too, unless its manifest says that it is not.
 func (p *Plugin) Provider(name string, opts *PartOptions) (host.Provider, error) {
+	return p.provider(name, opts, nil)
+}
+
+// provider is Provider whose own tools are made by a function; nil is newTool.
+func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) (*host.Tool, error)) (host.Provider, error) {
 	info, err := p.part("provider", name, p.manifest.Providers, opts)
 	if err != nil {
 		return nil, err
 	}
-	pr := &provider{plugin: p, name: info.Name, config: opts.config()}
+	pr := &provider{plugin: p, name: info.Name, config: opts.config(), own: own}
 	if opts != nil {
 		pr.tools = opts.Tools
 	}
@@ -411,6 +421,7 @@ type provider struct {
 	name   string
 	config json.RawMessage
 	tools  []*host.Tool
+	own    func(tool string) (*host.Tool, error)
 }
 
 func (pr *provider) Name() string { return pr.name }
@@ -457,6 +468,9 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 // tool finds a tool that a provider offers: the plugin's own first.
 func (pr *provider) tool(name string) (*host.Tool, error) {
 	if info := pr.plugin.manifest.tool(name); info != nil {
+		if pr.own != nil {
+			return pr.own(name)
+		}
 		return pr.plugin.newTool(info, pr.name, pr.config)
 	}
 	for _, t := range pr.tools {

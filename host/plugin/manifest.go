@@ -14,6 +14,9 @@ import (
 // ABIVersion is the version of the JSON contract that this host speaks.
 const ABIVersion = 1
 
+// maxHealthCalls bounds the health calls of a manifest.
+const maxHealthCalls = 16
+
 // maxManifestBytes bounds a manifest: the section, or what describe answers.
 const maxManifestBytes = 1 << 20
 
@@ -31,6 +34,7 @@ type Manifest struct {
 	Providers   []PartInfo      `json:"providers,omitempty"`
 	Permissions Permissions     `json:"permissions,omitzero"`
 	Requires    []string        `json:"requires,omitempty"` // operations it cannot live without
+	Health      []HealthCall    `json:"health,omitempty"`   // calls that must succeed before it replaces another version
 
 	raw json.RawMessage
 }
@@ -125,6 +129,9 @@ func (m *Manifest) problems() (list []error) {
 	list = append(list, m.nameProblems()...)
 	if err := m.Permissions.check(); err != nil {
 		list = append(list, refuse("manifest: %w", err))
+	}
+	if len(m.Health) > maxHealthCalls {
+		list = append(list, refuse("manifest declares %d health calls, more than %d", len(m.Health), maxHealthCalls))
 	}
 	for _, op := range m.Requires {
 		if !slices.Contains(Operations(), op) {

@@ -21,7 +21,8 @@ type Plugin struct {
 	limits   Limits
 	code     *code
 	manifest *Manifest
-	only     []string // the tenants that have it; nil is all
+	trial    atomic.Bool // it is tried before it serves: for nobody, with nothing granted
+	only     []string    // the tenants that have it; nil is all
 	grants   atomic.Pointer[Permissions]
 	extism   *extismPlugin // nil for a native one
 
@@ -177,8 +178,8 @@ func (pl *pool) wait(ctx context.Context, p *Plugin) error {
 	case <-ctx.Done():
 		return gone(ctx, "plugin %q: a call that waited for an instance", p.id)
 	case <-timer.C:
-		return host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", p.id, p.limits.Instances).
-			WithHint("raise the limit or call it less often at once")
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", p.id, p.limits.Instances).
+			WithHint("raise the limit or call it less often at once"))
 	}
 }
 
@@ -245,8 +246,8 @@ func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []by
 	defer p.leave(pl)
 	limits := &pl.seat.rights().limits
 	if len(input) > limits.InputBytes {
-		return nil, false, nil, host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
-			p.id, p.exportName(e), len(input), limits.InputBytes)
+		return nil, false, nil, blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
+			p.id, p.exportName(e), len(input), limits.InputBytes))
 	}
 	if err := pl.seat.account.open(); err != nil {
 		return nil, false, nil, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type Runtime struct {
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
 	plugins map[*Plugin]struct{}
+	slots   map[string]*Slot // by id
 	closed  bool
 	loads   sync.WaitGroup // in progress; none begins once closed is set
 }
@@ -72,7 +74,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		opts = &Options{}
 	}
 	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
-		began: time.Now(), compiling: make(chan struct{}, compilesAtOnce)}
+		slots: map[string]*Slot{}, began: time.Now(), compiling: make(chan struct{}, compilesAtOnce)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -107,17 +109,22 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		return nil
 	}
 	rt.closed = true
-	var open []*Plugin
-	for p := range rt.plugins {
-		open = append(open, p)
-	}
 	rt.mu.Unlock()
-	for _, p := range open {
+	rt.end()
+	for _, s := range rt.Slots() {
+		s.shut(false)
+	}
+	for _, p := range rt.open() {
 		p.Close()
 	}
-	rt.end()
 	rt.loads.Wait()
 	return nil
+}
+
+func (rt *Runtime) open() []*Plugin {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return slices.Collect(maps.Keys(rt.plugins))
 }
 
 // LoadOptions are the optional parts of loading a plugin.

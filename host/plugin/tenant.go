@@ -227,8 +227,8 @@ func (s *seat) rights() *rights {
 // rightsFor works out what a tenant of these settings may do with the plugin.
 func (p *Plugin) rightsFor(t *Tenant, tenant string) *rights {
 	r := &rights{limits: t.Limits.within(p.limits)}
-	if p.manifest == nil {
-		r.served = true // it describes itself, with nothing granted
+	if p.manifest == nil || p.trial.Load() {
+		r.served = true // it describes itself, or is tried, with nothing granted
 		return r
 	}
 	r.served = t.has(p.id) && (p.only == nil || slices.Contains(p.only, tenant))
