@@ -15,6 +15,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == compileChildName {
+		os.Exit(compileChild(os.Args[2:], os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { // a second ctrl-C ends the process at once
 		<-ctx.Done()
@@ -23,6 +26,7 @@ func main() {
 	env := &environment{
 		stdin: interruptible{ctx, os.Stdin}, stdout: os.Stdout, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
+		compiler: newChildCompiler(),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))
 }
@@ -35,6 +39,7 @@ type environment struct {
 	getenv         func(string) string
 	stdinTerminal  bool
 	stdoutTerminal bool
+	compiler       *childCompiler // nil compiles plugins in this process
 }
 
 // run parses arguments, runs a command and returns the exit code.

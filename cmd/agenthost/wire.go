@@ -166,7 +166,7 @@ func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*p
 	if err != nil {
 		return nil, err
 	}
-	return plugin.NewRuntime(ctx, &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog()})
+	return plugin.NewRuntime(ctx, &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option()})
 }
 
 // cacheDir returns a directory of this user for what can be made again;

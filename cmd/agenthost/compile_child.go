@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// Modules are compiled by a process of their own: a copy of this program that
+// gets the module on stdin, writes code into a directory made for it, and is
+// stopped whatever it does. It inherits no environment and no files but three
+// pipes. On Linux the kernel holds it to memory, processor time and file size;
+// elsewhere time is what stops it.
+
+// compileChildName is the first argument of such a process. It is no command:
+// nobody types it.
+const compileChildName = "compile-child"
+
+// How a child ends, when not with 0.
+const (
+	childRefused = 1 // an error is on stdout
+	childLate    = 3
+)
+
+const (
+	// maxChildWords is how much of what a child writes is read.
+	maxChildWords = 64 << 10
+	// childPatience is how long a child that is killed may hold its pipes.
+	childPatience = time.Second
+)
+
+// childCompiler starts children. Its compile is a plugin.Options.Compiler.
+type childCompiler struct {
+	path string // this program
+	name string // what it was called
+}
+
+// newChildCompiler returns nil where the program cannot find itself; modules are
+// then compiled in this process.
+func newChildCompiler() *childCompiler {
+	path, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	if runtime.GOOS == "linux" {
+		path = "/proc/self/exe" // this very file, also after an update has replaced it
+	}
+	return &childCompiler{path, os.Args[0]}
+}
+
+// option returns what plugin.Options.Compiler is to be.
+func (c *childCompiler) option() func(context.Context, *plugin.CompileJob) error {
+	if c == nil {
+		return nil
+	}
+	return c.compile
+}
+
+// compile runs a child for one job.
+func (c *childCompiler) compile(ctx context.Context, job *plugin.CompileJob) error {
+	out, words := &capped{}, &capped{}
+	err := c.command(ctx, job, out, words).Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &exit):
+		return host.Errorf(host.Internal, "start a process that compiles: %w", err)
+	}
+	return childError(job, exit, out.b, string(words.b))
+}
+
+// command is a child that was not started.
+func (c *childCompiler) command(ctx context.Context, job *plugin.CompileJob, out, words io.Writer) *exec.Cmd {
+	keepFiles()
+	cmd := exec.CommandContext(ctx, c.path)
+	cmd.Args = []string{c.name, compileChildName, job.Timeout.String(), strconv.FormatInt(job.Memory, 10)}
+	cmd.Env = []string{} // nil would be all of ours
+	cmd.Dir = job.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(job.Wasm), out, words
+	cmd.WaitDelay = childPatience
+	return cmd
+}
+
+// childError says why a child did not succeed.
+func childError(job *plugin.CompileJob, exit *exec.ExitError, out []byte, words string) error {
+	var refused host.Error
+	switch {
+	case exit.ExitCode() == childLate, strings.Contains(words, "SIGXCPU"):
+		return job.TimeoutError()
+	case outOfMemory(words), outOfMemory(string(out)):
+		return job.MemoryError()
+	case exit.ExitCode() == childRefused && json.Unmarshal(out, &refused) == nil && refused.Code.Valid():
+		return &refused
+	}
+	first, _, _ := strings.Cut(words, "\n")
+	return host.Errorf(host.InvalidArgument, "compile: the process that compiled it ended with %v: %s", exit, first).
+		WithHint("report it with the module, and build the module in another way")
+}
+
+// outOfMemory recognises the last words of a Go program that got no memory, and
+// the kernel's.
+func outOfMemory(words string) bool {
+	return strings.Contains(words, "out of memory") || strings.Contains(words, "cannot allocate memory")
+}
+
+// capped keeps the beginning of what is written to it.
+type capped struct{ b []byte }
+
+func (c *capped) Write(b []byte) (int, error) {
+	c.b = append(c.b, b[:min(len(b), maxChildWords-len(c.b))]...)
+	return len(b), nil
+}
+
+// compileChild is the child: it binds itself to the limits that its arguments
+// say, before it reads a byte of the module, and compiles into the directory
+// that it is in.
+func compileChild(args []string, in io.Reader, out io.Writer) int {
+	timeout, memory, err := childArgs(args)
+	if err == nil {
+		err = bindChild(timeout, memory)
+	}
+	if err == nil {
+		// Should the parent be gone, nobody else ends this.
+		time.AfterFunc(timeout, func() { os.Exit(childLate) })
+		debug.SetMemoryLimit(memory - memory/4) // collect garbage rather than meet the wall
+		err = compileStdin(in)
+	}
+	if err == nil {
+		return 0
+	}
+	_ = json.NewEncoder(out).Encode(host.AsError(err)) // a parent that is gone needs no answer
+	return childRefused
+}
+
+func childArgs(args []string) (timeout time.Duration, memory int64, err error) {
+	if len(args) != 2 {
+		return 0, 0, host.Errorf(host.InvalidArgument, "%s is started by agenthost only", compileChildName)
+	}
+	timeout, err1 := time.ParseDuration(args[0])
+	memory, err2 := strconv.ParseInt(args[1], 10, 64)
+	if err := errors.Join(err1, err2); err != nil || timeout <= 0 || memory <= 0 {
+		return 0, 0, host.Errorf(host.InvalidArgument, "%s %q: not limits", compileChildName, args)
+	}
+	return timeout, memory, nil
+}
+
+func compileStdin(in io.Reader) error {
+	wasm, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read the module: %w", err)
+	}
+	return plugin.CompileInto(&plugin.CompileJob{Wasm: wasm, Dir: "."})
+}
