@@ -21,7 +21,8 @@ const eventQueue = 64
 // toolCall is one call of a batch on its way.
 type toolCall struct {
 	part   *ToolCall
-	call   *Call
+	call   *Call           // of the last attempt
+	tell   func(EventData) // sends an event of the host's
 	output *ToolOutput
 	err    error
 	took   time.Duration
@@ -30,7 +31,7 @@ type toolCall struct {
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
-	if t.toolCalls += len(parts); t.toolCalls > t.limits.MaxToolCalls {
+	if t.spent.toolCalls.Add(int64(len(parts))) > int64(t.limits.MaxToolCalls) {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", t.limits.MaxToolCalls)
 	}
 	calls := t.newCalls(parts)
@@ -53,9 +54,12 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	for i, part := range parts {
 		calls[i] = &toolCall{part: part, call: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
-			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.id, t.iterations, t.result.Rounds, i),
+			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.keys, t.iterations, t.result.Rounds, i),
 			Arguments:      part.Arguments, Scope: t.scope(), State: t.state, limits: t.limits, steps: t.steps,
 		}}
+		if tool := t.tools.byName[part.Name]; tool != nil && tool.agent != nil {
+			calls[i].call.branch = t.branch()
+		}
 	}
 	return calls
 }
@@ -119,6 +123,7 @@ func (b *batch) tell(ev EventData) {
 
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
+	c.tell = b.tell
 	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
 	go func() {
 		defer func() {
@@ -155,7 +160,7 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	}
 	if out == nil {
 		started := time.Now()
-		out, err = t.runTool(ctx, tool, c.call)
+		out, err = t.runTool(ctx, tool, c)
 		out, err = t.hookToolEnd(ctx, c, time.Since(started), out, err)
 	}
 	if err == nil {
@@ -164,9 +169,46 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	return out, err
 }
 
-// runTool runs the handler within its time.
-func (t *turn) runTool(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
+// The waits between the attempts of a call.
+const (
+	firstToolWait   = 200 * time.Millisecond
+	longestToolWait = 5 * time.Second
+)
+
+// runTool runs the handler, again where the tool says so.
+func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
+		out, timedOut, err := t.tryTool(ctx, tool, c.call)
+		if err == nil || c.call.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
+			return out, err
+		}
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err)})
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return out, err
+		}
+		c.call = c.call.again()
+	}
+}
+
+// mayPass reports whether a failure is one that another attempt may not have.
+func (t *Tool) mayPass(err error, timedOut bool) bool {
+	if timedOut {
+		return t.ReadOnly || t.Idempotent // the last attempt may still be at it
+	}
+	e := AsError(err)
+	return e.Retryable || e.Code == Unavailable
+}
+
+// tryTool runs the handler once, within its time.
+func (t *turn) tryTool(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
 	timeout := t.limits.ToolTimeout
+	if tool.agent != nil {
+		timeout = t.limits.RunTimeout
+	}
 	if tool.Timeout > 0 {
 		timeout = min(timeout, tool.Timeout)
 	}
@@ -175,12 +217,11 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, call *Call) (*ToolOutput
 	out, err := t.await(toolCtx, tool, call)
 	switch {
 	case err == nil || !endedBy(toolCtx, err):
+		return out, false, err
 	case ctx.Err() != nil:
-		err = Errorf(Canceled, "The tool %s was stopped.", tool.Name)
-	default:
-		err = Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
+		return out, false, Errorf(Canceled, "The tool %s was stopped.", tool.Name)
 	}
-	return out, err
+	return out, true, Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
 }
 
 // endedBy reports whether err is likely to be the end of ctx: it is not when the
@@ -302,11 +343,11 @@ func (c *toolCall) finish() {
 	if c.err == nil {
 		return
 	}
-	var cost *Cost
+	failed := &ToolOutput{Content: jsonString(toolSentence(c.err))}
 	if c.output != nil {
-		cost = c.output.Cost
+		failed.Cost, failed.Usage = c.output.Cost, c.output.Usage
 	}
-	c.output = &ToolOutput{Content: jsonString(toolSentence(c.err)), Cost: cost}
+	c.output = failed
 }
 
 func (c *toolCall) finished() *ToolFinished {
@@ -319,6 +360,9 @@ func (c *toolCall) finished() *ToolFinished {
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
 	t.cost.Add(c.output.Cost)
+	if c.output.Usage != nil {
+		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
+	}
 	if c.err == nil {
 		t.stack = slices.Concat(t.stack, c.call.scheduled(), c.output.Schedule)
 	}

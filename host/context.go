@@ -31,8 +31,18 @@ type Call struct {
 	limits Limits
 	emit   func(EventData) error
 	steps  *steps
+	branch *run // for a tool that is an agent
 	mu     sync.Mutex
 	out    callOutput
+}
+
+// again returns the call for another attempt: what the last one left behind
+// beside an answer is gone.
+func (c *Call) again() *Call {
+	return &Call{
+		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
+		Scope: c.Scope, State: c.State, limits: c.limits, emit: c.emit, steps: c.steps, branch: c.branch,
+	}
 }
 
 // callOutput is what a handler left behind beside its result.

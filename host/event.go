@@ -123,6 +123,15 @@ type (
 		Data json.RawMessage `json:"data"`
 	}
 
+	// ToolRetried tells that an attempt of a tool failed and another follows.
+	ToolRetried struct {
+		ID      string `json:"id"`
+		Name    string `json:"name"`
+		Attempt int    `json:"attempt"` // the attempt that failed, from 1
+		Code    Code   `json:"code"`
+		Reason  string `json:"reason"`
+	}
+
 	// ToolFinished carries a tool's result.
 	ToolFinished struct {
 		ID         string          `json:"id"`
@@ -207,6 +216,9 @@ func (*ToolStarted) Type() string { return "tool.started" }
 
 // Type returns "tool.progress".
 func (*ToolProgress) Type() string { return "tool.progress" }
+
+// Type returns "tool.retried".
+func (*ToolRetried) Type() string { return "tool.retried" }
 
 // Type returns "tool.finished".
 func (*ToolFinished) Type() string { return "tool.finished" }

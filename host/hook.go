@@ -245,14 +245,17 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 	}
 	at := &ToolEndHook{Scope: c.call.Scope, State: t.state, ID: c.part.ID, Tool: c.part.Name,
 		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
-	cost := costOf(out)
+	var spent ToolOutput // whatever becomes of the answer
+	if out != nil {
+		spent.Cost, spent.Usage = out.Cost, out.Usage
+	}
 	if err := t.guarded(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
-		return &ToolOutput{Cost: cost}, err
+		return &spent, err
 	}
 	if at.Output == nil {
 		at.Output = &ToolOutput{}
 	}
-	at.Output.Cost = cost // it was spent, whatever becomes of the answer
+	at.Output.Cost, at.Output.Usage = spent.Cost, spent.Usage
 	return at.Output, at.Err
 }
 
@@ -266,11 +269,4 @@ func (t *turn) guarded(tool string, hook func() error) (err error) {
 		}
 	}()
 	return hook()
-}
-
-func costOf(out *ToolOutput) *Cost {
-	if out == nil {
-		return nil
-	}
-	return out.Cost
 }

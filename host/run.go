@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -40,7 +41,9 @@ type run struct {
 	results    []*Result
 	artifacts  []Artifact
 	iterations int
-	toolCalls  int
+	spent      *spent
+	depth      int    // of agents used as tools
+	keys       string // what the idempotency keys of tool calls begin with
 	usage      Usage
 	cost       Cost
 	stack      []string
@@ -53,8 +56,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(),
+		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
 	}
+	r.keys = r.id
 	r.history = n.opts.History
 	if r.history == nil {
 		r.history = h.opts.History
@@ -75,9 +79,8 @@ func errNothingSaid() error {
 
 func (r *run) checkModels() error {
 	for _, a := range r.net.agents {
-		if r.model(a) == nil {
-			return Errorf(InvalidArgument, "agent %q has no model", a.name).
-				WithHint("set one on the agent, the network, the host or the request")
+		if err := r.checkModel(a); err != nil {
+			return err
 		}
 	}
 	router, ok := r.router().(*modelRouter)
@@ -89,6 +92,26 @@ func (r *run) checkModels() error {
 	}
 	return r.net.checkDescriptions()
 }
+
+// checkModel asks whether an agent, and each that is a tool of its, has a model.
+func (r *run) checkModel(a *Agent) error {
+	if r.model(a) == nil {
+		return Errorf(InvalidArgument, "agent %q has no model", a.name).
+			WithHint("set one on the agent, the network, the host or the request")
+	}
+	for _, t := range a.opts.Tools {
+		if t.agent == nil {
+			continue
+		}
+		if err := r.checkModel(t.agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spent is what a run has used, with the agents that run as tools in it.
+type spent struct{ tokens, toolCalls atomic.Int64 }
 
 // router returns the router of the run: the request's beats the network's.
 func (r *run) router() Router {

@@ -160,6 +160,9 @@ func (r *run) setState(loaded *Loaded) error {
 
 // emitState sends what has changed of the state since it was last sent.
 func (r *run) emitState() {
+	if r.depth > 0 {
+		return // the run around it does, when the call has returned
+	}
 	ops := r.state.takeChanges()
 	if !r.patched {
 		r.patched = true

@@ -26,8 +26,10 @@ type Tool struct {
 	ToolSpec
 	ReadOnly   bool          // changes nothing
 	Idempotent bool          // running it twice is running it once
-	Timeout    time.Duration // of one call; 0 is the host's
+	Timeout    time.Duration // of one attempt; 0 is the host's
+	Retries    int           // attempts after the first
 	handler    ToolHandler
+	agent      *Agent // that the tool runs, if it is one
 	schema     *schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool
@@ -37,8 +39,18 @@ type Tool struct {
 type ToolOptions struct {
 	ReadOnly   bool
 	Idempotent bool
-	Timeout    time.Duration
+	Timeout    time.Duration // of one attempt; 0 is the host's limit, which it cannot exceed
+
+	// Retries is how often a call that failed is tried again, at most
+	// [MaxToolRetries]; 0 is never. Only a failure that may pass is tried again:
+	// an [*Error] that says Retryable or has code unavailable, and a timeout if
+	// the tool is ReadOnly or Idempotent. All attempts have one idempotency key.
+	// The waits between them grow from 200 ms to 5 s.
+	Retries int
 }
+
+// MaxToolRetries is the most that [ToolOptions].Retries can be.
+const MaxToolRetries = 10
 
 // ToolOutput is what a tool answers.
 type ToolOutput struct {
@@ -48,6 +60,7 @@ type ToolOutput struct {
 	Schedule  []string   // agents to run next
 	Interrupt *Interrupt // ask a person instead of answering
 	Cost      *Cost      // set by sandboxed tools
+	Usage     *Usage     // set by agents used as tools
 }
 
 // Interrupt asks a person: the run ends with finish reason interrupted.
@@ -156,7 +169,10 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	if opts == nil {
 		opts = &ToolOptions{}
 	}
-	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, handler: handler}
+	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries, handler: handler}
+	if opts.Retries < 0 || opts.Retries > MaxToolRetries {
+		return nil, Errorf(InvalidArgument, "retries of tool %q are %d, not 0 to %d", spec.Name, opts.Retries, MaxToolRetries)
+	}
 	var err error
 	if t.schema, err = compileSchema(checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)

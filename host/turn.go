@@ -169,7 +169,7 @@ func (t *turn) maxRounds() int {
 // round asks the model once and runs the tools it calls. No answer and no error
 // is what the start hook stopped.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if err := t.checkTokens(t.result.Usage); err != nil {
+	if err := t.checkTokens(); err != nil {
 		return nil, err
 	}
 	messages, stop, err := t.hookStart(ctx, append(t.messages(), t.result.Messages...))
@@ -207,9 +207,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	return answer, t.misfit
 }
 
-// checkTokens holds the run to its tokens; turn is what is not in r.usage yet.
-func (r *run) checkTokens(turn Usage) error {
-	if used := r.usage.Add(turn).Total(); used >= r.limits.RunTokens {
+// checkTokens holds the run to its tokens.
+func (r *run) checkTokens() error {
+	if used := r.spent.tokens.Load(); used >= int64(r.limits.RunTokens) {
 		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, r.limits.RunTokens).
 			WithHint("raise the limit or give the agent fewer rounds")
 	}
@@ -442,7 +442,11 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 	if resp == nil {
 		return nil, Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
 	}
-	return r.checkAnswer(req, resp)
+	own, err := r.checkAnswer(req, resp)
+	if err == nil {
+		r.spent.tokens.Add(int64(own.Usage.Total()))
+	}
+	return own, err
 }
 
 // checkAnswer returns an answer of our own, complete and within the limits. The
@@ -532,7 +536,7 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	if model == nil {
 		return nil, errNoRoutingModel(m.name)
 	}
-	if err := r.checkTokens(Usage{}); err != nil {
+	if err := r.checkTokens(); err != nil {
 		return nil, err
 	}
 	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// AgentToolOptions are the optional parts of an agent as a tool.
+type AgentToolOptions struct {
+	Name        string        // default: the agent's
+	Description string        // default: the agent's
+	Timeout     time.Duration // of one call; default: what is left of the run
+}
+
+// NewAgentTool returns a tool that runs an agent. The model that calls it says
+// what it wants in the argument "request"; the agent sees that as the user's
+// message and nothing of the conversation around it; its answer is the result:
+// its output, if it has an output schema, else its text.
+//
+// The agent works in the run it is called in: it shares the run's state, its
+// artifacts become the run's, agents that its tools schedule are scheduled, and
+// its tokens and tool calls count. It gets the model that it would have as an
+// agent of the network, and the processors of the history and the network apply
+// to it. What happens in it arrives on the stream as [ToolProgress] of the kind
+// "agent", whose data is the event. Nothing but the result joins the
+// conversation.
+//
+// Agents may be tools of agents that are tools, [MaxAgentDepth] deep. An agent
+// used as a tool cannot ask a person: its call fails. Code invalid_argument for
+// a name that no provider takes or a missing description.
+func NewAgentTool(agent *Agent, opts *AgentToolOptions) (*Tool, error) {
+	if agent == nil {
+		return nil, Errorf(InvalidArgument, "no agent to make a tool of")
+	}
+	if opts == nil {
+		opts = &AgentToolOptions{}
+	}
+	spec := ToolSpec{Name: opts.Name, Description: opts.Description, Parameters: json.RawMessage(agentToolSchema)}
+	if spec.Name == "" {
+		spec.Name = agent.name
+	}
+	if spec.Description == "" {
+		spec.Description = agent.opts.Description
+	}
+	if spec.Description == "" {
+		return nil, Errorf(InvalidArgument, "agent %q has no description", agent.name).
+			WithHint("a model calls it by what its description says; set one on the agent or in the options")
+	}
+	tool, err := NewRawTool(spec, func(ctx context.Context, call *Call) (*ToolOutput, error) {
+		return call.runAgent(ctx, agent)
+	}, &ToolOptions{Timeout: opts.Timeout})
+	if err != nil {
+		return nil, Errorf(InvalidArgument, "agent %q as a tool: %w", agent.name, err)
+	}
+	tool.agent = agent
+	return tool, nil
+}
+
+const agentToolSchema = `{"type":"object","properties":{"request":{"type":"string","description":"What is wanted, with everything that must be known for it."}},` +
+	`"required":["request"],"additionalProperties":false}`
+
+// MaxAgentDepth is how deep agents that are tools may call agents that are tools.
+const MaxAgentDepth = 4
+
+// branch is the run as an agent used as a tool sees it. It is made in the run's
+// goroutine, before the call begins, and serves one call.
+func (t *turn) branch() *run {
+	n := *t.run
+	n.results, n.artifacts, n.stack, n.past = nil, nil, nil, nil
+	n.usage, n.cost, n.iterations, n.seq = Usage{}, Cost{}, 0, 0
+	n.depth++
+	return &n
+}
+
+// agentEvent is the kind of the progress that an agent used as a tool makes.
+const agentEvent = "agent"
+
+// runAgent runs an agent in the run that the call is of.
+func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) {
+	if c.branch == nil {
+		return nil, Errorf(FailedPrecondition, "The agent %s can only be called within a run.", agent.name)
+	}
+	if c.branch.depth > MaxAgentDepth {
+		return nil, Errorf(ResourceExhausted, "Agents call agents more than %d deep.", MaxAgentDepth)
+	}
+	if c.branch.model(agent) == nil {
+		return nil, Errorf(FailedPrecondition, "The agent %s has no model.", agent.name)
+	}
+	var in struct {
+		Request string `json:"request"`
+	}
+	if err := json.Unmarshal(c.Arguments, &in); err != nil {
+		return nil, argumentError(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := *c.branch // one for each attempt
+	n.input, n.keys, n.cancel, n.yield = UserText(in.Request), c.IdempotencyKey, cancel, c.forward
+	result, err := n.runAgent(ctx, agent)
+	for _, a := range n.artifacts {
+		c.putArtifact(a)
+	}
+	out := &ToolOutput{Cost: &n.cost, Schedule: n.stack}
+	if result != nil {
+		out.Usage = &result.Usage
+		out.Content = result.answer()
+	}
+	if err == nil && result.FinishReason == FinishInterrupted {
+		err = Errorf(FailedPrecondition, "The agent %s wants to ask a person, which it cannot do as a tool.", agent.name)
+	}
+	return out, err
+}
+
+// answer is a result as a tool's.
+func (r *Result) answer() json.RawMessage {
+	if r.Output != nil {
+		return r.Output
+	}
+	return jsonString(r.Text())
+}
+
+// forward passes on an event of an agent used as a tool.
+func (c *Call) forward(ev Event, _ error) bool {
+	raw, err := ev.MarshalJSON()
+	if err != nil {
+		return true // an event without JSON is not worth the run
+	}
+	return c.emit(&ToolProgress{ID: c.ID, Name: c.Tool, Kind: agentEvent, Data: raw}) == nil
+}
