@@ -36,6 +36,10 @@ type config struct {
 	Networks map[string]networkConfig `yaml:"networks"`
 	Limits   limitsConfig             `yaml:"limits"`
 
+	Tenants   map[string]tenantConfig `yaml:"tenants"`
+	AnyTenant tenantConfig            `yaml:"any_tenant"` // every other
+	Ceiling   *grantConfig            `yaml:"ceiling"`    // what no grant goes beyond; absent: none
+
 	fsys fs.FS  // where paths are looked up; nil is the operating system's
 	dir  string // of the file
 	name string // of the file, for errors
@@ -52,17 +56,11 @@ type modelConfig struct {
 }
 
 type pluginConfig struct {
-	Path   string         `yaml:"path"` // a .wasm file, the directory of a Go source, or builtin:NAME
-	Grant  grantConfig    `yaml:"grant"`
-	Limits pluginLimits   `yaml:"limits"`
-	Config map[string]any `yaml:"config"` // of its tools
-}
-
-type grantConfig struct {
-	State    string `yaml:"state"`
-	Messages bool   `yaml:"messages"`
-	Clock    bool   `yaml:"clock"`
-	Random   bool   `yaml:"random"`
+	Path    string         `yaml:"path"` // a .wasm file, the directory of a Go source, or builtin:NAME
+	Grant   grantConfig    `yaml:"grant"`
+	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
+	Limits  pluginLimits   `yaml:"limits"`
+	Config  map[string]any `yaml:"config"` // of its tools
 }
 
 type pluginLimits struct {
@@ -70,6 +68,7 @@ type pluginLimits struct {
 	Memory       byteSize `yaml:"memory"`
 	Instructions int64    `yaml:"instructions"`
 	Output       byteSize `yaml:"output"`
+	HostCalls    int      `yaml:"host_calls"`
 	Instances    int      `yaml:"instances"`
 }
 
@@ -258,21 +257,15 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// grants maps the configuration to permissions.
+// grants maps what a plugin is granted.
 func (c *config) grants(name string) (plugin.Permissions, error) {
-	g := c.Plugins[name].Grant
-	p := plugin.Permissions{Messages: g.Messages, Clock: g.Clock, Random: g.Random, State: plugin.Access(g.State)}
-	switch p.State {
-	case "", plugin.None, plugin.Read, plugin.Write:
-		return p, nil
-	}
-	return p, c.errorAt(keys("plugins", name, "grant", "state"), "grant of state is %q", g.State).WithHint("use none, read or write")
+	return c.permissions(keys("plugins", name, "grant"), c.Plugins[name].Grant)
 }
 
 func (l pluginLimits) limits() plugin.Limits {
 	return plugin.Limits{
 		Timeout: time.Duration(l.Timeout), MemoryBytes: int64(l.Memory), Instructions: l.Instructions,
-		OutputBytes: int(l.Output), Instances: l.Instances,
+		OutputBytes: int(l.Output), HostCalls: l.HostCalls, Instances: l.Instances,
 	}
 }
 

@@ -26,6 +26,7 @@ func guests() map[string][]byte {
 		"component": []byte("\x00asm\x0d\x00\x01\x00"),
 
 		"loop":   tool(0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0),
+		"loop-l": module{manifest: `{"abi":1,"name":"loop","tools":[{"name":"l"}]}`, exports: []function{{"agenthost_tool", true, []byte{0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0}}}}.bytes(),
 		"trap":   tool(0x00),
 		"lie":    tool(0x41, 7),
 		"quiet":  tool(0x41, 0),
@@ -43,6 +44,7 @@ func guests() map[string][]byte {
 		"state-get":  operation("state.get", `{"path":""}`),
 		"messages":   operation("messages.get", `{"indices":[1]}`),
 		"tokens":     operation("tokens.count", `{"texts":["hello world"]}`),
+		"kv-get":     operation("kv.get", `{"key":"a"}`),
 		"fetch":      operation("http.fetch", `{}`),
 
 		"describes":      describes(manifest),

@@ -123,7 +123,7 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (*plugin.
 	if err != nil {
 		return nil, err
 	}
-	opts := &plugin.LoadOptions{Limits: a.config.Plugins[name].Limits.limits(), Granted: grants}
+	opts := &plugin.LoadOptions{Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
 	wasm, err := a.pluginModule(ctx, name, quiet)
 	if err == nil {
 		var p *plugin.Plugin

@@ -24,7 +24,7 @@ source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + "
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginCall(env), pluginBench(env))
+	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginCall(env), pluginBench(env), pluginGrant(env))
 	return c
 }
 
@@ -77,8 +77,10 @@ func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, ou
 	return err
 }
 
-// writeFile writes a file that is there whole or as it was.
-func writeFile(name string, b []byte) (err error) {
+func writeFile(name string, b []byte) error { return writeFileMode(name, b, 0o644) }
+
+// writeFileMode writes a file that is there whole or as it was.
+func writeFileMode(name string, b []byte, mode os.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func writeFile(name string, b []byte) (err error) {
 		}
 	}()
 	_, werr := tmp.Write(b)
-	if err := errors.Join(werr, tmp.Chmod(0o644), tmp.Close()); err != nil {
+	if err := errors.Join(werr, tmp.Chmod(mode), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), name)

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +71,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
 	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
 	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
-	flags.StringSliceVar(&f.grants, "grant", nil, "permissions: state=read|write, messages, clock, random, model, queue, kv=read|write, http=HOST; may be given more than once")
+	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once")
 }
 
 // completeCall completes FILE EXPORT.
@@ -344,57 +342,4 @@ func (r *rawCall) noteGrants(m *plugin.Manifest) {
 			fmt.Fprintf(r.env.stderr, "agenthost: this host has no operation %s yet; granting it changes nothing\n", op.name)
 		}
 	}
-}
-
-// parseGrants reads --grant.
-func parseGrants(list []string) (p plugin.Permissions, err error) {
-	flags := map[string]*bool{"messages": &p.Messages, "clock": &p.Clock, "random": &p.Random, "model": &p.Model, "queue": &p.Queue}
-	levels := map[string]*plugin.Access{"state": &p.State, "kv": &p.KV}
-	for _, grant := range list {
-		name, value, hasValue := strings.Cut(grant, "=")
-		switch {
-		case flags[name] != nil && !hasValue:
-			*flags[name] = true
-		case levels[name] != nil && (value == "read" || value == "write"):
-			*levels[name] = plugin.Access(value)
-		case levels[name] != nil:
-			return p, fmt.Errorf("--grant %s: write %s=read or %s=write", grant, name, name)
-		case name == "http" && hasValue:
-			access, err := parseHTTPGrant(value)
-			if err != nil {
-				return p, fmt.Errorf("--grant %s: %w", grant, err)
-			}
-			p.HTTP = append(p.HTTP, access)
-		default:
-			return p, unknownGrant(grant, name, append(sortedKeys(flags), append(sortedKeys(levels), "http")...))
-		}
-	}
-	return p, nil
-}
-
-func unknownGrant(grant, name string, have []string) error {
-	if near := nearest(name, have); near != "" && near != name {
-		return fmt.Errorf("--grant %s: there is no such permission; did you mean %s?", grant, near)
-	}
-	return fmt.Errorf("--grant %s: it is none of state=read|write, kv=read|write, http=HOST, messages, clock, random, model, queue", grant)
-}
-
-// parseHTTPGrant reads HOST, HOST:PORT or SCHEME://HOST:PORT.
-func parseHTTPGrant(value string) (plugin.HTTPAccess, error) {
-	if !strings.Contains(value, "://") {
-		value = "https://" + value
-	}
-	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return plugin.HTTPAccess{}, errors.New("write http=HOST, http=HOST:PORT or http=https://HOST:PORT")
-	}
-	access := plugin.HTTPAccess{Scheme: u.Scheme, Host: u.Hostname()}
-	if port := u.Port(); port != "" {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
-			return plugin.HTTPAccess{}, fmt.Errorf("%q is not a port", port)
-		}
-		access.Port = int(n)
-	}
-	return access, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,21 +17,40 @@ import (
 
 func pluginInspect(env *environment) *cobra.Command {
 	var asJSON bool
+	var project, tenant string
 	c := &cobra.Command{
-		Use:   "inspect FILE",
-		Short: "Show what a plugin is, offers and asks for",
+		Use:   "inspect FILE | inspect PLUGIN --project PROJECT",
+		Short: "Show what a plugin is, offers, asks for and is granted",
 		Long: `Show what a plugin is, what it offers and what it asks for. No code of the
 plugin runs if its manifest is in the file, where "plugin build" puts it;
-otherwise it describes itself, with nothing granted.`,
-		Example: "  agenthost plugin inspect builtin:tokenlimiter",
-		Args:    args(cobra.ExactArgs(1)),
+otherwise it describes itself, with nothing granted.
+
+With --project it is a plugin of that project, by its id, and what the project
+grants it is shown as well, for --tenant.`,
+		Example: `  agenthost plugin inspect builtin:tokenlimiter
+  agenthost plugin inspect desk --project examples/orderdesk`,
+		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if project != "" {
+				return env.inspectIn(c.Context(), project, list[0], tenantOr(tenant), asJSON)
+			}
+			if tenant != "" {
+				return usageError{errors.New("--tenant goes with --project: grants are a project's"), c.CommandPath()}
+			}
 			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return env.inspect(c.Context(), rt, list[0], asJSON)
 			})
 		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			if c, err := readConfig(nil, project); project != "" && err == nil {
+				return c.pluginIDs(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&project, "project", "", "the project whose plugin it is")
+	c.Flags().StringVar(&tenant, "tenant", "", tenantUsage("for whom what is granted is shown"))
 	return c
 }
 
@@ -42,6 +62,7 @@ type inspection struct {
 	ManifestSource string              `json:"manifest_source,omitempty"` // section or describe
 	ManifestError  *host.Error         `json:"manifest_error,omitempty"`
 	Permissions    *plugin.Permissions `json:"permissions,omitempty"` // asked for
+	Grants         *grantReport        `json:"grants,omitempty"`      // of a project
 
 	manifest *plugin.Manifest
 }
@@ -52,20 +73,68 @@ const (
 	fromDescribe = "describe"
 )
 
+// grantReport is what a project grants a plugin for a tenant.
+type grantReport struct {
+	Tenant  string             `json:"tenant"`
+	Serves  bool               `json:"serves"` // the tenant has the plugin
+	Granted plugin.Permissions `json:"granted"`
+	Missing []string           `json:"missing,omitempty"` // asked for and not granted
+
+	project, plugin string
+}
+
+// inspectIn inspects a plugin of a project.
+func (env *environment) inspectIn(ctx context.Context, project, id, tenant string, asJSON bool) (err error) {
+	c, err := readConfig(nil, project)
+	if err != nil {
+		return err
+	}
+	a, err := env.openPlugin(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	wasm, err := a.pluginModule(ctx, id, true)
+	if err != nil {
+		return err
+	}
+	in := &inspection{File: c.Plugins[id].Path}
+	if err := in.read(ctx, a.runtime, wasm); err != nil {
+		return err
+	}
+	p := a.plugins[id]
+	in.Grants = &grantReport{Tenant: tenant, Serves: p.Serves(tenant), Granted: p.GrantedTo(tenant), project: project, plugin: id}
+	if in.Grants.Serves {
+		in.Grants.Missing = p.Manifest().Permissions.Missing(in.Grants.Granted)
+	}
+	if asJSON {
+		return printJSON(env.stdout, in)
+	}
+	return in.print(env.stdout)
+}
+
 func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
 	wasm, err := env.module(ctx, rt, file, env.progress)
 	if err != nil {
 		return err
 	}
 	in := &inspection{File: file}
-	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
-		return host.Errorf(host.CodeOf(err), "%s: %w", file, err)
+	if err := in.read(ctx, rt, wasm); err != nil {
+		return err
 	}
-	in.findManifest(ctx, rt, wasm)
 	if asJSON {
 		return printJSON(env.stdout, in)
 	}
 	return in.print(env.stdout)
+}
+
+// read looks into a module.
+func (in *inspection) read(ctx context.Context, rt *plugin.Runtime, wasm []byte) (err error) {
+	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
+		return host.Errorf(host.CodeOf(err), "%s: %w", in.File, err)
+	}
+	in.findManifest(ctx, rt, wasm)
+	return nil
 }
 
 // findManifest takes the manifest from the module, or asks the plugin.
@@ -140,14 +209,36 @@ func (in *inspection) printManifest(row func(string, string, ...any)) {
 	for _, p := range m.Providers {
 		row("provider", "%s", oneLine(p.Name))
 	}
-	if asks := m.Permissions.Missing(plugin.Permissions{}); len(asks) > 0 {
-		row("asks for", "%s", oneLine(strings.Join(asks, ", ")))
-	} else {
-		row("asks for", "nothing")
-	}
+	row("asks for", "%s", listWords(permissionWords(m.Permissions)))
+	in.Grants.print(row)
 	if len(m.Requires) > 0 {
 		row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
 	}
+}
+
+func listWords(words []string) string {
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return oneLine(strings.Join(words, ", "))
+}
+
+// print shows what is granted, and what to do if that is not all that is asked
+// for. A report of nothing shows nothing.
+func (g *grantReport) print(row func(string, string, ...any)) {
+	switch {
+	case g == nil:
+		return
+	case !g.Serves:
+		row("granted", "nothing: tenant %s does not have this plugin", oneLine(g.Tenant))
+		return
+	}
+	row("granted", "%s, to tenant %s", listWords(permissionWords(g.Granted)), oneLine(g.Tenant))
+	if len(g.Missing) == 0 {
+		return
+	}
+	row("missing", "%s", listWords(g.Missing))
+	row("", "→ agenthost plugin grant %s %s GRANT..., or --all", quoted(g.project), quoted(g.plugin))
 }
 
 func abiWords(abi string) string {

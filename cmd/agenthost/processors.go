@@ -66,7 +66,7 @@ the turn's input, which may be edited but not dropped.`,
 	}
 	flags := c.Flags()
 	flags.StringArrayVar(&f.configs, "config", nil, "a FILE's configuration: JSON or @FILE; may be given more than once")
-	flags.StringSliceVar(&f.grants, "grant", nil, "permissions of all FILEs, as in plugin call")
+	flags.StringArrayVar(&f.grants, "grant", nil, "permissions of all FILEs, as in plugin call")
 	flags.StringVar(&f.target, "target", "", "the project's network or agent (default: the project's)")
 	flags.StringVar(&f.agent, "agent", "", "an agent of the network, whose processors follow the network's")
 	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose history it is"))

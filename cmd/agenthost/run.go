@@ -127,7 +127,7 @@ type session struct {
 func (s *session) turn(ctx context.Context, prompt string) error {
 	show := newPrinter(s.app.env)
 	defer show.endText()
-	req := &host.Request{Tenant: s.tenant, Thread: s.thread, Text: prompt}
+	req := &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt}
 	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
 		if err != nil {
 			return err

@@ -98,9 +98,16 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 	return pluginErr
 }
 
-func (a *app) openPlugins(ctx context.Context, quiet bool) (err error) {
-	if a.runtime, err = a.env.newRuntime(ctx, a.logger); err != nil {
+func (a *app) openPlugins(ctx context.Context, quiet bool) error {
+	opts, err := a.env.runtimeOptions(a.logger)
+	if err != nil {
 		return err
+	}
+	if err := a.config.tenants(opts); err != nil {
+		return err
+	}
+	if a.runtime, err = plugin.NewRuntime(ctx, opts); err != nil {
+		return a.config.wrap(err, keys("tenants"))
 	}
 	a.closers = append(a.closers, func() error { return a.runtime.Close(context.WithoutCancel(ctx)) })
 	if a.tokens, err = tokens.New(nil); err != nil {
@@ -159,14 +166,22 @@ func dataError(dir string, err error) error {
 	return e
 }
 
-// newRuntime returns a runtime that keeps compiled code in this user's cache and
-// shows what guests write.
-func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {
+// runtimeOptions are those of every runtime: it keeps compiled code in this
+// user's cache and shows what guests write.
+func (env *environment) runtimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 	dir, err := env.cacheDir("wasm")
 	if err != nil {
 		return nil, err
 	}
-	return plugin.NewRuntime(ctx, &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option()})
+	return &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option()}, nil
+}
+
+func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {
+	opts, err := env.runtimeOptions(logger)
+	if err != nil {
+		return nil, err
+	}
+	return plugin.NewRuntime(ctx, opts)
 }
 
 // cacheDir returns a directory of this user for what can be made again;
@@ -184,9 +199,15 @@ func (env *environment) cacheDir(name string) (string, error) {
 
 // logger writes warnings to stderr, without the time: whoever reads them is
 // there.
-func (env *environment) logger() *slog.Logger {
+func (env *environment) logger() *slog.Logger { return env.loggerFrom(slog.LevelWarn) }
+
+// quietLogger is logger for who does not want warnings: a command that shows
+// itself what they are about.
+func (env *environment) quietLogger() *slog.Logger { return env.loggerFrom(slog.LevelError) }
+
+func (env *environment) loggerFrom(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{
-		Level: slog.LevelWarn,
+		Level: level,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
 				return slog.Attr{}

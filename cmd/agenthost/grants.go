@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// grantWords is how permissions are written on the command line.
+const grantWords = "state=read|write, kv=read|write, http=[METHODS ]URL, secret=NAME@HOST,HOST, messages, model, queue, clock, random"
+
+// parseGrants reads the permissions of --grant flags. One flag may hold several
+// with commas between, but for those that have commas of their own.
+func parseGrants(list []string) (p plugin.Permissions, err error) {
+	for _, flag := range list {
+		grants := []string{flag}
+		if !strings.HasPrefix(flag, "http=") && !strings.HasPrefix(flag, "secret=") {
+			grants = strings.Split(flag, ",")
+		}
+		for _, grant := range grants {
+			if err := addGrant(&p, grant); err != nil {
+				return p, fmt.Errorf("--grant %s: %w", grant, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// addGrant adds one permission, as it is written on the command line.
+func addGrant(p *plugin.Permissions, grant string) (err error) {
+	flags := map[string]*bool{"messages": &p.Messages, "clock": &p.Clock, "random": &p.Random, "model": &p.Model, "queue": &p.Queue}
+	levels := map[string]*plugin.Access{"state": &p.State, "kv": &p.KV}
+	name, value, hasValue := strings.Cut(grant, "=")
+	switch {
+	case flags[name] != nil && !hasValue:
+		*flags[name] = true
+	case flags[name] != nil:
+		return fmt.Errorf("write %s, without a value", name)
+	case levels[name] != nil && (value == "read" || value == "write"):
+		*levels[name] = plugin.Access(value)
+	case levels[name] != nil:
+		return fmt.Errorf("write %s=read or %s=write", name, name)
+	case name == "http" && hasValue:
+		access, err := parseHTTPGrant(value)
+		if err != nil {
+			return err
+		}
+		p.HTTP = append(p.HTTP, access)
+	case name == "secret" && hasValue:
+		access, err := parseSecretGrant(value)
+		if err != nil {
+			return err
+		}
+		p.Secrets = append(p.Secrets, access)
+	default:
+		if near := nearest(name, append(sortedKeys(flags), append(sortedKeys(levels), "http", "secret")...)); near != "" && near != name {
+			return fmt.Errorf("there is no such permission; did you mean %s?", near)
+		}
+		return errors.New("it is none of " + grantWords)
+	}
+	return nil
+}
+
+var errHTTPGrant = errors.New("write http=HOST, http=HOST:PORT, http=https://HOST:PORT or http='GET,POST https://HOST'")
+
+// parseHTTPGrant reads HOST, HOST:PORT or SCHEME://HOST:PORT, with methods in
+// front if not all are meant.
+func parseHTTPGrant(value string) (access plugin.HTTPAccess, err error) {
+	if methods, rest, found := strings.Cut(value, " "); found {
+		access.Methods, value = strings.Split(methods, ","), strings.TrimSpace(rest)
+	}
+	if slices.ContainsFunc(access.Methods, func(m string) bool {
+		return m == "" || strings.ContainsFunc(m, func(r rune) bool { return r < 'A' || r > 'Z' })
+	}) {
+		return access, errHTTPGrant
+	}
+	if !strings.Contains(value, "://") {
+		value = "https://" + value
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return access, errHTTPGrant
+	}
+	access.Scheme, access.Host = u.Scheme, u.Hostname()
+	if port := u.Port(); port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return access, fmt.Errorf("%q is not a port", port)
+		}
+		access.Port = int(n)
+	}
+	return access, nil
+}
+
+// parseSecretGrant reads NAME@HOST,HOST.
+func parseSecretGrant(value string) (plugin.SecretAccess, error) {
+	name, hosts, found := strings.Cut(value, "@")
+	list := strings.Split(hosts, ",")
+	if !found || name == "" || slices.Contains(list, "") {
+		return plugin.SecretAccess{}, errors.New("write secret=NAME@HOST, or secret=NAME@HOST,HOST")
+	}
+	return plugin.SecretAccess{Name: name, Hosts: list}, nil
+}
+
+// httpGrant is access to a server, written as on the command line.
+type httpGrant plugin.HTTPAccess
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (g *httpGrant) UnmarshalYAML(n ast.Node) error {
+	access, err := parseHTTPGrant(scalar(n))
+	if err != nil {
+		return badValue(n, "%q is not access to a server: write https://HOST, https://HOST:PORT or GET,POST https://HOST", scalar(n))
+	}
+	*g = httpGrant(access)
+	return nil
+}
+
+// String writes the grant as it is read.
+func (g httpGrant) String() string {
+	s := g.Host
+	if strings.Contains(s, ":") {
+		s = "[" + s + "]"
+	}
+	scheme := g.Scheme
+	if scheme == "" {
+		scheme = "https"
+	}
+	s = scheme + "://" + s
+	if g.Port != 0 {
+		s += ":" + strconv.Itoa(g.Port)
+	}
+	if len(g.Methods) > 0 {
+		s = strings.Join(g.Methods, ",") + " " + s
+	}
+	return s
+}
+
+// grantConfig is what is granted, in the configuration.
+type grantConfig struct {
+	State    string        `yaml:"state"` // none, read or write
+	KV       string        `yaml:"kv"`    // none, read or write
+	HTTP     []httpGrant   `yaml:"http"`  // https://HOST, or GET,POST https://HOST
+	Secrets  []secretGrant `yaml:"secrets"`
+	Messages bool          `yaml:"messages"`
+	Model    bool          `yaml:"model"`
+	Queue    bool          `yaml:"queue"`
+	Clock    bool          `yaml:"clock"`
+	Random   bool          `yaml:"random"`
+}
+
+type secretGrant struct {
+	Name  string   `yaml:"name"`
+	Hosts []string `yaml:"hosts"`
+}
+
+// permissions maps grants at a place of the configuration.
+func (c *config) permissions(at place, g grantConfig) (plugin.Permissions, error) {
+	p := plugin.Permissions{
+		Messages: g.Messages, Model: g.Model, Queue: g.Queue, Clock: g.Clock, Random: g.Random,
+		State: plugin.Access(g.State), KV: plugin.Access(g.KV),
+	}
+	for _, level := range []struct {
+		name  string
+		value plugin.Access
+	}{{"state", p.State}, {"kv", p.KV}} {
+		switch level.value {
+		case "", plugin.None, plugin.Read, plugin.Write:
+		default:
+			return p, c.errorAt(at.to(level.name), "grant of %s is %q", level.name, level.value).WithHint("use none, read or write")
+		}
+	}
+	for _, h := range g.HTTP {
+		p.HTTP = append(p.HTTP, plugin.HTTPAccess(h))
+	}
+	for _, s := range g.Secrets {
+		p.Secrets = append(p.Secrets, plugin.SecretAccess{Name: s.Name, Hosts: s.Hosts})
+	}
+	return p, nil
+}
+
+// permissionWords writes permissions as they are granted on the command line.
+func permissionWords(p plugin.Permissions) []string {
+	var words []string
+	for _, level := range []struct {
+		name  string
+		value plugin.Access
+	}{{"state", p.State}, {"kv", p.KV}} {
+		if level.value != "" && level.value != plugin.None {
+			words = append(words, level.name+"="+string(level.value))
+		}
+	}
+	for _, h := range p.HTTP {
+		words = append(words, "http="+httpGrant(h).String())
+	}
+	for _, s := range p.Secrets {
+		words = append(words, "secret="+s.Name+"@"+strings.Join(s.Hosts, ","))
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"messages", p.Messages}, {"model", p.Model}, {"queue", p.Queue}, {"clock", p.Clock}, {"random", p.Random}} {
+		if flag.set {
+			words = append(words, flag.name)
+		}
+	}
+	return words
+}
