@@ -35,32 +35,44 @@ type CallOptions struct {
 // nil, also beside an error; code invalid_argument for a name that is none of
 // these.
 func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, opts *CallOptions) (*CallResult, error) {
-	if opts == nil {
-		opts = &CallOptions{}
+	// This much is inlined, so that neither value is allocated for a caller who
+	// does not keep it.
+	r := CallResult{Cost: new(host.Cost)}
+	return &r, p.callRaw(ctx, tenant, name, input, opts, &r)
+}
+
+// callRaw does a raw call. It sets r.Cost to nil if nothing was begun.
+func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte, opts *CallOptions, r *CallResult) error {
+	e, err := p.exportNamed(name)
+	if err == nil {
+		if opts == nil {
+			opts = &p.noOptions
+		}
+		input, err = p.completeInput(ctx, tenant, e, input, opts.View)
 	}
+	begun := false
+	if err == nil {
+		var cost host.Cost
+		r.Output, r.GuestError, begun, err = p.invoke(ctx, &callRequest{tenant: tenant, export: e, input: input, raw: opts}, &cost)
+		*r.Cost = cost
+	}
+	if !begun {
+		r.Cost = nil
+	}
+	return err
+}
+
+func (p *Plugin) exportNamed(name string) (export, error) {
 	for e := range exportCount {
-		if e.String() == exportPrefix+name {
-			return p.rawCall(ctx, tenant, e, input, opts)
+		if e.String()[len(exportPrefix):] == name {
+			return e, nil
 		}
 	}
 	if e, ok := p.exportOf(name); ok {
-		return p.rawCall(ctx, tenant, e, input, opts)
+		return e, nil
 	}
-	return &CallResult{}, host.Errorf(host.InvalidArgument, "there is no export %q", name).
+	return 0, host.Errorf(host.InvalidArgument, "there is no export %q", name).
 		WithHint("use describe, tool, process, route, provide or observe")
-}
-
-func (p *Plugin) rawCall(ctx context.Context, tenant string, e export, input []byte, opts *CallOptions) (*CallResult, error) {
-	input, err := p.completeInput(ctx, tenant, e, input, opts.View)
-	if err != nil {
-		return &CallResult{}, err
-	}
-	var ops operations
-	if e != exportDescribe {
-		ops = &rawOperations{seat: p.seat(tenant), export: e, opts: opts}
-	}
-	out, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
-	return &CallResult{Output: out, GuestError: guestErr, Cost: cost}, err
 }
 
 // rawOperations are those that the adapters give each export. They are made when

@@ -48,6 +48,7 @@ type compilation struct {
 	key     [sha256.Size]byte // of metered
 	metered []byte
 	limits  Limits
+	keeps   keeps
 }
 
 // code is a compiled module, shared by the plugins that have the same bytes.
@@ -58,6 +59,9 @@ type code struct {
 	ready  chan struct{} // closed when one of these is set
 	engine *engine
 	err    error
+
+	keeps  keeps
+	images images // of instances that have started
 }
 
 // exports reports whether the module has a function of the given name.
@@ -73,7 +77,7 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compile returns the compiled module, compiling it if nobody has. The caller
 // may leave; the work goes on for whoever waits too.
 func (rt *Runtime) compile(ctx context.Context, mod *prepared, limits Limits) (*code, error) {
-	job := &compilation{sha256.Sum256(mod.wasm), mod.wasm, limits}
+	job := &compilation{sha256.Sum256(mod.wasm), mod.wasm, limits, mod.keeps()}
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func (rt *Runtime) share(job *compilation) (*code, error) {
 	}
 	c := rt.codes[job.key]
 	if c == nil {
-		c = &code{key: job.key, ready: make(chan struct{}), refs: 1} // one is the work's own
+		c = &code{key: job.key, keeps: job.keeps, ready: make(chan struct{}), refs: 1} // one is the work's own
 		rt.codes[job.key] = c
 		rt.loads.Go(func() { rt.fill(c, job) })
 	}

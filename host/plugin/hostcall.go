@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -68,6 +69,13 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 // are told to, and know neither a budget nor a deadline.
 type wasiPrices struct{}
 
+// keepsFiles are the WASI functions that change what the system keeps of open
+// files. An image does not hold that.
+var keepsFiles = map[string]bool{
+	"fd_close": true, "fd_renumber": true, "fd_seek": true, "path_open": true, "sock_accept": true,
+	"fd_fdstat_set_flags": true, "fd_fdstat_set_rights": true,
+}
+
 // wasiPrice is the price of a WASI function, without what it reads or writes.
 const wasiPrice = 16
 
@@ -79,6 +87,7 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 			lengths = append(lengths, i)
 		}
 	}
+	keeps := keepsFiles[f.Name()]
 	return experimental.FunctionListenerFunc(func(ctx context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
 		price := int64(wasiPrice)
 		for _, i := range lengths {
@@ -86,6 +95,7 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 		}
 		if inst := instanceOf(ctx); inst != nil {
 			inst.charge(price)
+			inst.world.changed = inst.world.changed || keeps
 		}
 	})
 }
@@ -281,9 +291,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	if c.ops == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
 	}
-	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
-	defer cancel()
-	response, err := c.ops.operate(ctx, op, req)
+	response, err := inst.perform(op, bytes.Clone(req))
 	if err == nil && len(response) > c.limits.ResponseBytes {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
@@ -293,6 +301,23 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	inst.charge(int64(len(response)) / bytesPerInstruction)
 	return response, nil
 }
+
+// perform runs an operation, without the call's turn: it may wait. req is not the
+// guest's memory, which is gone once the instance is closed.
+func (inst *instance) perform(op string, req []byte) ([]byte, error) {
+	c := &inst.call
+	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
+	defer cancel()
+	if computes[op] {
+		return c.ops.operate(ctx, op, req)
+	}
+	inst.pause()
+	defer inst.resume()
+	return c.ops.operate(ctx, op, req)
+}
+
+// computes are the operations that wait for nothing: they keep the call's turn.
+var computes = map[string]bool{"messages.get": true, "tokens.count": true, "state.get": true, "state.patch": true}
 
 // errorObject is an error as a guest gets it.
 func errorObject(err error) []byte {

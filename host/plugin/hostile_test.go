@@ -129,7 +129,7 @@ func TestHostileGuestsEndInErrors(t *testing.T) {
 			if r == nil || r.Output != nil {
 				t.Errorf("result %+v, want one without output", r)
 			}
-			if n := p.idle.Len(); n != 0 {
+			if n := p.idle.n; n != 0 {
 				t.Errorf("%d instances are kept after a failed call", n)
 			}
 		})
@@ -308,8 +308,8 @@ func TestTenantsWithoutInstancesAreForgotten(t *testing.T) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.pools) != 3 || p.idle.Len() != 3 {
-		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", len(p.pools), p.idle.Len())
+	if len(p.pools) != 3 || p.idle.n != 3 {
+		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", len(p.pools), p.idle.n)
 	}
 }
 
@@ -477,8 +477,8 @@ func TestManyTenantsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(rt.plugins) != 1 || len(rt.codes) != 1 || shared.idle.Len() > limits.IdleOfAll {
-		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.codes), shared.idle.Len())
+	if len(rt.plugins) != 1 || len(rt.codes) != 1 || shared.idle.n > limits.IdleOfAll {
+		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.codes), shared.idle.n)
 	}
 }
 

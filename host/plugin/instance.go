@@ -2,16 +2,17 @@ package plugin
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
@@ -46,25 +47,35 @@ func (e export) String() string { return exportNames[e] }
 // deadline: 50 to 100 us of them, long against a tick and short against 1 ms.
 const slice = 100_000
 
-// instance is one instantiated module. It runs one call at a time and belongs
-// to one tenant for life.
+// instance is one instantiated module. It runs one call at a time. It belongs to
+// one tenant until it is restored to its image, and then to nobody.
 type instance struct {
-	plugin *Plugin
-	tenant string
-	seat   *seat
-	module api.Module
+	plugin   *Plugin
+	tenant   string // "": it is restored, and idle
+	seat     *seat  // of its tenant
+	share    *share // of its call
+	turnless bool   // its call has no turn
+	module   api.Module
+	memory   api.Memory
+	linear   *linearMemory // what memory lies in
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
-	ctx    context.Context
-	fuel   api.MutableGlobal
-	depth  api.Global
-	funcs  [exportCount]api.Function
-	calls  int
-	stack  [1]uint64
-	world  world
-	call   call
-	extism *extismState  // nil for a native plugin
-	place  *list.Element // in Plugin.idle
+	ctx     context.Context
+	fuel    api.MutableGlobal
+	depth   api.Global
+	globals []api.MutableGlobal // what an image saves besides memory
+	image   *image              // nil: it can not be restored
+	funcs   [exportCount]api.Function
+	calls   int
+	stack   [1]uint64
+	world   world
+	call    call
+	extism  *extismState // nil for a native plugin
+
+	// While idle, guarded by Plugin.mu.
+	restored   bool      // is equal to its image
+	since      time.Time // when it became idle
+	prev, next *instance // of all that are idle
 }
 
 // keptResponse bounds the buffer that an idle instance keeps.
@@ -83,65 +94,121 @@ type call struct {
 	charged  int64 // price of host operations
 	billed   int64 // charged to the tenant
 	unseen   int64 // charged since the last look at the limits
+	told     int64 // of what is spent, what turns know of
+	stint    int64 // what was spent when it got its turn
 	input    []byte
 	output   []byte
 	response []byte // of the last host operation
 	calls    int
 	logged   int
 	ops      operations
-	stopped  error // why the host stopped it
+	raw      rawOperations // what ops is in a raw call
+	stopped  error         // why the host stopped it
 }
 
 // startName is what the code that runs before the first call is called in errors
 // and logs.
 const startName = "start"
 
+// instanceContext is the context of all calls into an instance. The functions
+// that a guest imports find the instance by its type.
+type instanceContext struct {
+	context.Context
+	inst *instance
+}
+
 type instanceKey struct{}
 
+// Value answers for contexts that were made of this one.
+func (c *instanceContext) Value(key any) any {
+	if key == (instanceKey{}) {
+		return c.inst
+	}
+	return nil
+}
+
 func instanceOf(ctx context.Context) *instance {
+	if c, ok := ctx.(*instanceContext); ok {
+		return c.inst
+	}
 	inst, _ := ctx.Value(instanceKey{}).(*instance)
 	return inst
 }
 
-// newInstance instantiates p for the tenant of a seat and runs its start code. ctx bounds
-// that together with the limit StartTimeout. The instance is never nil; with an
-// error it is to be abandoned.
-func (p *Plugin) newInstance(ctx context.Context, s *seat) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, seat: s, extism: p.newExtismState()}
-	inst.ctx = context.WithValue(context.Background(), instanceKey{}, inst)
+// newInstance makes an instance for the tenant of a seat: of the image, or by
+// running its start code. ctx bounds that together with the limit StartTimeout.
+// The instance is never nil; with an error it is to be closed.
+func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance, error) {
+	inst := &instance{plugin: p, tenant: s.account.id, seat: s, share: sh, extism: p.newExtismState()}
+	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.world.inst = inst
-	inst.begin(ctx, startName, p.limits.StartTimeout, &p.limits, nil, nil)
+	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
 	inst.call.budget = p.limits.StartInstructions
 	defer inst.world.flush()
-	mod, err := p.code.instantiate(inst.ctx, inst.world.config())
-	if err != nil {
+	if err := inst.instantiate(); err != nil {
 		return inst, inst.failure(err)
 	}
-	inst.module = mod
-	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
-	inst.depth = mod.ExportedGlobal(meterDepth)
-	for e := range exportCount {
-		inst.funcs[e] = mod.ExportedFunction(e.String())
+	im := p.code.images.get(p.limits)
+	if im != nil && p.hasImages() && p.code.keeps.fills && im.suits(s) && inst.resize(im.size) {
+		inst.fill(im)
+		return inst, nil
 	}
-	for _, init := range startFunctions(mod, p.extism != nil) {
+	before := inst.heldBefore()
+	for _, init := range startFunctions(inst.module, p.extism != nil) {
 		if _, err := init.Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
 			return inst, inst.failure(err)
 		}
 	}
+	inst.keepImage(before)
 	return inst, nil
 }
 
-// begin prepares the instance for a call.
-func (inst *instance) begin(ctx context.Context, name string, timeout time.Duration, limits *Limits, input []byte, ops operations) {
+// instantiate makes the module of an instance, and runs its start section.
+func (inst *instance) instantiate() (err error) {
+	rt := inst.plugin.runtime
+	maker := &memoryMaker{from: &rt.memories}
+	defer func() {
+		if r := recover(); r != nil {
+			err = noMemory(r)
+			inst.call.stopped = err
+		}
+	}()
+	mod, err := inst.plugin.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
+	if err != nil {
+		return err
+	}
+	inst.module, inst.linear = mod, maker.made
+	if maker.made != nil { // wazero's Memory is not nil where there is none
+		inst.memory = mod.Memory()
+	}
+	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
+	inst.depth = mod.ExportedGlobal(meterDepth)
+	for _, i := range inst.plugin.code.keeps.globals {
+		inst.globals = append(inst.globals, mod.ExportedGlobal(globalExport(i)).(api.MutableGlobal))
+	}
+	return nil
+}
+
+// noMemory returns the error that the allocator panicked with.
+func noMemory(recovered any) error {
+	if err, ok := recovered.(error); ok {
+		return err
+	}
+	panic(recovered)
+}
+
+// begin prepares the instance for code that may run until a timeout.
+func (inst *instance) begin(ctx context.Context, name string, now time.Time, timeout time.Duration, limits *Limits) {
 	c := &inst.call
 	response := c.response[:0]
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	*c = call{ctx: ctx, deadline: time.Now().Add(timeout), limits: limits, budget: limits.Instructions, export: name, input: input, response: response, ops: ops}
+	*c = call{ctx: ctx, deadline: now.Add(timeout), limits: limits, budget: limits.Instructions, export: name, response: response}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
+	inst.restored, inst.turnless = false, false
 	inst.world.reset()
 	inst.extism.begin()
 	if inst.fuel != nil {
@@ -150,10 +217,26 @@ func (inst *instance) begin(ctx context.Context, name string, timeout time.Durat
 	}
 }
 
+// beginCall prepares the instance for a call.
+func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Time) {
+	limits := &inst.seat.rights().limits
+	timeout := limits.Timeout
+	if r.export == exportDescribe {
+		timeout = limits.StartTimeout
+	}
+	inst.begin(ctx, inst.plugin.exportName(r.export), now, timeout, limits)
+	c := &inst.call
+	c.input, c.ops = r.input, r.ops
+	if r.raw != nil && r.export != exportDescribe {
+		c.raw = rawOperations{seat: inst.seat, export: r.export, opts: r.raw}
+		c.ops = &c.raw
+	}
+}
+
 // rest lets go of what an idle instance need not hold.
 func (inst *instance) rest() {
 	c := &inst.call
-	c.ctx, c.input, c.output, c.ops = nil, nil, nil, nil
+	c.ctx, c.input, c.output, c.ops, c.raw = nil, nil, nil, nil, rawOperations{}
 	inst.extism.rest()
 	if cap(c.response) > keptResponse {
 		c.response = nil
@@ -165,7 +248,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	if inst.extism != nil {
 		return inst.runExtism(inst.plugin.exportName(e))
 	}
-	fn := inst.funcs[e]
+	fn := inst.function(e)
 	if fn == nil {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
 	}
@@ -188,31 +271,28 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	}
 }
 
+// function returns an export, nil if there is none. Each comes with a stack of
+// its own, so those that are never called are never made.
+func (inst *instance) function(e export) api.Function {
+	if inst.funcs[e] == nil {
+		inst.funcs[e] = inst.module.ExportedFunction(e.String())
+	}
+	return inst.funcs[e]
+}
+
 // cost returns what the call has used so far.
-func (inst *instance) cost(started time.Time) *host.Cost {
-	c := &host.Cost{
+func (inst *instance) cost(started time.Time) host.Cost {
+	c := host.Cost{
 		Plugin:       inst.plugin.id,
 		Instructions: inst.spent(),
 		DurationUS:   time.Since(started).Microseconds(),
 		HostCalls:    inst.call.calls,
 		OutputBytes:  len(inst.call.output),
 	}
-	if inst.module != nil {
-		if mem := inst.module.Memory(); mem != nil {
-			c.PeakMemory = int64(mem.Size()) + inst.extism.size()
-		}
+	if inst.memory != nil {
+		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size()
 	}
 	return c
-}
-
-// abandon closes an instance that could not be started and returns what it has
-// cost; nil if there is none.
-func (inst *instance) abandon(started time.Time) *host.Cost {
-	if inst == nil {
-		return nil
-	}
-	defer inst.close()
-	return inst.cost(started)
 }
 
 func (inst *instance) spent() int64 {
@@ -240,7 +320,61 @@ func (inst *instance) tick(fuel, depth int64) int64 {
 	}
 	more := min(slice, left)
 	c.granted += more
+	inst.yield(spent)
 	return fuel + more
+}
+
+// yield lets others run: the rest of the program, and calls whose turn it is. A
+// guest is machine code that Go cannot interrupt, so this is where a collection
+// of garbage, for one, gets to stop it.
+func (inst *instance) yield(spent int64) {
+	runtime.Gosched()
+	c, turns := &inst.call, inst.plugin.runtime.turns
+	w := turns.again(inst.share, spent-c.told, spent-c.stint)
+	c.told = spent
+	if w != nil {
+		inst.await(w)
+	}
+}
+
+// await waits until it is the call's turn again, and stops the call if its time
+// is up before.
+func (inst *instance) await(w *waiter) {
+	c := &inst.call
+	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, time.Until(c.deadline))
+	c.stint = c.told
+	inst.turnless = err != nil
+	if err != nil {
+		inst.checkTime()
+		inst.stop(inst.timeoutError())
+	}
+}
+
+// pause gives the call's turn to others while a host operation waits. resume
+// takes it again, and stops the call if its time is up before.
+func (inst *instance) pause() {
+	inst.plugin.runtime.turns.pause(inst.share, inst.unaccounted())
+	inst.turnless = true
+}
+
+func (inst *instance) resume() {
+	c := &inst.call
+	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, time.Until(c.deadline))
+	c.stint = c.told
+	inst.turnless = err != nil
+	if err != nil {
+		inst.checkTime()
+		inst.stop(inst.timeoutError())
+	}
+}
+
+// unaccounted returns what has been spent since turns were told.
+func (inst *instance) unaccounted() int64 {
+	c := &inst.call
+	spent := inst.spent()
+	n := spent - c.told
+	c.told = spent
+	return n
 }
 
 // charge takes the price of what the host does for a guest from the call's
@@ -335,11 +469,7 @@ func (inst *instance) failure(err error) error {
 // memoryFull reports whether memory can not grow by another page. A guest learns
 // that from memory.grow and then traps in a way of its own.
 func (inst *instance) memoryFull() bool {
-	if inst.module == nil {
-		return false
-	}
-	mem := inst.module.Memory()
-	return mem != nil && int64(mem.Size())+pageBytes > inst.call.limits.MemoryBytes
+	return inst.memory != nil && int64(inst.memory.Size())+pageBytes > inst.call.limits.MemoryBytes
 }
 
 func (inst *instance) close() {
@@ -356,11 +486,15 @@ func (inst *instance) close() {
 const worldEpoch = 1_735_689_600 * int64(time.Second)
 
 type world struct {
-	inst   *instance
-	now    int64  // virtual, nanoseconds since the epoch
-	seed   uint64 // of the fixed random bytes
-	told   bool   // the real time, once
-	stderr []byte // a panic's message
+	inst    *instance
+	now     int64  // virtual, nanoseconds since the epoch
+	seed    uint64 // of the fixed random bytes
+	told    bool   // the real time, once
+	stderr  []byte // a panic's message
+	changed bool   // the guest has done what no image undoes, see keepsFiles
+	real    bool   // the guest has read the real clock or real random bytes
+	clock   bool   // the guest has read a clock
+	random  bool   // the guest has read random bytes
 
 	output, errors logWriter
 }
@@ -391,13 +525,15 @@ func (w *world) config() wazero.ModuleConfig {
 		WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
 }
 
-// real reports whether the guest may know the time. It is asked each time, since
-// grants change while instances wait.
-func (w *world) real() bool {
+// tellsTime reports whether the guest may know the time. It is asked each time,
+// since grants change while instances wait.
+func (w *world) tellsTime() bool {
 	s := w.inst.seat
+	w.clock = true
 	if !s.rights().granted.Clock {
 		return false
 	}
+	w.real = true
 	if !w.told {
 		w.told = true
 		s.usage.note(func(p *Permissions) { p.Clock = true })
@@ -406,7 +542,7 @@ func (w *world) real() bool {
 }
 
 func (w *world) walltime() (int64, int32) {
-	if w.real() {
+	if w.tellsTime() {
 		now := time.Now()
 		return now.Unix(), int32(now.Nanosecond())
 	}
@@ -415,7 +551,7 @@ func (w *world) walltime() (int64, int32) {
 }
 
 func (w *world) nanotime() int64 {
-	if w.real() {
+	if w.tellsTime() {
 		return time.Since(w.inst.plugin.runtime.began).Nanoseconds()
 	}
 	w.now += worldTick
@@ -428,11 +564,12 @@ func (w *world) sleep(ns int64) {
 	if ns <= 0 {
 		return
 	}
-	if !w.real() {
+	if !w.tellsTime() {
 		w.now = min(w.now+min(ns, int64(time.Hour)), worldEnd)
 		return
 	}
 	c := &w.inst.call
+	w.inst.pause()
 	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+worldTimerSlack))
 	defer timer.Stop()
 	select {
@@ -440,6 +577,7 @@ func (w *world) sleep(ns int64) {
 	case <-c.ctx.Done():
 	}
 	w.inst.checkTime()
+	w.inst.resume()
 }
 
 const worldTimerSlack = time.Millisecond
@@ -447,7 +585,9 @@ const worldTimerSlack = time.Millisecond
 // Read fills b with random bytes: real ones if granted, the fixed ones of
 // splitmix64 otherwise.
 func (w *world) Read(b []byte) (int, error) {
+	w.random = true
 	if s := w.inst.seat; s.rights().granted.Random {
+		w.real = true
 		s.usage.note(func(p *Permissions) { p.Random = true })
 		return cryptoRandom.Read(b)
 	}

@@ -34,6 +34,7 @@ const (
 	DefaultBlockBytes        = 64 << 20
 	DefaultVarBytes          = 1 << 20
 	DefaultInstances         = 16
+	DefaultWaiting           = 256
 	DefaultIdleInstances     = 4
 	DefaultIdleOfAll         = 64
 	DefaultCallsAnew         = 100_000
@@ -81,6 +82,7 @@ type Limits struct {
 
 	// Of each plugin and tenant.
 	Instances     int // running at one time; more calls wait (16)
+	Waiting       int // calls that wait for that; more are refused (256)
 	IdleInstances int // kept for the next call (4)
 	CallsAnew     int // calls after which an instance is made anew (100,000)
 }
@@ -93,7 +95,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
 		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
 		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.BlockBytes, DefaultBlockBytes}, {&l.VarBytes, DefaultVarBytes}, {&l.Instances, DefaultInstances},
-		{&l.IdleInstances, DefaultIdleInstances}, {&l.IdleOfAll, DefaultIdleOfAll}, {&l.CallsAnew, DefaultCallsAnew},
+		{&l.IdleInstances, DefaultIdleInstances}, {&l.IdleOfAll, DefaultIdleOfAll}, {&l.CallsAnew, DefaultCallsAnew}, {&l.Waiting, DefaultWaiting},
 	}
 	for _, f := range ints {
 		if *f.v == 0 {
@@ -135,7 +137,7 @@ func (l Limits) check() error {
 		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"BlockBytes", int64(l.BlockBytes)}, {"VarBytes", int64(l.VarBytes)}, {"Instances", int64(l.Instances)},
-		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)},
+		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"Waiting", int64(l.Waiting)},
 		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
 		{"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
 	} {

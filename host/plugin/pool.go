@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"slices"
@@ -26,14 +25,20 @@ type Plugin struct {
 	grants   atomic.Pointer[Permissions]
 	extism   *extismPlugin // nil for a native one
 
-	mu           sync.Mutex
-	pools        map[string]*pool // by tenant; one without calls and instances is removed
-	idle         list.List        // of *instance, of all tenants; the longest unused is in front
-	calls        int              // in progress
+	isolation Isolation
+	noOptions CallOptions // of raw calls without
+
+	mu      sync.Mutex
+	pools   map[string]*pool // by tenant; one without calls and instances is removed
+	spare   []*pool          // removed ones
+	fresh   []*instance      // idle and as new, for any tenant; the last used at the end
+	idle    idleList         // those and the ones in pools
+	calls   int              // in progress
+	closed  bool
+	drained chan struct{} // closed once closed is set and no call is in progress
+
 	seats        map[string]*seat // by tenant
 	sweepSeatsAt int
-	closed       bool
-	drained      chan struct{} // closed once closed is set and no call is in progress
 }
 
 // ID returns the id under which the plugin was loaded.
@@ -74,7 +79,7 @@ func (p *Plugin) Close() {
 func (p *Plugin) retirePools() {
 	p.mu.Lock()
 	var idle []*instance
-	for p.idle.Len() > 0 {
+	for p.idle.n > 0 {
 		idle = append(idle, p.evict())
 	}
 	p.mu.Unlock()
@@ -83,48 +88,141 @@ func (p *Plugin) retirePools() {
 	}
 }
 
-// pool holds one tenant's instances of one plugin. Its fields are guarded by
-// Plugin.mu, but for the channel.
+// pool is one tenant's part of one plugin: its running calls, and the instances
+// kept for its next ones. Its fields are guarded by Plugin.mu.
 type pool struct {
-	tenant string
-	seat   *seat
-	slots  chan struct{} // one for each running call
-	calls  int           // running and waiting
-	idle   []*instance   // the last used at the end
+	tenant  string
+	seat    *seat
+	calls   int         // running and waiting
+	running int         // at most the limit Instances
+	queue   []*waiter   // calls that wait for one to end
+	idle    []*instance // the last used at the end
 }
 
-// enter begins a call for a tenant, if it has the plugin.
-func (p *Plugin) enter(tenant string) (*pool, error) {
+// sparePools bounds the empty pools that a plugin keeps to use again.
+const sparePools = 64
+
+// enter begins a call for a tenant, if it has the plugin: it waits until the
+// tenant may have another one running.
+func (p *Plugin) enter(ctx context.Context, tenant string) (*pool, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
+		p.mu.Unlock()
 		return nil, errClosed("\"" + p.id + "\"")
 	}
-	pl := p.pools[tenant]
-	if pl == nil {
-		s := p.seatLocked(tenant)
-		pl = &pool{tenant: tenant, seat: s, slots: make(chan struct{}, s.rights().limits.Instances)}
+	pl := p.pool(tenant)
+	limits, err := p.admit(pl)
+	if err != nil {
+		p.forget(pl)
+		p.mu.Unlock()
+		return nil, err
 	}
-	if !pl.seat.rights().served {
-		return nil, errNotServed()
-	}
-	p.pools[tenant] = pl
 	pl.calls++
 	p.calls++
+	if pl.running < limits.Instances {
+		pl.running++
+		p.mu.Unlock()
+		return pl, nil
+	}
+	w := &waiter{ready: make(chan struct{}, 1)}
+	pl.queue = append(pl.queue, w)
+	p.mu.Unlock()
+	if err := p.await(ctx, pl, w); err != nil {
+		return nil, err
+	}
 	return pl, nil
+}
+
+// pool returns the tenant's pool, made if there is none. Plugin.mu is held.
+func (p *Plugin) pool(tenant string) *pool {
+	pl := p.pools[tenant]
+	if pl != nil {
+		return pl
+	}
+	if n := len(p.spare); n > 0 {
+		pl, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		pl = &pool{}
+	}
+	pl.seat = p.seatLocked(tenant)
+	pl.tenant = pl.seat.account.id
+	p.pools[pl.tenant] = pl
+	return pl
+}
+
+// admit returns the limits of a tenant whose call may at least wait. Plugin.mu is
+// held.
+func (p *Plugin) admit(pl *pool) (*Limits, error) {
+	r := pl.seat.rights()
+	switch {
+	case !r.served:
+		return nil, errNotServed()
+	case len(pl.queue) >= r.limits.Waiting && pl.running >= r.limits.Instances:
+		return nil, p.crowded(pl)
+	}
+	return &r.limits, nil
 }
 
 // forget removes a pool that nothing needs. Plugin.mu is held.
 func (p *Plugin) forget(pl *pool) {
-	if pl.calls == 0 && len(pl.idle) == 0 {
-		delete(p.pools, pl.tenant)
+	if pl.calls > 0 || len(pl.idle) > 0 {
+		return
+	}
+	delete(p.pools, pl.tenant)
+	pl.seat = nil
+	if len(p.spare) < sparePools {
+		p.spare = append(p.spare, pl)
 	}
 }
 
-// leave ends what enter began.
-func (p *Plugin) leave(pl *pool) {
+// await waits for a running call of the same tenant to end, at most as long as a
+// call may take. With an error the call has ended.
+func (p *Plugin) await(ctx context.Context, pl *pool, w *waiter) error {
+	limits := &pl.seat.rights().limits
+	timer := time.NewTimer(limits.Timeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		err = gone(ctx, "plugin %q: a call that waited for an instance", p.id)
+	case <-timer.C:
+		err = blameless(host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", p.id, limits.Instances).
+			WithHint("raise the limit or call it less often at once"))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if w.taken {
+		p.next(pl)
+	} else {
+		pl.queue = slices.DeleteFunc(pl.queue, func(v *waiter) bool { return v == w })
+	}
+	p.leave(pl)
+	return err
+}
+
+func (p *Plugin) crowded(pl *pool) error {
+	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %d calls of the tenant wait for an instance, which is the limit Waiting", p.id, len(pl.queue)).
+		WithHint("raise the limit or call it less often at once"))
+}
+
+// next lets the next call in line run in place of one that has ended. Plugin.mu
+// is held.
+func (p *Plugin) next(pl *pool) {
+	if len(pl.queue) == 0 {
+		pl.running--
+		return
+	}
+	w := pl.queue[0]
+	pl.queue = slices.Delete(pl.queue, 0, 1)
+	w.taken = true
+	w.ready <- struct{}{}
+}
+
+// leave ends what enter began, but for the place among those running. Plugin.mu
+// is held.
+func (p *Plugin) leave(pl *pool) {
 	pl.calls--
 	p.forget(pl)
 	if p.calls--; p.closed && p.calls == 0 {
@@ -132,82 +230,90 @@ func (p *Plugin) leave(pl *pool) {
 	}
 }
 
-// lease returns an instance for one call. The caller gives it back with
-// release. An instance that could not be started comes with the error, to
-// be abandoned.
-func (p *Plugin) lease(ctx context.Context, pl *pool) (*instance, error) {
-	if err := pl.wait(ctx, p); err != nil {
-		return nil, err
-	}
-	if inst := p.reuse(pl); inst != nil {
-		return inst, nil
-	}
-	inst, err := p.newInstance(ctx, pl.seat)
-	if err != nil {
-		<-pl.slots
-	}
-	return inst, err
-}
-
-// reuse takes the instance of the pool that was used last; nil if there is none.
-func (p *Plugin) reuse(pl *pool) *instance {
+// exit ends a call that has no instance.
+func (p *Plugin) exit(pl *pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(pl.idle)
-	if n == 0 {
-		return nil
-	}
-	inst := pl.idle[n-1]
-	pl.idle = pl.idle[:n-1]
-	p.idle.Remove(inst.place)
-	return inst
+	p.next(pl)
+	p.leave(pl)
 }
 
-// wait takes a slot, waiting at most as long as a call may take.
-func (pl *pool) wait(ctx context.Context, p *Plugin) error {
-	select {
-	case pl.slots <- struct{}{}:
-		return nil
-	default:
+// take returns an instance for a call of the tenant, made if need be. One that
+// could not be started comes with the error, to be closed.
+func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*instance, error) {
+	p.mu.Lock()
+	inst, foreign := p.takeIdle(pl, fresh)
+	p.mu.Unlock()
+	if foreign != nil {
+		if foreign.restore() && foreign.image.suits(pl.seat) {
+			inst = foreign
+		} else {
+			foreign.close()
+		}
 	}
-	timer := time.NewTimer(p.limits.Timeout)
-	defer timer.Stop()
-	select {
-	case pl.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return gone(ctx, "plugin %q: a call that waited for an instance", p.id)
-	case <-timer.C:
-		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", p.id, p.limits.Instances).
-			WithHint("raise the limit or call it less often at once"))
+	if inst == nil {
+		return p.newInstance(ctx, pl.seat, sh)
 	}
+	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
+	return inst, nil
 }
 
-// release takes an instance back: to be used again if its call returned
-// normally and it is neither worn nor swollen, to be closed otherwise.
-func (p *Plugin) release(pl *pool, inst *instance, healthy bool) {
+// takeIdle takes the idle instance that was used last: of the tenant's own, if
+// the call may see what earlier ones left, or else of those that are as new. If
+// there is none, but as many others as may be idle, it takes one of another
+// tenant, to be restored. Plugin.mu is held.
+func (p *Plugin) takeIdle(pl *pool, fresh bool) (inst, foreign *instance) {
+	if n := len(pl.idle); n > 0 && !fresh {
+		inst, pl.idle = pl.idle[n-1], pl.idle[:n-1]
+	} else if n := len(p.fresh); n > 0 && p.fresh[n-1].image.suits(pl.seat) {
+		inst, p.fresh = p.fresh[n-1], p.fresh[:n-1]
+	} else if p.idle.n >= p.limits.IdleOfAll {
+		return nil, p.evict()
+	} else {
+		return nil, nil
+	}
+	p.idle.remove(inst)
+	return inst, nil
+}
+
+// giveBack ends a call, with its instance: to be used again if the call returned
+// normally and the instance is not worn, to be closed otherwise.
+func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
+	keep := healthy && inst.calls < inst.call.limits.CallsAnew
+	if keep && (fresh || inst.swollen()) {
+		keep = inst.restore()
+	}
+	inst.rest()
+	p.mu.Lock()
 	surplus := inst
-	if healthy && inst.calls < p.limits.CallsAnew && !inst.swollen() {
-		inst.rest()
+	if keep && !p.closed {
 		surplus = p.keep(pl, inst)
 	}
-	if surplus != nil {
+	if surplus != nil { // Close waits for calls so that no instance outlives the code
+		p.mu.Unlock()
 		surplus.close()
+		p.mu.Lock()
 	}
-	<-pl.slots
+	p.next(pl)
+	p.leave(pl)
+	p.mu.Unlock()
 }
 
 // keep makes an instance idle and returns the one to close for it, if there are
-// too many: the given one, or the longest unused of any tenant.
+// too many: the given one, or the longest unused of any tenant. Plugin.mu is
+// held.
 func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(pl.idle) >= p.limits.IdleInstances {
-		return inst
+	if inst.restored {
+		inst.tenant, inst.seat, inst.share = "", nil, nil
+		p.fresh = append(p.fresh, inst)
+	} else {
+		if len(pl.idle) >= inst.call.limits.IdleInstances {
+			return inst
+		}
+		pl.idle = append(pl.idle, inst)
 	}
-	pl.idle = append(pl.idle, inst)
-	inst.place = p.idle.PushBack(inst)
-	if p.idle.Len() > p.limits.IdleOfAll {
+	p.idle.push(inst)
+	if p.idle.n > p.limits.IdleOfAll {
 		return p.evict()
 	}
 	return nil
@@ -215,17 +321,54 @@ func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
 
 // evict removes and returns the longest unused instance. Plugin.mu is held.
 func (p *Plugin) evict() *instance {
-	inst := p.idle.Remove(p.idle.Front()).(*instance)
+	inst := p.idle.first
+	p.idle.remove(inst)
+	if inst.restored {
+		p.fresh = slices.DeleteFunc(p.fresh, func(v *instance) bool { return v == inst })
+		return inst
+	}
 	pl := p.pools[inst.tenant]
 	pl.idle = slices.DeleteFunc(pl.idle, func(v *instance) bool { return v == inst })
 	p.forget(pl)
 	return inst
 }
 
-// swollen reports whether memory, which never shrinks, is near its limit.
+// idleList links instances, the longest unused first.
+type idleList struct {
+	first, last *instance
+	n           int
+}
+
+func (l *idleList) push(inst *instance) {
+	inst.prev, inst.next = l.last, nil
+	if l.last == nil {
+		l.first = inst
+	} else {
+		l.last.next = inst
+	}
+	l.last = inst
+	l.n++
+}
+
+func (l *idleList) remove(inst *instance) {
+	if inst.prev == nil {
+		l.first = inst.next
+	} else {
+		inst.prev.next = inst.next
+	}
+	if inst.next == nil {
+		l.last = inst.prev
+	} else {
+		inst.next.prev = inst.prev
+	}
+	inst.prev, inst.next = nil, nil
+	l.n--
+}
+
+// swollen reports whether memory, which a guest cannot make smaller, is near its
+// limit.
 func (inst *instance) swollen() bool {
-	mem := inst.module.Memory()
-	return mem != nil && int64(mem.Size()) > inst.plugin.limits.MemoryBytes/4*3
+	return inst.memory != nil && int64(inst.memory.Size()) > inst.plugin.limits.MemoryBytes/4*3
 }
 
 // gone is the error of what ended because ctx did: its code is canceled or
@@ -236,45 +379,77 @@ func gone(ctx context.Context, format string, args ...any) error {
 		Message: fmt.Sprintf(format, args...) + " was stopped: " + cause.Error()}
 }
 
-// invoke is the way of every call: lease, run, account, give back. guestErr
-// says that output is an error object.
-func (p *Plugin) invoke(ctx context.Context, tenant string, e export, input []byte, ops operations) (output []byte, guestErr bool, cost *host.Cost, err error) {
-	pl, err := p.enter(tenant)
+// callRequest is what one call is about.
+type callRequest struct {
+	tenant string
+	export export
+	input  []byte
+	ops    operations   // what the guest may ask for; nil: as raw says
+	raw    *CallOptions // of a raw call
+}
+
+// invoke is the way of every call: enter, take an instance, run, account, give
+// back. guestErr says that output is an error object; cost is set if anything
+// was begun, and begun says so.
+func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
+	pl, err := p.enter(ctx, r.tenant)
 	if err != nil {
-		return nil, false, nil, err
+		return nil, false, false, err
 	}
-	defer p.leave(pl)
-	limits := &pl.seat.rights().limits
-	if len(input) > limits.InputBytes {
-		return nil, false, nil, blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
-			p.id, p.exportName(e), len(input), limits.InputBytes))
+	if err := p.affordable(pl, r); err != nil {
+		p.exit(pl)
+		return nil, false, false, err
 	}
-	if err := pl.seat.account.open(); err != nil {
-		return nil, false, nil, err
+	turns := p.runtime.turns
+	share, err := turns.enter(ctx, pl.tenant, p.limits.Timeout)
+	if err != nil {
+		p.exit(pl)
+		return nil, false, false, p.unserved(ctx, err)
 	}
+	fresh := p.isolation.fresh(r.export)
 	started := time.Now()
-	inst, err := p.lease(ctx, pl)
-	if err != nil {
-		return nil, false, inst.abandon(started), err
+	inst, err := p.take(ctx, pl, share, fresh)
+	if err == nil {
+		started = time.Now()
+		inst.beginCall(ctx, r, started)
+		output, guestErr, err = inst.run(r.export)
 	}
-	started = time.Now()
-	timeout := limits.Timeout
-	if e == exportDescribe {
-		timeout = p.limits.StartTimeout
-	}
-	inst.begin(ctx, p.exportName(e), timeout, limits, input, ops)
-	output, guestErr, err = inst.run(e)
-	cost = inst.cost(started)
+	*cost = inst.cost(started)
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
-	p.release(pl, inst, err == nil)
-	return output, guestErr, cost, err
+	used, turnless := inst.unaccounted(), inst.turnless
+	p.giveBack(pl, inst, err == nil, fresh)
+	turns.leave(share, used, !turnless)
+	return output, guestErr, true, err
+}
+
+// affordable fails if the input is larger than the tenant's may be, or its budget
+// is used up.
+func (p *Plugin) affordable(pl *pool, r *callRequest) error {
+	if limit := pl.seat.rights().limits.InputBytes; len(r.input) > limit {
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
+			p.id, p.exportName(r.export), len(r.input), limit))
+	}
+	return pl.seat.account.open()
+}
+
+// unserved is the error of a call that had no turn.
+func (p *Plugin) unserved(ctx context.Context, err error) error {
+	if err == errBusy {
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", p.id, p.limits.Timeout).
+			WithHint("raise the runtime's limits Running or Calls, or call less often at once"))
+	}
+	return gone(ctx, "plugin %q: a call that waited for its turn", p.id)
 }
 
 // call is invoke with the guest's error as an error.
 func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations) ([]byte, *host.Cost, error) {
-	output, guestErr, cost, err := p.invoke(ctx, tenant, e, input, ops)
+	cost := &host.Cost{}
+	output, guestErr, begun, err := p.invoke(ctx, &callRequest{tenant: tenant, export: e, input: input, ops: ops}, cost)
 	if err == nil && guestErr {
 		err = guestError(p.id, p.exportName(e), output)
+	}
+	if !begun {
+		cost = nil
 	}
 	return output, cost, err
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +26,10 @@ type Runtime struct {
 	life      context.Context // ends with Close; what compiles looks at it
 	end       context.CancelFunc
 
-	tenants *tenants
-	began   time.Time // where the real monotonic clock of guests starts
+	tenants  *tenants
+	turns    *turns
+	memories memories
+	began    time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
@@ -55,6 +59,18 @@ type Options struct {
 
 	Limits Limits // for plugins loaded without their own
 
+	// Running bounds the calls that run guest code at one time, over all plugins
+	// and tenants; those that wait in a host operation do not count. Default: as
+	// many as the program has cores (GOMAXPROCS), because guests compute. Tenants
+	// take turns, whoever has used the fewest instructions first.
+	Running int
+	// Calls bounds the calls in progress, each of which has an instance, over all
+	// plugins and tenants. A tenant may have as many as are still free, so that one
+	// alone gets half (512).
+	Calls int
+	// TotalMemoryBytes bounds the linear memory of all instances together (4 GiB).
+	TotalMemoryBytes int64
+
 	// Tenants are what the plugins of each tenant may do and use, by the tenant's
 	// id, and AnyTenant the same of every other; both can be left out.
 	Tenants   map[string]*Tenant
@@ -83,6 +99,9 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		return nil, err
 	}
 	rt.opts.Limits = opts.Limits.withDefaults()
+	if err := rt.setBounds(); err != nil {
+		return nil, err
+	}
 	if rt.opts.Logger == nil {
 		rt.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -94,6 +113,27 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	}
 	rt.life, rt.end = context.WithCancel(context.Background())
 	return rt, nil
+}
+
+// The defaults of [Options].
+const (
+	DefaultCalls            = 512
+	DefaultTotalMemoryBytes = 4 << 30
+)
+
+// setBounds fills in what bounds all plugins together.
+func (rt *Runtime) setBounds() error {
+	o := &rt.opts
+	if o.Running < 0 || o.Calls < 0 || o.TotalMemoryBytes < 0 {
+		return host.Errorf(host.InvalidArgument, "a runtime of plugins is limited to %d running and %d calls, and %d bytes of memory", o.Running, o.Calls, o.TotalMemoryBytes).
+			WithHint("leave Running, Calls or TotalMemoryBytes out for the default")
+	}
+	o.Running = cmp.Or(o.Running, runtime.GOMAXPROCS(0))
+	o.Calls = cmp.Or(o.Calls, DefaultCalls)
+	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, DefaultTotalMemoryBytes)
+	rt.turns = newTurns(o.Running, o.Calls)
+	rt.memories.limit = o.TotalMemoryBytes
+	return nil
 }
 
 func (rt *Runtime) logLine(l LogLine) {
@@ -138,6 +178,9 @@ type LoadOptions struct {
 	Tenants []string
 
 	Extism ExtismOptions // for a plugin that is built with an Extism kit
+	// Isolation is what a call may find of the calls before it. Default: nothing
+	// for processors and routers, and for the others what the tenant's calls left.
+	Isolation Isolation
 }
 
 // LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
@@ -225,14 +268,14 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
-	if err := opts.Extism.check(); err != nil {
+	if err := errors.Join(opts.Extism.check(), opts.Isolation.check()); err != nil {
 		return nil, err
 	}
 	if err := rt.startLoad(); err != nil {
 		return nil, err
 	}
 	defer rt.loads.Done()
-	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
+	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), isolation: opts.Isolation, pools: map[string]*pool{}}
 	mod, err := prepare(wasm, p.limits.structure())
 	if err != nil {
 		return nil, err
@@ -337,7 +380,7 @@ func (l Limits) over(d Limits) Limits {
 		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
 		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
 		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.BlockBytes, &d.BlockBytes}, {&l.VarBytes, &d.VarBytes}, {&l.Instances, &d.Instances},
-		{&l.IdleInstances, &d.IdleInstances}, {&l.IdleOfAll, &d.IdleOfAll},
+		{&l.IdleInstances, &d.IdleInstances}, {&l.IdleOfAll, &d.IdleOfAll}, {&l.Waiting, &d.Waiting},
 		{&l.CallsAnew, &d.CallsAnew},
 	} {
 		if *f.v == 0 {

@@ -86,6 +86,7 @@ func (l Limits) within(plugin Limits) Limits {
 	out.LogBytes = tighter(l.LogBytes, plugin.LogBytes)
 	out.VarBytes = tighter(l.VarBytes, plugin.VarBytes)
 	out.Instances = tighter(l.Instances, plugin.Instances)
+	out.Waiting = tighter(l.Waiting, plugin.Waiting)
 	out.IdleInstances = tighter(l.IdleInstances, plugin.IdleInstances)
 	out.CallsAnew = tighter(l.CallsAnew, plugin.CallsAnew)
 	return out

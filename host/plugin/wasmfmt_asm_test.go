@@ -20,7 +20,7 @@ import (
 //	memory 1 4
 //	table 10 20
 //	table 10 externref
-//	global i32 mut 7
+//	global i32 mut 7 (zero, whatever it says, for other types)
 //	start $init
 //	elem 0 $run $init
 //	data 16 "text\x00"
@@ -256,6 +256,12 @@ func (a *assembler) readGlobal(f []string) {
 		e = appendS64(append(e, opI32Const), a.number(f[1]))
 	case typeI64:
 		e = appendS64(append(e, opI64Const), a.number(f[1]))
+	case typeF32:
+		e = append(append(e, 0x43), make([]byte, 4)...)
+	case typeF64:
+		e = append(append(e, 0x44), make([]byte, 8)...)
+	case typeExternref:
+		e = append(e, 0xd0, typeExternref)
 	case typeFuncref:
 		e = appendU32(append(e, opRefFunc), a.function(f[1]))
 	default:

@@ -1,0 +1,259 @@
+package plugin
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// image is the state of an instance after its start-up code: what a fresh
+// instance is made of, and what a used one is brought back to. It is read by
+// many goroutines at once and never changes.
+//
+// It is exact, because memory and mutable globals are all that a call can
+// change of a restorable module (see prepared) besides what the WASI functions
+// in keepsFiles keep, and an instance that called one of those is never
+// restored. It holds nothing of any tenant, because start-up code runs before
+// there is one, with a virtual clock and fixed random bytes; no image is taken
+// where it has read the real ones.
+type image struct {
+	size    int        // of memory
+	runs    []imageRun // what is not zero, in order
+	cleared []span     // zero here, and not in a module that was just instantiated
+	globals []uint64   // in the order of wasmModule.savedGlobals
+
+	// What the start-up code has read: the virtual clock, the fixed random bytes.
+	clock, random bool
+}
+
+// suits reports whether start-up code would leave the same for a tenant: not if
+// it read what is real for that one. A generator seeded with fixed bytes, for
+// one, must not be given to a tenant who was promised random ones.
+func (im *image) suits(s *seat) bool {
+	if !im.clock && !im.random {
+		return true
+	}
+	granted := &s.rights().granted
+	return !(im.clock && granted.Clock) && !(im.random && granted.Random)
+}
+
+// imageRun is a stretch of memory, in whole pages of imagePage.
+type imageRun struct {
+	at    int
+	bytes []byte
+}
+
+// imagePage is the unit in which images are compared and copied.
+const imagePage = 4 << 10
+
+// takeImage saves memory and globals; before is what was not zero before the
+// start-up code ran.
+func takeImage(mem []byte, globals []api.MutableGlobal, before []span) *image {
+	im := &image{size: len(mem)}
+	held := nonZero(mem)
+	for _, s := range held {
+		im.runs = append(im.runs, imageRun{s.start, bytes.Clone(mem[s.start:s.end])})
+	}
+	im.cleared = without(before, held)
+	for _, g := range globals {
+		im.globals = append(im.globals, g.Get())
+	}
+	return im
+}
+
+// nonZero returns the stretches of memory whose pages are not all zero.
+func nonZero(mem []byte) (list []span) {
+	for at := 0; at < len(mem); at += imagePage {
+		if isZero(mem[at:min(at+imagePage, len(mem))]) {
+			continue
+		}
+		end := min(at+imagePage, len(mem))
+		if n := len(list); n > 0 && list[n-1].end == at {
+			list[n-1].end = end
+		} else {
+			list = append(list, span{at, end})
+		}
+	}
+	return list
+}
+
+func isZero(b []byte) bool {
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
+}
+
+// without returns what is in a and not in b; both are in order.
+func without(a, b []span) (list []span) {
+	for _, s := range a {
+		for _, cut := range b {
+			if cut.end <= s.start || cut.start >= s.end {
+				continue
+			}
+			if cut.start > s.start {
+				list = append(list, span{s.start, cut.start})
+			}
+			s.start = min(cut.end, s.end)
+		}
+		if s.size() > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// restore makes used memory, which has the image's size, equal to it.
+func (im *image) restore(mem []byte) {
+	at := 0
+	for _, r := range im.runs {
+		zero(mem[at:r.at])
+		at = r.at + len(r.bytes)
+		copyChanged(mem[r.at:at], r.bytes)
+	}
+	zero(mem[at:])
+}
+
+// copyChanged is copy, but leaves alone the pages that are equal: most are, and
+// reading costs less than writing.
+func copyChanged(to, from []byte) {
+	for len(from) > 0 {
+		n := min(imagePage, len(from))
+		if !bytes.Equal(to[:n], from[:n]) {
+			copy(to[:n], from[:n])
+		}
+		to, from = to[n:], from[n:]
+	}
+}
+
+// fill makes the memory of a module that was just instantiated, and grown to
+// the image's size, equal to it. It leaves untouched what was never used.
+func (im *image) fill(mem []byte) {
+	for _, s := range im.cleared {
+		clear(mem[s.start:s.end])
+	}
+	for _, r := range im.runs {
+		copy(mem[r.at:], r.bytes)
+	}
+}
+
+// keeps says what of a module's state an image has to keep, and whether it can.
+type keeps struct {
+	restorable bool  // see prepared
+	fills      bool  // an instance can be made of an image: no start section runs before
+	globals    []int // mutable ones
+}
+
+func (p *prepared) keeps() keeps {
+	return keeps{p.restorable, p.module.start < 0, p.module.savedGlobals()}
+}
+
+// hasImages reports whether instances of the plugin can be restored. An Extism
+// plugin's variables and configuration are no part of an image.
+func (p *Plugin) hasImages() bool { return p.code.keeps.restorable && p.extism == nil }
+
+// images are those of one compiled module. Start-up code may tell limits apart,
+// so each set of them has its own.
+type images struct {
+	mu   sync.Mutex
+	list map[Limits]*image
+}
+
+func (i *images) get(l Limits) *image {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.list[l]
+}
+
+// put keeps an image, unless there is one; it returns the one that is kept.
+func (i *images) put(l Limits, im *image) *image {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if old := i.list[l]; old != nil {
+		return old
+	}
+	if i.list == nil {
+		i.list = map[Limits]*image{}
+	}
+	i.list[l] = im
+	return im
+}
+
+// heldBefore returns what is not zero of a memory that was just instantiated,
+// if that is wanted for an image.
+func (inst *instance) heldBefore() []span {
+	if !inst.plugin.hasImages() || inst.memory.Size() == 0 {
+		return nil
+	}
+	return nonZero(inst.bytes(int(inst.memory.Size())))
+}
+
+// bytes returns the front of memory.
+func (inst *instance) bytes(n int) []byte {
+	b, _ := inst.memory.Read(0, uint32(n))
+	return b
+}
+
+// keepImage takes the image of an instance whose start-up code has just run,
+// unless one is there or it would not be exact.
+func (inst *instance) keepImage(before []span) {
+	p := inst.plugin
+	if !p.hasImages() || inst.world.changed || inst.world.real {
+		return
+	}
+	if inst.image = p.code.images.get(p.limits); inst.image == nil {
+		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before)
+		im.clock, im.random = inst.world.clock, inst.world.random
+		inst.image = p.code.images.put(p.limits, im)
+	}
+	inst.restored = true
+}
+
+// fill makes an instance that was just instantiated equal to its image.
+func (inst *instance) fill(im *image) {
+	inst.image, inst.restored = im, true
+	im.fill(inst.bytes(im.size))
+	inst.set(im)
+	_ = inst.settle(instancePrice + int64(im.size)/bytesPerInstruction)
+}
+
+// instancePrice is what a tenant's budget pays for an instance that is made of an
+// image, without its memory. Otherwise making one after the other by trapping
+// would be free.
+const instancePrice = 500_000
+
+func (inst *instance) set(im *image) {
+	for i, g := range inst.globals {
+		g.Set(im.globals[i])
+	}
+}
+
+// restore brings an instance whose call returned normally back to its image. It
+// reports whether it could: then nothing of the call is left in it.
+func (inst *instance) restore() bool {
+	im := inst.image
+	if im == nil || inst.world.changed || !inst.resize(im.size) {
+		return false
+	}
+	im.restore(inst.bytes(im.size))
+	inst.set(im)
+	inst.restored = true
+	return true
+}
+
+// resize gives memory the size that it has in the image. wazero has no way to
+// make it smaller, but takes what the allocator gives when it asks for more; it
+// asks for no more than the module's maximum, so a memory that has reached that
+// stays as it is.
+func (inst *instance) resize(size int) bool {
+	now := int(inst.memory.Size())
+	switch {
+	case now == size:
+		return true
+	case now < size:
+		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
+		return ok
+	}
+	inst.linear.next = size
+	_, ok := inst.memory.Grow(1)
+	inst.linear.next = -1
+	return ok && int(inst.memory.Size()) == size
+}

@@ -1,0 +1,279 @@
+package plugin
+
+// What a restored instance is equal to can only be seen from inside.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// stateOf is everything that calls can change of an instance.
+func stateOf(inst *instance) (state []byte) {
+	n := int(inst.memory.Size())
+	state = fmt.Appendf(nil, "%d bytes, depth %d, globals", n, inst.depth.Get())
+	for _, g := range inst.globals {
+		state = fmt.Appendf(state, " %x", g.Get())
+	}
+	return append(append(state, '\n'), inst.bytes(n)...)
+}
+
+// startInstance makes an instance outside the pools.
+func startInstance(t testing.TB, p *Plugin) *instance {
+	t.Helper()
+	inst, err := p.newInstance(t.Context(), p.seat("a"), &share{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(inst.close)
+	return inst
+}
+
+// runTool runs the tool of an instance outside the pools. A trap is no failure.
+func runTool(t testing.TB, inst *instance, input string) error {
+	t.Helper()
+	inst.beginCall(t.Context(), &callRequest{export: exportTool, input: []byte(input)}, inst.plugin.runtime.began.Add(1<<60))
+	_, _, err := inst.run(exportTool)
+	return err
+}
+
+// statements draws code that changes memory, its size, and globals.
+func statements(t *rapid.T) string {
+	address := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(4000, 4200), rapid.IntRange(0, 3*pageBytes-8))
+	var b strings.Builder
+	for range rapid.IntRange(0, 8).Draw(t, "statements") {
+		at, v := address.Draw(t, "at"), rapid.IntRange(0, 255).Draw(t, "value")
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0, 1:
+			fmt.Fprintf(&b, "i32.const %d i32.const %d i32.store\n", at, v)
+		case 2: // not beyond the first page, which is always there
+			fmt.Fprintf(&b, "i32.const %d i32.const %d i32.const %d memory.fill\n", at%pageBytes/2, v, rapid.IntRange(0, pageBytes/2).Draw(t, "length"))
+		case 3:
+			fmt.Fprintf(&b, "i32.const %d i32.const %d i32.const 300 memory.copy\n", at%pageBytes/2, v)
+		case 4:
+			b.WriteString("i32.const 1 memory.grow drop\n")
+		case 5:
+			fmt.Fprintf(&b, "i32.const %d global.set 0\n", v)
+		case 6:
+			fmt.Fprintf(&b, "i64.const %d global.set 1\n", -v)
+		case 7:
+			fmt.Fprintf(&b, "i32.const %d f32.load global.set 2\n", at)
+		case 8:
+			fmt.Fprintf(&b, "i32.const %d f64.load global.set 3\n", at)
+		case 9: // pages, what the data segments put there among them
+			fmt.Fprintf(&b, "i32.const 4096 i32.const %d i32.const 40000 memory.fill\n", v%2)
+		}
+	}
+	return b.String()
+}
+
+func TestRestoredIsFresh(t *testing.T) {
+	rt := startRuntime(t, nil)
+	rapid.Check(t, func(r *rapid.T) {
+		start := "_initialize"
+		section := ""
+		if rapid.Bool().Draw(r, "start section") {
+			start, section = "-", "start $s\n"
+		}
+		code := fmt.Sprintf(`memory %d 5
+			global i32 mut 7
+			global i64 mut -1
+			global f32 mut 0
+			global f64 mut 0
+			global i32 42
+			data 100 "some"
+			data 4090 "more bytes"
+			data 60000 "far away"
+			%sfunc $s %s
+			%s
+			---
+			%s
+			i32.const 0`, rapid.IntRange(1, 3).Draw(r, "pages"), section, start, statements(r), statements(r))
+		load := func() *Plugin {
+			p, err := rt.Load(context.Background(), "x", handWritten(t, code), nil)
+			if err != nil {
+				r.Fatal(err)
+			}
+			return p
+		}
+		p := load()
+		defer p.Close()
+		first, err := p.newInstance(t.Context(), p.seat("a"), &share{})
+		defer first.close()
+		if err != nil {
+			return // its start code traps
+		}
+		want := stateOf(first)
+		for range 3 {
+			if runTool(t, first, "x") != nil {
+				return // thrown away
+			}
+			if atMaximum := first.memory.Size() == 5*pageBytes && first.image.size < 5*pageBytes; first.restore() == atMaximum {
+				r.Fatalf("restore = %t with %d bytes of memory; the image has %d", !atMaximum, first.memory.Size(), first.image.size)
+			} else if atMaximum {
+				return
+			}
+			if got := stateOf(first); !bytes.Equal(got, want) {
+				r.Fatalf("restored: %.100q\nfresh: %.100q\nthey differ at %d", got, want, difference(got, want))
+			}
+		}
+		second, err := p.newInstance(t.Context(), p.seat("b"), &share{})
+		defer second.close()
+		if err != nil {
+			r.Fatal(err)
+		}
+		if got := stateOf(second); !bytes.Equal(got, want) {
+			r.Fatalf("made of the image: %.100q\nby its start code: %.100q\nthey differ at %d", got, want, difference(got, want))
+		}
+	})
+}
+
+func difference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// grower answers with its memory's size in pages and a byte that it finds in the
+// last one, changes that, and grows.
+const grower = `memory 2 9
+	---
+	i32.const 0 memory.size i32.store8
+	i32.const 1 i32.const 131000 i32.load8_u i32.store8
+	i32.const 131000 i32.const 255 i32.store8
+	i32.const 3 memory.grow drop
+	memory.size i32.const 16 i32.shl i32.const 1 i32.sub i32.const 9 i32.store8
+	i32.const 0 i32.const 2 call $output_write
+	i32.const 0`
+
+func loadIsolated(t testing.TB, rt *Runtime, code string, isolation Isolation, limits Limits) *Plugin {
+	t.Helper()
+	p, err := rt.Load(context.Background(), "hand", handWritten(t, code), &LoadOptions{Isolation: isolation, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestFreshCallsFindNothing(t *testing.T) {
+	const sequel = "\x02\x00" // two pages, and zero
+	t.Run("in memory that grew, with one instance for all tenants", func(t *testing.T) {
+		p := loadIsolated(t, startRuntime(t, nil), grower, IsolationFresh, Limits{})
+		calls(t, p, "a", "")
+		kept := p.fresh[0]
+		for i := range 10 {
+			if got := calls(t, p, fmt.Sprint(i), ""); got != sequel {
+				t.Fatalf("call %d finds %q, want %q", i, got, sequel)
+			}
+		}
+		if len(p.fresh) != 1 || p.fresh[0] != kept {
+			t.Errorf("the instance was not used again")
+		}
+		if kept.tenant != "" || len(p.pools) != 0 {
+			t.Errorf("the instance belongs to tenant %q, and %d pools are kept", kept.tenant, len(p.pools))
+		}
+	})
+	for _, c := range []struct{ name, code string }{
+		{"in memory at its maximum", strings.Replace(grower, "memory 2 9", "memory 2 5", 1)},
+		{"though the module writes a table", strings.Replace(grower, "---", "table 2 funcref\n---\ni32.const 0 ref.null funcref table.set 0", 1)},
+		{"though the module drops a segment", strings.Replace(grower, "---", "passive \"x\"\n---\ndata.drop 0", 1)},
+		{"though it keeps a reference", strings.Replace(grower, "---", "global externref mut null\n---", 1)},
+		{"though it closes a file", "import wasi_snapshot_preview1 fd_close i32 -> i32 as $close\n" +
+			strings.Replace(grower, "---", "---\ni32.const 1 call $close drop", 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := loadIsolated(t, startRuntime(t, nil), c.code, IsolationFresh, Limits{})
+			for i := range 3 {
+				if got := calls(t, p, "a", ""); got != sequel {
+					t.Fatalf("call %d finds %q, want %q", i, got, sequel)
+				}
+			}
+			if p.idle.n != 0 {
+				t.Errorf("%d instances are kept, which cannot be restored", p.idle.n)
+			}
+		})
+	}
+	t.Run("of what a failed call left", func(t *testing.T) {
+		p := loadIsolated(t, startRuntime(t, nil), strings.Replace(grower, "---", "---\nlocal.get 0 if i32.const 131000 i32.const 7 i32.store8 unreachable end", 1), IsolationFresh, Limits{})
+		calls(t, p, "a", "")
+		if _, err := p.Call(t.Context(), "a", "tool", []byte("x"), nil); host.CodeOf(err) != host.Internal {
+			t.Fatalf("Call = %v, want a trap", err)
+		}
+		if got := calls(t, p, "a", ""); got != sequel || p.idle.n != 1 {
+			t.Errorf("after a trap a call finds %q, want %q; %d instances are idle, want 1", got, sequel, p.idle.n)
+		}
+	})
+}
+
+// With as many idle instances as may be, a tenant gets one of another's,
+// restored.
+func TestTenantsTakeRestoredInstances(t *testing.T) {
+	p := loadIsolated(t, startRuntime(t, nil), counter, IsolationReuse, Limits{IdleOfAll: 1})
+	for range 2 {
+		calls(t, p, "a", "")
+	}
+	inst := p.idle.first
+	if got := calls(t, p, "b", ""); got != "1" {
+		t.Errorf("another tenant's first call is number %s", got)
+	}
+	if p.idle.first != inst || inst.tenant != "b" {
+		t.Errorf("it did not get the only instance")
+	}
+}
+
+// A plugin with the real clock or random bytes gets no image of code that has
+// used them.
+func TestImagesKnowNoRandomBytes(t *testing.T) {
+	manifest := strings.Replace(toolManifest, `"state":"write"`, `"state":"write","random":true`, 1)
+	code := "import wasi_snapshot_preview1 random_get i32 i32 -> i32 as $random\n" + fmt.Sprintf("custom agenthost.manifest %q", manifest) + `
+		func $init _initialize
+		i32.const 0 i32.const 8 call $random drop
+		---
+		i32.const 0 i32.const 8 call $output_write
+		i32.const 0`
+	for _, granted := range []bool{false, true} {
+		rt := startRuntime(t, nil)
+		p, err := rt.Load(t.Context(), "hand", handWritten(t, code), &LoadOptions{Isolation: IsolationFresh, Granted: Permissions{Random: granted}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for i := range 3 {
+			seen[calls(t, p, fmt.Sprint(i), "")] = true
+		}
+		if granted && (len(seen) != 3 || p.idle.n != 0) || !granted && (len(seen) != 1 || p.idle.n != 1) {
+			t.Errorf("granted %t: three calls have %d seeds, and %d instances are kept", granted, len(seen), p.idle.n)
+		}
+	}
+}
+
+func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
+	rt := startRuntime(t, &Options{TotalMemoryBytes: 6 * pageBytes})
+	p := loadIsolated(t, rt, `memory 2 9
+		---
+		i32.const 0 i32.const 1 memory.grow i32.store8
+		i32.const 0 i32.const 1 call $output_write
+		i32.const 0`, IsolationReuse, Limits{})
+	for i, want := range []string{"\x02", "\x03", "\x04", "\x05", "\xff"} {
+		if got := calls(t, p, "a", ""); got != want {
+			t.Errorf("call %d: memory.grow answers %q, want %q", i, got, want)
+		}
+	}
+	_, err := p.Call(t.Context(), "b", "tool", nil, nil)
+	if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
+		t.Errorf("an instance beyond the limit: %v, want resource_exhausted that names it", err)
+	}
+	p.Close()
+	if used := rt.memories.used.Load(); used != 0 {
+		t.Errorf("%d bytes are in use after the last plugin is closed", used)
+	}
+}

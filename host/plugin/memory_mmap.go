@@ -1,0 +1,46 @@
+//go:build linux || darwin
+
+package plugin
+
+import "syscall"
+
+// space is reserved address space, of which the front is in use. What lies
+// behind that faults, and is zero when it comes into use.
+type space struct {
+	all  []byte
+	open int // bytes that can be accessed
+}
+
+// reserve reserves address space without memory behind it.
+func reserve(n int) (space, error) {
+	if n == 0 {
+		return space{all: []byte{}}, nil
+	}
+	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	return space{all: b}, err
+}
+
+// resize changes how much is in use and returns it, nil if the system refuses.
+// What goes out of use becomes zero.
+func (s *space) resize(from, to int) []byte {
+	if to > len(s.all) {
+		return nil
+	}
+	if to > s.open {
+		if syscall.Mprotect(s.all[s.open:to], syscall.PROT_READ|syscall.PROT_WRITE) != nil {
+			return nil
+		}
+		s.open = to
+	}
+	if to < from {
+		zero(s.all[to:from])
+	}
+	return s.all[:to]
+}
+
+func (s *space) free() {
+	if len(s.all) > 0 {
+		_ = syscall.Munmap(s.all) // it was mapped by reserve
+	}
+	s.all, s.open = nil, 0
+}

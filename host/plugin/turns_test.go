@@ -1,0 +1,176 @@
+package plugin
+
+// The scheduler is seen from inside: from outside only times show, which are
+// for benchmarks.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inLine starts a call that waits for its turn and says when it has got it.
+func inLine(t *testing.T, turns *turns, tenant string, order *[]string) {
+	t.Helper()
+	go func() {
+		s, err := turns.enter(context.Background(), tenant, time.Hour)
+		if err != nil {
+			t.Errorf("enter: %v", err)
+			return
+		}
+		*order = append(*order, tenant) // one turn: one at a time
+		turns.leave(s, 1_000, true)
+	}()
+	synctest.Wait()
+}
+
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1, 100)
+		busy, err := turns.enter(t.Context(), "a", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, tenant := range []string{"a", "a", "a", "a", "b", "c", "b"} {
+			inLine(t, turns, tenant, &order)
+		}
+		turns.leave(busy, 5_000_000, true)
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[b c b a a a a]"; got != want {
+			t.Errorf("after a long call of a the order is %s, want %s", got, want)
+		}
+		if turns.free != 1 || turns.begun != 0 || len(turns.line) != 0 {
+			t.Errorf("at the end %d turns are free, %d calls begun, %d tenants in line", turns.free, turns.begun, len(turns.line))
+		}
+	})
+}
+
+// A running call gives way to a tenant that has had less, and goes on before
+// what its own tenant has not begun.
+func TestRunningCallsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1, 100)
+		a, err := turns.enter(t.Context(), "a", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := turns.again(a, slice, slice); w != nil {
+			t.Fatal("a call gave way to nobody")
+		}
+		turns.again(a, 50_000_000, 50_000_000)
+		var order []string
+		inLine(t, turns, "a", &order)
+		if w := turns.again(a, slice, slice); w != nil {
+			t.Fatal("a call gave way to its own tenant at once")
+		}
+		inLine(t, turns, "b", &order)
+		w := turns.again(a, slice, slice)
+		if w == nil {
+			t.Fatal("a call did not give way to a tenant that has had nothing")
+		}
+		synctest.Wait()
+		if fmt.Sprint(order) != "[b]" {
+			t.Errorf("it gave way to %v, want b", order)
+		}
+		if err := turns.await(t.Context(), a, w, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		w = turns.again(a, slice, longStint)
+		if w == nil {
+			t.Fatal("a call never gives way to its own tenant")
+		}
+		if err := turns.await(t.Context(), a, w, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(order) != "[b a]" {
+			t.Errorf("the order is %v, want b a", order)
+		}
+		turns.leave(a, 0, true)
+		synctest.Wait()
+	})
+}
+
+// Who waits in a host operation has no turn, and gets one again.
+func TestTurnsArePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1, 100)
+		a, err := turns.enter(t.Context(), "a", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns.pause(a, 10)
+		var order []string
+		inLine(t, turns, "b", &order)
+		if fmt.Sprint(order) != "[b]" {
+			t.Fatal("b waits for a call that waits itself")
+		}
+		if err := turns.resume(t.Context(), a, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		turns.leave(a, 10, true)
+		if turns.free != 1 {
+			t.Errorf("%d turns are free, want 1", turns.free)
+		}
+	})
+}
+
+// A tenant may begin as many calls as are left free.
+func TestNoTenantTakesAllCalls(t *testing.T) {
+	turns := newTurns(100, 8)
+	begun := func(tenant string) (n int) {
+		for {
+			s, err := turns.enter(t.Context(), tenant, time.Nanosecond)
+			if errors.Is(err, errBusy) {
+				return n
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			turns.pause(s, 0)
+			n++
+		}
+	}
+	if a, b, c, d := begun("a"), begun("b"), begun("c"), begun("d"); a != 4 || b != 2 || c != 1 || d != 1 {
+		t.Errorf("tenants begin %d, %d, %d and %d of 8 calls, want 4, 2, 1 and 1", a, b, c, d)
+	}
+}
+
+func TestWaitingForATurnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1, 100)
+		s, err := turns.enter(t.Context(), "a", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := turns.enter(t.Context(), "b", time.Second); !errors.Is(err, errBusy) {
+			t.Errorf("after a second: %v, want errBusy", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := turns.enter(ctx, "b", time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("at the caller's deadline: %v, want that", err)
+		}
+		turns.leave(s, 10, true)
+		if turns.free != 1 || len(turns.line) != 0 || turns.begun != 0 {
+			t.Errorf("%d turns are free, %d tenants in line, %d calls begun; want 1, 0 and 0", turns.free, len(turns.line), turns.begun)
+		}
+	})
+}
+
+// Tenants that come and go leave nothing.
+func TestSharesAreForgotten(t *testing.T) {
+	turns := newTurns(2, 100)
+	for i := range 10 * shareSweep {
+		s, err := turns.enter(t.Context(), fmt.Sprint(i), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns.leave(s, int64(i), true)
+	}
+	if n := len(turns.shares); n > shareSweep {
+		t.Errorf("%d shares are kept, want at most %d", n, shareSweep)
+	}
+}
