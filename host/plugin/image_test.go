@@ -24,17 +24,6 @@ func stateOf(inst *instance) (state []byte) {
 	return append(append(state, '\n'), inst.bytes(n)...)
 }
 
-// startInstance makes an instance outside the pools.
-func startInstance(t testing.TB, p *Plugin) *instance {
-	t.Helper()
-	inst, err := p.newInstance(t.Context(), p.seat("a"), &share{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(inst.close)
-	return inst
-}
-
 // runTool runs the tool of an instance outside the pools. A trap is no failure.
 func runTool(t testing.TB, inst *instance, input string) error {
 	t.Helper()

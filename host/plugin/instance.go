@@ -74,7 +74,6 @@ type instance struct {
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
-	since      time.Time // when it became idle
 	prev, next *instance // of all that are idle
 }
 
