@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -50,10 +51,35 @@ func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err
 	if err == nil && importsExtism(e.compiled) {
 		err = linkExtism(ctx, e.wasm)
 	}
+	if err == nil {
+		err = e.checkImports()
+	}
 	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	return e, nil
+}
+
+// checkImports refuses a module that imports a function which this host does not
+// have, or has with another type: none of its instances could be started.
+func (e *engine) checkImports() error {
+	for _, f := range e.compiled.ImportedFunctions() {
+		module, name, _ := f.Import()
+		var have api.FunctionDefinition
+		if m := e.wasm.Module(module); m != nil {
+			have = m.ExportedFunctionDefinitions()[name]
+		}
+		switch {
+		case have == nil:
+			return unsupported("it imports %q %q, which this host does not have", clean(module), clean(name)).
+				WithHint("update the host, or build the plugin without it")
+		case !slices.Equal(f.ParamTypes(), have.ParamTypes()) || !slices.Equal(f.ResultTypes(), have.ResultTypes()):
+			return refuse("it imports %q %q with the type (%s) -> (%s), not (%s) -> (%s)", module, name,
+				typeNames(f.ParamTypes()), typeNames(f.ResultTypes()), typeNames(have.ParamTypes()), typeNames(have.ResultTypes())).
+				WithHint("see pdk/ABI.md for the types of what plugins import")
+		}
+	}
+	return nil
 }
 
 // close gives back the code. No instance may be open.

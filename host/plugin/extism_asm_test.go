@@ -22,6 +22,16 @@ func extismHand(t testing.TB, code string) []byte {
 	if !ok {
 		declarations, body = "", code
 	}
+	if !strings.Contains(declarations, "memory ") {
+		declarations += "\nmemory 1 4\nexport memory memory 0"
+	}
+	return assemble(t, extismImports()+`
+		func $run run -> i32 : i64 i64 i64 i64
+		`+body+"\n"+declarations)
+}
+
+// extismImports declares every import of an Extism plugin by its name.
+func extismImports() string {
 	var imports strings.Builder
 	for _, f := range extismEnv() {
 		fmt.Fprintf(&imports, "import %s %s", extismModule, f.name)
@@ -34,12 +44,7 @@ func extismHand(t testing.TB, code string) []byte {
 		fmt.Fprintf(&imports, " as $%s\n", f.name)
 	}
 	fmt.Fprintf(&imports, "import %s agenthost_call i64 i64 -> i64 as $agenthost_call\n", extismUserModule)
-	if !strings.Contains(declarations, "memory ") {
-		declarations += "\nmemory 1 4\nexport memory memory 0"
-	}
-	return assemble(t, imports.String()+`
-		func $run run -> i32 : i64 i64 i64 i64
-		`+body+"\n"+declarations)
+	return imports.String()
 }
 
 // say assembles code that leaves the offset of a block with a text in local a.

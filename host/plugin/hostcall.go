@@ -334,8 +334,20 @@ func guestError(id, export string, raw []byte) error {
 	if err := readJSON(raw, e); err != nil || e.Message == "" {
 		return host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
 	}
-	e.Message, e.Hint = clean(e.Message), clean(e.Hint)
+	e.Message, e.Hint = shorten(clean(e.Message)), shorten(clean(e.Hint))
 	return &GuestError{Plugin: id, err: e}
+}
+
+// maxGuestMessage bounds what is kept of an error's message and of its hint: a
+// model reads it, and an operator's log.
+const maxGuestMessage = 8 << 10
+
+// shorten cuts a text that is too long, at a character's end.
+func shorten(s string) string {
+	if len(s) <= maxGuestMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxGuestMessage], "") + "…"
 }
 
 // GuestError is an error that a plugin returned, as opposed to one it ran into.
