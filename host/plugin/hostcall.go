@@ -283,10 +283,14 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	if !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
-	inst.charge(price + int64(len(req))/bytesPerInstruction)
+	values := signs(req)
+	inst.charge(price + requestPrice(req, values))
 	inst.look()
 	if len(req) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
+	}
+	if err := checkSigns(op, values); err != nil {
+		return nil, err
 	}
 	if c.ops == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)

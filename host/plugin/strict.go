@@ -17,9 +17,13 @@ func readJSON(raw []byte, into any) error {
 	if !utf8.Valid(raw) {
 		return errors.New("not valid UTF-8")
 	}
-	return readValue(raw, reflect.ValueOf(into).Elem())
+	if !json.Valid(raw) {
+		return json.Unmarshal(raw, into) // it says what is wrong
+	}
+	return readValue(bytes.TrimSpace(raw), reflect.ValueOf(into).Elem())
 }
 
+// readValue reads a value that is known to be valid JSON without space around it.
 func readValue(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	_, own := v.Addr().Interface().(json.Unmarshaler)
@@ -33,43 +37,82 @@ func readValue(raw []byte, v reflect.Value) error {
 		v.Set(reflect.New(t.Elem()))
 		return readValue(raw, v.Elem())
 	}
+	if t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem().Kind() == reflect.Int) && items(raw) > maxListed {
+		return errTooMany
+	}
 	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
+// items returns how many items a list of texts or numbers has. To count in the
+// quotes of a text would be slower; a list as long as that is checked again.
+func items(raw []byte) int {
+	n := bytes.Count(raw, []byte{','}) + 1
+	if n <= maxListed {
+		return n
+	}
+	n = 1
+	for i, quoted := 0, false; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == ',' && !quoted:
+			n++
+		}
+	}
+	return n
+}
+
+var errTooMany = fmt.Errorf("a list has more than %d items", maxListed)
+
 func readStruct(raw []byte, v reflect.Value) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return err
-	}
-	if members == nil {
+	switch raw[0] {
+	case '{':
+	case 'n':
 		return errors.New("it is null, not an object")
+	default:
+		return json.Unmarshal(raw, v.Addr().Interface()) // it says what it is
 	}
-	for i := range v.NumField() {
-		name := jsonName(v.Type().Field(i))
-		value, there := members[name]
+	values := make([][]byte, v.NumField())
+	err := eachMember(raw, func(name string, value []byte) error {
+		for i := range values {
+			if name != "" && jsonName(v.Type().Field(i)) == name {
+				values[i] = value // the last one counts
+			}
+		}
+		return nil
+	})
+	for i, value := range values {
 		carried := v.Field(i).Type() == reflect.TypeFor[json.RawMessage]() // whatever it is
-		if !there || name == "" || !carried && string(value) == "null" {
+		if err != nil || value == nil || !carried && string(value) == "null" {
 			continue
 		}
-		if err := readValue(value, v.Field(i)); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err = readValue(value, v.Field(i)); err != nil {
+			err = fmt.Errorf("%s: %w", jsonName(v.Type().Field(i)), err)
 		}
 	}
-	return nil
+	return err
 }
 
 func readSlice(raw []byte, v reflect.Value) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return err
+	if raw[0] != '[' {
+		return json.Unmarshal(raw, v.Addr().Interface()) // null, or what it says
 	}
-	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
-	for i, item := range items {
-		if err := readValue(bytes.TrimSpace(item), v.Index(i)); err != nil {
+	n := 0
+	_ = eachItem(raw, func([]byte) error { n++; return nil })
+	if n > maxListed {
+		return errTooMany
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	i := -1
+	return eachItem(raw, func(item []byte) error {
+		i++
+		if err := readValue(item, v.Index(i)); err != nil {
 			return fmt.Errorf("%d: %w", i, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // jsonName is the name of a field in JSON; "" is of one that has none.
@@ -77,9 +120,11 @@ func jsonName(f reflect.StructField) string {
 	if !f.IsExported() {
 		return ""
 	}
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if name == "" {
-		name = strings.ToLower(f.Name)
+	if tag := f.Tag.Get("json"); tag != "" {
+		name, _, _ := strings.Cut(tag, ",")
+		if name != "" {
+			return name
+		}
 	}
-	return name
+	return strings.ToLower(f.Name)
 }

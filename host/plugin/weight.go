@@ -1,0 +1,41 @@
+package plugin
+
+import (
+	"bytes"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// What JSON costs its reader goes by its values more than by its bytes: two
+// million empty strings take the host a second, and a guest a millisecond to
+// write. So values are priced, and bounded where they become Go values one by
+// one; what is only carried is not.
+
+const (
+	// valuePrice is the price of a sign that stands between values of a request.
+	valuePrice = 250
+	// maxRequestSigns bounds those signs in one request, since reading a request
+	// is not interrupted.
+	maxRequestSigns = 50_000
+	// maxListed bounds the lists that are read item by item.
+	maxListed = 50_000
+)
+
+// signs counts what separates the values of JSON. It counts signs in strings as
+// well: it is a bound, and fast.
+func signs(raw []byte) int {
+	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{':'}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
+}
+
+// requestPrice is what reading a request costs beside the operation itself.
+func requestPrice(req []byte, signs int) int64 {
+	return int64(len(req))/bytesPerInstruction + int64(min(signs, maxRequestSigns))*valuePrice
+}
+
+func checkSigns(op string, n int) error {
+	if n <= maxRequestSigns {
+		return nil
+	}
+	return host.Errorf(host.ResourceExhausted, "request of %s has %d commas, colons and brackets, more than %d", op, n, maxRequestSigns).
+		WithHint("ask for less at once")
+}
