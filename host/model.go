@@ -139,7 +139,10 @@ type Cost struct {
 	DurationUS   int64  `json:"duration_us"` // wall time inside the sandbox
 	PeakMemory   int64  `json:"peak_memory_bytes,omitempty"`
 	HostCalls    int    `json:"host_calls,omitempty"`
+	InputBytes   int    `json:"input_bytes,omitempty"`
 	OutputBytes  int    `json:"output_bytes,omitempty"`
+	WaitUS       int64  `json:"wait_us,omitempty"`      // until it began
+	ThrottledUS  int64  `json:"throttled_us,omitempty"` // of DurationUS: while it was others' turn
 }
 
 // Add adds v to c; the peak is the larger of the two.
@@ -151,7 +154,10 @@ func (c *Cost) Add(v *Cost) {
 	c.DurationUS += v.DurationUS
 	c.PeakMemory = max(c.PeakMemory, v.PeakMemory)
 	c.HostCalls += v.HostCalls
+	c.InputBytes += v.InputBytes
 	c.OutputBytes += v.OutputBytes
+	c.WaitUS += v.WaitUS
+	c.ThrottledUS += v.ThrottledUS
 }
 
 // TokenCounter counts tokens, for limits, processors and reports.

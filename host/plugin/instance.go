@@ -67,6 +67,7 @@ type instance struct {
 	image   *image              // nil: it can not be restored
 	funcs   [exportCount]api.Function
 	calls   int
+	took    time.Duration // the last call
 	stack   [1]uint64
 	world   world
 	call    call
@@ -83,26 +84,27 @@ const keptResponse = 64 << 10
 // call is the state of the call in progress. One value serves all calls of an
 // instance.
 type call struct {
-	ctx      context.Context // the caller's
-	deadline time.Time
-	callers  bool // the deadline is the caller's, not the limit's
-	limits   *Limits
-	budget   int64 // instructions
-	export   string
-	granted  int64 // fuel handed out
-	charged  int64 // price of host operations
-	billed   int64 // charged to the tenant
-	unseen   int64 // charged since the last look at the limits
-	told     int64 // of what is spent, what turns know of
-	stint    int64 // what was spent when it got its turn
-	input    []byte
-	output   []byte
-	response []byte // of the last host operation
-	calls    int
-	logged   int
-	ops      operations
-	raw      rawOperations // what ops is in a raw call
-	stopped  error         // why the host stopped it
+	ctx       context.Context // the caller's
+	deadline  time.Time
+	callers   bool // the deadline is the caller's, not the limit's
+	limits    *Limits
+	budget    int64 // instructions
+	export    string
+	granted   int64 // fuel handed out
+	charged   int64 // price of host operations
+	billed    int64 // charged to the tenant
+	unseen    int64 // charged since the last look at the limits
+	told      int64 // of what is spent, what turns know of
+	stint     int64 // what was spent when it got its turn
+	input     []byte
+	output    []byte
+	response  []byte // of the last host operation
+	calls     int
+	logged    int
+	ops       operations
+	raw       rawOperations // what ops is in a raw call
+	stopped   error         // why the host stopped it
+	throttled time.Duration // waited for its turn, once begun
 }
 
 // startName is what the code that runs before the first call is called in errors
@@ -281,12 +283,14 @@ func (inst *instance) function(e export) api.Function {
 
 // cost returns what the call has used so far.
 func (inst *instance) cost(started time.Time) host.Cost {
+	inst.took = time.Since(started)
 	c := host.Cost{
 		Plugin:       inst.plugin.id,
 		Instructions: inst.spent(),
-		DurationUS:   time.Since(started).Microseconds(),
+		DurationUS:   inst.took.Microseconds(),
 		HostCalls:    inst.call.calls,
 		OutputBytes:  len(inst.call.output),
+		ThrottledUS:  inst.call.throttled.Microseconds(),
 	}
 	if inst.memory != nil {
 		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size()
@@ -340,7 +344,9 @@ func (inst *instance) yield(spent int64) {
 // is up before.
 func (inst *instance) await(w *waiter) {
 	c := &inst.call
-	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, time.Until(c.deadline))
+	since := time.Now()
+	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, c.deadline.Sub(since))
+	c.throttled += time.Since(since)
 	c.stint = c.told
 	inst.turnless = err != nil
 	if err != nil {
@@ -358,7 +364,9 @@ func (inst *instance) pause() {
 
 func (inst *instance) resume() {
 	c := &inst.call
-	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, time.Until(c.deadline))
+	since := time.Now()
+	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, c.deadline.Sub(since))
+	c.throttled += time.Since(since)
 	c.stint = c.told
 	inst.turnless = err != nil
 	if err != nil {

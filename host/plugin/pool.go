@@ -392,22 +392,24 @@ type callRequest struct {
 // back. guestErr says that output is an error object; cost is set if anything
 // was begun, and begun says so.
 func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
+	arrived := time.Now()
 	pl, err := p.enter(ctx, r.tenant)
 	if err != nil {
-		return nil, false, false, err
+		return nil, false, false, p.refused(r, arrived, err)
 	}
 	if err := p.affordable(pl, r); err != nil {
 		p.exit(pl)
-		return nil, false, false, err
+		return nil, false, false, p.refused(r, arrived, err)
 	}
 	turns := p.runtime.turns
 	share, err := turns.enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
 		p.exit(pl)
-		return nil, false, false, p.unserved(ctx, err)
+		return nil, false, false, p.refused(r, arrived, p.unserved(ctx, err))
 	}
 	fresh := p.isolation.fresh(r.export)
 	started := time.Now()
+	wait := started.Sub(arrived)
 	inst, err := p.take(ctx, pl, share, fresh)
 	if err == nil {
 		started = time.Now()
@@ -415,6 +417,8 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 		output, guestErr, err = inst.run(r.export)
 	}
 	*cost = inst.cost(started)
+	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
+	pl.seat.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
 	used, turnless := inst.unaccounted(), inst.turnless
 	p.giveBack(pl, inst, err == nil, fresh)

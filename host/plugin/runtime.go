@@ -27,6 +27,7 @@ type Runtime struct {
 	end       context.CancelFunc
 
 	tenants  *tenants
+	tallies  *tallies
 	turns    *turns
 	memories memories
 	began    time.Time // where the real monotonic clock of guests starts
@@ -76,6 +77,10 @@ type Options struct {
 	Tenants   map[string]*Tenant
 	AnyTenant *Tenant
 
+	// BilledTenants is how many tenants have a bill of their own: see [Runtime.Bill];
+	// the rest are summed (10,000).
+	BilledTenants int
+
 	// Ceiling is what no plugin may go beyond, whatever it is granted; nil is no
 	// ceiling.
 	Ceiling *Permissions
@@ -95,6 +100,9 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		return nil, err
 	}
 	var err error
+	if rt.tallies, err = newTallies(opts.BilledTenants); err != nil {
+		return nil, err
+	}
 	if rt.tenants, err = newTenants(opts); err != nil {
 		return nil, err
 	}

@@ -210,6 +210,7 @@ type seat struct {
 	account *account
 	usage   *usage
 	current atomic.Pointer[rights]
+	tallies [exportCount]atomic.Pointer[tally]
 }
 
 // rights returns what counts now. Making them anew when settings have changed is

@@ -1,0 +1,357 @@
+package plugin
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The bounds of a runtime's bill.
+const (
+	// DefaultBilledTenants is how many tenants have a bill of their own; what more
+	// of them use is summed under OtherTenants.
+	DefaultBilledTenants = 10_000
+
+	// OtherTenants stands for the tenants without a bill of their own.
+	OtherTenants = "(others)"
+
+	// maxTallies bounds what tenants, plugins and exports there are together. More
+	// of them are summed under OtherTenants and then under otherPlugins.
+	maxTallies   = 200_000
+	otherPlugins = "(others)"
+)
+
+// Outcome is how a call ended.
+type Outcome int
+
+// The outcomes.
+const (
+	OutcomeOK       Outcome = iota // with a result
+	OutcomeError                   // with an error object of the guest's
+	OutcomeTrap                    // by a trap, or a fault of its own
+	OutcomeLimit                   // by a limit, or a tenant's budget
+	OutcomeTimeout                 // at its deadline
+	OutcomeCanceled                // because its caller left
+	OutcomeRefused                 // before it began: no free instance, no budget, too large an input
+	outcomeCount
+)
+
+var outcomeNames = [outcomeCount]string{"ok", "error", "trap", "limit", "timeout", "canceled", "refused"}
+
+// String returns the outcome's name in metrics.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// outcomeOf tells how a call ended that was begun.
+func outcomeOf(err error, guestErr bool) Outcome {
+	if err == nil && !guestErr {
+		return OutcomeOK
+	}
+	if err == nil {
+		return OutcomeError
+	}
+	switch host.CodeOf(err) {
+	case host.ResourceExhausted:
+		return OutcomeLimit
+	case host.DeadlineExceeded:
+		return OutcomeTimeout
+	case host.Canceled:
+		return OutcomeCanceled
+	}
+	return OutcomeTrap
+}
+
+// latencyBuckets is how many buckets a histogram of times has: bucket i counts
+// what took less than 2 to the i microseconds, the last one everything from 8.4 s
+// on.
+const latencyBuckets = 25
+
+// Latency counts calls by how long they took: element i those of at least
+// 2^(i-1) and less than 2^i microseconds, the last one all that took longer.
+type Latency [latencyBuckets]int64
+
+func latencyBucket(d time.Duration) int {
+	return min(bits.Len64(uint64(max(0, d.Microseconds()))), latencyBuckets-1)
+}
+
+// Count returns how many calls there are.
+func (l *Latency) Count() (n int64) {
+	for _, c := range l {
+		n += c
+	}
+	return n
+}
+
+// Quantile returns a time that the share q of the calls stay under, from 0 to 1:
+// the upper end of a bucket, thus at most twice too long. 0 if there are none.
+func (l *Latency) Quantile(q float64) time.Duration {
+	rest := q * float64(l.Count())
+	for i, c := range l {
+		if rest -= float64(c); c > 0 && rest <= 0 {
+			return latencyBound(i)
+		}
+	}
+	return 0
+}
+
+func latencyBound(bucket int) time.Duration { return time.Microsecond << bucket }
+
+// Charge is what the calls of one export of a plugin have used for one tenant.
+type Charge struct {
+	Tenant string `json:"tenant,omitempty"` // "" in a sum over tenants
+	Plugin string `json:"plugin,omitempty"`
+	Export string `json:"export,omitempty"`
+
+	Outcomes     [outcomeCount]int64 `json:"outcomes"` // calls by Outcome
+	Instructions int64               `json:"instructions"`
+	Duration     time.Duration       `json:"duration_ns"`  // wall time inside the sandbox
+	Wait         time.Duration       `json:"wait_ns"`      // until calls began
+	Throttled    time.Duration       `json:"throttled_ns"` // of Duration: while it was others' turn
+	PeakMemory   int64               `json:"peak_memory_bytes"`
+	HostCalls    int64               `json:"host_calls"`
+	InputBytes   int64               `json:"input_bytes"`
+	OutputBytes  int64               `json:"output_bytes"`
+	Latency      Latency             `json:"latency"` // of calls that began, without the wait
+}
+
+// Calls returns how many calls there were, refused ones too.
+func (c *Charge) Calls() (n int64) {
+	for _, o := range c.Outcomes {
+		n += o
+	}
+	return n
+}
+
+// Errors returns how many of the calls did not end well.
+func (c *Charge) Errors() int64 { return c.Calls() - c.Outcomes[OutcomeOK] }
+
+// add adds v to c; the peak is the larger of the two.
+func (c *Charge) add(v *Charge, sign int64) {
+	for i := range c.Outcomes {
+		c.Outcomes[i] += sign * v.Outcomes[i]
+	}
+	for i := range c.Latency {
+		c.Latency[i] += sign * v.Latency[i]
+	}
+	c.Instructions += sign * v.Instructions
+	c.Duration += time.Duration(sign) * v.Duration
+	c.Wait += time.Duration(sign) * v.Wait
+	c.Throttled += time.Duration(sign) * v.Throttled
+	c.HostCalls += sign * v.HostCalls
+	c.InputBytes += sign * v.InputBytes
+	c.OutputBytes += sign * v.OutputBytes
+	c.PeakMemory = max(c.PeakMemory, v.PeakMemory)
+}
+
+// Bill is what the plugins of a runtime have used since it began, or in some time
+// of it.
+type Bill struct {
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Charges []Charge  `json:"charges"` // by tenant, plugin and export
+}
+
+// Since returns what was used after an earlier bill of the same runtime. Peaks
+// stay those since the beginning.
+func (b *Bill) Since(earlier *Bill) *Bill {
+	before := make(map[tallyKey]*Charge, len(earlier.Charges))
+	for i := range earlier.Charges {
+		c := &earlier.Charges[i]
+		before[c.key()] = c
+	}
+	out := &Bill{From: earlier.To, To: b.To}
+	for _, c := range b.Charges {
+		if old := before[c.key()]; old != nil {
+			c.add(old, -1)
+		}
+		if c.Calls() > 0 {
+			out.Charges = append(out.Charges, c)
+		}
+	}
+	return out
+}
+
+// Sum returns the bill with fewer lines: those with the same tenant, plugin and
+// export, as far as they are asked for, are one.
+func (b *Bill) Sum(tenant, plugin, export bool) *Bill {
+	sums := map[tallyKey]*Charge{}
+	for i := range b.Charges {
+		c := &b.Charges[i]
+		var key tallyKey
+		if tenant {
+			key.tenant = c.Tenant
+		}
+		if plugin {
+			key.plugin = c.Plugin
+		}
+		if export {
+			key.export = c.Export
+		}
+		sum := sums[key]
+		if sum == nil {
+			sum = &Charge{Tenant: key.tenant, Plugin: key.plugin, Export: key.export}
+			sums[key] = sum
+		}
+		sum.add(c, 1)
+	}
+	return newBill(b.From, b.To, maps.Values(sums))
+}
+
+func newBill(from, to time.Time, charges func(func(*Charge) bool)) *Bill {
+	b := &Bill{From: from, To: to, Charges: []Charge{}}
+	for c := range charges {
+		b.Charges = append(b.Charges, *c)
+	}
+	slices.SortFunc(b.Charges, func(x, y Charge) int { return x.key().compare(y.key()) })
+	return b
+}
+
+// tallyKey says whose calls a tally counts.
+type tallyKey struct{ tenant, plugin, export string }
+
+func (c *Charge) key() tallyKey { return tallyKey{c.Tenant, c.Plugin, c.Export} }
+
+func (k tallyKey) compare(l tallyKey) int {
+	if n := strings.Compare(k.tenant, l.tenant); n != 0 {
+		return n
+	}
+	if n := strings.Compare(k.plugin, l.plugin); n != 0 {
+		return n
+	}
+	return strings.Compare(k.export, l.export)
+}
+
+// tally counts the calls of one export of a plugin for one tenant. Its mutex is
+// cheaper than an atomic counter for each field, and held for a few additions
+// only.
+type tally struct {
+	mu  sync.Mutex
+	sum Charge // without the names
+}
+
+// record counts a call that was begun. It allocates nothing.
+func (t *tally) record(cost *host.Cost, took, wait time.Duration, o Outcome) {
+	bucket := latencyBucket(took)
+	t.mu.Lock()
+	c := &t.sum
+	c.Outcomes[o]++
+	c.Latency[bucket]++
+	c.Instructions += cost.Instructions
+	c.Duration += took
+	c.Wait += wait
+	c.Throttled += time.Duration(cost.ThrottledUS) * time.Microsecond
+	c.PeakMemory = max(c.PeakMemory, cost.PeakMemory)
+	c.HostCalls += int64(cost.HostCalls)
+	c.InputBytes += int64(cost.InputBytes)
+	c.OutputBytes += int64(cost.OutputBytes)
+	t.mu.Unlock()
+}
+
+// refuse counts a call that was not begun.
+func (t *tally) refuse(waited time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Outcomes[OutcomeRefused]++
+	t.sum.Wait += waited
+}
+
+// charge returns what the tally has counted.
+func (t *tally) charge(k tallyKey) *Charge {
+	t.mu.Lock()
+	c := t.sum
+	t.mu.Unlock()
+	c.Tenant, c.Plugin, c.Export = k.tenant, k.plugin, k.export
+	return &c
+}
+
+// tallies are those of a runtime.
+type tallies struct {
+	tenants int // limit
+
+	mu     sync.Mutex
+	all    map[tallyKey]*tally
+	billed map[string]struct{} // tenants
+}
+
+func newTallies(tenants int) (*tallies, error) {
+	if tenants < 0 {
+		return nil, host.Errorf(host.InvalidArgument, "BilledTenants is %d", tenants).WithHint("leave it out for the default")
+	}
+	orDefault(&tenants, DefaultBilledTenants)
+	return &tallies{tenants: tenants, all: map[tallyKey]*tally{}, billed: map[string]struct{}{}}, nil
+}
+
+// tally returns the one that counts for a tenant's calls.
+func (ms *tallies) tally(tenant, plugin, export string) *tally {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if _, ok := ms.billed[tenant]; !ok {
+		if len(ms.billed) >= ms.tenants {
+			tenant = OtherTenants
+		} else {
+			ms.billed[strings.Clone(tenant)] = struct{}{}
+		}
+	}
+	k := tallyKey{tenant, plugin, export}
+	if m := ms.all[k]; m != nil {
+		return m
+	}
+	if len(ms.all) >= maxTallies {
+		k.tenant = OtherTenants
+	}
+	if len(ms.all) >= 2*maxTallies {
+		k.plugin = otherPlugins
+	}
+	m := ms.all[k]
+	if m == nil {
+		m = &tally{}
+		ms.all[tallyKey{strings.Clone(k.tenant), k.plugin, k.export}] = m
+	}
+	return m
+}
+
+func (ms *tallies) bill(from time.Time) *Bill {
+	ms.mu.Lock()
+	all := maps.Clone(ms.all)
+	ms.mu.Unlock()
+	return newBill(from, time.Now(), func(yield func(*Charge) bool) {
+		for k, m := range all {
+			if !yield(m.charge(k)) {
+				return
+			}
+		}
+	})
+}
+
+// Bill returns what all calls have used since the runtime began: those that have
+// ended, over all versions of each plugin, also of plugins that are closed. For
+// rates, take it twice and see [Bill.Since].
+func (rt *Runtime) Bill() *Bill { return rt.tallies.bill(rt.began) }
+
+// tally returns the one of an export's calls in this seat.
+func (s *seat) tally(e export) *tally {
+	if e >= exportCount { // a function of an Extism plugin: not kept here
+		return s.plugin.runtime.tallies.tally(s.account.id, s.plugin.id, s.plugin.exportName(e))
+	}
+	if t := s.tallies[e].Load(); t != nil {
+		return t
+	}
+	t := s.plugin.runtime.tallies.tally(s.account.id, s.plugin.id, strings.TrimPrefix(s.plugin.exportName(e), exportPrefix))
+	s.tallies[e].Store(t)
+	return t
+}
+
+// refused counts a call that was not begun, unless there is no such plugin for
+// the tenant, or none any more.
+func (p *Plugin) refused(r *callRequest, arrived time.Time, err error) error {
+	switch host.CodeOf(err) {
+	case host.NotFound, host.FailedPrecondition:
+	default:
+		p.seat(r.tenant).tally(r.export).refuse(time.Since(arrived))
+	}
+	return err
+}

@@ -1,0 +1,310 @@
+package plugin
+
+// These tests are inside the package for its assembler and its counters.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// chargeOf returns the line of a bill; the zero charge if there is none.
+func chargeOf(b *Bill, tenant, plugin, export string) Charge {
+	for _, c := range b.Charges {
+		if c.key() == (tallyKey{tenant, plugin, export}) {
+			return c
+		}
+	}
+	return Charge{}
+}
+
+func TestBillSumsWhatCallsReport(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	p, err := rt.Load(ctx, "p", asking(t, "emit", `{"kind":"k","data":1}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum host.Cost
+	for i := range 10 {
+		r, err := p.Call(ctx, "a", "tool", make([]byte, i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Cost.InputBytes != i {
+			t.Errorf("a call with %d bytes costs %+v", i, r.Cost)
+		}
+		sum.Add(r.Cost)
+	}
+	before := rt.Bill()
+	if _, err := p.Call(ctx, "b", "route", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	bill := rt.Bill()
+	c := chargeOf(bill, "a", "p", "tool")
+	if c.Calls() != 10 || c.Outcomes[OutcomeOK] != 10 || c.Errors() != 0 || c.Latency.Count() != 10 {
+		t.Errorf("10 calls are %+v", c)
+	}
+	if c.Instructions != sum.Instructions || c.HostCalls != 10 || c.InputBytes != 45 || c.OutputBytes != int64(sum.OutputBytes) || c.PeakMemory != sum.PeakMemory {
+		t.Errorf("the bill is %+v, the calls cost %+v", c, sum)
+	}
+	if took := c.Duration.Microseconds(); took < sum.DurationUS || took > sum.DurationUS+10 {
+		t.Errorf("the bill says %d us, the calls took %d", took, sum.DurationUS)
+	}
+	if b := chargeOf(bill, "b", "p", "route"); b.Calls() != 1 {
+		t.Errorf("the bill of b is %+v, want one call", b)
+	}
+	since := bill.Since(before)
+	if len(since.Charges) != 1 || since.Charges[0].Tenant != "b" || !since.From.Equal(before.To) {
+		t.Errorf("since the last bill: %+v, want the call of b", since)
+	}
+	if sum := bill.Sum(false, true, false); len(sum.Charges) != 1 || sum.Charges[0].Calls() != 11 || sum.Charges[0].Plugin != "p" {
+		t.Errorf("by plugin: %+v, want one line of 11 calls", sum)
+	}
+	if raw, err := json.Marshal(bill); err != nil || !strings.Contains(string(raw), `"plugin":"p","export":"tool","outcomes":[10,`) {
+		t.Errorf("as JSON: %s, %v", raw, err)
+	}
+}
+
+func TestBillTellsHowCallsEnd(t *testing.T) {
+	ctx := context.Background()
+	left, leave := context.WithCancel(ctx)
+	leave()
+	for _, row := range []struct {
+		name   string
+		ctx    context.Context
+		code   string
+		limits Limits
+		input  int
+		want   Outcome
+	}{
+		{"ok", ctx, `i32.const 0`, Limits{}, 0, OutcomeOK},
+		{"an error object", ctx, `i32.const 1`, Limits{}, 0, OutcomeError},
+		{"a trap", ctx, `unreachable`, Limits{}, 0, OutcomeTrap},
+		{"a code that is not", ctx, `i32.const 7`, Limits{}, 0, OutcomeTrap},
+		{"a budget", ctx, `loop br 0 end unreachable`, Limits{Instructions: 1000}, 0, OutcomeLimit},
+		{"a deadline", ctx, `loop br 0 end unreachable`, Limits{Timeout: time.Millisecond, Instructions: long}, 0, OutcomeTimeout},
+		{"a start that traps", ctx, `
+			func $init _initialize
+				unreachable
+			---
+			i32.const 0`, Limits{}, 0, OutcomeTrap},
+		{"too large an input", ctx, `i32.const 0`, Limits{InputBytes: 1}, 2, OutcomeRefused},
+		{"a caller that has left", left, `loop br 0 end unreachable`, Limits{Instructions: long}, 0, OutcomeCanceled},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := loadHand(t, row.code, row.limits)
+			_, _ = p.Call(row.ctx, "a", "tool", make([]byte, row.input), nil) // what it returns is other tests' concern
+			c := chargeOf(p.runtime.Bill(), "a", "hand", "tool")
+			if c.Calls() != 1 || c.Outcomes[row.want] != 1 {
+				t.Errorf("the bill is %+v, want one call that ended %s", c.Outcomes, row.want)
+			}
+			if began := row.want != OutcomeRefused; (c.Latency.Count() == 1) != began {
+				t.Errorf("%d calls have a latency", c.Latency.Count())
+			}
+		})
+	}
+}
+
+func TestBillCountsTheWait(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	s := newSlot(t, rt, blocking(t), &SlotOptions{LoadOptions: LoadOptions{Limits: Limits{Instances: 1}}})
+	b := beginCall(t, ctx, s)
+	done := make(chan *CallResult)
+	arrived := time.Now()
+	go func() {
+		r, _ := s.Call(ctx, "t", "tool", nil, nil)
+		done <- r
+	}()
+	for waiting := false; !waiting; { // until it is in line
+		p := s.Current()
+		p.mu.Lock()
+		waiting = p.calls == 2
+		p.mu.Unlock()
+	}
+	atLeast := time.Since(arrived) / 2
+	time.AfterFunc(2*time.Millisecond, b.release)
+	r := <-done
+	if err := <-b.done; err != nil {
+		t.Error(err)
+	}
+	c := chargeOf(rt.Bill(), "t", "p", "tool")
+	if r.Cost.WaitUS < 1000 || c.Wait < time.Millisecond || c.Wait < atLeast/2 {
+		t.Errorf("the call waited %d us, and the bill says %s, want 2 ms", r.Cost.WaitUS, c.Wait)
+	}
+}
+
+func TestBillIsBounded(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, &Options{BilledTenants: 2})
+	p, err := rt.Load(ctx, "p", asking(t, "", ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := p.Call(ctx, fmt.Sprint(i), "tool", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bill := rt.Bill()
+	if c := chargeOf(bill, OtherTenants, "p", "tool"); c.Calls() != 8 || len(bill.Charges) != 3 {
+		t.Errorf("the bill is %+v, want 2 tenants and 8 calls of others", bill.Charges)
+	}
+	if _, err := NewRuntime(ctx, &Options{BilledTenants: -1}); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("a negative bound: %v, want invalid_argument", err)
+	}
+}
+
+func TestBillSurvivesVersionsAndRaces(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	s := newSlot(t, rt, numbered(t, 0), nil)
+	const callers, calls = 8, 200
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for range calls {
+				if _, err := callTool(ctx, s, fmt.Sprint(i%3)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 5 {
+		replace(t, s, numbered(t, i+1))
+	}
+	wg.Wait()
+	sum := rt.Bill().Sum(false, true, true)
+	if c := chargeOf(sum, "", "p", "tool"); c.Calls() != callers*calls {
+		t.Errorf("the bill has %d calls, want %d", c.Calls(), callers*calls)
+	}
+}
+
+func TestLatencyQuantile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Int64Range(0, 20_000_000), 1, 50).Draw(t, "us")
+		q := rapid.Float64Range(0.01, 1).Draw(t, "q")
+		var l Latency
+		for _, us := range times {
+			l[latencyBucket(time.Duration(us)*time.Microsecond)]++
+		}
+		got, under := l.Quantile(q), 0
+		for _, us := range times {
+			if d := time.Duration(us) * time.Microsecond; d < got || got == latencyBound(latencyBuckets-1) {
+				under++
+			}
+		}
+		if float64(under) < q*float64(len(times))-1e-9 {
+			t.Fatalf("Quantile(%v) of %v us = %s, which %d stay under", q, times, got, under)
+		}
+	})
+	if d := new(Latency).Quantile(0.5); d != 0 {
+		t.Errorf("the quantile of nothing is %s", d)
+	}
+}
+
+func TestRecordingAllocatesNothing(t *testing.T) {
+	var m tally
+	cost := &host.Cost{Instructions: 1000, PeakMemory: 1, InputBytes: 1, OutputBytes: 1}
+	if n := testing.AllocsPerRun(100, func() { m.record(cost, time.Microsecond, 0, OutcomeOK) }); n != 0 {
+		t.Errorf("record allocates %v times", n)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	s := newSlot(t, rt, numbered(t, 1), nil)
+	for range 3 {
+		wantAnswer(t, ctx, s, "1")
+	}
+	rt.tallies.tally("a\"b\\c\nd", "q", "tool").record(&host.Cost{Instructions: 5, InputBytes: 7}, 3*time.Microsecond, time.Second, OutcomeTrap)
+	rec := httptest.NewRecorder()
+	rt.MetricsHandler(&MetricsOptions{Tenants: true}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	if got := rec.Header().Get("Content-Type"); got != metricsType {
+		t.Errorf("content type %q", got)
+	}
+	lines := strings.Split(rec.Body.String(), "\n")
+	has := map[string]bool{}
+	for _, l := range lines {
+		has[l] = true
+	}
+	escaped := `tenant="a\"b\\c\nd",plugin="q",export="tool"`
+	for _, want := range []string{
+		`# TYPE agenthost_plugin_calls_total counter`,
+		`agenthost_plugin_calls_total{tenant="t",plugin="p",export="tool",outcome="ok"} 3`,
+		`agenthost_plugin_calls_total{` + escaped + `,outcome="trap"} 1`,
+		`agenthost_plugin_instructions_total{` + escaped + `} 5`,
+		`agenthost_plugin_wait_seconds_total{` + escaped + `} 1`,
+		`agenthost_plugin_input_bytes_total{` + escaped + `} 7`,
+		`# TYPE agenthost_plugin_call_seconds histogram`,
+		`agenthost_plugin_call_seconds_bucket{` + escaped + `,le="2e-06"} 0`,
+		`agenthost_plugin_call_seconds_bucket{` + escaped + `,le="4e-06"} 1`,
+		`agenthost_plugin_call_seconds_bucket{` + escaped + `,le="+Inf"} 1`,
+		`agenthost_plugin_call_seconds_sum{` + escaped + `} 3e-06`,
+		`agenthost_plugin_call_seconds_count{` + escaped + `} 1`,
+		`agenthost_plugin_slot_version{plugin="p"} 1`,
+		`agenthost_plugin_slot_running_calls{plugin="p"} 0`,
+	} {
+		if !has[want] {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	if out := os.Getenv("METRICS_OUT"); out != "" { // for a look with another tool
+		if err := os.WriteFile(filepath.Clean(out), rec.Body.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	if err := rt.WriteMetrics(&b, nil); err != nil || strings.Contains(b.String(), "tenant=") {
+		t.Errorf("without tenants: %v\n%s", err, b.String())
+	}
+}
+
+// BenchmarkBill times what the bill adds to a call, beside what it cannot do
+// without: a lock, and two readings of the clock.
+func BenchmarkBill(b *testing.B) {
+	cost := &host.Cost{Instructions: 1000, PeakMemory: 1 << 20, InputBytes: 1000, OutputBytes: 1000}
+	b.Run("record", func(b *testing.B) {
+		var t tally
+		b.ReportAllocs()
+		for b.Loop() {
+			t.record(cost, 2*time.Microsecond, 0, OutcomeOK)
+		}
+	})
+	b.Run("record/parallel", func(b *testing.B) {
+		var t tally
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				t.record(cost, 2*time.Microsecond, 0, OutcomeOK)
+			}
+		})
+	})
+	b.Run("floor/lock", func(b *testing.B) {
+		var mu sync.Mutex
+		n := 0
+		for b.Loop() {
+			mu.Lock()
+			n++
+			mu.Unlock()
+		}
+	})
+	b.Run("floor/clock", func(b *testing.B) {
+		for b.Loop() {
+			_ = time.Since(time.Now())
+		}
+	})
+}
