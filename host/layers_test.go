@@ -48,7 +48,9 @@ var layers = []layer{
 		"the kit for plugins in any language"},
 	{"host/threads", []string{"host", "host/kv"},
 		"conversations are records over the one driver interface, never over one database"},
-	{"host/openaimodel", []string{"host"},
+	{"host/internal/modelhttp", []string{"host"},
+		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
+	{"host/openaimodel", []string{"host", "host/internal/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
@@ -80,7 +82,7 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/goccy/go-yaml":                 {"cmd/agenthost", "reads configuration, with line numbers"},
 	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
 	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
-	"github.com/cenkalti/backoff/v5":           {"host/openaimodel", "spaces retries"},
+	"github.com/cenkalti/backoff/v5":           {"host/internal/modelhttp", "spaces retries"},
 	"golang.org/x/sys":                         {"cmd/agenthost", "terminal and file locks"},
 }
 

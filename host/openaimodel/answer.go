@@ -8,6 +8,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
 
 // The bounds of one answer.
@@ -109,11 +110,6 @@ type draft struct {
 	arguments strings.Builder
 }
 
-// errTooLong is an answer past a bound.
-type errTooLong struct{ what string }
-
-func (e *errTooLong) Error() string { return e.what }
-
 // add reads one chunk and returns its deltas, which are valid until the next
 // call.
 func (a *answer) add(line []byte) ([]host.ModelChunk, error) {
@@ -184,7 +180,7 @@ func (a *answer) addPiece(p *piece) error {
 		}
 	}
 	if a.size > maxAnswerBytes {
-		return &errTooLong{fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
+		return &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
 	}
 	return nil
 }
@@ -193,7 +189,7 @@ func (a *answer) addCall(p *toolPiece) error {
 	i := a.findCall(p)
 	if i < 0 {
 		if len(a.calls) >= maxCalls {
-			return &errTooLong{fmt.Sprintf("an answer with more than %d tool calls", maxCalls)}
+			return &modelhttp.TooLong{What: fmt.Sprintf("an answer with more than %d tool calls", maxCalls)}
 		}
 		i = len(a.calls)
 		d := &draft{wireIndex: i}

@@ -194,7 +194,7 @@ func (m *Model) partText(p host.Part) string {
 	case *host.Media:
 		return "[" + p.MediaType + " not shown]"
 	case *host.Unknown:
-		m.opts.Logger.Debug("part not sent to model", "model", m.name, "type", p.Kind)
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
 		return ""
 	default: // *host.Reasoning is not sent back; calls and results have fields of their own
 		return ""

@@ -1,6 +1,7 @@
-package openaimodel
+package modelhttp
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -20,25 +21,32 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// fault is a failed attempt: the error for the caller, and what may be done
+// Fault is a failed attempt: the error for the caller, and what may be done
 // about it here.
-type fault struct {
-	err      *host.Error
-	again    bool          // another attempt may succeed
-	after    time.Duration // the wait that the server asks for
-	hasAfter bool
-	usageAsk bool // the server does not know stream_options
-	shapeAsk bool // the server does not take response_format, or not this one
+type Fault struct {
+	Err    *host.Error
+	Again  bool // another attempt may succeed
+	AtOnce bool // whoever made the attempt has changed it: try without a wait or a word
+
+	complaint complaint
+	after     time.Duration // the wait that the server asks for
+	hasAfter  bool
 }
 
-// Error implements error, so that a fault passes through go-openai.
-func (f *fault) Error() string { return f.err.Error() }
+// Error implements error, so that a fault passes through other clients.
+func (f *Fault) Error() string { return f.Err.Error() }
 
 // Unwrap returns the error for the caller.
-func (f *fault) Unwrap() error { return f.err }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Says reports whether the server refused the request with a complaint that has
+// one of these words in it.
+func (f *Fault) Says(words ...string) bool {
+	return f.Err.Code == host.InvalidArgument && f.complaint.says(words...)
+}
 
 // wait returns how long to wait before the next attempt.
-func (f *fault) wait(waits *backoff.ExponentialBackOff) time.Duration {
+func (f *Fault) wait(waits *backoff.ExponentialBackOff) time.Duration {
 	next := waits.NextBackOff()
 	if f.hasAfter {
 		return f.after
@@ -47,88 +55,75 @@ func (f *fault) wait(waits *backoff.ExponentialBackOff) time.Duration {
 }
 
 // final returns the error for the caller after so many attempts.
-func (f *fault) final(attempts int) error {
+func (f *Fault) final(attempts int) error {
 	if attempts > 1 {
-		f.err.Message += fmt.Sprintf(" (%d attempts)", attempts)
+		f.Err.Message += fmt.Sprintf(" (%d attempts)", attempts)
 	}
-	if f.again && f.after > MaxRetryAfter {
-		f.err.Hint = fmt.Sprintf("the server asks to wait %s", f.after.Round(time.Second))
+	if f.Again && f.after > MaxRetryAfter {
+		f.Err.Hint = fmt.Sprintf("the server asks to wait %s", f.after.Round(time.Second))
 	}
-	return f.err
+	return f.Err
 }
 
-// upstreamFault is a failure of the server that may pass.
-func (m *Model) upstreamFault(format string, args ...any) *fault {
-	return &fault{again: true, err: host.Errorf(host.Unavailable, "ask %s: it %s", m.where, fmt.Sprintf(format, args...)).
+// Upstream is a failure of the server that may pass.
+func (s *Server) Upstream(format string, args ...any) *Fault {
+	return &Fault{Again: true, Err: host.Errorf(host.Unavailable, "ask %s: it %s", s.where, fmt.Sprintf(format, args...)).
 		WithHint("try again, or another server")}
 }
 
-// refused is an answer that will be no better next time.
-func (m *Model) refused(format string, args ...any) *fault {
-	f := m.upstreamFault(format, args...)
-	f.again, f.err.Retryable = false, false
-	f.err.Hint = "check that the base URL is that of an OpenAI-compatible server; it usually ends in /v1"
+// Refused is an answer that will be no better next time.
+func (s *Server) Refused(format string, args ...any) *Fault {
+	f := s.Upstream(format, args...)
+	f.Again, f.Err.Retryable = false, false
+	f.Err.Hint = "check that the base URL is that of " + s.protocol.BaseHint
 	return f
 }
 
-func (a *attempt) nonsense(came []byte) *fault {
-	return a.model.refused("answers something that is not a chat completion: %q", a.model.snippet(came))
-}
-
-// snippet is the beginning of what came, fit for one line.
-func (m *Model) snippet(b []byte) string {
-	s := strings.Join(strings.Fields(strings.ToValidUTF8(m.redact(string(b)), "�")), " ")
-	if len(s) > maxSeen {
-		s = strings.ToValidUTF8(s[:maxSeen], "") + "…"
-	}
-	return s
-}
-
 // ended is what a request's own end is told as.
-func (m *Model) ended(cause error) *host.Error {
+func (s *Server) ended(cause error) *host.Error {
 	code := host.CodeOf(cause)
 	if code != host.DeadlineExceeded {
 		code = host.Canceled
 	}
-	return host.Errorf(code, "ask %s: %w", m.where, cause)
+	return host.Errorf(code, "ask %s: %w", s.where, cause)
 }
 
 // networkFault says why no answer came at all.
-func (a *attempt) networkFault(err error) *fault {
-	if a.ctx.Err() != nil {
-		return a.endedFault()
+func (x *Exchange) networkFault(err error) *Fault {
+	if x.ctx.Err() != nil {
+		return x.endedFault()
 	}
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
 		err = urlErr.Err // without the address, which may hold secrets
 	}
-	return a.model.dialFault(err)
+	return x.server.dialFault(err)
 }
 
-func (m *Model) dialFault(err error) *fault {
+func (s *Server) dialFault(err error) *Fault {
 	var dns *net.DNSError
 	var timeout net.Error
-	f := &fault{again: true, err: host.Errorf(host.Unavailable, "ask %s: %s", m.where, m.snippet([]byte(err.Error())))}
-	f.err.Err = err
+	f := &Fault{Again: true, Err: host.Errorf(host.Unavailable, "ask %s: %s", s.where, s.snippet([]byte(err.Error())))}
+	f.Err.Err = err
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		f.err.Message = "ask " + m.where + ": connection refused"
-		f.err.Hint = "is the server at " + m.where + " running?"
+		f.Err.Message = "ask " + s.where + ": connection refused"
+		f.Err.Hint = "is the server at " + s.where + " running?"
 	case errors.As(err, &dns):
-		f.err.Message = "ask " + m.where + ": no such host"
-		f.err.Hint = "check the base URL, and that this machine is online"
-		f.again = dns.IsTemporary || dns.IsTimeout
+		f.Err.Message = "ask " + s.where + ": no such host"
+		f.Err.Hint = "check the base URL, and that this machine is online"
+		f.Again = dns.IsTemporary || dns.IsTimeout
 	case errors.Is(err, errRedirect):
-		f.again, f.err.Retryable = false, false
-		f.err.Hint = "if that is where the server is, give it as the base URL"
+		f.Again, f.Err.Retryable = false, false
+		f.Err.Hint = "if that is where the server is, give it as the base URL"
 	case isTLS(err):
-		f.again, f.err.Retryable = false, false
-		f.err.Hint = "check the certificate, and whether the base URL begins with http:// or https://"
+		f.Again, f.Err.Retryable = false, false
+		f.Err.Hint = "check the certificate, and whether the base URL begins with http:// or https://"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		f.again, f.err.Code = false, host.DeadlineExceeded
-		f.err.Hint = "is the server at " + m.where + " running and reachable?"
+		f.Again, f.Err.Code = false, host.DeadlineExceeded
+		f.Err.Hint = "is the server at " + s.where + " running and reachable?"
 	default:
-		f.err.Hint = "try again; if it stays, check the server at " + m.where
+		f.Err.Hint = "try again; if it stays, check the server at " + s.where
 	}
 	return f
 }
@@ -222,19 +217,19 @@ func (c complaint) says(words ...string) bool {
 }
 
 // statusFault says what an answer other than 200 means.
-func (m *Model) statusFault(resp *http.Response, body []byte) *fault {
-	f := m.complaintFault(resp.StatusCode, strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode), readComplaint(body))
+func (s *Server) statusFault(resp *http.Response, body []byte) *Fault {
+	f := s.complaintFault(resp.StatusCode, strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode), readComplaint(body))
 	f.after, f.hasAfter = retryAfter(resp.Header, time.Now())
-	if id := resp.Header.Get("X-Request-Id"); id != "" {
-		f.err.Message += " (request " + m.snippet([]byte(id)) + ")"
+	if id := cmp.Or(resp.Header.Get("X-Request-Id"), resp.Header.Get("Request-Id")); id != "" {
+		f.Err.Message += " (request " + s.snippet([]byte(id)) + ")"
 	}
 	return f
 }
 
-// wireFault says what an error object in a stream means.
-func (m *Model) wireFault(object json.RawMessage) *fault {
+// WireFault says what an error object in a stream means.
+func (s *Server) WireFault(object json.RawMessage) *Fault {
 	c := readComplaint([]byte(`{"error":` + string(object) + `}`))
-	return m.complaintFault(statusOf(c), "it answers with an error", c)
+	return s.complaintFault(statusOf(c), "it answers with an error", c)
 }
 
 // statusOf guesses the status that an error object in a stream would have had.
@@ -247,6 +242,10 @@ func statusOf(c complaint) int {
 		return http.StatusTooManyRequests
 	case c.says("context_length", "invalid_request", "content_policy"):
 		return http.StatusBadRequest
+	case c.says("permission_error"):
+		return http.StatusForbidden
+	case c.says("not_found_error"):
+		return http.StatusNotFound
 	case c.says("invalid_api_key", "authentication_error"):
 		return http.StatusUnauthorized
 	}
@@ -255,53 +254,49 @@ func statusOf(c complaint) int {
 
 // complaintFault says what a complaint under a status means; text is how the
 // error begins.
-func (m *Model) complaintFault(status int, text string, c complaint) *fault {
-	if said := m.snippet([]byte(c.message)); said != "" {
+func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
+	if said := s.snippet([]byte(c.message)); said != "" {
 		text += ": " + said
 	}
-	f := &fault{err: host.Errorf(codeOf(status), "ask %s: %s", m.where, text)}
+	f := &Fault{complaint: c, Err: host.Errorf(codeOf(status), "ask %s: %s", s.where, text)}
 	switch {
 	case status < 400:
-		return m.refused("answers %s", text)
-	case f.err.Code == host.Unavailable:
-		f.again, f.err.Hint = true, "the server has a problem; try again later"
-	case f.err.Code == host.DeadlineExceeded:
-		f.err.Retryable, f.err.Hint = true, "the server took too long; try again"
-	case f.err.Code == host.ResourceExhausted:
-		m.exhausted(f, status, c)
-	case f.err.Code == host.Unauthenticated:
-		f.err.Hint = m.keyHint()
-	case f.err.Code == host.PermissionDenied:
-		f.err.Hint = "the key in OPENAI_API_KEY may not use this model or this server"
-	case f.err.Code == host.NotFound:
-		f.err.Message = fmt.Sprintf("ask %s for model %q: %s", m.where, m.name, text)
-		f.err.Hint = "look for the model's name at " + m.base() + "/models, and check the base URL; it usually ends in /v1"
-	case c.says("context_length", "context length", "maximum context", "context window", "too many tokens"):
-		f.err.Code, f.err.Hint = host.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
-	case c.says("stream_options", "include_usage"):
-		f.usageAsk = true
-	case c.says("response_format", "json_schema"):
-		f.shapeAsk = true
+		return s.Refused("answers %s", text)
+	case f.Err.Code == host.Unavailable:
+		f.Again, f.Err.Hint = true, "the server has a problem; try again later"
+	case f.Err.Code == host.DeadlineExceeded:
+		f.Err.Retryable, f.Err.Hint = true, "the server took too long; try again"
+	case f.Err.Code == host.ResourceExhausted:
+		s.exhausted(f, status, c)
+	case f.Err.Code == host.Unauthenticated:
+		f.Err.Hint = s.keyHint()
+	case f.Err.Code == host.PermissionDenied:
+		f.Err.Hint = "the key in " + s.protocol.KeyVariable + " may not use this model or this server"
+	case f.Err.Code == host.NotFound:
+		f.Err.Message = fmt.Sprintf("ask %s for model %q: %s", s.where, s.model, text)
+		f.Err.Hint = "look for the model's name at " + s.base() + s.protocol.ModelsPath + ", and check that the base URL is that of " + s.protocol.BaseHint
+	case c.says("context_length", "context length", "maximum context", "context window", "too many tokens", "prompt is too long"):
+		f.Err.Code, f.Err.Hint = host.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
 	}
 	return f
 }
 
-func (m *Model) keyHint() string {
-	if m.opts.APIKey == "" {
-		return "set OPENAI_API_KEY"
+func (s *Server) keyHint() string {
+	if s.opts.Key == "" {
+		return "set " + s.protocol.KeyVariable
 	}
-	return "check the key in OPENAI_API_KEY; it is set, but this server does not take it"
+	return "check the key in " + s.protocol.KeyVariable + "; it is set, but this server does not take it"
 }
 
 // exhausted tells load, which passes, from a budget, which does not.
-func (m *Model) exhausted(f *fault, status int, c complaint) {
+func (s *Server) exhausted(f *Fault, status int, c complaint) {
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
-		f.err.Hint = "the request is too large for the server; limit the history or send less"
+		f.Err.Hint = "the request is too large for the server; limit the history or send less"
 	case status == http.StatusPaymentRequired || c.says("insufficient_quota", "billing"):
-		f.err.Hint = "the account has no credit left; check its plan and billing"
+		f.Err.Hint = "the account has no credit left; check its plan and billing"
 	default:
-		f.again, f.err.Retryable, f.err.Hint = true, true, "too many requests; try again later"
+		f.Again, f.Err.Retryable, f.Err.Hint = true, true, "too many requests; try again later"
 	}
 }
 

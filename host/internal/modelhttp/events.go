@@ -1,0 +1,164 @@
+package modelhttp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// The bounds of what is read.
+const (
+	maxStreamBytes   = 256 << 20 // one stream: an event wraps a few bytes in a few hundred
+	maxLineBytes     = 4 << 20   // one event
+	maxDocumentBytes = 16 << 20  // an answer that is not streamed
+	readBuffer       = 16 << 10
+)
+
+var (
+	errNotProtocol = errors.New("not the protocol")
+	dataField      = []byte("data:")
+)
+
+// TooLong is the error of what is past a bound.
+type TooLong struct{ What string }
+
+func (e *TooLong) Error() string { return e.What }
+
+// Events reads the data of a stream of server-sent events. A body that is one
+// JSON document is read as if it were a stream of one event: servers that ignore
+// that they should stream may still say that they do.
+type Events struct {
+	src  *bufio.Reader
+	line []byte
+	read int
+	open bool // the first byte has been looked at
+	eof  bool
+
+	passed int    // events so far
+	seen   []byte // the beginning of what was not understood
+}
+
+func newEvents(src io.Reader) *Events {
+	return &Events{src: bufio.NewReaderSize(src, readBuffer)}
+}
+
+// Next returns the data of the next event, which is valid until the call after
+// it; io.EOF at the end.
+func (e *Events) Next() ([]byte, error) {
+	if !e.open {
+		e.open = true
+		if isDocument, err := e.sniff(); err != nil || isDocument {
+			return e.line, err
+		}
+	}
+	for !e.eof {
+		if err := e.readLine(); err != nil {
+			return nil, err
+		}
+		line := bytes.TrimSpace(e.line)
+		switch {
+		case len(line) == 0 || line[0] == ':' || !bytes.HasPrefix(line, dataField) && isField(line):
+			continue
+		case bytes.HasPrefix(line, dataField):
+			if data := bytes.TrimSpace(line[len(dataField):]); len(data) > 0 {
+				e.passed++
+				return data, nil
+			}
+		case e.eof && e.passed > 0:
+			return nil, io.ErrUnexpectedEOF // the beginning of a line
+		default:
+			e.see(line)
+			return nil, errNotProtocol
+		}
+	}
+	return nil, io.EOF
+}
+
+// isField reports whether a line is one of the fields of an event stream that
+// carry no answer.
+func isField(line []byte) bool {
+	name, _, found := bytes.Cut(line, []byte(":"))
+	return found && (string(name) == "event" || string(name) == "id" || string(name) == "retry")
+}
+
+// sniff reads a body that is one JSON document.
+func (e *Events) sniff() (isDocument bool, err error) {
+	if mark, _ := e.src.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		e.src.Discard(len(byteOrderMark))
+	}
+	for {
+		c, err := e.src.ReadByte()
+		if err != nil {
+			return false, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			e.src.UnreadByte()
+			if c != '{' {
+				return false, nil
+			}
+			return true, e.readDocument()
+		}
+		if e.read++; e.read > maxLineBytes {
+			return false, tooLong("blank", maxLineBytes)
+		}
+	}
+}
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+func (e *Events) readDocument() error {
+	doc, err := io.ReadAll(io.LimitReader(e.src, maxDocumentBytes+1))
+	switch {
+	case err != nil:
+		return err
+	case len(doc) > maxDocumentBytes:
+		return tooLong("document", maxDocumentBytes)
+	}
+	for i, c := range doc {
+		if c == '\n' || c == '\r' {
+			doc[i] = ' ' // raw line ends are white space in JSON, never text
+		}
+	}
+	e.eof = true
+	e.passed++
+	e.line = bytes.TrimSpace(doc)
+	return nil
+}
+
+// readLine reads up to the next line end.
+func (e *Events) readLine() error {
+	e.line = e.line[:0]
+	for {
+		part, err := e.src.ReadSlice('\n')
+		e.line = append(e.line, part...)
+		e.read += len(part)
+		switch {
+		case len(e.line) > maxLineBytes:
+			e.see(e.line)
+			return tooLong("line", maxLineBytes)
+		case e.read > maxStreamBytes:
+			return tooLong("stream", maxStreamBytes)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			e.eof = true
+			return nil
+		}
+		return err
+	}
+}
+
+func tooLong(what string, limit int) error {
+	return &TooLong{fmt.Sprintf("a %s of more than %d bytes", what, limit)}
+}
+
+func (e *Events) see(line []byte) {
+	e.seen = slices.Clone(line[:min(len(line), maxSeen)])
+	if room := maxSeen - len(e.seen); room > 0 {
+		rest, _ := e.src.Peek(min(room, e.src.Buffered()))
+		e.seen = append(append(e.seen, ' '), rest...)
+	}
+}

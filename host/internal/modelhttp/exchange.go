@@ -1,0 +1,188 @@
+package modelhttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// finishGrace is how long a server may be silent after it has said everything:
+// only the end of the stream is still to come.
+const finishGrace = 5 * time.Second
+
+// After the end of the answer the rest of the body is read, so that the
+// connection can be used again: this much at most, for this long at most.
+const (
+	drainBytes = 4 << 10
+	drainGrace = 50 * time.Millisecond
+)
+
+// maxErrorBytes bounds the body of an error.
+const maxErrorBytes = 64 << 10
+
+// Exchange is one attempt: a request, and the answer as it comes.
+type Exchange struct {
+	Events *Events // of the answer; nil before there is one
+
+	server *Server
+	ctx    context.Context // of the exchange; kept because it is nothing else
+	caller context.Context
+	cancel context.CancelCauseFunc
+	watch  *watchdog
+	body   io.ReadCloser
+}
+
+// errSilent is why an exchange was cancelled that nobody cancelled.
+var errSilent = errors.New("silent")
+
+func newExchange(ctx context.Context, s *Server) *Exchange {
+	x := &Exchange{server: s, caller: ctx}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.watch = newWatchdog(s.opts.Timeout, func() { x.cancel(errSilent) })
+	return x
+}
+
+func (x *Exchange) close() {
+	x.watch.rest()
+	if x.body != nil {
+		x.body.Close()
+	}
+	x.cancel(nil)
+}
+
+// Context returns the context that the request must have.
+func (x *Exchange) Context() context.Context { return x.ctx }
+
+// Do sends the request, with the server's own headers, and opens the event
+// stream of the answer. An error is a [*Fault], also for an answer with another
+// status than 200.
+func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
+	for name, values := range x.server.opts.Headers {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	x.watch.look()
+	resp, err := x.server.client.Do(req)
+	x.watch.rest()
+	if err != nil {
+		return nil, x.networkFault(err)
+	}
+	x.body = resp.Body
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(watched{x}, maxErrorBytes))
+		return nil, x.server.statusFault(resp, text)
+	}
+	x.Events = newEvents(watched{x})
+	return resp, nil
+}
+
+// watched is the response body with somebody watching for silence.
+type watched struct{ x *Exchange }
+
+func (w watched) Read(p []byte) (int, error) {
+	w.x.watch.look()
+	defer w.x.watch.rest()
+	return w.x.body.Read(p)
+}
+
+// Said tells that the answer is complete but for the end of the stream.
+func (x *Exchange) Said() { x.watch.hurry(finishGrace) }
+
+// Drain reads the little that may follow the answer.
+func (x *Exchange) Drain() {
+	x.watch.hurry(drainGrace)
+	_, _ = io.CopyN(io.Discard, watched{x}, drainBytes) // the connection is lost, if this fails
+}
+
+// Cancelled reports whether the caller has gone.
+func (x *Exchange) Cancelled() bool { return x.caller.Err() != nil }
+
+// Ended is the fault of an exchange whose stream ended before the answer did.
+func (x *Exchange) Ended() *Fault {
+	if x.ctx.Err() != nil {
+		return x.endedFault()
+	}
+	return x.brokenOff()
+}
+
+func (x *Exchange) brokenOff() *Fault {
+	f := x.server.Upstream("broke off its answer")
+	f.Err.Hint = "try again"
+	return f
+}
+
+// Fault says what an error on the way was.
+func (x *Exchange) Fault(err error) *Fault {
+	var f *Fault
+	var long *TooLong
+	known := errors.As(err, &f)
+	silent := errors.Is(context.Cause(x.ctx), errSilent)
+	switch {
+	case known && (silent || f.Err.Code != host.Unavailable):
+		return f
+	case x.ctx.Err() != nil:
+		return x.endedFault()
+	case known:
+		return f
+	case errors.Is(err, errNotProtocol):
+		return x.nonsense(x.Events.seen)
+	case errors.As(err, &long):
+		return x.server.Refused("sent %s", long.What)
+	case x.Events == nil: // it was not sent
+		return &Fault{Err: host.Errorf(host.InvalidArgument, "write request to model %q: %w", x.server.model, err)}
+	}
+	return x.brokenOff()
+}
+
+// LineFault says why an event could not be read.
+func (x *Exchange) LineFault(line []byte, err error) error {
+	var long *TooLong
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &long):
+		return err
+	case x.Events.eof && errors.As(err, &syntax) && int(syntax.Offset) >= len(line):
+		return x.brokenOff()
+	}
+	return x.nonsense(line)
+}
+
+func (x *Exchange) nonsense(came []byte) *Fault {
+	return x.server.Refused("answers something that is not %s: %q", x.server.protocol.Answer, x.server.snippet(came))
+}
+
+// endedFault is for an exchange that was cancelled.
+func (x *Exchange) endedFault() *Fault {
+	cause := context.Cause(x.ctx)
+	if !errors.Is(cause, errSilent) {
+		return &Fault{Err: x.server.ended(cause)}
+	}
+	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.limit).
+		WithHint("the server is slow or stuck; raise the model's timeout or try again")
+	e.Retryable = true
+	return &Fault{Err: e}
+}
+
+// watchdog bites when it has looked for longer than its limit.
+type watchdog struct {
+	limit time.Duration
+	timer *time.Timer
+}
+
+func newWatchdog(limit time.Duration, bite func()) *watchdog {
+	w := &watchdog{limit: limit, timer: time.AfterFunc(limit, bite)}
+	w.rest()
+	return w
+}
+
+// look begins to wait for bytes, rest ends it: the time that the reader of the
+// answer takes is not the server's silence.
+func (w *watchdog) look() { w.timer.Reset(w.limit) }
+func (w *watchdog) rest() { w.timer.Stop() }
+
+// hurry makes the limit shorter.
+func (w *watchdog) hurry(limit time.Duration) { w.limit = min(w.limit, limit) }

@@ -1,0 +1,204 @@
+package modelhttp
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults and bounds of asking.
+const (
+	// DefaultTimeout is how long a server may be silent: before the first byte
+	// of its answer, and between two pieces of it.
+	DefaultTimeout = 2 * time.Minute
+
+	// DefaultMaxRetries is how often a failed request is sent again.
+	DefaultMaxRetries = 3
+
+	// MaxRetryAfter is the longest wait that a server's Retry-After may ask for.
+	// One that asks for more gets no retry: the error tells the caller how long.
+	MaxRetryAfter = time.Minute
+
+	maxRetriesLimit = 10
+	maxRedirects    = 5
+	idlePerHost     = 64 // connections kept open; parallel agents ask one server
+	idleConnections = 128
+)
+
+// Protocol is what all servers of one kind have in common.
+type Protocol struct {
+	BaseURL     string // the default
+	OtherURL    string // another one, for hints
+	KeyVariable string // where people put the key
+	BaseHint    string // what a wrong base URL usually lacks
+	ModelsPath  string // where a server lists its models, for people
+	Answer      string // what an answer is called, with its article
+}
+
+// Options are the optional parts of a server. Their fields mean what those of
+// the packages that use them say.
+type Options struct {
+	BaseURL    string
+	Key        string
+	Headers    http.Header
+	HTTPClient *http.Client
+	MaxRetries int
+	Timeout    time.Duration
+	Logger     *slog.Logger
+}
+
+// Server is one model of one server. It is safe for concurrent use.
+type Server struct {
+	model    string
+	protocol Protocol
+	opts     Options
+	client   *http.Client
+	where    string // scheme and host, for people
+}
+
+// New returns a server; nothing is sent yet. Code invalid_argument for a missing
+// model name or options that cannot work.
+func New(model string, protocol Protocol, opts Options) (*Server, error) {
+	s := &Server{model: model, protocol: protocol, opts: opts}
+	if model == "" {
+		return nil, host.Errorf(host.InvalidArgument, "model has no name").WithHint("give the name that the server knows")
+	}
+	if err := s.setServer(); err != nil {
+		return nil, err
+	}
+	if err := s.setLimits(); err != nil {
+		return nil, err
+	}
+	s.opts.Headers = opts.Headers.Clone()
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if s.client = opts.HTTPClient; s.client == nil {
+		s.client = &http.Client{Transport: newTransport(), CheckRedirect: sameHostOnly}
+	}
+	return s, nil
+}
+
+func (s *Server) setServer() error {
+	if s.opts.BaseURL == "" {
+		s.opts.BaseURL = s.protocol.BaseURL
+	}
+	s.opts.BaseURL = strings.TrimRight(s.opts.BaseURL, "/")
+	u, err := url.Parse(s.opts.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return host.Errorf(host.InvalidArgument, "base URL of model %q is not an http or https address", s.model).
+			WithHint("it looks like %s or %s", s.protocol.BaseURL, s.protocol.OtherURL)
+	}
+	s.where = u.Scheme + "://" + u.Host
+	s.opts.Key = strings.TrimSpace(s.opts.Key)
+	if strings.ContainsFunc(s.opts.Key, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return host.Errorf(host.InvalidArgument, "API key of model %q has characters that no key has", s.model).
+			WithHint("check how %s was set", s.protocol.KeyVariable)
+	}
+	return nil
+}
+
+func (s *Server) setLimits() error {
+	switch {
+	case s.opts.Timeout < 0:
+		return host.Errorf(host.InvalidArgument, "timeout of model %q is %s", s.model, s.opts.Timeout).WithHint("leave it out for the default")
+	case s.opts.Timeout == 0:
+		s.opts.Timeout = DefaultTimeout
+	}
+	switch n := s.opts.MaxRetries; {
+	case n > maxRetriesLimit:
+		return host.Errorf(host.InvalidArgument, "retries of model %q are %d, more than %d", s.model, n, maxRetriesLimit)
+	case n == 0:
+		s.opts.MaxRetries = DefaultMaxRetries
+	case n < 0:
+		s.opts.MaxRetries = 0
+	}
+	return nil
+}
+
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idlePerHost
+	return t
+}
+
+// errRedirect is what the default client answers a redirect to another host.
+var errRedirect = errors.New("redirects to another host")
+
+func sameHostOnly(req *http.Request, via []*http.Request) error {
+	from, to := via[0].URL, req.URL
+	if to.Host != from.Host || from.Scheme == "https" && to.Scheme != "https" {
+		return fmt.Errorf("%w, %s://%s", errRedirect, to.Scheme, to.Host)
+	}
+	if len(via) >= maxRedirects {
+		return errors.New("redirects too often")
+	}
+	return nil
+}
+
+// Model returns the model's name.
+func (s *Server) Model() string { return s.model }
+
+// BaseURL returns the address without a slash at its end. It may hold secrets.
+func (s *Server) BaseURL() string { return s.opts.BaseURL }
+
+// Key returns the key; "" for none.
+func (s *Server) Key() string { return s.opts.Key }
+
+// Logger returns the logger, never nil.
+func (s *Server) Logger() *slog.Logger { return s.opts.Logger }
+
+// CloseIdleConnections closes the connections that no request is using.
+func (s *Server) CloseIdleConnections() { s.client.CloseIdleConnections() }
+
+// base returns the base URL without what may be secret in it.
+func (s *Server) base() string {
+	u, err := url.Parse(s.opts.BaseURL)
+	if err != nil {
+		return s.where
+	}
+	return s.where + u.Path
+}
+
+// secrets are what must not appear in an error.
+func (s *Server) secrets() []string {
+	list := []string{s.opts.Key}
+	for _, values := range s.opts.Headers {
+		list = append(list, values...)
+	}
+	if u, err := url.Parse(s.opts.BaseURL); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		list = append(list, password)
+	}
+	return slices.DeleteFunc(list, func(v string) bool { return len(v) < minSecret })
+}
+
+// minSecret is the length from which a header's value may be a secret; shorter
+// ones would turn ordinary words into holes.
+const minSecret = 6
+
+func (s *Server) redact(text string) string {
+	for _, secret := range s.secrets() {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	return text
+}
+
+// maxSeen bounds what an error shows of what came.
+const maxSeen = 200
+
+// snippet is the beginning of what came, fit for one line.
+func (s *Server) snippet(b []byte) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(s.redact(string(b)), "\ufffd")), " ")
+	if len(text) > maxSeen {
+		text = strings.ToValidUTF8(text[:maxSeen], "") + "…"
+	}
+	return text
+}
