@@ -72,7 +72,7 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/santhosh-tekuri/jsonschema/v6": {"host", "checks arguments against schemas"},
 	"github.com/tetratelabs/wazero":            {"host/plugin", "runs WebAssembly"},
 	"github.com/extism/go-sdk":                 {"host/plugin/extismsdk", "second engine for trusted Extism plugins"},
-	"github.com/extism/go-pdk":                 {"examples/extism/echo", "the kit of the other way in, shown once"},
+	"github.com/extism/go-pdk":                 {"examples/extism/go", "the kit of the other way in, shown once"},
 	"github.com/dgraph-io/badger/v4":           {"host/kv/badgerkv", "the embedded database"},
 	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},
 	"github.com/pkoukk/tiktoken-go-loader":     {"host/tokens", "holds the token tables"},

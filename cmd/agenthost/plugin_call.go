@@ -123,8 +123,6 @@ func (r *rawCall) usage(format string, args ...any) error {
 // read reads what the command line gives, before anything is loaded.
 func (r *rawCall) read(hasInput bool) (err error) {
 	switch {
-	case !slices.Contains(exports(), r.export):
-		return r.usage("there is no export %q; call one of: %s", r.export, strings.Join(exports(), ", "))
 	case r.flags.timeout < 0:
 		return r.usage("--timeout is %s; it must be more than 0", r.flags.timeout)
 	case r.flags.instructions > 1<<62:
@@ -137,6 +135,10 @@ func (r *rawCall) read(hasInput bool) (err error) {
 	if r.granted, err = parseGrants(r.flags.grants); err != nil {
 		return r.usage("%w", err)
 	}
+	if !slices.Contains(exports(), r.export) { // a function of an Extism plugin takes any bytes
+		r.input, err = r.env.value("--input", r.flags.input)
+		return err
+	}
 	if r.export != "describe" {
 		if r.input, err = r.env.jsonValue(r.command, "--input", r.flags.input); err != nil {
 			return err
@@ -147,6 +149,17 @@ func (r *rawCall) read(hasInput bool) (err error) {
 
 // jsonValue reads JSON from a flag, @FILE or - for stdin.
 func (env *environment) jsonValue(command, flag, from string) (b []byte, err error) {
+	if b, err = env.value(flag, from); err != nil {
+		return nil, err
+	}
+	if b = bytes.TrimSpace(b); json.Valid(b) {
+		return b, nil
+	}
+	return nil, usageError{fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command}
+}
+
+// value reads what a flag, @FILE or - for stdin gives.
+func (env *environment) value(flag, from string) (b []byte, err error) {
 	const max = plugin.DefaultInputBytes
 	name, isFile := strings.CutPrefix(from, "@")
 	switch {
@@ -157,13 +170,7 @@ func (env *environment) jsonValue(command, flag, from string) (b []byte, err err
 	default:
 		b = []byte(from)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if b = bytes.TrimSpace(b); json.Valid(b) {
-		return b, nil
-	}
-	return nil, usageError{fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command}
+	return b, err
 }
 
 // jsonError says what is wrong with what is not JSON.
@@ -215,6 +222,9 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 	p, err := r.load(ctx, rt)
 	if err != nil {
 		return r.refused(err)
+	}
+	if known := slices.Concat(exports(), p.ExtismFunctions()); !slices.Contains(known, r.export) {
+		return r.usage("there is no export %q; call one of: %s", r.export, strings.Join(known, ", "))
 	}
 	opts, err := r.options()
 	if err != nil {
@@ -313,6 +323,8 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 	switch {
 	case len(out) == 0 && r.export == "observe" && !result.GuestError:
 		return nil
+	case !json.Valid(out) && !slices.Contains(exports(), r.export): // of an Extism function, like a tool's result
+		out, _ = json.Marshal(string(result.Output))
 	case !json.Valid(out):
 		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, clip(string(out))).
 			WithHint("the plugin is broken; see pdk/ABI.md")

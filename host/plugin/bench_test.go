@@ -88,7 +88,7 @@ func benchWazero(b *testing.B, input []byte) {
 func benchExtism(b *testing.B, input []byte) {
 	ctx := context.Background()
 	compiled, err := extism.NewCompiledPlugin(ctx, extism.Manifest{
-		Wasm:    []extism.Wasm{extism.WasmData{Data: buildGuest(b, "examples/extism/echo")}},
+		Wasm:    []extism.Wasm{extism.WasmData{Data: buildGuest(b, "host/plugin/testdata/guests/extism")}},
 		Timeout: uint64(plugin.DefaultTimeout / time.Millisecond),
 	}, extism.PluginConfig{EnableWasi: true}, nil)
 	if err != nil {

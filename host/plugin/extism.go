@@ -72,6 +72,7 @@ type extismState struct {
 	extismCall
 	blocks   blocks
 	vars     map[string][]byte // as old as the instance's memory, and forgotten with it
+	tenant   string            // whose they are
 	varBytes int
 }
 
@@ -101,16 +102,23 @@ func (p *Plugin) newExtismState() *extismState {
 	return &extismState{blocks: blocks{limit: p.limits.BlockBytes}}
 }
 
-// begin prepares for a call.
-func (x *extismState) begin() {
+// begin prepares for a call of a tenant. Variables are never another's.
+func (x *extismState) begin(tenant string) {
+	if x == nil {
+		return
+	}
+	if x.rest(); x.tenant != tenant {
+		x.vars, x.varBytes, x.tenant = nil, 0, tenant
+	}
+}
+
+// rest lets go of what an idle instance need not hold.
+func (x *extismState) rest() {
 	if x != nil {
 		x.extismCall = extismCall{}
 		x.blocks.reset(maxKeptBlocks)
 	}
 }
-
-// rest lets go of what an idle instance need not hold.
-func (x *extismState) rest() { x.begin() }
 
 // size is the memory that the host holds for the instance.
 func (x *extismState) size() int64 {

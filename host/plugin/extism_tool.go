@@ -36,6 +36,11 @@ func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, er
 	return p.newTool(&ToolInfo{Name: spec.Name, Description: spec.Description, Parameters: spec.Parameters, Export: function}, "", nil)
 }
 
+// ExtismFunctions returns the names of the functions that an Extism plugin
+// exports beside those of pdk/ABI.md; none for another plugin. [Plugin.Call]
+// takes them.
+func (p *Plugin) ExtismFunctions() []string { return slices.Clone(p.plainExports()) }
+
 // textParameters is the schema of a tool that takes one text.
 const textParameters = `{"type":"object","properties":{"input":{"type":"string","description":"What the function is given."}},"required":["input"],"additionalProperties":false}`
 

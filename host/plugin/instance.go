@@ -211,7 +211,7 @@ func (inst *instance) begin(ctx context.Context, name string, now time.Time, tim
 	}
 	inst.restored, inst.turnless = false, false
 	inst.world.reset()
-	inst.extism.begin()
+	inst.extism.begin(inst.tenant)
 	if inst.fuel != nil {
 		c.granted = min(slice, c.budget)
 		inst.fuel.Set(uint64(c.granted))

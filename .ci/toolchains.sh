@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs what the tests of Extism's kits need beside Go: clang and lld for C,
+# and AssemblyScript. Without them these tests skip themselves.
+set -euo pipefail
+cd "$(git rev-parse --show-toplevel)"
+
+missing=()
+command -v clang-19 >/dev/null || missing+=(clang-19)
+command -v wasm-ld-19 >/dev/null || missing+=(lld-19)
+command -v npm >/dev/null || missing+=(nodejs npm)
+if [ ${#missing[@]} -gt 0 ]; then
+  root=$([ "$(id -u)" = 0 ] || echo sudo)
+  $root apt-get update -q
+  $root apt-get install -q -y --no-install-recommends "${missing[@]}"
+fi
+
+cd examples/extism/assemblyscript
+npm ci --no-audit --no-fund
