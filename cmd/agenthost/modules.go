@@ -102,7 +102,7 @@ func (a *app) loadPlugins(ctx context.Context, quiet bool) error {
 	if a.only != nil {
 		names = slices.DeleteFunc(names, func(name string) bool { return !a.only[name] })
 	}
-	loaded := make([]*plugin.Plugin, len(names))
+	loaded := make([]parts, len(names))
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
@@ -118,20 +118,26 @@ func (a *app) loadPlugins(ctx context.Context, quiet bool) error {
 	return nil
 }
 
-func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (*plugin.Plugin, error) {
+func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, error) {
 	grants, err := a.config.grants(name)
 	if err != nil {
 		return nil, err
 	}
-	opts := &plugin.LoadOptions{Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
+	opts := plugin.LoadOptions{Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
 	wasm, err := a.pluginModule(ctx, name, quiet)
-	if err == nil {
-		var p *plugin.Plugin
-		if p, err = a.runtime.Load(ctx, name, wasm, opts); err == nil {
-			return p, nil
-		}
+	if err != nil {
+		return nil, a.config.wrap(err, keys("plugins", name, "path"))
 	}
-	return nil, a.config.wrap(err, keys("plugins", name, "path"))
+	var p parts
+	if a.live {
+		p, err = a.runtime.NewSlot(ctx, name, wasm, &plugin.SlotOptions{LoadOptions: opts})
+	} else {
+		p, err = a.runtime.Load(ctx, name, wasm, &opts)
+	}
+	if err != nil {
+		return nil, a.config.wrap(err, keys("plugins", name, "path"))
+	}
+	return p, nil
 }
 
 // pluginModule returns the module of a plugin of the configuration.

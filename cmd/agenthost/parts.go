@@ -9,16 +9,29 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// makeAgents makes the configured agents. Each can be run by itself.
-func (a *app) makeAgents() error {
+// makeTargets makes the configured agents, each of which can be run by itself,
+// and networks. It may be called again, for what plugins now offer; runs in
+// progress keep what they began with.
+func (a *app) makeTargets() error {
+	a.agents = map[string]*host.Agent{}
+	targets := map[string]host.Target{}
 	for _, name := range sortedKeys(a.config.Agents) {
 		agent, err := a.makeAgent(name, a.config.Agents[name])
 		if err != nil {
 			return a.config.wrap(err, keys("agents", name))
 		}
-		a.agents[name] = agent
-		a.targets[name] = agent
+		a.agents[name], targets[name] = agent, agent
 	}
+	for _, name := range sortedKeys(a.config.Networks) {
+		n, err := a.makeNetwork(name, a.config.Networks[name])
+		if err != nil {
+			return a.config.wrap(err, keys("networks", name))
+		}
+		targets[name] = n
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.targets = targets
 	return nil
 }
 
@@ -49,17 +62,6 @@ func (a *app) makeAgent(name string, ac agentConfig) (*host.Agent, error) {
 		return nil, err
 	}
 	return host.NewAgent(name, opts)
-}
-
-func (a *app) makeNetworks() error {
-	for _, name := range sortedKeys(a.config.Networks) {
-		n, err := a.makeNetwork(name, a.config.Networks[name])
-		if err != nil {
-			return a.config.wrap(err, keys("networks", name))
-		}
-		a.targets[name] = n
-	}
-	return nil
 }
 
 func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) {
@@ -115,7 +117,7 @@ func (a *app) oneOf(at place, got, usual, other string) (bool, error) {
 }
 
 // plugin finds the plugin of PLUGIN or PLUGIN/PART.
-func (a *app) plugin(at place, use string) (p *plugin.Plugin, part string, err error) {
+func (a *app) plugin(at place, use string) (p parts, part string, err error) {
 	id, part := splitUse(use)
 	if id == "" {
 		return nil, "", a.config.errorAt(at, "no plugin is named").WithHint("write: use: PLUGIN, or PLUGIN/PART")
@@ -205,7 +207,7 @@ func (a *app) providers(at place, uses []useConfig, tools []*host.Tool) ([]host.
 }
 
 // part finds the plugin of a processor or provider in use, and its options.
-func (a *app) part(at place, use useConfig, tools []*host.Tool) (*plugin.Plugin, string, *plugin.PartOptions, error) {
+func (a *app) part(at place, use useConfig, tools []*host.Tool) (parts, string, *plugin.PartOptions, error) {
 	p, part, err := a.plugin(at.to("use"), use.Use)
 	if err != nil {
 		return nil, "", nil, err

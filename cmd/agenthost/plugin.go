@@ -18,13 +18,14 @@ import (
 func pluginCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
-		Short: "Build plugins and look into them",
-		Long: `Build plugins and look into them. FILE is a .wasm file, the directory of a Go
+		Short: "Build plugins, look into them, and steer those of a running host",
+		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, the directory of a Go
 source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + ".",
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginCall(env), pluginBench(env), pluginGrant(env))
+	c.AddCommand(remoteCommands(env)...)
 	return c
 }
 

@@ -108,7 +108,7 @@ func (g *granting) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	g.plugin = a.plugins[g.id]
+	g.plugin = a.loaded(g.id)
 	if g.flags.all {
 		g.words = append(g.words, permissionWords(g.plugin.Manifest().Permissions)...)
 	}
@@ -133,12 +133,15 @@ func (env *environment) openPlugin(ctx context.Context, c *config, id string) (*
 		return nil, host.Errorf(host.NotFound, "%s has no entry for %s under plugins", c.name, id).
 			WithHint("add one: %s: {path: %s}", id, id)
 	}
-	a := &app{env: env, config: c, logger: env.quietLogger(), plugins: map[string]*plugin.Plugin{}, only: map[string]bool{id: true}}
+	a := &app{env: env, config: c, logger: env.quietLogger(), plugins: map[string]parts{}, only: map[string]bool{id: true}}
 	if err := a.openPlugins(ctx, false); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
+
+// loaded returns a plugin that was loaded for good.
+func (a *app) loaded(id string) *plugin.Plugin { return a.plugins[id].(*plugin.Plugin) }
 
 // checkAsked refuses a grant that gives the plugin nothing that it asks for.
 func (g *granting) checkAsked(word string, p plugin.Permissions) error {

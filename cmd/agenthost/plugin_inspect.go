@@ -102,7 +102,7 @@ func (env *environment) inspectIn(ctx context.Context, project, id, tenant strin
 	if err := in.read(ctx, a.runtime, wasm); err != nil {
 		return err
 	}
-	p := a.plugins[id]
+	p := a.loaded(id)
 	in.Grants = &grantReport{Tenant: tenant, Serves: p.Serves(tenant), Granted: p.GrantedTo(tenant), project: project, plugin: id}
 	if in.Grants.Serves {
 		in.Grants.Missing = p.Manifest().Permissions.Missing(in.Grants.Granted)

@@ -166,7 +166,7 @@ func (t *processorsTrial) openProject(ctx context.Context, project string) (_ fu
 	if err != nil {
 		return nil, err
 	}
-	a := &app{env: t.env, config: c, logger: t.env.logger(), plugins: map[string]*plugin.Plugin{}, only: map[string]bool{}}
+	a := &app{env: t.env, config: c, logger: t.env.logger(), plugins: map[string]parts{}, only: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())

@@ -35,6 +35,7 @@ Start with:   agenthost demo`,
 	root.AddCommand(
 		demoCommand(env),
 		runCommand(env),
+		devCommand(env),
 		threadCommand(env),
 		pluginCommand(env),
 		processorsCommand(env),

@@ -32,7 +32,9 @@ func runCommand(env *environment) *cobra.Command {
 file. With a prompt it answers once; with - the prompt is read from stdin; with
 neither, on a terminal, it is a conversation.
 
-Threads live as long as the command unless --data names a directory. With
+Threads live as long as the command unless --data names a directory. A
+conversation with --data can be steered from elsewhere: see agenthost plugin
+list. With
 --thread an empty prompt ("") goes on from what is there: it repeats a turn that
 failed or was interrupted.`,
 		Example: `  agenthost run examples/orderdesk "where is order 1042?"
@@ -49,14 +51,19 @@ failed or was interrupted.`,
 			return runProject(c.Context(), env, list[0], prompt, talk, f)
 		},
 	}
+	f.add(c)
+	c.Flags().BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	return c
+}
+
+// add adds the flags of every command that runs a project.
+func (f *runFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
 	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
-	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
-	return c
 }
 
 var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run examples/orderdesk "where is order 1042?"`)
@@ -91,14 +98,20 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, model: f.model, quiet: f.json})
+	steered := talk && f.data != ""
+	a, err := newApp(ctx, env, c, appOptions{data: f.data, model: f.model, quiet: f.json, live: steered})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json}
-	if s.target, err = a.target(f.target); err != nil {
+	s, err := newSession(a, project, f)
+	if err != nil {
 		return err
+	}
+	if steered {
+		if err := s.steerable(socketPath(f.data)); err != nil {
+			return err
+		}
 	}
 	if talk {
 		return s.talk(ctx)
@@ -112,10 +125,18 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	return nil
 }
 
+func newSession(a *app, project string, f runFlags) (s *session, err error) {
+	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, name: f.target}
+	s.target, err = a.target(f.target)
+	return s, err
+}
+
 // session is a conversation with one target.
 type session struct {
 	app     *app
 	target  host.Target
+	name    string // of the target; "" is the project's
+	live    *live  // nil if plugins stay as they are
 	project string
 	thread  string
 	data    string
@@ -127,6 +148,15 @@ type session struct {
 func (s *session) turn(ctx context.Context, prompt string) error {
 	show := newPrinter(s.app.env)
 	defer show.endText()
+	if s.live != nil {
+		s.live.refresh(ctx)
+		pinned, release := s.app.runtime.Pin(ctx)
+		defer release()
+		ctx = pinned
+		if t, err := s.app.target(s.name); err == nil {
+			s.target = t
+		}
+	}
 	req := &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt}
 	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
 		if err != nil {

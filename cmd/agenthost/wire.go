@@ -30,27 +30,46 @@ type app struct {
 	host    *host.Host
 
 	only     map[string]bool // the plugins to load; nil is all of the configuration
+	live     bool            // plugins can be replaced while they serve
 	scripted bool            // a stand-in answers, not a model
-	plugins  map[string]*plugin.Plugin
+	plugins  map[string]parts
 	models   map[string]host.Model // "" is the default one
 	agents   map[string]*host.Agent
-	targets  map[string]host.Target
 	closers  []func() error
+
+	mu      sync.Mutex
+	targets map[string]host.Target // made anew when a plugin offers more than before
 }
+
+// parts is what a plugin can be made into: a *plugin.Plugin, or a *plugin.Slot
+// if it can be replaced.
+type parts interface {
+	ID() string
+	Tools(*plugin.PartOptions) ([]*host.Tool, error)
+	Tool(string, *plugin.PartOptions) (*host.Tool, error)
+	Processor(string, *plugin.PartOptions) (host.Processor, error)
+	Router(string, *plugin.PartOptions) (host.Router, error)
+	Provider(string, *plugin.PartOptions) (host.Provider, error)
+}
+
+var (
+	_ parts = (*plugin.Plugin)(nil)
+	_ parts = (*plugin.Slot)(nil)
+)
 
 // appOptions are what a command line adds to a configuration.
 type appOptions struct {
 	data  string // the data directory; "" keeps threads in memory
 	model string // a model for every agent; "" leaves that to the configuration
 	quiet bool   // do not tell what takes time
+	live  bool   // plugins can be replaced while they serve
 }
 
 // newApp wires a configuration. It cleans up after itself if it fails.
 func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (_ *app, err error) {
 	a := &app{
-		env: env, config: c, logger: env.logger(),
-		plugins: map[string]*plugin.Plugin{}, models: map[string]host.Model{},
-		agents: map[string]*host.Agent{}, targets: map[string]host.Target{},
+		env: env, config: c, logger: env.logger(), live: opts.live,
+		plugins: map[string]parts{}, models: map[string]host.Model{},
 	}
 	defer func() {
 		if err != nil {
@@ -60,8 +79,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 	for _, step := range []func() error{
 		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
-		a.makeAgents,
-		a.makeNetworks,
+		a.makeTargets,
 		a.makeHost,
 	} {
 		if err := step(); err != nil {
@@ -245,6 +263,8 @@ func (a *app) target(name string) (host.Target, error) {
 	if name == "" {
 		name = a.config.target()
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if t := a.targets[name]; t != nil {
 		return t, nil
 	}

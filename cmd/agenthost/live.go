@@ -1,0 +1,416 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/watch"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// socketName is the control socket in a data directory.
+const socketName = "control.sock"
+
+// live is a host whose plugins can be replaced while it serves: by a command
+// over its control socket, or because a file was saved. It is safe for
+// concurrent use.
+type live struct {
+	app *app
+	say func(format string, args ...any) // to who sits at the terminal
+
+	turn   sync.Mutex // held by whoever changes plugins
+	where  map[string]string
+	trees  map[string]*watch.Tree // nil entries are not watched
+	config *watch.Tree
+}
+
+// newLive makes an app steerable.
+func newLive(a *app, say func(string, ...any)) *live {
+	l := &live{app: a, say: say, where: map[string]string{}, trees: map[string]*watch.Tree{}}
+	for _, s := range a.runtime.Slots() {
+		l.where[s.ID()] = a.whereIs(s.ID())
+	}
+	return l
+}
+
+// whereIs returns the file or directory that a configured plugin comes from, or
+// builtin:NAME.
+func (a *app) whereIs(id string) string {
+	path := a.config.Plugins[id].Path
+	if path == "" || strings.HasPrefix(path, builtinPrefix) {
+		return cmp.Or(path, id)
+	}
+	return a.config.path(path)
+}
+
+// serve opens the control socket.
+func (l *live) serve(path string) (*control.Server, error) {
+	return control.Listen(path, map[string]control.Handler{
+		"plugin.list":     handler(l.list),
+		"plugin.load":     handler(l.load),
+		"plugin.reload":   handler(l.reloadAsked),
+		"plugin.rollback": handler(l.rollback),
+		"plugin.unload":   handler(l.unload),
+		"plugin.usage":    handler(l.usage),
+	})
+}
+
+// handler decodes what a request names.
+func handler[A, R any](fn func(context.Context, A) (R, error)) control.Handler {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var args A
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &args); err != nil {
+				return nil, host.Errorf(host.InvalidArgument, "read the request: %w", err)
+			}
+		}
+		return fn(ctx, args)
+	}
+}
+
+// pluginStatus is what list tells of a plugin.
+type pluginStatus struct {
+	plugin.SlotState
+	Path string `json:"path"`
+}
+
+// pluginArgs name a plugin, and for a load, where it comes from.
+type pluginArgs struct {
+	ID     string   `json:"id,omitempty"`
+	Path   string   `json:"path,omitempty"`
+	Grants []string `json:"grants,omitempty"`
+	Tenant string   `json:"tenant,omitempty"`
+}
+
+func (l *live) list(context.Context, pluginArgs) ([]pluginStatus, error) {
+	l.turn.Lock()
+	where := make(map[string]string, len(l.where))
+	for id, path := range l.where {
+		where[id] = path
+	}
+	l.turn.Unlock()
+	out := []pluginStatus{}
+	for _, s := range l.app.runtime.Slots() {
+		out = append(out, pluginStatus{s.State(), where[s.ID()]})
+	}
+	return out, nil
+}
+
+func (l *live) slot(id string) (*plugin.Slot, error) {
+	if s := l.app.runtime.Slot(id); s != nil {
+		return s, nil
+	}
+	var have []string
+	for _, s := range l.app.runtime.Slots() {
+		have = append(have, s.ID())
+	}
+	e := host.Errorf(host.NotFound, "the host has no plugin %q", id)
+	if near := nearest(id, have); near != "" {
+		return nil, e.WithHint("did you mean %q?", near)
+	}
+	return nil, e.WithHint("there are: %s", strings.Join(have, ", "))
+}
+
+// change is what became of a plugin.
+type change struct {
+	ID     string               `json:"id"`
+	Serves *plugin.VersionState `json:"serves,omitempty"`
+	Same   bool                 `json:"same,omitempty"` // the module is the one that serves already
+}
+
+// load puts a module from a path of the caller's choice into service.
+func (l *live) load(ctx context.Context, args pluginArgs) (*change, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if args.ID == "" || args.Path == "" {
+		return nil, host.Errorf(host.InvalidArgument, "a load needs an id and a path")
+	}
+	granted, err := parseGrants(args.Grants)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "%w", err)
+	}
+	wasm, err := l.app.env.module(ctx, l.app.runtime, args.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := l.app.runtime.Slot(args.ID)
+	if s == nil {
+		if s, err = l.app.runtime.NewSlot(ctx, args.ID, wasm, &plugin.SlotOptions{LoadOptions: plugin.LoadOptions{Granted: granted}}); err != nil {
+			return nil, err
+		}
+		l.app.plugins[args.ID] = s
+	} else {
+		if len(args.Grants) > 0 {
+			if err := s.Grant(ctx, granted); err != nil && host.CodeOf(err) != host.PermissionDenied {
+				return nil, err
+			}
+		}
+		if _, err := s.Replace(ctx, wasm); err != nil {
+			return nil, err
+		}
+	}
+	l.where[args.ID] = args.Path
+	if l.trees[args.ID] != nil {
+		l.trees[args.ID] = watch.New(args.Path)
+	}
+	l.remake()
+	return l.served(s), nil
+}
+
+// reloadAsked reads a plugin's module again, or that of every plugin.
+func (l *live) reloadAsked(ctx context.Context, args pluginArgs) ([]*change, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	slots := l.app.runtime.Slots()
+	if args.ID != "" {
+		s, err := l.slot(args.ID)
+		if err != nil {
+			return nil, err
+		}
+		slots = []*plugin.Slot{s}
+	}
+	out := []*change{}
+	for _, s := range slots {
+		c, err := l.reload(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// reload reads a plugin's module again and replaces it if it is another.
+func (l *live) reload(ctx context.Context, s *plugin.Slot) (*change, error) {
+	wasm, err := l.app.env.module(ctx, l.app.runtime, l.where[s.ID()], func(what string) { l.say("%s ...", what) })
+	if err != nil {
+		return nil, err
+	}
+	if in, err := plugin.Inspect(wasm); err == nil && s.Current() != nil && s.Current().Digest() == in.Digest {
+		c := l.served(s)
+		c.Same = true
+		return c, nil
+	}
+	if _, err := s.Replace(ctx, wasm); err != nil {
+		return nil, err
+	}
+	l.remake()
+	return l.served(s), nil
+}
+
+func (l *live) served(s *plugin.Slot) *change {
+	state := s.State()
+	return &change{ID: s.ID(), Serves: state.Serving()}
+}
+
+// remake makes the agents anew, since a version may offer more tools than the
+// one before it. If that fails, they stay as they are: a tool that is gone says
+// so when it is called.
+func (l *live) remake() {
+	if err := l.app.makeTargets(); err != nil {
+		l.say("the agents stay as they were: %s", sentence(err))
+	}
+}
+
+func (l *live) rollback(ctx context.Context, args pluginArgs) (*change, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	s, err := l.slot(args.ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Rollback(ctx); err != nil {
+		return nil, err
+	}
+	l.remake()
+	return l.served(s), nil
+}
+
+func (l *live) unload(ctx context.Context, args pluginArgs) (*change, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	s, err := l.slot(args.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &change{ID: args.ID}, s.Unload(ctx)
+}
+
+// usage tells what a plugin asks for, is granted and has used for a tenant.
+func (l *live) usage(_ context.Context, args pluginArgs) (*plugin.Usage, error) {
+	s, err := l.slot(args.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Current()
+	if p == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is unloaded", args.ID).WithHint("load it: agenthost plugin load %s FILE", args.ID)
+	}
+	u := p.Usage(tenantOr(args.Tenant))
+	return &u, nil
+}
+
+// watch begins to look at the files that plugins come from.
+func (l *live) watch() {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for id, path := range l.where {
+		if !strings.HasPrefix(path, builtinPrefix) {
+			l.trees[id] = watch.New(path)
+		}
+	}
+	l.config = watch.New(l.app.config.name)
+}
+
+// refresh takes what has been saved since the last look into service. What is
+// wrong with it is said, and the version before stays.
+func (l *live) refresh(ctx context.Context) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.config != nil && l.config.Changed() {
+		l.reconfigure(ctx)
+	}
+	for _, id := range sortedKeys(l.trees) {
+		if !l.trees[id].Changed() {
+			continue
+		}
+		s, err := l.slot(id)
+		var c *change
+		if err == nil {
+			c, err = l.reload(ctx, s)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			l.sayFailed(id, err)
+		case !c.Same:
+			l.say("%s: version %d serves", id, c.Serves.Number)
+		}
+	}
+}
+
+func (l *live) sayFailed(id string, err error) {
+	l.say("%s", sentence(err))
+	s := l.app.runtime.Slot(id)
+	if s == nil {
+		return
+	}
+	state := s.State()
+	if v := state.Serving(); v != nil {
+		l.say("%s: version %d stays", id, v.Number)
+	}
+	if state.Held {
+		l.say("grant what it asks for: agenthost plugin grant %s %s GRANT..., and it serves", quoted(l.app.config.name), quoted(id))
+	}
+}
+
+// reconfigure takes grants and tenants of a configuration that was saved. The
+// rest of it needs a start.
+func (l *live) reconfigure(ctx context.Context) {
+	next, err := readConfig(nil, l.app.config.name)
+	if err == nil {
+		err = l.regrant(ctx, next)
+	}
+	if err != nil {
+		l.say("%s", sentence(err))
+		l.say("the configuration stays as it was")
+		return
+	}
+	if !reflect.DeepEqual(withoutGrants(l.app.config), withoutGrants(next)) {
+		l.say("%s: grants and tenants are taken; start again for the rest", next.name)
+		return
+	}
+	l.say("%s: grants and tenants are taken", next.name)
+}
+
+func (l *live) regrant(ctx context.Context, next *config) error {
+	var opts plugin.Options
+	if err := next.tenants(&opts); err != nil {
+		return err
+	}
+	granted := map[string]plugin.Permissions{}
+	for id := range next.Plugins {
+		p, err := next.grants(id)
+		if err != nil {
+			return err
+		}
+		granted[id] = p
+	}
+	for id, t := range opts.Tenants {
+		if err := l.app.runtime.SetTenant(id, t); err != nil {
+			return next.wrap(err, keys("tenants", id))
+		}
+	}
+	for id := range l.app.config.Tenants {
+		if _, still := opts.Tenants[id]; !still {
+			if err := l.app.runtime.SetTenant(id, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range l.app.runtime.Slots() {
+		p, configured := granted[s.ID()]
+		if !configured {
+			continue
+		}
+		if err := s.Grant(ctx, p); err != nil {
+			return next.wrap(err, keys("plugins", s.ID(), "grant"))
+		}
+	}
+	l.app.config.Tenants = next.Tenants
+	return nil
+}
+
+// withoutGrants is a configuration without what can change while it is in use.
+func withoutGrants(c *config) config {
+	out := *c
+	out.text, out.Tenants = nil, nil
+	out.Plugins = map[string]pluginConfig{}
+	for id, p := range c.Plugins {
+		p.Grant = grantConfig{}
+		out.Plugins[id] = p
+	}
+	return out
+}
+
+// socketPath returns where the control socket of a data directory is.
+func socketPath(data string) string { return filepath.Join(data, socketName) }
+
+// devSocket returns where the socket of a host without a data directory is: in a
+// temporary directory of its own.
+func devSocket() (path string, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "agenthost")
+	if err != nil {
+		return "", nil, host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data or --socket")
+	}
+	return filepath.Join(dir, socketName), func() error { return os.RemoveAll(dir) }, nil
+}
+
+// versionWords names a version for people.
+func versionWords(v *plugin.VersionState) string {
+	if v == nil {
+		return "none"
+	}
+	words := fmt.Sprint(v.Number)
+	if v.Version != "" {
+		words += " (" + oneLine(v.Version) + ")"
+	}
+	return words
+}
+
+// shortDigest is enough of a digest to tell one module from another.
+func shortDigest(d string) string {
+	const letters = 12
+	d = strings.TrimPrefix(d, "sha256:")
+	return d[:min(letters, len(d))]
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// remote is a command to a running host.
+type remote struct {
+	env          *environment
+	data, socket string
+	json         bool
+}
+
+// add adds the flags of every such command.
+func (r *remote) add(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&r.data, "data", "", "the data directory of the running host")
+	c.Flags().StringVar(&r.socket, "socket", "", "the control socket of the running host, if it is elsewhere")
+	c.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	c.MarkFlagsMutuallyExclusive("data", "socket")
+	if c.ValidArgsFunction == nil && !strings.HasSuffix(c.Use, "list") {
+		c.ValidArgsFunction = r.completeID
+	}
+	return c
+}
+
+// call asks the host.
+func (r *remote) call(c *cobra.Command, op string, args pluginArgs, result any) error {
+	path, err := r.path()
+	if err != nil {
+		return usageError{err, c.CommandPath()}
+	}
+	return control.Call(c.Context(), path, op, args, result)
+}
+
+func (r *remote) path() (string, error) {
+	switch {
+	case r.socket != "":
+		return r.socket, nil
+	case r.data != "":
+		return socketPath(r.data), nil
+	}
+	return "", errNoSocket
+}
+
+// completeID completes the id of a plugin that the host has.
+func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+	path, err := r.path()
+	if len(list) > 0 || err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	var plugins []pluginStatus
+	if control.Call(ctx, path, "plugin.list", nil, &plugins) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ids := make([]string, len(plugins))
+	for i, p := range plugins {
+		ids[i] = p.ID
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// remoteCommands are the commands to a running host.
+func remoteCommands(env *environment) []*cobra.Command {
+	return []*cobra.Command{remoteList(env), remoteLoad(env), remoteReload(env), remoteRollback(env), remoteUnload(env)}
+}
+
+func remoteList(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	return r.add(&cobra.Command{
+		Use:     "list",
+		Short:   "List the plugins of a running host",
+		Example: "  agenthost plugin list --data ./data",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var plugins []pluginStatus
+			if err := r.call(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
+				return err
+			}
+			if r.json {
+				return printJSON(env.stdout, plugins)
+			}
+			return printPlugins(env.stdout, plugins)
+		},
+	})
+}
+
+func printPlugins(w io.Writer, plugins []pluginStatus) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "PLUGIN\tSTATE\tVERSION\tDIGEST\tCALLS\tFAULTS\tSINCE\tFROM")
+	for _, p := range plugins {
+		v := p.Serving()
+		if v == nil {
+			v = &plugin.VersionState{}
+			fmt.Fprintf(tw, "%s\t%s\t\t\t\t\t\t%s\n", safe(p.ID), p.words(), safe(p.Path))
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", safe(p.ID), p.words(), versionWords(v), shortDigest(v.Digest),
+			thousands(v.Calls), thousands(v.Faults), v.Since.Local().Format(time.TimeOnly), safe(p.Path))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, p := range plugins {
+		if p.Error != nil {
+			fmt.Fprintf(w, "\n%s: %s\n", safe(p.ID), safe(sentence(p.Error)))
+		}
+		if v := p.Serving(); v != nil && len(v.Missing) > 0 {
+			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", safe(p.ID), oneLine(strings.Join(v.Missing, ", ")))
+		}
+	}
+	return nil
+}
+
+// words say in a few what a plugin is doing.
+func (p *pluginStatus) words() string {
+	words := string(p.Phase)
+	for _, also := range []struct {
+		is   bool
+		word string
+	}{{p.Loading, "loading"}, {p.Held, "one held back"}, {p.Open, "failing"}} {
+		if also.is {
+			words += ", " + also.word
+		}
+	}
+	return words
+}
+
+func remoteLoad(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	var grants []string
+	c := r.add(&cobra.Command{
+		Use:   "load PLUGIN FILE",
+		Short: "Load a plugin into a running host, or put another module in its place",
+		Long: `Load a plugin into a running host, under the id PLUGIN, or put another module in
+the place of the one that has it. Calls in progress end on the version they
+began with. A version that asks for more than is granted is held back until that
+is granted.`,
+		Example: "  agenthost plugin load orders ./orders.wasm --data ./data",
+		Args:    args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if _, err := parseGrants(grants); err != nil {
+				return usageError{err, c.CommandPath()}
+			}
+			from := list[1]
+			if !strings.HasPrefix(from, builtinPrefix) {
+				abs, err := filepath.Abs(from) // the host may be elsewhere
+				if err != nil {
+					return host.Errorf(host.FailedPrecondition, "%w", err)
+				}
+				from = abs
+			}
+			return r.change(c, "plugin.load", pluginArgs{ID: list[0], Path: from, Grants: grants})
+		},
+		ValidArgsFunction: func(c *cobra.Command, list []string, part string) ([]string, cobra.ShellCompDirective) {
+			if len(list) == 1 {
+				return builtinNames(), cobra.ShellCompDirectiveDefault
+			}
+			return r.completeID(c, list, part)
+		},
+	})
+	c.Flags().StringArrayVar(&grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once (default: as before)")
+	return c
+}
+
+// change asks for a change of one plugin and shows what serves then.
+func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
+	var done change
+	if err := r.call(c, op, args, &done); err != nil {
+		return err
+	}
+	return r.show([]*change{&done})
+}
+
+func (r *remote) show(list []*change) error {
+	if r.json {
+		return printJSON(r.env.stdout, list)
+	}
+	for _, c := range list {
+		switch {
+		case c.Serves == nil:
+			fmt.Fprintf(r.env.stdout, "%s: unloaded\n", safe(c.ID))
+		case c.Same:
+			fmt.Fprintf(r.env.stdout, "%s: version %s serves, as before: the module is the same\n", safe(c.ID), versionWords(c.Serves))
+		default:
+			fmt.Fprintf(r.env.stdout, "%s: version %s serves  %s\n", safe(c.ID), versionWords(c.Serves), shortDigest(c.Serves.Digest))
+		}
+	}
+	return nil
+}
+
+func remoteReload(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	return r.add(&cobra.Command{
+		Use:     "reload [PLUGIN]",
+		Short:   "Have a running host read a plugin's file again, or all",
+		Example: "  agenthost plugin reload orders --data ./data",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			var done []*change
+			if err := r.call(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
+				return err
+			}
+			return r.show(done)
+		},
+	})
+}
+
+func remoteRollback(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	return r.add(&cobra.Command{
+		Use:   "rollback PLUGIN",
+		Short: "Have a running host go back to a plugin's version before",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return r.change(c, "plugin.rollback", pluginArgs{ID: list[0]})
+		},
+	})
+}
+
+func remoteUnload(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	return r.add(&cobra.Command{
+		Use:   "unload PLUGIN",
+		Short: "Take a plugin out of a running host",
+		Long: `Take a plugin out of a running host. Calls in progress end; later ones fail until
+a version is loaded again.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return r.change(c, "plugin.unload", pluginArgs{ID: list[0]})
+		},
+	})
+}
+
+var errNoSocket = errors.New("name the running host: --data DIR, or --socket PATH")

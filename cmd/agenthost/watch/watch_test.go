@@ -1,0 +1,88 @@
+package watch_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/watch"
+)
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATreeChangesWithItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "main.go"), "package main")
+	tree := watch.New(dir)
+	steps := []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"nothing", func() {}, false},
+		{"a longer file", func() { write(t, filepath.Join(dir, "main.go"), "package main // more") }, true},
+		{"nothing again", func() {}, false},
+		{"a new file", func() { write(t, filepath.Join(dir, "b.go"), "package main") }, true},
+		{"a hidden file", func() { write(t, filepath.Join(dir, ".b.go.swp"), "x") }, false},
+		{"an editor's copy", func() { write(t, filepath.Join(dir, "b.go~"), "x") }, false},
+		{"a built module", func() { write(t, filepath.Join(dir, "b.wasm"), "x") }, false},
+		{"a file put in the place of another", func() {
+			write(t, filepath.Join(dir, ".new"), "package other")
+			if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, "b.go")); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a file of the same size and another time", func() {
+			if err := os.Chtimes(filepath.Join(dir, "b.go"), time.Time{}, time.Unix(1, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a file less", func() { os.Remove(filepath.Join(dir, "b.go")) }, true},
+		{"a file in a new directory", func() {
+			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "sub", "c.go"), "package sub")
+		}, true},
+	}
+	for _, s := range steps {
+		s.do()
+		if got := tree.Changed(); got != s.want {
+			t.Errorf("after %s, Changed = %v, want %v", s.name, got, s.want)
+		}
+	}
+}
+
+func TestAFileThatIsGoneHasNotChanged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.wasm")
+	write(t, file, "one")
+	tree := watch.New(file)
+	os.Remove(file)
+	if tree.Changed() {
+		t.Error("a file that is gone has changed")
+	}
+	write(t, file, "another")
+	if !tree.Changed() {
+		t.Error("a file that has come back with something else has not changed")
+	}
+}
+
+func TestPollEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		n := 0
+		watch.Poll(ctx, 300*time.Millisecond, func() { n++ })
+		if n != 3 {
+			t.Errorf("Poll looked %d times in a second, want 3", n)
+		}
+	})
+}
