@@ -287,8 +287,9 @@ func cmdShape(ts *testscript.TestScript, neg bool, args []string) {
 // kept are the members whose values are the contract, not the data.
 var kept = []string{"type", "role", "code", "kind", "level", "finish_reason", "status", "abi", "manifest_source"}
 
-// opaque are the members that hold any JSON: what tools and plugins made.
-var opaque = []string{"arguments", "content", "report", "value"}
+// opaque are the members that hold any JSON, what tools and plugins made, and
+// those of which some members are there only if they are not zero.
+var opaque = []string{"arguments", "content", "report", "value", "cost"}
 
 func shapeOf(v any, name string) string {
 	if slices.Contains(opaque, name) {
