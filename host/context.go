@@ -30,6 +30,7 @@ type Call struct {
 
 	limits Limits
 	emit   func(EventData) error
+	before []Artifact // of the run
 	steps  *steps
 	branch *run // for a tool that is an agent
 	mu     sync.Mutex
@@ -94,6 +95,16 @@ func (c *Call) AddArtifact(a Artifact) error {
 	}
 	c.putArtifact(a)
 	return nil
+}
+
+// Artifacts returns what the run had made when the call began, and what the call
+// has made since. They must not be changed.
+func (c *Call) Artifacts() []Artifact {
+	list := slices.Clone(c.before)
+	for _, a := range c.made() {
+		list = putArtifact(list, a)
+	}
+	return list
 }
 
 func (c *Call) checkArtifact(a *Artifact) error {

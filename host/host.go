@@ -131,7 +131,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
 		defer cancel()
 		r.yield, r.cancel = yield, cancel
-		if err := r.do(ctx); err != nil && !r.broken {
+		if err := r.do(r.withServices(ctx)); err != nil && !r.broken {
 			yield(Event{}, err)
 		}
 	}

@@ -48,6 +48,7 @@ type run struct {
 	cost       Cost
 	stack      []string
 	steps      *steps
+	services   *services
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -193,6 +194,7 @@ func (r *run) emit(data EventData) {
 
 // do is a run from beginning to end. Its error is an [*Error].
 func (r *run) do(ctx context.Context) error {
+	defer r.services.end(false)
 	unlock, err := r.lockThread(ctx)
 	if err != nil {
 		return wrapError(err, "wait for thread %q", r.thread)
@@ -212,6 +214,8 @@ func (r *run) do(ctx context.Context) error {
 	}
 	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
 		err = errors.Join(err, commitErr)
+	} else {
+		r.services.end(err == nil || !r.net.opts.DiscardOnFailure)
 	}
 	return r.finish(reason, err)
 }
@@ -267,6 +271,7 @@ func (r *run) maxIterations() int {
 // route asks the router and puts whom it names on the stack.
 func (r *run) route(ctx context.Context) error {
 	r.at = ""
+	r.services.use(r.routingModel())
 	if r.isAlone() {
 		if r.iterations == 0 {
 			r.stack = append(r.stack, r.net.agents[0].name)

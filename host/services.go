@@ -1,0 +1,70 @@
+package host
+
+import (
+	"context"
+	"sync"
+)
+
+// services are what a run offers to what runs in it, beyond what each part is
+// handed: sandboxed code reaches them through the host, never by itself.
+type services struct {
+	mu    sync.Mutex
+	model Model // of the agent at work, or that routers ask
+	after []func(stored bool)
+	over  bool
+}
+
+type servicesKey struct{}
+
+func (r *run) withServices(ctx context.Context) context.Context {
+	r.services = &services{model: r.routingModel()}
+	return context.WithValue(ctx, servicesKey{}, r.services)
+}
+
+// ModelOf returns the model of the agent whose tool, processor or provider runs
+// under ctx, or, for a router, the one that routers ask; nil outside a run and
+// where there is none.
+func ModelOf(ctx context.Context) Model {
+	s, _ := ctx.Value(servicesKey{}).(*services)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model
+}
+
+// AfterCommit has fn called when the run that ctx belongs to has stored its
+// turn, with false if it could not, or discards it. fn must return soon: the run
+// waits for it. AfterCommit reports false, and keeps nothing, outside a run and
+// after its end.
+func AfterCommit(ctx context.Context, fn func(stored bool)) bool {
+	s, _ := ctx.Value(servicesKey{}).(*services)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false
+	}
+	s.after = append(s.after, fn)
+	return true
+}
+
+func (s *services) use(m Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.model = m
+}
+
+// end calls what waits for the commit.
+func (s *services) end(stored bool) {
+	s.mu.Lock()
+	after := s.after
+	s.after, s.over = nil, true
+	s.mu.Unlock()
+	for _, fn := range after {
+		fn(stored)
+	}
+}
