@@ -123,11 +123,25 @@ type account struct {
 // charge takes n of a good. It fails if more than the budget is used then, by
 // that or before; n counts all the same, since it has been used.
 func (a *account) charge(g good, n int64) error {
+	return a.take(g, n, false)
+}
+
+// reserve is charge for what has not been used yet: if it does not fit, nothing
+// is taken.
+func (a *account) reserve(g good, n int64) error {
+	return a.take(g, n, true)
+}
+
+func (a *account) take(g good, n int64, whole bool) error {
 	budget, now := &a.settings().Budget, time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(budget, now)
-	if a.spent[g] += n; a.spent[g] > budget.of(g) {
+	limit := budget.of(g)
+	if whole && n > limit-a.spent[g] {
+		return a.exhausted(g, budget, now)
+	}
+	if a.spent[g] += n; a.spent[g] > limit {
 		return a.exhausted(g, budget, now)
 	}
 	return nil

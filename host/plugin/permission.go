@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/egress"
 )
 
 // Permissions is what a plugin asks for in its manifest, and what an operator
@@ -22,18 +25,23 @@ type Permissions struct {
 	State    Access         `json:"state,omitempty"`
 }
 
-// HTTPAccess allows requests to one server. The host may be *.example.com for
-// every name below example.com, or * for every host; which addresses a name may
-// lead to is not a permission's business.
+// HTTPAccess allows requests to one server. The host is a name, an address,
+// *.example.com for every name below example.com, or * for every name.
 type HTTPAccess struct {
 	Scheme  string   `json:"scheme,omitempty"` // default https
 	Host    string   `json:"host"`
 	Port    int      `json:"port,omitempty"`    // default the scheme's
 	Methods []string `json:"methods,omitempty"` // in capital letters; none given is all
+
+	// Addresses are ranges, such as 10.1.0.0/16, that the host may lie in although
+	// they are not public. Only an operator grants them; what a manifest asks for
+	// here means nothing.
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
 }
 
 // SecretAccess allows a secret to be sent to some hosts, named as those of
-// [HTTPAccess] are.
+// [HTTPAccess] are, but for *: over https to any port, unless the host is given
+// as https://HOST:PORT or http://HOST.
 type SecretAccess struct {
 	Name  string   `json:"name"`
 	Hosts []string `json:"hosts"`
@@ -98,13 +106,8 @@ func (p *Permissions) check() error {
 		}
 	}
 	for _, s := range p.Secrets {
-		if s.Name == "" || len(s.Hosts) == 0 {
-			return fmt.Errorf("secret permission needs a name and hosts")
-		}
-		for _, h := range s.Hosts {
-			if err := checkHost(h); err != nil {
-				return fmt.Errorf("secret permission %q: %w", clean(s.Name), err)
-			}
+		if _, err := egress.NewPolicy(&egress.Grants{Secrets: []egress.SecretRule{egress.SecretRule(s)}}); err != nil {
+			return fmt.Errorf("secret permission: %w", err)
 		}
 	}
 	return nil
@@ -114,58 +117,50 @@ func (h HTTPAccess) check() error {
 	if h.Host == "" {
 		return fmt.Errorf("http permission without a host")
 	}
-	if err := checkHost(h.Host); err != nil {
-		return fmt.Errorf("http permission: %w", err)
-	}
-	if s := h.scheme(); s != "https" && s != "http" {
-		return fmt.Errorf("http permission for %q: its scheme is %q, not https or http", h.Host, clean(s))
-	}
-	if h.Port < 0 || h.Port > 65535 {
-		return fmt.Errorf("http permission for %q: there is no port %d", h.Host, h.Port)
-	}
 	for _, m := range h.Methods {
 		if m == "" || strings.ContainsFunc(m, func(r rune) bool { return r < 'A' || r > 'Z' }) {
-			return fmt.Errorf("http permission for %q: method %q is not in capital letters", h.Host, clean(m))
+			return fmt.Errorf("http permission for %q: method %q is not in capital letters", clean(h.Host), clean(m))
 		}
 	}
-	return nil
-}
-
-// checkHost takes a host name, an address, and a name whose first label is *,
-// for every name below it. A lone * is every host.
-func checkHost(host string) error {
-	name := strings.TrimPrefix(strings.TrimPrefix(host, "*"), ".")
-	bad := strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("/@?#*%\\", r)
-	})
-	_, isAddress := netip.ParseAddr(strings.Trim(name, "[]"))
-	switch {
-	case host == "*":
-		return nil
-	case name == "", bad, strings.HasPrefix(host, "*") && !strings.HasPrefix(host, "*."):
-		return fmt.Errorf("%q is not a host: it is a name, an address, *.name or *", clean(host))
-	case strings.Contains(name, ":") && isAddress != nil:
-		return fmt.Errorf("%q is not a host; a port has a field of its own", clean(host))
+	if err := h.rule().Validate(); err != nil {
+		return fmt.Errorf("permission: %w", err)
 	}
 	return nil
 }
 
-// covers reports whether the host, or pattern of hosts, g includes h.
-func covers(g, h string) bool {
-	g, h = foldHost(g), foldHost(h)
-	if g == "*" || g == h {
-		return true
-	}
-	below, wild := strings.CutPrefix(g, "*")
-	return wild && strings.HasSuffix(h, below) && len(h) > len(below)
+// rule is h as the client that holds requests to it has it.
+func (h HTTPAccess) rule() egress.Rule {
+	return egress.Rule{Scheme: h.Scheme, Host: h.Host, Port: h.Port, Methods: h.Methods, Addresses: h.Addresses}
 }
 
-func foldHost(h string) string {
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(h, "[]"), "."))
-}
-
-// clamp returns what is both asked for and granted.
+// clamp returns what is both asked for and granted. Ranges of addresses are the
+// grant's.
 func (p Permissions) clamp(granted Permissions) Permissions {
+	return p.intersect(granted, func(_, granted []netip.Prefix) []netip.Prefix { return granted })
+}
+
+// under returns what of a grant a ceiling lets through.
+func (p Permissions) under(ceiling Permissions) Permissions {
+	return p.intersect(ceiling, overlap)
+}
+
+// overlap returns the addresses in ranges of both lists.
+func overlap(a, b []netip.Prefix) (both []netip.Prefix) {
+	for _, p := range a {
+		for _, q := range b {
+			switch {
+			case !p.Overlaps(q):
+			case p.Bits() > q.Bits():
+				both = append(both, p)
+			default:
+				both = append(both, q)
+			}
+		}
+	}
+	return both
+}
+
+func (p Permissions) intersect(granted Permissions, addresses func(asked, granted []netip.Prefix) []netip.Prefix) Permissions {
 	out := Permissions{
 		KV: p.KV.min(granted.KV), State: p.State.min(granted.State),
 		Model: p.Model && granted.Model, Messages: p.Messages && granted.Messages, Queue: p.Queue && granted.Queue,
@@ -173,14 +168,17 @@ func (p Permissions) clamp(granted Permissions) Permissions {
 	}
 	for _, h := range p.HTTP {
 		for _, g := range granted.HTTP {
-			if both, some := h.meet(g); some && !slices.ContainsFunc(out.HTTP, both.within) {
+			both, some := h.meet(g)
+			both.Addresses = addresses(h.Addresses, g.Addresses)
+			if some && len(out.HTTP) < egress.MaxRules && !slices.ContainsFunc(out.HTTP, both.same) {
 				out.HTTP = append(out.HTTP, both)
 			}
 		}
 	}
 	for _, s := range p.Secrets {
 		for _, g := range granted.Secrets {
-			if both, some := s.meet(g); some && !slices.ContainsFunc(out.Secrets, both.within) {
+			both, some := s.meet(g)
+			if some && len(out.Secrets) < egress.MaxRules && !slices.ContainsFunc(out.Secrets, both.within) {
 				out.Secrets = append(out.Secrets, both)
 			}
 		}
@@ -188,43 +186,33 @@ func (p Permissions) clamp(granted Permissions) Permissions {
 	return out
 }
 
-// meet returns what both h and g allow, if that is anything.
+// meet returns what both h and g allow, if that is anything, without addresses.
 func (h HTTPAccess) meet(g HTTPAccess) (both HTTPAccess, some bool) {
-	if h.scheme() != g.scheme() || h.port() != g.port() {
-		return both, false
+	r, some := egress.Intersect(h.rule(), g.rule())
+	if h.is(r) {
+		both = h
+		both.Addresses = nil
+		return both, some
 	}
-	switch both = h; {
-	case covers(g.Host, h.Host):
-	case covers(h.Host, g.Host):
-		both.Host = g.Host
-	default:
-		return both, false
-	}
-	switch {
-	case len(g.Methods) == 0:
-	case len(h.Methods) == 0:
-		both.Methods = g.Methods
-	default:
-		both.Methods = slices.DeleteFunc(slices.Clone(h.Methods), func(m string) bool { return !slices.Contains(g.Methods, m) })
-		return both, len(both.Methods) > 0
-	}
-	return both, true
+	return HTTPAccess{Scheme: r.Scheme, Host: r.Host, Port: r.Port, Methods: r.Methods}, some
 }
 
-// within reports whether everything h allows is allowed by g.
+// is reports whether h allows what a rule in its one spelling does, but for
+// addresses.
+func (h HTTPAccess) is(r egress.Rule) bool {
+	own, ok := egress.Intersect(h.rule(), h.rule())
+	return ok && own.Scheme == r.Scheme && own.Host == r.Host && own.Port == r.Port && slices.Equal(own.Methods, r.Methods)
+}
+
+func (h HTTPAccess) same(g HTTPAccess) bool {
+	r, ok := egress.Intersect(g.rule(), g.rule())
+	return ok && h.is(r) && slices.Equal(h.Addresses, g.Addresses)
+}
+
+// within reports whether everything h allows is allowed by g, addresses apart.
 func (h HTTPAccess) within(g HTTPAccess) bool {
-	if h.scheme() != g.scheme() || !covers(g.Host, h.Host) || h.port() != g.port() {
-		return false
-	}
-	if len(g.Methods) == 0 {
-		return true
-	}
-	for _, m := range h.Methods {
-		if !slices.Contains(g.Methods, m) {
-			return false
-		}
-	}
-	return len(h.Methods) > 0
+	r, some := egress.Intersect(h.rule(), g.rule())
+	return some && h.is(r)
 }
 
 func (h HTTPAccess) scheme() string {
@@ -260,11 +248,8 @@ func (s SecretAccess) meet(g SecretAccess) (both SecretAccess, some bool) {
 	both.Name = s.Name
 	for _, h := range s.Hosts {
 		for _, k := range g.Hosts {
-			switch {
-			case covers(k, h):
-				both.Hosts = append(both.Hosts, h)
-			case covers(h, k):
-				both.Hosts = append(both.Hosts, k)
+			if one, ok := secretHostOf(h).meet(secretHostOf(k)); ok && len(both.Hosts) < egress.MaxRules {
+				both.Hosts = append(both.Hosts, one.String())
 			}
 		}
 	}
@@ -277,12 +262,58 @@ func (s SecretAccess) within(g SecretAccess) bool {
 	if s.Name != g.Name {
 		return false
 	}
-	for _, h := range s.Hosts {
-		if !slices.ContainsFunc(g.Hosts, func(k string) bool { return covers(k, h) }) {
-			return false
+	return !slices.ContainsFunc(s.Hosts, func(h string) bool {
+		own := secretHostOf(h).String()
+		return !slices.ContainsFunc(g.Hosts, func(k string) bool {
+			one, ok := secretHostOf(h).meet(secretHostOf(k))
+			return ok && one.String() == own
+		})
+	})
+}
+
+// secretHost is a host that a secret is bound to; port 0 is any.
+type secretHost struct {
+	scheme, host string
+	port         int
+}
+
+func secretHostOf(text string) secretHost {
+	s := secretHost{scheme: "https", host: text}
+	if scheme, rest, ok := strings.Cut(text, "://"); ok {
+		s.scheme, s.host = strings.ToLower(scheme), rest
+		if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, ']') {
+			s.host = rest[:i]
+			s.port, _ = strconv.Atoi(rest[i+1:])
 		}
 	}
-	return true
+	if r, ok := egress.Intersect(s.rule(), s.rule()); ok {
+		s.host = r.Host // in its one spelling
+	}
+	return s
+}
+
+func (s secretHost) rule() egress.Rule { return egress.Rule{Scheme: s.scheme, Host: s.host} }
+
+func (s secretHost) meet(g secretHost) (both secretHost, some bool) {
+	if s.port != 0 && g.port != 0 && s.port != g.port {
+		return both, false
+	}
+	r, some := egress.Intersect(s.rule(), g.rule())
+	return secretHost{r.Scheme, r.Host, max(s.port, g.port)}, some
+}
+
+func (s secretHost) String() string {
+	name := s.host
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	switch {
+	case s.port != 0:
+		return s.scheme + "://" + name + ":" + strconv.Itoa(s.port)
+	case s.scheme != "https":
+		return s.scheme + "://" + name
+	}
+	return name
 }
 
 // Missing returns, as words for people, what p asks for beyond what is granted.
@@ -320,6 +351,7 @@ func (p Permissions) clone() Permissions {
 	p.HTTP = slices.Clone(p.HTTP)
 	for i := range p.HTTP {
 		p.HTTP[i].Methods = slices.Clone(p.HTTP[i].Methods)
+		p.HTTP[i].Addresses = slices.Clone(p.HTTP[i].Addresses)
 	}
 	p.Secrets = slices.Clone(p.Secrets)
 	for i := range p.Secrets {

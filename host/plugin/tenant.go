@@ -241,10 +241,10 @@ func (p *Plugin) rightsFor(t *Tenant, tenant string) *rights {
 	if defaults := p.grants.Load(); !own && defaults != nil {
 		granted = *defaults
 	}
-	r.granted = p.manifest.Permissions.clamp(granted)
 	if ceiling := p.runtime.tenants.ceiling; ceiling != nil {
-		r.granted = r.granted.clamp(*ceiling)
+		granted = granted.under(*ceiling)
 	}
+	r.granted = p.manifest.Permissions.clamp(granted)
 	return r
 }
 

@@ -34,6 +34,7 @@ type denial struct {
 // The bounds of what is remembered of one plugin and tenant, since a guest names
 // the hosts that it wants, and the words for what is beyond them.
 const (
+	maxUsedHosts   = 64
 	maxDenied      = 64
 	othersDenied   = "others"
 	denialLogEvery = time.Minute
@@ -78,6 +79,21 @@ func (u *usage) note(use func(*Permissions)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	use(&u.used)
+}
+
+// noteHTTP records a request that was allowed.
+func (u *usage) noteHTTP(h HTTPAccess) {
+	u.note(func(p *Permissions) {
+		i := slices.IndexFunc(p.HTTP, func(o HTTPAccess) bool {
+			return o.scheme() == h.scheme() && foldHost(o.Host) == foldHost(h.Host) && o.port() == h.port()
+		})
+		switch {
+		case i < 0 && len(p.HTTP) < maxUsedHosts:
+			p.HTTP = append(p.HTTP, h)
+		case i >= 0 && len(h.Methods) == 1 && !slices.Contains(p.HTTP[i].Methods, h.Methods[0]) && len(p.HTTP[i].Methods) < maxUsedHosts:
+			p.HTTP[i].Methods = append(slices.Clone(p.HTTP[i].Methods), h.Methods[0])
+		}
+	})
 }
 
 // noteDenial counts a denial and reports whether it is to be logged: once a

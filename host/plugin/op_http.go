@@ -1,0 +1,172 @@
+package plugin
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
+)
+
+// Fetcher sends the requests of plugins. [egress.Client] is the one that keeps
+// them to what was granted; another stands in for it in tests. It is safe for
+// concurrent use.
+type Fetcher interface {
+	Fetch(ctx context.Context, req *egress.Request) (*egress.Response, error)
+}
+
+// maxHTTPRedirects bounds what a request may ask to be followed.
+const maxHTTPRedirects = 10
+
+// policy is what HTTP requests and secrets are held to.
+func (p Permissions) policy() (*egress.Policy, error) {
+	grants := &egress.Grants{}
+	for _, h := range p.HTTP {
+		grants.HTTP = append(grants.HTTP, h.rule())
+	}
+	for _, s := range p.Secrets {
+		grants.Secrets = append(grants.Secrets, egress.SecretRule(s))
+	}
+	return egress.NewPolicy(grants)
+}
+
+// httpPolicy returns the policy of the rights, made when it is first asked for.
+func (r *rights) httpPolicy() (*egress.Policy, error) {
+	r.once.Do(func() { r.policy, r.policyErr = r.granted.policy() })
+	return r.policy, r.policyErr
+}
+
+// fetchRequest is the request of http.fetch.
+type fetchRequest struct {
+	Method    string
+	URL       string `json:"url"`
+	Headers   []fetchHeader
+	Body      []byte
+	TimeoutMS int64 `json:"timeout_ms"`
+	Redirects int
+}
+
+type fetchHeader struct{ Name, Value, Prefix, Secret string }
+
+func readFetch(req []byte) (*fetchRequest, error) {
+	in := &fetchRequest{}
+	if err := readRequest("http.fetch", req, in); err != nil {
+		return nil, err
+	}
+	if in.TimeoutMS < 0 || in.Redirects < 0 || in.Redirects > maxHTTPRedirects {
+		return nil, host.Errorf(host.InvalidArgument, "request of http.fetch: timeout_ms is not negative, and redirects is at most %d", maxHTTPRedirects)
+	}
+	for _, h := range in.Headers {
+		if h.Secret != "" && h.Value != "" || h.Secret == "" && h.Prefix != "" {
+			return nil, host.Errorf(host.InvalidArgument, "request of http.fetch: header %q has either a value, or a secret and its prefix", clean(h.Name))
+		}
+	}
+	return in, nil
+}
+
+func (s *seat) fetch(ctx context.Context, req []byte) ([]byte, error) {
+	in, err := readFetch(req)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.outgoing(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := out.Policy.Allows(out.Method, out.URL); err != nil {
+		return nil, s.fetchError(err)
+	}
+	if err := s.account.reserve(httpRequests, 1); err != nil {
+		return nil, err
+	}
+	resp, err := s.plugin.runtime.fetcher.Fetch(ctx, out)
+	if err != nil {
+		return nil, s.fetchError(err)
+	}
+	s.noteFetch(out, resp)
+	return fetchResponse(in, resp), nil
+}
+
+// outgoing is the request as the client takes it.
+func (s *seat) outgoing(in *fetchRequest) (*egress.Request, error) {
+	r := s.rights()
+	policy, err := r.httpPolicy()
+	if err != nil {
+		return nil, err
+	}
+	out := &egress.Request{
+		Tenant: s.account.id, Plugin: s.plugin.id, Policy: policy, Method: in.Method, URL: in.URL, Body: in.Body,
+		Limits: egress.Limits{
+			Timeout: min(time.Duration(in.TimeoutMS)*time.Millisecond, r.limits.Timeout), RequestBytes: r.limits.ResponseBytes,
+			ResponseBytes: max(r.limits.ResponseBytes/2, 1), // as JSON it is more
+			Redirects:     in.Redirects,
+		},
+	}
+	if out.Method == "" {
+		out.Method = "GET"
+	}
+	if in.Redirects == 0 {
+		out.Limits.Redirects = -1
+	}
+	for _, h := range in.Headers {
+		out.Headers = append(out.Headers, egress.Header(h))
+	}
+	return out, nil
+}
+
+// noteFetch records what was used, and charges for the redirects.
+func (s *seat) noteFetch(out *egress.Request, resp *egress.Response) {
+	if resp.Redirects > 0 {
+		_ = s.account.charge(httpRequests, int64(resp.Redirects)) // the next request learns that the budget is used up
+	}
+	if u, err := url.Parse(out.URL); err == nil {
+		port, _ := strconv.Atoi(u.Port())
+		s.usage.noteHTTP(HTTPAccess{Scheme: u.Scheme, Host: clean(u.Hostname()), Port: port, Methods: []string{out.Method}})
+		for _, h := range out.Headers {
+			if h.Secret != "" {
+				s.usage.noteSecret(h.Secret, clean(u.Hostname()))
+			}
+		}
+	}
+}
+
+// fetchError is what a guest is told of a failed request. A denial is counted
+// and logged like any other.
+func (s *seat) fetchError(err error) error {
+	e := host.AsError(err)
+	if e.Code == host.PermissionDenied {
+		grant := e.Hint
+		if grant == "" {
+			grant = "http"
+		}
+		s.noteDenied(strings.TrimPrefix(grant, "grant "), err)
+	}
+	return err
+}
+
+func fetchResponse(in *fetchRequest, resp *egress.Response) []byte {
+	out := newObject(envelopeSize + len(resp.Body)*4/3)
+	out.int("status", int64(resp.Status))
+	out.key("headers")
+	out.b = append(out.b, '[')
+	for i, h := range resp.Headers {
+		if i > 0 {
+			out.b = append(out.b, ',')
+		}
+		out.b = append(out.b, '{')
+		out.str("name", h.Name)
+		out.str("value", h.Value)
+		out.b = append(out.b, '}')
+	}
+	out.b = append(out.b, ']')
+	out.bytes("body", resp.Body)
+	if in.Redirects > 0 {
+		out.str("url", resp.URL)
+	}
+	return out.end()
+}
+
+var _ Fetcher = (*egress.Client)(nil)

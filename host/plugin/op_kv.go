@@ -1,0 +1,191 @@
+package plugin
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The bounds of what plugins keep; the quota is a limit.
+const (
+	maxKVKeyBytes   = 512
+	maxKVValueBytes = 256 << 10
+	defaultKVList   = 100
+	maxKVList       = 1000
+	maxKVLife       = 10 * 365 * 24 * time.Hour
+)
+
+// mayKV fails unless the plugin may read, or write, what it keeps.
+func (s *seat) mayKV(access Access) error {
+	if !s.rights().granted.KV.allows(access) {
+		return s.denied("kv: "+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
+	}
+	s.usage.note(func(p *Permissions) { p.KV = p.KV.max(access) })
+	return nil
+}
+
+func (s *seat) owner() Owner { return Owner{Tenant: s.account.id, Plugin: s.plugin.id} }
+
+func (s *seat) store() Store { return s.plugin.runtime.opts.Store }
+
+func checkKVKey(op, key string) error {
+	if key == "" || len(key) > maxKVKeyBytes || !utf8.ValidString(key) {
+		return host.Errorf(host.InvalidArgument, "request of %s: a key has 1 to %d bytes of UTF-8, not %d", op, maxKVKeyBytes, len(key))
+	}
+	return nil
+}
+
+func (s *seat) kvGet(ctx context.Context, req []byte) ([]byte, error) {
+	if err := s.mayKV(Read); err != nil {
+		return nil, err
+	}
+	var in struct{ Key string }
+	if err := readRequest("kv.get", req, &in); err != nil {
+		return nil, err
+	}
+	if err := checkKVKey("kv.get", in.Key); err != nil {
+		return nil, err
+	}
+	it, err := s.store().Get(ctx, s.owner(), in.Key)
+	if err != nil {
+		return nil, s.storeError("kv.get", err)
+	}
+	out := newObject(len(it.Value)*4/3 + envelopeSize)
+	out.bytes("value", it.Value)
+	out.int("revision", it.Revision)
+	return out.end(), nil
+}
+
+func (s *seat) kvPut(ctx context.Context, req []byte) ([]byte, error) {
+	if err := s.mayKV(Write); err != nil {
+		return nil, err
+	}
+	var in struct {
+		Key      string
+		Value    *[]byte
+		Revision *int64
+		TTL      int64 `json:"ttl_ms"`
+	}
+	if err := readRequest("kv.put", req, &in); err != nil {
+		return nil, err
+	}
+	if err := checkKVKey("kv.put", in.Key); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Value == nil:
+		return nil, host.Errorf(host.InvalidArgument, "request of kv.put: it has no value")
+	case len(*in.Value) > maxKVValueBytes:
+		return nil, host.Errorf(host.ResourceExhausted, "request of kv.put: the value is %d bytes, more than %d", len(*in.Value), maxKVValueBytes).
+			WithHint("keep it in pieces")
+	case in.TTL < 0 || in.TTL > maxKVLife.Milliseconds():
+		return nil, host.Errorf(host.InvalidArgument, "request of kv.put: ttl_ms is %d", in.TTL)
+	}
+	opts := PutOptions{At: in.Revision, Quota: s.rights().limits.KVBytes}
+	if in.TTL > 0 {
+		opts.Expires = time.Now().Add(time.Duration(in.TTL) * time.Millisecond)
+	}
+	revision, err := s.store().Put(ctx, s.owner(), in.Key, *in.Value, opts)
+	if err != nil {
+		return nil, s.storeError("kv.put", err)
+	}
+	out := newObject(64)
+	out.int("revision", revision)
+	return out.end(), nil
+}
+
+func (s *seat) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
+	if err := s.mayKV(Write); err != nil {
+		return nil, err
+	}
+	var in struct {
+		Key      string
+		Revision *int64
+	}
+	if err := readRequest("kv.delete", req, &in); err != nil {
+		return nil, err
+	}
+	if err := checkKVKey("kv.delete", in.Key); err != nil {
+		return nil, err
+	}
+	if err := s.store().Delete(ctx, s.owner(), in.Key, in.Revision); err != nil {
+		return nil, s.storeError("kv.delete", err)
+	}
+	return []byte("{}"), nil
+}
+
+func (s *seat) kvList(ctx context.Context, req []byte) ([]byte, error) {
+	if err := s.mayKV(Read); err != nil {
+		return nil, err
+	}
+	var in struct {
+		Prefix, After string
+		Limit         int
+		Values        bool
+	}
+	if err := readRequest("kv.list", req, &in); err != nil {
+		return nil, err
+	}
+	if in.Limit < 0 || in.Limit > maxKVList || len(in.Prefix) > maxKVKeyBytes || len(in.After) > maxKVKeyBytes {
+		return nil, host.Errorf(host.InvalidArgument, "request of kv.list: limit is at most %d, prefix and after have at most %d bytes", maxKVList, maxKVKeyBytes)
+	}
+	if in.Limit == 0 {
+		in.Limit = defaultKVList
+	}
+	items, more, err := s.store().List(ctx, s.owner(), ListOptions{
+		Prefix: in.Prefix, After: in.After, Limit: in.Limit, Values: in.Values,
+		MaxBytes: s.rights().limits.ResponseBytes / 2, // as JSON it is more
+	})
+	if err != nil {
+		return nil, s.storeError("kv.list", err)
+	}
+	return kvPage(items, more, in.Values), nil
+}
+
+func kvPage(items []Item, more, values bool) []byte {
+	out := newObject(envelopeSize)
+	out.key("entries")
+	out.b = append(out.b, '[')
+	for i, it := range items {
+		if i > 0 {
+			out.b = append(out.b, ',')
+		}
+		out.b = append(out.b, '{')
+		out.str("key", it.Key)
+		out.int("revision", it.Revision)
+		if values {
+			out.bytes("value", it.Value)
+		}
+		out.b = append(out.b, '}')
+	}
+	out.b = append(out.b, ']')
+	if more && len(items) > 0 {
+		out.str("next", items[len(items)-1].Key)
+	}
+	return out.end()
+}
+
+// bytes writes bytes in base64.
+func (o *object) bytes(name string, v []byte) {
+	o.key(name)
+	o.b = append(o.b, '"')
+	o.b = base64.StdEncoding.AppendEncode(o.b, v)
+	o.b = append(o.b, '"')
+}
+
+// storeError is what a guest is told of a store's error: its words, if they are
+// about the request, and only that it failed otherwise.
+func (s *seat) storeError(op string, err error) error {
+	switch host.CodeOf(err) {
+	case host.NotFound, host.Conflict, host.ResourceExhausted, host.Canceled, host.DeadlineExceeded:
+		return err
+	}
+	s.plugin.runtime.opts.Logger.Error("plugin store failed", "plugin", s.plugin.id, "tenant", s.account.id, "operation", op, "error", err)
+	if host.CodeOf(err) == host.Unavailable {
+		return host.Errorf(host.Unavailable, "%s: the store is not available", op)
+	}
+	return host.Errorf(host.Internal, "%s: the store failed", op)
+}

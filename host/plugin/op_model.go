@@ -1,0 +1,163 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Models chooses the model that answers a plugin. It is safe for concurrent use.
+type Models interface {
+	// Model returns the model that a tenant's plugins may ask by a name; "" is the
+	// one that plugins are given when they name none, nil for the model of the
+	// agent at work. Code not_found for a name that the tenant does not have.
+	Model(ctx context.Context, tenant, name string) (host.Model, error)
+}
+
+// defaultMaxTokens bounds an answer for which the plugin sets no bound, and
+// maxMaxTokens one for which it does.
+const (
+	defaultMaxTokens = 4096
+	maxMaxTokens     = 65_536
+)
+
+// generateRequest is the request of model.generate.
+type generateRequest struct {
+	Messages     json.RawMessage
+	Instructions string
+	Model        string
+	MaxTokens    int `json:"max_tokens"`
+	Schema       json.RawMessage
+}
+
+func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]byte, error) {
+	if !s.rights().granted.Model {
+		return nil, s.denied("model", "ask a model")
+	}
+	s.usage.note(func(p *Permissions) { p.Model = true })
+	in, question, err := readGenerate(req)
+	if err != nil {
+		return nil, err
+	}
+	question.Scope = scope
+	model, err := s.model(ctx, in.Model)
+	if err != nil {
+		return nil, err
+	}
+	// What is sent is taken from the budget at once, by its size, and put right
+	// with what the model says that it was.
+	estimate := int64(len(req)/4 + question.MaxOutputTokens)
+	if err := s.account.reserve(modelTokens, estimate); err != nil {
+		return nil, err
+	}
+	resp, err := answer(ctx, model, question, s.rights().limits.ResponseBytes)
+	if err != nil {
+		_ = s.account.charge(modelTokens, int64(len(req)/4)-estimate)
+		return nil, modelError(err)
+	}
+	used := resp.Usage
+	if used.Total() == 0 {
+		used = host.Usage{InputTokens: len(req) / 4, OutputTokens: len(host.NewMessage(host.Assistant, resp.Parts...).AppendJSON(nil)) / 4, Estimated: true}
+	}
+	_ = s.account.charge(modelTokens, int64(used.Total())-estimate)
+	return generateResponse(resp, used), nil
+}
+
+func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
+	in := &generateRequest{}
+	if err := readRequest("model.generate", req, in); err != nil {
+		return nil, nil, err
+	}
+	if isSet(in.Schema) {
+		return nil, nil, host.Errorf(host.Unimplemented, "request of model.generate: this host holds no answer to a schema").
+			WithHint("ask for JSON in words and check it")
+	}
+	messages, err := host.DecodeMessages(in.Messages)
+	if err != nil || len(messages) == 0 {
+		return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: it needs messages: %v", err)
+	}
+	for _, m := range messages {
+		if len(m.ToolCalls())+len(m.ToolResults()) > 0 || m.Role == host.ToolRole {
+			return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: its messages hold tool calls or results").
+				WithHint("put what they say into text")
+		}
+	}
+	if in.MaxTokens < 0 || in.MaxTokens > maxMaxTokens {
+		return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: max_tokens is %d, not up to %d", in.MaxTokens, maxMaxTokens)
+	}
+	out := &host.ModelRequest{MaxOutputTokens: in.MaxTokens, ToolChoice: host.ToolChoiceNone}
+	if in.MaxTokens == 0 {
+		out.MaxOutputTokens = defaultMaxTokens
+	}
+	if in.Instructions != "" {
+		out.Messages = append(out.Messages, host.NewMessage(host.System, &host.Text{Text: in.Instructions}))
+	}
+	out.Messages = append(out.Messages, messages...)
+	return in, out, nil
+}
+
+// model finds whom to ask: by name, or the model of the agent at work.
+func (s *seat) model(ctx context.Context, name string) (host.Model, error) {
+	if models := s.plugin.runtime.opts.Models; models != nil {
+		m, err := models.Model(ctx, s.account.id, name)
+		if err != nil {
+			return nil, host.Errorf(host.CodeOf(err), "there is no model %q", clean(name))
+		}
+		if m != nil {
+			return m, nil
+		}
+	}
+	m := host.ModelOf(ctx)
+	switch {
+	case name != "" && (m == nil || m.Name() != name):
+		return nil, host.Errorf(host.NotFound, "there is no model %q", clean(name)).WithHint("leave the name out for the agent's own")
+	case m == nil:
+		return nil, host.Errorf(host.FailedPrecondition, "model.generate has no model to ask in this call")
+	}
+	return m, nil
+}
+
+// answer asks the model and waits for the whole answer.
+func answer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (*host.ModelResponse, error) {
+	size := 0
+	for chunk, err := range m.Generate(ctx, req) {
+		switch {
+		case err != nil:
+			return nil, err
+		case chunk.Response != nil:
+			return chunk.Response, nil
+		}
+		if size += len(chunk.Text) + len(chunk.Reasoning); size > max {
+			return nil, host.Errorf(host.ResourceExhausted, "the model's answer is more than the limit ResponseBytes of %d", max)
+		}
+	}
+	return nil, host.Errorf(host.Unavailable, "the model ended without an answer")
+}
+
+// modelError is what a guest is told: an upstream's words could hold what is the
+// operator's.
+func modelError(err error) error {
+	e := host.AsError(err)
+	switch e.Code {
+	case host.Canceled, host.DeadlineExceeded, host.ResourceExhausted:
+	case host.InvalidArgument:
+		return host.Errorf(host.InvalidArgument, "the model does not take the request")
+	default:
+		return &host.Error{Code: host.Unavailable, Message: "the model does not answer", Retryable: true, Err: err}
+	}
+	return &host.Error{Code: e.Code, Message: "the model was asked in vain: " + string(e.Code), Retryable: e.Retryable, Err: err}
+}
+
+func generateResponse(resp *host.ModelResponse, used host.Usage) []byte {
+	out := newObject(envelopeSize)
+	m := host.NewMessage(host.Assistant, resp.Parts...)
+	out.message("message", m)
+	out.key("usage")
+	out.b = append(out.b, '{')
+	out.int("input_tokens", int64(used.InputTokens))
+	out.int("output_tokens", int64(used.OutputTokens))
+	out.b = append(out.b, '}')
+	out.str("finish_reason", string(resp.FinishReason))
+	return out.end()
+}

@@ -1,0 +1,296 @@
+package plugin
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults of [QueueOptions].
+const (
+	DefaultQueueWorkers    = 4
+	DefaultQueueJobs       = 10_000
+	DefaultQueueOfTenant   = 1_000
+	DefaultQueueAttempts   = 8
+	DefaultQueueFirstRetry = time.Second
+	DefaultQueueLastRetry  = 5 * time.Minute
+)
+
+// keptJobKeys is how many idempotency keys a queue remembers.
+const keptJobKeys = 100_000
+
+// QueueOptions bound a [MemoryQueue]. A zero field is its default.
+type QueueOptions struct {
+	Workers    int           // jobs running at one time (4)
+	Jobs       int           // waiting (10,000)
+	OfTenant   int           // waiting of one tenant (1,000)
+	Attempts   int           // of one job (8)
+	FirstRetry time.Duration // after the first failure; each later one waits twice as long (1 s)
+	LastRetry  time.Duration // at most (5 min)
+	Logger     *slog.Logger  // told of jobs that are given up; nil discards
+}
+
+func (o QueueOptions) withDefaults() QueueOptions {
+	for _, f := range []struct {
+		v *int
+		d int
+	}{
+		{&o.Workers, DefaultQueueWorkers}, {&o.Jobs, DefaultQueueJobs},
+		{&o.OfTenant, DefaultQueueOfTenant}, {&o.Attempts, DefaultQueueAttempts},
+	} {
+		if *f.v <= 0 {
+			*f.v = f.d
+		}
+	}
+	if o.FirstRetry <= 0 {
+		o.FirstRetry = DefaultQueueFirstRetry
+	}
+	if o.LastRetry <= 0 {
+		o.LastRetry = DefaultQueueLastRetry
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// MemoryQueue is a queue in memory: what waits in it is lost when the program
+// ends. A job whose handler fails is tried again, if its error is one that may
+// pass, with twice the wait each time.
+type MemoryQueue struct {
+	opts   QueueOptions
+	run    func(context.Context, *Job) error
+	cancel context.CancelFunc
+	ctx    context.Context
+	slots  chan struct{}
+	jobs   sync.WaitGroup
+
+	mu      sync.Mutex
+	last    int64
+	waiting int
+	tenants map[string]int
+	keys    map[jobKey]struct{}
+	closed  bool
+}
+
+type jobKey struct {
+	owner Owner
+	key   string
+}
+
+// NewMemoryQueue returns a queue whose jobs are run by run, by several
+// goroutines at once. Close it.
+func NewMemoryQueue(run func(context.Context, *Job) error, opts *QueueOptions) *MemoryQueue {
+	if opts == nil {
+		opts = &QueueOptions{}
+	}
+	q := &MemoryQueue{opts: opts.withDefaults(), run: run, tenants: map[string]int{}, keys: map[jobKey]struct{}{}}
+	q.slots = make(chan struct{}, q.opts.Workers)
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	return q
+}
+
+// Send takes a job; see [Queue].
+func (q *MemoryQueue) Send(_ context.Context, job *Job, ready func(func(stored bool))) (string, error) {
+	q.mu.Lock()
+	id, err := q.take(job)
+	q.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	copied := *job
+	ready(func(stored bool) {
+		if !stored {
+			q.forget(&copied)
+			return
+		}
+		q.begin(&copied)
+	})
+	return id, nil
+}
+
+// take counts a job, if there is room for it. The mutex is held.
+func (q *MemoryQueue) take(job *Job) (string, error) {
+	key := jobKey{job.Owner, job.IdempotencyKey}
+	_, used := q.keys[key]
+	switch {
+	case q.closed:
+		return "", errClosed("queue")
+	case key.key != "" && used:
+		return "", host.Errorf(host.AlreadyExists, "a job with the key %q was sent before", clean(key.key))
+	case q.waiting >= q.opts.Jobs, q.tenants[job.Owner.Tenant] >= q.opts.OfTenant:
+		return "", &host.Error{Code: host.ResourceExhausted, Message: "the queue is full", Retryable: true}
+	}
+	if key.key != "" {
+		if len(q.keys) >= keptJobKeys {
+			clear(q.keys) // what was sent long ago is forgotten; a few of now with it
+		}
+		q.keys[key] = struct{}{}
+	}
+	q.waiting++
+	q.tenants[job.Owner.Tenant]++
+	q.last++
+	return strconv.FormatInt(q.last, 10), nil
+}
+
+// forget takes back what take has done, of a turn that was not stored.
+func (q *MemoryQueue) forget(job *Job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.keys, jobKey{job.Owner, job.IdempotencyKey})
+	q.uncount(job)
+}
+
+func (q *MemoryQueue) uncount(job *Job) {
+	q.waiting--
+	if q.tenants[job.Owner.Tenant]--; q.tenants[job.Owner.Tenant] == 0 {
+		delete(q.tenants, job.Owner.Tenant)
+	}
+}
+
+// begin has a goroutine wait for the job's time, and run it.
+func (q *MemoryQueue) begin(job *Job) {
+	q.mu.Lock()
+	if q.closed {
+		q.uncount(job)
+		q.mu.Unlock()
+		return
+	}
+	q.jobs.Add(1)
+	q.mu.Unlock()
+	go func() {
+		defer q.jobs.Done()
+		q.work(job)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.uncount(job)
+	}()
+}
+
+// work tries a job until it is done, given up, or the queue is closed.
+func (q *MemoryQueue) work(job *Job) {
+	for wait := time.Until(job.NotBefore); q.pause(wait); wait = q.backoff(job.Attempt - 1) {
+		err := q.try(job)
+		if err == nil || q.ctx.Err() != nil {
+			return
+		}
+		log := q.opts.Logger.With("plugin", job.Owner.Plugin, "tenant", job.Owner.Tenant, "handler", job.Handler, "attempt", job.Attempt, "error", err)
+		if job.Attempt >= q.opts.Attempts || !passing(err) {
+			log.Error("job given up")
+			return
+		}
+		log.Warn("job failed")
+		job.Attempt++
+	}
+}
+
+func (q *MemoryQueue) try(job *Job) error {
+	select {
+	case q.slots <- struct{}{}:
+	case <-q.ctx.Done():
+		return q.ctx.Err()
+	}
+	defer func() { <-q.slots }()
+	return q.run(q.ctx, job)
+}
+
+// passing reports whether trying again may help: whatever is not the request's
+// own fault.
+func passing(err error) bool {
+	switch host.CodeOf(err) {
+	case host.InvalidArgument, host.PermissionDenied, host.Unauthenticated, host.NotFound, host.Unimplemented, host.AlreadyExists:
+		return host.AsError(err).Retryable
+	}
+	return true
+}
+
+// pause waits; false if the queue was closed before.
+func (q *MemoryQueue) pause(d time.Duration) bool {
+	if d <= 0 {
+		return q.ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-q.ctx.Done():
+		return false
+	}
+}
+
+// backoff is how long to wait after so many failures: within a quarter more, so
+// that what failed together does not come back together.
+func (q *MemoryQueue) backoff(failures int) time.Duration {
+	d := q.opts.FirstRetry
+	for range failures - 1 {
+		if d *= 2; d >= q.opts.LastRetry {
+			d = q.opts.LastRetry
+			break
+		}
+	}
+	return d + rand.N(d/4+1)
+}
+
+// Waiting returns how many jobs wait or run.
+func (q *MemoryQueue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Close stops the jobs that run and drops those that wait. It may be called
+// twice.
+func (q *MemoryQueue) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.cancel()
+	q.jobs.Wait()
+}
+
+var _ Queue = (*MemoryQueue)(nil)
+
+// RunJob runs a job in a plugin that is loaded under its owner's id: its handler
+// is called as a tool is, with the payload as arguments, and its result dropped.
+// Queues call it. Code not_found if there is no such plugin.
+func (rt *Runtime) RunJob(ctx context.Context, job *Job) error {
+	p := rt.loaded(job.Owner.Plugin)
+	if p == nil {
+		return &host.Error{Code: host.NotFound, Message: "no plugin of the job's is loaded", Retryable: true}
+	}
+	return p.runJob(ctx, job)
+}
+
+// loaded returns the plugin of an id that was loaded last.
+func (rt *Runtime) loaded(id string) (last *Plugin) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for p := range rt.plugins {
+		if p.id == id && (last == nil || p.number > last.number) {
+			last = p
+		}
+	}
+	return last
+}
+
+func (p *Plugin) runJob(ctx context.Context, job *Job) error {
+	info := p.manifest.tool(job.Handler)
+	if info == nil {
+		return host.Errorf(host.NotFound, "plugin %q has no tool %q", p.id, job.Handler)
+	}
+	call := host.NewCall(job.Handler, job.Payload, nil)
+	call.Attempt, call.Scope, call.IdempotencyKey = job.Attempt, job.Scope, job.IdempotencyKey
+	call.Scope.Tenant = job.Owner.Tenant
+	tool, err := p.newTool(info, "", nil)
+	if err != nil {
+		return err
+	}
+	_, err = tool.Call(ctx, call)
+	return err
+}

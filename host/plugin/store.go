@@ -1,0 +1,223 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Store keeps what plugins keep between calls: values by key, for each owner
+// apart. Implementations are safe for concurrent use; [NewMemoryStore] is one.
+// Keys are valid UTF-8 of 1 to 512 bytes, values have at most 256 KiB. Slices
+// belong to the caller on both sides.
+//
+// Errors have code not_found, conflict, resource_exhausted (the quota),
+// unavailable (the store is down; retryable), canceled and deadline_exceeded.
+// Of an error with another code a guest learns only that the store failed.
+type Store interface {
+	// Get returns the item at key; code not_found if there is none, or if it has
+	// expired.
+	Get(ctx context.Context, owner Owner, key string) (Item, error)
+
+	// Put writes an item and returns its revision, which is greater than every
+	// one that the key had before. Code conflict if opts.At says otherwise,
+	// resource_exhausted if the owner's items would have more than opts.Quota
+	// bytes by [ItemBytes].
+	Put(ctx context.Context, owner Owner, key string, value []byte, opts PutOptions) (revision int64, err error)
+
+	// Delete removes an item, if it is at revision *at or at is nil; one that is
+	// not there is no error unless at says that it is.
+	Delete(ctx context.Context, owner Owner, key string, at *int64) error
+
+	// List returns items whose keys have the prefix and come after the key After,
+	// in the order of their bytes, at most Limit of them and at most MaxBytes by
+	// ItemBytes, but one if there is one. more says that others follow.
+	List(ctx context.Context, owner Owner, opts ListOptions) (items []Item, more bool, err error)
+}
+
+// Owner says whose items are meant: one tenant's, of one plugin by the id that it
+// was loaded under.
+type Owner struct{ Tenant, Plugin string }
+
+// Item is a value in a [Store].
+type Item struct {
+	Key      string
+	Value    []byte // nil in a list without values
+	Revision int64  // from 1
+}
+
+// PutOptions are the conditions of [Store].Put.
+type PutOptions struct {
+	At      *int64    // the revision that the key must have; 0: it must be absent
+	Expires time.Time // zero: never
+	Quota   int64
+}
+
+// ListOptions say what [Store].List returns.
+type ListOptions struct {
+	Prefix, After string
+	Limit         int
+	MaxBytes      int
+	Values        bool
+}
+
+// itemOverhead is what an item counts beyond its key and value.
+const itemOverhead = 64
+
+// ItemBytes is what an item counts against a quota.
+func ItemBytes(key string, value []byte) int64 {
+	return int64(len(key)) + int64(len(value)) + itemOverhead
+}
+
+// QuotaError is the error for an owner whose items would take more than quota
+// bytes. Stores return it.
+func QuotaError(quota int64) error {
+	return host.Errorf(host.ResourceExhausted, "the items of this plugin and tenant would take more than the limit KVBytes of %d", quota).
+		WithHint("delete what is no longer needed, or raise the limit")
+}
+
+// RevisionError is the error for a key that is not at the revision asked for.
+// Stores return it.
+func RevisionError(key string, at, found int64) error {
+	return host.Errorf(host.Conflict, "the key %q is at revision %d, not %d", key, found, at).
+		WithHint("read it again")
+}
+
+// NewMemoryStore returns a store that keeps items in memory, as long as the
+// program runs.
+func NewMemoryStore() Store { return &memoryStore{owners: map[Owner]*memoryItems{}} }
+
+type memoryStore struct {
+	mu     sync.Mutex
+	last   int64 // revision
+	owners map[Owner]*memoryItems
+}
+
+type memoryItems struct {
+	size  int64
+	items map[string]memoryItem
+}
+
+type memoryItem struct {
+	value    []byte
+	revision int64
+	expires  time.Time
+}
+
+func (it memoryItem) live(now time.Time) bool { return it.expires.IsZero() || now.Before(it.expires) }
+
+func (s *memoryStore) Get(_ context.Context, owner Owner, key string) (Item, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it, ok := s.of(owner).items[key]
+	if !ok || !it.live(time.Now()) {
+		return Item{}, noItem(key)
+	}
+	return Item{Key: key, Value: slices.Clone(it.value), Revision: it.revision}, nil
+}
+
+func noItem(key string) error { return host.Errorf(host.NotFound, "there is no key %q", key) }
+
+// of returns an owner's items. The mutex is held.
+func (s *memoryStore) of(owner Owner) *memoryItems {
+	if m := s.owners[owner]; m != nil {
+		return m
+	}
+	return &memoryItems{items: map[string]memoryItem{}}
+}
+
+func (s *memoryStore) Put(_ context.Context, owner Owner, key string, value []byte, opts PutOptions) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, now := s.of(owner), time.Now()
+	if err := m.at(key, opts.At, now); err != nil {
+		return 0, err
+	}
+	if m.after(key, value) > opts.Quota {
+		maps.DeleteFunc(m.items, func(key string, it memoryItem) bool {
+			if it.live(now) {
+				return false
+			}
+			m.size -= ItemBytes(key, it.value)
+			return true
+		})
+		if m.after(key, value) > opts.Quota {
+			return 0, QuotaError(opts.Quota)
+		}
+	}
+	m.size = m.after(key, value)
+	s.last++
+	m.items[strings.Clone(key)] = memoryItem{slices.Clone(value), s.last, opts.Expires}
+	s.owners[owner] = m
+	return s.last, nil
+}
+
+// after is how much there is once key has value.
+func (m *memoryItems) after(key string, value []byte) int64 {
+	size := m.size + ItemBytes(key, value)
+	if old, ok := m.items[key]; ok {
+		size -= ItemBytes(key, old.value)
+	}
+	return size
+}
+
+// at fails unless key is at the revision, 0 for absent.
+func (m *memoryItems) at(key string, at *int64, now time.Time) error {
+	if at == nil {
+		return nil
+	}
+	found := int64(0)
+	if it, ok := m.items[key]; ok && it.live(now) {
+		found = it.revision
+	}
+	if found != *at {
+		return RevisionError(key, *at, found)
+	}
+	return nil
+}
+
+func (s *memoryStore) Delete(_ context.Context, owner Owner, key string, at *int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.of(owner)
+	if err := m.at(key, at, time.Now()); err != nil {
+		return err
+	}
+	if it, ok := m.items[key]; ok {
+		m.size -= ItemBytes(key, it.value)
+		delete(m.items, key)
+	}
+	if len(m.items) == 0 {
+		delete(s.owners, owner)
+	}
+	return nil
+}
+
+func (s *memoryStore) List(_ context.Context, owner Owner, opts ListOptions) (items []Item, more bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, now, size := s.of(owner), time.Now(), int64(0)
+	for _, key := range slices.Sorted(maps.Keys(m.items)) {
+		it := m.items[key]
+		if !strings.HasPrefix(key, opts.Prefix) || key <= opts.After || !it.live(now) {
+			continue
+		}
+		item := Item{Key: key, Revision: it.revision}
+		if opts.Values {
+			item.Value = slices.Clone(it.value)
+		}
+		size += ItemBytes(key, item.Value)
+		if len(items) == opts.Limit || len(items) > 0 && size > int64(opts.MaxBytes) {
+			return items, true, nil
+		}
+		items = append(items, item)
+	}
+	return items, false, nil
+}
+
+var _ Store = (*memoryStore)(nil)
