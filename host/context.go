@@ -42,7 +42,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, limits: c.limits, emit: c.emit, steps: c.steps, branch: c.branch,
+		Scope: c.Scope, State: c.State, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, branch: c.branch,
 	}
 }
 

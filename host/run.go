@@ -271,7 +271,6 @@ func (r *run) maxIterations() int {
 // route asks the router and puts whom it names on the stack.
 func (r *run) route(ctx context.Context) error {
 	r.at = ""
-	r.services.use(r.routingModel())
 	if r.isAlone() {
 		if r.iterations == 0 {
 			r.stack = append(r.stack, r.net.agents[0].name)

@@ -9,29 +9,27 @@ import (
 // handed: sandboxed code reaches them through the host, never by itself.
 type services struct {
 	mu    sync.Mutex
-	model Model // of the agent at work, or that routers ask
 	after []func(stored bool)
 	over  bool
 }
 
-type servicesKey struct{}
+type (
+	servicesKey struct{}
+	modelKey    struct{} // the model of the agent at work, or that routers ask
+)
 
 func (r *run) withServices(ctx context.Context) context.Context {
-	r.services = &services{model: r.routingModel()}
-	return context.WithValue(ctx, servicesKey{}, r.services)
+	r.services = &services{}
+	ctx = context.WithValue(ctx, servicesKey{}, r.services)
+	return context.WithValue(ctx, modelKey{}, r.routingModel())
 }
 
 // ModelOf returns the model of the agent whose tool, processor or provider runs
 // under ctx, or, for a router, the one that routers ask; nil outside a run and
 // where there is none.
 func ModelOf(ctx context.Context) Model {
-	s, _ := ctx.Value(servicesKey{}).(*services)
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.model
+	m, _ := ctx.Value(modelKey{}).(Model)
+	return m
 }
 
 // AfterCommit has fn called when the run that ctx belongs to has stored its
@@ -50,12 +48,6 @@ func AfterCommit(ctx context.Context, fn func(stored bool)) bool {
 	}
 	s.after = append(s.after, fn)
 	return true
-}
-
-func (s *services) use(m Model) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.model = m
 }
 
 // end calls what waits for the commit.

@@ -28,7 +28,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 	r.at = a.name
 	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
 		result: &Result{Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
-	r.services.use(t.model)
+	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.emit(&AgentStarted{Model: t.model.Name()})
 	err := t.prepare(ctx)
 	if err == nil {

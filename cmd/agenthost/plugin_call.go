@@ -343,15 +343,4 @@ func (r *rawCall) noteGrants(m *plugin.Manifest) {
 	for _, grant := range r.granted.Missing(m.Permissions) {
 		fmt.Fprintf(r.env.stderr, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)
 	}
-	for _, op := range []struct {
-		granted bool
-		name    string
-	}{
-		{len(r.granted.HTTP) > 0, "http.fetch"}, {r.granted.KV != "", "kv.get"},
-		{r.granted.Model, "model.generate"}, {r.granted.Queue, "queue.send"},
-	} {
-		if op.granted && !slices.Contains(plugin.Operations(), op.name) {
-			fmt.Fprintf(r.env.stderr, "agenthost: this host has no operation %s yet; granting it changes nothing\n", op.name)
-		}
-	}
 }

@@ -92,7 +92,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.seat(call.Scope.Tenant)
-		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), toolOperations{s, call})
+		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), s.toolOperations(call))
 		if err != nil {
 			return &host.ToolOutput{Cost: cost}, err
 		}
@@ -180,7 +180,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant)}, view}
+	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant), scope: view.Scope}, view}
 	raw, cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops)
 	if err != nil {
 		return nil, err
@@ -317,7 +317,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations: baseOperations{seat: s, state: req.State}}
+	ops := viewOperations{baseOperations: baseOperations{s, req.Scope, req.State}}
 	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}
@@ -437,7 +437,7 @@ func (pr *provider) input(req *host.ProvideRequest) *object {
 
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{seat: p.seat(req.Scope.Tenant), state: req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State})
 	if err != nil {
 		return nil, err
 	}
@@ -486,7 +486,7 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{seat: p.seat(req.Scope.Tenant), state: req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State})
 	if err == nil {
 		err = p.decode(exportObserve, raw, &struct{}{})
 	}

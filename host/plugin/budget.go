@@ -141,7 +141,7 @@ func (a *account) take(g good, n int64, whole bool) error {
 	if whole && n > limit-a.spent[g] {
 		return a.exhausted(g, budget, now)
 	}
-	if a.spent[g] += n; a.spent[g] > limit {
+	if a.spent[g] = max(0, a.spent[g]+n); a.spent[g] > limit {
 		return a.exhausted(g, budget, now)
 	}
 	return nil

@@ -95,19 +95,22 @@ func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]b
 
 func (o *rawOperations) make() (err error) {
 	s, state := o.seat, o.opts.State
+	scope := host.Scope{Tenant: s.account.id}
 	if state == nil {
 		if state, err = host.NewState(nil, 0); err != nil {
 			return err
 		}
 	}
-	base := baseOperations{seat: s, state: state}
+	base := baseOperations{s, scope, state}
 	switch {
 	case o.export == exportTool, o.export >= exportCount:
-		o.made = tellingOperations{toolOperations{s, host.NewCall("", nil, state)}, o.opts.Emit}
+		call := host.NewCall("", nil, state)
+		call.Scope = scope
+		o.made = tellingOperations{s.toolOperations(call), o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
-		o.made = viewOperations{baseOperations{seat: s}, o.opts.View}
+		o.made = viewOperations{baseOperations{seat: s, scope: scope}, o.opts.View}
 	case o.export == exportProcess:
-		o.made = baseOperations{seat: s}
+		o.made = baseOperations{seat: s, scope: scope}
 	case o.export == exportRoute && !s.rights().granted.Messages:
 		o.made = viewOperations{base, nil}
 	case o.export == exportRoute && o.opts.View != nil:
@@ -120,7 +123,7 @@ func (o *rawOperations) make() (err error) {
 
 // tellingOperations are a tool's outside a run: somebody is told what it emits.
 type tellingOperations struct {
-	toolOperations
+	*toolOperations
 	emit func(kind string, data json.RawMessage)
 }
 

@@ -69,7 +69,7 @@ func TestCallGivesEachExportTheOperationsOfARun(t *testing.T) {
 		{"a router that is not granted messages", "route", readMessages, Permissions{State: Read}, full, "permission_denied"},
 		{"a provider reads the state", "provide", readState, all, full, `"value":{"a":1}`},
 		{"an observer reads the state", "observe", readState, all, full, `"value":{"a":1}`},
-		{"an operation that is not", "tool", "http.fetch", all, full, "unimplemented"},
+		{"an operation that is not", "tool", "provider_state.get", all, full, "unimplemented"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			request := `{"path":""}`

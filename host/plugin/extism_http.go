@@ -20,25 +20,6 @@ type extismRequest struct {
 	Headers map[string]string `json:"headers"`
 }
 
-type fetchHeader struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-// fetchRequest and fetchResponse are those of the operation http.fetch.
-type fetchRequest struct {
-	Method  string        `json:"method"`
-	URL     string        `json:"url"`
-	Headers []fetchHeader `json:"headers,omitempty"`
-	Body    []byte        `json:"body,omitempty"`
-}
-
-type fetchResponse struct {
-	Status  int           `json:"status"`
-	Headers []fetchHeader `json:"headers"`
-	Body    []byte        `json:"body"`
-}
-
 // http_request(request, body) -> body of the response, 0 if it is empty. The
 // blocks handed over are freed. Extism has no way to tell a plugin that a request
 // failed: the call ends with the error.
@@ -84,7 +65,7 @@ func readExtismRequest(raw, body []byte) ([]byte, error) {
 		out.Method = http.MethodGet
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
-		out.Headers = append(out.Headers, fetchHeader{name, in.Headers[name]})
+		out.Headers = append(out.Headers, fetchHeader{Name: name, Value: in.Headers[name]})
 	}
 	return json.Marshal(out)
 }

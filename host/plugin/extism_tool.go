@@ -60,7 +60,7 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 		return nil, notOffered(p.id, "function", info.Export, p.plainExports())
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
-		raw, cost, err := p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), toolOperations{p.seat(call.Scope.Tenant), call})
+		raw, cost, err := p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.seat(call.Scope.Tenant).toolOperations(call))
 		out := &host.ToolOutput{Cost: cost}
 		if err != nil {
 			return out, err

@@ -253,11 +253,20 @@ type operations interface {
 
 // prices are the operations that this host knows, in instructions.
 var prices = map[string]int64{
-	"emit":         5_000,
-	"messages.get": 5_000,
-	"state.get":    5_000,
-	"state.patch":  20_000,
-	"tokens.count": 20_000,
+	"artifact.read":  20_000,
+	"artifact.write": 20_000,
+	"emit":           5_000,
+	"http.fetch":     100_000,
+	"kv.delete":      20_000,
+	"kv.get":         10_000,
+	"kv.list":        20_000,
+	"kv.put":         20_000,
+	"messages.get":   5_000,
+	"model.generate": 200_000,
+	"queue.send":     50_000,
+	"state.get":      5_000,
+	"state.patch":    20_000,
+	"tokens.count":   20_000,
 }
 
 // Operations returns the names of the operations that guests can call.
@@ -296,6 +305,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
 	}
 	response, err := inst.perform(op, bytes.Clone(req))
+	inst.checkTime() // of an operation that waited: the guest need not hear of it
 	if err == nil && len(response) > c.limits.ResponseBytes {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
@@ -321,7 +331,7 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 }
 
 // computes are the operations that wait for nothing: they keep the call's turn.
-var computes = map[string]bool{"messages.get": true, "tokens.count": true, "state.get": true, "state.patch": true}
+var computes = map[string]bool{"artifact.read": true, "artifact.write": true, "messages.get": true, "tokens.count": true, "state.get": true, "state.patch": true}
 
 // errorObject is an error as a guest gets it.
 func errorObject(err error) []byte {

@@ -38,6 +38,7 @@ const (
 	DefaultIdleInstances     = 4
 	DefaultIdleOfAll         = 64
 	DefaultCallsAnew         = 100_000
+	DefaultKVBytes           = 16 << 20
 )
 
 // pageBytes is the size of a WebAssembly page.
@@ -81,10 +82,11 @@ type Limits struct {
 	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
 
 	// Of each plugin and tenant.
-	Instances     int // running at one time; more calls wait (16)
-	Waiting       int // calls that wait for that; more are refused (256)
-	IdleInstances int // kept for the next call (4)
-	CallsAnew     int // calls after which an instance is made anew (100,000)
+	Instances     int   // running at one time; more calls wait (16)
+	Waiting       int   // calls that wait for that; more are refused (256)
+	IdleInstances int   // kept for the next call (4)
+	CallsAnew     int   // calls after which an instance is made anew (100,000)
+	KVBytes       int64 // keys and values that it keeps, 64 bytes more for each (16 MiB)
 }
 
 func (l Limits) withDefaults() Limits {
@@ -114,6 +116,9 @@ func (l Limits) withDefaults() Limits {
 	if l.MemoryBytes == 0 {
 		l.MemoryBytes = DefaultMemoryBytes
 	}
+	if l.KVBytes == 0 {
+		l.KVBytes = DefaultKVBytes
+	}
 	if l.Instructions == 0 {
 		l.Instructions = DefaultInstructions
 	}
@@ -139,7 +144,7 @@ func (l Limits) check() error {
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"BlockBytes", int64(l.BlockBytes)}, {"VarBytes", int64(l.VarBytes)}, {"Instances", int64(l.Instances)},
 		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"Waiting", int64(l.Waiting)},
 		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
-		{"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
+		{"KVBytes", l.KVBytes}, {"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
 	} {
 		if f.v < 0 {
 			return host.Errorf(host.InvalidArgument, "plugin limit %s is %d", f.name, f.v).WithHint("leave it out for the default")

@@ -16,7 +16,7 @@ const (
 	maxArtifactName    = 256
 	maxMediaType       = 128
 	maxUploads         = 8
-	maxArtifactBytes   = 16 << 20
+	maxArtifactBytes   = 16 << 20 // of all that a call has begun
 	defaultArtifactGet = 256 << 10
 	defaultMediaType   = "application/octet-stream"
 )
@@ -27,6 +27,7 @@ type artifacts struct {
 	call    *host.Call
 	uploads map[string]*upload
 	begun   int
+	held    int // bytes, in all uploads
 }
 
 type upload struct {
@@ -52,17 +53,18 @@ func (a *artifacts) write(req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Data) > maxArtifactBytes-len(u.data) {
-		delete(a.uploads, id)
-		return nil, host.Errorf(host.ResourceExhausted, "artifact %q is more than %d bytes", clean(in.Name), maxArtifactBytes)
+	if len(in.Data) > maxArtifactBytes-a.held {
+		a.end(id)
+		return nil, host.Errorf(host.ResourceExhausted, "what the call sends of artifacts is more than %d bytes", maxArtifactBytes)
 	}
 	u.data = append(u.data, in.Data...)
+	a.held += len(in.Data)
 	if !in.Last {
 		out := newObject(64)
 		out.str("upload", id)
 		return out.end(), nil
 	}
-	delete(a.uploads, id)
+	a.end(id)
 	if err := a.call.AddArtifact(host.Artifact{Name: u.name, Parts: []host.Part{&host.Media{MediaType: u.mediaType, Data: u.data}}}); err != nil {
 		return nil, err
 	}
@@ -95,6 +97,12 @@ func (a *artifacts) upload(id, name, mediaType string) (string, *upload, error) 
 	id = fmt.Sprint(a.begun)
 	a.uploads[id] = u
 	return id, u, nil
+}
+
+// end forgets an upload.
+func (a *artifacts) end(id string) {
+	a.held -= len(a.uploads[id].data)
+	delete(a.uploads, id)
 }
 
 func digestOf(data []byte) string {

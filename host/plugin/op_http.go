@@ -39,17 +39,29 @@ func (r *rights) httpPolicy() (*egress.Policy, error) {
 	return r.policy, r.policyErr
 }
 
-// fetchRequest is the request of http.fetch.
-type fetchRequest struct {
-	Method    string
-	URL       string `json:"url"`
-	Headers   []fetchHeader
-	Body      []byte
-	TimeoutMS int64 `json:"timeout_ms"`
-	Redirects int
-}
-
-type fetchHeader struct{ Name, Value, Prefix, Secret string }
+// fetchRequest and fetchResponse are those of http.fetch.
+type (
+	fetchRequest struct {
+		Method    string        `json:"method"`
+		URL       string        `json:"url"`
+		Headers   []fetchHeader `json:"headers,omitempty"`
+		Body      []byte        `json:"body,omitempty"`
+		TimeoutMS int64         `json:"timeout_ms,omitempty"`
+		Redirects int           `json:"redirects,omitempty"`
+	}
+	fetchResponse struct {
+		Status  int           `json:"status"`
+		Headers []fetchHeader `json:"headers"`
+		Body    []byte        `json:"body"`
+		URL     string        `json:"url,omitempty"`
+	}
+	fetchHeader struct {
+		Name   string `json:"name"`
+		Value  string `json:"value,omitempty"`
+		Prefix string `json:"prefix,omitempty"`
+		Secret string `json:"secret,omitempty"`
+	}
+)
 
 func readFetch(req []byte) (*fetchRequest, error) {
 	in := &fetchRequest{}
@@ -87,7 +99,7 @@ func (s *seat) fetch(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, s.fetchError(err)
 	}
 	s.noteFetch(out, resp)
-	return fetchResponse(in, resp), nil
+	return writeFetched(in, resp), nil
 }
 
 // outgoing is the request as the client takes it.
@@ -147,7 +159,7 @@ func (s *seat) fetchError(err error) error {
 	return err
 }
 
-func fetchResponse(in *fetchRequest, resp *egress.Response) []byte {
+func writeFetched(in *fetchRequest, resp *egress.Response) []byte {
 	out := newObject(envelopeSize + len(resp.Body)*4/3)
 	out.int("status", int64(resp.Status))
 	out.key("headers")

@@ -51,7 +51,7 @@ func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]by
 	if err := s.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
 	}
-	resp, err := answer(ctx, model, question, s.rights().limits.ResponseBytes)
+	resp, err := wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
 	if err != nil {
 		_ = s.account.charge(modelTokens, int64(len(req)/4)-estimate)
 		return nil, modelError(err)
@@ -118,8 +118,8 @@ func (s *seat) model(ctx context.Context, name string) (host.Model, error) {
 	return m, nil
 }
 
-// answer asks the model and waits for the whole answer.
-func answer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (*host.ModelResponse, error) {
+// wholeAnswer asks the model and waits for the whole answer.
+func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (*host.ModelResponse, error) {
 	size := 0
 	for chunk, err := range m.Generate(ctx, req) {
 		switch {

@@ -20,6 +20,7 @@ type Queue interface {
 
 // Job is work for a plugin's tool.
 type Job struct {
+	ID             string // given by the queue
 	Owner          Owner
 	Handler        string // a tool in the plugin's manifest
 	Payload        json.RawMessage

@@ -8,13 +8,31 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// baseOperations are what every call may ask for: the state, if granted.
+// baseOperations are what every call may ask for: what it is granted, and the
+// state, where there is one.
 type baseOperations struct {
 	seat  *seat
+	scope host.Scope
 	state *host.State
 }
 
-func (o baseOperations) operate(_ context.Context, op string, req []byte) ([]byte, error) {
+func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	switch op {
+	case "http.fetch":
+		return o.seat.fetch(ctx, req)
+	case "kv.get":
+		return o.seat.kvGet(ctx, req)
+	case "kv.put":
+		return o.seat.kvPut(ctx, req)
+	case "kv.delete":
+		return o.seat.kvDelete(ctx, req)
+	case "kv.list":
+		return o.seat.kvList(ctx, req)
+	case "model.generate":
+		return o.seat.generate(ctx, o.scope, req)
+	case "queue.send":
+		return o.seat.send(ctx, o.scope, req)
+	}
 	switch {
 	case op == "state.get" && o.state != nil:
 		return o.getState(req)
@@ -91,16 +109,31 @@ func readRequest(op string, req []byte, into any) error {
 	return nil
 }
 
-// toolOperations are a tool's: the state, and events on the run.
+// toolOperations are a tool's: events and artifacts of the run besides.
 type toolOperations struct {
-	seat *seat
-	call *host.Call
+	seat      *seat
+	call      *host.Call
+	artifacts artifacts
 }
 
-func (o toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
-	if op != "emit" {
-		return baseOperations{o.seat, o.call.State}.operate(ctx, op, req)
+func (s *seat) toolOperations(call *host.Call) *toolOperations {
+	return &toolOperations{seat: s, call: call, artifacts: artifacts{call: call}}
+}
+
+func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	switch op {
+	case "emit":
+		return o.emit(req)
+	case "artifact.write":
+		return o.artifacts.write(req)
+	case "artifact.read":
+		return o.artifacts.read(req, o.seat.rights().limits.ResponseBytes)
 	}
+	return baseOperations{o.seat, o.call.Scope, o.call.State}.operate(ctx, op, req)
+}
+
+func (o *toolOperations) emit(req []byte) ([]byte, error) {
+	const op = "emit"
 	var in struct {
 		Kind string
 		Data json.RawMessage

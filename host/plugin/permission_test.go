@@ -18,14 +18,14 @@ func TestHTTPAccessMeets(t *testing.T) {
 		{"another scheme", `{"host":"a.example"}`, `{"host":"a.example","scheme":"http"}`, `null`},
 		{"the scheme's port", `{"host":"a.example"}`, `{"host":"a.example","port":443}`, `[{"host":"a.example"}]`},
 		{"another port", `{"host":"a.example"}`, `{"host":"a.example","port":8443}`, `null`},
-		{"methods in common", `{"host":"a.example","methods":["GET","PUT"]}`, `{"host":"a.example","methods":["GET","POST"]}`, `[{"host":"a.example","methods":["GET"]}]`},
+		{"methods in common", `{"host":"a.example","methods":["GET","PUT"]}`, `{"host":"a.example","methods":["GET","POST"]}`, `[{"scheme":"https","host":"a.example","port":443,"methods":["GET"]}]`},
 		{"no method in common", `{"host":"a.example","methods":["PUT"]}`, `{"host":"a.example","methods":["GET"]}`, `null`},
-		{"asked for all methods", `{"host":"a.example"}`, `{"host":"a.example","methods":["GET"]}`, `[{"host":"a.example","methods":["GET"]}]`},
+		{"asked for all methods", `{"host":"a.example"}`, `{"host":"a.example","methods":["GET"]}`, `[{"scheme":"https","host":"a.example","port":443,"methods":["GET"]}]`},
 		{"granted all names below", `{"host":"a.b.example"}`, `{"host":"*.b.example"}`, `[{"host":"a.b.example"}]`},
 		{"a name is not below itself", `{"host":"b.example"}`, `{"host":"*.b.example"}`, `null`},
 		{"nor is one that only ends like it", `{"host":"evilb.example"}`, `{"host":"*.b.example"}`, `null`},
-		{"asked for all names below", `{"host":"*.b.example"}`, `{"host":"a.b.example"}`, `[{"host":"a.b.example"}]`},
-		{"asked for every host", `{"host":"*"}`, `{"host":"a.example"}`, `[{"host":"a.example"}]`},
+		{"asked for all names below", `{"host":"*.b.example"}`, `{"host":"a.b.example"}`, `[{"scheme":"https","host":"a.b.example","port":443}]`},
+		{"asked for every host", `{"host":"*"}`, `{"host":"a.example"}`, `[{"scheme":"https","host":"a.example","port":443}]`},
 		{"granted every host", `{"host":"a.example"}`, `{"host":"*"}`, `[{"host":"a.example"}]`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -22,6 +22,7 @@ type Plugin struct {
 	manifest *Manifest
 	trial    atomic.Bool // it is tried before it serves: for nobody, with nothing granted
 	only     []string    // the tenants that have it; nil is all
+	number   int64       // in the order of loading
 	grants   atomic.Pointer[Permissions]
 	extism   *extismPlugin // nil for a native one
 

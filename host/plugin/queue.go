@@ -104,6 +104,7 @@ func (q *MemoryQueue) Send(_ context.Context, job *Job, ready func(func(stored b
 		return "", err
 	}
 	copied := *job
+	copied.ID = id
 	ready(func(stored bool) {
 		if !stored {
 			q.forget(&copied)
@@ -256,19 +257,28 @@ func (q *MemoryQueue) Close() {
 
 var _ Queue = (*MemoryQueue)(nil)
 
-// RunJob runs a job in a plugin that is loaded under its owner's id: its handler
-// is called as a tool is, with the payload as arguments, and its result dropped.
-// Queues call it. Code not_found if there is no such plugin.
+// RunJob runs a job in the plugin of its owner's id, in the version that serves:
+// its handler is called as a tool is, with the payload as arguments, and its
+// result dropped. Queues call it. Code not_found if there is no such plugin.
 func (rt *Runtime) RunJob(ctx context.Context, job *Job) error {
-	p := rt.loaded(job.Owner.Plugin)
+	if slot := rt.Slot(job.Owner.Plugin); slot != nil {
+		v, err := slot.at(ctx)
+		if err != nil {
+			return err
+		}
+		defer v.leave()
+		_, err = guarded(ctx, v, job.Owner.Tenant, func() (struct{}, error) { return struct{}{}, v.plugin.runJob(ctx, job) })
+		return err
+	}
+	p := rt.lastLoaded(job.Owner.Plugin)
 	if p == nil {
 		return &host.Error{Code: host.NotFound, Message: "no plugin of the job's is loaded", Retryable: true}
 	}
 	return p.runJob(ctx, job)
 }
 
-// loaded returns the plugin of an id that was loaded last.
-func (rt *Runtime) loaded(id string) (last *Plugin) {
+// lastLoaded returns the plugin of an id that was loaded last.
+func (rt *Runtime) lastLoaded(id string) (last *Plugin) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for p := range rt.plugins {
@@ -284,13 +294,25 @@ func (p *Plugin) runJob(ctx context.Context, job *Job) error {
 	if info == nil {
 		return host.Errorf(host.NotFound, "plugin %q has no tool %q", p.id, job.Handler)
 	}
+	if len(info.Parameters) > 0 {
+		schema, err := host.CompileSchema(info.Parameters)
+		if err == nil {
+			err = schema.Validate(job.Payload)
+		}
+		if err != nil {
+			return host.Errorf(host.InvalidArgument, "the payload of a job for %q: %w", job.Handler, err)
+		}
+	}
 	call := host.NewCall(job.Handler, job.Payload, nil)
-	call.Attempt, call.Scope, call.IdempotencyKey = job.Attempt, job.Scope, job.IdempotencyKey
+	call.ID, call.Attempt, call.Scope, call.IdempotencyKey = job.ID, job.Attempt, job.Scope, job.IdempotencyKey
 	call.Scope.Tenant = job.Owner.Tenant
-	tool, err := p.newTool(info, "", nil)
+	if call.IdempotencyKey == "" {
+		call.IdempotencyKey = "job/" + job.ID
+	}
+	handle, err := p.toolHandler(info, "", nil)
 	if err != nil {
 		return err
 	}
-	_, err = tool.Call(ctx, call)
+	_, err = handle(ctx, call)
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
@@ -30,12 +31,16 @@ type Runtime struct {
 	tallies  *tallies
 	turns    *turns
 	memories memories
+	fetcher  Fetcher
+	queue    Queue
+	stop     []func()  // what was not given
 	began    time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
 	plugins map[*Plugin]struct{}
 	slots   map[string]*Slot // by id
+	loaded  int64            // plugins, ever
 	closed  bool
 	loads   sync.WaitGroup // in progress; none begins once closed is set
 }
@@ -85,6 +90,15 @@ type Options struct {
 	// ceiling.
 	Ceiling *Permissions
 
+	// What host operations work with. Without a Store, items are kept in memory;
+	// without a Fetcher, requests go out by an egress.Client without secrets;
+	// without Models, plugins ask the model of the agent at work; without a Queue,
+	// jobs are run by a MemoryQueue. What is given here the runtime does not close.
+	Store   Store
+	Fetcher Fetcher
+	Models  Models
+	Queue   Queue
+
 	Log    func(LogLine) // what guests write, by many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }
@@ -119,6 +133,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if err := rt.openCache(); err != nil {
 		return nil, err
 	}
+	rt.openServices()
 	rt.life, rt.end = context.WithCancel(context.Background())
 	return rt, nil
 }
@@ -144,6 +159,23 @@ func (rt *Runtime) setBounds() error {
 	return nil
 }
 
+// openServices makes what host operations work with, where it was not given.
+func (rt *Runtime) openServices() {
+	if rt.opts.Store == nil {
+		rt.opts.Store = NewMemoryStore()
+	}
+	if rt.fetcher = rt.opts.Fetcher; rt.fetcher == nil {
+		client := egress.New(nil)
+		rt.fetcher = client
+		rt.stop = append(rt.stop, func() { _ = client.Close() }) // it only closes connections
+	}
+	if rt.queue = rt.opts.Queue; rt.queue == nil {
+		queue := NewMemoryQueue(rt.RunJob, &QueueOptions{Logger: rt.opts.Logger})
+		rt.queue = queue
+		rt.stop = append(rt.stop, queue.Close)
+	}
+}
+
 func (rt *Runtime) logLine(l LogLine) {
 	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
 }
@@ -159,6 +191,9 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	rt.closed = true
 	rt.mu.Unlock()
 	rt.end()
+	for _, stop := range rt.stop {
+		stop()
+	}
 	for _, s := range rt.Slots() {
 		s.shut(false)
 	}
@@ -343,6 +378,8 @@ func (rt *Runtime) register(p *Plugin) error {
 		return errClosed("runtime")
 	}
 	rt.plugins[p] = struct{}{}
+	rt.loaded++
+	p.number = rt.loaded
 	return nil
 }
 
@@ -377,6 +414,9 @@ func (l Limits) over(d Limits) Limits {
 	}
 	if l.MemoryBytes == 0 {
 		l.MemoryBytes = d.MemoryBytes
+	}
+	if l.KVBytes == 0 {
+		l.KVBytes = d.KVBytes
 	}
 	if l.Instructions == 0 {
 		l.Instructions = d.Instructions

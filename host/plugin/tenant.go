@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
 )
 
 // Tenant is what the plugins of one tenant may do and use. The zero value takes
@@ -89,6 +90,7 @@ func (l Limits) within(plugin Limits) Limits {
 	out.Waiting = tighter(l.Waiting, plugin.Waiting)
 	out.IdleInstances = tighter(l.IdleInstances, plugin.IdleInstances)
 	out.CallsAnew = tighter(l.CallsAnew, plugin.CallsAnew)
+	out.KVBytes = tighter(l.KVBytes, plugin.KVBytes)
 	return out
 }
 
@@ -202,6 +204,10 @@ type rights struct {
 	served  bool
 	granted Permissions
 	limits  Limits
+
+	once      sync.Once
+	policy    *egress.Policy // of granted; see httpPolicy
+	policyErr error
 }
 
 // seat is one tenant's place at one plugin.

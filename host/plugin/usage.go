@@ -1,13 +1,16 @@
 package plugin
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
 )
 
 // Usage is what a plugin asks for, is granted and has used for one tenant.
@@ -85,13 +88,27 @@ func (u *usage) note(use func(*Permissions)) {
 func (u *usage) noteHTTP(h HTTPAccess) {
 	u.note(func(p *Permissions) {
 		i := slices.IndexFunc(p.HTTP, func(o HTTPAccess) bool {
-			return o.scheme() == h.scheme() && foldHost(o.Host) == foldHost(h.Host) && o.port() == h.port()
+			return o.scheme() == h.scheme() && strings.EqualFold(o.Host, h.Host) && o.port() == h.port()
 		})
 		switch {
 		case i < 0 && len(p.HTTP) < maxUsedHosts:
 			p.HTTP = append(p.HTTP, h)
 		case i >= 0 && len(h.Methods) == 1 && !slices.Contains(p.HTTP[i].Methods, h.Methods[0]) && len(p.HTTP[i].Methods) < maxUsedHosts:
 			p.HTTP[i].Methods = append(slices.Clone(p.HTTP[i].Methods), h.Methods[0])
+		}
+	})
+}
+
+// noteSecret records that a secret was sent to a host.
+func (u *usage) noteSecret(name, to string) {
+	u.note(func(p *Permissions) {
+		i := slices.IndexFunc(p.Secrets, func(s SecretAccess) bool { return s.Name == name })
+		if i < 0 && len(p.Secrets) < maxUsedHosts {
+			p.Secrets = append(p.Secrets, SecretAccess{Name: name})
+			i = len(p.Secrets) - 1
+		}
+		if i >= 0 && !slices.Contains(p.Secrets[i].Hosts, to) && len(p.Secrets[i].Hosts) < maxUsedHosts {
+			p.Secrets[i].Hosts = append(slices.Clone(p.Secrets[i].Hosts), to)
 		}
 	})
 }
@@ -125,11 +142,22 @@ func (u *usage) noteDenial(grant string, now time.Time) bool {
 // is counted, and logged.
 func (s *seat) denied(grant, what string) error {
 	grant = clean(grant)
-	p := s.plugin
-	if s.usage.noteDenial(grant, time.Now()) {
-		p.runtime.opts.Logger.Warn("plugin was denied", slog.String("plugin", p.id), slog.String("tenant", s.account.id), slog.String("grant", grant))
+	s.noteDenied(grant, nil)
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", s.plugin.id, what, grant).WithHint("grant it %q", grant)
+}
+
+// noteDenied counts a denial, and logs it with its cause, if that says more.
+func (s *seat) noteDenied(grant string, cause error) {
+	grant = clean(grant)
+	if !s.usage.noteDenial(grant, time.Now()) {
+		return
 	}
-	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", p.id, what, grant).WithHint("grant it %q", grant)
+	args := []any{slog.String("plugin", s.plugin.id), slog.String("tenant", s.account.id), slog.String("grant", grant)}
+	var address *egress.AddressError
+	if errors.As(cause, &address) {
+		args = append(args, slog.String("address", address.Error()))
+	}
+	s.plugin.runtime.opts.Logger.Warn("plugin was denied", args...)
 }
 
 // Denials returns how often each grant was missed, over all tenants.
