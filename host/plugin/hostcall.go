@@ -305,7 +305,6 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
 	}
 	response, err := inst.perform(op, bytes.Clone(req))
-	inst.checkTime() // of an operation that waited: the guest need not hear of it
 	if err == nil && len(response) > c.limits.ResponseBytes {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
@@ -325,9 +324,16 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	if computes[op] {
 		return c.ops.operate(ctx, op, req)
 	}
+	response, err := inst.wait(ctx, op, req)
+	inst.checkTime() // when that is up, the guest need not hear of it
+	return response, err
+}
+
+// wait runs an operation while others have the turn.
+func (inst *instance) wait(ctx context.Context, op string, req []byte) ([]byte, error) {
 	inst.pause()
 	defer inst.resume()
-	return c.ops.operate(ctx, op, req)
+	return inst.call.ops.operate(ctx, op, req)
 }
 
 // computes are the operations that wait for nothing: they keep the call's turn.
