@@ -29,8 +29,12 @@ type engine struct {
 // engineConfig is how modules are compiled, here and wherever else code for this
 // host is made.
 func engineConfig() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+	return wazero.NewRuntimeConfig().WithCoreFeatures(engineFeatures).WithDebugInfoEnabled(false)
 }
+
+// engineFeatures is what modules may use: WebAssembly 2.0, which is what
+// wasmfmt_ops.go knows.
+const engineFeatures = api.CoreFeaturesV2
 
 // openEngine links what a metered module imports and takes its code from a
 // directory that it was compiled into; "" compiles it here and now.

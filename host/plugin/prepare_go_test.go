@@ -186,7 +186,7 @@ func BenchmarkMetered(b *testing.B) {
 	}{{"plain", plain, false}, {"metered", metered, true}} {
 		b.Run("json/"+c.name, func(b *testing.B) {
 			g := compileGuest(b, c.wasm, c.metered).instantiate(b)
-			doc := history(200)
+			doc := history(250) // 105 kB
 			b.SetBytes(int64(len(doc)))
 			for b.Loop() {
 				g.mod.Memory().Write(g.at, doc)
@@ -216,31 +216,34 @@ func BenchmarkMetered(b *testing.B) {
 	}
 }
 
-// BenchmarkMeteredKernels compares code as C compilers write it: a tight loop
-// over memory, and calls of small functions.
+// kernels is code as C compilers write it: a tight loop over memory, and calls of
+// small functions.
+const kernels = `
+	memory 2
+	func $sieve sieve i32 -> i32 : 3*i32
+	  i32.const 0 i32.const 0 i32.const 65536 memory.fill
+	  i32.const 2 local.set 1
+	  loop
+	    local.get 1 i32.load8_u i32.eqz if
+	      local.get 3 i32.const 1 i32.add local.set 3
+	      local.get 1 local.get 1 i32.add local.set 2
+	      block loop
+	        local.get 2 local.get 0 i32.ge_u br_if 1
+	        local.get 2 i32.const 1 i32.store8
+	        local.get 2 local.get 1 i32.add local.set 2
+	        br 0
+	      end end
+	    end
+	    local.get 1 i32.const 1 i32.add local.tee 1 local.get 0 i32.lt_u br_if 0
+	  end
+	  local.get 3
+	func $fib fib i32 -> i32
+	  local.get 0 i32.const 2 i32.lt_s if local.get 0 return end
+	  local.get 0 i32.const 1 i32.sub call $fib local.get 0 i32.const 2 i32.sub call $fib i32.add`
+
+// BenchmarkMeteredKernels compares it plain and metered.
 func BenchmarkMeteredKernels(b *testing.B) {
-	wasm := assemble(b, `
-		memory 2
-		func $sieve sieve i32 -> i32 : 3*i32
-		  i32.const 0 i32.const 0 i32.const 65536 memory.fill
-		  i32.const 2 local.set 1
-		  loop
-		    local.get 1 i32.load8_u i32.eqz if
-		      local.get 3 i32.const 1 i32.add local.set 3
-		      local.get 1 local.get 1 i32.add local.set 2
-		      block loop
-		        local.get 2 local.get 0 i32.ge_u br_if 1
-		        local.get 2 i32.const 1 i32.store8
-		        local.get 2 local.get 1 i32.add local.set 2
-		        br 0
-		      end end
-		    end
-		    local.get 1 i32.const 1 i32.add local.tee 1 local.get 0 i32.lt_u br_if 0
-		  end
-		  local.get 3
-		func $fib fib i32 -> i32
-		  local.get 0 i32.const 2 i32.lt_s if local.get 0 return end
-		  local.get 0 i32.const 1 i32.sub call $fib local.get 0 i32.const 2 i32.sub call $fib i32.add`)
+	wasm := assemble(b, kernels)
 	p, err := prepare(wasm, nil)
 	if err != nil {
 		b.Fatal(err)

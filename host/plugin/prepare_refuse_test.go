@@ -162,14 +162,16 @@ func TestPrepareRefusesCompileBombs(t *testing.T) {
 		return b.String()
 	}
 	for name, text := range map[string]string{
-		"400 loops in one another with a local each": nest(400),
-		"1000 locals, 2000 loops":                    "func $f - : 1000*i32\n  " + use(1000) + strings.Repeat("loop local.get 0 br_if 0 end ", 2000) + use(1000),
-		"20,000 branches out of a block":             "func $f - i32\n  block " + strings.Repeat("local.get 0 br_if 0 ", 20_000) + "end",
-		"50 jump tables of 60,000":                   "func $f - i32\n  " + strings.Repeat("block local.get 0 br_table 60000"+strings.Repeat(" 0", 60_001)+" end ", 50),
-		"1000 globals, 40,000 calls":                 strings.Repeat("global i32 mut 1\n", 1000) + "func $g -\n  nop\nfunc $f -\n  " + strings.Repeat("call $g ", 40_000),
-		"50,000 locals":                              "func $f - : 50000*i32\n  nop",
-		"4,000,000,000 locals":                       "func $f - : 4000000000*i32 4000000000*i32\n  nop",
-		"30,000 blocks in one another":               "func $f -\n  " + strings.Repeat("block ", 30_000) + strings.Repeat("end ", 30_000),
+		"400 loops in one another with a local each":  nest(400),
+		"1000 loops in one another with a local each": nest(1000),
+		"1000 locals, 10,000 loops":                   "func $f - : 1000*i32\n  " + use(1000) + strings.Repeat("loop local.get 0 br_if 0 end ", 10_000) + use(1000),
+		"1000 locals, 2000 loops":                     "func $f - : 1000*i32\n  " + use(1000) + strings.Repeat("loop local.get 0 br_if 0 end ", 2000) + use(1000),
+		"20,000 branches out of a block":              "func $f - i32\n  block " + strings.Repeat("local.get 0 br_if 0 ", 20_000) + "end",
+		"50 jump tables of 60,000":                    "func $f - i32\n  " + strings.Repeat("block local.get 0 br_table 60000"+strings.Repeat(" 0", 60_001)+" end ", 50),
+		"1000 globals, 40,000 calls":                  strings.Repeat("global i32 mut 1\n", 1000) + "func $g -\n  nop\nfunc $f -\n  " + strings.Repeat("call $g ", 40_000),
+		"50,000 locals":                               "func $f - : 50000*i32\n  nop",
+		"4,000,000,000 locals":                        "func $f - : 4000000000*i32 4000000000*i32\n  nop",
+		"30,000 blocks in one another":                "func $f -\n  " + strings.Repeat("block ", 30_000) + strings.Repeat("end ", 30_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := prepare(assemble(t, text), nil)
