@@ -246,22 +246,29 @@ func TestImagesKnowNoRandomBytes(t *testing.T) {
 }
 
 func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
-	rt := startRuntime(t, &Options{TotalMemoryBytes: 6 * pageBytes})
+	rt := startRuntime(t, &Options{TotalMemoryBytes: 12 * pageBytes})
 	p := loadIsolated(t, rt, `memory 2 9
 		---
 		i32.const 0 i32.const 1 memory.grow i32.store8
 		i32.const 0 i32.const 1 call $output_write
 		i32.const 0`, IsolationReuse, Limits{})
-	for i, want := range []string{"\x02", "\x03", "\x04", "\x05", "\xff"} {
+	for i, want := range []string{"\x02", "\x03", "\x04", "\x05", "\xff"} { // half is left for others
 		if got := calls(t, p, "a", ""); got != want {
 			t.Errorf("call %d: memory.grow answers %q, want %q", i, got, want)
 		}
 	}
-	_, err := p.Call(t.Context(), "b", "tool", nil, nil)
+	for range 2 { // its instance is not kept: half of all is in use
+		if got := calls(t, p, "b", ""); got != "\x02" {
+			t.Errorf("memory.grow of another tenant answers %q, want that it had 2", got)
+		}
+	}
+	large := loadIsolated(t, rt, "memory 4\n---\ni32.const 0", IsolationReuse, Limits{})
+	_, err := large.Call(t.Context(), "b", "tool", nil, nil)
 	if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
 		t.Errorf("an instance beyond the limit: %v, want resource_exhausted that names it", err)
 	}
 	p.Close()
+	large.Close()
 	if used := rt.memories.used.Load(); used != 0 {
 		t.Errorf("%d bytes are in use after the last plugin is closed", used)
 	}

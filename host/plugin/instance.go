@@ -167,7 +167,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 // instantiate makes the module of an instance, and runs its start section.
 func (inst *instance) instantiate() (err error) {
 	rt := inst.plugin.runtime
-	maker := &memoryMaker{from: &rt.memories}
+	maker := &memoryMaker{from: &rt.memories, share: inst.share}
 	defer func() {
 		if r := recover(); r != nil {
 			err = noMemory(r)

@@ -11,7 +11,9 @@ import (
 // memories gives instances their linear memory, outside the Go heap where the
 // system allows: the collector neither scans it nor lets it stand around twice,
 // and an instance that is closed gives it back at once. It bounds the memory of
-// all instances together.
+// all instances together. A tenant's running calls may have as much of it as is
+// still free, so a single greedy one gets half, and there is always some for the
+// next; and what is idle is given up when more than half is in use.
 type memories struct {
 	limit int64
 	used  atomic.Int64 // bytes that guests have
@@ -20,6 +22,7 @@ type memories struct {
 // linearMemory is one instance's memory. Its address never changes.
 type linearMemory struct {
 	from  *memories
+	share *share // of the tenant whose call runs, nil while none does
 	space space
 	size  int // what the guest has
 	next  int // what the next Reallocate gives, whatever it is asked for; -1 for what it is asked for
@@ -32,39 +35,63 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 	if m.next >= 0 {
 		n = m.next
 	}
-	if !m.from.take(int64(n - m.size)) {
+	if !m.from.take(int64(n-m.size), m.share) {
 		return nil
 	}
 	b := m.space.resize(m.size, n)
 	if b == nil {
-		m.from.take(int64(m.size - n))
+		m.from.take(int64(m.size-n), m.share)
 		return nil
 	}
 	m.size = n
 	return b
 }
 
+// lend says whose call the memory is used by from now on; nil: nobody's.
+func (m *linearMemory) lend(to *share) {
+	if m == nil {
+		return
+	}
+	if m.share != nil {
+		m.share.memory.Add(int64(-m.size))
+	}
+	if m.share = to; to != nil {
+		to.memory.Add(int64(m.size))
+	}
+}
+
 // Free implements [experimental.LinearMemory].
 func (m *linearMemory) Free() {
-	m.from.take(int64(-m.size))
-	m.size = 0
+	m.from.take(int64(-m.size), m.share)
+	m.size, m.share = 0, nil
 	m.space.free()
 }
 
-// take adds n bytes to those in use, unless that is too many.
-func (ms *memories) take(n int64) bool {
-	if used := ms.used.Add(n); n > 0 && used > ms.limit {
-		ms.used.Add(-n)
-		return false
+// take adds n bytes to those in use, and to a tenant's, unless that is too many.
+func (ms *memories) take(n int64, by *share) bool {
+	own := int64(0)
+	if by != nil {
+		own = by.memory.Add(n)
 	}
-	return true
+	if used := ms.used.Add(n); n <= 0 || used+own <= ms.limit {
+		return true
+	}
+	ms.used.Add(-n)
+	if by != nil {
+		by.memory.Add(-n)
+	}
+	return false
 }
+
+// tight reports whether there is too little left to keep what is idle.
+func (ms *memories) tight() bool { return ms.used.Load() > ms.limit/2 }
 
 // memoryMaker makes the memory of one instance. wazero has no way to say that
 // there is none, so it panics with an error, which newInstance recovers.
 type memoryMaker struct {
-	from *memories
-	made *linearMemory
+	from  *memories
+	share *share
+	made  *linearMemory
 }
 
 // Allocate implements [experimental.MemoryAllocator].
@@ -73,7 +100,7 @@ func (a *memoryMaker) Allocate(_, most uint64) experimental.LinearMemory {
 	if err != nil {
 		panic(host.Errorf(host.ResourceExhausted, "reserve %d bytes of address space for a plugin's memory: %w", most, err))
 	}
-	a.made = &linearMemory{from: a.from, space: s, next: -1}
+	a.made = &linearMemory{from: a.from, share: a.share, space: s, next: -1}
 	return &firstMemory{a.made}
 }
 
@@ -90,7 +117,7 @@ func (m *firstMemory) Reallocate(size uint64) []byte {
 }
 
 func (ms *memories) exhausted() error {
-	return blameless(host.Errorf(host.ResourceExhausted, "all plugins together have the memory that the limit TotalMemoryBytes of %d allows", ms.limit).
+	return blameless(host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free", ms.limit).
 		WithHint("raise the limit, or allow fewer or smaller instances"))
 }
 

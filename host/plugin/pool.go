@@ -256,6 +256,7 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 		return p.newInstance(ctx, pl.seat, sh)
 	}
 	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
+	inst.linear.lend(sh)
 	return inst, nil
 }
 
@@ -285,6 +286,8 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
 		keep = inst.restore()
 	}
 	inst.rest()
+	inst.linear.lend(nil)
+	keep = keep && !p.runtime.memories.tight()
 	p.mu.Lock()
 	surplus := inst
 	if keep && !p.closed {

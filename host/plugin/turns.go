@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,10 +39,11 @@ type turns struct {
 // share is what one tenant has of the turns. Its fields are guarded by turns.mu.
 type share struct {
 	tenant string
-	pass   int64     // instructions run, or forgone by not asking
-	calls  int       // in progress, waiting ones too
-	begun  int       // of them
-	queue  []*waiter // nobody waits: empty
+	pass   int64        // instructions run, or forgone by not asking
+	calls  int          // in progress, waiting ones too
+	begun  int          // of them
+	memory atomic.Int64 // bytes that they have; see memories
+	queue  []*waiter    // nobody waits: empty
 }
 
 // waiter is a call that waits for its turn.
