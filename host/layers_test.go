@@ -52,6 +52,8 @@ var layers = []layer{
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
 	{"host/openaimodel", []string{"host", "host/internal/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},
+	{"host/anthropicmodel", []string{"host", "host/internal/modelhttp"},
+		"another way to ask a model; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
 	{"pdk/go", []string{"pdk/go/..."},

@@ -47,7 +47,7 @@ type config struct {
 }
 
 type modelConfig struct {
-	Provider string   `yaml:"provider"` // scripted or openai
+	Provider string   `yaml:"provider"` // scripted, openai or anthropic
 	Name     string   `yaml:"name"`     // as the provider knows it
 	BaseURL  string   `yaml:"base_url"`
 	KeyEnv   string   `yaml:"key_env"` // the environment variable that holds the key
@@ -224,9 +224,9 @@ func (c *config) check() error {
 		}
 	}
 	for _, name := range sortedKeys(c.Models) {
-		if p := c.Models[name].Provider; p != "scripted" && p != "openai" {
+		if p := c.Models[name].Provider; !slices.Contains([]string{"scripted", "openai", "anthropic"}, p) {
 			return c.errorAt(keys("models", name, "provider"), "provider of model %q is %q", name, p).
-				WithHint("use scripted, or openai for any OpenAI-compatible server")
+				WithHint("use scripted, anthropic, or openai for any OpenAI-compatible server")
 		}
 	}
 	if c.Default != "" && !slices.Contains(c.targets(), c.Default) {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
@@ -33,7 +36,7 @@ func (a *app) makeModels(ctx context.Context, override string) error {
 func (a *app) makeOverride(ctx context.Context, name string) error {
 	mc, configured := a.config.Models[name]
 	if !configured {
-		mc = modelConfig{Provider: "openai", Name: name}
+		mc = modelConfig{Provider: a.providerOf(name), Name: name}
 	}
 	m, err := a.makeModel(ctx, name, mc)
 	if err != nil {
@@ -44,6 +47,15 @@ func (a *app) makeOverride(ctx context.Context, name string) error {
 	}
 	a.models[""] = m
 	return nil
+}
+
+// providerOf guesses who has a model that nobody configured: Anthropic its own,
+// unless a server is named that speaks the other protocol.
+func (a *app) providerOf(model string) string {
+	if strings.HasPrefix(model, "claude-") && a.env.getenv("OPENAI_BASE_URL") == "" {
+		return "anthropic"
+	}
+	return "openai"
 }
 
 // chooseDefault finds the model of agents that name none: the configuration's,
@@ -64,9 +76,12 @@ func (a *app) chooseDefault(ctx context.Context) (err error) {
 func (a *app) makeModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
 	var m host.Model
 	var err error
-	if mc.Provider == "openai" {
+	switch mc.Provider {
+	case "openai":
 		m, err = a.openaiModel(name, mc)
-	} else {
+	case "anthropic":
+		m, err = a.anthropicModel(name, mc)
+	default:
 		m, err = a.scriptedModel(ctx, name, mc)
 	}
 	return m, a.config.wrap(err, keys("models", name))
@@ -138,6 +153,26 @@ func (a *app) openaiModel(name string, mc modelConfig) (host.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return upstream{m}, nil
+}
+
+// anthropicModel connects to Anthropic, or to the server of its protocol that
+// the configuration or ANTHROPIC_BASE_URL names.
+func (a *app) anthropicModel(name string, mc modelConfig) (host.Model, error) {
+	mc.Name = cmp.Or(mc.Name, name)
+	mc.KeyEnv = cmp.Or(mc.KeyEnv, "ANTHROPIC_API_KEY")
+	mc.BaseURL = cmp.Or(mc.BaseURL, a.env.getenv("ANTHROPIC_BASE_URL"))
+	key := a.env.getenv(mc.KeyEnv)
+	if key == "" && mc.BaseURL == "" {
+		return nil, host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv).
+			WithHint("set %s", mc.KeyEnv)
+	}
+	m, err := anthropicmodel.New(mc.Name, &anthropicmodel.Options{
+		BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), Logger: a.logger})
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
 	return upstream{m}, nil
 }
 

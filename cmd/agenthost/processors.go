@@ -244,7 +244,7 @@ func (c *config) modelName(name string) string {
 		name = sortedKeys(c.Models)[0]
 	}
 	switch m := c.Models[name]; {
-	case m.Provider != "openai":
+	case m.Provider == "scripted" || m.Provider == "":
 		return scriptedmodel.DefaultName
 	case m.Name != "":
 		return m.Name

@@ -15,7 +15,6 @@ import (
 const (
 	maxAnswerBytes = 16 << 20 // text, reasoning and arguments together
 	maxCalls       = 256      // tool calls
-	maxRawBytes    = 1 << 20  // of what KeepRaw keeps
 )
 
 // chunk is one event of a stream, or the whole document of a server that does
@@ -96,9 +95,7 @@ type answer struct {
 	usage           host.Usage
 	fault           json.RawMessage // the error object of a stream
 	size            int
-	keepRaw         bool
-	raw             []byte
-	rawLeftOut      int
+	raw             modelhttp.Raw
 
 	deltas []host.ModelChunk // of the last chunk; reused
 }
@@ -117,7 +114,7 @@ func (a *answer) add(line []byte) ([]host.ModelChunk, error) {
 	if err := json.Unmarshal(line, &c); err != nil {
 		return nil, err
 	}
-	a.keep(line)
+	a.raw.Add(line)
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		a.fault = c.Error
 		return nil, nil
@@ -242,32 +239,10 @@ func usageOf(u *openai.Usage) host.Usage {
 	return out
 }
 
-// keep adds a chunk to the raw answer.
-func (a *answer) keep(line []byte) {
-	switch {
-	case !a.keepRaw:
-	case len(a.raw)+len(line) > maxRawBytes:
-		a.rawLeftOut += len(line)
-	default:
-		a.raw = append(append(a.raw, ','), line...)
-	}
-}
-
-func (a *answer) rawJSON() json.RawMessage {
-	if !a.keepRaw || len(a.raw) == 0 && a.rawLeftOut == 0 {
-		return nil
-	}
-	if a.rawLeftOut > 0 {
-		a.raw = fmt.Appendf(a.raw, `,{"left_out_bytes":%d}`, a.rawLeftOut)
-	}
-	a.raw[0] = '['
-	return append(a.raw, ']')
-}
-
 // response returns the whole answer. asked is the model's name, for servers
 // that do not say who answered.
 func (a *answer) response(asked string) *host.ModelResponse {
-	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.rawJSON()}
+	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.raw.JSON()}
 	if r.Model == "" {
 		r.Model = asked
 	}

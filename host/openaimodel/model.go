@@ -160,7 +160,7 @@ func (q *question) answer(c *modelhttp.Call, x *exchange) *modelhttp.Fault {
 		return x.Fault(err)
 	}
 	defer stream.Close()
-	got := answer{keepRaw: m.keepRaw}
+	got := answer{raw: modelhttp.Raw{Keep: m.keepRaw}}
 	for {
 		line, err := stream.RecvRaw()
 		if errors.Is(err, io.EOF) {

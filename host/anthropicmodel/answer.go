@@ -1,0 +1,331 @@
+package anthropicmodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
+)
+
+// The bounds of one answer.
+const (
+	maxAnswerBytes = 16 << 20 // of all blocks together
+	maxBlocks      = 1024
+)
+
+// event is one event of a stream.
+type event struct {
+	Type    string          `json:"type"`
+	Message *message        `json:"message"`
+	Index   int             `json:"index"`
+	Block   json.RawMessage `json:"content_block"`
+	Delta   delta           `json:"delta"`
+	Usage   *usage          `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+// message is what a stream begins with, or the whole answer of a server that
+// does not stream.
+type message struct {
+	ID         string            `json:"id"`
+	Model      string            `json:"model"`
+	Content    []json.RawMessage `json:"content"`
+	StopReason string            `json:"stop_reason"`
+	Usage      *usage            `json:"usage"`
+}
+
+type delta struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Thinking    string `json:"thinking"`
+	Signature   string `json:"signature"`
+	PartialJSON string `json:"partial_json"`
+	StopReason  string `json:"stop_reason"`
+}
+
+type usage struct {
+	Input        *int `json:"input_tokens"`
+	Output       *int `json:"output_tokens"`
+	CacheRead    *int `json:"cache_read_input_tokens"`
+	CacheWritten *int `json:"cache_creation_input_tokens"`
+}
+
+// block is a content block as it grows. Of a type that is not known, whole is
+// kept.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+
+	whole json.RawMessage
+	grown strings.Builder // text, thinking or the JSON of the input
+	call  int             // which call of the answer it is
+}
+
+// answer is what has come of an answer.
+type answer struct {
+	id, model  string
+	blocks     []*block
+	calls      int
+	stopReason string
+	used       usage
+	over       bool
+	fault      json.RawMessage // the error object of a stream
+	size       int
+	raw        modelhttp.Raw
+
+	deltas []host.ModelChunk // of the last event; reused
+}
+
+// add reads one event and returns its deltas, which are valid until the next
+// call.
+func (a *answer) add(data []byte) ([]host.ModelChunk, error) {
+	var ev event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return nil, err
+	}
+	a.raw.Add(data)
+	a.deltas = a.deltas[:0]
+	if a.size += len(data); a.size > maxAnswerBytes {
+		return nil, &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
+	}
+	var err error
+	if ev.Type == "message" {
+		var m message
+		if err = json.Unmarshal(data, &m); err == nil {
+			err = a.readDocument(&m)
+		}
+	} else {
+		err = a.read(&ev)
+	}
+	return a.deltas, err
+}
+
+func (a *answer) read(ev *event) error {
+	switch ev.Type {
+	case "error":
+		if a.fault = ev.Error; len(a.fault) == 0 {
+			a.fault = json.RawMessage(`{}`)
+		}
+	case "message_start":
+		if ev.Message != nil {
+			a.id, a.model = ev.Message.ID, ev.Message.Model
+			a.use(ev.Message.Usage)
+		}
+	case "content_block_start":
+		_, err := a.begin(ev.Index, ev.Block)
+		return err
+	case "content_block_delta":
+		return a.grow(ev)
+	case "message_delta":
+		a.stopReason = ev.Delta.StopReason
+		a.use(ev.Usage)
+	case "message_stop":
+		a.over = true
+	case "":
+		return errNoType
+	}
+	return nil // ping, content_block_stop, and what is to come
+}
+
+var errNoType = errors.New("an event without a type")
+
+func (a *answer) use(u *usage) {
+	if u == nil {
+		return
+	}
+	for _, f := range []struct{ to, from **int }{
+		{&a.used.Input, &u.Input}, {&a.used.Output, &u.Output}, {&a.used.CacheRead, &u.CacheRead}, {&a.used.CacheWritten, &u.CacheWritten},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+}
+
+func (a *answer) readDocument(m *message) error {
+	a.id, a.model, a.stopReason, a.over = m.ID, m.Model, m.StopReason, true
+	a.use(m.Usage)
+	for i, raw := range m.Content {
+		b, err := a.begin(i, raw)
+		if err != nil {
+			return err
+		}
+		if b.Type == "tool_use" {
+			a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, Arguments: string(b.Input)}})
+		}
+	}
+	return nil
+}
+
+func (a *answer) tell(c host.ModelChunk) { a.deltas = append(a.deltas, c) }
+
+// begin opens a block. Servers number them from 0 without gaps.
+func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
+	switch {
+	case index != len(a.blocks):
+		return nil, fmt.Errorf("block %d after %d blocks", index, len(a.blocks))
+	case index >= maxBlocks:
+		return nil, &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d blocks", maxBlocks)}
+	}
+	b := &block{whole: bytes.Clone(raw)}
+	if err := json.Unmarshal(raw, b); err != nil {
+		return nil, err
+	}
+	a.blocks = append(a.blocks, b)
+	switch b.Type {
+	case "text":
+		a.growText(b, b.Text)
+	case "thinking":
+		a.growThinking(b, b.Thinking)
+	case "tool_use":
+		b.call = a.calls
+		a.calls++
+		a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, ID: b.ID, Name: b.Name}})
+	}
+	return b, nil
+}
+
+func (a *answer) growText(b *block, text string) {
+	if text != "" {
+		b.grown.WriteString(text)
+		a.tell(host.ModelChunk{Text: text})
+	}
+}
+
+func (a *answer) growThinking(b *block, text string) {
+	if text != "" {
+		b.grown.WriteString(text)
+		a.tell(host.ModelChunk{Reasoning: text})
+	}
+}
+
+func (a *answer) grow(ev *event) error {
+	if ev.Index < 0 || ev.Index >= len(a.blocks) {
+		return fmt.Errorf("a delta of block %d of %d", ev.Index, len(a.blocks))
+	}
+	b, d := a.blocks[ev.Index], &ev.Delta
+	switch d.Type {
+	case "text_delta":
+		a.growText(b, d.Text)
+	case "thinking_delta":
+		a.growThinking(b, d.Thinking)
+	case "signature_delta":
+		b.Signature += d.Signature
+	case "input_json_delta":
+		b.grown.WriteString(d.PartialJSON)
+		if b.Type == "tool_use" && d.PartialJSON != "" {
+			a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, Arguments: d.PartialJSON}})
+		}
+	}
+	return nil
+}
+
+// part returns a block as a part, nil for one with nothing in it.
+func (b *block) part() host.Part {
+	switch b.Type {
+	case "text":
+		if b.grown.Len() == 0 {
+			return nil
+		}
+		return &host.Text{Text: b.grown.String()}
+	case "thinking":
+		return &host.Reasoning{Text: b.grown.String(), Signature: b.Signature}
+	case "tool_use":
+		return &host.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.input()}
+	}
+	return foreignPart(b.complete())
+}
+
+// input is what a call's arguments have become: the JSON that came in pieces, or
+// what it began with.
+func (b *block) input() json.RawMessage {
+	if b.grown.Len() > 0 {
+		return json.RawMessage(b.grown.String())
+	}
+	return b.Input
+}
+
+// complete is a block of an unknown type with the input that came after it.
+func (b *block) complete() json.RawMessage {
+	if b.grown.Len() == 0 || !json.Valid([]byte(b.grown.String())) {
+		return b.whole
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(b.whole, &members) != nil {
+		return b.whole
+	}
+	members["input"] = json.RawMessage(b.grown.String())
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return b.whole
+	}
+	return whole
+}
+
+// foreignType is the type of a part that holds a block as it came.
+const foreignType = "anthropic"
+
+type foreign struct {
+	Type  string          `json:"type"`
+	Block json.RawMessage `json:"block"`
+}
+
+func foreignPart(block json.RawMessage) host.Part {
+	raw, err := json.Marshal(foreign{foreignType, block})
+	if err != nil {
+		return nil
+	}
+	return &host.Unknown{Kind: foreignType, JSON: raw}
+}
+
+// response returns the whole answer. asked is the model's name, for servers
+// that do not say who answered.
+func (a *answer) response(asked string) *host.ModelResponse {
+	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
+	if r.Model == "" {
+		r.Model = asked
+	}
+	for _, b := range a.blocks {
+		if p := b.part(); p != nil {
+			r.Parts = append(r.Parts, p)
+		}
+	}
+	return r
+}
+
+func (a *answer) finishReason() host.FinishReason {
+	switch a.stopReason {
+	case "max_tokens", "model_context_window_exceeded":
+		return host.FinishLength
+	case "refusal":
+		return host.FinishContentFilter
+	}
+	if a.calls > 0 {
+		return host.FinishToolCalls
+	}
+	return host.FinishStop
+}
+
+// total is the usage as the host counts it: what was read from a cache is input
+// as well.
+func (u *usage) total() host.Usage {
+	n := func(v *int) int {
+		if v == nil {
+			return 0
+		}
+		return max(*v, 0)
+	}
+	return host.Usage{
+		InputTokens:  n(u.Input) + n(u.CacheRead) + n(u.CacheWritten),
+		OutputTokens: n(u.Output), CachedTokens: n(u.CacheRead),
+	}
+}

@@ -1,0 +1,23 @@
+package anthropicmodel_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+)
+
+func Example() {
+	model, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{BaseURL: "http://127.0.0.1:1", MaxRetries: -1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}
+	for _, err := range model.Generate(context.Background(), req) {
+		fmt.Println(host.CodeOf(err))
+	}
+	// Output:
+	// unavailable
+}

@@ -1,0 +1,222 @@
+package anthropicmodel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
+)
+
+const (
+	// DefaultBaseURL is where requests go without [Options].BaseURL.
+	DefaultBaseURL = "https://api.anthropic.com"
+
+	// APIVersion is the version of the API that is spoken.
+	APIVersion = "2023-06-01"
+
+	// DefaultMaxOutputTokens bounds an answer for which nobody else set a bound:
+	// the protocol demands one.
+	DefaultMaxOutputTokens = 8192
+
+	// MinThinkingTokens is the least that the provider takes.
+	MinThinkingTokens = 1024
+)
+
+// protocol is what all servers of this kind have in common.
+func protocol() modelhttp.Protocol {
+	return modelhttp.Protocol{
+		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080", KeyVariable: "ANTHROPIC_API_KEY",
+		BaseHint: "a server of Anthropic's Messages API; it is written without /v1", ModelsPath: "/v1/models",
+		Answer: "a message of the Messages API",
+	}
+}
+
+// Options are the optional parts of a model.
+type Options struct {
+	// BaseURL is the server's address up to, and without, /v1/messages. Default:
+	// [DefaultBaseURL].
+	BaseURL string
+
+	// APIKey is sent as x-api-key; "" sends none. It never appears in an error or
+	// a log.
+	APIKey string
+
+	// Headers are sent with every request: anthropic-beta, or what a gateway
+	// wants.
+	Headers http.Header
+
+	// HTTPClient sends the requests. The default keeps connections open, follows
+	// the proxy variables of the environment and does not follow a redirect to
+	// another host. Do not set its Timeout: it would cut long answers.
+	HTTPClient *http.Client
+
+	// MaxRetries is how often a failed request is sent again: 0 is 3, negative is
+	// never, at most 10.
+	MaxRetries int
+
+	// Timeout is how long the server may be silent. 0 is two minutes.
+	Timeout time.Duration
+
+	// MaxOutputTokens bounds an answer where the agent does not. 0 is
+	// [DefaultMaxOutputTokens].
+	MaxOutputTokens int
+
+	// ThinkingTokens lets the model think, with so many tokens at most, which come
+	// on top of the answer's. 0 is not at all; at least [MinThinkingTokens]. The
+	// provider then takes no temperature, no prefill and no forced tool.
+	ThinkingTokens int
+
+	// Cache asks the provider to cache the prompt up to the last message, which
+	// makes long conversations cheaper and the first request a little dearer.
+	Cache bool
+
+	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of
+	// its events, cut at 1 MiB, in which case the last element is
+	// {"left_out_bytes": n}.
+	KeepRaw bool
+
+	Logger *slog.Logger // nil discards
+}
+
+// Model is one model of one server. It is safe for concurrent use.
+type Model struct {
+	name   string
+	opts   Options
+	server *modelhttp.Server
+}
+
+var _ host.Model = (*Model)(nil)
+
+// New returns a model; nothing is sent yet. The name goes to the server as it
+// is. Code invalid_argument for a missing name or options that cannot work.
+func New(model string, opts *Options) (*Model, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	server, err := modelhttp.New(model, protocol(), modelhttp.Options{
+		BaseURL: opts.BaseURL, Key: opts.APIKey, Headers: opts.Headers, HTTPClient: opts.HTTPClient,
+		MaxRetries: opts.MaxRetries, Timeout: opts.Timeout, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{name: model, opts: *opts, server: server}
+	switch {
+	case opts.MaxOutputTokens < 0:
+		return nil, host.Errorf(host.InvalidArgument, "output tokens of model %q are %d", model, opts.MaxOutputTokens)
+	case opts.MaxOutputTokens == 0:
+		m.opts.MaxOutputTokens = DefaultMaxOutputTokens
+	}
+	if n := opts.ThinkingTokens; n != 0 && n < MinThinkingTokens {
+		return nil, host.Errorf(host.InvalidArgument, "thinking tokens of model %q are %d", model, n).
+			WithHint("the provider takes %d or more; leave it out for none", MinThinkingTokens)
+	}
+	return m, nil
+}
+
+// Name returns the model's name as given to [New].
+func (m *Model) Name() string { return m.name }
+
+// CloseIdleConnections closes the connections that no request is using. The
+// model can be used again.
+func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
+
+// Generate streams the answer. See host.Model for the contract and the package
+// documentation for what becomes of a conversation. Codes of its errors:
+//
+//	unauthenticated      no key, or a wrong one
+//	permission_denied    the key may not do this
+//	not_found            the server does not know the model, or the address
+//	invalid_argument     the server does not take the request
+//	resource_exhausted   too many requests (retryable), no credit, or a
+//	                     conversation too long for the model
+//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
+//	canceled             ctx was cancelled
+//	unavailable          down, overloaded, broken off, or not speaking the
+//	                     protocol
+func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		wire, err := m.request(req)
+		if err != nil {
+			yield(host.ModelChunk{}, err)
+			return
+		}
+		body, err := json.Marshal(wire)
+		if err != nil {
+			yield(host.ModelChunk{}, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err))
+			return
+		}
+		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+			return m.try(c, x, body)
+		})
+	}
+}
+
+// try sends the request once and passes the answer on.
+func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body []byte) *modelhttp.Fault {
+	req, err := http.NewRequestWithContext(x.Context(), http.MethodPost, m.server.BaseURL()+"/v1/messages", bytes.NewReader(body))
+	if err != nil {
+		return x.Fault(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Anthropic-Version", APIVersion)
+	if key := m.server.Key(); key != "" {
+		req.Header.Set("X-Api-Key", key)
+	}
+	if _, err := x.Do(req); err != nil {
+		return x.Fault(err)
+	}
+	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}
+	for !got.over {
+		event, err := x.Events.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = m.take(c, x, &got, event)
+		}
+		if c.Left() {
+			return nil
+		}
+		if err != nil {
+			if got.stopReason != "" && !x.Cancelled() {
+				break // all was said before the connection broke
+			}
+			return x.Fault(err)
+		}
+	}
+	if got.stopReason == "" {
+		return x.Ended()
+	}
+	x.Drain()
+	c.Send(host.ModelChunk{Response: got.response(m.name)})
+	return nil
+}
+
+// take reads one event of the stream and passes its deltas on.
+func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, event []byte) error {
+	deltas, err := got.add(event)
+	switch {
+	case err != nil:
+		return x.LineFault(event, err)
+	case got.fault != nil:
+		return m.server.WireFault(got.fault)
+	}
+	for _, d := range deltas {
+		if !c.Send(d) {
+			return nil
+		}
+	}
+	if got.stopReason != "" {
+		x.Said()
+	}
+	return nil
+}

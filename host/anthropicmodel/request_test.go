@@ -1,0 +1,194 @@
+package anthropicmodel_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+)
+
+// sent returns what a model sends for a request.
+func sent(t *testing.T, opts anthropicmodel.Options, req *host.ModelRequest) (map[string]any, http.Header, error) {
+	t.Helper()
+	var raw []byte
+	var header http.Header
+	opts.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		raw, _ = io.ReadAll(r.Body)
+		header = r.Header
+		if r.URL.String() != "https://api.anthropic.com/v1/messages" || r.Method != http.MethodPost {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		return nil, io.EOF
+	})}
+	opts.MaxRetries = -1
+	m, err := anthropicmodel.New("m1", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := ask(t.Context(), m, req)
+	if raw == nil {
+		return nil, nil, o.err
+	}
+	var got map[string]any
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatalf("request %s: %v", raw, err)
+	}
+	return got, header, nil
+}
+
+func parse(t *testing.T, s string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(s), &v); err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return v
+}
+
+func call(id, name, arguments string) host.Part {
+	return &host.ToolCall{ID: id, Name: name, Arguments: json.RawMessage(arguments)}
+}
+
+func TestMessages(t *testing.T) {
+	result := func(id, content string, isError bool) *host.Message {
+		return host.NewMessage(host.ToolRole, &host.ToolResult{ID: id, Name: "look", Content: json.RawMessage(content), IsError: isError})
+	}
+	system := func(text string) *host.Message { return host.NewMessage(host.System, &host.Text{Text: text}) }
+	for _, tt := range []struct {
+		name     string
+		messages []*host.Message
+		want     string
+		system   string
+	}{
+		{"system messages go to the top", []*host.Message{system("Be brief."), host.UserText("hi"), host.AssistantText("Hello."), system("Be kind."), host.UserText("and?")},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Hello."}]},
+			  {"role":"user","content":[{"type":"text","text":"and?"}]}]`, `[{"type":"text","text":"Be brief.\n\nBe kind."}]`},
+		{"results of parallel calls are one message, before what is said", []*host.Message{host.UserText("hi"),
+			host.NewMessage(host.Assistant, &host.Text{Text: "Looking."}, call("a.1", "look", `{"id":1}`), call("b", "look", ``)),
+			result("a.1", `"found"`, false), result("b", `{"n":1}`, true), host.UserText("quick")},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},
+			  {"role":"assistant","content":[{"type":"text","text":"Looking."},{"type":"tool_use","id":"a_1","name":"look","input":{"id":1}},{"type":"tool_use","id":"b","name":"look","input":{}}]},
+			  {"role":"user","content":[{"type":"tool_result","tool_use_id":"a_1","content":"found"},{"type":"tool_result","tool_use_id":"b","content":"{\"n\":1}","is_error":true},{"type":"text","text":"quick"}]}]`, ``},
+		{"arguments that are no object", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, call("a", "look", `"{broken"`)), result("a", `"no"`, true)},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"look","input":{"value":"{broken"}}]},
+			  {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"no","is_error":true}]}]`, ``},
+		{"thinking goes back with its signature, or not at all", []*host.Message{host.UserText("hi"),
+			host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Reasoning{Text: "Another's."}, &host.Text{Text: "Yes."})},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"s"},{"type":"text","text":"Yes."}]}]`, ``},
+		{"what came as it was goes back so, and what did not stays", []*host.Message{host.UserText("hi"),
+			host.NewMessage(host.Assistant, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)},
+				&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":1}`)}, &host.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."})},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Yes."}]}]`, ``},
+		{"a conversation that begins with an answer", []*host.Message{host.AssistantText("Hello."), host.UserText("hi")},
+			`[{"role":"user","content":[{"type":"text","text":"(The conversation goes on.)"}]},{"role":"assistant","content":[{"type":"text","text":"Hello."}]},{"role":"user","content":[{"type":"text","text":"hi"}]}]`, ``},
+		{"a prefill stays an answer, without the white space that is refused", []*host.Message{host.UserText("hi"), host.AssistantText("The answer: \n")},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"The answer:"}]}]`, ``},
+		{"messages in a row are one", []*host.Message{host.UserText("a"), host.UserText("b"), host.AssistantText("c"), host.AssistantText("d")},
+			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":[{"type":"text","text":"c"},{"type":"text","text":"d"}]}]`, ``},
+		{"media", []*host.Message{host.NewMessage(host.User, &host.Text{Text: "See:"}, &host.Media{MediaType: "image/png", Data: []byte("x")},
+			&host.Media{MediaType: "application/pdf", URL: "https://a.example/b.pdf"}, &host.Data{Value: json.RawMessage(`{"a":1}`)})},
+			`[{"role":"user","content":[{"type":"text","text":"See:"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}},
+			  {"type":"document","source":{"type":"url","url":"https://a.example/b.pdf"}},{"type":"text","text":"{\"a\":1}"}]}]`, ``},
+		{"what is empty is left out", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant), host.NewMessage(host.User), host.AssistantText("")},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]}]`, ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, _, err := sent(t, anthropicmodel.Options{}, &host.ModelRequest{Messages: tt.messages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parse(t, tt.want), got["messages"]); diff != "" {
+				t.Errorf("messages (-want +got):\n%s", diff)
+			}
+			var want any
+			if tt.system != "" {
+				want = parse(t, tt.system)
+			}
+			if diff := cmp.Diff(want, got["system"]); diff != "" {
+				t.Errorf("system (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequestFields(t *testing.T) {
+	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
+	warm := 0.7
+	for _, tt := range []struct {
+		name    string
+		opts    anthropicmodel.Options
+		req     host.ModelRequest
+		want    string
+		without []string
+	}{
+		{"the least", anthropicmodel.Options{}, host.ModelRequest{}, `{"model":"m1","stream":true,"max_tokens":8192}`,
+			[]string{"system", "tools", "tool_choice", "temperature", "thinking"}},
+		{"tools", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+			`{"tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"ping","input_schema":{"type":"object","properties":{}}}]}`, []string{"tool_choice"}},
+		{"choice auto", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":{"type":"auto"}}`, nil},
+		{"choice any", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":{"type":"any"}}`, nil},
+		{"choice none", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone, SerialTools: true}, `{"tool_choice":{"type":"none"}}`, nil},
+		{"choice of one tool, serially", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "look", SerialTools: true},
+			`{"tool_choice":{"type":"tool","name":"look","disable_parallel_tool_use":true}}`, nil},
+		{"serially", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`, nil},
+		{"a choice without tools", anthropicmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"tool_choice"}},
+		{"temperature and tokens", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100}, `{"temperature":0.7,"max_tokens":100}`, nil},
+		{"tokens of the options", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{}, `{"max_tokens":5}`, nil},
+		{"thinking", anthropicmodel.Options{ThinkingTokens: 2000}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100},
+			`{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":2100}`, []string{"temperature"}},
+		{"an output is asked for in words", anthropicmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}},
+			`{"system":[{"type":"text","text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`, nil},
+		{"cache", anthropicmodel.Options{Cache: true}, host.ModelRequest{},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.req.Messages = []*host.Message{host.UserText("hi")}
+			got, _, err := sent(t, tt.opts, &tt.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range parse(t, tt.want).(map[string]any) {
+				if diff := cmp.Diff(want, got[name]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+			for _, name := range tt.without {
+				if v, ok := got[name]; ok {
+					t.Errorf("%s is %v, want it left out", name, v)
+				}
+			}
+		})
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	_, header, err := sent(t, anthropicmodel.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}, question("hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"X-Api-Key": testKey, "Anthropic-Version": "2023-06-01", "Anthropic-Beta": "tomorrow", "Content-Type": "application/json", "Authorization": "",
+	} {
+		if got := header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestRefusedBeforeItIsSent(t *testing.T) {
+	for name, messages := range map[string][]*host.Message{
+		"nothing":         nil,
+		"only a system":   {host.NewMessage(host.System, &host.Text{Text: "x"})},
+		"sound":           {host.NewMessage(host.User, &host.Media{MediaType: "audio/mpeg", Data: []byte("x")})},
+		"an unknown role": {host.NewMessage("judge", &host.Text{Text: "x"})},
+	} {
+		if _, _, err := sent(t, anthropicmodel.Options{}, &host.ModelRequest{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
