@@ -38,11 +38,28 @@ type Host struct {
 	// Ops are further host operations by name. They go before the host's own.
 	Ops map[string]func(request pdk.Raw) (pdk.Raw, *pdk.Error)
 
+	// KV is what the plugin keeps, by key, and Artifacts what the run has made, by
+	// name: plugins read what a test puts there, and tests what plugins write.
+	KV        map[string]Item
+	Artifacts map[string]Artifact
+
+	// Fetch answers http.fetch, and Generate model.generate, as its request and
+	// response stand in the contract. Without them the operations are
+	// unimplemented.
+	Fetch    func(HTTPRequest) (pdk.HTTPResponse, *pdk.Error)
+	Generate func(request pdk.Raw) (pdk.Raw, *pdk.Error)
+
+	// Jobs is what the plugin has left for after the turn.
+	Jobs []Job
+
 	// Events is what the plugin has emitted, Logs what it has logged, and Calls
 	// the names of all host operations that it has called.
 	Events []Event
 	Logs   []LogLine
 	Calls  []string
+
+	revisions int64
+	uploads   map[string]*Artifact
 }
 
 var _ pdk.Host = (*Host)(nil)
@@ -234,9 +251,9 @@ func (h *Host) count(text string) int {
 	return (len(text) + 3) / 4
 }
 
-// HostCall answers a host operation: one of Ops, or messages.get, tokens.count,
-// emit, state.get and state.patch. Any other is unimplemented, as in a host that
-// lacks it.
+// HostCall answers a host operation: one of Ops, or one of the contract, from the
+// host's fields. Everything is granted. What has no field, or a field that is not
+// set, is unimplemented, as in a host that lacks it.
 func (h *Host) HostCall(op string, request pdk.Raw) (pdk.Raw, *pdk.Error) {
 	// The request lies in the plugin's memory; what is kept of it is copied.
 	request = pdk.Raw([]byte(request))
@@ -260,6 +277,9 @@ func (h *Host) HostCall(op string, request pdk.Raw) (pdk.Raw, *pdk.Error) {
 		return h.stateGet(request)
 	case "state.patch":
 		return h.statePatch(request)
+	}
+	if f := h.operation(op); f != nil {
+		return f(request)
 	}
 	return "", pdk.Errorf(pdk.Unimplemented, "host operation %s is not in this host", op)
 }
