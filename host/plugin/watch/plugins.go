@@ -1,0 +1,163 @@
+package watch
+
+import (
+	"context"
+	"crypto/sha256"
+	"regexp"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// moduleExt is how the name of a module ends.
+const moduleExt = ".wasm"
+
+// PluginOptions are the optional parts of watching a directory of modules.
+type PluginOptions struct {
+	Options // of watching; Match is left alone
+
+	// Slot gives the grants, limits and guards of a plugin by its id; nil, and a nil
+	// answer, are the defaults. It is asked when the plugin is first loaded.
+	Slot func(id string) *plugin.SlotOptions
+
+	// Unload unloads a plugin whose file is removed; otherwise it goes on serving,
+	// until the program ends or the file is there again.
+	Unload bool
+
+	// ModuleBytes is the largest file that is read (16 MiB).
+	ModuleBytes int
+
+	// Told, if set, hears of everything that is tried, in order.
+	Told func(Outcome)
+}
+
+// Outcome tells what became of a change.
+type Outcome struct {
+	Change
+	ID      string               // of the plugin
+	Version *plugin.VersionState // nil if nothing was loaded
+	Err     error                // why the version does not serve; the one before it goes on
+}
+
+// Plugins keeps the slots of a runtime true to the .wasm files of a directory
+// until ctx ends. A file NAME.wasm is the plugin NAME, of 1 to 64 letters, digits,
+// "_", "-" and "."; others are left out with a warning. A new file is loaded, a
+// changed one replaces the version that serves, as [plugin.Slot.Replace] does,
+// and one that cannot be loaded or fails its health calls changes nothing. A
+// file that is written again with the same bytes is not loaded again.
+//
+// A slot of that id which the program has made itself is replaced in the same
+// way. The slots stay when ctx ends; they are the runtime's to close. Errors are
+// those of [Dir].
+func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *PluginOptions) error {
+	if opts == nil {
+		opts = &PluginOptions{}
+	}
+	f := &follower{runtime: rt, opts: *opts, loaded: map[string][sha256.Size]byte{}}
+	if f.opts.ModuleBytes < 0 {
+		return host.Errorf(host.InvalidArgument, "watch with ModuleBytes %d", f.opts.ModuleBytes).WithHint("leave it out for the default")
+	}
+	if f.opts.ModuleBytes == 0 {
+		f.opts.ModuleBytes = plugin.DefaultModuleBytes
+	}
+	var err error
+	if f.opts.Options, err = opts.withDefaults(); err != nil {
+		return err
+	}
+	f.opts.Match = f.isPlugin
+	return Dir(ctx, dir, &f.opts.Options, f.follow)
+}
+
+// follower loads what changes.
+type follower struct {
+	runtime *plugin.Runtime
+	opts    PluginOptions
+	loaded  map[string][sha256.Size]byte // by id, what was tried last
+	warned  map[string]bool              // of names
+}
+
+var pluginID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// maxWarned bounds the names that are remembered to warn of them once.
+const maxWarned = 100
+
+func (f *follower) isPlugin(name string) bool {
+	id, ok := strings.CutSuffix(name, moduleExt)
+	if !ok || strings.HasPrefix(name, ".") { // a hidden one is being written
+		return false
+	}
+	if pluginID.MatchString(id) {
+		return true
+	}
+	if !f.warned[name] && len(f.warned) < maxWarned {
+		if f.warned == nil {
+			f.warned = map[string]bool{}
+		}
+		f.warned[name] = true
+		f.opts.Logger.Warn("a module's file name is no plugin id; it is left out", "name", name)
+	}
+	return false
+}
+
+func (f *follower) follow(ctx context.Context, c Change) {
+	out := Outcome{Change: c, ID: strings.TrimSuffix(c.Name, moduleExt)}
+	tried := true
+	if c.Removed {
+		tried, out.Err = f.remove(ctx, out.ID)
+	} else {
+		tried, out.Version, out.Err = f.load(ctx, &c, out.ID)
+	}
+	if !tried || ctx.Err() != nil {
+		return
+	}
+	f.log(&out)
+	if f.opts.Told != nil {
+		f.opts.Told(out)
+	}
+}
+
+func (f *follower) log(out *Outcome) {
+	switch {
+	case out.Err != nil:
+		f.opts.Logger.Warn("plugin file changes nothing", "plugin", out.ID, "path", out.Path(), "error", out.Err)
+	case out.Removed:
+		f.opts.Logger.Info("plugin file is removed", "plugin", out.ID, "path", out.Path(), "unloaded", f.opts.Unload)
+	default:
+		f.opts.Logger.Info("plugin file is loaded", "plugin", out.ID, "path", out.Path(), "version", out.Version.Number)
+	}
+}
+
+func (f *follower) remove(ctx context.Context, id string) (tried bool, err error) {
+	delete(f.loaded, id)
+	if s := f.runtime.Slot(id); s != nil && f.opts.Unload {
+		return true, s.Unload(ctx)
+	}
+	return true, nil
+}
+
+func (f *follower) load(ctx context.Context, c *Change, id string) (tried bool, st *plugin.VersionState, err error) {
+	wasm, err := c.Read(f.opts.ModuleBytes)
+	if err != nil {
+		return host.CodeOf(err) != host.NotFound, nil, err // gone again: that will be seen too
+	}
+	digest := sha256.Sum256(wasm)
+	if f.loaded[id] == digest {
+		return false, nil, nil
+	}
+	f.loaded[id] = digest
+	if s := f.runtime.Slot(id); s != nil {
+		st, err := s.Replace(ctx, wasm)
+		return true, &st, err
+	}
+	var opts *plugin.SlotOptions
+	if f.opts.Slot != nil {
+		opts = f.opts.Slot(id)
+	}
+	s, err := f.runtime.NewSlot(ctx, id, wasm, opts)
+	if err != nil {
+		return true, nil, err
+	}
+	state := s.State()
+	return true, state.Serving(), nil
+}

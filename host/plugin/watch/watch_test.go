@@ -1,0 +1,328 @@
+package watch
+
+// These tests are inside the package to look at a directory at chosen times.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// directory is a watched directory and what was reported of it.
+type directory struct {
+	t       *testing.T
+	path    string
+	changes []string // names; with - before those removed
+	stamps  int
+}
+
+func watched(t *testing.T, opts Options) *directory {
+	t.Helper()
+	d := &directory{t: t, path: t.TempDir()}
+	opts.Poll = true
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		done <- Dir(ctx, d.path, &opts, func(_ context.Context, c Change) {
+			if c.Removed {
+				d.changes = append(d.changes, "-"+c.Name)
+			} else {
+				d.changes = append(d.changes, c.Name)
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Dir: %v", err)
+		}
+	})
+	return d
+}
+
+// write writes a file, with a time of its own: two writes of a test may happen
+// within what the file system tells apart.
+func (d *directory) write(name, text string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.path, name), []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	d.touch(name)
+}
+
+func (d *directory) touch(name string) {
+	d.t.Helper()
+	d.stamps++
+	at := time.Unix(1_700_000_000+int64(d.stamps), 0)
+	if err := os.Chtimes(filepath.Join(d.path, name), at, at); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// want waits for a time and compares what was reported in it.
+func (d *directory) want(wait time.Duration, changes ...string) {
+	d.t.Helper()
+	time.Sleep(wait)
+	synctest.Wait()
+	if got, want := strings.Join(d.changes, " "), strings.Join(changes, " "); got != want {
+		d.t.Errorf("reported: %q, want %q", got, want)
+	}
+	d.changes = nil
+}
+
+const enough = 3 * time.Second
+
+func TestDirReportsWhatHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{})
+		d.write("a.wasm", "one")
+		d.write("b.wasm", "one")
+		d.write("notes.txt", "one")
+		d.want(enough, "a.wasm", "b.wasm")
+		d.want(enough)
+		d.write("a.wasm", "two") // of the same length
+		d.want(enough, "a.wasm")
+		if err := os.Mkdir(filepath.Join(d.path, "dir.wasm"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		d.want(enough)
+	})
+}
+
+func TestDirLeavesAloneWhatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{Interval: 10 * time.Millisecond})
+		for i := range 50 { // something every half of the time to settle
+			d.write("a.wasm", strings.Repeat("x", i))
+			d.want(DefaultSettle / 2)
+		}
+		d.want(enough, "a.wasm")
+	})
+}
+
+func TestDirSeesARenameAsOneChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{Interval: time.Millisecond})
+		d.write("a.wasm", "one")
+		d.want(enough, "a.wasm")
+		for i := range 3 {
+			d.write("a.wasm.tmp", fmt.Sprint("new ", i))
+			if err := os.Rename(filepath.Join(d.path, "a.wasm.tmp"), filepath.Join(d.path, "a.wasm")); err != nil {
+				t.Fatal(err)
+			}
+			d.want(enough, "a.wasm")
+		}
+		// Removed and there again before that counts, as some editors save.
+		if err := os.Remove(filepath.Join(d.path, "a.wasm")); err != nil {
+			t.Fatal(err)
+		}
+		d.want(DefaultSettle / 2)
+		d.write("a.wasm", "saved")
+		d.want(enough, "a.wasm")
+	})
+}
+
+func TestDirReportsWhatIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{})
+		d.write("a.wasm", "one")
+		d.want(enough, "a.wasm")
+		if err := os.Remove(filepath.Join(d.path, "a.wasm")); err != nil {
+			t.Fatal(err)
+		}
+		d.want(enough, "-a.wasm")
+		d.want(enough)
+		d.write("a.wasm", "one")
+		d.want(enough, "a.wasm")
+	})
+}
+
+func TestDirDoesNotFollowLinksOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outside := filepath.Join(t.TempDir(), "secret.wasm")
+		if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d := watched(t, Options{})
+		d.write("real.bin", "inside")
+		for name, target := range map[string]string{"out.wasm": outside, "in.wasm": "real.bin", "up.wasm": "../secret.wasm", "none.wasm": "nothing"} {
+			if err := os.Symlink(target, filepath.Join(d.path, name)); err != nil {
+				t.Skip("this file system has no symbolic links: ", err)
+			}
+		}
+		d.want(enough, "in.wasm")
+		c := Change{Dir: d.path, Name: "out.wasm"}
+		if b, err := c.Read(100); err == nil {
+			t.Errorf("Read through a link out of the directory gives %q", b)
+		}
+	})
+}
+
+func TestDirIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{MaxFiles: 2})
+		for _, name := range []string{"c.wasm", "a.wasm", "b.wasm"} {
+			d.write(name, "x")
+		}
+		d.want(enough, "a.wasm", "b.wasm")
+	})
+}
+
+func TestDirOutlivesItsDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := watched(t, Options{})
+		d.write("a.wasm", "one")
+		d.want(enough, "a.wasm")
+		if err := os.Rename(d.path, d.path+".old"); err != nil {
+			t.Fatal(err)
+		}
+		d.want(enough) // nothing is known, so nothing is reported
+		if err := os.Mkdir(d.path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		d.write("b.wasm", "one")
+		d.want(enough, "-a.wasm", "b.wasm")
+	})
+}
+
+func TestDirRefuses(t *testing.T) {
+	never := func(context.Context, Change) { t.Error("something is reported") }
+	for _, row := range []struct {
+		name string
+		dir  string
+		opts *Options
+	}{
+		{"no directory", filepath.Join(t.TempDir(), "none"), nil},
+		{"a negative time", t.TempDir(), &Options{Settle: -1}},
+		{"a negative bound", t.TempDir(), &Options{MaxFiles: -1}},
+	} {
+		if err := Dir(t.Context(), row.dir, row.opts, never); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%s: %v, want invalid_argument", row.name, err)
+		}
+	}
+}
+
+func TestChangeReadsAtMost(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Change{Dir: dir, Name: "a"}
+	if b, err := c.Read(5); string(b) != "12345" || err != nil {
+		t.Errorf("Read(5) = %q, %v", b, err)
+	}
+	if _, err := c.Read(4); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("Read(4): %v, want invalid_argument", err)
+	}
+	c.Name = "b"
+	if _, err := c.Read(4); host.CodeOf(err) != host.NotFound {
+		t.Errorf("Read of nothing: %v, want not_found", err)
+	}
+	c.Name = "../a"
+	if _, err := c.Read(5); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("Read outside: %v, want failed_precondition", err)
+	}
+}
+
+// TestDirIsNotified is with the system's own notifications, if it has them: a
+// change is seen long before anybody would look for it.
+func TestDirIsNotified(t *testing.T) {
+	dir := t.TempDir()
+	var warnings strings.Builder
+	ctx, cancel := context.WithTimeout(t.Context(), missedAfter/2)
+	defer cancel()
+	changes, done := make(chan string), make(chan error)
+	opts := &Options{Settle: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&warnings, nil))}
+	go func() {
+		done <- Dir(ctx, dir, opts, func(ctx context.Context, c Change) {
+			select {
+			case changes <- c.Name:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	for i := range 3 {
+		name := fmt.Sprint(i, ".wasm")
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-changes:
+			if got != name {
+				t.Errorf("reported: %s, want %s", got, name)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s is not seen", name)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Dir: %v", err)
+	}
+	if warnings.Len() > 0 {
+		t.Errorf("it warns: %s", warnings.String())
+	}
+}
+
+// TestWhatIsReportedIsWhatIsThere holds any sequence of changes to one rule: when
+// all has settled, what was reported last of each file is how it is.
+func TestWhatIsReportedIsWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	stamps := 0
+	rapid.Check(t, func(t *rapid.T) {
+		o, err := (&Options{}).withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watcher{dir: dir, opts: o, known: map[string]stamp{}, pending: map[string]sighting{}}
+		now, reported, actual := time.Unix(0, 0), map[string]int{}, map[string]int{}
+		look := func() {
+			for _, c := range w.look(now) {
+				reported[c.Name] = actual[c.Name]
+				if c.Removed {
+					delete(reported, c.Name)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a.wasm", "b.wasm"}).Draw(t, "name")
+			path := filepath.Join(dir, name)
+			if rapid.Bool().Draw(t, "remove") {
+				_ = os.Remove(path) // which may not be there
+				delete(actual, name)
+			} else {
+				stamps++
+				at := time.Unix(int64(stamps), 0)
+				if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(path, at, at); err != nil {
+					t.Fatal(err)
+				}
+				actual[name] = stamps
+			}
+			now = now.Add(time.Duration(rapid.IntRange(0, 150).Draw(t, "ms")) * time.Millisecond)
+			look()
+		}
+		for range 2 {
+			now = now.Add(DefaultSettle)
+			look()
+		}
+		if fmt.Sprint(reported) != fmt.Sprint(actual) {
+			t.Fatalf("reported: %v, there is %v", reported, actual)
+		}
+		for name := range actual {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	})
+}
