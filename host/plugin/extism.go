@@ -73,6 +73,7 @@ type extismState struct {
 	blocks   blocks
 	vars     map[string][]byte // as old as the instance's memory, and forgotten with it
 	tenant   string            // whose they are
+	own      bool              // it has seen or kept what is not the module's alone
 	varBytes int
 }
 
@@ -119,6 +120,17 @@ func (x *extismState) rest() {
 		x.blocks.reset(maxKeptBlocks)
 	}
 }
+
+// forget makes the instance as new: it has no variables.
+func (x *extismState) forget() {
+	if x != nil {
+		x.vars, x.varBytes = nil, 0
+	}
+}
+
+// hasOwn reports whether start-up code has read the configuration or kept a
+// variable: then its memory is no image for other plugins of the same module.
+func (x *extismState) hasOwn() bool { return x != nil && x.own }
 
 // size is the memory that the host holds for the instance.
 func (x *extismState) size() int64 {

@@ -244,6 +244,7 @@ func extismErrorGet(inst *instance, stack []uint64) { stack[0] = inst.extism.err
 
 // config_get(key) -> value, 0 if there is none
 func extismConfigGet(inst *instance, stack []uint64) {
+	inst.extism.own = true
 	value, ok := inst.plugin.extism.Config[string(inst.text(stack[0]))]
 	stack[0] = 0
 	if ok {
@@ -268,6 +269,7 @@ const varWeight = 64
 // freed.
 func extismVarSet(inst *instance, stack []uint64) {
 	x, name := inst.extism, string(inst.text(stack[0]))
+	x.own = true
 	x.free(stack[0])
 	if old, ok := x.vars[name]; ok {
 		x.varBytes -= len(name) + len(old) + varWeight

@@ -214,3 +214,44 @@ func TestExtismStartUp(t *testing.T) {
 		})
 	}
 }
+
+// A call with fresh state finds no variables, and start-up code that has read a
+// plugin's configuration leaves no image for another plugin of the same module.
+func TestFreshExtismCallsFindNothing(t *testing.T) {
+	head := `
+		import extism:host/env alloc i64 -> i64 as $alloc
+		import extism:host/env store_u8 i64 i32 as $store_u8
+		import extism:host/env output_set i64 i64 as $output_set
+		import extism:host/env var_get i64 -> i64 as $var_get
+		import extism:host/env var_set i64 i64 as $var_set
+		import extism:host/env length i64 -> i64 as $length
+		import extism:host/env load_u8 i64 -> i32 as $load_u8
+		import extism:host/env config_get i64 -> i64 as $config_get
+		memory 1
+		export memory memory 0
+		global i32 mut 0
+		global i32 mut 0`
+	wasm := assemble(t, head+`
+		func $run run -> i32 : i64 i64 i64 i64
+		global.get 0 i32.const 1 i32.add global.set 0
+		`+say(0, "k")+`local.get 0 call $var_get i64.eqz if`+"\n"+say(0, "k")+say(1, "v")+`
+		local.get 0 local.get 1 call $var_set else global.get 0 i32.const 100 i32.add global.set 0 end
+		i64.const 2 call $alloc local.tee 2 global.get 0 call $store_u8
+		local.get 2 i64.const 1 i64.add global.get 1 call $store_u8
+		local.get 2 i64.const 2 call $output_set i32.const 0
+		func $init _initialize : i64 i64 i64 i64
+		`+say(0, "n")+`local.get 0 call $config_get local.tee 1 call $load_u8 global.set 1`)
+	rt := startRuntime(t, nil)
+	for _, n := range []string{"a", "b"} {
+		p, err := rt.Load(context.Background(), n, wasm, &LoadOptions{Isolation: IsolationFresh, Extism: ExtismOptions{Config: map[string]string{"n": n}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tenant := range []string{"acme", "acme", "globex"} {
+			r, err := p.Call(context.Background(), tenant, "run", nil, nil)
+			if err != nil || string(r.Output) != "\x01"+n {
+				t.Errorf("%s for %s answers %q, %v; want 1 and %s", n, tenant, r.Output, err, n)
+			}
+		}
+	}
+}

@@ -146,9 +146,8 @@ func (p *prepared) keeps() keeps {
 	return keeps{p.restorable, p.module.start < 0, p.module.savedGlobals()}
 }
 
-// hasImages reports whether instances of the plugin can be restored. An Extism
-// plugin's variables and configuration are no part of an image.
-func (p *Plugin) hasImages() bool { return p.code.keeps.restorable && p.extism == nil }
+// hasImages reports whether instances of the plugin can be restored.
+func (p *Plugin) hasImages() bool { return p.code.keeps.restorable }
 
 // images are those of one compiled module. Start-up code may tell limits apart,
 // so each set of them has its own.
@@ -196,7 +195,7 @@ func (inst *instance) bytes(n int) []byte {
 // unless one is there or it would not be exact.
 func (inst *instance) keepImage(before []span) {
 	p := inst.plugin
-	if !p.hasImages() || inst.world.changed || inst.world.real {
+	if !p.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
 		return
 	}
 	if inst.image = p.code.images.get(p.limits); inst.image == nil {
@@ -235,6 +234,7 @@ func (inst *instance) restore() bool {
 	}
 	im.restore(inst.bytes(im.size))
 	inst.set(im)
+	inst.extism.forget()
 	inst.restored = true
 	return true
 }
