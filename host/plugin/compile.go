@@ -137,7 +137,8 @@ func (rt *Runtime) build(ctx context.Context, job *compilation, dir string) erro
 	err := rt.opts.Compiler(ctx, j)
 	switch {
 	case err == nil:
-		return nil
+		_, err = codeFile(dir) // or the engine would compile it here
+		return err
 	case rt.life.Err() != nil:
 		return errClosed("runtime")
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
