@@ -49,9 +49,19 @@ func benchHost(b *testing.B, input []byte) {
 }
 
 func benchWazero(b *testing.B, input []byte) {
+	call := rawEcho(b, input)
+	b.SetBytes(int64(len(input)))
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+// rawEcho returns a call of the echo guest on raw wazero.
+func rawEcho(b *testing.B, input []byte) func() {
 	ctx := context.Background()
 	rt := wazero.NewRuntime(ctx)
-	defer rt.Close(ctx)
+	b.Cleanup(func() { _ = rt.Close(ctx) })
 	wasi_snapshot_preview1.MustInstantiate(ctx, rt)
 	var output []byte
 	_, err := rt.NewHostModuleBuilder("agenthost_v1").
@@ -75,9 +85,7 @@ func benchWazero(b *testing.B, input []byte) {
 	}
 	fn := mod.ExportedFunction("agenthost_tool")
 	stack := make([]uint64, 1)
-	b.SetBytes(int64(len(input)))
-	b.ReportAllocs()
-	for b.Loop() {
+	return func() {
 		stack[0] = uint64(len(input))
 		if err := fn.CallWithStack(ctx, stack); err != nil || len(output) != len(input) {
 			b.Fatal(err)

@@ -1,0 +1,38 @@
+package plugin_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// A Go guest begins every one of 10,000 calls as if it were its first, whatever
+// it left behind, and costs the same.
+func TestFreshGoGuest(t *testing.T) {
+	calls := 10_000
+	if testing.Short() {
+		calls = 500
+	}
+	rt := newRuntime(t, nil)
+	p := load(t, rt, "restless", buildGuest(t, "host/plugin/testdata/guests/restless"), &plugin.LoadOptions{Isolation: plugin.IsolationFresh})
+	first := map[int]string{}
+	for i := range calls {
+		size := i % 4
+		if i%500 == 0 {
+			size = 7 // it collects its garbage
+		}
+		r, err := p.Call(t.Context(), fmt.Sprint(i%3), "tool", []byte("abcdefg")[:size], nil)
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		got := fmt.Sprintf("%s, %d instructions, %d bytes", r.Output, r.Cost.Instructions, r.Cost.PeakMemory)
+		if first[size] == "" {
+			first[size] = got
+			t.Log(got)
+		}
+		if got != first[size] {
+			t.Fatalf("call %d finds %s, want %s", i, got, first[size])
+		}
+	}
+}
