@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -262,7 +264,7 @@ func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
 			t.Errorf("memory.grow of another tenant answers %q, want that it had 2", got)
 		}
 	}
-	large := loadIsolated(t, rt, "memory 4\n---\ni32.const 0", IsolationReuse, Limits{})
+	large := loadIsolated(t, rt, "memory 7 9\n---\ni32.const 0", IsolationReuse, Limits{})
 	_, err := large.Call(t.Context(), "b", "tool", nil, nil)
 	if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
 		t.Errorf("an instance beyond the limit: %v, want resource_exhausted that names it", err)
@@ -271,5 +273,41 @@ func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
 	large.Close()
 	if used := rt.memories.used.Load(); used != 0 {
 		t.Errorf("%d bytes are in use after the last plugin is closed", used)
+	}
+}
+
+// What nobody uses is closed after a while, and nothing runs while there is
+// nothing to close.
+func TestIdleInstancesAreRetired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := startRuntime(t, nil)
+		p := loadIsolated(t, rt, counter, IsolationReuse, Limits{IdleTime: 10 * time.Second})
+		calls(t, p, "a", "")
+		time.Sleep(7 * time.Second)
+		calls(t, p, "b", "")
+		time.Sleep(7 * time.Second)
+		if got := calls(t, p, "b", ""); got != "2" || p.idle.n != 1 || p.live != 1 {
+			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, p.idle.n, p.live)
+		}
+		time.Sleep(30 * time.Second)
+		p.mu.Lock()
+		if p.idle.n != 0 || p.live != 0 || len(p.pools) != 0 || p.sweeper != nil {
+			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.idle.n, p.live, len(p.pools), p.sweeper != nil)
+		}
+		p.mu.Unlock()
+		if used := rt.memories.used.Load(); used != 0 {
+			t.Errorf("%d bytes of linear memory are in use, want 0", used)
+		}
+	})
+}
+
+// Idle instances make room for one that is needed.
+func TestIdleInstancesGiveTheirMemory(t *testing.T) {
+	rt := startRuntime(t, &Options{TotalMemoryBytes: 2 * pageBytes})
+	p := loadIsolated(t, rt, counter, IsolationReuse, Limits{})
+	for _, tenant := range []string{"a", "b", "c"} {
+		if got := calls(t, p, tenant, ""); got != "1" {
+			t.Errorf("first call of tenant %s: %s", tenant, got)
+		}
 	}
 }

@@ -75,6 +75,7 @@ type instance struct {
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
+	used       time.Time // when its last call began
 	prev, next *instance // of all that are idle
 }
 
@@ -209,7 +210,7 @@ func (inst *instance) begin(ctx context.Context, name string, now time.Time, tim
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
-	inst.restored, inst.turnless = false, false
+	inst.restored, inst.turnless, inst.used = false, false, now
 	inst.world.reset()
 	inst.extism.begin(inst.tenant)
 	if inst.fuel != nil {

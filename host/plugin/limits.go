@@ -37,6 +37,7 @@ const (
 	DefaultWaiting           = 256
 	DefaultIdleInstances     = 4
 	DefaultIdleOfAll         = 64
+	DefaultIdleTime          = time.Minute
 	DefaultCallsAnew         = 100_000
 	DefaultKVBytes           = 16 << 20
 )
@@ -80,6 +81,9 @@ type Limits struct {
 
 	// Of each plugin.
 	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
+
+	// IdleTime is how long an instance is kept that nobody uses (1 min).
+	IdleTime time.Duration
 
 	// Of each plugin and tenant.
 	Instances     int   // running at one time; more calls wait (16)
@@ -131,6 +135,9 @@ func (l Limits) withDefaults() Limits {
 	if l.StartTimeout == 0 {
 		l.StartTimeout = DefaultStartTimeout
 	}
+	if l.IdleTime == 0 {
+		l.IdleTime = DefaultIdleTime
+	}
 	return l
 }
 
@@ -144,7 +151,7 @@ func (l Limits) check() error {
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"BlockBytes", int64(l.BlockBytes)}, {"VarBytes", int64(l.VarBytes)}, {"Instances", int64(l.Instances)},
 		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"Waiting", int64(l.Waiting)},
 		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
-		{"KVBytes", l.KVBytes}, {"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)},
+		{"KVBytes", l.KVBytes}, {"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)}, {"IdleTime", int64(l.IdleTime)},
 	} {
 		if f.v < 0 {
 			return host.Errorf(host.InvalidArgument, "plugin limit %s is %d", f.name, f.v).WithHint("leave it out for the default")

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -117,9 +118,12 @@ func (m *firstMemory) Reallocate(size uint64) []byte {
 }
 
 func (ms *memories) exhausted() error {
-	return blameless(host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free", ms.limit).
+	return blameless(host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free%w", ms.limit, errNoMemory).
 		WithHint("raise the limit, or allow fewer or smaller instances"))
 }
+
+// errNoMemory adds nothing to an error's text: it is what errors.Is finds.
+var errNoMemory = errors.New("")
 
 // clearAtMost is how much memory is set to zero by writing to it; beyond that it
 // is given back to the system, which hands out zeroes. Writing costs 10 us a

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -32,6 +33,8 @@ type Plugin struct {
 	mu      sync.Mutex
 	pools   map[string]*pool // by tenant; one without calls and instances is removed
 	spare   []*pool          // removed ones
+	live    int              // instances, idle and in calls
+	sweeper *time.Timer      // retires what is idle for too long; nil unless something is idle
 	fresh   []*instance      // idle and as new, for any tenant; the last used at the end
 	idle    idleList         // those and the ones in pools
 	calls   int              // in progress
@@ -60,13 +63,19 @@ func (p *Plugin) Close() {
 		return
 	}
 	p.closed = true
+	p.stopSweeping()
 	p.drained = make(chan struct{})
 	if p.calls == 0 {
 		close(p.drained)
 	}
 	p.mu.Unlock()
 	<-p.drained
-	p.retirePools()
+	p.mu.Lock()
+	idle := p.takeUnused(time.Time{})
+	p.mu.Unlock()
+	for _, inst := range idle {
+		inst.close()
+	}
 	p.leaveSeats()
 	p.runtime.mu.Lock()
 	delete(p.runtime.plugins, p)
@@ -77,15 +86,78 @@ func (p *Plugin) Close() {
 }
 
 // retirePools closes the idle instances of all tenants.
-func (p *Plugin) retirePools() {
+func (p *Plugin) retirePools() { p.retire(time.Time{}) }
+
+// retire closes the instances that were not used since a time, all idle ones if
+// it is zero, and returns how many. A plugin that is being closed does that
+// itself.
+func (p *Plugin) retire(before time.Time) int {
 	p.mu.Lock()
-	var idle []*instance
-	for p.idle.n > 0 {
-		idle = append(idle, p.evict())
+	if p.closed {
+		p.mu.Unlock()
+		return 0
 	}
+	idle := p.takeUnused(before)
+	p.calls++ // Close waits, so that no instance outlives the code
 	p.mu.Unlock()
 	for _, inst := range idle {
 		inst.close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended()
+	return len(idle)
+}
+
+// takeUnused removes and returns the instances that were not used since a time.
+// Plugin.mu is held.
+func (p *Plugin) takeUnused(before time.Time) (idle []*instance) {
+	for p.idle.n > 0 && (before.IsZero() || p.idle.first.used.Before(before)) {
+		idle = append(idle, p.evict())
+	}
+	p.live -= len(idle)
+	return idle
+}
+
+// sweepLater makes sure that idle instances are looked through. Plugin.mu is
+// held.
+func (p *Plugin) sweepLater(after time.Duration) {
+	if p.sweeper == nil && !p.closed {
+		p.sweeper = time.AfterFunc(after, p.sweep)
+	}
+}
+
+// sweep closes the instances that were idle for too long, and comes again if
+// there are others.
+func (p *Plugin) sweep() {
+	p.mu.Lock()
+	if p.sweeper == nil { // the plugin is closed
+		p.mu.Unlock()
+		return
+	}
+	p.sweeper = nil
+	p.mu.Unlock()
+	p.retire(time.Now().Add(-p.limits.IdleTime))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.idle.n > 0 {
+		p.sweepLater(max(time.Millisecond, p.limits.IdleTime-time.Since(p.idle.first.used)))
+	}
+}
+
+// stopSweeping ends what sweepLater began. Plugin.mu is held.
+func (p *Plugin) stopSweeping() {
+	if p.sweeper != nil {
+		p.sweeper.Stop()
+		p.sweeper = nil
+	}
+}
+
+// ended notes the end of a call, or of something else that Close waits for.
+// Plugin.mu is held.
+func (p *Plugin) ended() {
+	if p.calls--; p.closed && p.calls == 0 {
+		close(p.drained)
 	}
 }
 
@@ -226,9 +298,7 @@ func (p *Plugin) next(pl *pool) {
 func (p *Plugin) leave(pl *pool) {
 	pl.calls--
 	p.forget(pl)
-	if p.calls--; p.closed && p.calls == 0 {
-		close(p.drained)
-	}
+	p.ended()
 }
 
 // exit ends a call that has no instance.
@@ -244,6 +314,9 @@ func (p *Plugin) exit(pl *pool) {
 func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*instance, error) {
 	p.mu.Lock()
 	inst, foreign := p.takeIdle(pl, fresh)
+	if inst == nil && foreign == nil {
+		p.live++
+	}
 	p.mu.Unlock()
 	if foreign != nil {
 		if foreign.restore() && foreign.image.suits(pl.seat) {
@@ -253,23 +326,35 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 		}
 	}
 	if inst == nil {
-		return p.newInstance(ctx, pl.seat, sh)
+		return p.makeInstance(ctx, pl.seat, sh)
 	}
 	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
 	inst.linear.lend(sh)
 	return inst, nil
 }
 
+// makeInstance is newInstance, which gets the memory of idle instances of all
+// plugins if there is no other.
+func (p *Plugin) makeInstance(ctx context.Context, s *seat, sh *share) (*instance, error) {
+	inst, err := p.newInstance(ctx, s, sh)
+	if err == nil || !errors.Is(err, errNoMemory) || !p.runtime.retireIdle() {
+		return inst, err
+	}
+	inst.close()
+	return p.newInstance(ctx, s, sh)
+}
+
 // takeIdle takes the idle instance that was used last: of the tenant's own, if
 // the call may see what earlier ones left, or else of those that are as new. If
-// there is none, but as many others as may be idle, it takes one of another
-// tenant, to be restored. Plugin.mu is held.
+// there is none, but as many instances as may be idle, it takes the longest
+// unused of another tenant, to be restored: that costs a tenth of a new one.
+// Plugin.mu is held.
 func (p *Plugin) takeIdle(pl *pool, fresh bool) (inst, foreign *instance) {
 	if n := len(pl.idle); n > 0 && !fresh {
 		inst, pl.idle = pl.idle[n-1], pl.idle[:n-1]
 	} else if n := len(p.fresh); n > 0 && p.fresh[n-1].image.suits(pl.seat) {
 		inst, p.fresh = p.fresh[n-1], p.fresh[:n-1]
-	} else if p.idle.n >= p.limits.IdleOfAll {
+	} else if p.idle.n > 0 && p.live >= p.limits.IdleOfAll {
 		return nil, p.evict()
 	} else {
 		return nil, nil
@@ -297,6 +382,7 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
 		p.mu.Unlock()
 		surplus.close()
 		p.mu.Lock()
+		p.live--
 	}
 	p.next(pl)
 	p.leave(pl)
@@ -317,6 +403,7 @@ func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
 		pl.idle = append(pl.idle, inst)
 	}
 	p.idle.push(inst)
+	p.sweepLater(p.limits.IdleTime)
 	if p.idle.n > p.limits.IdleOfAll {
 		return p.evict()
 	}

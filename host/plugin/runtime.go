@@ -176,6 +176,19 @@ func (rt *Runtime) openServices() {
 	}
 }
 
+// retireIdle closes the idle instances of all plugins, and reports whether there
+// were any.
+func (rt *Runtime) retireIdle() bool {
+	rt.mu.Lock()
+	plugins := slices.Collect(maps.Keys(rt.plugins))
+	rt.mu.Unlock()
+	n := 0
+	for _, p := range plugins {
+		n += p.retire(time.Time{})
+	}
+	return n > 0
+}
+
 func (rt *Runtime) logLine(l LogLine) {
 	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
 }
@@ -402,6 +415,9 @@ func (l Limits) over(d Limits) Limits {
 	}
 	if l.StartTimeout == 0 {
 		l.StartTimeout = d.StartTimeout
+	}
+	if l.IdleTime == 0 {
+		l.IdleTime = d.IdleTime
 	}
 	if l.CompileWork == 0 {
 		l.CompileWork = d.CompileWork

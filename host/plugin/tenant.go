@@ -62,7 +62,7 @@ func (t *Tenant) check() error {
 	}{
 		{"ModuleBytes", l.ModuleBytes != 0}, {"TableEntries", l.TableEntries != 0}, {"MemoryBytes", l.MemoryBytes != 0},
 		{"CallDepth", l.CallDepth != 0}, {"StartTimeout", l.StartTimeout != 0}, {"StartInstructions", l.StartInstructions != 0},
-		{"IdleOfAll", l.IdleOfAll != 0}, {"BlockBytes", l.BlockBytes != 0},
+		{"IdleOfAll", l.IdleOfAll != 0}, {"IdleTime", l.IdleTime != 0}, {"BlockBytes", l.BlockBytes != 0},
 	} {
 		if f.set {
 			return host.Errorf(host.InvalidArgument, "the limit %s cannot be set for a tenant", f.name).
