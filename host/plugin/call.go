@@ -27,7 +27,16 @@ type CallOptions struct {
 	View *host.View
 
 	Emit func(kind string, data json.RawMessage) // told what a tool emits; nil drops it
+
+	// Operate answers the host operations that the guest asks for, after limits
+	// and prices: from a recording, for one. next is what the call would answer
+	// without it, permissions included. An error goes to the guest as an object.
+	// It is called in the goroutine of the call; nil is next.
+	Operate func(ctx context.Context, op string, request []byte, next Operation) (response []byte, err error)
 }
+
+// Operation answers a host operation, given its name and its request.
+type Operation func(ctx context.Context, op string, request []byte) (response []byte, err error)
 
 // Call runs one export with a raw input: describe, tool, process, route,
 // provide or observe, or a function of an Extism plugin. It is the door for
@@ -85,6 +94,13 @@ type rawOperations struct {
 }
 
 func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+	if o.opts.Operate != nil {
+		return o.opts.Operate(ctx, op, req, o.own)
+	}
+	return o.own(ctx, op, req)
+}
+
+func (o *rawOperations) own(ctx context.Context, op string, req []byte) ([]byte, error) {
 	if o.made == nil {
 		if err := o.make(); err != nil {
 			return nil, err

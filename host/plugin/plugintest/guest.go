@@ -18,6 +18,8 @@ type guest struct {
 	plugin  *plugin.Plugin
 	calls   []Call
 	repeats int
+	cases   []*goldenCase
+	update  bool // the cases
 }
 
 // callable are the exports that calls name.

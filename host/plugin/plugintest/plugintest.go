@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"testing"
@@ -25,6 +26,15 @@ type Options struct {
 	// Repeats is in how many calls memory must not grow; as many are made before.
 	// Default 10,000.
 	Repeats int
+
+	// Cases is a directory of golden cases, each of which is a rule of its own;
+	// what one looks like stands in [Check]. "" is none.
+	Cases string
+
+	// Update writes how the cases end into their files, instead of comparing it;
+	// host operations are answered by the host and recorded. A test passes its
+	// own flag: flag.Bool("update", false, ...).
+	Update bool
 }
 
 // Call is one call of an export.
@@ -69,6 +79,20 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 // memory is measured in. A module that cannot be loaded breaks the first rule,
 // and is held to no other. opts may be nil; a cancelled context shows as a
 // problem of the rule that it interrupts, and ends the check.
+//
+// A golden case in Options.Cases is a file NAME.txtar (sections that begin with
+// "-- name --", as golang.org/x/tools/txtar has them) or a directory NAME. Its
+// sections, or files, are
+//
+//	EXPORT.json      the input: tool.json, process.json, route.json, provide.json or observe.json
+//	output.json      the output that is wanted; or
+//	error.json       the error that is wanted: its code, and its other members if they are given
+//	operations.json  what the plugin asks of its host on the way, and is answered
+//
+// JSON is compared as values, numbers as their text. operations.json is an array
+// of objects {"op", "request", "response" or "error"} in the order in which they
+// are asked for. A plugin that asks for anything else, or not for all of them,
+// breaks the case. Permissions are not looked at where answers are recorded ones.
 func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		g, first := load(ctx, wasm, opts)
@@ -80,7 +104,7 @@ func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 		if !yield(first) {
 			return
 		}
-		for _, r := range rules {
+		for _, r := range append(rules(), g.caseRules()...) {
 			if !yield(r.result(g)) || ctx.Err() != nil {
 				return
 			}
@@ -91,7 +115,7 @@ func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 // Rules returns the rules that [Check] holds a plugin to, in their order.
 func Rules() []string {
 	names := []string{loads}
-	for _, r := range rules {
+	for _, r := range rules() {
 		names = append(names, r.name)
 	}
 	return names
@@ -105,28 +129,48 @@ type rule struct {
 	name string
 	// check returns how a plugin does not hold to it.
 	check func(g *guest) []error
-	// skip says why it does not apply to a plugin; "" or nil: it does.
+	// skip says why it does not apply to a plugin; "", or no such function: it does.
 	skip func(g *guest) string
 }
 
-var rules = []rule{
-	{"bad input is answered with an error", badInput, nil},
-	{"after an error it answers as before", afterErrors, nil},
-	{"unknown fields are passed over", unknownFields, nil},
-	{"unknown fields and parts of messages are carried", unknownParts, noHistories},
-	{"answers are what the contract says", answers, nil},
-	{"the same input gives the same answer", sameAnswer, nothingReproducible},
-	{"a kept instance answers like a fresh one", keptInstances, nil},
-	{"with too little of anything it answers the same or fails", tightLimits, nil},
-	{"memory does not grow with calls", memory, nil},
+func rules() []*rule {
+	return []*rule{
+		{"bad input is answered with an error", badInput, nothingCalled},
+		{"after an error it answers as before", afterErrors, nothingCalled},
+		{"unknown fields are passed over", unknownFields, nothingCalled},
+		{"unknown fields and parts of messages are carried", unknownParts, noHistories},
+		{"answers are what the contract says", answers, nothingCalled},
+		{"the same input gives the same answer", sameAnswer, nothingReproducible},
+		{"a kept instance answers like a fresh one", keptInstances, nothingCalled},
+		{"with too little of anything it answers the same or fails", tightLimits, nothingCalled},
+		{"memory does not grow with calls", memory, nothingCalled},
+	}
+}
+
+func nothingCalled(g *guest) string {
+	if len(g.calls) == 0 {
+		return "the plugin offers nothing to call"
+	}
+	return ""
+}
+
+// caseRules are the golden cases as rules.
+func (g *guest) caseRules() (list []*rule) {
+	for _, c := range g.cases {
+		list = append(list, &rule{"case " + c.name, func(g *guest) (broken []error) {
+			for _, p := range c.check(g, g.update) {
+				broken = append(broken, errors.New(p))
+			}
+			return broken
+		}, nil})
+	}
+	return list
 }
 
 func (r *rule) result(g *guest) *Result {
 	out := &Result{Rule: r.name}
 	began := time.Now()
-	if len(g.calls) == 0 {
-		out.Skipped = "the plugin offers nothing to call"
-	} else if r.skip != nil {
+	if r.skip != nil {
 		out.Skipped = r.skip(g)
 	}
 	if out.Skipped == "" {
@@ -152,7 +196,8 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		return nil, out
 	}
 	g := &guest{ctx: ctx, runtime: rt, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
-		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted}}
+		// A host may keep an instance, whatever ours does by default.
+		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Isolation: plugin.IsolationReuse}}
 	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
 		out.Problems = append(out.Problems, err.Error())
 	}
@@ -166,6 +211,12 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		return nil, out
 	}
 	g.complete()
+	if opts.Cases != "" {
+		g.update = opts.Update
+		if g.cases, err = readCases(opts.Cases); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+		}
+	}
 	for _, c := range g.calls {
 		if err := checkCall(c); err != nil {
 			out.Problems = append(out.Problems, err.Error())

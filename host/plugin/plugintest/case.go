@@ -1,0 +1,324 @@
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// Golden cases. What one looks like stands in [Check].
+
+// maxCaseBytes bounds a file of a case.
+const maxCaseBytes = 16 << 20
+
+// goldenCase is a case as it was read.
+type goldenCase struct {
+	name  string
+	path  string // of the archive or the directory
+	whole *txtar.Archive
+	call  Call
+	want  caseEnd
+	ops   []operation
+}
+
+// caseEnd is how a call ends. One of both is set.
+type caseEnd struct {
+	output json.RawMessage
+	err    json.RawMessage
+}
+
+// operation is a host operation in a case.
+type operation struct {
+	Op       string          `json:"op"`
+	Request  json.RawMessage `json:"request"`
+	Response json.RawMessage `json:"response,omitempty"`
+	Error    *host.Error     `json:"error,omitempty"`
+}
+
+const (
+	outputSection     = "output.json"
+	errorSection      = "error.json"
+	operationsSection = "operations.json"
+)
+
+// readCases reads the cases of a directory, by name.
+func readCases(dir string) ([]*goldenCase, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "there is no directory %s", dir).WithHint("name the directory of the plugin's cases")
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read cases: %w", err)
+	}
+	var cases []*goldenCase
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		var archive *txtar.Archive
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+			continue
+		case e.IsDir():
+			archive, err = readCaseDir(path)
+		case strings.HasSuffix(e.Name(), ".txtar"):
+			archive, err = readArchive(path)
+		default:
+			continue
+		}
+		var c *goldenCase
+		if err == nil {
+			c, err = newCase(path, archive)
+		}
+		if err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "read case %s: %w", path, err)
+		}
+		cases = append(cases, c)
+	}
+	if len(cases) == 0 {
+		return nil, host.Errorf(host.NotFound, "there is no case in %s", dir).
+			WithHint("a case is a file NAME.txtar or a directory NAME with an input, such as tool.json")
+	}
+	return cases, nil
+}
+
+func readArchive(path string) (*txtar.Archive, error) {
+	b, err := readCaseFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return txtar.Parse(b), nil
+}
+
+// readCaseDir reads the files of a directory as the sections of an archive.
+func readCaseDir(dir string) (*txtar.Archive, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	a := &txtar.Archive{}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		b, err := readCaseFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		a.Files = append(a.Files, txtar.File{Name: e.Name(), Data: b})
+	}
+	return a, nil
+}
+
+func readCaseFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxCaseBytes {
+		err = fmt.Errorf("%s is %d bytes, more than %d", path, info.Size(), maxCaseBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+func newCase(path string, a *txtar.Archive) (*goldenCase, error) {
+	c := &goldenCase{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, whole: a}
+	for _, f := range a.Files {
+		if err := c.section(f.Name, bytes.TrimSpace(f.Data)); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	switch {
+	case c.call.Export == "":
+		return nil, fmt.Errorf("it has no input; name one tool.json, process.json, route.json, provide.json or observe.json")
+	case c.want.output != nil && c.want.err != nil:
+		return nil, fmt.Errorf("it has both %s and %s", outputSection, errorSection)
+	}
+	return c, nil
+}
+
+func (c *goldenCase) section(name string, data []byte) error {
+	switch name {
+	case outputSection:
+		c.want.output = data
+	case errorSection:
+		c.want.err = data
+		return json.Unmarshal(data, &map[string]any{})
+	case operationsSection:
+		return json.Unmarshal(data, &c.ops)
+	default:
+		export, ok := strings.CutSuffix(name, ".json")
+		if _, known := callable[export]; !ok || !known {
+			return fmt.Errorf("a case has no such section")
+		}
+		if c.call.Export != "" {
+			return fmt.Errorf("the case has an input already, for %s", c.call.Export)
+		}
+		c.call = Call{export, string(data)}
+	}
+	return nil
+}
+
+// check makes the call and says how it ends otherwise than the case wants. With
+// update it writes the case anew instead.
+func (c *goldenCase) check(g *guest, update bool) []string {
+	r := &replay{c: c}
+	operate := r.answer
+	if update {
+		operate = r.record
+	}
+	got, err := c.run(g, operate)
+	if update {
+		r.problems = append(r.problems, problem(c.write(got, err, r.asked))...)
+		return r.problems
+	}
+	r.end()
+	return append(r.problems, c.compare(got, err)...)
+}
+
+func (c *goldenCase) run(g *guest, operate func(context.Context, string, []byte, plugin.Operation) ([]byte, error)) (*plugin.CallResult, error) {
+	p, err := g.runtime.Load(g.ctx, "case", g.wasm, &g.options)
+	if err != nil {
+		return &plugin.CallResult{}, err
+	}
+	defer p.Close()
+	state, err := c.state()
+	if err != nil {
+		return &plugin.CallResult{}, err
+	}
+	return p.Call(g.ctx, tenant, c.call.Export, []byte(c.call.Input), &plugin.CallOptions{
+		State: state, View: c.view(), Operate: operate})
+}
+
+// state is what operations on the state are recorded against: that of the input.
+func (c *goldenCase) state() (*host.State, error) {
+	m, err := members(c.call.Input)
+	if err != nil || m["state"] == nil {
+		return host.NewState(nil, 0)
+	}
+	return host.NewState(m["state"], 0)
+}
+
+// view is the conversation that operations are recorded against, if there is one.
+func (c *goldenCase) view() *host.View {
+	list, err := conversation(c.call)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	return host.NewView(list, "m", nil)
+}
+
+// compare says how a call ended otherwise than it should.
+func (c *goldenCase) compare(got *plugin.CallResult, err error) []string {
+	failed := failure(got, err)
+	switch {
+	case c.want.output == nil && c.want.err == nil:
+		return []string{fmt.Sprintf("the case has neither %s nor %s; it answers %s", outputSection, errorSection, shown(got, err))}
+	case c.want.err != nil && failed == nil:
+		return []string{fmt.Sprintf("it answers %s, want the error %s", shown(got, nil), c.want.err)}
+	case c.want.err != nil:
+		return diffError(c.want.err, failed)
+	case failed != nil:
+		return []string{fmt.Sprintf("it fails: %s", failed)}
+	}
+	return diffJSON(c.want.output, got.Output)
+}
+
+// failure is the error object of a call that failed, the guest's or the host's.
+func failure(got *plugin.CallResult, err error) json.RawMessage {
+	switch {
+	case err == nil && got.GuestError:
+		return got.Output
+	case err == nil:
+		return nil
+	}
+	b, _ := json.Marshal(host.AsError(err)) // of strings and a boolean
+	return b
+}
+
+// diffError compares the members of an error that the case names.
+func diffError(want, got json.RawMessage) []string {
+	w, err := members(string(want))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	g, err := members(string(got))
+	if err != nil {
+		return []string{fmt.Sprintf("the error is not an object: %.200s", got)}
+	}
+	for name := range g {
+		if _, named := w[name]; !named {
+			delete(g, name)
+		}
+	}
+	some, err := json.Marshal(g)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return diffJSON(want, some)
+}
+
+// write stores how a call ended, and what it asked on the way.
+func (c *goldenCase) write(got *plugin.CallResult, err error, asked []operation) error {
+	c.drop(outputSection, errorSection, operationsSection)
+	if len(asked) > 0 {
+		b, err := json.MarshalIndent(asked, "", "  ")
+		if err != nil {
+			return err
+		}
+		c.add(operationsSection, b)
+	}
+	if failed := failure(got, err); failed != nil {
+		c.add(errorSection, failed)
+	} else {
+		c.add(outputSection, got.Output)
+	}
+	if info, err := os.Stat(c.path); err != nil || !info.IsDir() {
+		return os.WriteFile(c.path, txtar.Format(c.whole), 0o644)
+	}
+	return c.writeDir()
+}
+
+func (c *goldenCase) writeDir() error {
+	for _, name := range []string{outputSection, errorSection, operationsSection} {
+		if err := os.Remove(filepath.Join(c.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, f := range c.whole.Files {
+		if err := os.WriteFile(filepath.Join(c.path, f.Name), f.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *goldenCase) drop(names ...string) {
+	c.whole.Files = slices.DeleteFunc(c.whole.Files, func(f txtar.File) bool { return slices.Contains(names, f.Name) })
+}
+
+func (c *goldenCase) add(name string, data []byte) {
+	var b bytes.Buffer
+	if json.Indent(&b, data, "", "  ") != nil {
+		b.Reset()
+		b.Write(data) // no JSON: the diff will say so
+	}
+	c.whole.Files = append(c.whole.Files, txtar.File{Name: name, Data: append(b.Bytes(), '\n')})
+}
+
+func problem(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}

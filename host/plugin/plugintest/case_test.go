@@ -1,0 +1,138 @@
+package plugintest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// everything is what the guest with one of everything may do.
+var everything = plugin.Permissions{State: plugin.Write, Messages: true}
+
+// writeCase writes a case into a directory.
+func writeCase(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkCases returns the problems of each case.
+func checkCases(t *testing.T, wasm []byte, cache, dir string, update bool) map[string][]string {
+	t.Helper()
+	g, first := load(t.Context(), wasm, &Options{Runtime: &plugin.Options{CacheDir: cache}, Granted: everything, Cases: dir, Update: update})
+	if g == nil {
+		return map[string][]string{"": first.Problems}
+	}
+	defer g.close()
+	found := map[string][]string{}
+	for _, r := range g.caseRules() {
+		found[strings.TrimPrefix(r.name, "case ")] = r.result(g).Problems
+	}
+	return found
+}
+
+func TestCasesAreRecordedAndReplayed(t *testing.T) {
+	wasm := buildGuest(t, "../../../pdk/go/testdata/everything")
+	dir, cache := t.TempDir(), privateDir(t)
+	writeCase(t, dir, "echo.txtar", "Says it again.\n-- tool.json --\n"+`{"tool":"echo","arguments":{"n":1.0},`+scope+`}`+"\n")
+	writeCase(t, dir, "remember.txtar", "Asks its host twice.\n-- tool.json --\n"+`{"tool":"remember","arguments":{"value":7},`+scope+`}`+"\n")
+	writeCase(t, dir, "fail.txtar", "Fails.\n-- tool.json --\n"+`{"tool":"fail","arguments":{"code":"not_found","message":"gone"},`+scope+`}`+"\n")
+	if err := os.Mkdir(filepath.Join(dir, "inadirectory"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeCase(t, dir, "inadirectory/tool.json", `{"tool":"remember","arguments":{"value":8},`+scope+`}`)
+
+	for name, problems := range checkCases(t, wasm, cache, dir, false) {
+		if len(problems) == 0 || !strings.Contains(strings.Join(problems, ""), "neither") && name == "echo" {
+			t.Errorf("case %s, which wants nothing yet: %q", name, problems)
+		}
+	}
+	for name, problems := range checkCases(t, wasm, cache, dir, true) {
+		if len(problems) > 0 {
+			t.Errorf("case %s is not recorded: %q", name, problems)
+		}
+	}
+	got := checkCases(t, wasm, cache, dir, false)
+	if len(got) != 4 {
+		t.Errorf("%d cases, want 4", len(got))
+	}
+	for name, problems := range got {
+		if len(problems) > 0 {
+			t.Errorf("case %s, recorded, is not replayed: %q", name, problems)
+		}
+	}
+	recorded, err := os.ReadFile(filepath.Join(dir, "remember.txtar"))
+	if err != nil || !strings.Contains(string(recorded), "state.patch") || !strings.HasPrefix(string(recorded), "Asks its host twice.") {
+		t.Errorf("the recording is\n%s\n%v", recorded, err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "inadirectory", "*"))
+	if len(files) != 3 {
+		t.Errorf("the case in a directory has the files %q, want its input, output and operations", files)
+	}
+
+	for _, c := range []struct{ name, old, new, says string }{
+		{"echo", `1.0`, `1`, "/content/n: 1.0, want 1"},
+		{"remember", `"op": "state.patch"`, `"op": "state.get"`, "operation 1 is state.patch"},
+		{"remember", `"value": 7`, `"value": 6`, "request of operation 1, state.patch, differs"},
+		{"remember", "-- operations.json --\n", "-- operations.json --\n[]\n-- output.json --\nnull\n-- tool.json --\n", "is not a case"},
+		{"fail", `"gone"`, `"here"`, "/message"},
+	} {
+		t.Run(c.name+" "+c.says, func(t *testing.T) {
+			tampered := t.TempDir()
+			b, err := os.ReadFile(filepath.Join(dir, c.name+".txtar"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, rest, _ := strings.Cut(string(b), "}}\n") // the input stays
+			text := head + "}}\n" + strings.ReplaceAll(rest, c.old, c.new)
+			writeCase(t, tampered, c.name+".txtar", text)
+			problems := strings.Join(checkCases(t, wasm, cache, tampered, false)[c.name], "\n")
+			if c.says == "is not a case" {
+				problems = strings.Join(checkCases(t, wasm, cache, tampered, false)[""], "\n")
+				c.says = "has an input already"
+			}
+			if !strings.Contains(problems, c.says) {
+				t.Errorf("problems %q, want %q", problems, c.says)
+			}
+		})
+	}
+}
+
+func TestRequestsThatACaseDoesNotKnow(t *testing.T) {
+	wasm := buildGuest(t, "../../../pdk/go/testdata/everything")
+	dir, cache := t.TempDir(), privateDir(t)
+	input := "-- tool.json --\n" + `{"tool":"remember","arguments":{"value":7},` + scope + `}` + "\n"
+	writeCase(t, dir, "none.txtar", input+"-- operations.json --\n[]\n-- error.json --\n{\"code\":\"failed_precondition\"}\n")
+	writeCase(t, dir, "more.txtar", "-- tool.json --\n"+`{"tool":"echo","arguments":{},`+scope+`}`+"\n"+
+		"-- operations.json --\n[{\"op\":\"state.get\",\"request\":{},\"response\":{}}]\n-- output.json --\n{\"content\":{}}\n")
+	got := checkCases(t, wasm, cache, dir, false)
+	if p := strings.Join(got["none"], "\n"); !strings.Contains(p, "operation 1 is state.patch") || !strings.Contains(p, "the case has 0") {
+		t.Errorf("a request that is not in the case: %q", p)
+	}
+	if p := strings.Join(got["more"], "\n"); !strings.Contains(p, "1 of 1 operations are not asked for, the first of them state.get") {
+		t.Errorf("a request that is not made: %q", p)
+	}
+}
+
+func TestWhatIsNoCaseIsToldBefore(t *testing.T) {
+	for _, c := range []struct{ name, text, says string }{
+		{"a.txtar", "no section", "has no input"},
+		{"a.txtar", "-- tool.json --\n{}\n-- notes.txt --\n", "no such section"},
+		{"a.txtar", "-- tool.json --\n{}\n-- output.json --\n1\n-- error.json --\n{}\n", "both output.json and error.json"},
+		{"a.txtar", "-- tool.json --\n{}\n-- operations.json --\n{}\n", "operations.json"},
+		{"readme.md", "", "there is no case in"},
+	} {
+		dir := t.TempDir()
+		writeCase(t, dir, c.name, c.text)
+		if _, err := readCases(dir); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("cases of %q: %v, want %q", c.text, err, c.says)
+		}
+	}
+	if _, err := readCases(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "there is no directory") {
+		t.Errorf("cases of no directory: %v", err)
+	}
+}

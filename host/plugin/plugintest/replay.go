@@ -1,0 +1,72 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// replay answers the host operations of a call from a case, or records them for
+// one.
+type replay struct {
+	c        *goldenCase
+	next     int // of the case's operations
+	asked    []operation
+	problems []string
+}
+
+// answer answers the next operation if it is the one that was recorded.
+func (r *replay) answer(_ context.Context, op string, request []byte, _ plugin.Operation) ([]byte, error) {
+	if r.next >= len(r.c.ops) {
+		return nil, r.unexpected(fmt.Sprintf("operation %d is %s with %.300s; the case has %d", r.next+1, op, request, len(r.c.ops)))
+	}
+	want := r.c.ops[r.next]
+	r.next++
+	if op != want.Op {
+		return nil, r.unexpected(fmt.Sprintf("operation %d is %s with %.300s, want %s", r.next, op, request, want.Op))
+	}
+	if diff := diffJSON(want.Request, request); diff != nil {
+		return nil, r.unexpected(fmt.Sprintf("request of operation %d, %s, differs: %s", r.next, op, strings.Join(diff, "; ")))
+	}
+	if want.Error != nil {
+		return nil, want.Error
+	}
+	return want.Response, nil
+}
+
+func (r *replay) unexpected(what string) error {
+	r.problems = append(r.problems, what)
+	return host.Errorf(host.FailedPrecondition, "the case does not know this request")
+}
+
+// end says what was not asked for.
+func (r *replay) end() {
+	if left := len(r.c.ops) - r.next; left > 0 {
+		r.problems = append(r.problems, fmt.Sprintf("%d of %d operations are not asked for, the first of them %s", left, len(r.c.ops), r.c.ops[r.next].Op))
+	}
+}
+
+// record has the host answer, and remembers it.
+func (r *replay) record(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error) {
+	response, err := next(ctx, op, request)
+	done := operation{Op: op, Request: value(request), Response: value(response)}
+	if err != nil {
+		done.Error, done.Response = host.AsError(err), nil
+	}
+	r.asked = append(r.asked, done)
+	return response, err
+}
+
+// value keeps bytes as JSON if they are, and as a string if not: what is
+// written can then always be read.
+func value(b []byte) json.RawMessage {
+	if json.Valid(b) {
+		return json.RawMessage(strings.Clone(string(b)))
+	}
+	s, _ := json.Marshal(string(b)) // a string always has JSON
+	return s
+}
