@@ -61,6 +61,7 @@ func (l *live) serve(path string) (*control.Server, error) {
 		"plugin.rollback": handler(l.rollback),
 		"plugin.unload":   handler(l.unload),
 		"plugin.usage":    handler(l.usage),
+		"plugin.bill":     handler(l.bill),
 	})
 }
 

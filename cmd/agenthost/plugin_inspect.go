@@ -18,24 +18,30 @@ import (
 func pluginInspect(env *environment) *cobra.Command {
 	var asJSON bool
 	var project, tenant string
+	running := &remote{env: env}
 	c := &cobra.Command{
-		Use:   "inspect FILE | inspect PLUGIN --project PROJECT",
-		Short: "Show what a plugin is, offers, asks for and is granted",
+		Use:   "inspect FILE | inspect PLUGIN --project PROJECT | inspect PLUGIN --data DIR",
+		Short: "Show what a plugin is, offers, asks for, is granted and has used",
 		Long: `Show what a plugin is, what it offers and what it asks for. No code of the
 plugin runs if its manifest is in the file, where "plugin build" puts it;
 otherwise it describes itself, with nothing granted.
 
 With --project it is a plugin of that project, by its id, and what the project
-grants it is shown as well, for --tenant.`,
+grants it is shown as well, for --tenant. With --data or --socket it is a plugin
+of a running host, and what it has used and was denied is shown.`,
 		Example: `  agenthost plugin inspect builtin:tokenlimiter
   agenthost plugin inspect desk --project examples/orderdesk`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if running.data+running.socket != "" {
+				running.json = asJSON
+				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: tenantOr(tenant)})
+			}
 			if project != "" {
 				return env.inspectIn(c.Context(), project, list[0], tenantOr(tenant), asJSON)
 			}
 			if tenant != "" {
-				return usageError{errors.New("--tenant goes with --project: grants are a project's"), c.CommandPath()}
+				return usageError{errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath()}
 			}
 			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return env.inspect(c.Context(), rt, list[0], asJSON)
@@ -51,6 +57,9 @@ grants it is shown as well, for --tenant.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&project, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", tenantUsage("for whom what is granted is shown"))
+	c.Flags().StringVar(&running.data, "data", "", "the data directory of the running host whose plugin it is")
+	c.Flags().StringVar(&running.socket, "socket", "", "the control socket of that host, if it is elsewhere")
+	c.MarkFlagsMutuallyExclusive("project", "data", "socket")
 	return c
 }
 
@@ -72,6 +81,26 @@ const (
 	fromSection  = "section"
 	fromDescribe = "describe"
 )
+
+// showUsage shows what a plugin of a running host may do for a tenant, and did.
+func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
+	var u plugin.Usage
+	if err := r.ask(c, "plugin.usage", args, &u); err != nil {
+		return err
+	}
+	if r.json {
+		return printJSON(r.env.stdout, u)
+	}
+	tw := tabwriter.NewWriter(r.env.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(tw, "%s, for tenant %s\n", oneLine(args.ID), oneLine(args.Tenant))
+	fmt.Fprintf(tw, "  asks for\t%s\n", listWords(permissionWords(u.Asked)))
+	fmt.Fprintf(tw, "  granted\t%s\n", listWords(permissionWords(u.Granted)))
+	fmt.Fprintf(tw, "  used\t%s\n", listWords(permissionWords(u.Used)))
+	for _, grant := range sortedKeys(u.Denied) {
+		fmt.Fprintf(tw, "  denied\t%s, %s times\n", oneLine(grant), thousands(u.Denied[grant]))
+	}
+	return tw.Flush()
+}
 
 // grantReport is what a project grants a plugin for a tenant.
 type grantReport struct {

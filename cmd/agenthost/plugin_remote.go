@@ -36,8 +36,8 @@ func (r *remote) add(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// call asks the host.
-func (r *remote) call(c *cobra.Command, op string, args pluginArgs, result any) error {
+// ask asks the host for something.
+func (r *remote) ask(c *cobra.Command, op string, args, result any) error {
 	path, err := r.path()
 	if err != nil {
 		return usageError{err, c.CommandPath()}
@@ -77,7 +77,7 @@ func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string
 
 // remoteCommands are the commands to a running host.
 func remoteCommands(env *environment) []*cobra.Command {
-	return []*cobra.Command{remoteList(env), remoteLoad(env), remoteReload(env), remoteRollback(env), remoteUnload(env)}
+	return []*cobra.Command{remoteList(env), remoteLoad(env), remoteReload(env), remoteRollback(env), remoteUnload(env), remoteTop(env)}
 }
 
 func remoteList(env *environment) *cobra.Command {
@@ -89,7 +89,7 @@ func remoteList(env *environment) *cobra.Command {
 		Args:    args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var plugins []pluginStatus
-			if err := r.call(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
+			if err := r.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
 				return err
 			}
 			if r.json {
@@ -181,7 +181,7 @@ is granted.`,
 // change asks for a change of one plugin and shows what serves then.
 func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 	var done change
-	if err := r.call(c, op, args, &done); err != nil {
+	if err := r.ask(c, op, args, &done); err != nil {
 		return err
 	}
 	return r.show([]*change{&done})
@@ -213,7 +213,7 @@ func remoteReload(env *environment) *cobra.Command {
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			var done []*change
-			if err := r.call(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
+			if err := r.ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
 				return err
 			}
 			return r.show(done)

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// The bounds of top.
+const (
+	defaultTopInterval = 2 * time.Second
+	minTopInterval     = 100 * time.Millisecond
+	maxTopLines        = 10_000
+	defaultTopLines    = 30
+)
+
+// topArgs are what the host is asked for: a bill by these, the largest first.
+type topArgs struct {
+	Tenant bool   `json:"by_tenant,omitempty"`
+	Export bool   `json:"by_export,omitempty"`
+	Of     string `json:"tenant,omitempty"` // of this tenant only
+	Lines  int    `json:"lines"`
+}
+
+// bill sums what plugins have used since the host began, those that took the
+// longest first.
+func (l *live) bill(_ context.Context, args topArgs) (*plugin.Bill, error) {
+	if args.Lines < 1 || args.Lines > maxTopLines {
+		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
+	}
+	all := l.app.runtime.Bill()
+	all.Charges = slices.DeleteFunc(all.Charges, func(c plugin.Charge) bool {
+		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // nobody's calls are the host's, to describe a plugin
+	})
+	b := all.Sum(args.Tenant, true, args.Export)
+	slices.SortStableFunc(b.Charges, func(x, y plugin.Charge) int { return int(y.Duration - x.Duration) })
+	b.Charges = b.Charges[:min(len(b.Charges), args.Lines)]
+	return b, nil
+}
+
+type topFlags struct {
+	topArgs
+	interval time.Duration
+}
+
+func remoteTop(env *environment) *cobra.Command {
+	r := &remote{env: env}
+	var f topFlags
+	c := r.add(&cobra.Command{
+		Use:   "top",
+		Short: "Show what the plugins of a running host use",
+		Long: `Show what the plugins of a running host use: calls, errors, instructions, time,
+memory, host operations and bytes since it began, those that took the longest
+first. On a terminal it is shown again and again, with calls a second, until
+ctrl-C; otherwise, and with --json, once.
+
+A percentile is at most twice too long.`,
+		Example: "  agenthost plugin top --data ./data --by-tenant",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.interval < minTopInterval {
+				return usageError{fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath()}
+			}
+			if f.Lines < 1 || f.Lines > maxTopLines {
+				return usageError{fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath()}
+			}
+			return r.top(c, f)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+	flags := c.Flags()
+	flags.BoolVar(&f.Tenant, "by-tenant", false, "a line for each tenant")
+	flags.BoolVar(&f.Export, "by-export", false, "a line for each export")
+	flags.StringVar(&f.Of, "tenant", "", "of this tenant only (default: of all)")
+	flags.IntVar(&f.Lines, "lines", defaultTopLines, "how many lines at most")
+	flags.DurationVar(&f.interval, "interval", defaultTopInterval, "how often to look, on a terminal")
+	return c
+}
+
+func (r *remote) top(c *cobra.Command, f topFlags) error {
+	var before *plugin.Bill
+	ticks := time.NewTicker(f.interval)
+	defer ticks.Stop()
+	for {
+		b := &plugin.Bill{}
+		if err := r.ask(c, "plugin.bill", f.topArgs, b); err != nil {
+			if c.Context().Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if r.json {
+			return printJSON(r.env.stdout, b)
+		}
+		again := r.env.stdoutTerminal && r.env.getenv("TERM") != "dumb"
+		if again {
+			fmt.Fprint(r.env.stdout, "\x1b[H\x1b[2J")
+		}
+		if err := printTop(r.env.stdout, b, before, f.topArgs); err != nil || !again {
+			return err
+		}
+		before = b
+		select {
+		case <-ticks.C:
+		case <-c.Context().Done(): // how one leaves it
+			return nil
+		}
+	}
+}
+
+// printTop shows a bill; before is an earlier one of the same lines, nil if there
+// is none.
+func printTop(w io.Writer, b, before *plugin.Bill, by topArgs) error {
+	fmt.Fprintf(w, "%s after %s\n", b.To.Local().Format(time.TimeOnly), b.To.Sub(b.From).Round(time.Second))
+	if len(b.Charges) == 0 {
+		_, err := fmt.Fprintln(w, "No plugin has been called yet.")
+		return err
+	}
+	rates := map[string]float64{}
+	if before != nil {
+		since := b.Since(before)
+		for _, c := range since.Charges {
+			rates[chargeName(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	head := []string{"PLUGIN"}
+	if by.Tenant {
+		head = append(head, "TENANT")
+	}
+	if by.Export {
+		head = append(head, "EXPORT")
+	}
+	head = append(head, "CALLS", "CALLS/S", "ERRORS", "INSTRUCTIONS", "TIME", "MEAN", "P99", "MEMORY", "HOST CALLS", "IN", "OUT")
+	fmt.Fprintln(tw, strings.Join(head, "\t"))
+	for _, c := range b.Charges {
+		line := []string{oneLine(c.Plugin)}
+		if by.Tenant {
+			line = append(line, oneLine(c.Tenant))
+		}
+		if by.Export {
+			line = append(line, oneLine(c.Export))
+		}
+		rate := "-"
+		if before != nil {
+			rate = fmt.Sprintf("%.1f", rates[chargeName(&c)])
+		}
+		mean := int64(c.Duration) / max(c.Latency.Count(), 1)
+		line = append(line, thousands(c.Calls()), rate, thousands(c.Errors()), thousands(c.Instructions),
+			shortTime(int64(c.Duration)), shortTime(mean), shortTime(int64(c.Latency.Quantile(0.99))),
+			shortBytes(c.PeakMemory), thousands(c.HostCalls), shortBytes(c.InputBytes), shortBytes(c.OutputBytes))
+		fmt.Fprintln(tw, strings.Join(line, "\t"))
+	}
+	return tw.Flush()
+}
+
+// chargeName tells the lines of a bill apart.
+func chargeName(c *plugin.Charge) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }
