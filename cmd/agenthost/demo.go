@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -82,10 +85,26 @@ func demoIntro(env *environment, model string) {
 
 func demoOutro(env *environment, s *session) {
 	s.footer()
-	fmt.Fprint(env.stdout, `
-Worth trying next:
-  agenthost run examples/orderdesk "where is order 1017?"     ask it yourself
-  agenthost plugin inspect builtin:tokenlimiter               look into a plugin
-  agenthost plugin build examples/piimask                     build one of your own
-`)
+	self := selfWords()
+	fmt.Fprintln(env.stdout, "\nWorth trying next:")
+	tw := tabwriter.NewWriter(env.stdout, 0, 4, 5, ' ', 0)
+	for _, next := range []struct{ command, what string }{
+		{`run examples/orderdesk "where is order 1017?"`, "ask it yourself"},
+		{"dev examples/orderdesk", "save a plugin of it, and the next turn runs that"},
+		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},
+		{"plugin build examples/piimask", "build one of your own"},
+	} {
+		fmt.Fprintf(tw, "  %s %s\t%s\n", self, next.command, next.what)
+	}
+	_ = tw.Flush()
+}
+
+// selfWords is how this program is started again: "go run" leaves no program
+// behind.
+func selfWords() string {
+	file, err := os.Executable()
+	if err == nil && strings.Contains(filepath.ToSlash(file), "/go-build") && strings.HasPrefix(file, os.TempDir()) {
+		return "go run ./cmd/agenthost"
+	}
+	return "agenthost"
 }

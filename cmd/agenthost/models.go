@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"strings"
@@ -38,9 +39,12 @@ func (a *app) makeOverride(ctx context.Context, name string) error {
 	if !configured {
 		mc = modelConfig{Provider: a.providerOf(name), Name: name}
 	}
-	m, err := a.makeModel(ctx, name, mc)
-	if err != nil {
-		return err
+	m, err := a.newModel(ctx, name, mc)
+	switch {
+	case err != nil && configured:
+		return a.config.wrap(err, keys("models", name))
+	case err != nil:
+		return a.flagError(name, err)
 	}
 	for other := range a.config.Models {
 		a.models[other] = m
@@ -56,6 +60,17 @@ func (a *app) providerOf(model string) string {
 		return "anthropic"
 	}
 	return "openai"
+}
+
+// flagError says that a model comes from the command line, and what it could
+// have been.
+func (a *app) flagError(name string, err error) error {
+	e := *host.AsError(err)
+	e.Message, e.Err = "--model: "+e.Message, err
+	if near := nearest(name, sortedKeys(a.config.Models)); near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q, which %s has? Otherwise %s", near, a.config.name, e.Hint)
+	}
+	return &e
 }
 
 // chooseDefault finds the model of agents that name none: the configuration's,
@@ -74,17 +89,18 @@ func (a *app) chooseDefault(ctx context.Context) (err error) {
 }
 
 func (a *app) makeModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
-	var m host.Model
-	var err error
+	m, err := a.newModel(ctx, name, mc)
+	return m, a.config.wrap(err, keys("models", name))
+}
+
+func (a *app) newModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
 	switch mc.Provider {
 	case "openai":
-		m, err = a.openaiModel(name, mc)
+		return a.openaiModel(name, mc)
 	case "anthropic":
-		m, err = a.anthropicModel(name, mc)
-	default:
-		m, err = a.scriptedModel(ctx, name, mc)
+		return a.anthropicModel(name, mc)
 	}
-	return m, a.config.wrap(err, keys("models", name))
+	return a.scriptedModel(ctx, name, mc)
 }
 
 // scriptedModel starts a stand-in and connects to it over the real protocol.
@@ -116,9 +132,6 @@ func (a *app) readRules(name, file string) ([]scriptedmodel.Rule, error) {
 	text, err := fs.ReadFile(open, file)
 	if err != nil {
 		e := a.config.errorAt(keys("models", name, "rules"), "read rules: %w", err)
-		if errors.Is(err, fs.ErrNotExist) {
-			e.Code = host.NotFound
-		}
 		return nil, e.WithHint("a path is relative to the configuration's directory")
 	}
 	raw, err := yaml.YAMLToJSON(text)

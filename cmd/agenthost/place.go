@@ -42,7 +42,8 @@ func (c *config) unknown(at place, kind, name string, have []string) *host.Error
 }
 
 // wrap says which place of the configuration an error is about, unless it says
-// so itself.
+// so itself. What is wrong is the configuration: a file that it names and that is
+// not there, and a plugin that breaks a limit of it while it is loaded, too.
 func (c *config) wrap(err error, at place) error {
 	if err == nil {
 		return nil
@@ -50,6 +51,10 @@ func (c *config) wrap(err error, at place) error {
 	e := *host.AsError(err)
 	if !strings.HasPrefix(e.Message, c.name) {
 		e.Message = c.position(at) + ": " + e.Message
+	}
+	switch e.Code {
+	case host.NotFound, host.AlreadyExists, host.ResourceExhausted, host.DeadlineExceeded:
+		e.Code = host.InvalidArgument
 	}
 	e.Err = err
 	return &e

@@ -22,6 +22,13 @@ func exports() []string {
 	return []string{"describe", "tool", "process", "route", "provide", "observe"}
 }
 
+// The bounds of limits on the command line.
+const (
+	minTimeout = time.Millisecond
+	pageBytes  = 64 << 10
+	maxMemory  = 4 << 30
+)
+
 type callFlags struct {
 	input, messages string
 	timeout         time.Duration
@@ -123,8 +130,12 @@ func (r *rawCall) usage(format string, args ...any) error {
 // read reads what the command line gives, before anything is loaded.
 func (r *rawCall) read(hasInput bool) (err error) {
 	switch {
-	case r.flags.timeout < 0:
-		return r.usage("--timeout is %s; it must be more than 0", r.flags.timeout)
+	case r.flags.timeout < 0 || r.flags.timeout > 0 && r.flags.timeout < minTimeout:
+		return r.usage("--timeout is %s; starting a plugin alone takes longer: give it at least %s, as in --timeout 2s", r.flags.timeout, minTimeout)
+	case r.flags.memory > 0 && r.flags.memory < pageBytes:
+		return r.usage("--memory is less than a page of WebAssembly memory, which is 64KiB; most plugins need 1MiB, one in Go 4MiB")
+	case r.flags.memory > maxMemory:
+		return r.usage("--memory is more than 4GiB, where WebAssembly memory ends")
 	case r.flags.instructions > 1<<62:
 		return r.usage("--instructions is %d, more than any call could use", r.flags.instructions)
 	case !hasInput && r.export != "describe":
@@ -250,10 +261,22 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 	}
 	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.limits(), Granted: r.granted})
 	if err != nil {
-		return nil, err
+		return nil, r.tooTight(err)
 	}
 	r.noteGrants(p.Manifest())
 	return p, nil
+}
+
+// tooTight names the flags where a plugin cannot even start within them.
+func (r *rawCall) tooTight(err error) error {
+	text := err.Error()
+	switch {
+	case r.flags.memory > 0 && strings.Contains(text, "memory begins with"):
+		return host.Errorf(host.CodeOf(err), "--memory is too small: %w", err)
+	case r.flags.timeout > 0 && host.CodeOf(err) == host.DeadlineExceeded:
+		return host.Errorf(host.CodeOf(err), "--timeout is too short to start in: %w", err).WithHint("a Go plugin takes some milliseconds to start; raise --timeout")
+	}
+	return err
 }
 
 func (r *rawCall) limits() plugin.Limits {

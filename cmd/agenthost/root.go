@@ -40,6 +40,7 @@ Start with:   agenthost demo`,
 		pluginCommand(env),
 		processorsCommand(env),
 		tokensCommand(env),
+		doctorCommand(env),
 	)
 	return root
 }

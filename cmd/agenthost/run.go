@@ -201,14 +201,14 @@ func quoted(s string) string {
 // footer says what answered, if that was not a model.
 func (s *session) footer() {
 	if s.app.scripted {
-		fmt.Fprint(s.app.env.stdout, scriptedFooter)
+		fmt.Fprintf(s.app.env.stdout, scriptedFooter, selfWords(), quoted(s.project))
 	}
 }
 
 const scriptedFooter = `
 These answers come from a script, not from an LLM. To connect a real one:
   export OPENAI_API_KEY=...            (or OPENAI_BASE_URL=http://localhost:11434/v1)
-  agenthost run PROJECT --model NAME "..."
+  %s run %s --model NAME "..."
 `
 
 // talk is a conversation on a terminal.

@@ -82,12 +82,20 @@ func (m *wasmModule) nameProblems(l *structureLimits) (list []error) {
 	return list
 }
 
+// pagesSize says for people how much a number of pages is.
+func pagesSize(pages uint32) string {
+	if pages%16 == 0 && pages > 0 {
+		return fmt.Sprintf("%d MiB", pages/16)
+	}
+	return fmt.Sprintf("%d KiB", uint64(pages)*64)
+}
+
 // sizeProblems refuses memories and tables that begin larger than they may get.
 func (m *wasmModule) sizeProblems(l *structureLimits) (list []error) {
 	for _, mem := range m.memories {
 		if mem.min > l.memoryPages {
-			list = append(list, refuse("the module's memory begins with %d pages (%d MiB), and the limit is %d pages (%d MiB)",
-				mem.min, mem.min>>4, l.memoryPages, l.memoryPages>>4).
+			list = append(list, refuse("the module's memory begins with %d pages (%s), and the limit is %d pages (%s)",
+				mem.min, pagesSize(mem.min), l.memoryPages, pagesSize(l.memoryPages)).
 				WithHint("build it with a smaller initial memory or stack, or raise the memory limit"))
 		}
 	}

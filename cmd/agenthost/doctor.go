@@ -1,0 +1,286 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	goversion "go/version"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// How long doctor waits for what may hang.
+const (
+	toolTime    = 10 * time.Second
+	networkTime = 5 * time.Second
+)
+
+type doctorFlags struct {
+	data, project string
+	json          bool
+}
+
+func doctorCommand(env *environment) *cobra.Command {
+	var f doctorFlags
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "See whether what agenthost needs is there",
+		Long: `See whether what agenthost needs is there: the Go toolchain, with which plugins
+are built; the cache of compiled code, which must be this user's alone; the data
+directory; the servers of models, which are only connected to; the terminal.
+The exit code is 0 if nothing is broken, and 3 otherwise.`,
+		Example: "  agenthost doctor --project examples/orderdesk --data ./data",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return env.doctor(c.Context(), f)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().StringVar(&f.data, "data", "", "a data directory to look at")
+	c.Flags().StringVar(&f.project, "project", "", "a project to look at")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+// oldestGo is the first toolchain that can build a module with exports.
+const oldestGo = "go1.24"
+
+// finding is what doctor says of one thing.
+type finding struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, note or broken
+	Text   string `json:"text"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// The ways a thing can be.
+const (
+	fine   = "ok"
+	note   = "note"
+	broken = "broken"
+)
+
+func (env *environment) doctor(ctx context.Context, f doctorFlags) error {
+	list := []finding{
+		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)},
+		env.checkGo(ctx), env.checkCache("wasm", "compiled plugins"), env.checkCache("build", "built plugins"),
+	}
+	if f.data != "" {
+		list = append(list, env.checkData(f.data))
+	}
+	list = append(list, env.checkModels(ctx, f.project)...)
+	list = append(list, env.checkTerminal())
+	if f.json {
+		if err := printJSON(env.stdout, list); err != nil {
+			return err
+		}
+	} else if err := env.printFindings(list); err != nil {
+		return err
+	}
+	for _, item := range list {
+		if item.Status == broken {
+			return quietExit(host.FailedPrecondition.ExitCode())
+		}
+	}
+	return nil
+}
+
+func (env *environment) printFindings(list []finding) error {
+	p := newPrinter(env)
+	styles := map[string]string{fine: cyan, note: yellow, broken: red}
+	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+	for _, item := range list {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, safe(item.Text))
+		if item.Hint != "" {
+			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.paint(styles[item.Status], "      "), safe(item.Hint))
+		}
+	}
+	return tw.Flush()
+}
+
+// failed is the finding of an error.
+func failed(name string, err error) finding {
+	e := host.AsError(err)
+	return finding{Name: name, Status: broken, Text: strings.ReplaceAll(strings.TrimSuffix(e.Error(), "; "+e.Hint), "\n", " "), Hint: e.Hint}
+}
+
+// checkGo finds the toolchain that builds plugins.
+func (env *environment) checkGo(ctx context.Context) finding {
+	const name = "go"
+	file, err := exec.LookPath("go")
+	if err != nil {
+		return finding{name, note, "there is no go command, so plugins in Go cannot be built", "install Go from https://go.dev/dl; built .wasm files work without"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, file, "env", "GOVERSION").Output()
+	if err != nil {
+		return finding{name, broken, fmt.Sprintf("%s does not run: %v", file, err), "check the installation: go version"}
+	}
+	found := strings.TrimSpace(string(out))
+	if strings.HasPrefix(found, "go") && goversion.Compare(found, oldestGo) < 0 {
+		return finding{name, broken, fmt.Sprintf("%s at %s is too old to build plugins: they need %s", found, file, oldestGo), "update it from https://go.dev/dl"}
+	}
+	return finding{Name: name, Status: fine, Text: found + " at " + file}
+}
+
+// checkCache sees that a directory of code that will be run is this user's alone.
+func (env *environment) checkCache(name, what string) finding {
+	dir, err := env.cacheDir(name)
+	if err != nil {
+		return failed("cache", err)
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return finding{"cache", fine, fmt.Sprintf("%s: not there yet; it is made for %s", dir, what), ""}
+	case err != nil:
+		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err).WithHint("set AGENTHOST_CACHE to a directory that this user can read"))
+	case !info.IsDir():
+		return finding{"cache", broken, dir + " is not a directory", "move it away, or set AGENTHOST_CACHE"}
+	case info.Mode().Perm()&0o022 != 0:
+		return finding{"cache", broken, dir + " can be written by others, who could have their code run here", "run: chmod 700 " + quoted(dir)}
+	}
+	probe, err := os.CreateTemp(dir, ".doctor")
+	if err != nil {
+		return finding{"cache", note, dir + " cannot be written, so plugins are compiled anew each time", "make it writable, or set AGENTHOST_CACHE"}
+	}
+	_ = probe.Close()
+	if err := os.Remove(probe.Name()); err != nil {
+		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err))
+	}
+	n, size := sizeOf(dir)
+	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %d files, %s", dir, what, n, shortBytes(size))}
+}
+
+func sizeOf(dir string) (files int, size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // what cannot be read is not counted
+		}
+		if info, err := d.Info(); err == nil {
+			files++
+			size += info.Size()
+		}
+		return nil
+	})
+	return files, size
+}
+
+// checkData opens a data directory, which only one process can, and only if it
+// is there.
+func (env *environment) checkData(dir string) finding {
+	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, fs.ErrNotExist) {
+		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + quoted(dir)}
+	}
+	driver, err := openDriver(dir, env.quietLogger())
+	if err != nil {
+		return failed("data", err)
+	}
+	if err := driver.Close(); err != nil {
+		return failed("data", err)
+	}
+	n, size := sizeOf(dir)
+	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %d files, %s, nobody else has it open", dir, n, shortBytes(size))}
+}
+
+// checkModels sees whether the servers of models can be reached.
+func (env *environment) checkModels(ctx context.Context, project string) []finding {
+	models := map[string]modelConfig{}
+	if project != "" {
+		c, err := readConfig(nil, project)
+		if err != nil {
+			return []finding{failed("project", err)}
+		}
+		for name, m := range c.Models {
+			if m.Provider != "scripted" {
+				models[name] = m
+			}
+		}
+	}
+	if len(models) == 0 && env.getenv("OPENAI_API_KEY") == "" && env.getenv("OPENAI_BASE_URL") == "" {
+		return []finding{{"model", note, "no model is configured: answers come from a script", "set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server"}}
+	}
+	if len(models) == 0 {
+		models[""] = modelConfig{}
+	}
+	var list []finding
+	for _, name := range sortedKeys(models) {
+		item := env.checkModel(ctx, models[name])
+		item.Name = strings.TrimSpace("model " + name)
+		list = append(list, item)
+	}
+	return list
+}
+
+// modelHome is where a provider's models are: the variables that say it, and
+// what they are without.
+type modelHome struct{ urlEnv, keyEnv, url string }
+
+const defaultModelURL = "https://api.openai.com/v1"
+
+// checkModel connects to a model's server, without asking it for anything.
+func (env *environment) checkModel(ctx context.Context, m modelConfig) finding {
+	from := modelHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", defaultModelURL}
+	if m.Provider == "anthropic" {
+		from = modelHome{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "https://api.anthropic.com"}
+	}
+	base, keyEnv := m.BaseURL, cmp.Or(m.KeyEnv, from.keyEnv)
+	if base == "" {
+		base = env.getenv(from.urlEnv)
+	}
+	if base == "" {
+		if env.getenv(keyEnv) == "" {
+			return finding{Status: broken, Text: keyEnv + " is not set", Hint: "set it, or give the model a base_url"}
+		}
+		base = from.url
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return finding{Status: broken, Text: fmt.Sprintf("%q is not the address of a server", base), Hint: "it looks like " + defaultModelURL}
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, networkTime)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return finding{Status: broken, Text: fmt.Sprintf("%s://%s cannot be reached: %v", u.Scheme, u.Host, err), Hint: "is the server running, and is there a network?"}
+	}
+	_ = conn.Close()
+	text := fmt.Sprintf("%s://%s can be reached", u.Scheme, u.Host)
+	if env.getenv(keyEnv) == "" {
+		text += "; " + keyEnv + " is not set, which a local server may not mind"
+	}
+	return finding{Status: fine, Text: text}
+}
+
+func (env *environment) checkTerminal() finding {
+	out := "stdout is no terminal: no colour"
+	if env.stdoutTerminal {
+		out = "stdout is a terminal, with colour"
+		if !newPrinter(env).color {
+			out = "stdout is a terminal; NO_COLOR or TERM=dumb takes the colour away"
+		}
+	}
+	in := "stdin is no terminal: prompts are read from it whole"
+	if env.stdinTerminal {
+		in = "stdin is a terminal: run without a prompt is a conversation"
+	}
+	return finding{Name: "terminal", Status: fine, Text: out + "; " + in}
+}
