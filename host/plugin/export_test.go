@@ -2,3 +2,10 @@ package plugin
 
 // HandWritten is the assembler of this package's tests, for those outside it.
 var HandWritten = handWritten
+
+// IdleInstances is how many instances of a plugin are kept.
+func IdleInstances(p *Plugin) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.idle.n
+}

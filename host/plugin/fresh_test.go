@@ -35,4 +35,7 @@ func TestFreshGoGuest(t *testing.T) {
 			t.Fatalf("call %d finds %s, want %s", i, got, first[size])
 		}
 	}
+	if n := plugin.IdleInstances(p); n != 1 { // it imports os, whose start-up sets flags of the standard files
+		t.Errorf("%d instances are kept, want the one that is restored for each call", n)
+	}
 }

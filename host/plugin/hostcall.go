@@ -70,10 +70,12 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 type wasiPrices struct{}
 
 // keepsFiles are the WASI functions that change what the system keeps of open
-// files. An image does not hold that.
+// files. An image does not hold that. fd_fdstat_set_flags is none of them: there
+// are only the three standard files, whose flags nothing keeps, and every Go
+// guest that imports os sets them when it starts.
 var keepsFiles = map[string]bool{
 	"fd_close": true, "fd_renumber": true, "fd_seek": true, "path_open": true, "sock_accept": true,
-	"fd_fdstat_set_flags": true, "fd_fdstat_set_rights": true,
+	"fd_fdstat_set_rights": true,
 }
 
 // wasiPrice is the price of a WASI function, without what it reads or writes.

@@ -67,8 +67,8 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 			for _, p := range r.Problems {
 				t.Error(p)
 			}
-			if r.Skipped != "" && r.OK() {
-				t.Skip(r.Skipped)
+			if r.Skipped != "" {
+				t.Log("does not apply: " + r.Skipped)
 			}
 		})
 	}
