@@ -147,6 +147,40 @@ func TestBillCountsTheWait(t *testing.T) {
 	}
 }
 
+// TestBillCountsThrottling lets a call wait for the only turn, which another
+// tenant's endless one has.
+func TestBillCountsThrottling(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	rt := startRuntime(t, &Options{Running: 1})
+	s := newSlot(t, rt, blocking(t), nil)
+	endless, err := rt.Load(ctx, "endless", handWritten(t, `loop br 0 end unreachable`), &LoadOptions{Limits: Limits{Instructions: long}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make([]*blocked, 5)
+	for i := range calls {
+		calls[i] = beginCall(t, ctx, s) // it has no turn while it is blocked
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = endless.Call(ctx, "e", "tool", nil, nil) // ends with the test
+	}()
+	for busy := false; !busy; { // until that has the turn
+		rt.turns.mu.Lock()
+		busy = rt.turns.free == 0
+		rt.turns.mu.Unlock()
+	}
+	for _, c := range calls {
+		c.end(t)
+	}
+	stop()
+	<-done
+	if c := chargeOf(rt.Bill(), "t", "p", "tool"); c.Throttled <= 0 || c.Throttled > c.Duration {
+		t.Errorf("5 calls that waited for their turn were throttled for %s of %s", c.Throttled, c.Duration)
+	}
+}
+
 func TestBillIsBounded(t *testing.T) {
 	ctx := context.Background()
 	rt := startRuntime(t, &Options{BilledTenants: 2})

@@ -12,5 +12,10 @@
 // of the host is in hostcall.go, and what of that it is granted in
 // permission.go. adapt.go makes the interfaces of package host out of it.
 //
+// A plugin that is to be replaced while it serves is loaded into a [Slot]
+// (slot.go), whose parts go to whatever version serves; breaker.go judges the
+// versions by their calls. What every call costs is summed in bill.go, by tenant,
+// plugin and export, and metrics.go writes it for Prometheus.
+//
 // The contract with guests is written down in pdk/ABI.md.
 package plugin

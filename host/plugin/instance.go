@@ -351,9 +351,17 @@ func (inst *instance) await(w *waiter) {
 	c.stint = c.told
 	inst.turnless = err != nil
 	if err != nil {
-		inst.checkTime()
-		inst.stop(inst.timeoutError())
+		inst.stopWaiting()
 	}
+}
+
+// stopWaiting stops a call whose time was up before its turn came: its caller has
+// left, or others have kept it waiting.
+func (inst *instance) stopWaiting() {
+	if c := &inst.call; c.ctx.Err() != nil {
+		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
+	}
+	inst.stop(blameless(inst.timeoutError()))
 }
 
 // pause gives the call's turn to others while a host operation waits. resume
@@ -371,8 +379,7 @@ func (inst *instance) resume() {
 	c.stint = c.told
 	inst.turnless = err != nil
 	if err != nil {
-		inst.checkTime()
-		inst.stop(inst.timeoutError())
+		inst.stopWaiting()
 	}
 }
 

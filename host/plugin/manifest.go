@@ -130,12 +130,22 @@ func (m *Manifest) problems() (list []error) {
 	if err := m.Permissions.check(); err != nil {
 		list = append(list, refuse("manifest: %w", err))
 	}
-	if len(m.Health) > maxHealthCalls {
-		list = append(list, refuse("manifest declares %d health calls, more than %d", len(m.Health), maxHealthCalls))
-	}
+	list = append(list, m.healthProblems()...)
 	for _, op := range m.Requires {
 		if !slices.Contains(Operations(), op) {
 			list = append(list, unsupported("plugin needs the operation %q, which this host does not have", clean(op)).WithHint("update the host"))
+		}
+	}
+	return list
+}
+
+func (m *Manifest) healthProblems() (list []error) {
+	if len(m.Health) > maxHealthCalls {
+		list = append(list, refuse("manifest declares %d health calls, more than %d", len(m.Health), maxHealthCalls))
+	}
+	for _, c := range m.Health {
+		if e := slices.Index(exportNames[exportTool:], exportPrefix+c.Export); e < 0 {
+			list = append(list, refuse("manifest: health call of %q", clean(c.Export)).WithHint("use tool, process, route, provide or observe"))
 		}
 	}
 	return list

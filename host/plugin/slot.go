@@ -99,12 +99,8 @@ func (rt *Runtime) openSlot(id string, opts *SlotOptions) (*Slot, error) {
 		return nil, host.Errorf(host.InvalidArgument, "slot %q keeps %d versions and drains %d", id, s.opts.Kept, s.opts.Draining).
 			WithHint("leave them out for the default")
 	}
-	if s.opts.Kept == 0 {
-		s.opts.Kept = DefaultKeptVersions
-	}
-	if s.opts.Draining == 0 {
-		s.opts.Draining = DefaultDrainingVersions
-	}
+	orDefault(&s.opts.Kept, DefaultKeptVersions)
+	orDefault(&s.opts.Draining, DefaultDrainingVersions)
 	var err error
 	if s.opts.Guard, err = opts.Guard.withDefaults(); err != nil {
 		return nil, err
