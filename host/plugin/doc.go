@@ -10,11 +10,13 @@
 // instances (instance.go) that are leased to one call of one tenant at a time
 // (pool.go); a call that fails takes its instance with it. What a guest can ask
 // of the host is in hostcall.go, and what of that it is granted in
-// permission.go. adapt.go makes the interfaces of package host out of it.
+// permission.go. What a guest sees of the world is in world.go, and what stops it
+// in instance_limits.go. adapt.go makes the interfaces of package host out of it.
 //
 // A plugin that is to be replaced while it serves is loaded into a [Slot]
-// (slot.go), whose parts go to whatever version serves; breaker.go judges the
-// versions by their calls. What every call costs is summed in bill.go, by tenant,
+// (slot.go): a version is tried first (slot_trial.go) and retired when its last
+// call has ended (slot_retire.go). Its parts go to whatever version serves
+// (slot_parts.go); breaker.go judges the versions by their calls. What every call costs is summed in bill.go, by tenant,
 // plugin and export, and metrics.go writes it for Prometheus.
 //
 // The contract with guests is written down in pdk/ABI.md.

@@ -72,13 +72,14 @@ func ExampleRuntime_Bill() {
 		log.Fatal(err)
 	}
 	defer rt.Close(ctx)
-	p, err := rt.Load(ctx, "filter", toolcallfilter.Wasm, nil)
+	p, err := rt.Load(ctx, "limiter", tokenlimiter.Wasm, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
+	input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"messages":[]}`)
 	before := rt.Bill()
 	for _, tenant := range []string{"acme", "acme", "umbrella"} {
-		if _, err := p.Call(ctx, tenant, "process", []byte(`{"processor":"toolcallfilter","messages":[]}`), nil); err != nil {
+		if _, err := p.Call(ctx, tenant, "process", input, nil); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -87,6 +88,6 @@ func ExampleRuntime_Bill() {
 	}
 
 	// Output:
-	// acme: 2 calls of filter, 0 errors, instructions: true
-	// umbrella: 1 calls of filter, 0 errors, instructions: true
+	// acme: 2 calls of limiter, 0 errors, instructions: true
+	// umbrella: 1 calls of limiter, 0 errors, instructions: true
 }

@@ -1,0 +1,205 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// slice is how many instructions a guest runs between two looks at its
+// deadline: 50 to 100 us of them, long against a tick and short against 1 ms.
+const slice = 100_000
+
+func (inst *instance) spent() int64 {
+	if inst.fuel == nil {
+		return inst.call.granted + inst.call.charged
+	}
+	return inst.call.granted - int64(inst.fuel.Get()) + inst.call.charged
+}
+
+// tick is called by a guest whose fuel has run out: it looks at everything that
+// may stop a call and hands out the next slice.
+func (inst *instance) tick(fuel, depth int64) int64 {
+	c := &inst.call
+	if depth < 0 {
+		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
+			inst.plugin.id, c.export, c.limits.CallDepth))
+	}
+	c.unseen = 0
+	inst.checkTime()
+	spent := c.granted - fuel + c.charged
+	inst.bill(spent)
+	left := c.budget - spent
+	if left <= 0 {
+		inst.stop(inst.budgetError())
+	}
+	more := min(slice, left)
+	c.granted += more
+	inst.yield(spent)
+	return fuel + more
+}
+
+// yield lets others run: the rest of the program, and calls whose turn it is. A
+// guest is machine code that Go cannot interrupt, so this is where a collection
+// of garbage, for one, gets to stop it.
+func (inst *instance) yield(spent int64) {
+	runtime.Gosched()
+	c, turns := &inst.call, inst.plugin.runtime.turns
+	w := turns.again(inst.share, spent-c.told, spent-c.stint)
+	c.told = spent
+	if w != nil {
+		inst.await(w)
+	}
+}
+
+// await waits until it is the call's turn again, and stops the call if its time
+// is up before.
+func (inst *instance) await(w *waiter) {
+	c := &inst.call
+	since := time.Now()
+	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, c.deadline.Sub(since))
+	c.throttled += time.Since(since)
+	c.stint = c.told
+	inst.turnless = err != nil
+	if err != nil {
+		inst.stopWaiting()
+	}
+}
+
+// stopWaiting stops a call whose time was up before its turn came: its caller has
+// left, or others have kept it waiting.
+func (inst *instance) stopWaiting() {
+	if c := &inst.call; c.ctx.Err() != nil {
+		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
+	}
+	inst.stop(blameless(inst.timeoutError()))
+}
+
+// pause gives the call's turn to others while a host operation waits. resume
+// takes it again, and stops the call if its time is up before.
+func (inst *instance) pause() {
+	inst.plugin.runtime.turns.pause(inst.share, inst.unaccounted())
+	inst.turnless = true
+}
+
+func (inst *instance) resume() {
+	c := &inst.call
+	since := time.Now()
+	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, c.deadline.Sub(since))
+	c.throttled += time.Since(since)
+	c.stint = c.told
+	inst.turnless = err != nil
+	if err != nil {
+		inst.stopWaiting()
+	}
+}
+
+// unaccounted returns what has been spent since turns were told.
+func (inst *instance) unaccounted() int64 {
+	c := &inst.call
+	spent := inst.spent()
+	n := spent - c.told
+	c.told = spent
+	return n
+}
+
+// charge takes the price of what the host does for a guest from the call's
+// budget, and looks at the limits as often as a tick would: what a guest asks
+// for in few instructions may be much.
+func (inst *instance) charge(n int64) {
+	c := &inst.call
+	c.charged += n
+	if c.unseen += n; c.unseen >= slice {
+		inst.look()
+	}
+}
+
+// look stops a call that is out of time or budget.
+func (inst *instance) look() {
+	c := &inst.call
+	c.unseen = 0
+	inst.checkTime()
+	spent := inst.spent()
+	if spent > c.budget {
+		inst.stop(inst.budgetError())
+	}
+	inst.bill(spent)
+}
+
+func (inst *instance) budgetError() error {
+	c, name := &inst.call, "Instructions"
+	if c.export == startName {
+		name = "StartInstructions"
+	}
+	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit %s of %d", inst.plugin.id, c.export, name, c.budget).WithHint("raise the limit, or give the plugin less to do")
+}
+
+// checkTime stops a call whose caller has left or whose time is up.
+func (inst *instance) checkTime() {
+	c := &inst.call
+	if c.ctx.Err() != nil {
+		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
+	}
+	if !time.Now().Before(c.deadline) {
+		inst.stop(inst.timeoutError())
+	}
+}
+
+func (inst *instance) timeoutError() error {
+	c := &inst.call
+	if c.callers { // whose own timer is about to go off
+		return &host.Error{Code: host.DeadlineExceeded, Err: context.DeadlineExceeded,
+			Message: fmt.Sprintf("plugin %q: %s was stopped: %v", inst.plugin.id, c.export, context.DeadlineExceeded)}
+	}
+	name, limit := "Timeout", c.limits.Timeout
+	if c.export == startName || c.export == exportDescribe.String() {
+		name, limit = "StartTimeout", c.limits.StartTimeout
+	}
+	return host.Errorf(host.DeadlineExceeded, "plugin %q: %s ran longer than the limit %s of %s", inst.plugin.id, c.export, name, limit)
+}
+
+// stop ends the guest from inside a function that it imports: wazero unwinds
+// its stack and returns the panic as the call's error.
+func (inst *instance) stop(err error) {
+	inst.call.stopped = err
+	panic(err)
+}
+
+// failure turns what wazero says of a call that did not return into an error of
+// ours. It keeps wazero's stack trace out: that is for the plugin's log.
+func (inst *instance) failure(err error) error {
+	id, c := inst.plugin.id, &inst.call
+	if c.stopped != nil {
+		return c.stopped
+	}
+	inst.plugin.runtime.opts.Logger.Debug("plugin call failed", "plugin", id, "tenant", inst.tenant, "export", c.export, "error", err)
+	var exit *sys.ExitError
+	if errors.As(err, &exit) && inst.world.lastWords() == "" {
+		return host.Errorf(host.Internal, "plugin %q: %s exited with code %d", id, c.export, exit.ExitCode())
+	}
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	what = strings.TrimPrefix(what, "wasm error: ")
+	if words := inst.world.lastWords(); words != "" {
+		what = words
+	}
+	if words := inst.extism.lastError(); words != "" { // it was about to say why
+		what += ": " + clean(words)
+	}
+	if inst.memoryFull() || strings.Contains(what, "out of memory") {
+		return host.Errorf(host.ResourceExhausted, "plugin %q: %s ran out of memory under the limit MemoryBytes of %d: %s",
+			id, c.export, c.limits.MemoryBytes, what).WithHint("raise the limit, or give the plugin less to do")
+	}
+	return host.Errorf(host.Internal, "plugin %q: %s trapped: %s", id, c.export, what)
+}
+
+// memoryFull reports whether memory can not grow by another page. A guest learns
+// that from memory.grow and then traps in a way of its own.
+func (inst *instance) memoryFull() bool {
+	return inst.memory != nil && int64(inst.memory.Size())+pageBytes > inst.call.limits.MemoryBytes
+}

@@ -1,0 +1,116 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// beyond returns what a version asks for that it is not granted and that the one
+// before it did not ask for.
+func (s *Slot) beyond(p *Plugin) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missing, known := p.manifest.Permissions.Missing(s.granted), s.asked.Missing(s.granted)
+	return slices.DeleteFunc(missing, func(m string) bool { return slices.Contains(known, m) })
+}
+
+// dropHeld drops the version that is held back. Slot.mu is held.
+func (s *Slot) dropHeld() {
+	if v := s.held(); v != nil {
+		s.drop(v, Replaced)
+	}
+}
+
+// held returns the version that is held back, if there is one. Slot.mu is held.
+func (s *Slot) held() *version {
+	i := slices.IndexFunc(s.versions, func(v *version) bool { return v.phase == Held })
+	if i < 0 {
+		return nil
+	}
+	return s.versions[i]
+}
+
+// hold keeps a version that asks for too much, with nothing granted. It takes
+// the place of one that was held before.
+func (s *Slot) hold(v *version) (VersionState, error) {
+	err := host.Errorf(host.PermissionDenied, "plugin %q: version %d is held back: it asks for more than it is granted: %s", s.id, v.number, strings.Join(v.missing, ", ")).
+		WithHint("grant it, or load another version")
+	s.runtime.opts.Logger.Warn("plugin version is held back", "plugin", s.id, "version", v.number, "missing", v.missing)
+	v.plugin.retirePools()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropHeld()
+	v.phase, v.err, v.since = Held, err, time.Now()
+	v.refs.Or(retired)
+	s.versions = append(s.versions, v)
+	s.lastErr = err
+	return v.state(), err
+}
+
+// Grant sets what the plugin may do for tenants without grants of their own: of
+// the version that serves at once, as [Plugin.Grant] does, and of those that
+// follow. A version that is held back serves if that is enough for it. Errors:
+// permission_denied if a version stays held back, invalid_argument for
+// permissions that make no sense.
+func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
+	if err := s.begin(ctx, false); err != nil {
+		return err
+	}
+	defer s.end()
+	held, err := s.setGrants(granted)
+	if held == nil || err != nil {
+		return err
+	}
+	missing := s.beyond(held.plugin)
+	s.mu.Lock()
+	held.missing = missing
+	s.mu.Unlock()
+	if len(missing) > 0 {
+		return host.Errorf(host.PermissionDenied, "plugin %q: version %d stays held back: it asks for %s too", s.id, held.number, strings.Join(missing, ", ")).
+			WithHint("grant it, or load another version")
+	}
+	_, err = s.serve(held, false)
+	return err
+}
+
+// setGrants grants something to every version that serves or may, and returns
+// the one that is held back.
+func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
+	granted = granted.clone()
+	if err := granted.check(); err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", s.id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.granted = granted
+	for _, v := range s.versions {
+		if v.phase == Draining || v.phase == Held {
+			continue // what ends goes on as it began
+		}
+		if err := v.plugin.Grant(granted); err != nil {
+			return nil, err
+		}
+	}
+	return s.held(), nil
+}
+
+// Accept takes the version that is held back into service with what is granted,
+// and no more: what else it asks for fails with code permission_denied. Code
+// failed_precondition if no version is held back.
+func (s *Slot) Accept(ctx context.Context) (VersionState, error) {
+	if err := s.begin(ctx, false); err != nil {
+		return VersionState{}, err
+	}
+	defer s.end()
+	s.mu.Lock()
+	held := s.held()
+	s.mu.Unlock()
+	if held == nil {
+		return VersionState{}, host.Errorf(host.FailedPrecondition, "plugin %q: no version is held back", s.id)
+	}
+	return s.serve(held, false)
+}

@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// HealthCall is a call that must succeed.
+type HealthCall struct {
+	Export string          `json:"export"` // tool, process, route, provide or observe
+	Input  json.RawMessage `json:"input"`
+}
+
+// try loads a module with nothing granted and sees that it works.
+func (s *Slot) try(ctx context.Context, wasm []byte) (*Plugin, error) {
+	p, err := s.runtime.load(ctx, s.id, wasm, &s.opts.LoadOptions)
+	if err != nil {
+		return nil, loadError(s.id, err)
+	}
+	p.trial.Store(true)
+	if err := s.health(ctx, p); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// health makes the calls that a version must answer. It has its own tenant,
+// nobody's, and what it leaves behind ends with it.
+func (s *Slot) health(ctx context.Context, p *Plugin) error {
+	// Describing starts an instance, which may fail. Not to describe is allowed.
+	if _, err := p.Call(ctx, describeTenant, "describe", nil, nil); err != nil && host.CodeOf(err) != host.Unimplemented {
+		return unhealthy(ctx, s.id, "start", err)
+	}
+	for _, c := range slices.Concat(p.manifest.Health, s.opts.Health) {
+		_, _, err := p.healthCall(ctx, c)
+		if err != nil {
+			return unhealthy(ctx, s.id, "health call of "+clean(c.Export), err)
+		}
+	}
+	if s.opts.Check != nil {
+		if err := s.opts.Check(ctx, p); err != nil {
+			return unhealthy(ctx, s.id, "check", err)
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) healthCall(ctx context.Context, c HealthCall) ([]byte, *host.Cost, error) {
+	r, err := p.Call(ctx, describeTenant, c.Export, c.Input, nil)
+	if err == nil && r.GuestError {
+		err = guestError(p.id, c.Export, r.Output)
+	}
+	return r.Output, r.Cost, err
+}
+
+func unhealthy(ctx context.Context, id, what string, err error) error {
+	if ctx.Err() != nil {
+		return gone(ctx, "plugin %q: its %s", id, what)
+	}
+	return host.Errorf(host.FailedPrecondition, "plugin %q is not taken into service: its %s: %w", id, what, err)
+}
+
+// endTrial lets tenants in. What was left of the trial ends.
+func (p *Plugin) endTrial() {
+	if !p.trial.Swap(false) {
+		return
+	}
+	p.retirePools()
+	p.leaveSeats()
+	p.runtime.tenants.age.Add(1)
+}

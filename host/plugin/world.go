@@ -1,0 +1,201 @@
+package plugin
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// world is what a guest sees of the world: a clock that moves 1 ms a reading and
+// by what is slept, the same random bytes for every call, stdout and stderr into
+// the log, and nothing else. With the permissions clock and random it is the real
+// ones.
+type world struct {
+	inst    *instance
+	now     int64  // virtual, nanoseconds since the epoch
+	seed    uint64 // of the fixed random bytes
+	told    bool   // the real time, once
+	stderr  []byte // a panic's message
+	changed bool   // the guest has done what no image undoes, see keepsFiles
+	real    bool   // the guest has read the real clock or real random bytes
+	clock   bool   // the guest has read a clock
+	random  bool   // the guest has read random bytes
+
+	output, errors logWriter
+}
+
+const (
+	worldEpoch = 1_735_689_600 * int64(time.Second) // when a virtual clock starts: 2025-01-01
+	worldTick  = int64(time.Millisecond)
+
+	// worldEnd is where a virtual clock stops: in the year 2225.
+	worldEnd = worldEpoch + 200*365*24*int64(time.Hour)
+)
+
+func (w *world) reset() {
+	w.now, w.seed = worldEpoch, 0x9e3779b97f4a7c15
+	w.stderr = w.stderr[:0]
+}
+
+// flush logs what the guest has written.
+func (w *world) flush() {
+	w.output.flush()
+	w.errors.flush()
+}
+
+func (w *world) config() wazero.ModuleConfig {
+	w.output, w.errors = logWriter{world: w, level: 1}, logWriter{world: w, level: 2}
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
+		WithStdout(&w.output).WithStderr(&w.errors).
+		WithNanosleep(w.sleep)
+	return cfg.WithRandSource(w).
+		WithWalltime(w.walltime, sys.ClockResolution(worldTick)).
+		WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
+}
+
+// tellsTime reports whether the guest may know the time. It is asked each time,
+// since grants change while instances wait.
+func (w *world) tellsTime() bool {
+	s := w.inst.seat
+	w.clock = true
+	if !s.rights().granted.Clock {
+		return false
+	}
+	w.real = true
+	if !w.told {
+		w.told = true
+		s.usage.note(func(p *Permissions) { p.Clock = true })
+	}
+	return true
+}
+
+func (w *world) walltime() (int64, int32) {
+	if w.tellsTime() {
+		now := time.Now()
+		return now.Unix(), int32(now.Nanosecond())
+	}
+	w.now += worldTick
+	return w.now / int64(time.Second), int32(w.now % int64(time.Second))
+}
+
+func (w *world) nanotime() int64 {
+	if w.tellsTime() {
+		return time.Since(w.inst.plugin.runtime.began).Nanoseconds()
+	}
+	w.now += worldTick
+	return w.now - worldEpoch
+}
+
+// sleep moves the virtual clock. Nothing really waits: a guest cannot hold a
+// thread. With a real clock it waits in pieces, so that deadlines hold.
+func (w *world) sleep(ns int64) {
+	if ns <= 0 {
+		return
+	}
+	if !w.tellsTime() {
+		w.now = min(w.now+min(ns, int64(time.Hour)), worldEnd)
+		return
+	}
+	c := &w.inst.call
+	w.inst.pause()
+	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+worldTimerSlack))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ctx.Done():
+	}
+	w.inst.checkTime()
+	w.inst.resume()
+}
+
+const worldTimerSlack = time.Millisecond
+
+// Read fills b with random bytes: real ones if granted, the fixed ones of
+// splitmix64 otherwise.
+func (w *world) Read(b []byte) (int, error) {
+	w.random = true
+	if s := w.inst.seat; s.rights().granted.Random {
+		w.real = true
+		s.usage.note(func(p *Permissions) { p.Random = true })
+		return cryptoRandom.Read(b)
+	}
+	for i := range b {
+		if i%8 == 0 {
+			w.seed += 0x9e3779b97f4a7c15
+		}
+		z := w.seed
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		z ^= z >> 31
+		b[i] = byte(z >> (i % 8 * 8))
+	}
+	return len(b), nil
+}
+
+// maxLastWords bounds what is kept of stderr for an error's text.
+const maxLastWords = 4 << 10
+
+// lastWords returns the message of a Go guest's panic or fatal error, if it
+// wrote one.
+func (w *world) lastWords() string {
+	line, _, _ := strings.Cut(string(w.stderr), "\n")
+	return strings.TrimSpace(clean(line))
+}
+
+// hear keeps what follows the last sign of a Go guest's end. The Go runtime
+// writes the sign by itself, and then the message.
+func (w *world) hear(b []byte) {
+	if bytes.HasPrefix(b, []byte("panic: ")) || bytes.HasPrefix(b, []byte("fatal error: ")) {
+		w.stderr = w.stderr[:0]
+	} else if len(w.stderr) == 0 {
+		return
+	}
+	w.stderr = append(w.stderr, b[:min(len(b), maxLastWords-len(w.stderr))]...)
+}
+
+// logWriter sends a guest's stdout or stderr to its log by lines. A Go guest's
+// panic, for one, is written a word at a time.
+type logWriter struct {
+	world *world
+	level int
+	line  []byte // begun
+}
+
+// maxLogLine bounds what is kept of a line that does not end.
+const maxLogLine = 4 << 10
+
+// Write implements io.Writer. It takes whatever it is given, and keeps what
+// LogBytes leaves room for.
+func (l *logWriter) Write(b []byte) (int, error) {
+	inst, n := l.world.inst, len(b)
+	inst.charge(1 + int64(n)/bytesPerInstruction)
+	if l == &l.world.errors {
+		l.world.hear(b)
+	}
+	c := &inst.call
+	b = b[:min(n, max(0, c.limits.LogBytes-c.logged-len(l.line)))]
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+		inst.log(l.level, append(l.line, b[:i]...))
+		l.line = append(l.line[:0], b[i+1:]...)
+	} else {
+		l.line = append(l.line, b...)
+	}
+	if len(l.line) > maxLogLine {
+		l.flush()
+	}
+	return n, nil
+}
+
+// flush logs a line that has not ended.
+func (l *logWriter) flush() {
+	if len(l.line) > 0 {
+		l.world.inst.log(l.level, l.line)
+		l.line = nil
+	}
+}
+
+var _ io.Writer = (*logWriter)(nil)
