@@ -38,7 +38,7 @@ func ExampleSlot() {
 	}
 	show(slot)
 	call := func(ctx context.Context) {
-		input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"messages":[]}`)
+		input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"outline":{"count":0,"roles":"","bytes":[],"chars":[],"parts":[],"tools":[]}}`)
 		r, err := slot.Call(ctx, "acme", "process", input, nil)
 		if err != nil {
 			log.Fatal(err)
@@ -76,7 +76,7 @@ func ExampleRuntime_Bill() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"messages":[]}`)
+	input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"outline":{"count":0,"roles":"","bytes":[],"chars":[],"parts":[],"tools":[]}}`)
 	before := rt.Bill()
 	for _, tenant := range []string{"acme", "acme", "umbrella"} {
 		if _, err := p.Call(ctx, tenant, "process", input, nil); err != nil {
