@@ -101,7 +101,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	if err != nil {
 		return err
 	}
-	empty, err := rt.Load(ctx, "empty", emptyModule(), &plugin.LoadOptions{Limits: b.limits()})
+	empty, err := rt.Load(ctx, "empty", emptyModule(), &plugin.LoadOptions{Limits: b.flags.callFlags.limits()})
 	if err != nil {
 		return err
 	}

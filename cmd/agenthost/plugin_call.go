@@ -75,10 +75,46 @@ func (f *callFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
 	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
+	f.addLimits(c)
+}
+
+// addLimits adds the flags that say what a plugin may use and do.
+func (f *callFlags) addLimits(c *cobra.Command) {
+	flags := c.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
 	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
 	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
 	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once")
+}
+
+// checkLimits refuses limits that no plugin could live within.
+func (f *callFlags) checkLimits(command string) error {
+	if text := f.limitFault(); text != "" {
+		return usageError{errors.New(text), command}
+	}
+	return nil
+}
+
+// limitFault says which limit no plugin could live within; "" is none.
+func (f *callFlags) limitFault() string {
+	switch {
+	case f.timeout < 0 || f.timeout > 0 && f.timeout < minTimeout:
+		return fmt.Sprintf("--timeout is %s; starting a plugin alone takes longer: give it at least %s, as in --timeout 2s", f.timeout, minTimeout)
+	case f.memory > 0 && f.memory < pageBytes:
+		return "--memory is less than a page of WebAssembly memory, which is 64KiB; most plugins need 1MiB, one in Go 4MiB"
+	case f.memory > maxMemory:
+		return "--memory is more than 4GiB, where WebAssembly memory ends"
+	case f.instructions > 1<<62:
+		return fmt.Sprintf("--instructions is %d, more than any call could use", f.instructions)
+	}
+	return ""
+}
+
+func (f *callFlags) limits() plugin.Limits {
+	return plugin.Limits{
+		Timeout: f.timeout, StartTimeout: f.timeout,
+		MemoryBytes: int64(f.memory), Instructions: int64(f.instructions),
+	}
 }
 
 // completeCall completes FILE EXPORT.
@@ -129,15 +165,10 @@ func (r *rawCall) usage(format string, args ...any) error {
 
 // read reads what the command line gives, before anything is loaded.
 func (r *rawCall) read(hasInput bool) (err error) {
+	if err := r.flags.checkLimits(r.command); err != nil {
+		return err
+	}
 	switch {
-	case r.flags.timeout < 0 || r.flags.timeout > 0 && r.flags.timeout < minTimeout:
-		return r.usage("--timeout is %s; starting a plugin alone takes longer: give it at least %s, as in --timeout 2s", r.flags.timeout, minTimeout)
-	case r.flags.memory > 0 && r.flags.memory < pageBytes:
-		return r.usage("--memory is less than a page of WebAssembly memory, which is 64KiB; most plugins need 1MiB, one in Go 4MiB")
-	case r.flags.memory > maxMemory:
-		return r.usage("--memory is more than 4GiB, where WebAssembly memory ends")
-	case r.flags.instructions > 1<<62:
-		return r.usage("--instructions is %d, more than any call could use", r.flags.instructions)
 	case !hasInput && r.export != "describe":
 		return r.usage("--input is required: JSON, @FILE or - for stdin")
 	case r.flags.input == "-" && r.flags.messages == "-":
@@ -259,7 +290,7 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 	if err != nil {
 		return nil, err
 	}
-	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.limits(), Granted: r.granted})
+	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.flags.limits(), Granted: r.granted})
 	if err != nil {
 		return nil, r.tooTight(err)
 	}
@@ -279,12 +310,6 @@ func (r *rawCall) tooTight(err error) error {
 	return err
 }
 
-func (r *rawCall) limits() plugin.Limits {
-	return plugin.Limits{
-		Timeout: r.flags.timeout, StartTimeout: r.flags.timeout,
-		MemoryBytes: int64(r.flags.memory), Instructions: int64(r.flags.instructions),
-	}
-}
 
 // refused tells a plugin that answers describe with an error from one that the
 // host refuses.

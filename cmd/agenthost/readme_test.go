@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -22,5 +23,20 @@ func TestREADMEShowsTheHelloPlugin(t *testing.T) {
 	}
 	if !strings.Contains(string(readme), "```go\npackage main\n"+program+"```\n") {
 		t.Error("README.md does not show examples/hello/main.go as it is")
+	}
+}
+
+func TestREADMEHasTheTableOfExitCodes(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| code | |\n|---|---|\n")
+	for _, m := range exitMeanings() {
+		fmt.Fprintf(&table, "| %d | %s |\n", m.code, m.means)
+	}
+	if !strings.Contains(string(readme), table.String()) {
+		t.Errorf("README.md lacks the table\n%s", table.String())
 	}
 }

@@ -64,6 +64,25 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
 	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
+	completeFlag(c, "target", func(c *config) []string { return c.targets() })
+	completeFlag(c, "model", func(c *config) []string { return sortedKeys(c.Models) })
+	completeFlag(c, "tenant", func(c *config) []string { return sortedKeys(c.Tenants) })
+}
+
+// completeFlag completes a flag with names of the project that the command line
+// begins with.
+func completeFlag(c *cobra.Command, flag string, names func(*config) []string) {
+	err := c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(list) > 0 {
+			if c, err := readConfig(nil, list[0]); err == nil {
+				return names(c), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // there is no such flag
+	}
 }
 
 var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run examples/orderdesk "where is order 1042?"`)

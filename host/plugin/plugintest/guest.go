@@ -30,7 +30,7 @@ func (g *guest) close() { _ = g.runtime.Close(context.WithoutCancel(g.ctx)) }
 // complete fills in what the options left out.
 func (g *guest) complete() {
 	if len(g.calls) == 0 {
-		g.calls = ordinaryCalls(g.plugin.Manifest())
+		g.calls = append(ordinaryCalls(g.plugin.Manifest()), g.caseCalls()...)
 	}
 	if g.repeats <= 0 {
 		g.repeats = DefaultRepeats
@@ -63,6 +63,17 @@ func ordinaryCalls(m *plugin.Manifest) (calls []Call) {
 	}
 	for _, p := range m.Providers {
 		add("provide", `{"provider":%q,%s,%s}`, p.Name, scope, messages)
+	}
+	return calls
+}
+
+// caseCalls are the cases that are answered without operations: the others get
+// their answers from the case alone.
+func (g *guest) caseCalls() (calls []Call) {
+	for _, c := range g.cases {
+		if len(c.ops) == 0 && c.want.err == nil && checkCall(c.call) == nil {
+			calls = append(calls, c.call)
+		}
 	}
 	return calls
 }

@@ -20,7 +20,8 @@ type Options struct {
 
 	// Calls are what the plugin is called with. By default each thing that its
 	// manifest lists is called once, a tool without arguments and the others with
-	// a short conversation. A call may be answered with an error object.
+	// a short conversation; so are the inputs of Cases that need no recorded
+	// operation. A call may be answered with an error object.
 	Calls []Call
 
 	// Repeats is in how many calls memory must not grow; as many are made before.
@@ -210,13 +211,13 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		g.close()
 		return nil, out
 	}
-	g.complete()
 	if opts.Cases != "" {
 		g.update = opts.Update
 		if g.cases, err = readCases(opts.Cases); err != nil {
 			out.Problems = append(out.Problems, err.Error())
 		}
 	}
+	g.complete()
 	for _, c := range g.calls {
 		if err := checkCall(c); err != nil {
 			out.Problems = append(out.Problems, err.Error())

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/plugintest"
+)
+
+// casesName is the directory beside a plugin that holds its golden cases.
+const casesName = "cases"
+
+type testFlags struct {
+	callFlags
+	cases        string
+	repeats      int
+	update, json bool
+}
+
+func pluginTest(env *environment) *cobra.Command {
+	var f testFlags
+	c := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Hold a plugin to the rules of the contract, and to cases of yours",
+		Long: `Hold a plugin, in whatever language it is written, to the rules that its author
+may forget: bad input is answered, unknown fields are passed over, the same input
+gives the same answer, limits hurt nobody, memory does not grow with calls.
+
+Then to the golden cases of a directory (by default "` + casesName + `" beside FILE, or in it if
+it is a directory). A case is a file NAME.txtar or a directory NAME, with
+
+  EXPORT.json      the input: tool.json, process.json, route.json, provide.json or observe.json
+  output.json      the output that is wanted; or
+  error.json       the error that is wanted, with the members that count
+  operations.json  what the plugin asks of its host, and what it is answered
+
+With --update the cases are written as they end now: the host answers, with the
+grants of --grant, and what was asked and answered is recorded. Read the diff.
+
+The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.`,
+		Example: `  agenthost plugin test plugins/hello
+  agenthost plugin test orders.wasm --cases testdata/orders --update --grant state=read`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			t := &guestTest{env: env, flags: f, file: list[0], command: c.CommandPath()}
+			return t.run(c.Context())
+		},
+		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(list) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
+	}
+	f.addLimits(c)
+	flags := c.Flags()
+	flags.StringVar(&f.cases, "cases", "", "the directory of golden cases (default: "+casesName+" beside FILE, if it is there)")
+	flags.IntVar(&f.repeats, "repeats", plugintest.DefaultRepeats, "in how many calls memory must not grow, after as many before")
+	flags.BoolVar(&f.update, "update", false, "write how the cases end into their files")
+	flags.BoolVar(&f.json, "json", false, "print JSON, one result a line")
+	return c
+}
+
+// guestTest is one test, from its flags to what it prints.
+type guestTest struct {
+	env     *environment
+	flags   testFlags
+	file    string
+	command string
+}
+
+func (t *guestTest) run(ctx context.Context) error {
+	if err := t.flags.checkLimits(t.command); err != nil {
+		return err
+	}
+	if t.flags.repeats < 1 {
+		return usageError{fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command}
+	}
+	granted, err := parseGrants(t.flags.grants)
+	if err != nil {
+		return usageError{err, t.command}
+	}
+	cases, err := t.cases()
+	if err != nil {
+		return err
+	}
+	wasm, err := t.module(ctx)
+	if err != nil {
+		return err
+	}
+	options, err := t.env.runtimeOptions(t.env.quietLogger())
+	if err != nil {
+		return err
+	}
+	options.Log = nil // what a guest says of ten thousand calls tells nobody anything
+	return t.check(ctx, wasm, &plugintest.Options{
+		Limits: t.flags.limits(), Granted: granted, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})
+}
+
+// cases returns the directory of the golden cases; "" is none.
+func (t *guestTest) cases() (string, error) {
+	if t.flags.cases != "" {
+		if info, err := os.Stat(t.flags.cases); err != nil || !info.IsDir() {
+			return "", host.Errorf(host.NotFound, "--cases: there is no directory %s", t.flags.cases).WithHint("check the path")
+		}
+		return t.flags.cases, nil
+	}
+	dir := t.file
+	if info, err := os.Stat(t.file); err != nil || !info.IsDir() {
+		dir = filepath.Dir(t.file)
+	}
+	dir = filepath.Join(dir, casesName)
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return dir, nil
+	}
+	if t.flags.update {
+		return "", usageError{fmt.Errorf("there are no cases to update: name their directory with --cases"), t.command}
+	}
+	return "", nil
+}
+
+func (t *guestTest) module(ctx context.Context) (wasm []byte, err error) {
+	err = t.env.withRuntime(ctx, func(rt *plugin.Runtime) error {
+		wasm, err = t.env.module(ctx, rt, t.file, t.env.progress)
+		return err
+	})
+	return wasm, err
+}
+
+// check shows each rule when it is known how the plugin does by it.
+func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Options) error {
+	show := newPrinter(t.env)
+	rules, broken := 0, 0
+	for r := range plugintest.Check(ctx, wasm, opts) {
+		if ctx.Err() != nil {
+			return host.Errorf(host.Canceled, "interrupted: %w", context.Cause(ctx))
+		}
+		rules++
+		if !r.OK() {
+			broken++
+		}
+		if t.flags.json {
+			if err := printJSON(t.env.stdout, r); err != nil {
+				return err
+			}
+			continue
+		}
+		show.rule(r)
+	}
+	if !t.flags.json {
+		show.line("%s", ruleWords(rules, broken))
+	}
+	switch {
+	case broken == 1 && rules == 1: // it does not load, and was held to no other
+		return quietExit(host.InvalidArgument.ExitCode())
+	case broken > 0:
+		return quietExit(host.Internal.ExitCode())
+	}
+	return nil
+}
+
+func ruleWords(rules, broken int) string {
+	if broken == 0 {
+		return fmt.Sprintf("All %d hold.", rules)
+	}
+	return fmt.Sprintf("%d of %d are broken.", broken, rules)
+}
+
+// maxProblems is how many ways of breaking one rule are shown.
+const maxProblems = 5
+
+// rule shows how a plugin does by one rule.
+func (p *printer) rule(r *plugintest.Result) {
+	took := p.paint(dim, "  "+r.Took.Round(time.Millisecond).String())
+	switch {
+	case !r.OK():
+		p.line("%s  %s%s", p.paint(red, "broken"), safe(r.Rule), took)
+		for _, problem := range r.Problems[:min(len(r.Problems), maxProblems)] {
+			p.line("        %s", clip(problem))
+		}
+		if more := len(r.Problems) - maxProblems; more > 0 {
+			p.line("        and %d more: see them with --json", more)
+		}
+	case r.Skipped != "":
+		p.line("%s  %s: %s", p.paint(yellow, "-     "), safe(r.Rule), safe(r.Skipped))
+	default:
+		p.line("%s  %s%s", p.paint(cyan, "ok    "), safe(r.Rule), took)
+	}
+}
