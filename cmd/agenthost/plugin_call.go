@@ -310,7 +310,6 @@ func (r *rawCall) tooTight(err error) error {
 	return err
 }
 
-
 // refused tells a plugin that answers describe with an error from one that the
 // host refuses.
 func (r *rawCall) refused(err error) error {
