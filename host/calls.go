@@ -331,7 +331,7 @@ func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
 	if len(names) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
 	}
-	if name, ok := t.net.unknownAgent(names); ok {
+	if name, ok := t.unknownAgent(names); ok {
 		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 	}
 	return nil

@@ -39,6 +39,15 @@ func New(opts *Options) (*Host, error) {
 	return h, nil
 }
 
+// Check reports what would keep every run of target from beginning: an agent, or
+// a router that is a model, without a model. A program that calls it when it
+// starts learns of that before its first user does; a request that brings a model
+// of its own can run all the same. Code invalid_argument.
+func (h *Host) Check(target Target) error {
+	r := &run{host: h, net: target.network(), req: &Request{}, limits: h.opts.Limits}
+	return r.checkModels()
+}
+
 // Request asks for one run.
 type Request struct {
 	Tenant string // who is asking; from a credential, never from what they sent

@@ -2,6 +2,7 @@ package host
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ import (
 type Network struct {
 	name   string
 	agents []*Agent
-	byName map[string]*Agent
+	byName map[string]*Agent // with those on call
 	router Router
 	opts   NetworkOptions
 	solo   bool // a lone agent's
@@ -25,6 +26,10 @@ type NetworkOptions struct {
 	Router Router
 	// Routers may be delegated to, by name.
 	Routers []Router
+
+	// OnCall are agents that are not offered to routers and that no model is told
+	// of, but that a router, in code or in a sandbox, or a tool may name.
+	OnCall []*Agent
 
 	Model      Model // default: the host's
 	Processors []Processor
@@ -60,12 +65,15 @@ var (
 
 // NewNetwork returns a network. Errors have code invalid_argument and name what
 // is wrong: no agent, two agents of one name, an agent without a description
-// where a model routes, an agent with a history of its own.
+// where a model routes, an agent with a history of its own, a router that says
+// beforehand whom it names and names a stranger. Whether each agent has a model
+// depends on the host as well: see [Host.Check].
 func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, error) {
 	if opts == nil {
 		opts = &NetworkOptions{}
 	}
 	n := &Network{name: name, agents: append([]*Agent(nil), agents...), byName: map[string]*Agent{}, opts: *opts, router: opts.Router}
+	n.opts.OnCall = slices.Clone(opts.OnCall)
 	if n.router == nil {
 		n.router = NewModelRouter(DefaultRouter, nil)
 	}
@@ -91,7 +99,7 @@ func (n *Network) check() error {
 		return Errorf(InvalidArgument, "network %q: max_iterations is %d", n.name, n.opts.MaxIterations).
 			WithHint("0 is the host's limit")
 	}
-	for _, a := range n.agents {
+	for _, a := range slices.Concat(n.agents, n.opts.OnCall) {
 		if err := n.addAgent(a); err != nil {
 			return err
 		}
@@ -101,6 +109,9 @@ func (n *Network) check() error {
 
 func (n *Network) checkRouters() error {
 	_, byModel := n.router.(*modelRouter)
+	if err := n.checkNames(n.router); err != nil {
+		return err
+	}
 	seen := map[string]bool{DefaultRouter: true}
 	for i, r := range n.opts.Routers {
 		if r == nil {
@@ -110,6 +121,9 @@ func (n *Network) checkRouters() error {
 			return Errorf(InvalidArgument, "network %q has two routers named %q", n.name, r.Name())
 		}
 		seen[r.Name()] = true
+		if err := n.checkNames(r); err != nil {
+			return err
+		}
 		if _, ok := r.(*modelRouter); ok {
 			byModel = true
 		}
@@ -132,6 +146,23 @@ func (n *Network) checkDescriptions() error {
 	return nil
 }
 
+// checkNames asks a router that knows it beforehand whom it names.
+func (n *Network) checkNames(r Router) error {
+	knows, ok := r.(interface{ Agents() []string })
+	if !ok {
+		return nil
+	}
+	if name, ok := n.unknownAgent(knows.Agents()); ok {
+		return n.stranger(r.Name(), name)
+	}
+	return nil
+}
+
+func (n *Network) stranger(router, agent string) *Error {
+	return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router, agent, n.name).
+		WithHint("its agents are: %s", strings.Join(sortedKeys(n.byName), ", "))
+}
+
 // unknownAgent returns the first of names that is none of the network's agents.
 func (n *Network) unknownAgent(names []string) (string, bool) {
 	for _, name := range names {
@@ -149,18 +180,26 @@ func (n *Network) addAgent(a *Agent) error {
 	if n.byName[a.name] != nil {
 		return Errorf(InvalidArgument, "network %q has two agents named %q", n.name, a.name)
 	}
-	if a.opts.History != nil {
-		return Errorf(InvalidArgument, "agent %q of network %q has a history of its own", a.name, n.name).
-			WithHint("inside a network only the network's history is used; set it there")
+	if err := n.checkHistory(a); err != nil {
+		return err
 	}
 	n.byName[a.name] = a
 	return nil
 }
 
+func (n *Network) checkHistory(a *Agent) error {
+	if a.opts.History == nil {
+		return nil
+	}
+	return Errorf(InvalidArgument, "agent %q of network %q has a history of its own", a.name, n.name).
+		WithHint("inside a network only the network's history is used; set it there")
+}
+
 // Name returns the network's name.
 func (n *Network) Name() string { return n.name }
 
-// Agents returns what routers are told of the network's agents.
+// Agents returns what routers are told of the network's agents. Those on call
+// are not among them.
 func (n *Network) Agents() []AgentInfo {
 	infos := make([]AgentInfo, len(n.agents))
 	for i, a := range n.agents {

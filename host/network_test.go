@@ -69,6 +69,10 @@ func TestNetworksRefused(t *testing.T) {
 		"two routers of one name":          {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{byModel, byModel}}, "two routers"},
 		"a router that is called default":  {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{host.NewModelRouter("default", nil)}}, "two routers"},
 		"a nil router":                     {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{nil}}, "router 0"},
+		"an agent on call of a name taken": {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), OnCall: []*host.Agent{agentNamed(t, "a", "")}}, "two agents"},
+		"a nil agent on call":              {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), OnCall: []*host.Agent{nil}}, "nil agent"},
+		"a router that names a stranger":   {"n", []*host.Agent{a}, &host.NetworkOptions{Router: host.InOrder("line", "a", "z")}, `router "line" names the agent "z"`},
+		"a delegate that names one":        {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), Routers: []host.Router{host.InOrder("line", "z")}}, `router "line" names the agent "z"`},
 		"a state that is none":             {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), State: 7}, "default state"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -390,7 +390,7 @@ func diffDocuments(ops []PatchOp, path string, doc, before, after place) []Patch
 
 func isObject(doc any) bool { _, ok := doc.(map[string]any); return ok }
 
-func sortedKeys(m map[string]any) []string {
+func sortedKeys[T any](m map[string]T) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

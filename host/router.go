@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Router picks who runs next in a network. It is asked before the first agent
 // and after every agent's run. Implementations are safe for concurrent use; an
-// error ends the run.
+// error ends the run, and so does a panic, with code internal.
+//
+// A router that knows beforehand whom it may name has a method Agents() []string
+// as well, and is held to it when its network is made.
 type Router interface {
 	Name() string
 	Route(ctx context.Context, req *RouteRequest) (*Route, error)
@@ -49,18 +53,30 @@ type AgentInfo struct {
 	Tools       []string `json:"-"`
 }
 
-// Route is a router's decision. Next names agents, which go to the end of the
-// stack; with none, the run ends when the stack is empty. Delegate names
-// another router of the network, or "default", to decide instead.
+// Route is a router's decision. Next names agents of the network, and those on
+// call; they go to the end of the stack. With none, the run ends when the stack
+// is empty. Delegate names another router of the network, or "default", to
+// decide instead.
 type Route struct {
 	Next     []string
 	Delegate string
-	Reason   string // shown on the run
-	Cost     *Cost  // set by sandboxed routers
+
+	// Agents go to the end of the stack after Next. They need not be the
+	// network's: one that is not belongs to this run from here on, under its name.
+	// Another agent of a name that is taken is an error, where AgentKit would run
+	// the one that it knows. A run that is resumed does not know agents that a
+	// router brought along: put those on call.
+	Agents []*Agent
+
+	Reason string // shown on the run
+	Cost   *Cost  // set by sandboxed routers
 }
 
-// Next returns a route to the given agents.
+// Next returns a route to the agents of these names.
 func Next(agents ...string) *Route { return &Route{Next: agents} }
+
+// NextAgents returns a route to agents, be they the network's or not.
+func NextAgents(agents ...*Agent) *Route { return &Route{Agents: agents} }
 
 // Stop returns the route that adds nothing.
 func Stop(reason string) *Route { return &Route{Reason: reason} }
@@ -68,6 +84,27 @@ func Stop(reason string) *Route { return &Route{Reason: reason} }
 // RouterFunc returns a router from a function. A nil route stops.
 func RouterFunc(name string, fn func(ctx context.Context, req *RouteRequest) (*Route, error)) Router {
 	return &funcRouter{name, fn}
+}
+
+// InOrder returns a router that has these agents run one after the other, each
+// once, and then nobody.
+func InOrder(name string, agents ...string) Router {
+	return &orderRouter{name, slices.Clone(agents)}
+}
+
+type orderRouter struct {
+	name   string
+	agents []string
+}
+
+func (r *orderRouter) Name() string     { return r.name }
+func (r *orderRouter) Agents() []string { return r.agents }
+
+func (r *orderRouter) Route(_ context.Context, req *RouteRequest) (*Route, error) {
+	if req.CallCount >= len(r.agents) {
+		return Stop("all have run"), nil
+	}
+	return Next(r.agents[req.CallCount]), nil
 }
 
 type funcRouter struct {

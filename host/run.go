@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,14 +15,15 @@ import (
 // run is one run of a network: the loop of the package. Everything but the
 // tools happens in the goroutine of whoever reads the events.
 type run struct {
-	host   *Host
-	net    *Network
-	req    *Request
-	limits Limits
-	yield  func(Event, error) bool
-	cancel context.CancelFunc
-	opened bool // RunStarted is sent
-	broken bool // the reader has left
+	host    *Host
+	net     *Network
+	req     *Request
+	limits  Limits
+	yield   func(Event, error) bool
+	cancel  context.CancelFunc
+	opened  bool // RunStarted is sent
+	broken  bool // the reader has left
+	reading bool // the reader has the goroutine
 
 	id      string
 	tenant  string
@@ -47,6 +49,7 @@ type run struct {
 	usage      Usage
 	cost       Cost
 	stack      []string
+	brought    map[string]*Agent // by routers
 	steps      *steps
 	services   *services
 }
@@ -79,7 +82,7 @@ func errNothingSaid() error {
 }
 
 func (r *run) checkModels() error {
-	for _, a := range r.net.agents {
+	for _, a := range slices.Concat(r.net.agents, r.net.opts.OnCall) {
 		if err := r.checkModel(a); err != nil {
 			return err
 		}
@@ -186,7 +189,10 @@ func (r *run) emit(data EventData) {
 	}
 	ev := Event{Seq: r.seq, Time: time.Now().UTC(), Run: r.id, Network: r.net.name, Agent: r.at, Data: data}
 	r.seq++
-	if !r.yield(ev, nil) {
+	r.reading = true
+	more := r.yield(ev, nil)
+	r.reading = false
+	if !more {
 		r.broken = true
 		r.cancel()
 	}
@@ -243,7 +249,7 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		}
 		name := r.stack[0]
 		r.stack = r.stack[1:]
-		result, err := r.runAgent(ctx, r.net.byName[name])
+		result, err := r.runAgent(ctx, r.agent(name))
 		r.iterations++
 		if result != nil {
 			r.results = append(r.results, result)
@@ -281,19 +287,92 @@ func (r *run) route(ctx context.Context) error {
 	if err != nil {
 		return wrapError(err, "router %q", router.Name())
 	}
-	if name, ok := r.net.unknownAgent(route.Next); ok {
-		return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router.Name(), name, r.net.name).
-			WithHint("its agents are: %s", strings.Join(agentNames(r.net.Agents()), ", "))
-	}
-	if len(r.stack)+len(route.Next) > maxScheduledAgents {
-		return Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
-	}
 	r.cost.Add(route.Cost)
-	r.emit(&RouteChosen{
-		Router: router.Name(), Call: r.iterations, Next: append([]string{}, route.Next...), Reason: route.Reason, Cost: route.Cost})
-	r.stack = append(r.stack, route.Next...)
+	next, err := r.named(router, route)
+	if err != nil {
+		return err
+	}
+	r.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
+	r.stack = append(r.stack, next...)
 	r.emitState()
 	return nil
+}
+
+// named returns the names of those a route leads to; each is an agent of the run
+// then.
+func (r *run) named(router Router, route *Route) ([]string, error) {
+	if len(r.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
+		return nil, Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
+	}
+	if name, ok := r.unknownAgent(route.Next); ok {
+		return nil, r.net.stranger(router.Name(), name)
+	}
+	next := append([]string{}, route.Next...)
+	for _, a := range route.Agents {
+		if err := r.bring(a); err != nil {
+			return nil, wrapError(err, "router %q", router.Name())
+		}
+		next = append(next, a.name)
+	}
+	return next, nil
+}
+
+// bring makes an agent one of the run's.
+func (r *run) bring(a *Agent) error {
+	switch {
+	case a == nil:
+		return Errorf(InvalidArgument, "it returns an agent that is nil")
+	case r.agent(a.name) == a:
+		return nil
+	case r.agent(a.name) != nil:
+		return Errorf(InvalidArgument, "it returns an agent named %q, and network %q has another one of that name", a.name, r.net.name)
+	}
+	if err := r.net.checkHistory(a); err != nil {
+		return err
+	}
+	if err := r.checkModel(a); err != nil {
+		return err
+	}
+	if r.brought == nil {
+		r.brought = map[string]*Agent{}
+	}
+	r.brought[a.name] = a
+	return nil
+}
+
+// agent returns the agent of that name: the network's, one on call, or one that
+// a router brought along. Nil if there is none.
+func (r *run) agent(name string) *Agent {
+	if a := r.net.byName[name]; a != nil {
+		return a
+	}
+	return r.brought[name]
+}
+
+// unknownAgent returns the first of names that is no agent of the run.
+func (r *run) unknownAgent(names []string) (string, bool) {
+	for _, name := range names {
+		if r.agent(name) == nil {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// guard makes an error of a panic in somebody's code, so that the run ends like
+// any that fails: what was finished is stored, and the thread is free. The
+// reader's own panic goes on.
+func (r *run) guard(who string, fn func() error) (err error) {
+	defer func() {
+		if r.reading {
+			return
+		}
+		if p := recover(); p != nil {
+			r.host.opts.Logger.Error("panic in a run", "run", r.id, "agent", r.at, "panic", p, "stack", string(debug.Stack()))
+			err = Errorf(Internal, "%s panicked: %s", who, shorten(fmt.Sprint(p)))
+		}
+	}()
+	return fn()
 }
 
 // maxDelegations bounds a chain of routers that delegate to each other.
@@ -306,7 +385,11 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 		return nil, router, err
 	}
 	for range maxDelegations {
-		route, err := router.Route(ctx, req)
+		var route *Route
+		err := r.guard("it", func() (err error) {
+			route, err = router.Route(ctx, req)
+			return err
+		})
 		if err != nil {
 			return nil, router, err
 		}
@@ -346,7 +429,11 @@ func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
 func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
 	infos := make([]AgentInfo, 0, len(r.net.agents))
 	for _, a := range r.net.agents {
-		ok, err := a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input})
+		var ok bool
+		err := r.guard("it", func() (err error) {
+			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input})
+			return err
+		})
 		if err != nil {
 			return nil, wrapError(err, "ask whether agent %q is enabled", a.name)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,10 +31,12 @@ func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 		result: &Result{Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.emit(&AgentStarted{Model: t.model.Name()})
-	err := t.prepare(ctx)
-	if err == nil {
-		err = t.rounds(ctx)
-	}
+	err := r.guard("agent "+strconv.Quote(a.name), func() error {
+		if err := t.prepare(ctx); err != nil {
+			return err
+		}
+		return t.rounds(ctx)
+	})
 	t.observe(ctx, err)
 	r.emitState()
 	if err != nil {
@@ -106,7 +109,11 @@ func (t *turn) observe(ctx context.Context, failure error) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limits.ToolTimeout)
-		cost, err := o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(), Responses: t.result.Messages, Err: failure})
+		var cost *Cost
+		err := t.guard("it", func() (err error) {
+			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(), Responses: t.result.Messages, Err: failure})
+			return err
+		})
 		cancel()
 		t.cost.Add(cost)
 		if err != nil {
