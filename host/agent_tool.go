@@ -69,6 +69,7 @@ func (t *turn) branch() *run {
 	n := *t.run
 	n.results, n.artifacts, n.stack, n.past = nil, nil, nil, nil
 	n.usage, n.cost, n.iterations, n.seq = Usage{}, Cost{}, 0, 0
+	n.placed = false
 	n.depth++
 	return &n
 }

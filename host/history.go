@@ -8,39 +8,73 @@ import (
 // A history adapter keeps conversations. It is any value with at least one of
 // the methods of [ThreadCreator], [HistoryLoader], [UserMessageAppender] and
 // [ResultAppender]: which ones it has is found once, by [NewHistory]. The
-// names are AgentKit's.
+// names and the order are AgentKit's.
+//
+// A run calls them in this order, each at most once:
+//
+//	LockThread         if the request names its thread
+//	CreateThread       always: a thread that the request names is made sure of
+//	AppendUserMessage  if there is a user's message, before anything is loaded
+//	Get                if the request names its thread, CreateThread did not just make it, and
+//	                   the request brings no Messages
+//	AppendResults      at the end, if an agent ran or the run failed, unless it failed before the
+//	                   conversation was loaded
+//	(unlock)           after that
+//
+// A thread that the request does not name gets the id that CreateThread returns;
+// without CreateThread, but with Get, a fresh one; without both it has none. A
+// method that fails ends the run with its error: of the first four, before any
+// model is asked; of AppendResults, beside the results. One agent on its own is
+// kept exactly as a network of one.
+//
+// Who keeps the conversation is for each request to say. The server does: it
+// names the thread alone. The client does: it sends Messages with it, and
+// nothing is loaded. Both: the first request of a session loads, later ones send
+// what the client has by then. What is new is stored in all three. A client that
+// sends Messages keeps the state as well: the thread's is left as it is, unless
+// the request brings State or the thread is new.
+//
+// Methods are called in a goroutine of their own, one at a time for one run, any
+// number for others. Each must heed its context, which ends after
+// [Limits].HistoryTimeout, CommitTimeout for AppendResults, and with the run;
+// LockThread's ends with the run. One that goes on after that is left behind,
+// and one that panics fails; the run ends in both cases. Requests and turns are
+// copies, which an adapter may keep and change; what it returns is shared and is
+// not changed by anybody.
 type (
 	// ThreadCreator makes sure a thread exists.
 	ThreadCreator interface {
-		// CreateThread is called first in each run, also when the run names its
-		// thread: then that id stays, whatever is returned. created says that the
-		// thread is new, so that there is nothing to load.
+		// CreateThread makes the thread that req names if there is none, and one of
+		// a fresh id if req names none. The given id stays, whatever is returned. An
+		// empty id for a thread that req does not name is an error of code internal.
+		// created says that the thread is new, so that there is nothing to load.
 		CreateThread(ctx context.Context, req *HistoryRequest) (thread string, created bool, err error)
 	}
 
 	// UserMessageAppender stores the user's message, as a commit of its own.
 	UserMessageAppender interface {
 		// AppendUserMessage stores req.Input. A message id that the thread has
-		// already is not stored twice. It returns the thread's head.
+		// already is not stored twice, whatever the message says. It returns the
+		// thread's head; an empty one guards nothing.
 		AppendUserMessage(ctx context.Context, req *HistoryRequest) (head string, err error)
 	}
 
 	// HistoryLoader reads a thread.
 	HistoryLoader interface {
 		// Get returns the thread's messages in conversation order, with or without
-		// the message just stored; an unknown thread is empty, not an error. It is
-		// not called when the client sent its own messages, nor for a thread that
-		// CreateThread has just made.
+		// the message just stored; an unknown thread is empty, not an error, and so
+		// is nil. A message that comes twice is taken once, at its first place. A
+		// message that is nil or of no known role, and a thread or tenant that is
+		// not the one asked for, end the run with code data_loss.
 		Get(ctx context.Context, req *HistoryRequest) (*Loaded, error)
 	}
 
 	// ResultAppender stores what a run leaves behind.
 	ResultAppender interface {
-		// AppendResults stores a turn in one commit, guarded by turn.Head. It is
-		// called once for each run in which an agent ran, and for each that failed
-		// after the conversation was loaded: Status then says so. Storing the turn
-		// of one run again does nothing. The context is not cancelled with the
-		// run's.
+		// AppendResults stores a turn in one commit, guarded by turn.Head. Of a run
+		// that failed it gets everything that was finished; Status then says so.
+		// Storing the turn of one run again does nothing. The context is not
+		// cancelled with the run's.
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
 
@@ -66,6 +100,12 @@ type Loaded struct {
 	Messages []*Message
 	State    json.RawMessage // custom state; nil if none was stored
 	Head     string
+
+	// Tenant and Thread say whose it is, as the adapter found it stored beside
+	// the messages. The host refuses what is not what it asked for; empty ones it
+	// cannot check.
+	Tenant string
+	Thread string
 }
 
 // Turn is what one run leaves behind.

@@ -19,6 +19,7 @@ const (
 	DefaultResponseBytes  = 4 << 20
 	DefaultArtifactBytes  = 1 << 20
 	DefaultEventsPerCall  = 1000
+	DefaultHistoryTimeout = 15 * time.Second
 	DefaultCommitTimeout  = 15 * time.Second
 	maxScheduledAgents    = 64
 	maxToolCallsPerAnswer = 128
@@ -26,24 +27,25 @@ const (
 
 // Limits bounds a run. A zero field is its default; there is no way to say
 // "unlimited". Breaking one ends the run, or the call, with an error of code
-// resource_exhausted (deadline_exceeded for the two times) that names the limit.
+// resource_exhausted (deadline_exceeded for times) that names the limit.
 type Limits struct {
-	MaxIterations int           // agent runs of one network run (50)
-	MaxRounds     int           // model calls of one agent run (50)
-	MaxToolCalls  int           // tool calls of one run (1,000)
-	ParallelTools int           // tool calls at one time in one run (16)
-	InputBytes    int           // the user's input (1 MiB)
-	ArgumentBytes int           // arguments of one tool call (1 MiB)
-	ResponseBytes int           // one answer of a model (4 MiB)
-	ResultBytes   int           // content of one tool result (1 MiB)
-	ArtifactBytes int           // one artifact (1 MiB)
-	EventBytes    int           // one event that a tool emits (64 KiB)
-	EventsPerCall int           // events that one tool call emits (1,000)
-	StateBytes    int           // custom state as JSON (256 KiB)
-	RunTokens     int           // input and output tokens of all model calls of a run (1,000,000)
-	RunTimeout    time.Duration // one run (10 min)
-	ToolTimeout   time.Duration // one tool call (1 min)
-	CommitTimeout time.Duration // storing what a run leaves behind, after a cancel too (15 s)
+	MaxIterations  int           // agent runs of one network run (50)
+	MaxRounds      int           // model calls of one agent run (50)
+	MaxToolCalls   int           // tool calls of one run (1,000)
+	ParallelTools  int           // tool calls at one time in one run (16)
+	InputBytes     int           // the user's input (1 MiB)
+	ArgumentBytes  int           // arguments of one tool call (1 MiB)
+	ResponseBytes  int           // one answer of a model (4 MiB)
+	ResultBytes    int           // content of one tool result (1 MiB)
+	ArtifactBytes  int           // one artifact (1 MiB)
+	EventBytes     int           // one event that a tool emits (64 KiB)
+	EventsPerCall  int           // events that one tool call emits (1,000)
+	StateBytes     int           // custom state as JSON (256 KiB)
+	RunTokens      int           // input and output tokens of all model calls of a run (1,000,000)
+	RunTimeout     time.Duration // one run (10 min)
+	ToolTimeout    time.Duration // one tool call (1 min)
+	HistoryTimeout time.Duration // one call of a history adapter before the model is asked (15 s)
+	CommitTimeout  time.Duration // storing what a run leaves behind, after a cancel too (15 s)
 }
 
 func (l Limits) withDefaults() Limits {
@@ -71,6 +73,9 @@ func (l Limits) withDefaults() Limits {
 	if l.ToolTimeout == 0 {
 		l.ToolTimeout = DefaultToolTimeout
 	}
+	if l.HistoryTimeout == 0 {
+		l.HistoryTimeout = DefaultHistoryTimeout
+	}
 	if l.CommitTimeout == 0 {
 		l.CommitTimeout = DefaultCommitTimeout
 	}
@@ -89,7 +94,7 @@ func (l Limits) check() error {
 		{"ArtifactBytes", int64(l.ArtifactBytes)}, {"EventBytes", int64(l.EventBytes)},
 		{"EventsPerCall", int64(l.EventsPerCall)}, {"StateBytes", int64(l.StateBytes)},
 		{"RunTokens", int64(l.RunTokens)}, {"RunTimeout", int64(l.RunTimeout)},
-		{"ToolTimeout", int64(l.ToolTimeout)}, {"CommitTimeout", int64(l.CommitTimeout)},
+		{"ToolTimeout", int64(l.ToolTimeout)}, {"HistoryTimeout", int64(l.HistoryTimeout)}, {"CommitTimeout", int64(l.CommitTimeout)},
 	} {
 		if f.v < 0 {
 			return Errorf(InvalidArgument, "limit %s is %d", f.name, f.v).WithHint("leave it out for the default")

@@ -33,10 +33,11 @@ type run struct {
 	at      string // the agent at work
 
 	history *History
-	hreq    *HistoryRequest
 	head    string
 	input   *Message
 	past    []*Message // before this turn, with open calls closed
+	placed  bool       // past holds the input
+	foreign bool       // the state is the client's, and not for the thread
 	state   *State
 	patched bool // the whole state has been sent
 
@@ -454,7 +455,7 @@ func (r *run) messages() []*Message {
 		n += len(res.Messages)
 	}
 	out := append(make([]*Message, 0, n+8), r.past...)
-	if r.input != nil {
+	if r.input != nil && !r.placed {
 		out = append(out, r.input)
 	}
 	for _, res := range r.results {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"maps"
 )
 
@@ -11,7 +12,11 @@ func (r *run) lockThread(ctx context.Context) (func(), error) {
 	if r.history == nil || r.history.lock == nil || r.thread == "" {
 		return func() {}, nil
 	}
-	unlock, err := r.history.lock(ctx, &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name})
+	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.history.lock, late: func(unlock func()) {
+		if unlock != nil {
+			unlock()
+		}
+	}})
 	if unlock == nil {
 		unlock = func() {}
 	}
@@ -20,7 +25,6 @@ func (r *run) lockThread(ctx context.Context) (func(), error) {
 
 // open makes the thread, stores the user's message and loads what was before.
 func (r *run) open(ctx context.Context) error {
-	r.hreq = &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name, Input: r.input}
 	created, err := r.ensureThread(ctx)
 	if err != nil {
 		return err
@@ -64,26 +68,43 @@ func (r *run) ensureThread(ctx context.Context) (created bool, err error) {
 		return false, nil
 	}
 	if r.history.createThread != nil {
-		var id string
-		if id, created, err = r.history.createThread(ctx, r.hreq); err != nil {
+		if created, err = r.createThread(ctx); err != nil {
 			return false, wrapError(err, "create thread %q", r.thread)
-		}
-		if r.thread == "" {
-			r.thread = id
 		}
 	}
 	if r.thread == "" && r.history.get != nil {
 		r.thread, created = NewID(), true
 	}
-	r.hreq.Thread = r.thread
 	return created, nil
+}
+
+func (r *run) createThread(ctx context.Context) (created bool, err error) {
+	type answer struct {
+		id      string
+		created bool
+	}
+	a, err := callHistory(ctx, r, historyCall[answer]{"CreateThread", "HistoryTimeout", r.limits.HistoryTimeout,
+		func(ctx context.Context, req *HistoryRequest) (answer, error) {
+			id, created, err := r.history.createThread(ctx, req)
+			return answer{id, created}, err
+		}, nil})
+	if err != nil {
+		return false, err
+	}
+	if r.thread == "" {
+		r.thread = a.id
+	}
+	if r.thread == "" {
+		return false, Errorf(Internal, "history adapter made a thread without an id")
+	}
+	return a.created, nil
 }
 
 func (r *run) storeInput(ctx context.Context) error {
 	if r.history == nil || r.history.appendUser == nil || r.input == nil {
 		return nil
 	}
-	head, err := r.history.appendUser(ctx, r.hreq)
+	head, err := callHistory(ctx, r, historyCall[string]{"AppendUserMessage", "HistoryTimeout", r.limits.HistoryTimeout, r.history.appendUser, nil})
 	if err != nil {
 		return wrapError(err, "store the user's message in thread %q", r.thread)
 	}
@@ -92,15 +113,22 @@ func (r *run) storeInput(ctx context.Context) error {
 }
 
 func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
-	if r.history == nil || r.history.get == nil || created || len(r.req.Messages) > 0 {
+	if len(r.req.Messages) > 0 {
+		r.foreign = !created && r.req.State == nil
 		return &Loaded{Messages: r.req.Messages}, nil
 	}
-	loaded, err := r.history.get(ctx, r.hreq)
+	if r.history == nil || r.history.get == nil || created {
+		return &Loaded{}, nil
+	}
+	loaded, err := callHistory(ctx, r, historyCall[*Loaded]{"Get", "HistoryTimeout", r.limits.HistoryTimeout, r.history.get, nil})
 	if err != nil {
 		return nil, wrapError(err, "load thread %q", r.thread)
 	}
 	if loaded == nil {
 		return &Loaded{}, nil
+	}
+	if err := r.checkLoaded(loaded); err != nil {
+		return nil, wrapError(err, "load thread %q", r.thread)
 	}
 	if r.head == "" {
 		r.head = loaded.Head
@@ -108,23 +136,46 @@ func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 	return loaded, nil
 }
 
-// pastMessages returns the conversation before this turn: without the message
-// just stored, each message once, no call left open.
-func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
-	seen := make(map[string]bool, len(loaded.Messages)+1)
-	if r.input != nil {
-		seen[r.input.ID] = true
+// checkLoaded holds an adapter to what it was asked for. Whose the other
+// conversation is is not told: what reads the error may be another tenant.
+func (r *run) checkLoaded(loaded *Loaded) error {
+	if loaded.Tenant != "" && loaded.Tenant != r.tenant || loaded.Thread != "" && loaded.Thread != r.thread {
+		return Errorf(DataLoss, "history adapter returned another conversation").WithHint("nothing of it was used; the adapter mixes threads up")
 	}
-	past := make([]*Message, 0, len(loaded.Messages))
-	for i, m := range loaded.Messages {
+	if err := checkMessages(loaded.Messages); err != nil {
+		return Errorf(DataLoss, "history adapter returned a damaged conversation: %w", err)
+	}
+	return nil
+}
+
+func checkMessages(messages []*Message) error {
+	for i, m := range messages {
 		if m == nil || !m.Role.Valid() {
-			return nil, Errorf(InvalidArgument, "message %d of the conversation is nil or has no known role", i)
+			return fmt.Errorf("message %d is nil or has no known role", i)
 		}
+	}
+	return nil
+}
+
+// pastMessages returns the conversation before this turn: each message once, no
+// call left open. The message just stored stays where the thread has it: one
+// that is sent again, after an answer that was cut short, is not new.
+func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
+	if err := checkMessages(loaded.Messages); err != nil {
+		return nil, Errorf(InvalidArgument, "the conversation cannot be used: %w", err)
+	}
+	seen := make(map[string]bool, len(loaded.Messages)+1)
+	past := make([]*Message, 0, len(loaded.Messages))
+	for _, m := range loaded.Messages {
 		m = withIdentity(m, nil)
-		if !seen[m.ID] {
-			seen[m.ID] = true
-			past = append(past, m)
+		if seen[m.ID] {
+			continue
 		}
+		seen[m.ID] = true
+		if r.input != nil && m.ID == r.input.ID {
+			r.placed, m = true, r.input
+		}
+		past = append(past, m)
 	}
 	return closeOpenCalls(past), nil
 }
@@ -135,15 +186,14 @@ func (r *run) setState(loaded *Loaded) error {
 		layers[1] = loaded.State
 	}
 	merged := map[string]any{}
-	for _, layer := range layers {
+	for i, layer := range layers {
 		if layer == nil {
 			continue
 		}
-		raw, err := stateJSON(layer)
-		if err != nil {
-			return err
+		members, err := stateMembers(layer)
+		if err != nil && i == 1 {
+			return Errorf(DataLoss, "state of thread %q: %w", r.thread, err)
 		}
-		members, err := decodeState(raw)
 		if err != nil {
 			return err
 		}
@@ -156,6 +206,14 @@ func (r *run) setState(loaded *Loaded) error {
 	s.watched = true
 	r.state = s
 	return nil
+}
+
+func stateMembers(layer any) (map[string]any, error) {
+	raw, err := stateJSON(layer)
+	if err != nil {
+		return nil, err
+	}
+	return decodeState(raw)
 }
 
 // emitState sends what has changed of the state since it was last sent.
@@ -181,7 +239,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		return nil
 	}
 	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage}
-	if !r.net.opts.StateOfRun {
+	if !r.net.opts.StateOfRun && !r.foreign {
 		turn.State = r.state.JSON()
 	}
 	if failure != nil {
@@ -190,10 +248,9 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 			turn.Results, turn.State, turn.Artifacts = nil, nil, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
-	defer cancel()
-	if err := r.history.appendResult(ctx, r.hreq, turn); err != nil {
-		return wrapError(err, "store the results of the run in thread %q", r.thread)
-	}
-	return nil
+	_, err := callHistory(context.WithoutCancel(ctx), r, historyCall[struct{}]{"AppendResults", "CommitTimeout", r.limits.CommitTimeout,
+		func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
+			return struct{}{}, r.history.appendResult(ctx, req, turn.copyOf())
+		}, nil})
+	return wrapError(err, "store the results of the run in thread %q", r.thread)
 }

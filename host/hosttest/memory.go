@@ -68,6 +68,13 @@ func (h *History) Messages(tenant, thread string) []*host.Message {
 	return nil
 }
 
+// Note adds a line to what Calls returns, for a test that wraps the history.
+func (h *History) Note(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note(format, args...)
+}
+
 func (h *History) note(format string, args ...any) {
 	h.calls = append(h.calls, fmt.Sprintf(format, args...))
 }

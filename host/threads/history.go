@@ -62,7 +62,10 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	if t == nil {
 		return &host.Loaded{}, nil
 	}
-	loaded := &host.Loaded{Head: t.rec.Head}
+	loaded := &host.Loaded{Head: t.rec.Head, Thread: t.rec.ID}
+	if req.Tenant != "" {
+		loaded.Tenant = t.partition
+	}
 	if loaded.Messages, _, err = t.last(ctx, s.window); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,179 @@
+package host
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// How a run calls its history adapter: within a time, with copies, and so that
+// an adapter that panics or never returns ends the run and not the process.
+
+// historyGrace is how long an adapter may take to return after its context has
+// ended.
+const historyGrace = 2 * time.Second
+
+// historyCall is one call of an adapter.
+type historyCall[T any] struct {
+	method string
+	limit  string // the name of the limit
+	within time.Duration
+	fn     func(context.Context, *HistoryRequest) (T, error)
+	late   func(T) // takes an answer that nobody waits for any more; may be nil
+}
+
+type historyAnswer[T any] struct {
+	value T
+	err   error
+}
+
+// callHistory calls a method of the adapter with a copy of what the run asks.
+func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	callCtx, cancel := ctx, context.CancelFunc(func() {})
+	if c.within > 0 {
+		callCtx, cancel = context.WithTimeout(ctx, c.within)
+	}
+	defer cancel()
+	a := awaitHistory(callCtx, r, c)
+	if a.err == nil || !endedBy(callCtx, a.err) {
+		return a.value, a.err
+	}
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
+		Message: "history took longer than the limit " + c.limit + " of " + c.within.String()}
+}
+
+// awaitHistory runs the method. One that does not return after its context has
+// ended is left behind: it would hold the run, and the thread, for ever.
+func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyAnswer[T] {
+	answer := make(chan historyAnswer[T])
+	left := make(chan struct{})
+	go r.runHistory(c.method, func() {
+		a := historyAnswer[T]{err: Errorf(Internal, "history adapter failed in %s", c.method)}
+		defer func() {
+			select {
+			case answer <- a:
+			case <-left:
+				if a.err == nil && c.late != nil {
+					c.late(a.value)
+				}
+			}
+		}()
+		a.value, a.err = c.fn(ctx, r.historyRequest())
+	})
+	select {
+	case a := <-answer:
+		return a
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(historyGrace)
+	defer grace.Stop()
+	select {
+	case a := <-answer:
+		return a
+	case <-grace.C:
+		close(left)
+		r.host.opts.Logger.Error("history adapter goes on after its context has ended", "method", c.method, "run", r.id)
+		return historyAnswer[T]{err: ctx.Err()}
+	}
+}
+
+// runHistory runs fn where a panic would end the process.
+func (r *run) runHistory(method string, fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.host.opts.Logger.Error("history adapter panicked", "method", method, "run", r.id, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
+}
+
+// historyRequest says whose history the run asks for: a copy for each call, so
+// that an adapter may keep or change it.
+func (r *run) historyRequest() *HistoryRequest {
+	req := &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name}
+	if r.input != nil {
+		req.Input = r.input.deepClone()
+	}
+	return req
+}
+
+// copyOf returns a turn that the adapter may keep and change, whatever the
+// caller of the run does with its results.
+func (t *Turn) copyOf() *Turn {
+	c := *t
+	c.Results = make([]*Result, len(t.Results))
+	for i, r := range t.Results {
+		c.Results[i] = r.deepClone()
+	}
+	c.State = slices.Clone(t.State)
+	c.Artifacts = slices.Clone(t.Artifacts)
+	for i := range c.Artifacts {
+		c.Artifacts[i].Parts = deepParts(c.Artifacts[i].Parts)
+	}
+	return &c
+}
+
+func (r *Result) deepClone() *Result {
+	c := *r
+	c.Messages = make([]*Message, len(r.Messages))
+	for i, m := range r.Messages {
+		c.Messages[i] = m.deepClone()
+	}
+	c.Output = slices.Clone(r.Output)
+	return &c
+}
+
+// deepClone returns a copy of m that shares nothing that can be written to.
+func (m *Message) deepClone() *Message {
+	c := m.Clone()
+	c.Parts = deepParts(c.Parts)
+	for k, v := range c.Metadata {
+		c.Metadata[k] = slices.Clone(v)
+	}
+	c.Extra = c.Extra.deepClone()
+	return c
+}
+
+func (e Extra) deepClone() Extra {
+	c := slices.Clone(e)
+	for i := range c {
+		c[i].Value = slices.Clone(c[i].Value)
+	}
+	return c
+}
+
+func deepParts(parts []Part) []Part {
+	out := make([]Part, len(parts))
+	for i, p := range parts {
+		out[i] = deepPart(p)
+	}
+	return out
+}
+
+func deepPart(p Part) Part {
+	switch p := p.(type) {
+	case *Text:
+		return &Text{p.Text, p.Extra.deepClone()}
+	case *Reasoning:
+		return &Reasoning{p.Text, p.Signature, p.Extra.deepClone()}
+	case *ToolCall:
+		return &ToolCall{p.ID, p.Name, slices.Clone(p.Arguments), p.Extra.deepClone()}
+	case *ToolResult:
+		return &ToolResult{p.ID, p.Name, slices.Clone(p.Content), p.IsError, p.Extra.deepClone()}
+	case *Media:
+		return &Media{p.MediaType, p.URL, slices.Clone(p.Data), p.Extra.deepClone()}
+	case *Data:
+		return &Data{slices.Clone(p.Value), p.Extra.deepClone()}
+	case *Unknown:
+		return &Unknown{p.Kind, slices.Clone(p.JSON)}
+	}
+	return p // the set is closed
+}
