@@ -41,6 +41,7 @@ Start with:   agenthost demo`,
 		processorsCommand(env),
 		tokensCommand(env),
 		doctorCommand(env),
+		schemaCommand(env),
 		exitCodesTopic(),
 	)
 	return root

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// schemaName is the file beside a configuration that editors complete it with.
+const schemaName = "agenthost.schema.json"
+
+func schemaCommand(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a configuration",
+		Long: `Print the JSON Schema of ` + configName + `. An editor with a YAML language server
+completes and checks a configuration whose first line is
+
+  # yaml-language-server: $schema=` + schemaName + `
+
+and that has the schema beside it under that name.`,
+		Example: "  agenthost schema > " + schemaName,
+		Args:    args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := env.stdout.Write(configSchema())
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// jsonSchema is what of JSON Schema a configuration needs.
+type jsonSchema struct {
+	Schema      string                 `json:"$schema,omitempty"`
+	Title       string                 `json:"title,omitempty"`
+	Description string                 `json:"description,omitempty"`
+	Type        any                    `json:"type,omitempty"`
+	Enum        []string               `json:"enum,omitempty"`
+	Pattern     string                 `json:"pattern,omitempty"`
+	Maximum     *int                   `json:"maximum,omitempty"`
+	Items       *jsonSchema            `json:"items,omitempty"`
+	Required    []string               `json:"required,omitempty"`
+	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
+	Additional  any                    `json:"additionalProperties,omitempty"` // a *jsonSchema or false
+}
+
+// configSchema returns the schema of [config], derived from its type, so that it
+// cannot drift from what is read. It is of draft 7, which editors know best.
+func configSchema() []byte {
+	s := schemaOfStruct(reflect.TypeFor[config]())
+	s.Schema = "http://json-schema.org/draft-07/schema#"
+	s.Title = "agenthost.yaml"
+	s.Description = "A project of agenthost: agents, networks, the plugins and models that they use."
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(err) // of strings and maps
+	}
+	return append(b, '\n')
+}
+
+func schemaOfStruct(t reflect.Type) *jsonSchema {
+	s := &jsonSchema{Type: []string{"object", "null"}, Properties: map[string]*jsonSchema{}, Additional: false}
+	for f := range t.Fields() {
+		key := f.Tag.Get("yaml")
+		if key == "" {
+			continue
+		}
+		doc := keyDocs()[t.Name()+"."+key]
+		member := schemaOf(f.Type)
+		member.Description, member.Enum = doc.text, doc.oneOf
+		s.Properties[key] = member
+		if doc.required {
+			s.Required = append(s.Required, key)
+			s.Type = "object"
+		}
+	}
+	return s
+}
+
+func schemaOf(t reflect.Type) *jsonSchema {
+	switch t {
+	case reflect.TypeFor[duration]():
+		nothing := 0
+		return &jsonSchema{Type: []string{"string", "integer"}, Pattern: `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`, Maximum: &nothing}
+	case reflect.TypeFor[byteSize]():
+		return &jsonSchema{Type: []string{"integer", "string"}, Pattern: `^[0-9]+ *(KiB|MiB|GiB|kB|KB|MB|GB|B)?$`}
+	case reflect.TypeFor[httpGrant]():
+		return &jsonSchema{Type: "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.Struct:
+		return schemaOfStruct(t)
+	case reflect.Map:
+		return &jsonSchema{Type: []string{"object", "null"}, Additional: schemaOf(t.Elem())}
+	case reflect.Slice:
+		return &jsonSchema{Type: []string{"array", "null"}, Items: schemaOf(t.Elem())}
+	case reflect.Bool:
+		return &jsonSchema{Type: "boolean"}
+	case reflect.String:
+		return &jsonSchema{Type: "string"}
+	case reflect.Float64:
+		return &jsonSchema{Type: "number"}
+	case reflect.Int, reflect.Int64:
+		return &jsonSchema{Type: "integer"}
+	case reflect.Interface:
+		return &jsonSchema{}
+	}
+	panic(fmt.Sprintf("the configuration has a %s, for which there is no schema", t))
+}
+
+// keyDoc is what an editor shows of a key.
+type keyDoc struct {
+	text     string
+	oneOf    []string // the only values, if there are few
+	required bool
+}
+
+// keyDocs are the docs of all keys, by the type and the name of each.
+func keyDocs() map[string]keyDoc {
+	say := func(format string, args ...any) keyDoc { return keyDoc{text: fmt.Sprintf(format, args...)} }
+	need := func(text string) keyDoc { return keyDoc{text: text, required: true} }
+	among := func(text string, values ...string) keyDoc { return keyDoc{text: text, oneOf: values} }
+	onOff := []string{"none", "read", "write"}
+	return map[string]keyDoc{
+		"config.version":    need("The version of this format: 1."),
+		"config.default":    say("The network or agent that runs when none is named. Absent: the first network by name, or the first agent."),
+		"config.model":      say("The model of agents that name none. It need not be said where there is one model only."),
+		"config.models":     say("Models by the names that agents use. Without any, a script answers."),
+		"config.plugins":    say("Plugins by their ids. Each is WebAssembly in a sandbox. The built-in ones need no entry: %s.", strings.Join(builtinNames(), ", ")),
+		"config.agents":     say("Agents by name. Each can be run by itself."),
+		"config.networks":   say("Networks by name: agents, and a router that says who is next."),
+		"config.limits":     say("The limits of every run."),
+		"config.tenants":    say("What the plugins of a tenant may do and use, by tenant."),
+		"config.any_tenant": say("The same for every tenant that is not listed."),
+		"config.ceiling":    say("What no grant goes beyond, whoever gives it. Absent: no ceiling."),
+
+		"modelConfig.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), or anthropic.", []string{"scripted", "openai", "anthropic"}, true},
+		"modelConfig.name":     say("The model's name at its provider. Absent: the name that it has here."),
+		"modelConfig.base_url": say("Where the server is, such as http://localhost:11434/v1. Absent: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or the provider's own."),
+		"modelConfig.key_env":  say("The environment variable that holds the key. Absent: OPENAI_API_KEY or ANTHROPIC_API_KEY. A key itself never stands in a configuration."),
+		"modelConfig.rules":    say("Of a scripted model: the file that says what it answers."),
+		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
+
+		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),
+		"pluginConfig.grant":   say("What it may do, of what it asks for. Absent: nothing."),
+		"pluginConfig.tenants": say("The only tenants that have it. Absent: all."),
+		"pluginConfig.limits":  say("What a call may use."),
+		"pluginConfig.config":  say("The configuration that its tools are given."),
+
+		"pluginLimits.timeout":      say("How long a call may take (default %s).", plugin.DefaultTimeout),
+		"pluginLimits.memory":       say("How much memory an instance may have (default %dMiB).", plugin.DefaultMemoryBytes>>20),
+		"pluginLimits.instructions": say("How many instructions a call may take (default %s).", thousands(plugin.DefaultInstructions)),
+		"pluginLimits.output":       say("How large an answer may be (default %dMiB).", plugin.DefaultOutputBytes>>20),
+		"pluginLimits.host_calls":   say("How many host operations a call may make."),
+		"pluginLimits.instances":    say("How many calls for one tenant may run at once."),
+
+		"agentConfig.description":       say("What it is good for, in a sentence: a router that is a model decides by it."),
+		"agentConfig.instructions":      say("The system prompt. {{.state.path}} stands for what the network's state has there."),
+		"agentConfig.model":             say("One of the models above."),
+		"agentConfig.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one."),
+		"agentConfig.processors":        say("What changes the history that its model is shown, in order; what is stored stays."),
+		"agentConfig.providers":         say("What adds instructions, messages or tools before its model is asked."),
+		"agentConfig.tool_choice":       say("auto, any, none, or the name of the tool that must be called first."),
+		"agentConfig.max_rounds":        say("How often its model may be asked in a row. Absent: until it calls no tool."),
+		"agentConfig.temperature":       say("The model's temperature."),
+		"agentConfig.max_output_tokens": say("How long an answer may be."),
+
+		"networkConfig.description":    say("What it is for."),
+		"networkConfig.agents":         say("Its agents, by their names above."),
+		"networkConfig.router":         say("Who decides who is next: PLUGIN, PLUGIN/ROUTER, or model (the default)."),
+		"networkConfig.router_config":  say("The configuration that the router's plugin is given."),
+		"networkConfig.model":          say("The model of its agents that name none, and of a router that is a model."),
+		"networkConfig.processors":     say("What changes the history that models are shown, before the agents' own."),
+		"networkConfig.providers":      say("What adds instructions, messages or tools before a model is asked."),
+		"networkConfig.max_iterations": say("How many agents may run in one run. 0 is the host's cap."),
+		"networkConfig.state":          say("The state that a conversation begins with: any value."),
+		"networkConfig.state_of":       among("Whether the state lives as long as the thread (default) or the run.", "thread", "run"),
+		"networkConfig.on_failure":     among("Whether a run that fails keeps the finished results (default).", "keep", "discard"),
+
+		"useConfig.use":        need("PLUGIN, or PLUGIN/PART if it has several."),
+		"useConfig.config":     say("The configuration that it is given."),
+		"useConfig.on_failure": among("Whether a processor that fails ends the run (default) or is passed over.", "fail", "skip"),
+
+		"limitsConfig.run_tokens":  say("How many tokens a run may use, in and out."),
+		"limitsConfig.run_timeout": say("How long a run may take, such as 5m."),
+		"limitsConfig.tool_calls":  say("How many tools a run may call."),
+		"limitsConfig.input":       say("How large a request may be, such as 1MiB."),
+		"limitsConfig.state":       say("How large the state may be, such as 256kB."),
+
+		"tenantConfig.plugins": say("The plugins that it has. Absent: every one that is not for others only."),
+		"tenantConfig.grants":  say("What its plugins may do, by plugin, in the place of the plugin's own grant."),
+		"tenantConfig.limits":  say("What a call may use, where that is less than the plugin's own limits."),
+		"tenantConfig.budget":  say("What its plugins may use together in a window of time."),
+
+		"tenantLimits.timeout":      say("How long a call may take."),
+		"tenantLimits.instructions": say("How many instructions a call may take."),
+		"tenantLimits.output":       say("How large an answer may be."),
+		"tenantLimits.host_calls":   say("How many host operations a call may make."),
+		"tenantLimits.instances":    say("How many calls may run at once."),
+
+		"budgetConfig.window":        say("The window of time, such as 1h."),
+		"budgetConfig.instructions":  say("How many instructions in a window."),
+		"budgetConfig.host_calls":    say("How many host operations in a window."),
+		"budgetConfig.http_requests": say("How many HTTP requests in a window."),
+		"budgetConfig.model_tokens":  say("How many tokens of models in a window."),
+
+		"grantConfig.state":    among("Read or write the network's state.", onOff...),
+		"grantConfig.kv":       among("Read or write the plugin's own store.", onOff...),
+		"grantConfig.http":     say("Servers that it may reach: https://HOST, https://HOST:PORT, or GET,POST https://HOST."),
+		"grantConfig.secrets":  say("Secrets that the host fills into its requests to these hosts; the plugin never sees them."),
+		"grantConfig.messages": say("Read the conversation."),
+		"grantConfig.model":    say("Ask a model."),
+		"grantConfig.queue":    say("Send to the queue."),
+		"grantConfig.clock":    say("Read the clock."),
+		"grantConfig.random":   say("Read random numbers."),
+
+		"secretGrant.name":  need("The secret's name."),
+		"secretGrant.hosts": need("The hosts that requests with it may go to."),
+	}
+}
