@@ -50,6 +50,8 @@ var layers = []layer{
 		"follows files; whoever does not want that does not link it"},
 	{"host/threads", []string{"host", "host/kv"},
 		"conversations are records over the one driver interface, never over one database"},
+	{"host/reduce", []string{"host"},
+		"shortening a conversation needs the conversation and nothing that keeps it"},
 	{"host/internal/modelhttp", []string{"host"},
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
 	{"host/openaimodel", []string{"host", "host/internal/modelhttp"},

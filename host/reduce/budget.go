@@ -1,0 +1,57 @@
+package reduce
+
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Budget leaves alone what is within a number of tokens. Otherwise it runs steps
+// in order, each on the result of the one before, until the conversation is
+// within it; if it never is, the oldest groups are dropped, then system messages.
+// The newest group and the current input stay, even if they alone are more.
+// Tokens are counted in the encoding of the view's model: see [host.View.Tokens].
+// Code invalid_argument for a budget below 1.
+func Budget(tokens int, steps ...Reducer) (Reducer, error) {
+	if err := atLeast(1, tokens, "a budget of tokens"); err != nil {
+		return nil, err
+	}
+	return &budget{tokens, steps}, nil
+}
+
+type budget struct {
+	tokens int
+	steps  []Reducer
+}
+
+func (r *budget) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	now := *view
+	for _, step := range r.steps {
+		total, err := count(ctx, &now)
+		if err != nil {
+			return nil, err
+		}
+		if total <= r.tokens {
+			return now.Messages, nil
+		}
+		if now.Messages, err = step.Reduce(ctx, &now); err != nil {
+			return nil, err
+		}
+	}
+	c := grouped(&now)
+	sizes, total, err := c.measure(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	total = c.dropOldest(notSystem, sizes, total, r.tokens)
+	c.dropOldest(isSystem, sizes, total, r.tokens)
+	return c.messages(), nil
+}
+
+func count(ctx context.Context, view *host.View) (total int, err error) {
+	counts, err := view.Tokens(ctx, "")
+	for _, n := range counts {
+		total += n
+	}
+	return total, err
+}

@@ -1,0 +1,231 @@
+package reduce
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// SummaryKey is the metadata member of a message that holds a summary of the
+// conversation up to and including that message, as a JSON string. The name is
+// Agent Framework's. Summarizing reads it, and sets it on its own messages.
+const SummaryKey = "__summary__"
+
+// DefaultPrompt asks for a summary.
+const DefaultPrompt = "Summarize the conversation so far in at most five sentences, for an assistant that goes on with it and sees " +
+	"nothing else of it. Keep names, numbers, decisions, what tools found out, and what is still open. Answer with the summary alone."
+
+// DefaultSummaryInputBytes is the default of SummarizingOptions.InputBytes.
+const DefaultSummaryInputBytes = 128 << 10
+
+// SummarizingOptions are the optional parts of [Summarizing].
+type SummarizingOptions struct {
+	// Threshold is how many messages beyond the target are left alone.
+	Threshold int
+
+	// Prompt asks for the summary. Default: [DefaultPrompt].
+	Prompt string
+
+	// ToolPairs says whether whoever summarizes is told of tool calls and their
+	// results, as text. Default: KeepToolPairs. They are never split.
+	ToolPairs ToolPairs
+
+	// InputBytes is how much text is summarized at once. What is beyond it stays
+	// in the conversation until the next time. Default: DefaultSummaryInputBytes.
+	InputBytes int
+
+	// Summaries keeps each thread's newest summary, so that nothing is summarized
+	// twice. Default: memory, for the last MaxRememberedThreads threads.
+	Summaries Summaries
+}
+
+// Summarizing puts a model's summary in place of old messages, once there are
+// more than target and Options.Threshold, so that about target are left. It cuts
+// before a user's message where it can, and never between a tool call and its
+// results. The next time the model is given its own summary and what has become
+// old since. The result is the first system message, the summary as an
+// assistant's message that carries [SummaryKey], and the rest; other system
+// messages are dropped. A model that fails, fails the reducer.
+//
+// Where to cut is decided as Agent Framework's SummarizingChatReducer does. Code
+// invalid_argument for a nil model, a target below 1 or a negative threshold.
+func Summarizing(model host.Model, target int, opts *SummarizingOptions) (Reducer, error) {
+	if opts == nil {
+		opts = &SummarizingOptions{}
+	}
+	if model == nil {
+		return nil, host.Errorf(host.InvalidArgument, "a summarizing reducer without a model")
+	}
+	if err := atLeast(1, target, "the target of a summarizing reducer"); err != nil {
+		return nil, err
+	}
+	if err := atLeast(0, opts.Threshold, "the threshold of a summarizing reducer"); err != nil {
+		return nil, err
+	}
+	if err := opts.ToolPairs.check(); err != nil {
+		return nil, err
+	}
+	r := &summarizing{model: model, target: target, SummarizingOptions: *opts}
+	if r.Prompt == "" {
+		r.Prompt = DefaultPrompt
+	}
+	if r.InputBytes <= 0 {
+		r.InputBytes = DefaultSummaryInputBytes
+	}
+	if r.Summaries == nil {
+		r.Summaries = &remembered{}
+	}
+	return r, nil
+}
+
+type summarizing struct {
+	model  host.Model
+	target int
+	SummarizingOptions
+}
+
+func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	past, turn := history(view)
+	system, rest := takeSystem(past)
+	known, err := r.Summaries.Load(ctx, view.Scope)
+	if err != nil {
+		return nil, err
+	}
+	summary, rest := latest(known, rest)
+	if cut := r.cut(rest); cut > 0 {
+		if cut = r.bounded(rest, cut); cut > 0 {
+			if summary, err = r.summarize(ctx, view.Scope, summary, rest[:cut]); err != nil {
+				return nil, err
+			}
+			rest = rest[cut:]
+		}
+	}
+	out := system
+	if summary != nil {
+		out = append(out, summary.message())
+	}
+	return append(append(out, rest...), turn...), nil
+}
+
+// latest returns the newest summary that belongs to messages, and what comes
+// after what it covers.
+func latest(known *Summary, messages []*host.Message) (*Summary, []*host.Message) {
+	var summary *Summary
+	var rest []*host.Message
+	for _, m := range messages {
+		if text, ok := marked(m); ok {
+			summary, rest = &Summary{Text: text, Through: m.ID}, nil
+			continue
+		}
+		rest = append(rest, m)
+		if known != nil && m.ID != "" && m.ID == known.Through {
+			summary, rest = known, nil
+		}
+	}
+	return summary, rest
+}
+
+// marked returns the summary that a message carries.
+func marked(m *host.Message) (text string, ok bool) {
+	raw, ok := m.Metadata[SummaryKey]
+	return text, ok && json.Unmarshal(raw, &text) == nil
+}
+
+// cut returns how many of the oldest messages to summarize.
+func (r *summarizing) cut(messages []*host.Message) int {
+	earliest := len(messages) - r.Threshold - r.target
+	if earliest <= 0 {
+		return 0
+	}
+	cut := len(messages) - r.target
+	for cut > 0 && aboutTools(messages[cut-1]) {
+		cut--
+	}
+	for i := cut; i >= earliest; i-- {
+		if i < len(messages) && messages[i].Role == host.User {
+			return i
+		}
+	}
+	return cut
+}
+
+// bounded lowers a cut until what is before it is not too much text.
+func (r *summarizing) bounded(messages []*host.Message, cut int) int {
+	bytes := 0
+	for i, m := range messages[:cut] {
+		if n, _ := m.Size(); bytes+n > r.InputBytes {
+			cut = i
+			for cut > 0 && aboutTools(messages[cut-1]) {
+				cut--
+			}
+			return cut
+		} else {
+			bytes += n
+		}
+	}
+	return cut
+}
+
+// summarize asks the model, and keeps what it answers.
+func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
+	req := &host.ModelRequest{Scope: scope}
+	if before != nil {
+		req.Messages = append(req.Messages, host.AssistantText(before.Text))
+	}
+	for _, m := range messages {
+		if shown := r.shown(m); shown != nil {
+			req.Messages = append(req.Messages, shown)
+		}
+	}
+	req.Messages = append(req.Messages, host.NewMessage(host.System, &host.Text{Text: r.Prompt}))
+	text, err := ask(ctx, r.model, req)
+	if err != nil {
+		return nil, err
+	}
+	summary := &Summary{Text: text, Through: messages[len(messages)-1].ID}
+	return summary, r.Summaries.Save(ctx, scope, summary)
+}
+
+// shown is what the summarizer is shown of a message, or nil. Models refuse calls
+// of tools that they were not offered, so it reads of them as text.
+func (r *summarizing) shown(m *host.Message) *host.Message {
+	if !aboutTools(m) {
+		return m
+	}
+	if r.ToolPairs == DropToolPairs {
+		return nil
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *host.Text:
+			fmt.Fprintln(&b, p.Text)
+		case *host.ToolCall:
+			fmt.Fprintf(&b, "[called %s with %s]\n", p.Name, shortened(string(p.Arguments), MaxCollapsedChars))
+		case *host.ToolResult:
+			fmt.Fprintf(&b, "[%s answered: %s]\n", p.Name, shortened(p.ContentText(), MaxCollapsedChars))
+		}
+	}
+	return &host.Message{ID: m.ID, Role: host.Assistant, Agent: m.Agent, CreatedAt: m.CreatedAt,
+		Parts: []host.Part{&host.Text{Text: strings.TrimSuffix(b.String(), "\n")}}}
+}
+
+// ask returns the text of a model's answer.
+func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string, error) {
+	var answer *host.ModelResponse
+	for chunk, err := range model.Generate(ctx, req) {
+		if err != nil {
+			return "", fmt.Errorf("summarize: %w", err)
+		}
+		if chunk.Response != nil {
+			answer = chunk.Response
+		}
+	}
+	if answer == nil {
+		return "", host.Errorf(host.Unavailable, "summarize: the model %s ended without an answer", model.Name())
+	}
+	return (&host.Message{Parts: answer.Parts}).Text(), nil
+}

@@ -1,0 +1,85 @@
+package reduce
+
+import (
+	"container/list"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Summary stands for the beginning of a thread.
+type Summary struct {
+	Text    string `json:"text"`
+	Through string `json:"through"` // id of the last message that it covers
+}
+
+// message is the summary in a conversation. Its id is the same each time, so
+// that a provider's prompt cache holds.
+func (s *Summary) message() *host.Message {
+	raw, _ := json.Marshal(s.Text) // of a string, which does not fail
+	return &host.Message{ID: "summary/" + s.Through, Role: host.Assistant,
+		Parts: []host.Part{&host.Text{Text: s.Text}}, Metadata: map[string]json.RawMessage{SummaryKey: raw}}
+}
+
+// Summaries keeps the newest summary of each thread. Implementations are safe for
+// concurrent use, and keep tenants apart by Scope.Tenant.
+type Summaries interface {
+	// Load returns the thread's newest summary, or nil. One whose Through is not
+	// among the thread's messages is passed over, so what was edited or rewound is
+	// summarized anew.
+	Load(ctx context.Context, scope host.Scope) (*Summary, error)
+
+	// Save replaces it.
+	Save(ctx context.Context, scope host.Scope, s *Summary) error
+}
+
+// MaxRememberedThreads is how many threads' summaries a reducer remembers by
+// itself. The thread that was longest unused is forgotten first, and summarized
+// anew.
+const MaxRememberedThreads = 10_000
+
+// remembered are summaries in memory.
+type remembered struct {
+	mu      sync.Mutex
+	threads map[threadKey]*list.Element
+	used    list.List // of *entry, the latest first
+}
+
+type threadKey struct{ tenant, thread string }
+
+type entry struct {
+	key     threadKey
+	summary *Summary
+}
+
+func (r *remembered) Load(_ context.Context, scope host.Scope) (*Summary, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.threads[threadKey{scope.Tenant, scope.Thread}]
+	if e == nil {
+		return nil, nil
+	}
+	r.used.MoveToFront(e)
+	return e.Value.(*entry).summary, nil
+}
+
+func (r *remembered) Save(_ context.Context, scope host.Scope, s *Summary) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := threadKey{scope.Tenant, scope.Thread}
+	if e := r.threads[key]; e != nil {
+		e.Value.(*entry).summary = s
+		r.used.MoveToFront(e)
+		return nil
+	}
+	if r.threads == nil {
+		r.threads = map[threadKey]*list.Element{}
+	}
+	r.threads[key] = r.used.PushFront(&entry{key, s})
+	if r.used.Len() > MaxRememberedThreads {
+		delete(r.threads, r.used.Remove(r.used.Back()).(*entry).key)
+	}
+	return nil
+}
