@@ -43,7 +43,8 @@ type Message struct {
 	Metadata  map[string]json.RawMessage
 	Extra     Extra // fields of its JSON that this version does not know
 
-	size atomic.Pointer[size] // of the counted text, once it was asked for
+	size    atomic.Pointer[size]    // of the counted text, once it was asked for
+	encoded atomic.Pointer[encoded] // for protocols that it was sent in
 }
 
 // Extra holds JSON object members that this version does not know, in the order

@@ -75,6 +75,7 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 	m.ID, m.Role, m.Agent, m.Parts = out.ID, out.Role, out.Agent, out.Parts
 	m.CreatedAt, m.Metadata, m.Extra = out.CreatedAt, out.Metadata, out.Extra
 	m.size.Store(nil)
+	m.encoded.Store(nil)
 	return nil
 }
 

@@ -92,11 +92,13 @@ type answer struct {
 	calls           []*draft
 	finish          string // the server's word, "" until it came
 	chosen          bool   // a choice has come
+	done            bool   // [DONE] came
 	usage           host.Usage
 	fault           json.RawMessage // the error object of a stream
 	size            int
 	raw             modelhttp.Raw
 
+	chunk  chunk             // the last; reused
 	deltas []host.ModelChunk // of the last chunk; reused
 }
 
@@ -110,9 +112,12 @@ type draft struct {
 // add reads one chunk and returns its deltas, which are valid until the next
 // call.
 func (a *answer) add(line []byte) ([]host.ModelChunk, error) {
-	var c chunk
-	if err := json.Unmarshal(line, &c); err != nil {
-		return nil, err
+	c := &a.chunk
+	if !c.scan(line) {
+		*c = chunk{}
+		if err := json.Unmarshal(line, c); err != nil {
+			return nil, err
+		}
 	}
 	a.raw.Add(line)
 	if len(c.Error) > 0 && string(c.Error) != "null" {
@@ -280,4 +285,17 @@ func (a *answer) gaveUp() bool {
 		return true
 	}
 	return false
+}
+
+// verdict judges an answer whose stream has ended.
+func (a *answer) verdict(s *modelhttp.Server, x *modelhttp.Exchange) *modelhttp.Fault {
+	switch {
+	case a.gaveUp():
+		return s.Upstream("gave up its answer (finish reason %q)", a.finish)
+	case a.finish == "" && !a.done:
+		return x.Ended()
+	case !a.chosen:
+		return s.Upstream("sent no answer")
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package openaimodel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,8 +10,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/modelhttp"
@@ -78,7 +77,9 @@ type Model struct {
 	name       string
 	server     *modelhttp.Server
 	keepRaw    bool
+	headers    http.Header
 	noUsageAsk atomic.Bool
+	envelopes  atomic.Pointer[[]*envelope] // the last first
 }
 
 var _ host.Model = (*Model)(nil)
@@ -96,7 +97,11 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{name: model, server: server, keepRaw: opts.KeepRaw}, nil
+	m := &Model{name: model, server: server, keepRaw: opts.KeepRaw, headers: http.Header{}}
+	if key := server.Key(); key != "" {
+		m.headers.Set("Authorization", "Bearer "+key)
+	}
+	return m, nil
 }
 
 // Name returns the model's name as given to [New].
@@ -121,9 +126,8 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 //	                     protocol
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
-		q := &question{model: m}
-		var err error
-		if q.wire, err = m.request(req); err != nil {
+		q, err := m.question(req)
+		if err != nil {
 			yield(host.ModelChunk{}, err)
 			return
 		}
@@ -133,36 +137,57 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 
 // question is one request, which attempts may make smaller.
 type question struct {
-	model *Model
-	wire  openai.ChatCompletionRequest
+	model    *Model
+	req      *host.ModelRequest
+	messages [][]byte
+	envelope *envelope
+}
+
+func (m *Model) question(req *host.ModelRequest) (*question, error) {
+	q := &question{model: m, req: req}
+	var err error
+	if q.messages, err = m.messages(req); err != nil {
+		return nil, err
+	}
+	q.envelope, err = m.envelope(req)
+	return q, err
 }
 
 // try sends the request once. What a server refuses to know about it is left out
 // from then on.
 func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
-	f := q.answer(c, &exchange{Exchange: x})
+	f := q.answer(c, x)
 	switch {
 	case f == nil:
-	case q.wire.StreamOptions != nil && f.Says("stream_options", "include_usage"):
+	case q.envelope.askUsage && f.Says("stream_options", "include_usage"):
 		q.model.noUsageAsk.Store(true)
-		q.wire.StreamOptions, f.AtOnce = nil, true
-	case q.wire.ResponseFormat != nil && f.Says("response_format", "json_schema"):
-		q.wire.ResponseFormat, f.AtOnce = nil, true // whoever asks checks the answer anyway
+		f.AtOnce = q.rewrite()
+	case q.req.Output != nil && f.Says("response_format", "json_schema"):
+		req := *q.req
+		req.Output, q.req = nil, &req // whoever asks checks the answer anyway
+		f.AtOnce = q.rewrite()
 	}
 	return f
 }
 
+// rewrite makes the envelope anew. It reports whether it could.
+func (q *question) rewrite() bool {
+	e, err := q.model.envelope(q.req)
+	if err == nil {
+		q.envelope = e
+	}
+	return err == nil
+}
+
 // answer sends the request and passes the answer on.
-func (q *question) answer(c *modelhttp.Call, x *exchange) *modelhttp.Fault {
+func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	m := q.model
-	stream, err := x.open(m.server, q.wire)
-	if err != nil {
+	if err := x.Post(completionsPath, q.envelope.body(q.messages), m.headers); err != nil {
 		return x.Fault(err)
 	}
-	defer stream.Close()
 	got := answer{raw: modelhttp.Raw{Keep: m.keepRaw}}
-	for {
-		line, err := stream.RecvRaw()
+	for !got.done {
+		line, err := x.Events.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -179,7 +204,7 @@ func (q *question) answer(c *modelhttp.Call, x *exchange) *modelhttp.Fault {
 			return x.Fault(err)
 		}
 	}
-	if f := x.verdict(m.server, &got); f != nil {
+	if f := got.verdict(m.server, x); f != nil {
 		return f
 	}
 	x.Drain()
@@ -187,8 +212,17 @@ func (q *question) answer(c *modelhttp.Call, x *exchange) *modelhttp.Fault {
 	return nil
 }
 
+const completionsPath = "/chat/completions"
+
+// doneMark is the last line of a stream.
+var doneMark = []byte("[DONE]")
+
 // take reads one line of the stream and passes its deltas on.
-func (m *Model) take(c *modelhttp.Call, x *exchange, got *answer, line []byte) error {
+func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, line []byte) error {
+	if bytes.Equal(line, doneMark) {
+		got.done = true
+		return nil
+	}
 	deltas, err := got.add(line)
 	switch {
 	case err != nil:

@@ -2,32 +2,21 @@ package openaimodel
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
 
-// ErrorPrefix begins the text of a tool result that is an error: the protocol
-// has no other place to say so.
-const ErrorPrefix = "Error: "
-
-// request writes a question in the protocol's words.
-func (m *Model) request(req *host.ModelRequest) (openai.ChatCompletionRequest, error) {
-	out := openai.ChatCompletionRequest{Model: m.name, Stream: true, Messages: make([]openai.ChatCompletionMessage, 0, len(req.Messages))}
-	for _, msg := range req.Messages {
-		var err error
-		if out.Messages, err = m.appendMessage(out.Messages, msg); err != nil {
-			return out, err
-		}
-	}
-	if len(out.Messages) == 0 {
-		return out, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
-	}
+// request is a question in the protocol's words, without its messages: those are
+// written by [Model.appendMessage], each once in its life.
+func (m *Model) request(req *host.ModelRequest) openai.ChatCompletionRequest {
+	out := openai.ChatCompletionRequest{Model: m.name, Stream: true}
 	if !m.noUsageAsk.Load() {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
@@ -47,7 +36,7 @@ func (m *Model) request(req *host.ModelRequest) (openai.ChatCompletionRequest, e
 			out.ParallelToolCalls = false
 		}
 	}
-	return out, nil
+	return out
 }
 
 func responseFormat(o *host.OutputSpec) *openai.ChatCompletionResponseFormat {
@@ -109,138 +98,118 @@ func toolChoice(c host.ToolChoice) any {
 	return openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: string(c)}}
 }
 
-// appendMessage appends a message as the protocol has it. A tool's message is
-// one for each of its results; a message of which nothing can be sent is left
-// out, since servers refuse empty ones.
-func (m *Model) appendMessage(dst []openai.ChatCompletionMessage, msg *host.Message) ([]openai.ChatCompletionMessage, error) {
-	switch msg.Role {
-	case host.ToolRole:
-		return appendResults(dst, msg), nil
-	case host.Assistant:
-		return m.appendAssistant(dst, msg), nil
-	case host.System:
-		if text := m.textOf(msg); text != "" {
-			dst = append(dst, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: text})
-		}
-		return dst, nil
-	case host.User:
-		return m.appendUser(dst, msg)
-	}
-	return dst, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+// envelope is a request around its messages, as bytes. One is kept for the next
+// requests that differ in nothing but their messages.
+type envelope struct {
+	of         host.ModelRequest // without messages and scope; Tools is a copy
+	askUsage   bool
+	head, tail []byte
 }
 
-func appendResults(dst []openai.ChatCompletionMessage, msg *host.Message) []openai.ChatCompletionMessage {
-	for _, r := range msg.ToolResults() {
-		dst = append(dst, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, ToolCallID: r.ID, Content: resultText(r)})
-	}
-	return dst
-}
+// maxEnvelopes is how many a model keeps: one for each agent that asks it.
+const maxEnvelopes = 32
 
-// resultText is what a model reads of a result. An empty string goes as JSON:
-// go-openai leaves empty content out and servers refuse a result without any.
-func resultText(r *host.ToolResult) string {
-	text := r.ContentText()
-	switch {
-	case r.IsError:
-		return ErrorPrefix + text
-	case text == "" && len(r.Content) == 0:
-		return "null"
-	case text == "":
-		return string(r.Content)
-	}
-	return text
-}
-
-func (m *Model) appendAssistant(dst []openai.ChatCompletionMessage, msg *host.Message) []openai.ChatCompletionMessage {
-	out := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleAssistant, Content: m.textOf(msg)}
-	for _, c := range msg.ToolCalls() {
-		out.ToolCalls = append(out.ToolCalls, openai.ToolCall{
-			ID: c.ID, Type: openai.ToolTypeFunction,
-			Function: openai.FunctionCall{Name: c.Name, Arguments: argumentsText(c.Arguments)},
-		})
-	}
-	if out.Content == "" && len(out.ToolCalls) == 0 {
-		return dst
-	}
-	return append(dst, out)
-}
-
-func argumentsText(raw json.RawMessage) string {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return "{}"
-	}
-	return string(raw)
-}
-
-// textOf is a message as text alone: a note stands for media, which the
-// protocol takes from users only.
-func (m *Model) textOf(msg *host.Message) string {
-	if len(msg.Parts) == 1 {
-		return m.partText(msg.Parts[0])
-	}
-	var b strings.Builder
-	for _, p := range msg.Parts {
-		b.WriteString(m.partText(p))
-	}
-	return b.String()
-}
-
-func (m *Model) partText(p host.Part) string {
-	switch p := p.(type) {
-	case *host.Text:
-		return p.Text
-	case *host.Data:
-		return string(p.Value)
-	case *host.Media:
-		return "[" + p.MediaType + " not shown]"
-	case *host.Unknown:
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
-		return ""
-	default: // *host.Reasoning is not sent back; calls and results have fields of their own
-		return ""
-	}
-}
-
-func (m *Model) appendUser(dst []openai.ChatCompletionMessage, msg *host.Message) ([]openai.ChatCompletionMessage, error) {
-	if !hasMedia(msg) {
-		if text := m.textOf(msg); text != "" {
-			dst = append(dst, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: text})
-		}
-		return dst, nil
-	}
-	out := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser}
-	for _, p := range msg.Parts {
-		part := openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText}
-		if media, ok := p.(*host.Media); ok {
-			url, err := imageURL(media)
-			if err != nil {
-				return dst, err
-			}
-			part = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: url}}
-		} else if part.Text = m.partText(p); part.Text == "" {
-			continue
-		}
-		out.MultiContent = append(out.MultiContent, part)
-	}
-	return append(dst, out), nil
-}
-
-func hasMedia(msg *host.Message) bool {
-	for _, p := range msg.Parts {
-		if _, ok := p.(*host.Media); ok {
-			return true
+// envelope returns what goes around the messages of req.
+func (m *Model) envelope(req *host.ModelRequest) (*envelope, error) {
+	askUsage := !m.noUsageAsk.Load()
+	for _, e := range m.kept() {
+		if e.askUsage == askUsage && e.fits(req) {
+			return e, nil
 		}
 	}
-	return false
+	e, err := newEnvelope(m.request(req))
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err)
+	}
+	e.of, e.askUsage = *req, askUsage
+	e.of.Messages, e.of.Scope, e.of.Tools = nil, host.Scope{}, slices.Clone(req.Tools)
+	m.keep(e)
+	return e, nil
 }
 
-func imageURL(p *host.Media) (string, error) {
-	if !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0) {
-		return "", host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; chat completion servers take images only", p.MediaType).
-			WithHint("have a processor or a tool turn it into text first")
+func (m *Model) kept() []*envelope {
+	if list := m.envelopes.Load(); list != nil {
+		return *list
 	}
-	if len(p.Data) == 0 {
-		return p.URL, nil
-	}
-	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data), nil
+	return nil
 }
+
+// keep makes e the first of the envelopes. Two at once may lose one of them,
+// which is then made again.
+func (m *Model) keep(e *envelope) {
+	list := m.kept()
+	list = append([]*envelope{e}, list[:min(len(list), maxEnvelopes-1)]...)
+	m.envelopes.Store(&list)
+}
+
+// fits reports whether the envelope is that of req. Tools that an agent has
+// given before are the same slices, which compare in no time.
+func (e *envelope) fits(req *host.ModelRequest) bool {
+	o := &e.of
+	return o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
+		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool)
+}
+
+func sameNumber(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func sameOutput(a, b *host.OutputSpec) bool {
+	return a == b || a != nil && b != nil && a.Name == b.Name && a.Strict == b.Strict && bytes.Equal(a.Schema, b.Schema)
+}
+
+func sameTool(a, b host.ToolSpec) bool {
+	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
+}
+
+var noMessages = []byte(`"messages":null`)
+
+// newEnvelope has go-openai judge and write a request, and cuts it where the
+// messages belong.
+func newEnvelope(wire openai.ChatCompletionRequest) (*envelope, error) {
+	if err := openai.NewReasoningValidator().Validate(wire); err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(wire)
+	if err != nil {
+		return nil, err
+	}
+	head, tail, _ := bytes.Cut(b, noMessages)
+	e := &envelope{head: append(slices.Clip(head), `"messages":[`...), tail: append([]byte{']'}, tail...)}
+	return e, nil
+}
+
+// body puts messages into the envelope.
+func (e *envelope) body(messages [][]byte) modelhttp.Body {
+	b := make(modelhttp.Body, 0, 2*len(messages)+2)
+	b = append(b, e.head)
+	for i, msg := range messages {
+		if i > 0 {
+			b = append(b, comma)
+		}
+		b = append(b, msg)
+	}
+	return append(b, e.tail)
+}
+
+var comma = []byte{','}
+
+// messages returns the messages of a question as they are sent.
+func (m *Model) messages(req *host.ModelRequest) ([][]byte, error) {
+	out := make([][]byte, 0, len(req.Messages))
+	for _, msg := range req.Messages {
+		b, err := msg.Encoded(wireForm{}, m.writeMessage)
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > 0 { // one of which nothing can be sent is left out: servers refuse empty ones
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+	}
+	return out, nil
+}
+
+// wireForm is what the encodings that messages keep are found by. What a message
+// looks like must depend on nothing but the message and this.
+type wireForm struct{}

@@ -61,6 +61,7 @@ type Server struct {
 	opts     Options
 	client   *http.Client
 	where    string // scheme and host, for people
+	url      *url.URL
 }
 
 // New returns a server; nothing is sent yet. Code invalid_argument for a missing
@@ -96,7 +97,7 @@ func (s *Server) setServer() error {
 		return host.Errorf(host.InvalidArgument, "base URL of model %q is not an http or https address", s.model).
 			WithHint("it looks like %s or %s", s.protocol.BaseURL, s.protocol.OtherURL)
 	}
-	s.where = u.Scheme + "://" + u.Host
+	s.where, s.url = u.Scheme+"://"+u.Host, u
 	s.opts.Key = strings.TrimSpace(s.opts.Key)
 	if strings.ContainsFunc(s.opts.Key, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return host.Errorf(host.InvalidArgument, "API key of model %q has characters that no key has", s.model).

@@ -1,0 +1,76 @@
+package modelhttp
+
+import (
+	"io"
+	"net/http"
+	"slices"
+)
+
+// Body is what a request sends, in pieces that are sent one after the other and
+// never joined: a conversation is long, and most of it was written before.
+type Body [][]byte
+
+// Len returns the length of all pieces together.
+func (b Body) Len() int64 {
+	n := 0
+	for _, piece := range b {
+		n += len(piece)
+	}
+	return int64(n)
+}
+
+// reader returns a reader of the body, which may be read by several at once.
+func (b Body) reader() io.ReadCloser { return &bodyReader{left: b} }
+
+type bodyReader struct {
+	left  [][]byte
+	piece []byte // the rest of what is being read
+}
+
+// Read implements io.Reader. It fills p, for each read is a write to the network.
+func (r *bodyReader) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(r.piece) == 0 {
+			if len(r.left) == 0 {
+				return n, io.EOF
+			}
+			r.piece, r.left = r.left[0], r.left[1:]
+		}
+		m := copy(p[n:], r.piece)
+		r.piece = r.piece[m:]
+		n += m
+	}
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (r *bodyReader) Close() error { return nil }
+
+// Post sends a body as JSON to a path below the base URL, with the headers that
+// are given and the server's own, and opens the event stream of the answer. Its
+// errors are those of [Exchange.Do]. The pieces must not be changed any more.
+func (x *Exchange) Post(path string, body Body, headers http.Header) error {
+	u := *x.server.url
+	if u.Path += path; u.RawPath != "" {
+		u.RawPath += path
+	}
+	req := (&http.Request{
+		Method: http.MethodPost, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, len(headers)+len(x.server.opts.Headers)+2),
+		Body:   body.reader(), ContentLength: body.Len(),
+		GetBody: func() (io.ReadCloser, error) { return body.reader(), nil },
+	}).WithContext(x.ctx)
+	req.Header["Content-Type"] = jsonType
+	req.Header["Accept"] = eventStream
+	for name, values := range headers {
+		req.Header[name] = slices.Clip(values)
+	}
+	_, err := x.Do(req)
+	return err
+}
+
+// The values of headers; they are never written to.
+var (
+	jsonType    = []string{"application/json"}
+	eventStream = []string{"text/event-stream"}
+)

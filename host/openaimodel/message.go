@@ -1,0 +1,209 @@
+package openaimodel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// ErrorPrefix begins the text of a tool result that is an error: the protocol
+// has no other place to say so.
+const ErrorPrefix = "Error: "
+
+// messageOverhead is about what the protocol writes around a part.
+const messageOverhead = 64
+
+// writeMessage writes a message as the protocol has it. A tool's message is one
+// for each of its results, separated by commas. Nothing is written for a message
+// of which nothing can be sent.
+func (m *Model) writeMessage(msg *host.Message) ([]byte, error) {
+	dst := make([]byte, 0, roomFor(msg))
+	switch msg.Role {
+	case host.ToolRole:
+		return appendResults(dst, msg), nil
+	case host.Assistant:
+		return m.appendAssistant(dst, msg), nil
+	case host.System:
+		if text := m.textOf(msg); text != "" {
+			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
+		}
+		return dst, nil
+	case host.User:
+		return m.appendUser(dst, msg)
+	}
+	return nil, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+}
+
+// roomFor guesses how long a message is, to spare its growing.
+func roomFor(msg *host.Message) int {
+	n := 0
+	for _, p := range msg.Parts {
+		n += messageOverhead
+		switch p := p.(type) {
+		case *host.Text:
+			n += len(p.Text) + len(p.Text)/16 // for what is escaped
+		case *host.ToolCall:
+			n += len(p.Arguments) + len(p.Arguments)/4
+		case *host.ToolResult:
+			n += len(p.Content)
+		}
+	}
+	return n
+}
+
+func appendContent(dst []byte, text string) []byte {
+	return host.AppendJSONString(append(dst, `,"content":`...), text)
+}
+
+func appendResults(dst []byte, msg *host.Message) []byte {
+	for i, r := range msg.ToolResults() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendContent(append(dst, `{"role":"tool"`...), resultText(r))
+		dst = host.AppendJSONString(append(dst, `,"tool_call_id":`...), r.ID)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// resultText is what a model reads of a result. An empty string goes as JSON:
+// servers refuse a result without any content.
+func resultText(r *host.ToolResult) string {
+	text := r.ContentText()
+	switch {
+	case r.IsError:
+		return ErrorPrefix + text
+	case text == "" && len(r.Content) == 0:
+		return "null"
+	case text == "":
+		return string(r.Content)
+	}
+	return text
+}
+
+func (m *Model) appendAssistant(dst []byte, msg *host.Message) []byte {
+	text, calls := m.textOf(msg), msg.ToolCalls()
+	if text == "" && len(calls) == 0 {
+		return dst
+	}
+	dst = append(dst, `{"role":"assistant"`...)
+	if text != "" {
+		dst = appendContent(dst, text)
+	}
+	for i, c := range calls {
+		if i == 0 {
+			dst = append(dst, `,"tool_calls":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendCall(dst, c)
+	}
+	if len(calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func appendCall(dst []byte, c *host.ToolCall) []byte {
+	arguments := string(c.Arguments)
+	if len(bytes.TrimSpace(c.Arguments)) == 0 {
+		arguments = "{}"
+	}
+	dst = host.AppendJSONString(append(dst, `{"id":`...), c.ID)
+	dst = host.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), c.Name)
+	dst = host.AppendJSONString(append(dst, `,"arguments":`...), arguments)
+	return append(dst, '}', '}')
+}
+
+// textOf is a message as text alone: a note stands for media, which the
+// protocol takes from users only.
+func (m *Model) textOf(msg *host.Message) string {
+	if len(msg.Parts) == 1 {
+		return m.partText(msg.Parts[0])
+	}
+	var b strings.Builder
+	for _, p := range msg.Parts {
+		b.WriteString(m.partText(p))
+	}
+	return b.String()
+}
+
+func (m *Model) partText(p host.Part) string {
+	switch p := p.(type) {
+	case *host.Text:
+		return p.Text
+	case *host.Data:
+		return string(p.Value)
+	case *host.Media:
+		return "[" + p.MediaType + " not shown]"
+	case *host.Unknown:
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
+		return ""
+	default: // *host.Reasoning is not sent back; calls and results have fields of their own
+		return ""
+	}
+}
+
+func (m *Model) appendUser(dst []byte, msg *host.Message) ([]byte, error) {
+	if !hasMedia(msg) {
+		if text := m.textOf(msg); text != "" {
+			dst = append(appendContent(append(dst, `{"role":"user"`...), text), '}')
+		}
+		return dst, nil
+	}
+	dst = append(dst, `{"role":"user","content":[`...)
+	for _, p := range msg.Parts {
+		part, err := m.userPart(p)
+		if err != nil {
+			return nil, err
+		}
+		if len(part) == 0 {
+			continue
+		}
+		if dst[len(dst)-1] != '[' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, part...)
+	}
+	return append(dst, ']', '}'), nil
+}
+
+// userPart writes a part of a message with media; nothing for one without text.
+func (m *Model) userPart(p host.Part) ([]byte, error) {
+	if media, ok := p.(*host.Media); ok {
+		url, err := imageURL(media)
+		if err != nil {
+			return nil, err
+		}
+		b := host.AppendJSONString([]byte(`{"type":"image_url","image_url":{"url":`), url)
+		return append(b, '}', '}'), nil
+	}
+	text := m.partText(p)
+	if text == "" {
+		return nil, nil
+	}
+	return append(host.AppendJSONString([]byte(`{"type":"text","text":`), text), '}'), nil
+}
+
+func hasMedia(msg *host.Message) bool {
+	for _, p := range msg.Parts {
+		if _, ok := p.(*host.Media); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func imageURL(p *host.Media) (string, error) {
+	if !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0) {
+		return "", host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; chat completion servers take images only", p.MediaType).
+			WithHint("have a processor or a tool turn it into text first")
+	}
+	if len(p.Data) == 0 {
+		return p.URL, nil
+	}
+	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data), nil
+}
