@@ -73,6 +73,7 @@ type Request struct {
 
 // Result is what one run of an agent left behind.
 type Result struct {
+	ID           string          `json:"id"` // of the run and the place in it: the same whenever it is stored again
 	Agent        string          `json:"agent"`
 	Messages     []*Message      `json:"messages"`         // answers and tool results, in order
 	Output       json.RawMessage `json:"output,omitempty"` // the last answer, checked, if the agent has an output schema

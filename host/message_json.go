@@ -23,14 +23,8 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 		dst = append(dst, `,"agent":`...)
 		dst = appendString(dst, m.Agent)
 	}
-	dst = append(dst, `,"parts":[`...)
-	for i, p := range m.Parts {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendPart(dst, p)
-	}
-	dst = append(dst, ']')
+	dst = append(dst, `,"parts":`...)
+	dst = appendParts(dst, m.Parts)
 	if !m.CreatedAt.IsZero() {
 		dst = append(dst, `,"created_at":"`...)
 		dst = m.CreatedAt.UTC().AppendFormat(dst, time.RFC3339Nano)
@@ -41,6 +35,17 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 		dst = appendMetadata(dst, m.Metadata)
 	}
 	return append(appendExtra(dst, m.Extra), '}')
+}
+
+func appendParts(dst []byte, parts []Part) []byte {
+	dst = append(dst, '[')
+	for i, p := range parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPart(dst, p)
+	}
+	return append(dst, ']')
 }
 
 // MarshalJSON writes m as the plugin contract has it.

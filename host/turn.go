@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ type turn struct {
 func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
 	r.at = a.name
 	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
-		result: &Result{Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
+		result: &Result{ID: fmt.Sprintf("%s/%d", r.keys, r.iterations), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.emit(&AgentStarted{Model: t.model.Name()})
 	err := r.guard("agent "+strconv.Quote(a.name), func() error {
