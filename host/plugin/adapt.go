@@ -410,7 +410,7 @@ func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) 
 		pr.tools = opts.Tools
 	}
 	wanted := info.Observe == nil || *info.Observe
-	if wanted && p.code.exports(exportObserve.String()) {
+	if wanted && p.hasExport(exportObserve) {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil

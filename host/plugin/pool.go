@@ -26,6 +26,7 @@ type Plugin struct {
 	number   int64       // in the order of loading
 	grants   atomic.Pointer[Permissions]
 	extism   *extismPlugin // nil for a native one
+	engine   Engine        // runs the calls of an adopted one
 
 	isolation Isolation
 	noOptions CallOptions // of raw calls without
@@ -80,6 +81,9 @@ func (p *Plugin) Close() {
 	p.runtime.mu.Lock()
 	delete(p.runtime.plugins, p)
 	p.runtime.mu.Unlock()
+	if p.engine != nil {
+		_ = p.engine.Close() // nothing runs in it; there is nothing to do about an error
+	}
 	if p.code != nil {
 		p.runtime.release(p.code)
 	}
@@ -492,6 +496,10 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 		p.exit(pl)
 		return nil, false, false, p.refused(r, arrived, err)
 	}
+	if p.engine != nil {
+		output, guestErr, err = p.invokeEngine(ctx, pl, r, arrived, cost)
+		return output, guestErr, true, err
+	}
 	turns := p.runtime.turns
 	share, err := turns.enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
@@ -558,7 +566,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	if section != nil {
 		return readManifest(section)
 	}
-	if !p.code.exports(exportDescribe.String()) {
+	if !p.hasExport(exportDescribe) {
 		if p.extism != nil {
 			return p.plainManifest()
 		}
