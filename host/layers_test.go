@@ -46,6 +46,8 @@ var layers = []layer{
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/plugintest", []string{"host", "host/hosttest", "host/plugin"},
 		"the kit for plugins in any language"},
+	{"host/plugin/extismsdk", []string{"host", "host/plugin"},
+		"a second engine for trusted plugins; whoever does not want it does not link it"},
 	{"host/plugin/watch", []string{"host", "host/plugin"},
 		"follows files; whoever does not want that does not link it"},
 	{"host/threads", []string{"host", "host/kv"},

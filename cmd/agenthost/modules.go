@@ -123,7 +123,7 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, e
 	if err != nil {
 		return nil, err
 	}
-	opts := plugin.LoadOptions{Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
+	opts := plugin.LoadOptions{Engine: a.config.Plugins[name].Engine, Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
 	wasm, err := a.pluginModule(ctx, name, quiet)
 	if err != nil {
 		return nil, a.config.wrap(err, keys("plugins", name, "path"))

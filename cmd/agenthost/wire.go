@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
 )
@@ -191,7 +192,8 @@ func (env *environment) runtimeOptions(logger *slog.Logger) (*plugin.Options, er
 	if err != nil {
 		return nil, err
 	}
-	return &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option()}, nil
+	return &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option(),
+		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}}, nil
 }
 
 func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {

@@ -410,7 +410,7 @@ func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) 
 		pr.tools = opts.Tools
 	}
 	wanted := info.Observe == nil || *info.Observe
-	if wanted && p.hasExport(exportObserve) {
+	if wanted && p.exportsFunc(exportObserve) {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 )
 
 // Plugins that Extism's own kits make give the same output here and on
@@ -65,14 +66,17 @@ func TestExtismKitsAnswerTheSameOnBothEngines(t *testing.T) {
 	for _, k := range kits {
 		t.Run(k.name, func(t *testing.T) {
 			wasm := k.build(t)
-			onSDK, onOurs := sdkEngine(t, wasm), ourEngine(t, wasm)
+			onSDK, onOurs, onNamed := sdkEngine(t, wasm), ourEngine(t, wasm), namedEngine(t, wasm)
 			for _, c := range k.calls {
-				sdk, ours := onSDK(), onOurs()
+				sdk, ours, named := onSDK(), onOurs(), onNamed()
 				for _, input := range c.inputs {
 					wantOut, wantErr := sdk(c.function, input)
 					gotOut, gotErr := ours(c.function, input)
 					if gotOut != wantOut || gotErr != wantErr {
 						t.Errorf("%s(%.40q): %.80q, error %q;\nwant %.80q, error %q, as on extism/go-sdk", c.function, input, gotOut, gotErr, wantOut, wantErr)
+					}
+					if gotOut, gotErr := named(c.function, input); gotOut != wantOut || gotErr != wantErr {
+						t.Errorf("%s(%.40q) on the engine %s: %.80q, error %q;\nwant %.80q, error %q", c.function, input, extismsdk.Name, gotOut, gotErr, wantOut, wantErr)
 					}
 				}
 			}
@@ -110,11 +114,17 @@ func sdkEngine(t testing.TB, wasm []byte) func() caller {
 
 func ourEngine(t testing.TB, wasm []byte) func() caller {
 	rt := newRuntime(t, nil)
-	return func() caller { return ourCaller(t, rt, wasm) }
+	return func() caller { return ourCaller(t, rt, wasm, "") }
 }
 
-func ourCaller(t testing.TB, rt *plugin.Runtime, wasm []byte) caller {
-	p := load(t, rt, "kit", wasm, &plugin.LoadOptions{Extism: plugin.ExtismOptions{Config: kitConfig}})
+// namedEngine is the SDK as the engine of that name.
+func namedEngine(t testing.TB, wasm []byte) func() caller {
+	rt := newRuntime(t, &plugin.Options{Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}})
+	return func() caller { return ourCaller(t, rt, wasm, extismsdk.Name) }
+}
+
+func ourCaller(t testing.TB, rt *plugin.Runtime, wasm []byte, engine string) caller {
+	p := load(t, rt, "kit", wasm, &plugin.LoadOptions{Engine: engine, Extism: plugin.ExtismOptions{Config: kitConfig}})
 	return func(function, input string) (string, string) {
 		r, err := p.Call(t.Context(), "acme", strings.TrimPrefix(function, "agenthost_"), []byte(input), nil)
 		switch {

@@ -114,7 +114,7 @@ func (in *extismManifestJSON) module(out *ExtismManifest, dir string, maxBytes i
 		return refuse("it names no module").WithHint("it needs an entry in wasm")
 	case len(in.Wasm) > 1:
 		return unsupported("it links %d modules", len(in.Wasm)).
-			WithHint("link them into one when you build, or run a plugin that you trust on the engine extism-sdk")
+			WithHint("link them into one when you build, or in Go, run a plugin that you trust on the engine extismsdk")
 	}
 	w := in.Wasm[0]
 	switch {
@@ -198,7 +198,7 @@ func (in *extismManifestJSON) limits(out *LoadOptions) error {
 func (in *extismManifestJSON) grants(out *LoadOptions) error {
 	if len(in.AllowedPaths) > 0 {
 		return unsupported("it allows paths, and plugins have no files here").
-			WithHint("give the plugin what it reads as its input or its config, or run one that you trust on the engine extism-sdk")
+			WithHint("give the plugin what it reads as its input or its config, or in Go, run one that you trust on the engine extismsdk")
 	}
 	if m := in.Memory.MaxHTTPResponseBytes; m != nil && *m == 0 {
 		return nil // no response, no requests

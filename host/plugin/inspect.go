@@ -115,6 +115,9 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 			return []error{err}
 		}
 	}
+	if opts != nil && opts.Engine != "" {
+		return rt.checkEngine(ctx, id, wasm, opts)
+	}
 	if err := rt.startLoad(); err != nil {
 		return []error{err}
 	}
@@ -138,6 +141,17 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 		defer p.Close()
 	}
 	return append(problems, p.manifestProblems(ctx, s, loadable)...)
+}
+
+// checkEngine is Check for a plugin that is run by an engine of that name, which
+// has its own idea of what it runs.
+func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts *LoadOptions) []error {
+	p, err := rt.load(ctx, id, wasm, opts)
+	if err != nil {
+		return []error{err}
+	}
+	defer p.Close()
+	return p.partProblems()
 }
 
 // prepare makes the plugin's code ready, without knowing what it offers.

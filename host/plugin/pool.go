@@ -25,8 +25,9 @@ type Plugin struct {
 	only     []string    // the tenants that have it; nil is all
 	number   int64       // in the order of loading
 	grants   atomic.Pointer[Permissions]
-	extism   *extismPlugin // nil for a native one
-	engine   Engine        // runs the calls of an adopted one
+	extism   *extismPlugin     // nil for a native one
+	engine   Engine            // runs the calls, if the options name one
+	offers   [exportCount]bool // of the contract; set with engine
 
 	isolation Isolation
 	noOptions CallOptions // of raw calls without
@@ -566,7 +567,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	if section != nil {
 		return readManifest(section)
 	}
-	if !p.hasExport(exportDescribe) {
+	if !p.exportsFunc(exportDescribe) {
 		if p.extism != nil {
 			return p.plainManifest()
 		}

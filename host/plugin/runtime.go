@@ -65,6 +65,13 @@ type Options struct {
 
 	Limits Limits // for plugins loaded without their own
 
+	// Engines run plugins that a [LoadOptions.Engine] names them for, instead of
+	// the sandbox, by name. They are for plugins that are trusted as the program
+	// itself is; host/plugin/extismsdk is one. Calls in them cost no instructions,
+	// because nobody counts them, and Running, Calls and TotalMemoryBytes do not
+	// bound them.
+	Engines map[string]NewEngine
+
 	// Running bounds the calls that run guest code at one time, over all plugins
 	// and tenants; those that wait in a host operation do not count. Default: as
 	// many as the program has cores (GOMAXPROCS), because guests compute. Tenants
@@ -234,6 +241,11 @@ type LoadOptions struct {
 	Tenants []string
 
 	Extism ExtismOptions // for a plugin that is built with an Extism kit
+
+	// Engine names one of the runtime's Engines, to run the plugin outside the
+	// sandbox; "" is the sandbox.
+	Engine string
+
 	// Isolation is what a call may find of the calls before it. Default: nothing
 	// for processors and routers, and for the others what the tenant's calls left.
 	Isolation Isolation
@@ -332,20 +344,12 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	}
 	defer rt.loads.Done()
 	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), isolation: opts.Isolation, pools: map[string]*pool{}}
-	mod, err := prepare(wasm, p.limits.structure())
+	module, err := p.setModule(ctx, wasm, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := mod.checkABI(); err != nil {
-		return nil, err
-	}
-	p.digest = digestName(mod.digest[:])
-	p.setExtism(mod.module, opts)
-	if p.code, err = rt.compile(ctx, mod, p.limits); err != nil {
-		return nil, err
-	}
-	if p.manifest, err = p.readManifest(ctx, mod.module.manifest); err == nil {
-		err = first(mod.module.exportProblems(p.manifest))
+	if p.manifest, err = p.readManifest(ctx, module.manifest); err == nil {
+		err = first(module.exportProblems(p.manifest))
 	}
 	if err != nil {
 		p.Close()
@@ -363,6 +367,24 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	return p, nil
+}
+
+// setModule makes ready what runs the plugin's calls.
+func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (*wasmModule, error) {
+	if opts.Engine != "" {
+		return p.setEngine(ctx, wasm, opts)
+	}
+	mod, err := prepare(wasm, p.limits.structure())
+	if err != nil {
+		return nil, err
+	}
+	if err := mod.checkABI(); err != nil {
+		return nil, err
+	}
+	p.digest = digestName(mod.digest[:])
+	p.setExtism(mod.module, opts)
+	p.code, err = p.runtime.compile(ctx, mod, p.limits)
+	return mod.module, err
 }
 
 // startLoad begins what the wait group loads counts.

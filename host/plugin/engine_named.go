@@ -1,0 +1,176 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Engine runs the calls of one plugin in a way of its own, instead of in this
+// package's sandbox. It is for plugins that are trusted: what a call computes,
+// and how much memory it takes, is the engine's to bound.
+type Engine interface {
+	// Call runs an export: one of pdk/ABI.md or a function of the plugin. failed
+	// says that output is an error object, or text that is one's message. The call
+	// ends with ctx. Call is used by many goroutines at once and keeps tenants
+	// apart. It keeps neither the call nor, once it has returned, output.
+	Call(ctx context.Context, call *EngineCall) (output []byte, failed bool, err error)
+
+	// Close ends the engine. No call is in progress, and it comes once.
+	Close() error
+}
+
+// EngineCall is a call that an [Engine] runs.
+type EngineCall struct {
+	Tenant string
+	Export string
+	Input  []byte
+	Fresh  bool         // it must find nothing of calls before it
+	Rights *Permissions // what the plugin is granted for the tenant; not to be changed
+
+	// Operate runs a host operation of pdk/ABI.md with these rights. It is for
+	// one goroutine at a time, until the call returns.
+	Operate func(ctx context.Context, op string, request []byte) (response []byte, err error)
+}
+
+// NewEngine makes the engine of one plugin, of a module that imports from
+// Extism's modules. opts has the limits that hold for the plugin; neither is to
+// be changed.
+type NewEngine func(ctx context.Context, wasm []byte, opts *LoadOptions) (Engine, error)
+
+// setEngine has an engine that the options name run the plugin. Of the limits
+// those hold that can be held from outside: ModuleBytes, StartTimeout, Timeout,
+// InputBytes, OutputBytes, HostCalls, ResponseBytes, Instances and Waiting.
+func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) (*wasmModule, error) {
+	open := p.runtime.opts.Engines[opts.Engine]
+	if open == nil {
+		return nil, host.Errorf(host.InvalidArgument, "there is no engine %q", clean(opts.Engine)).
+			WithHint("leave it out for the sandbox, or name one of the runtime's Engines: %s", list(slices.Sorted(maps.Keys(p.runtime.opts.Engines))))
+	}
+	if len(wasm) > p.limits.ModuleBytes {
+		return nil, tooMany("the module has", len(wasm), "bytes", p.limits.ModuleBytes)
+	}
+	s, err := inspect(wasm)
+	if err != nil {
+		return nil, err
+	}
+	if s.module.abi() != abiExtism {
+		return nil, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
+	}
+	p.digest = digestName(s.digest[:])
+	p.setExtism(s.module, opts)
+	for e := range p.offers {
+		p.offers[e] = s.module.exportsFunc(export(e).String())
+	}
+	given := *opts
+	given.Limits = p.limits
+	ctx, cancel := context.WithTimeout(ctx, p.limits.StartTimeout)
+	defer cancel()
+	p.engine, err = open(ctx, wasm, &given)
+	return s.module, p.engineError(ctx, "start", err)
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "it has none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// engineError keeps an error of ours, and gives others a code.
+func (p *Plugin) engineError(ctx context.Context, what string, err error) error {
+	var ours *host.Error
+	switch {
+	case err == nil, errors.As(err, &ours):
+		return err
+	case ctx.Err() != nil:
+		return gone(ctx, "plugin %q: %s", p.id, what)
+	}
+	return host.Errorf(host.Internal, "plugin %q: %s: %s", p.id, what, clean(err.Error()))
+}
+
+// exportsFunc reports whether a function of the contract can be called.
+func (p *Plugin) exportsFunc(e export) bool {
+	if p.engine != nil {
+		return p.offers[e]
+	}
+	return p.code.exports(e.String())
+}
+
+// invokeEngine is invoke by an engine that the options name. pl has been entered.
+func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
+	defer p.exit(pl)
+	rights, name := pl.seat.rights(), p.exportName(r.export)
+	if r.export < exportCount && !p.offers[r.export] {
+		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)
+	}
+	timeout := rights.limits.Timeout
+	if r.export == exportDescribe {
+		timeout = rights.limits.StartTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := &engineCall{plugin: p, export: name, limits: &rights.limits, seat: pl.seat, ops: r.ops}
+	if r.raw != nil && r.export != exportDescribe {
+		c.ops = &rawOperations{seat: pl.seat, export: r.export, opts: r.raw}
+	}
+	started := time.Now()
+	output, guestErr, err = p.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
+		Fresh: p.isolation.fresh(r.export), Rights: &rights.granted, Operate: c.operate})
+	took := time.Since(started)
+	switch {
+	case err != nil:
+		output, guestErr, err = nil, false, p.engineError(ctx, name, err)
+	case len(output) > rights.limits.OutputBytes:
+		output, guestErr = nil, false
+		err = host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d", p.id, name, rights.limits.OutputBytes)
+	case guestErr:
+		output = extismError(string(output[:min(len(output), maxExtismError)]))
+	}
+	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
+		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}
+	pl.seat.tally(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
+	return output, guestErr, err
+}
+
+// engineCall is what a call of an engine may ask for.
+type engineCall struct {
+	plugin *Plugin
+	export string
+	limits *Limits
+	seat   *seat
+	ops    operations
+	calls  int
+}
+
+// operate is [EngineCall.Operate].
+func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]byte, error) {
+	if c.calls++; c.calls > c.limits.HostCalls {
+		return nil, host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d", c.plugin.id, c.export, c.limits.HostCalls)
+	}
+	if err := c.seat.account.charge(hostCalls, 1); err != nil {
+		return nil, err
+	}
+	if _, known := prices[op]; !known {
+		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
+	}
+	if len(request) > c.limits.ResponseBytes {
+		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(request), c.limits.ResponseBytes)
+	}
+	if err := checkSigns(op, signs(request)); err != nil {
+		return nil, err
+	}
+	if c.ops == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
+	}
+	response, err := c.ops.operate(ctx, op, request)
+	if err == nil && len(response) > c.limits.ResponseBytes {
+		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
+	}
+	return response, err
+}
