@@ -56,7 +56,7 @@ type modelConfig struct {
 }
 
 type pluginConfig struct {
-	Path    string         `yaml:"path"` // a .wasm file, the directory of a Go source, or builtin:NAME
+	Path    string         `yaml:"path"`   // a .wasm file, the directory of a Go source, or builtin:NAME
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   grantConfig    `yaml:"grant"`
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
