@@ -116,7 +116,8 @@ func childError(job *plugin.CompileJob, exit *exec.ExitError, out []byte, words 
 // outOfMemory recognises the last words of a Go program that got no memory, and
 // the kernel's.
 func outOfMemory(words string) bool {
-	return strings.Contains(words, "out of memory") || strings.Contains(words, "cannot allocate memory")
+	return strings.Contains(words, "out of memory") || strings.Contains(words, "cannot allocate memory") ||
+		strings.Contains(words, "pthread_create failed") // there is none for a thread's stack
 }
 
 // capped keeps the beginning of what is written to it.
