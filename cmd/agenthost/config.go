@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 )
 
 // configName is the file that makes a directory a project.
@@ -228,6 +229,12 @@ func (c *config) check() error {
 		if p := c.Models[name].Provider; !slices.Contains([]string{"scripted", "openai", "anthropic"}, p) {
 			return c.errorAt(keys("models", name, "provider"), "provider of model %q is %q", name, p).
 				WithHint("use scripted, anthropic, or openai for any OpenAI-compatible server")
+		}
+	}
+	for _, name := range sortedKeys(c.Plugins) {
+		if e := c.Plugins[name].Engine; e != "" && e != extismsdk.Name {
+			return c.errorAt(keys("plugins", name, "engine"), "engine of plugin %q is %q", name, e).
+				WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
 		}
 	}
 	if c.Default != "" && !slices.Contains(c.targets(), c.Default) {

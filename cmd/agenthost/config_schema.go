@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 )
 
 // schemaName is the file beside a configuration that editors complete it with.
@@ -149,6 +150,7 @@ func keyDocs() map[string]keyDoc {
 		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
 
 		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),
+		"pluginConfig.engine":  among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),
 		"pluginConfig.grant":   say("What it may do, of what it asks for. Absent: nothing."),
 		"pluginConfig.tenants": say("The only tenants that have it. Absent: all."),
 		"pluginConfig.limits":  say("What a call may use."),
