@@ -174,8 +174,12 @@ func (s *State) takeChanges() []PatchOp {
 }
 
 // Get decodes the value at an RFC 6901 pointer into v ("" is the whole state).
-// It reports whether there is one; code invalid_argument if it does not fit v.
+// It reports whether there is one; code invalid_argument if it does not fit v,
+// or the pointer is none.
 func (s *State) Get(pointer string, v any) (bool, error) {
+	if pointer != "" && pointer[0] != '/' {
+		return false, Errorf(InvalidArgument, "read state at %q: a pointer starts with /", pointer)
+	}
 	s.mu.Lock()
 	value, err := lookup(s.doc, pointer)
 	var raw json.RawMessage

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
+	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
 func main() {
@@ -66,6 +67,20 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 
+	// A plugin that one customer has and nobody else, and what all plugins of that
+	// customer may use together in a minute. Both can change while serving.
+	own, err := sandbox.Load(ctx, "acme-filter", toolcallfilter.Wasm, &plugin.LoadOptions{Tenants: []string{"acme"}})
+	if err != nil {
+		return err
+	}
+	if err := sandbox.SetTenant("acme", &plugin.Tenant{Budget: plugin.Budget{Instructions: 5_000_000_000}}); err != nil {
+		return err
+	}
+	withoutTools, err := own.Processor("", nil)
+	if err != nil {
+		return err
+	}
+
 	// A tool in Go, and an agent that has it.
 	type args struct {
 		City string `json:"city"`
@@ -74,13 +89,16 @@ func run(ctx context.Context, out io.Writer) error {
 		func(_ context.Context, call *host.Call, in args) (string, error) {
 			return fmt.Sprintf("sunny in %s, says %s's own station", in.City, call.Scope.Tenant), nil
 		}, nil)
-	agent, err := host.NewAgent("guide", &host.AgentOptions{
-		Instructions: "You answer questions about the weather.",
-		Tools:        []*host.Tool{weather},
-		Processors:   []host.Processor{keepShort},
-	})
-	if err != nil {
-		return err
+	agentFor := func(tenant string) (*host.Agent, error) {
+		processors := []host.Processor{keepShort}
+		if own.Serves(tenant) {
+			processors = append(processors, withoutTools)
+		}
+		return host.NewAgent("guide", &host.AgentOptions{
+			Instructions: "You answer questions about the weather.",
+			Tools:        []*host.Tool{weather},
+			Processors:   processors,
+		})
 	}
 
 	h, err := host.New(&host.Options{Model: model, History: history, Tokens: counter})
@@ -88,11 +106,19 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for _, tenant := range []string{"acme", "globex"} { // from a credential, in a service
+		agent, err := agentFor(tenant)
+		if err != nil {
+			return err
+		}
 		result, err := h.Run(ctx, agent, &host.Request{Tenant: tenant, Thread: "t1", Text: `What is the weather in "Lisbon"?`})
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%s: %s\n", tenant, result.Results[0].ToolResults()[0].ContentText())
 	}
+
+	// Whoever does not have a plugin learns no more than that there is no such one.
+	_, err = own.Call(ctx, "globex", "process", []byte(`{}`), nil)
+	fmt.Fprintf(out, "globex: %s: %v\n", host.CodeOf(err), err)
 	return nil
 }

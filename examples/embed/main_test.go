@@ -10,7 +10,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "acme: sunny in Lisbon, says acme's own station\nglobex: sunny in Lisbon, says globex's own station\n"
+	want := "acme: sunny in Lisbon, says acme's own station\nglobex: sunny in Lisbon, says globex's own station\n" +
+		"globex: not_found: there is no such plugin\n"
 	if out.String() != want {
 		t.Errorf("run printed %q, want %q", out.String(), want)
 	}

@@ -36,20 +36,28 @@ type opRow struct {
 	says    string    // in the error
 }
 
-const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
+const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
 
-// opsGuest assembles a guest whose tool runs its input, operation, space and
-// request, and answers with what that answers, and with its status.
+// opsGuest assembles a guest whose tool, processor and router run their input,
+// operation, space and request, and answer with what that answers, and with its
+// status.
 func opsGuest(t testing.TB, manifest string) []byte {
-	return assemble(t, `
+	t.Helper()
+	text := `
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
 		import agenthost_v1 output_write i32 i32 as $output_write
 		import agenthost_v1 host_call i32 i32 i32 i32 -> i64 as $host_call
 		import agenthost_v1 host_read i32 i32 i32 -> i32 as $host_read
 		memory 64
 		export memory memory 0
-		custom agenthost.manifest `+quote(manifest)+`
-		func $t agenthost_tool i32 -> i32 : i32 i64
+		custom agenthost.manifest ` + quote(manifest) + "\n"
+	for _, e := range []export{exportTool, exportProcess, exportRoute} {
+		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i32 i64\n%s\n", e, e, opsBody)
+	}
+	return assemble(t, text)
+}
+
+const opsBody = `
 		i32.const 0 i32.const 0 local.get 0 call $input_read drop
 		loop
 		  local.get 1 i32.load8_u i32.const 32 i32.ne if local.get 1 i32.const 1 i32.add local.set 1 br 1 end
@@ -60,8 +68,7 @@ func opsGuest(t testing.TB, manifest string) []byte {
 		call $host_call local.set 2
 		i32.const 2097152 i32.const 0 local.get 2 i32.wrap_i64 call $host_read drop
 		i32.const 2097152 local.get 2 i32.wrap_i64 call $output_write
-		local.get 2 i64.const 4294967296 i64.div_u i32.wrap_i64`)
-}
+		local.get 2 i64.const 4294967296 i64.div_u i32.wrap_i64`
 
 // runOp has a guest run one operation, outside a run.
 func runOp(ctx context.Context, p *Plugin, tenant, op string, opts *CallOptions) (string, error) {

@@ -1,0 +1,103 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+// nowhere is a fetcher whose every request fails.
+type nowhere struct{}
+
+func (nowhere) Fetch(context.Context, *egress.Request) (*egress.Response, error) {
+	return nil, host.Errorf(host.Unavailable, "nobody is there")
+}
+
+// dropped is a queue that takes everything and does nothing.
+type dropped struct{}
+
+func (dropped) Send(context.Context, *Job, func(func(bool))) (string, error) { return "1", nil }
+
+// FuzzOperations sends any request to any operation: the answer is JSON, or an
+// error with a code that is not the host's own fault.
+func FuzzOperations(f *testing.F) {
+	all := Permissions{KV: Write, State: Write, Model: true, Messages: true, Queue: true, HTTP: []HTTPAccess{{Host: "*"}}}
+	_, s := seated(f, all)
+	s.plugin.manifest.Tools = []ToolInfo{{Name: "t"}}
+	rt := s.plugin.runtime
+	s.plugin.limits = Limits{}.withDefaults()
+	rt.opts.Logger = slog.New(slog.DiscardHandler)
+	rt.opts.Store, rt.fetcher, rt.queue = NewMemoryStore(), nowhere{}, dropped{}
+	rt.opts.Models = models{"": hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("said") })}
+	if err := rt.SetTenant("", &Tenant{Budget: Budget{HTTPRequests: 1 << 50, ModelTokens: 1 << 50}}); err != nil {
+		f.Fatal(err)
+	}
+	for i, seed := range []string{
+		`{"name":"a","data":"aGk=","last":true}`, `{"name":"a"}`, `{"kind":"k","data":1}`, `{"url":"https://a.example/","headers":[{"name":"A","value":"b"}],"body":"aGk="}`,
+		`{"key":"k"}`, `{"key":"k","value":"aGk=","ttl_ms":5}`, `{"prefix":"k","values":true}`, `{"key":"k","revision":1}`,
+		`{"messages":[{"role":"user","parts":[{"type":"text","text":"a"}]}],"max_tokens":5}`, `{"handler":"t","payload":[1]}`,
+		`{"path":"/a"}`, `{"patch":[{"op":"add","path":"/a","value":1}]}`, `{"indices":[0]}`, `{"texts":["a"]}`, `null`, `{"key":1}`,
+	} {
+		for op := range len(Operations()) {
+			if op == i || i > 13 {
+				f.Add(uint8(op), []byte(seed))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint8, request []byte) {
+		op := Operations()[int(n)%len(Operations())]
+		state, err := host.NewState(map[string]int{"a": 1}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := viewOperations{baseOperations{seat: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil)}
+		tool := s.toolOperations(host.NewCall("t", nil, state))
+		for _, ops := range []operations{tool, view} {
+			out, err := ops.operate(t.Context(), op, slices.Clone(request))
+			if err != nil {
+				if code := host.CodeOf(err); code == host.Internal || !code.Valid() {
+					t.Errorf("%s %q ends in %q: %v", op, request, code, err)
+				}
+				if raw := errorObject(err); !json.Valid(raw) {
+					t.Errorf("%s %q ends in %q, which is not JSON", op, request, raw)
+				}
+				continue
+			}
+			if !json.Valid(out) || !utf8.Valid(out) {
+				t.Errorf("%s %q is answered %q, which is not JSON", op, request, out)
+			}
+		}
+	})
+}
+
+// FuzzManifest reads any manifest: what is taken is well-formed, and is read the
+// same from what it was kept as.
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(everyKind))
+	f.Add([]byte(manifestAt(80)))
+	f.Add([]byte(`{"abi":1,"name":"n","tools":[{"name":"a"},{"name":"a"}],"requires":["kv.get"]}`))
+	f.Add([]byte(`{"abi":1,"name":"n","permissions":{"http":[{"host":"*.*"}]}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := readManifest(raw)
+		if err != nil {
+			if code := host.CodeOf(err); code != host.InvalidArgument && code != host.FailedPrecondition {
+				t.Errorf("%q is refused with %q: %v", raw, code, err)
+			}
+			return
+		}
+		if _, err := m.Permissions.policy(); err != nil {
+			t.Errorf("%q asks for what makes no policy: %v", raw, err)
+		}
+		again, err := readManifest(m.JSON())
+		if err != nil || again.Name != m.Name || len(again.Tools) != len(m.Tools) || len(again.Permissions.Widens(m.Permissions)) > 0 {
+			t.Errorf("%q is read anew as %+v, %v", raw, again, err)
+		}
+	})
+}
