@@ -291,8 +291,8 @@ func TestIdleInstancesAreRetired(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		p.mu.Lock()
-		if p.idle.n != 0 || p.live != 0 || len(p.pools) != 0 || p.sweeper != nil {
-			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.idle.n, p.live, len(p.pools), p.sweeper != nil)
+		if p.idle.n != 0 || p.live != 0 || len(p.pools) != 0 || p.sweeping || !rt.sweeper.next().IsZero() {
+			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.idle.n, p.live, len(p.pools), p.sweeping)
 		}
 		p.mu.Unlock()
 		if used := rt.memories.used.Load(); used != 0 {

@@ -32,16 +32,16 @@ type Plugin struct {
 	isolation Isolation
 	noOptions CallOptions // of raw calls without
 
-	mu      sync.Mutex
-	pools   map[string]*pool // by tenant; one without calls and instances is removed
-	spare   []*pool          // removed ones
-	live    int              // instances, idle and in calls
-	sweeper *time.Timer      // retires what is idle for too long; nil unless something is idle
-	fresh   []*instance      // idle and as new, for any tenant; the last used at the end
-	idle    idleList         // those and the ones in pools
-	calls   int              // in progress
-	closed  bool
-	drained chan struct{} // closed once closed is set and no call is in progress
+	mu       sync.Mutex
+	pools    map[string]*pool // by tenant; one without calls and instances is removed
+	spare    []*pool          // removed ones
+	live     int              // instances, idle and in calls
+	sweeping bool             // a sweep will come, because something is idle
+	fresh    []*instance      // idle and as new, for any tenant; the last used at the end
+	idle     idleList         // those and the ones in pools
+	calls    int              // in progress
+	closed   bool
+	drained  chan struct{} // closed once closed is set and no call is in progress
 
 	seats        map[string]*seat // by tenant
 	sweepSeatsAt int
@@ -65,7 +65,6 @@ func (p *Plugin) Close() {
 		return
 	}
 	p.closed = true
-	p.stopSweeping()
 	p.drained = make(chan struct{})
 	if p.calls == 0 {
 		close(p.drained)
@@ -122,40 +121,6 @@ func (p *Plugin) takeUnused(before time.Time) (idle []*instance) {
 	}
 	p.live -= len(idle)
 	return idle
-}
-
-// sweepLater makes sure that idle instances are looked through. Plugin.mu is
-// held.
-func (p *Plugin) sweepLater(after time.Duration) {
-	if p.sweeper == nil && !p.closed {
-		p.sweeper = time.AfterFunc(after, p.sweep)
-	}
-}
-
-// sweep closes the instances that were idle for too long, and comes again if
-// there are others.
-func (p *Plugin) sweep() {
-	p.mu.Lock()
-	if p.sweeper == nil { // the plugin is closed
-		p.mu.Unlock()
-		return
-	}
-	p.sweeper = nil
-	p.mu.Unlock()
-	p.retire(time.Now().Add(-p.limits.IdleTime))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.idle.n > 0 {
-		p.sweepLater(max(time.Millisecond, p.limits.IdleTime-time.Since(p.idle.first.used)))
-	}
-}
-
-// stopSweeping ends what sweepLater began. Plugin.mu is held.
-func (p *Plugin) stopSweeping() {
-	if p.sweeper != nil {
-		p.sweeper.Stop()
-		p.sweeper = nil
-	}
 }
 
 // ended notes the end of a call, or of something else that Close waits for.
@@ -408,7 +373,7 @@ func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
 		pl.idle = append(pl.idle, inst)
 	}
 	p.idle.push(inst)
-	p.sweepLater(p.limits.IdleTime)
+	p.sweepLater()
 	if p.idle.n > p.limits.IdleOfAll {
 		return p.evict()
 	}

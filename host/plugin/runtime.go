@@ -33,7 +33,8 @@ type Runtime struct {
 	memories memories
 	fetcher  Fetcher
 	queue    Queue
-	stop     []func()  // what was not given
+	stop     []func() // what was not given
+	sweeper  *sweeper
 	began    time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
@@ -142,6 +143,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	}
 	rt.openServices()
 	rt.life, rt.end = context.WithCancel(context.Background())
+	rt.sweeper = startSweeper(rt)
 	return rt, nil
 }
 
@@ -221,6 +223,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		p.Close()
 	}
 	rt.loads.Wait()
+	rt.sweeper.stop()
 	return nil
 }
 
