@@ -36,13 +36,14 @@ type opRow struct {
 	says    string    // in the error
 }
 
-const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
+const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
 
 // opsGuest assembles a guest whose tool, processor and router run their input,
 // operation, space and request, and answer with what that answers, and with its
 // status.
 func opsGuest(t testing.TB, manifest string) []byte {
 	t.Helper()
+	manifest = strings.Replace(manifest, `"permissions"`, `"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions"`, 1)
 	text := `
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
 		import agenthost_v1 output_write i32 i32 as $output_write
