@@ -62,13 +62,15 @@ var layers = []layer{
 		"another way to ask a model; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
+	{"pdk", nil,
+		"hands out the kits as files; it runs none of them"},
 	{"pdk/go", []string{"pdk/go/..."},
 		"host and guest share no Go code: what they share is the contract and its vectors"},
 	{"plugins", []string{"pdk/go/..."},
 		"a shipped plugin is built like anybody else's, so it can use nothing that others cannot"},
 	{"examples", []string{"host/...", "plugins/...", "pdk/go/..."},
 		"an example shows the public packages; it may not lean on the command"},
-	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk/go/...", "examples/...", "cmd/agenthost/..."},
+	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk", "pdk/go/...", "examples/...", "cmd/agenthost/..."},
 		"the one place that knows everything and wires it"},
 }
 
