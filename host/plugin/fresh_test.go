@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/agenthost/agenthost/host/plugin"
 )
@@ -38,4 +39,22 @@ func TestFreshGoGuest(t *testing.T) {
 	if n := plugin.IdleInstances(p); n != 1 { // it imports os, whose start-up sets flags of the standard files
 		t.Errorf("%d instances are kept, want the one that is restored for each call", n)
 	}
+}
+
+// A plugin that was loaded outside a test's bubble is called in it, and closed
+// outside.
+func TestPluginsMayBeCalledInABubble(t *testing.T) {
+	rt := newRuntime(t, nil)
+	p := load(t, rt, "echo", buildGuest(t, "host/plugin/testdata/guests/echo"), nil)
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			if _, err := p.Call(t.Context(), "a", "tool", []byte(`{"tool":"echo"}`), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if n := plugin.IdleInstances(p); n != 1 {
+		t.Errorf("%d instances are kept", n)
+	}
+	p.Close()
 }
