@@ -150,6 +150,8 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	if tool == nil {
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
+	c.call.State = t.state.view()
+	defer func() { c.call.State.endView() }()
 	var err error
 	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
 		return nil, err
@@ -190,7 +192,9 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			timer.Stop()
 			return out, err
 		}
+		c.call.State.endView()
 		c.call = c.call.again()
+		c.call.State = t.state.view()
 	}
 }
 
@@ -317,7 +321,7 @@ func (t *turn) accept(c *toolCall, out *ToolOutput) error {
 			return err
 		}
 	}
-	if err := t.state.Patch(out.State); err != nil {
+	if err := c.call.State.patchSeen(out.State); err != nil {
 		return err
 	}
 	for _, a := range out.Artifacts {

@@ -223,7 +223,7 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if hook == nil {
 		return nil, nil
 	}
-	at := &ToolStartHook{Scope: c.call.Scope, State: t.state, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
+	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
 	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil || at.Output != nil {
 		return at.Output, err
 	}
@@ -243,7 +243,7 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 	if hook == nil {
 		return out, err
 	}
-	at := &ToolEndHook{Scope: c.call.Scope, State: t.state, ID: c.part.ID, Tool: c.part.Name,
+	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State, ID: c.part.ID, Tool: c.part.Name,
 		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {

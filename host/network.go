@@ -44,6 +44,10 @@ type NetworkOptions struct {
 	// State is the state that a run starts with, as JSON: each run gets a copy,
 	// overlaid by the thread's and then by the request's.
 	State any
+	// StateSchema types the state: the one that a run starts with fits it, and so
+	// does every change, or it is refused. [SchemaOf] makes one of a Go type; a
+	// change is then made with [UpdateState]. Nil is any object.
+	StateSchema *Schema
 	// StateOfRun keeps custom state out of threads: it ends with the run.
 	StateOfRun bool
 
@@ -84,8 +88,23 @@ func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, e
 	if err != nil {
 		return nil, Errorf(CodeOf(err), "default state of network %q: %w", name, err)
 	}
+	if err := n.checkDefault(state); err != nil {
+		return nil, err
+	}
 	n.opts.State = state.JSON()
 	return n, nil
+}
+
+// checkDefault holds a default state, if one is given, to the schema. Without
+// one, what the schema requires is the requests' to bring.
+func (n *Network) checkDefault(state *State) error {
+	if n.opts.State == nil || n.opts.StateSchema == nil {
+		return nil
+	}
+	if err := n.opts.StateSchema.Validate(state.JSON()); err != nil {
+		return Errorf(InvalidArgument, "default state of network %q does not fit its schema: %w", n.name, err)
+	}
+	return nil
 }
 
 func (n *Network) check() error {

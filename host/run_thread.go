@@ -199,7 +199,7 @@ func (r *run) setState(loaded *Loaded) error {
 		}
 		maps.Copy(merged, members)
 	}
-	s, err := newState(merged, r.limits.StateBytes)
+	s, err := newState(merged, r.limits.StateBytes, r.net.opts.StateSchema)
 	if err != nil {
 		return err
 	}

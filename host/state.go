@@ -12,14 +12,25 @@ import (
 // does reaches another run or the value it was started with; integers of any
 // size survive. Safe for concurrent use.
 type State struct {
-	limit   int
-	watched bool // a run sends its changes as events
+	*stateCore
+	seen int64 // the revision that a call has seen all of; guarded by mu
+	base any   // the document at that revision
+}
 
-	mu       sync.Mutex
-	doc      any             // decoded with json.Number
-	encoded  json.RawMessage // doc as JSON; nil when it must be made again
-	revision int64
-	pending  []PatchOp // changes since the last event, if watched
+// stateCore is what all views of a state share.
+type stateCore struct {
+	limit   int
+	schema  *Schema // what it has to fit; nil is anything
+	watched bool    // a run sends its changes as events
+
+	mu        sync.Mutex
+	doc       any             // decoded with json.Number; replaced, never changed
+	encoded   json.RawMessage // doc as JSON; nil when it must be made again
+	revision  int64
+	pending   []PatchOp // changes since the last event, if watched
+	views     int       // of calls in progress
+	changes   []change  // while there are any
+	forgotten int64     // changes up to this revision are not remembered
 }
 
 // NewState returns a state holding v as JSON. A nil v is an empty object. Code
@@ -37,19 +48,30 @@ func NewState(v any, limit int) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newState(doc, limit)
+	return newState(doc, limit, nil)
 }
 
 // newState returns a state that owns doc.
-func newState(doc map[string]any, limit int) (*State, error) {
-	s := &State{limit: limit, doc: doc}
+func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
+	s := &State{stateCore: &stateCore{limit: limit, doc: doc, schema: schema}}
 	if depthOf(doc) > maxDocumentDepth {
 		return nil, Errorf(InvalidArgument, "state is nested deeper than %d", maxDocumentDepth)
 	}
 	if err := s.checkSize(len(s.json())); err != nil {
 		return nil, err
 	}
+	if err := s.checkFit(doc); err != nil {
+		return nil, Errorf(InvalidArgument, "state does not fit its schema: %w", err)
+	}
 	return s, nil
+}
+
+// checkFit holds a document to the schema.
+func (s *State) checkFit(doc any) error {
+	if s.schema == nil {
+		return nil
+	}
+	return s.schema.schema.validate(doc, countNodes(doc))
 }
 
 func decodeState(raw json.RawMessage) (map[string]any, error) {
@@ -105,7 +127,15 @@ func (s *State) JSON() json.RawMessage {
 func (s *State) Snapshot() (json.RawMessage, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.seen, s.base = s.revision, s.doc
 	return s.json(), s.revision
+}
+
+// Revision returns the number of the state as it is now.
+func (s *State) Revision() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
 }
 
 func (s *State) json() json.RawMessage {
@@ -115,9 +145,10 @@ func (s *State) json() json.RawMessage {
 	return s.encoded
 }
 
-// Patch applies RFC 6902 operations, all or none. Code invalid_argument for an
-// operation that is malformed or does not apply, conflict for a test that
-// fails, resource_exhausted if the result is too large.
+// Patch applies RFC 6902 operations, all or none, to the state as it is now. Code
+// invalid_argument for an operation that is malformed or does not apply and for a
+// result that does not fit the network's schema, conflict for a test that fails,
+// resource_exhausted if the result is too large.
 func (s *State) Patch(ops []PatchOp) error {
 	if len(ops) == 0 {
 		return nil
@@ -156,8 +187,13 @@ func (s *State) replace(doc any, ops []PatchOp) error {
 	if err := s.checkSize(len(raw)); err != nil {
 		return err
 	}
+	if err := s.checkFit(doc); err != nil {
+		return Errorf(InvalidArgument, "state would not fit its schema: %w", err)
+	}
+	before := s.doc
 	s.doc, s.encoded = doc, raw
 	s.revision++
+	s.remember(before, ops)
 	if s.watched {
 		s.pending = append(s.pending, ops...)
 	}

@@ -50,9 +50,11 @@ func (o baseOperations) getState(req []byte) ([]byte, error) {
 	if err := readRequest("state.get", req, &in); err != nil {
 		return nil, err
 	}
-	raw, revision := o.state.Snapshot()
-	if in.Path != "" {
-		raw = nil
+	var raw json.RawMessage
+	revision := o.state.Revision() // before the value, which may be newer
+	if in.Path == "" {
+		raw, revision = o.state.Snapshot()
+	} else {
 		found, err := o.state.Get(in.Path, &raw)
 		if err != nil {
 			return nil, err
@@ -87,9 +89,8 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, revision := o.state.Snapshot()
 	out := newObject(64)
-	out.int("revision", revision)
+	out.int("revision", o.state.Revision())
 	return out.end(), nil
 }
 

@@ -1,0 +1,201 @@
+package host
+
+import (
+	"strings"
+)
+
+// Tools that run at one time change one state. What a tool returns as its patch
+// was thought out from the state as the tool saw it; if somebody else has
+// changed the same place meanwhile, applying it would undo that without a word.
+// So each call sees the state through a view, which knows since when, and a patch
+// that meets another's change is a conflict.
+
+// view is the state as one call sees it.
+func (s *State) view() *State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.views++
+	return &State{stateCore: s.stateCore, seen: s.revision, base: s.doc}
+}
+
+// endView says that no patch is returned to the view any more. The view still
+// works: a tool may have been left behind with it.
+func (s *State) endView() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.views--; s.views == 0 {
+		s.changes = nil
+	}
+}
+
+// maxChanges bounds how many changes are remembered for the calls in progress.
+const maxChanges = 10_000
+
+// change is one place that was changed.
+type change struct {
+	revision int64 // that it led to
+	by       *State
+	footprint
+}
+
+// remember notes what ops change, if there is a call that may have to know. doc
+// is the document before.
+func (s *State) remember(doc any, ops []PatchOp) {
+	if s.views == 0 {
+		return
+	}
+	for _, f := range footprints(doc, ops) {
+		s.changes = append(s.changes, change{s.revision, s, f})
+	}
+	if len(s.changes) > maxChanges {
+		s.changes, s.forgotten = nil, s.revision
+	}
+}
+
+// patchSeen is Patch for what was thought out from what the view has seen: code
+// conflict if somebody else has changed a place since.
+func (s *State) patchSeen(ops []PatchOp) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if path, ok := s.overtaken(ops); ok {
+		return Errorf(Conflict, "The state at %.200q was changed by another call while this one ran; call the tool again.", path)
+	}
+	return s.patch(ops)
+}
+
+// overtaken returns the first place that ops change and that somebody else has
+// changed since the view has seen it.
+func (s *State) overtaken(ops []PatchOp) (string, bool) {
+	if s.revision == s.seen {
+		return "", false
+	}
+	mine := footprints(s.base, ops)
+	if s.forgotten > s.seen && len(mine) > 0 {
+		return mine[0].path, true
+	}
+	for _, c := range s.changes {
+		if c.by == s || c.revision <= s.seen {
+			continue
+		}
+		for _, f := range mine {
+			if f.meets(c.footprint) {
+				return f.path, true
+			}
+		}
+	}
+	return "", false
+}
+
+// footprint is what an operation touches.
+type footprint struct {
+	kind footprintKind
+	path string // of the value or the array
+}
+
+// The kinds of footprints, in the order that meets needs.
+type footprintKind uint8
+
+const (
+	readsValue    footprintKind = iota // what copy takes
+	changesValue                       // at the path, or below it
+	movesElements                      // of an array: their indices are others now
+	appends                            // to an array
+)
+
+// footprints returns what ops touch in doc. A test touches nothing, and fails by
+// itself if it must.
+func footprints(doc any, ops []PatchOp) []footprint {
+	out := make([]footprint, 0, len(ops))
+	for _, op := range ops {
+		switch op.Op {
+		case "replace":
+			out = append(out, valueAt(doc, changesValue, op.Path))
+		case "add", "remove":
+			out = append(out, elementAt(doc, op.Path))
+		case "copy":
+			out = append(out, valueAt(doc, readsValue, op.From), elementAt(doc, op.Path))
+		case "move":
+			out = append(out, elementAt(doc, op.From), elementAt(doc, op.Path))
+		}
+	}
+	return out
+}
+
+// elementAt returns what adding or removing something at a path touches.
+func elementAt(doc any, path string) footprint {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return footprint{changesValue, path}
+	}
+	list, err := lookup(doc, path[:i])
+	if err != nil {
+		return valueAt(doc, changesValue, path)
+	}
+	elements, ok := list.([]any)
+	switch {
+	case !ok:
+		return footprint{changesValue, path}
+	case path[i+1:] == "-":
+		return footprint{appends, path[:i]}
+	}
+	if _, err := arrayIndex(path[i+1:], len(elements)-1); err != nil {
+		return footprint{changesValue, path[:i]}
+	}
+	return footprint{movesElements, path[:i]}
+}
+
+// valueAt is a footprint of a value. An element that doc does not have yet, for
+// the patch itself appends it, stands for its array: its index means another
+// element as soon as somebody else appends.
+func valueAt(doc any, kind footprintKind, path string) footprint {
+	for i := 1; i < len(path); {
+		n := strings.IndexByte(path[i:], '/')
+		if n < 0 {
+			n = len(path) - i
+		}
+		if list, ok := doc.([]any); ok {
+			if _, err := arrayIndex(path[i:i+n], len(list)-1); err != nil {
+				return footprint{kind, path[:i-1]}
+			}
+		}
+		next, err := lookup(doc, path[i-1:i+n])
+		if err != nil {
+			break
+		}
+		doc, i = next, i+n+1
+	}
+	return footprint{kind, path}
+}
+
+// meets reports whether it matters to f that g was there first. Appending to an
+// array that somebody else has appended to, or has changed an element of, does
+// not.
+func (f footprint) meets(g footprint) bool {
+	if g.kind == readsValue {
+		return false
+	}
+	if f.kind > g.kind {
+		f, g = g, f
+	}
+	switch g.kind {
+	case changesValue:
+		return within(f.path, g.path) || within(g.path, f.path)
+	case movesElements: // touches what is below the array
+		return within(f.path, g.path) || within(g.path, f.path)
+	}
+	switch f.kind {
+	case readsValue, changesValue:
+		return within(g.path, f.path)
+	case movesElements:
+		return f.path != g.path && within(g.path, f.path)
+	}
+	return false // both append
+}
+
+// within reports whether path is outer or below it.
+func within(path, outer string) bool {
+	return strings.HasPrefix(path, outer) && (len(path) == len(outer) || path[len(outer)] == '/')
+}

@@ -1,0 +1,131 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+type ticket struct {
+	Customer string   `json:"customer"`
+	Open     bool     `json:"open"`
+	Tags     []string `json:"tags,omitempty"`
+}
+
+func stateSchema(t testing.TB, raw string) *host.Schema {
+	t.Helper()
+	s, err := host.CompileSchema(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func ticketSchema(t testing.TB) *host.Schema {
+	t.Helper()
+	s, err := host.SchemaOf[ticket]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDefaultStatesThatDoNotFit(t *testing.T) {
+	a := agentNamed(t, "a", "")
+	for name, c := range map[string]struct {
+		state  any
+		schema *host.Schema
+		says   string // empty: it is taken
+	}{
+		"none":                     {nil, ticketSchema(t), ""},
+		"of the type":              {ticket{Customer: "ada"}, ticketSchema(t), ""},
+		"of the type, by pointer":  {&ticket{Customer: "ada"}, ticketSchema(t), ""},
+		"a member of another type": {json.RawMessage(`{"customer":7,"open":true}`), ticketSchema(t), "/customer: got number, want string"},
+		"a member too few":         {json.RawMessage(`{"customer":"ada"}`), ticketSchema(t), "missing property 'open'"},
+		"a member too many":        {json.RawMessage(`{"customer":"ada","open":true,"opne":1}`), ticketSchema(t), "additional properties 'opne' not allowed"},
+		"a schema by hand":         {json.RawMessage(`{"n":1}`), stateSchema(t, `{"properties":{"n":{"maximum":0}}}`), "/n: maximum: got 1, want 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := host.NewNetwork("desk", []*host.Agent{a}, &host.NetworkOptions{Router: host.InOrder("line"), State: c.state, StateSchema: c.schema})
+			if c.says == "" && err == nil {
+				return
+			}
+			if c.says == "" || host.CodeOf(err) != host.InvalidArgument || !strings.HasPrefix(err.Error(), `default state of network "desk" does not fit its schema: `) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("NewNetwork: %v; want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// What a run starts with fits the schema, whoever brings it, and so does what it
+// becomes, whoever changes it.
+func TestStateFitsItsSchema(t *testing.T) {
+	raw := func(name string, output *host.ToolOutput) *host.Tool {
+		tool, err := host.NewRawTool(host.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return output, nil }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tool
+	}
+	returns := func(texts ...string) *host.Tool { return raw("change", &host.ToolOutput{State: ops(t, texts...)}) }
+	changes := func(fn func(s *host.State) error) *host.Tool {
+		return tool("change", func(_ context.Context, call *host.Call) (string, error) { return "", fn(call.State) })
+	}
+	const want = `{"customer":"ada","open":true}`
+	for name, c := range map[string]struct {
+		tool *host.Tool
+		told string // empty: it works
+		want string
+	}{
+		"a patch that fits":       {returns(`add /tags ["new"]`), "", `{"customer":"ada","open":true,"tags":["new"]}`},
+		"a patch of another type": {returns(`replace /open "yes"`), "state would not fit its schema: /open: got string, want boolean", want},
+		"a patch that removes":    {returns(`remove /open`), "missing property 'open'", want},
+		"right only in the end":   {returns(`remove /open`, `add /open true`), "", want},
+		"a stranger":              {changes(func(s *host.State) error { return s.Set("/opne", false) }), "'opne' not allowed", want},
+		"typed": {changes(func(s *host.State) error {
+			return host.UpdateState(s, func(v *ticket) error { v.Open = false; return nil })
+		}), "", `{"customer":"ada","open":false}`},
+		"as another type": {changes(func(s *host.State) error {
+			return host.UpdateState(s, func(v *map[string]any) error { (*v)["open"] = 1; return nil })
+		}), "/open: got number, want boolean", want},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Call("change", "{}")), Tools: []*host.Tool{c.tool}, MaxRounds: 1})
+			n := newNetwork(t, []*host.Agent{agent}, &host.NetworkOptions{Router: host.InOrder("line", "clerk"), StateSchema: ticketSchema(t), State: ticket{Customer: "nobody", Open: true}})
+			r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "go", State: map[string]string{"customer": "ada"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(r.State) != c.want {
+				t.Errorf("the state is %s, want %s", r.State, c.want)
+			}
+			res := r.Results[0].ToolResults()[0]
+			if res.IsError != (c.told != "") || !strings.Contains(res.ContentText(), c.told) {
+				t.Errorf("the model is told %q, want %q", res.ContentText(), c.told)
+			}
+		})
+	}
+}
+
+func TestRunsThatBeginWithAStateThatDoesNotFit(t *testing.T) {
+	history := hosttest.NewHistory()
+	n := newNetwork(t, []*host.Agent{agentNamed(t, "a", "")}, &host.NetworkOptions{Router: host.InOrder("line", "a"), History: newHistory(t, history), StateSchema: ticketSchema(t)})
+	for name, state := range map[string]any{
+		"nothing":      nil,
+		"another type": map[string]any{"customer": 1, "open": true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Thread: "T", Text: "hi", State: state})
+			if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "state does not fit its schema") {
+				t.Errorf("Run: %v; want code %s", err, host.InvalidArgument)
+			}
+		})
+	}
+	if r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "hi", State: ticket{Customer: "ada"}}); err != nil || string(r.State) != `{"customer":"ada","open":false}` {
+		t.Errorf("a run with what the schema requires: %+v, %v", r, err)
+	}
+}
