@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,13 @@ import (
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeModelVariable) != "" {
+		serveFakeModel()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testKey = "sk-test-1234567890"
 

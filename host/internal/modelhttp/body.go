@@ -1,13 +1,14 @@
 package modelhttp
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"slices"
 )
 
-// Body is what a request sends, in pieces that are sent one after the other and
-// never joined: a conversation is long, and most of it was written before.
+// Body is what a request sends, in pieces that are sent one after the other: a
+// conversation is long, and most of it was written before.
 type Body [][]byte
 
 // Len returns the length of all pieces together.
@@ -19,8 +20,20 @@ func (b Body) Len() int64 {
 	return int64(n)
 }
 
-// reader returns a reader of the body, which may be read by several at once.
-func (b Body) reader() io.ReadCloser { return &bodyReader{left: b} }
+// joinBytes is up to which length a body is joined after all: net/http sends
+// what it knows to be in memory together with the header, and everything else in
+// a packet of its own.
+const joinBytes = 32 << 10
+
+// reader returns a function that returns readers of the body, each from its
+// beginning.
+func (b Body) reader() func() (io.ReadCloser, error) {
+	if b.Len() > joinBytes {
+		return func() (io.ReadCloser, error) { return &bodyReader{left: b}, nil }
+	}
+	joined := bytes.Join(b, nil)
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(joined)), nil }
+}
 
 type bodyReader struct {
 	left  [][]byte
@@ -54,11 +67,12 @@ func (x *Exchange) Post(path string, body Body, headers http.Header) error {
 	if u.Path += path; u.RawPath != "" {
 		u.RawPath += path
 	}
+	reader := body.reader()
+	first, _ := reader()
 	req := (&http.Request{
 		Method: http.MethodPost, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header, len(headers)+len(x.server.opts.Headers)+2),
-		Body:   body.reader(), ContentLength: body.Len(),
-		GetBody: func() (io.ReadCloser, error) { return body.reader(), nil },
+		Body:   first, GetBody: reader, ContentLength: body.Len(),
 	}).WithContext(x.ctx)
 	req.Header["Content-Type"] = jsonType
 	req.Header["Accept"] = eventStream

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 )
 
 // The bounds of what is read.
@@ -14,7 +15,8 @@ const (
 	maxStreamBytes   = 256 << 20 // one stream: an event wraps a few bytes in a few hundred
 	maxLineBytes     = 4 << 20   // one event
 	maxDocumentBytes = 16 << 20  // an answer that is not streamed
-	readBuffer       = 16 << 10
+	readBuffer       = 4 << 10   // as net/http reads
+	keptLineBytes    = 16 << 10  // of the buffer that the next stream gets
 )
 
 var (
@@ -37,12 +39,35 @@ type Events struct {
 	open bool // the first byte has been looked at
 	eof  bool
 
+	buffer *buffer // that src and line are of
+
 	passed int    // events so far
 	seen   []byte // the beginning of what was not understood
 }
 
+// buffers are what streams that are over have left to others.
+var buffers = sync.Pool{New: func() any { return &buffer{src: bufio.NewReaderSize(nil, readBuffer)} }}
+
+type buffer struct {
+	src  *bufio.Reader
+	line []byte
+}
+
 func newEvents(src io.Reader) *Events {
-	return &Events{src: bufio.NewReaderSize(src, readBuffer)}
+	b := buffers.Get().(*buffer)
+	b.src.Reset(src)
+	return &Events{src: b.src, line: b.line[:0], buffer: b}
+}
+
+// close lets go of the buffers. Nothing that Next returned is valid after it.
+func (e *Events) close() {
+	b := e.buffer
+	if b.line = e.line; cap(b.line) > keptLineBytes {
+		b.line = nil
+	}
+	b.src.Reset(nil)
+	e.src, e.line, e.buffer = nil, nil, nil
+	buffers.Put(b)
 }
 
 // Next returns the data of the next event, which is valid until the call after

@@ -49,6 +49,9 @@ func newExchange(ctx context.Context, s *Server) *Exchange {
 
 func (x *Exchange) close() {
 	x.watch.rest()
+	if x.Events != nil {
+		x.Events.close()
+	}
 	if x.body != nil {
 		x.body.Close()
 	}
