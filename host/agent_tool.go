@@ -98,7 +98,8 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	defer cancel()
 	n := *c.branch // one for each attempt
 	n.input, n.keys, n.cancel, n.yield = UserText(in.Request), c.IdempotencyKey, cancel, c.forward
-	result, err := n.runAgent(ctx, agent)
+	n.waiting = nil
+	result, err := n.runAgent(ctx, agent, &savedTurn{agent: agent.name})
 	for _, a := range n.artifacts {
 		c.putArtifact(a)
 	}

@@ -26,6 +26,11 @@ type toolCall struct {
 	output *ToolOutput
 	err    error
 	took   time.Duration
+
+	settled  bool      // has an output without running
+	admitted bool      // nobody must be asked about it
+	checked  bool      // its arguments
+	question *Question // waits for the answer
 }
 
 // runTools runs the calls of one answer in parallel and adds their results in
@@ -34,7 +39,12 @@ func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 	if t.spent.toolCalls.Add(int64(len(parts))) > int64(t.limits.MaxToolCalls) {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", t.limits.MaxToolCalls)
 	}
-	calls := t.newCalls(parts)
+	return t.runCalls(ctx, t.newCalls(parts))
+}
+
+// runCalls runs the calls that nobody must be asked about.
+func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
+	t.admit(ctx, calls)
 	t.runBatch(ctx, calls)
 	for _, c := range calls {
 		t.addResult(c)
@@ -69,7 +79,7 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
 	b := &batch{events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
-	waiting, running := calls, 0
+	waiting, running := slices.DeleteFunc(slices.Clone(calls), func(c *toolCall) bool { return c.settled }), 0
 	for len(waiting) > 0 || running > 0 {
 		for len(waiting) > 0 && running < t.limits.ParallelTools {
 			t.startCall(ctx, b, waiting[0])
@@ -152,9 +162,11 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	}
 	c.call.State = t.state.view()
 	defer func() { c.call.State.endView() }()
-	var err error
-	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
-		return nil, err
+	if !c.checked {
+		var err error
+		if c.call.Arguments, err = tool.arguments(c.call.Arguments, t.limits.ArgumentBytes); err != nil {
+			return nil, err
+		}
 	}
 	out, err := t.hookToolStart(ctx, tool, c)
 	if err != nil {
@@ -374,9 +386,15 @@ func (t *turn) addResult(c *toolCall) {
 		t.artifacts = putArtifact(t.artifacts, a)
 		t.emit(&ArtifactMade{Artifact: &a})
 	}
-	if c.output.Interrupt != nil {
+	if ask := c.output.Interrupt; ask != nil {
+		c.question = t.question(c, AskInput, ask.Reason, ask.Data)
+	}
+	if c.question != nil {
 		t.interrupt(c)
 		return
+	}
+	if c.settled {
+		t.emit(c.finished())
 	}
 	m := NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
 	m.Agent = t.agent.name
@@ -386,12 +404,16 @@ func (t *turn) addResult(c *toolCall) {
 
 // interrupt leaves the call open and ends the run: a person is asked.
 func (t *turn) interrupt(c *toolCall) {
-	ask := *c.output.Interrupt
-	if ask.ID == "" {
-		ask.ID = NewID()
-	}
 	t.interrupted = true
-	t.emit(&Interrupted{ToolCall: c.part.ID, Interrupt: &ask})
+	attempt := c.call.Attempt
+	if c.settled {
+		attempt = 0
+	}
+	t.waiting = append(t.waiting, &openCall{
+		Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
+		Key: c.call.IdempotencyKey, Attempt: attempt, Resumed: c.call.Resumed,
+	})
+	t.emit(&Interrupted{Question: c.question})
 }
 
 // maxToolSentence bounds what a model is told of a failure.

@@ -27,6 +27,7 @@ type Call struct {
 	Arguments      json.RawMessage // checked against the tool's schema
 	Scope          Scope
 	State          *State
+	Resumed        []Resumption // answers to the questions that this call has asked, in order
 
 	limits Limits
 	emit   func(EventData) error
@@ -42,7 +43,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, branch: c.branch,
+		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, branch: c.branch,
 	}
 }
 

@@ -31,6 +31,7 @@ type (
 		Tenant  string `json:"tenant,omitempty"`
 		Thread  string `json:"thread,omitempty"`
 		Message string `json:"message,omitempty"` // id of the user's message
+		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one goes on with
 	}
 
 	// RouteChosen tells what the router decided. An empty Next ends the run when
@@ -153,10 +154,9 @@ type (
 		Artifact *Artifact `json:"artifact"`
 	}
 
-	// Interrupted tells that a tool asks a person.
+	// Interrupted tells that the run will end with a question.
 	Interrupted struct {
-		ToolCall  string     `json:"tool_call"`
-		Interrupt *Interrupt `json:"interrupt"`
+		Question *Question `json:"question"`
 	}
 
 	// AgentFinished closes one agent's run.

@@ -145,6 +145,7 @@ type History struct {
 	get          func(context.Context, *HistoryRequest) (*Loaded, error)
 	appendResult func(context.Context, *HistoryRequest, *Turn) error
 	lock         func(context.Context, *HistoryRequest) (func(), error)
+	journal      Journal
 }
 
 // NewHistory returns a history kept by adapter. Code invalid_argument if the
@@ -168,6 +169,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	}
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread
+	}
+	if a, ok := adapter.(Journal); ok {
+		h.journal = a
 	}
 	if h.createThread == nil && h.appendUser == nil && h.get == nil && h.appendResult == nil {
 		return nil, Errorf(InvalidArgument, "history adapter %T", adapter).

@@ -21,6 +21,13 @@ type Options struct {
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
 	Logger  *slog.Logger // nil discards
+
+	// Approve says which calls of any tool a person must agree to; nil is none.
+	Approve ApprovalRule
+
+	// Journal keeps what runs leave to be gone on with. Default: the history, if
+	// it can.
+	Journal Journal
 }
 
 // New returns a host. Code invalid_argument for a negative limit.
@@ -69,6 +76,18 @@ type Request struct {
 	State  any    // overlays the network's and the thread's state, member by member
 	Model  Model  // beats the agents' and the network's
 	Router Router // beats the network's
+
+	// Resume names a run that was interrupted: this one goes on where that one
+	// stopped, in its thread and with its state, and Answers has an answer to
+	// each of its questions. The target is the interrupted run's; Thread, Text,
+	// Input, Messages, Instructions and State stay empty. Nothing happens before
+	// the answers are found to fit. Codes: not_found for a run that is not there
+	// (or another tenant's), permission_denied for an answer to what was not
+	// asked, conflict if the questions were answered already or the thread has
+	// moved on since, failed_precondition for another target or a host without a
+	// journal, invalid_argument for the rest.
+	Resume  string
+	Answers []Answer
 }
 
 // Result is what one run of an agent left behind.
@@ -113,6 +132,9 @@ type RunResult struct {
 	Usage        Usage           `json:"usage"`
 	Cost         Cost            `json:"cost"`
 	Error        *Error          `json:"error,omitempty"`
+
+	// Questions are what an interrupted run asks: see [Request].Resume.
+	Questions []*Question `json:"questions,omitempty"`
 }
 
 // Text returns the text of the last agent's last answer.

@@ -51,6 +51,10 @@ type NetworkOptions struct {
 	// StateOfRun keeps custom state out of threads: it ends with the run.
 	StateOfRun bool
 
+	// Approve says which calls of the network's tools a person must agree to;
+	// nil is none.
+	Approve ApprovalRule
+
 	// DiscardOnFailure stores nothing of a failed run but the user's message.
 	// By default what was finished is kept, marked failed.
 	DiscardOnFailure bool

@@ -97,7 +97,10 @@ func movesOn(m *Message) bool {
 
 // closeOpenCalls returns messages with an error result for each call that an
 // earlier run left open, at the place where providers want it.
-func closeOpenCalls(messages []*Message) []*Message {
+func closeOpenCalls(messages []*Message) []*Message { return closeCalls(messages, true) }
+
+// closeCalls is closeOpenCalls, with or without the calls at the very end.
+func closeCalls(messages []*Message, atEnd bool) []*Message {
 	var pairs pairing
 	var out []*Message // nil until something must be added
 	closeAt := func(i int) {
@@ -118,7 +121,9 @@ func closeOpenCalls(messages []*Message) []*Message {
 			out = append(out, m)
 		}
 	}
-	closeAt(len(messages))
+	if atEnd {
+		closeAt(len(messages))
+	}
 	if out == nil {
 		return messages
 	}

@@ -53,6 +53,12 @@ type run struct {
 	brought    map[string]*Agent // by routers
 	steps      *steps
 	services   *services
+
+	ref     RunRef      // in the journal; zero if the run is not in it
+	resumes string      // the run that this one goes on with
+	saved   *savedTurn  // the agent's run to go on with
+	earlier []*Result   // of the run that this one goes on with
+	waiting []*openCall // the calls that wait for an answer
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -72,7 +78,10 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.input, err = r.readInput(); err != nil {
 		return nil, err
 	}
-	if r.input == nil && len(req.Messages) == 0 && (r.history == nil || r.thread == "") {
+	if err := r.checkResume(); err != nil {
+		return nil, err
+	}
+	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
 		return nil, errNothingSaid()
 	}
 	return r, r.checkModels()
@@ -202,12 +211,20 @@ func (r *run) emit(data EventData) {
 // do is a run from beginning to end. Its error is an [*Error].
 func (r *run) do(ctx context.Context) error {
 	defer r.services.end(false)
+	rec, err := r.resumed(ctx)
+	if err != nil {
+		return err
+	}
 	unlock, err := r.lockThread(ctx)
 	if err != nil {
 		return wrapError(err, "wait for thread %q", r.thread)
 	}
 	defer unlock()
-	if err := r.open(ctx); err != nil {
+	if rec != nil {
+		if err := r.reopen(ctx); err != nil {
+			return nameEnd(ctx, err)
+		}
+	} else if err := r.open(ctx); err != nil {
 		return r.finish("", nameEnd(ctx, err))
 	}
 	reason, err := r.loop(ctx)
@@ -224,6 +241,11 @@ func (r *run) do(ctx context.Context) error {
 	} else {
 		r.services.end(err == nil || !r.net.opts.DiscardOnFailure)
 	}
+	if err == nil && reason == FinishInterrupted {
+		err = r.leave(ctx)
+	} else {
+		r.end(ctx)
+	}
 	return r.finish(reason, err)
 }
 
@@ -236,21 +258,15 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		if r.isAlone() && r.iterations > 0 && len(r.stack) == 0 {
-			return r.results[len(r.results)-1].FinishReason, nil
+		saved := r.saved
+		if r.saved = nil; saved == nil {
+			if reason, err := r.pick(ctx); reason != "" || err != nil {
+				return reason, err
+			}
+			saved = &savedTurn{agent: r.stack[0]}
+			r.stack = r.stack[1:]
 		}
-		if r.iterations >= r.maxIterations() {
-			return FinishMaxIterations, nil
-		}
-		if err := r.route(ctx); err != nil {
-			return "", err
-		}
-		if len(r.stack) == 0 {
-			return FinishStop, nil
-		}
-		name := r.stack[0]
-		r.stack = r.stack[1:]
-		result, err := r.runAgent(ctx, r.agent(name))
+		result, err := r.runAgent(ctx, r.agent(saved.agent), saved)
 		r.iterations++
 		if result != nil {
 			r.results = append(r.results, result)
@@ -263,6 +279,23 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 			return FinishInterrupted, nil
 		}
 	}
+}
+
+// pick asks the router until the stack has somebody, or says why the run ends.
+func (r *run) pick(ctx context.Context) (FinishReason, error) {
+	if r.isAlone() && r.iterations > 0 && len(r.stack) == 0 {
+		return r.results[len(r.results)-1].FinishReason, nil
+	}
+	if r.iterations >= r.maxIterations() {
+		return FinishMaxIterations, nil
+	}
+	if err := r.route(ctx); err != nil {
+		return "", err
+	}
+	if len(r.stack) == 0 {
+		return FinishStop, nil
+	}
+	return "", nil
 }
 
 // isAlone reports whether the run is a lone agent's, which no router directs.
@@ -415,13 +448,14 @@ func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+	results := slices.Concat(r.earlier, r.results)
 	req := &RouteRequest{
 		Scope: r.scope(), Input: r.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
-		Agents: agents, State: r.state, Results: r.results[:len(r.results):len(r.results)],
+		Agents: agents, State: r.state, Results: results,
 		Messages: r.messages(), run: r,
 	}
-	if n := len(r.results); n > 0 {
-		req.Last = r.results[n-1]
+	if n := len(results); n > 0 {
+		req.Last = results[n-1]
 	}
 	return req, nil
 }
@@ -507,6 +541,9 @@ func (r *run) finish(reason FinishReason, err error) error {
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
+	}
+	if reason == FinishInterrupted {
+		result.Questions = questionsOf(r.waiting)
 	}
 	r.start()
 	r.emit(&RunFinished{

@@ -42,6 +42,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
+	r.past = closeOpenCalls(r.past)
 	if r.input == nil && len(r.past) == 0 {
 		return errNothingSaid()
 	}
@@ -56,7 +57,7 @@ func (r *run) start() {
 		return
 	}
 	r.opened = true
-	started := &RunStarted{Tenant: r.tenant, Thread: r.thread}
+	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Resumes: r.resumes}
 	if r.input != nil {
 		started.Message = r.input.ID
 	}
@@ -177,7 +178,7 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 		}
 		past = append(past, m)
 	}
-	return closeOpenCalls(past), nil
+	return past, nil
 }
 
 func (r *run) setState(loaded *Loaded) error {

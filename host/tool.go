@@ -29,6 +29,8 @@ type Tool struct {
 	Timeout    time.Duration // of one attempt; 0 is the host's
 	Retries    int           // attempts after the first
 	handler    ToolHandler
+	approve    ApprovalRule
+	client     bool   // somebody else executes it
 	agent      *Agent // that the tool runs, if it is one
 	schema     *schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
@@ -47,6 +49,10 @@ type ToolOptions struct {
 	// the tool is ReadOnly or Idempotent. All attempts have one idempotency key.
 	// The waits between them grow from 200 ms to 5 s.
 	Retries int
+
+	// Approve says which calls a person must agree to; nil is none. See also
+	// [NetworkOptions].Approve and [Options].Approve.
+	Approve ApprovalRule
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
@@ -63,9 +69,11 @@ type ToolOutput struct {
 	Usage     *Usage     // set by agents used as tools
 }
 
-// Interrupt asks a person: the run ends with finish reason interrupted.
+// Interrupt is a tool's own question: the run ends with finish reason
+// interrupted. When there is an answer the tool is called again, from its
+// beginning, with the answer in [Call].Resumed; a run of its own, in the same
+// thread, goes on then. What else the output says does not count.
 type Interrupt struct {
-	ID     string          `json:"id,omitempty"`
 	Reason string          `json:"reason"`
 	Data   json.RawMessage `json:"data,omitempty"`
 }
@@ -169,7 +177,8 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	if opts == nil {
 		opts = &ToolOptions{}
 	}
-	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries, handler: handler}
+	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
+		approve: opts.Approve, handler: handler}
 	if opts.Retries < 0 || opts.Retries > MaxToolRetries {
 		return nil, Errorf(InvalidArgument, "retries of tool %q are %d, not 0 to %d", spec.Name, opts.Retries, MaxToolRetries)
 	}
@@ -184,6 +193,21 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 		t.Parameters = wrapSchema(t.Parameters)
 	}
 	return t, nil
+}
+
+// NewClientTool returns a tool that is only declared: the client, or whoever
+// reads the run's events, executes it. A call of it is a question of the kind
+// [AskResult]; the arguments have been checked then. Errors have code
+// invalid_argument.
+func NewClientTool(spec ToolSpec) (*Tool, error) {
+	tool, err := NewRawTool(spec, func(context.Context, *Call) (*ToolOutput, error) {
+		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client.", spec.Name)
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	tool.client = true
+	return tool, nil
 }
 
 const (

@@ -26,17 +26,24 @@ type turn struct {
 	misfit       error // why the last answer is not the agent's output
 }
 
-func (r *run) runAgent(ctx context.Context, a *Agent) (*Result, error) {
+// resultID names the result of the agent at work.
+func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.iterations) }
+
+// runAgent runs an agent; saved has what there is of its run already.
+func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.at = a.name
 	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
-		result: &Result{ID: fmt.Sprintf("%s/%d", r.keys, r.iterations), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}}
+		result: saved.result, called: saved.result != nil}
+	if t.result == nil {
+		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
+	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.emit(&AgentStarted{Model: t.model.Name()})
 	err := r.guard("agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx); err != nil {
 			return err
 		}
-		return t.rounds(ctx)
+		return t.goOn(ctx, saved)
 	})
 	t.observe(ctx, err)
 	r.emitState()

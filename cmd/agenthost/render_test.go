@@ -31,7 +31,7 @@ func story() []host.Event {
 	add("clerk", &host.ToolProgress{Name: "lookup", Kind: "progress", Data: json.RawMessage(`50`)})
 	add("clerk", &host.ToolFinished{Name: "lookup", Content: json.RawMessage(`"` + strings.Repeat("ä", maxShown) + `"`)})
 	add("clerk", &host.ToolFinished{Name: "lookup", Content: json.RawMessage(`"no"`), IsError: true, Cost: cost})
-	add("clerk", &host.Interrupted{Interrupt: &host.Interrupt{Reason: "may I?"}})
+	add("clerk", &host.Interrupted{Question: &host.Question{Reason: "may I?"}})
 	add("clerk", &host.ArtifactMade{Artifact: &host.Artifact{Name: "bill"}})
 	add("clerk", &host.TextDelta{Text: "Done."})
 	add("", &host.RouteChosen{Router: "desk"})

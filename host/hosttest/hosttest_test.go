@@ -94,3 +94,7 @@ func ExampleModel() {
 	// It is noon.
 	// 2 requests, 0 replies left
 }
+
+func TestJournalInMemoryPassesItsOwnKit(t *testing.T) {
+	hosttest.TestJournal(t, func(testing.TB) host.Journal { return hosttest.NewJournal() }, nil)
+}

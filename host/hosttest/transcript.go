@@ -53,7 +53,8 @@ type TranscriptOptions struct {
 // all models in the order of their questions, with an empty line between: lines
 // of "say:", "think:", "call:" (or "call#id:"), "finish:" and "error: code:
 // message". Each "turn N: input" is one run, in the thread of the one before it
-// if there is a history; an empty one has no input.
+// if there is a history; an empty one has no input. "turn N: answers" goes on with
+// the interrupted run before it: a JSON object from tool call ids to answers.
 //
 // What happened is compared with the sections "events", "requests" (what the
 // models were sent) and "history" (how the adapter was called) of each turn.
@@ -103,10 +104,11 @@ func replay(t *testing.T, archive *txtar.Archive, opts *TranscriptOptions) *txta
 	out := &txtar.Archive{Comment: archive.Comment}
 	for _, f := range archive.Files {
 		turn, section, ok := strings.Cut(f.Name, ": ")
-		if !ok || section == "input" {
+		begins := section == "input" || section == "answers"
+		if !ok || begins {
 			out.Files = append(out.Files, f)
 		}
-		if section != "input" {
+		if !begins {
 			continue
 		}
 		add := func(section, text string) {
@@ -118,7 +120,11 @@ func replay(t *testing.T, archive *txtar.Archive, opts *TranscriptOptions) *txta
 			add("events", s.errorLine(err))
 			continue
 		}
-		events, requests, calls := s.turn(t.Context(), string(f.Data))
+		req, badAnswers := s.nextRequest(section, f.Data)
+		if badAnswers != nil {
+			t.Fatalf("section %s: %v", f.Name, badAnswers)
+		}
+		events, requests, calls := s.turn(t.Context(), req)
 		add("events", events)
 		add("requests", requests)
 		add("history", calls)
@@ -137,24 +143,55 @@ type stage struct {
 	history *History
 	request host.Request
 	names   namer
+	last    *host.RunResult
 
 	seenRequests, seenCalls int
 }
 
-// turn runs one turn and returns what happened.
-func (s *stage) turn(ctx context.Context, input string) (events, requests, calls string) {
+// nextRequest returns the request of a turn.
+func (s *stage) nextRequest(section string, data []byte) (*host.Request, error) {
+	if section == "answers" {
+		return s.answers(data)
+	}
 	req := s.request
-	if text := strings.TrimSpace(input); text != "" {
+	if text := strings.TrimSpace(string(data)); text != "" {
 		req.Input = &host.Message{Role: host.User, Parts: []host.Part{&host.Text{Text: text}}}
 	}
+	return &req, nil
+}
+
+// answers returns the request that answers the last run's questions.
+func (s *stage) answers(data []byte) (*host.Request, error) {
+	if s.last == nil {
+		return nil, fmt.Errorf("there is no run to answer")
+	}
+	var byCall map[string]host.Answer
+	if err := decodeStrict(data, &byCall); err != nil {
+		return nil, err
+	}
+	req := &host.Request{Tenant: s.request.Tenant, Resume: s.last.Run, Router: s.request.Router}
+	for _, q := range s.last.Questions {
+		if a, ok := byCall[q.ToolCall]; ok {
+			a.Question = q.ID
+			req.Answers = append(req.Answers, a)
+		}
+	}
+	return req, nil
+}
+
+// turn runs one turn and returns what happened.
+func (s *stage) turn(ctx context.Context, req *host.Request) (events, requests, calls string) {
 	var b strings.Builder
-	for ev, err := range s.host.Stream(ctx, s.target, &req) {
+	for ev, err := range s.host.Stream(ctx, s.target, req) {
 		if err != nil {
 			b.WriteString(s.errorLine(err))
 			break
 		}
 		if started, ok := ev.Data.(*host.RunStarted); ok {
 			s.request.Thread = started.Thread
+		}
+		if done, ok := ev.Data.(*host.RunFinished); ok {
+			s.last = done.Result
 		}
 		s.writeEvent(&b, ev)
 	}

@@ -74,8 +74,10 @@ type TranscriptTool struct {
 	Panic       string          `json:"panic"`
 	State       []host.PatchOp  `json:"state"`
 	Schedule    []string        `json:"schedule"`
-	Interrupt   *host.Interrupt `json:"interrupt"`
-	Emit        json.RawMessage `json:"emit"` // as an event of kind "progress"
+	Interrupt   *host.Interrupt `json:"interrupt"` // asked until it has an answer
+	Approval    string          `json:"approval"`  // the reason why each call needs one
+	Client      bool            `json:"client"`    // executed by the client
+	Emit        json.RawMessage `json:"emit"`      // as an event of kind "progress"
 }
 
 // newStage builds what a transcript describes. An error of the configuration is
@@ -119,7 +121,7 @@ func (s *stage) build(def *TranscriptNetwork, opts *TranscriptOptions) error {
 	limits := def.Limits
 	limits.ParallelTools = 1
 	var err error
-	if s.host, err = host.New(&host.Options{Limits: limits, Tokens: opts.Tokens}); err != nil {
+	if s.host, err = host.New(&host.Options{Limits: limits, Tokens: opts.Tokens, Journal: NewJournal()}); err != nil {
 		return err
 	}
 	if err := b.makeTools(); err != nil {
@@ -149,7 +151,15 @@ func (b *builder) makeTools() error {
 		if len(def.Parameters) == 0 {
 			def.Parameters = json.RawMessage(`{"type":"object"}`)
 		}
-		tool, err := host.NewRawTool(host.ToolSpec{Name: def.Name, Description: def.Description, Parameters: def.Parameters}, def.run, nil)
+		spec := host.ToolSpec{Name: def.Name, Description: def.Description, Parameters: def.Parameters}
+		opts := &host.ToolOptions{}
+		if def.Approval != "" {
+			opts.Approve = host.ApproveAlways(def.Approval)
+		}
+		tool, err := host.NewRawTool(spec, def.run, opts)
+		if def.Client {
+			tool, err = host.NewClientTool(spec)
+		}
 		if err != nil {
 			return err
 		}
@@ -170,7 +180,11 @@ func (def *TranscriptTool) run(_ context.Context, call *host.Call) (*host.ToolOu
 	case def.Error != "":
 		return nil, fmt.Errorf("%s", def.Error)
 	}
-	return &host.ToolOutput{Content: def.Result, State: def.State, Schedule: def.Schedule, Interrupt: def.Interrupt}, nil
+	out := &host.ToolOutput{Content: def.Result, State: def.State, Schedule: def.Schedule}
+	if len(call.Resumed) == 0 {
+		out.Interrupt = def.Interrupt
+	}
+	return out, nil
 }
 
 func (b *builder) target() (host.Target, error) {

@@ -69,9 +69,11 @@ func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.T
 	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
 		return nil, err
 	}
-	tool, err := host.NewRawTool(
-		info.spec(), handler,
-		&host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent})
+	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent}
+	if info.Annotations.NeedsApproval {
+		opts.Approve = host.ApproveAlways("plugin " + p.id + " wants each call approved")
+	}
+	tool, err := host.NewRawTool(info.spec(), handler, opts)
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
 	}

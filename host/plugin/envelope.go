@@ -125,7 +125,19 @@ func (s *seat) toolInput(call *host.Call, provider string, config json.RawMessag
 		o.int("state_revision", revision)
 	}
 	o.raw("config", config)
+	if len(call.Resumed) > 0 {
+		o.raw("resumed", resumed(call.Resumed))
+	}
 	return o.end()
+}
+
+// resumed writes answers as the contract has them.
+func resumed(answers []host.Resumption) json.RawMessage {
+	raw, err := json.Marshal(answers)
+	if err != nil {
+		return json.RawMessage("[]") // an answer that is no JSON, which no host passes on
+	}
+	return raw
 }
 
 // toolOutput is what a tool answers.

@@ -120,10 +120,26 @@ func TestGuestToolsInRuns(t *testing.T) {
 			t.Errorf("the last word is %q, want the packer's", r.Text())
 		}
 	})
-	t.Run("a person is asked", func(t *testing.T) {
-		r := runTool(t, p, "ask", `{"amount":80}`)
-		if i := event[*host.Interrupted](t, r).Interrupt; i.Reason != "Go on?" || string(i.Data) != `{"amount":80}` {
-			t.Errorf("interrupt %+v", i)
+	t.Run("a person agrees, is asked and answers", func(t *testing.T) {
+		h := must[*host.Host](t)(host.New(&host.Options{Journal: hosttest.NewJournal()}))
+		agent := must[*host.Agent](t)(host.NewAgent("clerk", &host.AgentOptions{
+			Tools: must[[]*host.Tool](t)(p.Tools(nil)), Model: hosttest.NewModel(hosttest.Call("ask", `{"amount":80}`), hosttest.Say("done"))}))
+		r := must[*host.RunResult](t)(h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}))
+		answer := func(kind host.QuestionKind, a host.Answer) {
+			t.Helper()
+			if len(r.Questions) != 1 || r.Questions[0].Kind != kind {
+				t.Fatalf("questions %+v, want one of kind %s", r.Questions, kind)
+			}
+			a.Question = r.Questions[0].ID
+			r = must[*host.RunResult](t)(h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Resume: r.Run, Answers: []host.Answer{a}}))
+		}
+		answer(host.AskApproval, host.Answer{Decision: host.Approve})
+		if q := r.Questions[0]; q.Reason != "Go on?" || string(q.Data) != `{"amount":80}` {
+			t.Errorf("question %+v", q)
+		}
+		answer(host.AskInput, host.Answer{Decision: host.Reply, Value: json.RawMessage(`{"yes":9007199254740993}`)})
+		if got := r.Results[0].ToolResults()[0]; string(got.Content) != `{"yes":9007199254740993}` || got.IsError {
+			t.Errorf("the tool answers %s, want what the person said", got.Content)
 		}
 	})
 }

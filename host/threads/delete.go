@@ -18,6 +18,9 @@ func (s *Store) Delete(ctx context.Context, tenant, id string) error {
 		if err != nil {
 			return err
 		}
+		if err := t.forgetRuns(ctx); err != nil {
+			return wrap(err, "delete thread %q", id)
+		}
 		err = t.unlink(ctx)
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue

@@ -53,6 +53,15 @@ func wrap(err error, format string, args ...any) error {
 	return &host.Error{Code: code, Message: doing + ": " + cause, Err: err}
 }
 
+// keepPrecondition is wrap for callers that say themselves what a failed
+// precondition means.
+func keepPrecondition(err error, format string, args ...any) error {
+	if errors.Is(err, kv.ErrPrecondition) {
+		return err
+	}
+	return wrap(err, format, args...)
+}
+
 func notFound(id string) error {
 	return host.Errorf(host.NotFound, "there is no thread %q", id)
 }

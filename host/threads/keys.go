@@ -11,6 +11,12 @@ import (
 //	threads/thread/<id>                       the record of a thread
 //	threads/recent/<updated>/<id>             empty; lists threads by time
 //	threads/deleted/<content id>              empty; content still to be removed
+//	threads/run/<run id>                      the record of a journaled run
+//	threads/lease/<run id>                    its fence, while it is open
+//	threads/open/<run id>                     empty; lists runs to go on with
+//	threads/step/<run id>/<n>                 a step of an open run
+//	threads/step/<run id>/<n>/<i>             a piece of a large one
+//	threads/left/<run id>/<n>                 what an interrupted run left
 //	threads/content/<content id>/log/<seq>          messages from position seq on
 //	threads/content/<content id>/message/<id>       position of a message
 //	threads/content/<content id>/turn/<n>           snapshot of turn n
@@ -18,6 +24,7 @@ import (
 //	threads/content/<content id>/artifacts/<n>      what turn n put
 //	threads/content/<content id>/blob/<digest>      the size of a blob
 //	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
+//	threads/content/<content id>/journal/<run id>   empty; journaled runs of the thread
 //
 // The content of a thread lies under an id of its own that is never used again.
 // So a thread that was deleted and made anew has nothing of the old one, even
@@ -27,9 +34,17 @@ var (
 	recentKeys  = kv.NewKey("threads", "recent")
 	deletedKeys = kv.NewKey("threads", "deleted")
 	contentKeys = kv.NewKey("threads", "content")
+	runKeys     = kv.NewKey("threads", "run")
+	leaseKeys   = kv.NewKey("threads", "lease")
+	openRunKeys = kv.NewKey("threads", "open")
 )
 
-func threadKey(id string) kv.Key { return threadKeys.With(id) }
+func threadKey(id string) kv.Key   { return threadKeys.With(id) }
+func runKey(run string) kv.Key     { return runKeys.With(run) }
+func leaseKey(run string) kv.Key   { return leaseKeys.With(run) }
+func openRunKey(run string) kv.Key { return openRunKeys.With(run) }
+func stepKeys(run string) kv.Key   { return kv.NewKey("threads", "step", run) }
+func leftKeys(run string) kv.Key   { return kv.NewKey("threads", "left", run) }
 
 func recentKey(updated time.Time, id string) kv.Key {
 	return recentKeys.WithUint(uint64(max(updated.UnixMicro(), 0))).With(id)
@@ -50,6 +65,8 @@ func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
 func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
 func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
 func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }
+func (c content) journals() kv.Key            { return c.all().With("journal") }
+func (c content) journal(run string) kv.Key   { return c.journals().With(run) }
 
 func (c content) chunk(digest string, i int) kv.Key {
 	return c.all().With("chunk", digest).WithUint(uint64(i))

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"time"
+)
+
+// ApprovalRule says whether a person must agree to a call of a tool before it
+// runs. The reason is what they are shown; an empty one lets the call run. The
+// call's arguments have been checked; a rule may read the state and the scope,
+// and must not emit, schedule or make anything. An error fails the call.
+//
+// A tool may have a rule, and so may a network and a host: the first that gives
+// a reason is enough. Rules are asked one after another in the run's goroutine,
+// before any call of the answer begins.
+type ApprovalRule func(ctx context.Context, call *Call) (reason string, err error)
+
+// ApproveAlways returns the rule that a person must agree to each call.
+func ApproveAlways(reason string) ApprovalRule {
+	return func(context.Context, *Call) (string, error) { return reason, nil }
+}
+
+// ApproveWhen returns the rule that a person must agree to the calls whose
+// arguments fit a schema.
+func ApproveWhen(arguments *Schema, reason string) ApprovalRule {
+	return func(_ context.Context, call *Call) (string, error) {
+		if arguments.Validate(call.Arguments) != nil {
+			return "", nil
+		}
+		return reason, nil
+	}
+}
+
+// admit settles the calls that do not run now: those that somebody must be asked
+// about first, and those that only somebody else can execute.
+func (t *turn) admit(ctx context.Context, calls []*toolCall) {
+	for _, c := range calls {
+		if c.settled || c.admitted {
+			continue
+		}
+		tool := t.tools.byName[c.part.Name]
+		if tool == nil || !tool.client && tool.approve == nil && t.net.opts.Approve == nil && t.host.opts.Approve == nil {
+			continue
+		}
+		started := time.Now()
+		ask, err := t.ask(ctx, tool, c)
+		if ask == nil && err == nil {
+			continue
+		}
+		c.settled, c.err, c.took = true, err, time.Since(started)
+		if ask != nil {
+			c.question = ask
+			c.output = &ToolOutput{}
+		}
+		c.finish()
+	}
+}
+
+// ask returns the question to ask before a call runs, nil if there is none.
+func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
+	var err error
+	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
+		return nil, err
+	}
+	c.checked = true
+	if tool.client {
+		return t.question(c, AskResult, "", nil), nil
+	}
+	for _, rule := range []ApprovalRule{t.host.opts.Approve, t.net.opts.Approve, tool.approve} {
+		if rule == nil {
+			continue
+		}
+		var reason string
+		if err := t.guarded(tool.Name, func() (err error) { reason, err = rule(ctx, c.call); return err }); err != nil {
+			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
+		}
+		if reason != "" {
+			return t.question(c, AskApproval, reason, nil), nil
+		}
+	}
+	return nil, nil
+}
+
+// question makes a question about a call.
+func (t *turn) question(c *toolCall, kind QuestionKind, reason string, data []byte) *Question {
+	return &Question{ID: newQuestionID(), Kind: kind, Agent: t.agent.name, ToolCall: c.part.ID, Tool: c.part.Name,
+		Arguments: c.call.Arguments, Reason: reason, Data: data}
+}

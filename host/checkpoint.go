@@ -1,0 +1,129 @@
+package host
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// checkpointVersion is the version of what a run leaves in a journal.
+const checkpointVersion = 1
+
+// entry is a step of a run in the journal. It has one member.
+type entry struct {
+	Begin *beginning  `json:"begin,omitempty"` // first
+	Left  *checkpoint `json:"left,omitempty"`  // the only one of an interrupted run
+}
+
+// beginning is what a run in the journal begins with.
+type beginning struct {
+	From    *checkpoint `json:"from,omitempty"` // what an interrupted run left
+	Answers []Answer    `json:"answers,omitempty"`
+}
+
+// checkpoint is what an interrupted run leaves for the one that has the answers.
+// What a thread has is not in it, so it grows with the run and not with the
+// conversation.
+type checkpoint struct {
+	V            int             `json:"v"`
+	Input        *Message        `json:"input,omitempty"`
+	Messages     []*Message      `json:"messages,omitempty"` // the conversation, if no thread has it
+	Last         string          `json:"last,omitempty"`     // id of the last message
+	State        json.RawMessage `json:"state"`
+	Instructions string          `json:"instructions,omitempty"`
+	Results      []*Result       `json:"results,omitempty"` // of the agents before
+	Iterations   int             `json:"iterations"`        // before the agent at work
+	Stack        []string        `json:"stack,omitempty"`
+	Tokens       int64           `json:"tokens"`
+	ToolCalls    int64           `json:"tool_calls"`
+	Agent        string          `json:"agent"` // at work
+	Rounds       int             `json:"rounds"`
+	Calls        []*openCall     `json:"calls"`
+}
+
+// openCall is a call that waits for an answer.
+type openCall struct {
+	Question *Question    `json:"question"`
+	Part     *callPart    `json:"call"`
+	Key      string       `json:"key"`
+	Attempt  int          `json:"attempt"` // the last one; 0 before the first
+	Resumed  []Resumption `json:"resumed,omitempty"`
+
+	answer *Answer
+}
+
+// callPart is a tool call as the model wrote it.
+type callPart struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// savedTurn is an agent's run that another run, or process, began.
+type savedTurn struct {
+	agent  string
+	result *Result
+	calls  []*openCall
+}
+
+// checkpoint returns what the run leaves when it ends with questions.
+func (r *run) checkpoint() *checkpoint {
+	interrupted := r.results[len(r.results)-1]
+	before := slices.Concat(r.earlier, r.results[:len(r.results)-1])
+	c := &checkpoint{
+		V: checkpointVersion, Input: r.input, State: r.state.JSON(), Instructions: r.req.Instructions,
+		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
+		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(),
+		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.waiting,
+	}
+	messages := r.messages()
+	c.Last = messages[len(messages)-1].ID
+	if r.history == nil || r.history.get == nil || r.history.appendResult == nil {
+		c.Messages = messages
+	}
+	return c
+}
+
+func questionsOf(calls []*openCall) []*Question {
+	out := make([]*Question, len(calls))
+	for i, call := range calls {
+		out[i] = call.Question
+	}
+	return out
+}
+
+func readCheckpoint(rec *RunRecord) (*checkpoint, error) {
+	damaged := func(cause error) error {
+		return Errorf(DataLoss, "what run %q left in the journal cannot be read: %v", rec.Run, cause)
+	}
+	if len(rec.Steps) != 1 {
+		return nil, damaged(Errorf(DataLoss, "it has %d steps, not one", len(rec.Steps)))
+	}
+	var e entry
+	if err := json.Unmarshal(rec.Steps[0], &e); err != nil {
+		return nil, damaged(err)
+	}
+	c := e.Left
+	if c == nil {
+		return nil, damaged(Errorf(DataLoss, "there are no questions"))
+	}
+	if c.V != checkpointVersion {
+		return nil, Errorf(FailedPrecondition, "run %q was left by another version of the host (%d)", rec.Run, c.V).
+			WithHint("resume it with the version that began it")
+	}
+	for _, call := range c.Calls {
+		if call == nil || call.Question == nil || call.Part == nil {
+			return nil, damaged(Errorf(DataLoss, "a call is missing"))
+		}
+	}
+	if len(c.Calls) == 0 || c.Agent == "" {
+		return nil, damaged(Errorf(DataLoss, "there is no question"))
+	}
+	return c, nil
+}
+
+// turn returns the agent's run that goes on after the answers.
+func (c *checkpoint) turn(id string) *savedTurn {
+	return &savedTurn{agent: c.Agent, calls: c.Calls,
+		result: &Result{ID: id, Agent: c.Agent, CreatedAt: time.Now().UTC(), FinishReason: FinishStop, Rounds: c.Rounds}}
+}

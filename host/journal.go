@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Journal keeps what a run must not forget when its process ends: the questions
+// of an interrupted run with what is needed to go on from them, and the steps of
+// a durable one. Records are the host's: a journal stores and returns them as
+// they are.
+//
+// Implementations are safe for concurrent use, keep tenants apart, and have
+// stored what they return without an error. They prove themselves with
+// hosttest.TestJournal. A history adapter that is a journal as well is the
+// journal of its runs: see [NewHistory].
+type Journal interface {
+	// CreateRun stores a new run with its first steps, under fence 1; the fence
+	// of rec is not looked at. If rec.Answers names a run, that one is marked as
+	// answered by the new one in the same commit; code conflict if it is not
+	// interrupted (any more), not_found if there is none. Code already_exists
+	// for a run that is there.
+	CreateRun(ctx context.Context, rec *RunRecord) error
+
+	// ReadRun returns a run with all its steps; code not_found if there is none.
+	ReadRun(ctx context.Context, tenant, run string) (*RunRecord, error)
+
+	// TakeRun makes the caller the owner of an open run: ref.Fence must be the
+	// run's, and the next one is returned. Whoever still has the old fence can
+	// store nothing any more. Code conflict if another was faster, or if the run
+	// is not open.
+	TakeRun(ctx context.Context, ref RunRef) (fence int64, err error)
+
+	// AppendSteps stores steps behind the first at ones, all or none; the same
+	// steps at the same place again change nothing. Code conflict if ref.Fence is
+	// not the run's, or if it is not open.
+	AppendSteps(ctx context.Context, ref RunRef, at int, steps []json.RawMessage) error
+
+	// EndRun gives an open run its last status, interrupted or ended, and puts
+	// rest in the place of all its steps; a nil rest leaves none. Code conflict if
+	// ref.Fence is not the run's, or if it is not open. A run that has ended may
+	// be forgotten.
+	EndRun(ctx context.Context, ref RunRef, status RunStatus, rest json.RawMessage) error
+}
+
+// RunRef names a run, and who writes to it: a commit with a fence that is not
+// the run's is refused, so that a host that was taken for dead changes nothing.
+type RunRef struct {
+	Tenant string
+	Thread string // "" for a run without a history
+	Run    string
+	Fence  int64 // counts the owners, from 1
+}
+
+// RunStatus says where a journaled run stands.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	RunOpen        RunStatus = "open"        // it goes on, or its process has ended
+	RunInterrupted RunStatus = "interrupted" // it waits for answers
+	RunAnswered    RunStatus = "answered"    // another run goes on with the answers
+	RunEnded       RunStatus = "ended"
+)
+
+// RunRecord is a run as a journal has it.
+type RunRecord struct {
+	RunRef
+	Target     string // the network or agent
+	Status     RunStatus
+	Answers    string // the run whose questions this one has answers to
+	AnsweredBy string // the run that has answers to this one's questions
+	Created    time.Time
+	Updated    time.Time
+	Steps      []json.RawMessage
+}
+
+// journalOf returns the journal of a run: the host's, or its history's.
+func (r *run) journalOf() Journal {
+	if j := r.host.opts.Journal; j != nil {
+		return j
+	}
+	if r.history != nil {
+		return r.history.journal
+	}
+	return nil
+}
+
+func errNoJournal() *Error {
+	return Errorf(FailedPrecondition, "the host has no journal, so no run can be gone on with").
+		WithHint("give the host the option Journal, or a history that is one, such as a threads.Store")
+}
