@@ -50,6 +50,8 @@ var layers = []layer{
 		"a second engine for trusted plugins; whoever does not want it does not link it"},
 	{"host/plugin/watch", []string{"host", "host/plugin"},
 		"follows files; whoever does not want that does not link it"},
+	{"host/trace", []string{"host"},
+		"keeps what runs did, in files; whoever does not want that does not link it"},
 	{"host/threads", []string{"host", "host/kv"},
 		"conversations are records over the one driver interface, never over one database"},
 	{"host/reduce", []string{"host"},

@@ -177,7 +177,11 @@ func (s *session) turn(ctx context.Context, prompt string) error {
 		}
 	}
 	req := &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt}
-	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
+	events := s.app.host.Stream(ctx, s.target, req)
+	if s.app.traces != nil {
+		events = s.app.traces.Keep(events)
+	}
+	for ev, err := range events {
 		if err != nil {
 			return err
 		}

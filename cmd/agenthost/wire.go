@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/host/trace"
 )
 
 // app is everything that a configuration asks for, wired together. It is the
@@ -29,6 +30,7 @@ type app struct {
 	threads *threads.Store
 	tokens  *tokens.Counter
 	host    *host.Host
+	traces  *trace.Log // nil without a data directory
 
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 	live     bool            // plugins can be replaced while they serve
@@ -114,7 +116,11 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 	}
 	a.closers = append(a.closers, driver.Close)
 	a.threads = threads.New(driver, nil)
-	return pluginErr
+	if pluginErr != nil || opts.data == "" {
+		return pluginErr
+	}
+	a.traces, dataErr = trace.Open(filepath.Join(opts.data, tracesName), &trace.Options{Logger: a.logger})
+	return dataErr
 }
 
 func (a *app) openPlugins(ctx context.Context, quiet bool) error {

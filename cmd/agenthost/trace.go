@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/trace"
+)
+
+// tracesName is the directory in a data directory that holds what the last runs
+// did. It can be read while a host has the store open.
+const tracesName = "traces"
+
+type traceFlags struct {
+	data string
+	json bool
+}
+
+func traceCommand(env *environment) *cobra.Command {
+	var f traceFlags
+	c := &cobra.Command{
+		Use:   "trace",
+		Short: "See what the last runs did",
+		Long: `See what the last runs did: who was next and why, what models were asked and how
+long they took, which tools were called, what processors changed, what the sandbox
+ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns) + ` runs; nothing else is needed.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&f.data, "data", "", "the data directory of the host (required)")
+	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
+	c.AddCommand(traceShow(env, &f), traceList(env, &f))
+	return c
+}
+
+func (f *traceFlags) dir(command string) (string, error) {
+	if f.data == "" {
+		return "", usageError{errors.New("--data is required: the data directory of the host"), command}
+	}
+	return filepath.Join(f.data, tracesName), nil
+}
+
+func traceShow(env *environment, f *traceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show [RUN|" + trace.Last + "]",
+		Short:   "Show a run as a tree: time, tokens, instructions",
+		Long:    "Show a run as a tree. RUN is its id, the beginning of that, or " + trace.Last + " (the default).",
+		Example: "  agenthost trace show last --data ./data",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			dir, err := f.dir(c.CommandPath())
+			if err != nil {
+				return err
+			}
+			id := trace.Last
+			if len(list) > 0 {
+				id = list[0]
+			}
+			run, err := trace.Read(dir, id)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(env.stdout, run)
+			}
+			return run.Write(env.stdout)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(list) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			ids := []string{trace.Last}
+			if runs, err := trace.List(filepath.Join(f.data, tracesName)); err == nil {
+				for _, r := range runs {
+					ids = append(ids, r.Run)
+				}
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+func traceList(env *environment, f *traceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the runs that are kept, the last one first",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := f.dir(c.CommandPath())
+			if err != nil {
+				return err
+			}
+			runs, err := trace.List(dir)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(env.stdout, runs)
+			}
+			return printRuns(env.stdout, runs)
+		},
+	}
+}
+
+func printRuns(w io.Writer, runs []*trace.Summary) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "RUN\tBEGAN\tTOOK\tTOKENS\tTHREAD\tEND")
+	for _, r := range runs {
+		end := string(r.FinishReason)
+		if !r.Finished {
+			end = "not finished"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", safe(r.Run), r.Began.Local().Format(time.DateTime),
+			shortTime(r.DurationUS*int64(time.Microsecond)), r.Usage.Total(), oneLine(r.Thread), oneLine(end))
+	}
+	return tw.Flush()
+}

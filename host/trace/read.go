@@ -1,0 +1,182 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Last names the last run in [Read].
+const Last = "last"
+
+// maxFileBytes bounds what is read of a file: a run's, with room for what a
+// larger Options.RunBytes let in.
+const maxFileBytes = 256 << 20
+
+// Summary is what a run was, in short.
+type Summary struct {
+	Run          string            `json:"run"`
+	Tenant       string            `json:"tenant,omitempty"`
+	Thread       string            `json:"thread,omitempty"`
+	Target       string            `json:"target,omitempty"` // the network, or the first agent
+	Began        time.Time         `json:"began"`
+	DurationUS   int64             `json:"duration_us"`
+	Finished     bool              `json:"finished"` // false: it is running, or its process was killed
+	FinishReason host.FinishReason `json:"finish_reason,omitempty"`
+	Usage        host.Usage        `json:"usage"`
+	Cost         host.Cost         `json:"cost"`
+	Error        *host.Error       `json:"error,omitempty"`
+}
+
+// Run is a run as a tree.
+type Run struct {
+	Summary
+	Damaged int     `json:"damaged,omitempty"` // lines that could not be read
+	Spans   []*Span `json:"spans"`             // what it did, in the order in which it began
+}
+
+// List returns the runs of a log's directory, the last one first. Code not_found
+// without such a directory.
+func List(dir string) ([]*Summary, error) {
+	names, err := files(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Summary
+	for _, name := range slices.Backward(names) {
+		run, err := readFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, &run.Summary)
+	}
+	return list, nil
+}
+
+// Read reads a run: [Last], its id, or the beginning of that. Code not_found if
+// there is none, invalid_argument if there are several that begin so.
+func Read(dir, run string) (*Run, error) {
+	names, err := files(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, name := range names {
+		if id := name[len(timeFormat)+1:]; run == Last || strings.HasPrefix(id, fileWord(run)) {
+			found = append(found, name)
+		}
+	}
+	switch {
+	case len(found) == 0 && run == Last:
+		return nil, host.Errorf(host.NotFound, "no run is kept in %s", dir)
+	case len(found) == 0 || run == "":
+		return nil, host.Errorf(host.NotFound, "run %q is not kept in %s", run, dir).WithHint("the last %d are kept, unless the host keeps more", DefaultRuns)
+	case len(found) > 1 && run != Last:
+		return nil, host.Errorf(host.InvalidArgument, "%d runs begin with %q", len(found), run).WithHint("give more of the id")
+	}
+	return readFile(filepath.Join(dir, found[len(found)-1]))
+}
+
+func files(dir string) ([]string, error) {
+	names, err := fileNames(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "no run is kept in %s", dir)
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read traces: %w", err)
+	}
+	return names, nil
+}
+
+func readFile(name string) (*Run, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "read trace: %w", err)
+	}
+	return parse(text), nil
+}
+
+// event is an event as it is read back.
+type event struct {
+	Time    time.Time       `json:"time"`
+	Type    string          `json:"type"`
+	Run     string          `json:"run"`
+	Network string          `json:"network"`
+	Agent   string          `json:"agent"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// parse makes a tree of lines. What cannot be read is counted and left out: the
+// last line of a killed process may be half.
+func parse(text []byte) *Run {
+	run := &Run{Spans: []*Span{}}
+	b := &builder{}
+	for line := range bytes.Lines(text) {
+		var ev event
+		if err := json.Unmarshal(line, &ev); err != nil || ev.Type == "" {
+			run.Damaged++
+			continue
+		}
+		if run.Run == "" {
+			run.Run, run.Began, b.began = ev.Run, ev.Time, ev.Time
+		}
+		if !run.add(b, &ev) {
+			run.Damaged++
+		}
+	}
+	if !run.Finished {
+		run.DurationUS = b.at
+	}
+	if b.spans != nil {
+		run.Spans = b.spans
+	}
+	return run
+}
+
+// add adds what happened, and reports whether it could be read.
+func (r *Run) add(b *builder, ev *event) bool {
+	if r.Target == "" {
+		r.Target = ev.Network
+	}
+	if r.Target == "" {
+		r.Target = ev.Agent
+	}
+	switch ev.Type {
+	case "run.started":
+		var d host.RunStarted
+		ok := read(ev, &d)
+		r.Tenant, r.Thread = d.Tenant, d.Thread
+		return ok
+	case "run.finished":
+		var d host.RunFinished
+		ok := read(ev, &d)
+		r.Finished, r.FinishReason, r.DurationUS = ok, d.FinishReason, d.DurationUS
+		r.Usage, r.Cost, r.Error = d.Usage, d.Cost, d.Error
+		if d.Thread != "" {
+			r.Thread = d.Thread
+		}
+		b.end()
+		return ok
+	}
+	return b.add(ev)
+}
+
+func read(ev *event, data any) bool { return json.Unmarshal(ev.Data, data) == nil }
