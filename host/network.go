@@ -131,8 +131,8 @@ func (n *Network) check() error {
 }
 
 func (n *Network) checkRouters() error {
-	_, byModel := n.router.(*modelRouter)
-	if err := n.checkNames(n.router); err != nil {
+	byModel, err := n.checkRouter(n.router)
+	if err != nil {
 		return err
 	}
 	seen := map[string]bool{DefaultRouter: true}
@@ -144,17 +144,30 @@ func (n *Network) checkRouters() error {
 			return Errorf(InvalidArgument, "network %q has two routers named %q", n.name, r.Name())
 		}
 		seen[r.Name()] = true
-		if err := n.checkNames(r); err != nil {
+		model, err := n.checkRouter(r)
+		if err != nil {
 			return err
 		}
-		if _, ok := r.(*modelRouter); ok {
-			byModel = true
-		}
+		byModel = byModel || model
 	}
 	if byModel {
 		return n.checkDescriptions()
 	}
 	return nil
+}
+
+// checkRouter finds what can be known beforehand of a router, and whether it asks
+// a model.
+func (n *Network) checkRouter(r Router) (byModel bool, err error) {
+	switch r := r.(type) {
+	case *modelRouter:
+		return true, r.check()
+	case interface{ Agents() []string }:
+		if name, ok := n.unknownAgent(r.Agents()); ok {
+			return false, n.stranger(r.(Router).Name(), name)
+		}
+	}
+	return false, nil
 }
 
 // checkDescriptions holds a network that a model routes, or may be asked to, to
@@ -165,18 +178,6 @@ func (n *Network) checkDescriptions() error {
 			return Errorf(InvalidArgument, "agent %q of network %q has no description", a.name, n.name).
 				WithHint("the model that routes picks agents by their descriptions")
 		}
-	}
-	return nil
-}
-
-// checkNames asks a router that knows it beforehand whom it names.
-func (n *Network) checkNames(r Router) error {
-	knows, ok := r.(interface{ Agents() []string })
-	if !ok {
-		return nil
-	}
-	if name, ok := n.unknownAgent(knows.Agents()); ok {
-		return n.stranger(r.Name(), name)
 	}
 	return nil
 }

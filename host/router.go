@@ -121,20 +121,34 @@ func (r *funcRouter) Route(ctx context.Context, req *RouteRequest) (*Route, erro
 // network's default model router.
 const DefaultRouter = "default"
 
-// ModelRouterOptions change a model router.
+// ModelRouterOptions change a model router. It has no tools but its own two: an
+// agent that needs tools to decide is an agent, and a router in code reads what it
+// left in the state.
 type ModelRouterOptions struct {
-	Model        Model  // default: the run's
-	Instructions string // default: pick an agent or finish
-	Processors   []Processor
-	// OnRoute names who is next, from the model's answer. Default: what the
-	// tools select_agent and done were called with.
+	Model      Model // default: the run's
+	Processors []Processor
+
+	// Instructions are the system prompt; default: pick an agent or finish. The
+	// list of the agents follows them, unless OnRoute or Reader is set.
+	// InstructionsFunc makes the whole prompt anew for each decision instead.
+	Instructions     string
+	InstructionsFunc func(ctx context.Context, req *RouteRequest) (string, error)
+
+	// OnRoute names who is next, from the model's answer; a nil route adds nobody.
+	// Default: what the tools select_agent and done were called with. With it, the
+	// model has no tools at all.
 	OnRoute func(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error)
+
+	// Reader is OnRoute as a router, which may be one in a sandbox: the answer is
+	// its request's Last, under the model router's name.
+	Reader Router
 }
 
 // NewModelRouter returns a router that asks a model: it is told the agents'
 // names and descriptions and answers by calling select_agent or done. A name
 // that it invents is reported back to it, at most [MaxRouteAttempts] times. A
-// text-only answer ends the run.
+// text-only answer ends the run. Options that exclude each other are an error of
+// the network that the router is for.
 func NewModelRouter(name string, opts *ModelRouterOptions) Router {
 	if opts == nil {
 		opts = &ModelRouterOptions{}
@@ -151,6 +165,19 @@ type modelRouter struct {
 }
 
 func (r *modelRouter) Name() string { return r.name }
+
+func (r *modelRouter) check() error {
+	switch o := r.opts; {
+	case o.Instructions != "" && o.InstructionsFunc != nil:
+		return Errorf(InvalidArgument, "model router %q has both Instructions and InstructionsFunc", r.name)
+	case o.OnRoute != nil && o.Reader != nil:
+		return Errorf(InvalidArgument, "model router %q has both OnRoute and Reader", r.name)
+	}
+	return nil
+}
+
+// readsItself reports whether the model answers with the two tools.
+func (r *modelRouter) readsItself() bool { return r.opts.OnRoute == nil && r.opts.Reader == nil }
 
 func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, error) {
 	if req.run == nil {
@@ -174,36 +201,64 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 
 // read returns what the model's answer says, or what to tell it about that.
 func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, string, error) {
-	if r.opts.OnRoute == nil {
+	if r.readsItself() {
 		route, complaint := readChoice(resp, req.Agents)
 		return route, complaint, nil
 	}
-	route, err := r.opts.OnRoute(ctx, resp, req)
+	route, err := r.onRoute(ctx, resp, req)
 	if err != nil || route == nil {
 		return route, "", err
 	}
-	if name, ok := req.run.net.unknownAgent(route.Next); ok {
+	if name, ok := req.run.unknownAgent(route.Next); ok {
 		return nil, noSuchAgent(name, req.Agents), nil
 	}
 	return route, "", nil
 }
 
+func (r *modelRouter) onRoute(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error) {
+	if r.opts.OnRoute != nil {
+		return r.opts.OnRoute(ctx, resp, req)
+	}
+	read := *req
+	read.Last = &Result{Agent: r.name, Messages: []*Message{NewMessage(Assistant, resp.Parts...)},
+		FinishReason: resp.FinishReason, Rounds: 1, Usage: resp.Usage}
+	route, err := r.opts.Reader.Route(ctx, &read)
+	return route, wrapError(err, "reader %q", r.opts.Reader.Name())
+}
+
 func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Message) (*ModelResponse, error) {
-	instructions := r.opts.Instructions
-	if instructions == "" {
-		instructions = routingInstructions(req.Agents)
+	instructions, err := r.instructions(ctx, req)
+	if err != nil {
+		return nil, wrapError(err, "instructions")
 	}
 	mreq := &ModelRequest{Scope: req.Scope, SerialTools: true}
-	if r.opts.OnRoute == nil {
+	if r.readsItself() {
 		mreq.Tools, mreq.ToolChoice = routingTools(req.Agents), ToolChoiceAny
 	}
 	return req.run.askRouter(ctx, r, mreq, instructions, view)
 }
 
+func (r *modelRouter) instructions(ctx context.Context, req *RouteRequest) (string, error) {
+	switch {
+	case r.opts.InstructionsFunc != nil:
+		return r.opts.InstructionsFunc(ctx, req)
+	case r.opts.Instructions == "":
+		return routingInstructions(req.Agents), nil
+	case r.readsItself():
+		return r.opts.Instructions + "\n\n" + AgentList(req.Agents), nil
+	}
+	return r.opts.Instructions, nil
+}
+
 func routingInstructions(agents []AgentInfo) string {
+	return "You direct a group of agents. Read the conversation and decide: either the user's request is met, then call done; " +
+		"or call select_agent with the agent who should act next. Do not select an agent without need.\n\n" + AgentList(agents)
+}
+
+// AgentList returns agents as a model that routes is told of them, a line each.
+func AgentList(agents []AgentInfo) string {
 	var b strings.Builder
-	b.WriteString("You direct a group of agents. Read the conversation and decide: either the user's request is met, then call done; " +
-		"or call select_agent with the agent who should act next. Do not select an agent without need.\n\nThe agents:\n")
+	b.WriteString("The agents:\n")
 	for _, a := range agents {
 		fmt.Fprintf(&b, "- %s: %s", a.Name, a.Description)
 		if len(a.Tools) > 0 {

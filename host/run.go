@@ -101,6 +101,9 @@ func (r *run) checkModels() error {
 	if !ok {
 		return nil
 	}
+	if err := router.check(); err != nil {
+		return err
+	}
 	if router.opts.Model == nil && r.routingModel() == nil {
 		return errNoRoutingModel(router.name)
 	}
