@@ -76,14 +76,16 @@ func TestReadersOfRoutingModels(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		"one, then nobody":    {byName, []string{"a", "nobody"}, []string{"a"}, ""},
-		"two at once":         {byName, []string{"b a", "nobody", "nobody"}, []string{"b", "a"}, ""},
-		"an invented name":    {byName, []string{"z", "b", "nobody"}, []string{"b"}, ""},
-		"invented for ever":   {byName, []string{"z", "y", "x"}, nil, `model router "m" named no agent of the network in 3 attempts`},
-		"to another router":   {reader(func(*host.RouteRequest) (*host.Route, error) { return &host.Route{Delegate: "line"}, nil }), []string{"x", "x"}, []string{"a"}, ""},
-		"one brought along":   {reader(func(req *host.RouteRequest) (*host.Route, error) { return host.NextAgents(agentNamed(t, "c", "")), nil }), []string{"x", "x"}, []string{"c"}, `another one of that name`},
-		"an error":            {reader(func(*host.RouteRequest) (*host.Route, error) { return nil, broken }), []string{"x"}, nil, `router "m": reader "reader": broken`},
-		"what the model said": {reader(func(req *host.RouteRequest) (*host.Route, error) { return host.Stop(req.Last.Agent + " said " + req.Last.Text()), nil }), []string{"x"}, nil, ""},
+		"one, then nobody":  {byName, []string{"a", "nobody"}, []string{"a"}, ""},
+		"two at once":       {byName, []string{"b a", "nobody", "nobody"}, []string{"b", "a"}, ""},
+		"an invented name":  {byName, []string{"z", "b", "nobody"}, []string{"b"}, ""},
+		"invented for ever": {byName, []string{"z", "y", "x"}, nil, `model router "m" named no agent of the network in 3 attempts`},
+		"to another router": {reader(func(*host.RouteRequest) (*host.Route, error) { return &host.Route{Delegate: "line"}, nil }), []string{"x", "x"}, []string{"a"}, ""},
+		"one brought along": {reader(func(req *host.RouteRequest) (*host.Route, error) { return host.NextAgents(agentNamed(t, "c", "")), nil }), []string{"x", "x"}, []string{"c"}, `another one of that name`},
+		"an error":          {reader(func(*host.RouteRequest) (*host.Route, error) { return nil, broken }), []string{"x"}, nil, `router "m": reader "reader": broken`},
+		"what the model said": {reader(func(req *host.RouteRequest) (*host.Route, error) {
+			return host.Stop(req.Last.Agent + " said " + req.Last.Text()), nil
+		}), []string{"x"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var replies []hosttest.Reply

@@ -90,15 +90,27 @@ type agentConfig struct {
 type networkConfig struct {
 	Description   string         `yaml:"description"`
 	Agents        []string       `yaml:"agents"`
-	Router        string         `yaml:"router"` // PLUGIN, PLUGIN/ROUTER or model
+	OnCall        []string       `yaml:"on_call"`
+	Router        string         `yaml:"router"` // PLUGIN, PLUGIN/ROUTER, in_order or model
 	RouterConfig  map[string]any `yaml:"router_config"`
+	Routing       *routingConfig `yaml:"routing"` // of a model
 	Model         string         `yaml:"model"`
 	Processors    []useConfig    `yaml:"processors"`
 	Providers     []useConfig    `yaml:"providers"`
 	MaxIterations int            `yaml:"max_iterations"`
 	State         any            `yaml:"state"`
+	StateSchema   any            `yaml:"state_schema"`
 	StateOf       string         `yaml:"state_of"`   // thread (default) or run
 	OnFailure     string         `yaml:"on_failure"` // keep (default) or discard
+}
+
+// routingConfig is how a router that is a model decides. It has no tools.
+type routingConfig struct {
+	Instructions string         `yaml:"instructions"` // may use {{.state.path}}
+	Model        string         `yaml:"model"`
+	Processors   []useConfig    `yaml:"processors"`
+	Reader       string         `yaml:"reader"` // PLUGIN or PLUGIN/ROUTER
+	ReaderConfig map[string]any `yaml:"reader_config"`
 }
 
 // useConfig is a processor or provider in use: PLUGIN or PLUGIN/PART, with its

@@ -213,6 +213,10 @@ func (c *config) builtinsUsed() []string {
 	for _, n := range c.Networks {
 		add(n.Router)
 		addAll(n.Processors, n.Providers)
+		if n.Routing != nil {
+			add(n.Routing.Reader)
+			addAll(n.Routing.Processors)
+		}
 	}
 	for _, agent := range c.Agents {
 		addAll(agent.Processors, agent.Providers)

@@ -64,35 +64,6 @@ func (a *app) makeAgent(name string, ac agentConfig) (*host.Agent, error) {
 	return host.NewAgent(name, opts)
 }
 
-func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) {
-	opts := &host.NetworkOptions{Description: nc.Description, MaxIterations: nc.MaxIterations, State: nc.State}
-	at := keys("networks", name)
-	var err error
-	if opts.StateOfRun, err = a.oneOf(at.to("state_of"), nc.StateOf, "thread", "run"); err != nil {
-		return nil, err
-	}
-	if opts.DiscardOnFailure, err = a.oneOf(at.to("on_failure"), nc.OnFailure, "keep", "discard"); err != nil {
-		return nil, err
-	}
-	if opts.Model, err = a.model(at.to("model"), nc.Model); err != nil {
-		return nil, err
-	}
-	if opts.Router, err = a.router(at, nc); err != nil {
-		return nil, err
-	}
-	if opts.Processors, err = a.processors(at.to("processors"), nc.Processors); err != nil {
-		return nil, err
-	}
-	if opts.Providers, err = a.providers(at.to("providers"), nc.Providers, nil); err != nil {
-		return nil, err
-	}
-	agents, err := a.members(at.to("agents"), nc.Agents)
-	if err != nil {
-		return nil, err
-	}
-	return host.NewNetwork(name, agents, opts)
-}
-
 // members finds a network's agents.
 func (a *app) members(at place, names []string) ([]*host.Agent, error) {
 	agents := make([]*host.Agent, len(names))
@@ -214,29 +185,6 @@ func (a *app) part(at place, use useConfig, tools []*host.Tool) (parts, string, 
 	}
 	config, err := a.toJSON(at.to("config"), use.Config)
 	return p, part, &plugin.PartOptions{Config: config, Tools: tools}, err
-}
-
-// router returns a network's router; nil is the default one, a model.
-func (a *app) router(at place, nc networkConfig) (host.Router, error) {
-	if nc.Router == "" || nc.Router == "model" {
-		if nc.RouterConfig != nil {
-			return nil, a.config.errorAt(at.to("router_config"), "a model router has no router_config").
-				WithHint("name a router's plugin under router, or remove it")
-		}
-		return nil, nil
-	}
-	p, part, err := a.plugin(at.to("router"), nc.Router)
-	if err != nil {
-		return nil, err
-	}
-	opts := &plugin.PartOptions{}
-	if nc.RouterConfig != nil {
-		if opts.Config, err = a.toJSON(at.to("router_config"), nc.RouterConfig); err != nil {
-			return nil, err
-		}
-	}
-	router, err := p.Router(part, opts)
-	return router, a.config.wrap(err, at.to("router"))
 }
 
 // toJSON turns a value of the configuration into JSON; nil is nothing.

@@ -84,6 +84,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		func() error { return a.makeModels(ctx, opts.model) },
 		a.makeTargets,
 		a.makeHost,
+		a.checkTargets,
 	} {
 		if err := step(); err != nil {
 			return nil, err
