@@ -62,7 +62,7 @@ func (r *corpusRun) once() {
 }
 
 func TestHostileCorpusLeavesNothingBehind(t *testing.T) {
-	repeats := 20
+	repeats := 8
 	if testing.Short() {
 		repeats = 1
 	}
