@@ -41,6 +41,9 @@ type AgentOptions struct {
 	Providers  []Provider
 	History    *History // for runs of the agent on its own only
 
+	// ProviderTools are tools that the models' providers run by themselves.
+	ProviderTools []ProviderTool
+
 	Hooks Hooks
 
 	// Output makes the agent answer with JSON of this schema: see [Result].Output.
@@ -84,6 +87,7 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	a.opts.Tools = append([]*Tool(nil), opts.Tools...)
 	a.opts.Processors = append([]Processor(nil), opts.Processors...)
 	a.opts.Providers = append([]Provider(nil), opts.Providers...)
+	a.opts.ProviderTools = append([]ProviderTool(nil), opts.ProviderTools...)
 	if strings.TrimSpace(name) == "" {
 		return nil, Errorf(InvalidArgument, "agent without a name")
 	}
@@ -98,21 +102,22 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if a.set, err = newToolSet(opts.Tools); err != nil {
 		return nil, Errorf(InvalidArgument, "agent %q: %w", name, err)
 	}
+	if err := a.checkProviderTools(); err != nil {
+		return nil, err
+	}
 	if len(opts.Providers) == 0 {
 		if err := a.checkToolChoice(a.set); err != nil {
 			return nil, err
 		}
 	}
-	a.solo = &Network{name: name, agents: []*Agent{a}, byName: map[string]*Agent{name: a}, solo: true,
-		opts: NetworkOptions{History: opts.History}}
-	return a, nil
+	return a.with(a.opts), nil
 }
 
 // checkToolChoice asks whether the agent's tool choice can be met; providers may
 // have added to its tools.
 func (a *Agent) checkToolChoice(tools toolSet) error {
 	switch c := a.opts.ToolChoice; {
-	case c == "" || c == ToolChoiceAuto || c == ToolChoiceNone:
+	case c == "" || c == ToolChoiceAuto || c == ToolChoiceNone || a.hasProviderTool(c):
 		return nil
 	case c == ToolChoiceAny && len(tools.specs) == 0:
 		return Errorf(InvalidArgument, "agent %q: tool choice any without a tool", a.name)
@@ -120,6 +125,23 @@ func (a *Agent) checkToolChoice(tools toolSet) error {
 		return Errorf(InvalidArgument, "agent %q: tool choice %q is none of its tools", a.name, c)
 	}
 	return nil
+}
+
+// WithModel returns an agent that differs in its model alone, under the same
+// name, for another network or program. For one run [Request].Model is simpler.
+// (AgentKit's method of this name loses the tool choice and the history.)
+func (a *Agent) WithModel(model Model) *Agent {
+	opts := a.opts
+	opts.Model = model
+	return a.with(opts)
+}
+
+// with returns an agent of the same name and tools that has these options.
+func (a *Agent) with(opts AgentOptions) *Agent {
+	b := &Agent{name: a.name, opts: opts, set: a.set}
+	b.solo = &Network{name: b.name, agents: []*Agent{b}, byName: map[string]*Agent{b.name: b}, solo: true,
+		opts: NetworkOptions{History: opts.History}}
+	return b
 }
 
 // Name returns the agent's name.

@@ -66,6 +66,20 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	}
 }
 
+// Progress is what a long call emits to say how far it is, under the kind
+// [ProgressKind]: plugins emit the same. Any member may be left out.
+type Progress struct {
+	Message string  `json:"message,omitempty"` // one sentence for people
+	Done    float64 `json:"done,omitempty"`    // of Total, in any unit
+	Total   float64 `json:"total,omitempty"`
+}
+
+// ProgressKind is the kind of the event that [Progress] is the data of.
+const ProgressKind = "progress"
+
+// Progress emits how far the call is: see [Call.Emit].
+func (c *Call) Progress(p Progress) error { return c.Emit(ProgressKind, p) }
+
 // Emit sends progress or data to the run's stream. It waits for a slow reader
 // and fails with code resource_exhausted past the limits EventBytes and
 // EventsPerCall, and with the run's error once that has ended.

@@ -64,7 +64,7 @@ func ExampleHost_Stream() {
 	count := host.NewTool("count", "Counts to two.",
 		func(_ context.Context, call *host.Call, _ struct{}) (string, error) {
 			for i := range 2 {
-				if err := call.Emit("counted", i+1); err != nil {
+				if err := call.Progress(host.Progress{Done: float64(i + 1), Total: 2}); err != nil {
 					return "", err
 				}
 			}
@@ -91,8 +91,8 @@ func ExampleHost_Stream() {
 	}
 	// Output:
 	// calls count
-	// counted 1
-	// counted 2
+	// progress {"done":1,"total":2}
+	// progress {"done":2,"total":2}
 	// One, two.
 	// ended: stop
 }

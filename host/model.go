@@ -27,6 +27,7 @@ type Model interface {
 type ModelRequest struct {
 	Messages        []*Message // system messages first, then the view of history
 	Tools           []ToolSpec
+	ProviderTools   []ProviderTool // of all providers: see ProviderToolsOf
 	ToolChoice      ToolChoice
 	Temperature     *float64
 	Output          *OutputSpec // answer with JSON; nil is text
@@ -101,6 +102,7 @@ const (
 	FinishToolCalls     FinishReason = "tool_calls"     // an answer that calls tools
 	FinishLength        FinishReason = "length"         // the answer was cut at its token limit
 	FinishContentFilter FinishReason = "content_filter" // the provider withheld the answer
+	FinishPaused        FinishReason = "paused"         // an answer that the provider's own tools interrupt; it goes on when asked again
 	FinishMaxRounds     FinishReason = "max_rounds"     // an agent's rounds were used up
 	FinishMaxIterations FinishReason = "max_iterations" // a network's iterations were used up
 	FinishInterrupted   FinishReason = "interrupted"    // a tool asks a person

@@ -88,7 +88,7 @@ func (s *Schema) readOutput(text string) (json.RawMessage, error) {
 // exchange about it is not kept.
 func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse) error {
 	s := t.agent.opts.Output
-	if s == nil || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
+	if s == nil || resp.FinishReason == FinishPaused || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
 		return nil
 	}
 	out, err := s.readOutput((&Message{Parts: resp.Parts}).Text())
@@ -120,7 +120,7 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 	again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()),
 		UserText("That is not the JSON that was asked for: "+shorten(fault.Error())+
 			". Answer again, with nothing but JSON of this schema: "+string(t.agent.opts.Output.told)))
-	again.Tools, again.ToolChoice = nil, ""
+	again.Tools, again.ProviderTools, again.ToolChoice = nil, nil, ""
 	t.result.Rounds++
 	better, err := t.generate(ctx, t.model, &again, t.result.Rounds, true)
 	if err != nil {

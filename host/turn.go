@@ -144,7 +144,7 @@ func (t *turn) rounds(ctx context.Context) error {
 		if answer == nil { // the start hook stopped
 			return nil
 		}
-		if len(answer.ToolCalls()) == 0 {
+		if len(answer.ToolCalls()) == 0 && t.result.FinishReason != FinishPaused {
 			return t.hookFinish(ctx)
 		}
 		if stop, err := t.stopNow(ctx); stop || err != nil {
@@ -343,7 +343,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	}
 	req := &ModelRequest{
 		Messages: messages, Output: t.agent.outputSpec(),
-		Tools: t.tools.specs, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
+		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 	}
 	if t.called && req.ToolChoice.forces() {
@@ -538,6 +538,9 @@ func estimateUsage(req *ModelRequest, resp *ModelResponse) Usage {
 	}
 	for _, t := range req.Tools {
 		in += len(t.Parameters) + len(t.Description)
+	}
+	for _, t := range req.ProviderTools {
+		in += len(t.Declaration)
 	}
 	out, _ = (&Message{Parts: resp.Parts}).Size()
 	return Usage{InputTokens: in / bytesPerToken, OutputTokens: out / bytesPerToken, Estimated: true}

@@ -308,6 +308,8 @@ func (a *answer) finishReason() host.FinishReason {
 		return host.FinishLength
 	case "refusal":
 		return host.FinishContentFilter
+	case "pause_turn":
+		return host.FinishPaused
 	}
 	if a.calls > 0 {
 		return host.FinishToolCalls

@@ -17,6 +17,10 @@
 // thinking and the provider's own tools among them, is kept as a part of the type
 // "anthropic" and goes back as it came.
 //
+// An agent's provider tools of the provider "anthropic" are declared to it as
+// they are. When they take long the provider pauses its answer; the agent asks
+// again, as a round of its own, and the answer goes on.
+//
 // The protocol has no field for the schema of an output: the model is told it
 // in words.
 //

@@ -137,6 +137,7 @@ func TestAnswers(t *testing.T) {
 		{"text", whole("end_turn", textBlock...), want(host.FinishStop, hello)},
 		{"cut", whole("max_tokens", textBlock...), want(host.FinishLength, hello)},
 		{"refused", whole("refusal", textBlock...), want(host.FinishContentFilter, hello)},
+		{"paused for the provider's tools", whole("pause_turn", textBlock...), want(host.FinishPaused, hello)},
 		{"a reason of tomorrow", whole("something_new", textBlock...), want(host.FinishStop, hello)},
 		{"thinking with its signature", whole("end_turn",
 			begin(0, `{"type":"thinking","thinking":"","signature":""}`), grow(0, `{"type":"thinking_delta","thinking":"Hm"}`),

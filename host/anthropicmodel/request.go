@@ -16,7 +16,7 @@ type wireRequest struct {
 	Stream      bool          `json:"stream"`
 	System      []any         `json:"system,omitempty"`
 	Messages    []wireMessage `json:"messages"`
-	Tools       []wireTool    `json:"tools,omitempty"`
+	Tools       []any         `json:"tools,omitempty"` // wireTool, or one of the provider's as it is declared
 	ToolChoice  *wireChoice   `json:"tool_choice,omitempty"`
 	Temperature *float64      `json:"temperature,omitempty"`
 	Thinking    *wireThinking `json:"thinking,omitempty"`
@@ -305,7 +305,10 @@ func (w *writer) finish(req *host.ModelRequest) {
 		w.out.System = []any{&wireBlock{Type: "text", Text: w.system.String()}}
 	}
 	w.trimPrefill()
-	w.out.Tools, w.out.ToolChoice = wireTools(req.Tools), wireToolChoice(req)
+	w.out.Tools = wireTools(req)
+	if len(w.out.Tools) > 0 {
+		w.out.ToolChoice = wireToolChoice(req)
+	}
 	if w.model.opts.Cache {
 		w.cache()
 	}
@@ -342,21 +345,25 @@ func (w *writer) cache() {
 
 const noParameters = `{"type":"object","properties":{}}`
 
-func wireTools(specs []host.ToolSpec) []wireTool {
-	out := make([]wireTool, len(specs))
-	for i, s := range specs {
-		out[i] = wireTool{Name: s.Name, Description: s.Description, InputSchema: s.Parameters}
+// provider is the name by which agents' provider tools are this provider's.
+const provider = "anthropic"
+
+func wireTools(req *host.ModelRequest) []any {
+	out := make([]any, 0, len(req.Tools))
+	for _, s := range req.Tools {
+		t := &wireTool{Name: s.Name, Description: s.Description, InputSchema: s.Parameters}
 		if len(bytes.TrimSpace(s.Parameters)) == 0 {
-			out[i].InputSchema = json.RawMessage(noParameters)
+			t.InputSchema = json.RawMessage(noParameters)
 		}
+		out = append(out, t)
+	}
+	for _, declared := range req.ProviderToolsOf(provider) {
+		out = append(out, declared)
 	}
 	return out
 }
 
 func wireToolChoice(req *host.ModelRequest) *wireChoice {
-	if len(req.Tools) == 0 {
-		return nil
-	}
 	out := &wireChoice{Serial: req.SerialTools}
 	switch req.ToolChoice {
 	case "", host.ToolChoiceAuto:

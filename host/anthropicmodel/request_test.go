@@ -130,6 +130,11 @@ func TestRequestFields(t *testing.T) {
 			[]string{"system", "tools", "tool_choice", "temperature", "thinking"}},
 		{"tools", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"ping","input_schema":{"type":"object","properties":{}}}]}`, []string{"tool_choice"}},
+		{"tools of the provider, as declared, and not those of others", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "web_search", ProviderTools: []host.ProviderTool{
+			{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "anthropic", Declaration: json.RawMessage(`{"type":"web_search_20250305","name":"web_search","later":[1]}`)}}},
+			`{"tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search","later":[1]}],"tool_choice":{"type":"tool","name":"web_search"}}`, nil},
+		{"another provider's tool alone", anthropicmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+			`{}`, []string{"tools", "tool_choice"}},
 		{"choice auto", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":{"type":"auto"}}`, nil},
 		{"choice any", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":{"type":"any"}}`, nil},
 		{"choice none", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone, SerialTools: true}, `{"tool_choice":{"type":"none"}}`, nil},

@@ -18,6 +18,9 @@
 // unavailable, however much of it came. So is anything that is not the protocol;
 // the error names the server's host and shows the beginning of what came.
 //
+// An agent's provider tools of the provider "openai" are declared to the server
+// as they are; what comes of them arrives as text.
+//
 // # Retries
 //
 // A server that is down, overloaded or breaks off is asked again, with growing

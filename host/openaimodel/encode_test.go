@@ -117,10 +117,16 @@ func TestEnvelopesAreKept(t *testing.T) {
 		for n := range 40 { // more than are kept
 			temperature := float64(n)
 			req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}, Tools: tools(n % 20), Temperature: &temperature, MaxOutputTokens: n + 1}
+			if n >= 20 {
+				req.ProviderTools = []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"search"}`)}}
+			}
 			if o := ask(t.Context(), m, req); o.err != nil {
 				t.Fatal(o.err)
 			}
 			got := sent[len(sent)-1]
+			if n := len(got["tools"].([]any)); n != 1+len(req.ProviderTools) {
+				t.Fatalf("round %d: the question went with %d tools", round, n)
+			}
 			name := got["tools"].([]any)[0].(map[string]any)["function"].(map[string]any)["name"]
 			if name != "t"+string(rune('a'+n%20)) || got["max_tokens"] != float64(n+1) {
 				t.Fatalf("round %d: question %d went with tool %v and max_tokens %v", round, n, name, got["max_tokens"])

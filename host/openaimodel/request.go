@@ -30,7 +30,7 @@ func (m *Model) request(req *host.ModelRequest) openai.ChatCompletionRequest {
 		//lint:ignore SA1019 it is all that servers other than OpenAI's are sure to know
 		out.MaxTokens = req.MaxOutputTokens
 	}
-	if len(req.Tools) > 0 {
+	if len(req.Tools)+len(req.ProviderToolsOf(provider)) > 0 {
 		out.Tools, out.ToolChoice = tools(req.Tools), toolChoice(req.ToolChoice)
 		if req.SerialTools && !oSeries(m.name) {
 			out.ParallelToolCalls = false
@@ -117,7 +117,7 @@ func (m *Model) envelope(req *host.ModelRequest) (*envelope, error) {
 			return e, nil
 		}
 	}
-	e, err := newEnvelope(m.request(req))
+	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider))
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err)
 	}
@@ -147,7 +147,8 @@ func (m *Model) keep(e *envelope) {
 func (e *envelope) fits(req *host.ModelRequest) bool {
 	o := &e.of
 	return o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
-		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool)
+		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool) &&
+		slices.EqualFunc(o.ProviderTools, req.ProviderTools, sameProviderTool)
 }
 
 func sameNumber(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -160,21 +161,54 @@ func sameTool(a, b host.ToolSpec) bool {
 	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
 }
 
+func sameProviderTool(a, b host.ProviderTool) bool {
+	return a.Provider == b.Provider && bytes.Equal(a.Declaration, b.Declaration)
+}
+
 var noMessages = []byte(`"messages":null`)
 
+// provider is the name by which agents' provider tools are sent to servers of
+// this protocol.
+const provider = "openai"
+
 // newEnvelope has go-openai judge and write a request, and cuts it where the
-// messages belong.
-func newEnvelope(wire openai.ChatCompletionRequest) (*envelope, error) {
+// messages belong. Declared tools go beside the others as they are: go-openai has
+// no type for them.
+func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage) (*envelope, error) {
 	if err := openai.NewReasoningValidator().Validate(wire); err != nil {
 		return nil, err
 	}
+	own := wire.Tools
+	if len(declared) > 0 {
+		wire.Tools = nil
+	}
 	b, err := json.Marshal(wire)
+	if err == nil && len(declared) > 0 {
+		b, err = withTools(b, own, declared)
+	}
 	if err != nil {
 		return nil, err
 	}
 	head, tail, _ := bytes.Cut(b, noMessages)
 	e := &envelope{head: append(slices.Clip(head), `"messages":[`...), tail: append([]byte{']'}, tail...)}
 	return e, nil
+}
+
+// withTools adds the list of tools to a request that has none.
+func withTools(request []byte, own []openai.Tool, declared []json.RawMessage) ([]byte, error) {
+	all := make([]any, 0, len(own)+len(declared))
+	for i := range own {
+		all = append(all, own[i])
+	}
+	for _, d := range declared {
+		all = append(all, d)
+	}
+	list, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	request = append(bytes.TrimSuffix(request, []byte("}")), `,"tools":`...)
+	return append(append(request, list...), '}'), nil
 }
 
 // body puts messages into the envelope.

@@ -140,6 +140,13 @@ func TestRequestFields(t *testing.T) {
 		{"tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"id":{"type":"integer"}}}}},
 			  {"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}}]}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"tools of the provider, as declared, and not those of others", "m1", host.ModelRequest{Tools: []host.ToolSpec{{Name: "ping"}}, ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{
+			{Provider: "anthropic", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "openai", Declaration: json.RawMessage(`{"type":"browser_search","later":[1]}`)}}},
+			`{"tools":[{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}},{"type":"browser_search","later":[1]}],"tool_choice":"required"}`, nil},
+		{"a tool of the provider alone", "m1", host.ModelRequest{ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"browser_search"}`)}}},
+			`{"tools":[{"type":"browser_search"}]}`, []string{"tool_choice"}},
+		{"another provider's tool alone", "m1", host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "anthropic", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+			`{}`, []string{"tools", "tool_choice"}},
 		{"choice auto", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":"auto"}`, nil},
 		{"choice any", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":"required"}`, nil},
 		{"choice none", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"tool_choice":"none"}`, nil},

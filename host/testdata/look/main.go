@@ -1,4 +1,4 @@
-// Command look is the sandboxed tool of BenchmarkRun.
+// Command look is the sandboxed tool and router of BenchmarkRun.
 package main
 
 import pdk "github.com/agenthost/agenthost/pdk/go"
@@ -14,6 +14,12 @@ func init() {
 			c.Text("shipped")
 			return nil
 		})
+	pdk.Router("inorder", func(r *pdk.Route) error {
+		if r.CallCount < len(r.Agents) {
+			r.Next(r.Agents[r.CallCount].Name)
+		}
+		return nil
+	})
 }
 
 func main() {}
