@@ -3,6 +3,7 @@ package openaimodel
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -25,7 +26,7 @@ type chunk struct {
 	ID      string          `json:"id"`
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
-	Usage   *openai.Usage   `json:"usage"`
+	Usage   *wireUsage      `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
@@ -42,6 +43,8 @@ type piece struct {
 	ReasoningContent flexText    `json:"reasoning_content"`
 	Reasoning        flexText    `json:"reasoning"`
 	ToolCalls        []toolPiece `json:"tool_calls"`
+
+	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 }
 
 type toolPiece struct {
@@ -51,6 +54,31 @@ type toolPiece struct {
 		Name      string       `json:"name"`
 		Arguments flexDocument `json:"arguments"`
 	} `json:"function"`
+
+	unknown map[string]json.RawMessage // the other members
+}
+
+// UnmarshalJSON keeps the members that are not known.
+func (p *toolPiece) UnmarshalJSON(b []byte) error {
+	type plain toolPiece
+	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return err
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return isCallMember(name) })
+	if p.unknown = nil; len(members) > 0 {
+		p.unknown = members
+	}
+	return nil
+}
+
+// wireUsage is go-openai's, and where DeepSeek says what came from its cache.
+type wireUsage struct {
+	openai.Usage
+	CacheHits int `json:"prompt_cache_hit_tokens"`
 }
 
 // flexText is a string, null, or a list of parts of which those with text
@@ -89,6 +117,8 @@ func (d *flexDocument) UnmarshalJSON(b []byte) error {
 type answer struct {
 	id, model       string
 	text, reasoning strings.Builder
+	reasoningField  string // the field that reasoning came in
+	details         []detail
 	calls           []*draft
 	finish          string // the server's word, "" until it came
 	chosen          bool   // a choice has come
@@ -107,6 +137,7 @@ type draft struct {
 	wireIndex int
 	id, name  string
 	arguments strings.Builder
+	unknown   map[string]json.RawMessage
 }
 
 // add reads one chunk and returns its deltas, which are valid until the next
@@ -163,11 +194,16 @@ func (a *answer) addChoice(c *choice) error {
 }
 
 func (a *answer) addPiece(p *piece) error {
-	reasoning := string(p.ReasoningContent)
+	reasoning, field := string(p.ReasoningContent), fieldReasoningContent
 	if reasoning == "" {
-		reasoning = string(p.Reasoning)
+		reasoning, field = string(p.Reasoning), fieldReasoning
+	}
+	if len(p.ReasoningDetails) > 0 {
+		a.size += len(p.ReasoningDetails)
+		a.details = addDetails(a.details, p.ReasoningDetails)
 	}
 	if reasoning != "" {
+		a.reasoningField = field
 		a.reasoning.WriteString(reasoning)
 		a.deltas = append(a.deltas, host.ModelChunk{Reasoning: reasoning})
 	}
@@ -209,6 +245,13 @@ func (a *answer) addCall(p *toolPiece) error {
 		d.name, delta.Name = p.Function.Name, p.Function.Name
 	}
 	d.arguments.WriteString(delta.Arguments)
+	for name, v := range p.unknown {
+		if d.unknown == nil {
+			d.unknown = map[string]json.RawMessage{}
+		}
+		d.unknown[name] = v
+		a.size += len(name) + len(v)
+	}
 	a.size += len(p.ID) + len(p.Function.Name) + len(delta.Arguments)
 	a.deltas = append(a.deltas, host.ModelChunk{ToolCall: delta})
 	return nil
@@ -233,9 +276,9 @@ func (a *answer) findCall(p *toolPiece) int {
 	return -1
 }
 
-func usageOf(u *openai.Usage) host.Usage {
-	out := host.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens}
-	if u.PromptTokensDetails != nil {
+func usageOf(u *wireUsage) host.Usage {
+	out := host.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.CacheHits}
+	if u.PromptTokensDetails != nil && u.PromptTokensDetails.CachedTokens > 0 {
 		out.CachedTokens = u.PromptTokensDetails.CachedTokens
 	}
 	if u.CompletionTokensDetails != nil {
@@ -251,14 +294,18 @@ func (a *answer) response(asked string) *host.ModelResponse {
 	if r.Model == "" {
 		r.Model = asked
 	}
-	if a.reasoning.Len() > 0 {
-		r.Parts = append(r.Parts, &host.Reasoning{Text: a.reasoning.String()})
+	if p := a.reasoningPart(asked); p != nil {
+		r.Parts = append(r.Parts, p)
 	}
 	if a.text.Len() > 0 {
 		r.Parts = append(r.Parts, &host.Text{Text: a.text.String()})
 	}
 	for _, d := range a.calls {
-		r.Parts = append(r.Parts, &host.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())})
+		call := &host.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())}
+		if len(d.unknown) > 0 {
+			call.Extra = vendorExtra(d.unknown)
+		}
+		r.Parts = append(r.Parts, call)
 	}
 	return r
 }

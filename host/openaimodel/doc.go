@@ -21,6 +21,16 @@
 // An agent's provider tools of the provider "openai" are declared to the server
 // as they are; what comes of them arrives as text.
 //
+// # Reasoning
+//
+// What a server says that its model thought (reasoning_content, reasoning or
+// reasoning_details) is shown, kept in the message, and goes back under the same
+// field to the same model: models that think between tool calls need it. By
+// default that is so until the user speaks again; see [ReasoningUse]. A server
+// that refuses the field is not sent it again. What a server sends with a tool
+// call and is not known here, such as the signature of a thought, goes back with
+// the call. Both are kept in the member "openai" of the part's JSON.
+//
 // # Retries
 //
 // A server that is down, overloaded or breaks off is asked again, with growing
@@ -37,7 +47,6 @@
 //
 // # What is missing on purpose
 //
-// Reasoning is shown but not sent back, for the protocol has no place for it.
 // Of media only images are sent, and only in user's messages. There is one
 // choice an answer. Environment variables are the command's business.
 //

@@ -22,6 +22,7 @@ func FuzzStream(f *testing.F) {
 		strings.Join([]string{delta(`{"content":"x"}`), finish("stop"), usage, done, ""}, "\n\n"),
 		delta(`{"tool_calls":[{"index":5,"id":"a","function":{"name":"f","arguments":"{"}},{"index":-1,"function":{"arguments":{"a":1}}}]}`) + "\n" + done,
 		`{"id":"c","choices":[{"message":{"content":[{"text":"x"}]},"finish_reason":"stop"}]}`,
+		delta(`{"reasoning":"x","reasoning_details":[{"text":"x","index":0},{"text":7,"index":0},null,{}]}`) + "\n" + delta(`{"reasoning_details":{"a":1}}`) + "\n" + done,
 		": c\nevent: e\ndata:\n\ndata: {\"choices\":[{\"delta\":{\"content\":", "\xef\xbb\xbf{}",
 	} {
 		f.Add([]byte(seed), 200)

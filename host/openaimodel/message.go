@@ -18,13 +18,19 @@ const messageOverhead = 64
 // writeMessage writes a message as the protocol has it. A tool's message is one
 // for each of its results, separated by commas. Nothing is written for a message
 // of which nothing can be sent.
-func (m *Model) writeMessage(msg *host.Message) ([]byte, error) {
+func (m *Model) writeMessage(msg *host.Message) ([]byte, error) { return m.write(msg, "") }
+
+// writeThoughts is writeMessage with what the model thought.
+func (m *Model) writeThoughts(msg *host.Message) ([]byte, error) { return m.write(msg, m.name) }
+
+// write writes a message, with what the model of a name thought.
+func (m *Model) write(msg *host.Message, thinker string) ([]byte, error) {
 	dst := make([]byte, 0, roomFor(msg))
 	switch msg.Role {
 	case host.ToolRole:
 		return appendResults(dst, msg), nil
 	case host.Assistant:
-		return m.appendAssistant(dst, msg), nil
+		return m.appendAssistant(dst, msg, thinker), nil
 	case host.System:
 		if text := m.textOf(msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
@@ -84,7 +90,7 @@ func resultText(r *host.ToolResult) string {
 	return text
 }
 
-func (m *Model) appendAssistant(dst []byte, msg *host.Message) []byte {
+func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) []byte {
 	text, calls := m.textOf(msg), msg.ToolCalls()
 	if text == "" && len(calls) == 0 {
 		return dst
@@ -92,6 +98,9 @@ func (m *Model) appendAssistant(dst []byte, msg *host.Message) []byte {
 	dst = append(dst, `{"role":"assistant"`...)
 	if text != "" {
 		dst = appendContent(dst, text)
+	}
+	if thinker != "" {
+		dst = appendReasoning(dst, msg, thinker)
 	}
 	for i, c := range calls {
 		if i == 0 {
@@ -115,7 +124,7 @@ func appendCall(dst []byte, c *host.ToolCall) []byte {
 	dst = host.AppendJSONString(append(dst, `{"id":`...), c.ID)
 	dst = host.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), c.Name)
 	dst = host.AppendJSONString(append(dst, `,"arguments":`...), arguments)
-	return append(dst, '}', '}')
+	return append(appendUnknown(append(dst, '}'), c), '}')
 }
 
 // textOf is a message as text alone: a note stands for media, which the
@@ -142,7 +151,7 @@ func (m *Model) partText(p host.Part) string {
 	case *host.Unknown:
 		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
 		return ""
-	default: // *host.Reasoning is not sent back; calls and results have fields of their own
+	default: // reasoning, calls and results have fields of their own
 		return ""
 	}
 }

@@ -64,6 +64,13 @@ type Options struct {
 	// models that think before they stream more.
 	Timeout time.Duration
 
+	// Reasoning says whether the model is sent what it thought before.
+	Reasoning ReasoningUse
+
+	// Effort is how hard a model that reasons should, in the server's words: such
+	// as low, medium or high. "" leaves it to the server.
+	Effort string
+
 	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of
 	// its chunks (of one document, if it did not stream), cut at 1 MiB, in which
 	// case the last element is {"left_out_bytes": n}.
@@ -77,9 +84,13 @@ type Model struct {
 	name       string
 	server     *modelhttp.Server
 	keepRaw    bool
+	reasoning  ReasoningUse
+	effort     string
 	headers    http.Header
 	noUsageAsk atomic.Bool
-	envelopes  atomic.Pointer[[]*envelope] // the last first
+
+	noReasoning atomic.Bool                 // the server has refused to be sent it
+	envelopes   atomic.Pointer[[]*envelope] // the last first
 }
 
 var _ host.Model = (*Model)(nil)
@@ -97,7 +108,13 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: model, server: server, keepRaw: opts.KeepRaw, headers: http.Header{}}
+	switch opts.Reasoning {
+	case ReasoningAuto, ReasoningAlways, ReasoningNever:
+	default:
+		return nil, host.Errorf(host.InvalidArgument, "model %q has no use of reasoning %q", model, opts.Reasoning).
+			WithHint("use always or never, or leave it out")
+	}
+	m := &Model{name: model, server: server, keepRaw: opts.KeepRaw, reasoning: opts.Reasoning, effort: opts.Effort, headers: http.Header{}}
 	if key := server.Key(); key != "" {
 		m.headers.Set("Authorization", "Bearer "+key)
 	}
@@ -140,13 +157,14 @@ type question struct {
 	model    *Model
 	req      *host.ModelRequest
 	messages [][]byte
+	thinks   bool // there is reasoning in the messages
 	envelope *envelope
 }
 
 func (m *Model) question(req *host.ModelRequest) (*question, error) {
 	q := &question{model: m, req: req}
 	var err error
-	if q.messages, err = m.messages(req); err != nil {
+	if q.messages, q.thinks, err = m.messages(req); err != nil {
 		return nil, err
 	}
 	q.envelope, err = m.envelope(req)
@@ -166,15 +184,18 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 		req := *q.req
 		req.Output, q.req = nil, &req // whoever asks checks the answer anyway
 		f.AtOnce = q.rewrite()
+	case q.thinks && f.Says("reasoning"):
+		q.model.noReasoning.Store(true)
+		f.AtOnce = q.rewrite()
 	}
 	return f
 }
 
 // rewrite makes the envelope anew. It reports whether it could.
 func (q *question) rewrite() bool {
-	e, err := q.model.envelope(q.req)
+	anew, err := q.model.question(q.req)
 	if err == nil {
-		q.envelope = e
+		*q = *anew
 	}
 	return err == nil
 }

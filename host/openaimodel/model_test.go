@@ -132,6 +132,11 @@ func call(id, name, arguments string) host.Part {
 	return &host.ToolCall{ID: id, Name: name, Arguments: json.RawMessage(arguments)}
 }
 
+// thought is reasoning that came in a field.
+func thought(text, field string) host.Part {
+	return &host.Reasoning{Text: text, Extra: host.Extra{{Name: "openai", Value: json.RawMessage(`{"model":"m1","field":"` + field + `"}`)}}}
+}
+
 func TestAnswers(t *testing.T) {
 	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
 		return &host.ModelResponse{ID: "c1", Model: "m1-2026", Parts: parts, FinishReason: reason}
@@ -174,9 +179,12 @@ func TestAnswers(t *testing.T) {
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"}"}}]}`), finish("tool_calls"), done),
 			want(host.FinishToolCalls, call("a", "look", `{}`))},
 		{"shows reasoning_content", stream(delta(`{"reasoning_content":"Hm. "}`), delta(`{"reasoning_content":"Yes."}`), delta(`{"content":"42"}`), finish("stop"), done),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm. Yes."}, &host.Text{Text: "42"})},
+			want(host.FinishStop, thought("Hm. Yes.", "reasoning_content"), &host.Text{Text: "42"})},
 		{"shows reasoning", stream(delta(`{"reasoning":"Hm.","content":"42"}`), finish("stop"), done),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm."}, &host.Text{Text: "42"})},
+			want(host.FinishStop, thought("Hm.", "reasoning"), &host.Text{Text: "42"})},
+		{"counts what DeepSeek took from its cache", stream(delta(`{"content":"x"}`), finish("stop"),
+			`data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}`, done),
+			withUsage(want(host.FinishStop, text("x")...))},
 		{"takes content in parts", stream(delta(`{"content":[{"type":"text","text":"4"},{"type":"text","text":"2"}]}`), finish("stop"), done),
 			want(host.FinishStop, text("42")...)},
 		{"takes a refusal for text", stream(delta(`{"refusal":"I will not."}`), finish("content_filter"), done),

@@ -16,7 +16,7 @@ import (
 // request is a question in the protocol's words, without its messages: those are
 // written by [Model.appendMessage], each once in its life.
 func (m *Model) request(req *host.ModelRequest) openai.ChatCompletionRequest {
-	out := openai.ChatCompletionRequest{Model: m.name, Stream: true}
+	out := openai.ChatCompletionRequest{Model: m.name, Stream: true, ReasoningEffort: m.effort}
 	if !m.noUsageAsk.Load() {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
@@ -226,24 +226,32 @@ func (e *envelope) body(messages [][]byte) modelhttp.Body {
 
 var comma = []byte{','}
 
-// messages returns the messages of a question as they are sent.
-func (m *Model) messages(req *host.ModelRequest) ([][]byte, error) {
-	out := make([][]byte, 0, len(req.Messages))
-	for _, msg := range req.Messages {
-		b, err := msg.Encoded(wireForm{}, m.writeMessage)
+// messages returns the messages of a question as they are sent, and whether
+// reasoning may be in them.
+func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err error) {
+	out = make([][]byte, 0, len(req.Messages))
+	last := lastUser(req.Messages)
+	for i, msg := range req.Messages {
+		form, write := wireForm{}, m.writeMessage
+		if m.sendsReasoning(req.Messages, i, last) {
+			form, write, thinks = wireForm{m.name}, m.writeThoughts, true
+		}
+		b, err := msg.Encoded(form, write)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(b) > 0 { // one of which nothing can be sent is left out: servers refuse empty ones
 			out = append(out, b)
 		}
 	}
 	if len(out) == 0 {
-		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return nil, false, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	return out, nil
+	return out, thinks, nil
 }
 
 // wireForm is what the encodings that messages keep are found by. What a message
 // looks like must depend on nothing but the message and this.
-type wireForm struct{}
+type wireForm struct {
+	thinker string // the model whose thoughts are in it
+}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
-
-	openai "github.com/sashabaranov/go-openai"
 )
 
 // scan reads a chunk as nearly all are. It reports false, having changed c in
@@ -88,6 +86,8 @@ func (s *scanner) piece(to **piece) {
 			s.text((*string)(&p.ReasoningContent), "")
 		case "reasoning":
 			s.text((*string)(&p.Reasoning), "")
+		case "reasoning_details":
+			p.ReasoningDetails = json.RawMessage(string(s.value()))
 		case "tool_calls":
 			s.calls(p)
 		default:
@@ -125,8 +125,13 @@ func (s *scanner) call(p *toolPiece) {
 			s.text(&p.ID, "")
 		case "function":
 			s.function(p)
-		default:
+		case "type":
 			s.value()
+		default:
+			if p.unknown == nil {
+				p.unknown = map[string]json.RawMessage{}
+			}
+			p.unknown[string(name)] = json.RawMessage(string(s.value()))
 		}
 	})
 }
@@ -155,7 +160,7 @@ func (s *scanner) usage(c *chunk) {
 	if s.null() {
 		return
 	}
-	c.Usage = &openai.Usage{}
+	c.Usage = &wireUsage{}
 	if json.Unmarshal(s.value(), c.Usage) != nil {
 		s.odd = true
 	}

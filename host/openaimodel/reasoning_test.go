@@ -1,0 +1,179 @@
+package openaimodel_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/openaimodel"
+)
+
+// recorder answers its requests one after the other, the last answer again and
+// again, and keeps the messages that it was sent.
+type recorder struct {
+	answers []http.HandlerFunc
+	got     []string // the messages of each request
+}
+
+func (r *recorder) handle(w http.ResponseWriter, req *http.Request) {
+	raw, _ := io.ReadAll(req.Body)
+	var body struct{ Messages json.RawMessage }
+	_ = json.Unmarshal(raw, &body)
+	r.got = append(r.got, string(body.Messages))
+	r.answers[min(len(r.got), len(r.answers))-1](w, req)
+}
+
+// stored is a message as it comes back from a history.
+func stored(t *testing.T, parts []host.Part) *host.Message {
+	t.Helper()
+	raw, err := json.Marshal(host.NewMessage(host.Assistant, parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &host.Message{}
+	if err := json.Unmarshal(raw, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func result(id string) *host.Message {
+	return host.NewMessage(host.ToolRole, &host.ToolResult{ID: id, Name: "look", Content: json.RawMessage(`"found"`)})
+}
+
+var thinkingCall = []http.HandlerFunc{
+	stream(delta(`{"reasoning_content":"Hm. "}`), delta(`{"reasoning_content":"Look."}`),
+		delta(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}]}`), finish("tool_calls"), done),
+	stream(delta(`{"content":"Found."}`), finish("stop"), done),
+}
+
+func TestReasoningGoesBack(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		use      openaimodel.ReasoningUse
+		inTurn   bool // it is sent back before the user has said more
+		nextTurn bool
+	}{
+		{"within the turn", openaimodel.ReasoningAuto, true, false},
+		{"always", openaimodel.ReasoningAlways, true, true},
+		{"never", openaimodel.ReasoningNever, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &recorder{answers: thinkingCall}
+			m := serve(t, r.handle, &openaimodel.Options{Reasoning: tt.use, MaxRetries: -1})
+			messages := []*host.Message{host.UserText("hi")}
+			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			if o.err != nil || o.reasoning != "Hm. Look." {
+				t.Fatalf("%q, %v", o.reasoning, o.err)
+			}
+			messages = append(messages, stored(t, o.response.Parts), result("a"))
+			ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, host.AssistantText("Found."), host.UserText("and?"))})
+			for i, want := range []bool{false, tt.inTurn, tt.nextTurn} {
+				if got := strings.Contains(r.got[i], `"reasoning_content":"Hm. Look."`); got != want {
+					t.Errorf("request %d has the reasoning: %t, want %t\n%s", i, got, want, r.got[i])
+				}
+			}
+		})
+	}
+}
+
+// Another model does not get it: fields that a server does not know are errors
+// to some.
+func TestReasoningIsNotForOthers(t *testing.T) {
+	r := &recorder{answers: thinkingCall[1:]}
+	m := serve(t, r.handle, &openaimodel.Options{Reasoning: openaimodel.ReasoningAlways})
+	for _, extra := range []string{`{"model":"m2","field":"reasoning_content"}`, `{"model":"m1","field":"role"}`, `{"model":"m1"}`, `7`} {
+		part := &host.Reasoning{Text: "Hm.", Extra: host.Extra{{Name: "openai", Value: json.RawMessage(extra)}}}
+		o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
+		if want := `[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`; o.err != nil || r.got[len(r.got)-1] != want {
+			t.Errorf("%s: %v, messages %s, want %s", extra, o.err, r.got[len(r.got)-1], want)
+		}
+	}
+}
+
+func TestReasoningIsLeftOutForAServerThatRefusesIt(t *testing.T) {
+	refuse := body(400, "application/json", `{"error":{"message":"messages[1]: property 'reasoning_content' is unsupported","code":"invalid_request_error"}}`)
+	r := &recorder{answers: []http.HandlerFunc{thinkingCall[0], refuse, thinkingCall[1]}}
+	m := serve(t, r.handle, nil)
+	messages := []*host.Message{host.UserText("hi")}
+	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	messages = append(messages, stored(t, o.response.Parts), result("a"))
+	for range 2 {
+		if o := ask(t.Context(), m, &host.ModelRequest{Messages: messages}); o.err != nil || o.text != "Found." || len(o.retries) > 0 {
+			t.Errorf("%q, %v, retries %v", o.text, o.err, o.retries)
+		}
+	}
+	if len(r.got) != 4 || !strings.Contains(r.got[1], "reasoning_content") || strings.Contains(r.got[2]+r.got[3], "reasoning_content") {
+		t.Errorf("it was sent %q", r.got)
+	}
+}
+
+// OpenRouter's reasoning_details go back as they came, put together.
+func TestReasoningDetailsGoBack(t *testing.T) {
+	r := &recorder{answers: []http.HandlerFunc{
+		stream(delta(`{"reasoning":"Hm. ","reasoning_details":[{"type":"reasoning.text","text":"Hm. ","index":0,"format":"x"}]}`),
+			delta(`{"reasoning":"Look.","reasoning_details":[{"type":"reasoning.text","text":"Look.","index":0,"signature":"s1"}]}`),
+			delta(`{"reasoning_details":[{"type":"reasoning.encrypted","data":"abc","index":1}, null]}`),
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{}"}}]}`), finish("tool_calls"), done),
+		thinkingCall[1],
+	}}
+	m := serve(t, r.handle, nil)
+	messages := []*host.Message{host.UserText("hi")}
+	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	if o.err != nil || o.reasoning != "Hm. Look." {
+		t.Fatalf("%q, %v", o.reasoning, o.err)
+	}
+	ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	var sent []map[string]any
+	if err := json.Unmarshal([]byte(r.got[1]), &sent); err != nil {
+		t.Fatal(err)
+	}
+	want := parse(t, `[{"type":"reasoning.text","text":"Hm. Look.","index":0,"format":"x","signature":"s1"},{"type":"reasoning.encrypted","data":"abc","index":1}]`)
+	if diff := cmp.Diff(want, sent[1]["reasoning_details"]); diff != "" || sent[1]["reasoning"] != nil {
+		t.Errorf("details (-want +got):\n%s\nreasoning %v", diff, sent[1]["reasoning"])
+	}
+}
+
+// What a server sends with a call and nobody here knows goes back with it.
+func TestUnknownMembersOfACallGoBack(t *testing.T) {
+	r := &recorder{answers: []http.HandlerFunc{
+		stream(delta(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"look","arguments":"{"},"extra_content":{"google":{"thought_signature":"s1"}}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"}"},"cost":7}]}`), finish("tool_calls"), done),
+		thinkingCall[1],
+	}}
+	m := serve(t, r.handle, nil)
+	messages := []*host.Message{host.UserText("hi")}
+	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	want := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"},"cost":7,"extra_content":{"google":{"thought_signature":"s1"}}}]}`
+	if !strings.Contains(r.got[1], want) {
+		t.Errorf("it was sent %s\nwant %s", r.got[1], want)
+	}
+}
+
+func TestOptionsOfReasoning(t *testing.T) {
+	if _, err := openaimodel.New("m1", &openaimodel.Options{Reasoning: "sometimes"}); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("an unknown use: %v", err)
+	}
+	var effort string
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Effort string `json:"reasoning_effort"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		effort = body.Effort
+		thinkingCall[1](w, r)
+	}, &openaimodel.Options{Effort: "low"})
+	if o := ask(t.Context(), m, question("hi")); o.err != nil || effort != "low" {
+		t.Errorf("effort %q, %v", effort, o.err)
+	}
+}
