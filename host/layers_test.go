@@ -62,6 +62,8 @@ var layers = []layer{
 		"one way to ask a model; knows nothing of who asks"},
 	{"host/anthropicmodel", []string{"host", "host/internal/modelhttp"},
 		"another way to ask a model; knows nothing of who asks"},
+	{"host/responsesmodel", []string{"host", "host/internal/modelhttp"},
+		"OpenAI's other protocol; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
 	{"pdk", nil,

@@ -34,6 +34,12 @@ type ModelRequest struct {
 	MaxOutputTokens int         // 0 is the provider's default
 	SerialTools     bool        // ask for at most one tool call an answer
 	Scope           Scope       // who is asking, for logs; never sent
+
+	// Conversation is what the model's service keeps of the conversation, by the
+	// id of an earlier [ModelResponse]: Messages are then what has been said since,
+	// after the system messages, which come with every request. "" is nothing. A
+	// model whose service keeps none answers failed_precondition.
+	Conversation string
 }
 
 // ToolSpec is what a model is told of a tool.
@@ -91,6 +97,10 @@ type ModelResponse struct {
 	FinishReason FinishReason
 	Usage        Usage
 	Raw          json.RawMessage // the provider's answer, if the model was told to keep it
+
+	// Conversation is set if the service keeps the conversation up to this answer:
+	// the id to ask on with. It may be another one after each answer.
+	Conversation string
 }
 
 // FinishReason says why an answer, an agent's run or a network's run ended.

@@ -144,6 +144,10 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 //	                     protocol
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
+		if req.Conversation != "" {
+			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
+			return
+		}
 		wire, err := m.request(req)
 		if err != nil {
 			yield(host.ModelChunk{}, err)

@@ -162,6 +162,9 @@ type question struct {
 }
 
 func (m *Model) question(req *host.ModelRequest) (*question, error) {
+	if req.Conversation != "" {
+		return nil, modelhttp.NoConversations(m.name)
+	}
 	q := &question{model: m, req: req}
 	var err error
 	if q.messages, q.thinks, err = m.messages(req); err != nil {

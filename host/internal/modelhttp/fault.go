@@ -322,3 +322,10 @@ func wholeWait(n float64, unit time.Duration) (time.Duration, bool) {
 	}
 	return time.Duration(math.Min(n, float64(math.MaxInt64/int64(unit))-1) * float64(unit)), true
 }
+
+// NoConversations is the error of a model whose service keeps no conversations,
+// for a request that goes on with one.
+func NoConversations(model string) error {
+	return host.Errorf(host.FailedPrecondition, "the service of model %q keeps no conversations", model).
+		WithHint("send the whole conversation, or ask a model of the Responses API that stores its answers")
+}

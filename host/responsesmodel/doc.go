@@ -1,0 +1,43 @@
+// Package responsesmodel asks servers of OpenAI's Responses API, so that their
+// models are host.Models.
+//
+//	model, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{APIKey: key})
+//
+// The Responses API is where OpenAI's models that reason work best: what they
+// thought goes back to them between tool calls, encrypted if the service keeps
+// nothing. For everything else that calls itself OpenAI-compatible there is
+// package openaimodel.
+//
+// # Where the conversation is kept
+//
+// By default here: each request carries the whole conversation, and the service
+// is told to keep nothing (store: false). With Options.Store it keeps every
+// answer, and the response says under which id: host.ModelResponse.Conversation.
+// A request with that id as its Conversation carries only the messages since.
+// An id that begins with conv_ names a conversation of the service, which stays
+// the same over turns; any other one is that of a response (previous_response_id),
+// and changes with each.
+//
+// # What becomes of a conversation
+//
+// System messages are the instructions. A message of the assistant is an item for
+// each of its parts, in their order; a result of a tool is one. Images go by URL
+// or as data, and PDFs as well. What the service sent and this package does not
+// know (items of the service's own tools) is kept as a part of the type
+// "openai_item" and goes back as it came. Reasoning goes back as its item came,
+// with the encrypted content; without that only to a service that keeps it.
+//
+// # Answers, retries, bounds
+//
+// An answer counts only when the server said how it ended: a stream that breaks
+// off is an error of code unavailable. A server that is down or overloaded is
+// asked again, with growing and jittered waits, or when its Retry-After says, as
+// long as nothing of the answer has been passed on. Silence, lines, answers,
+// error bodies, retries and waits are bounded. One that refuses text.format or
+// the encrypted reasoning is asked again without it.
+//
+// # What is missing on purpose
+//
+// The service's own tools, background responses, and the management of stored
+// responses and conversations: those are for its own SDK.
+package responsesmodel

@@ -1,0 +1,361 @@
+package responsesmodel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// ErrorPrefix begins the text of a tool result that is an error: the protocol
+// has no other place to say so.
+const ErrorPrefix = "Error: "
+
+// conversationPrefix begins the ids of the service's conversations; other ids are
+// of responses.
+const conversationPrefix = "conv_"
+
+// itemMember is the type of a part that holds an item as it came, and the member
+// of a reasoning part that does.
+const itemMember = "openai_item"
+
+var comma = []byte{','}
+
+// write writes the request: what is the same for all messages anew, and each
+// message once in its life.
+func (q *question) write() error {
+	m, req := q.model, q.req
+	q.encrypted = !m.opts.Store && m.reasons() && !m.noEncrypted.Load()
+	var instructions []string
+	items := make([][]byte, 0, len(req.Messages))
+	for _, msg := range req.Messages {
+		if msg.Role == host.System {
+			if text := m.textOf(msg); text != "" {
+				instructions = append(instructions, text)
+			}
+			continue
+		}
+		b, err := msg.Encoded(wireForm{stored: m.opts.Store}, m.writeMessage)
+		if err != nil {
+			return err
+		}
+		if len(b) > 0 {
+			items = append(items, b)
+		}
+	}
+	if len(items) == 0 && req.Conversation == "" {
+		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+	}
+	q.body = append(q.body[:0:0], append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...))
+	for i, b := range items {
+		if i > 0 {
+			q.body = append(q.body, comma)
+		}
+		q.body = append(q.body, b)
+	}
+	q.body = append(q.body, []byte{']', '}'})
+	return nil
+}
+
+// wireForm is what the encodings that messages keep are found by. What a message
+// looks like must depend on nothing but the message and this.
+type wireForm struct {
+	stored bool // the service keeps what it says, and can be reminded of it
+}
+
+// head writes the request but for its input and its last brace.
+func (q *question) head(instructions string) []byte {
+	m, req := q.model, q.req
+	b := host.AppendJSONString([]byte(`{"model":`), m.name)
+	b = strconv.AppendBool(append(b, `,"stream":true,"store":`...), m.opts.Store)
+	if instructions != "" {
+		b = host.AppendJSONString(append(b, `,"instructions":`...), instructions)
+	}
+	switch id := req.Conversation; {
+	case strings.HasPrefix(id, conversationPrefix):
+		b = host.AppendJSONString(append(b, `,"conversation":`...), id)
+	case id != "":
+		b = host.AppendJSONString(append(b, `,"previous_response_id":`...), id)
+	}
+	if q.encrypted {
+		b = append(b, `,"include":["reasoning.encrypted_content"]`...)
+	}
+	if m.opts.Effort != "" || m.opts.Summary != "" {
+		b = append(append(b, `,"reasoning":`...), reasoning(m.opts.Effort, m.opts.Summary)...)
+	}
+	if t := req.Temperature; t != nil {
+		b = strconv.AppendFloat(append(b, `,"temperature":`...), *t, 'g', -1, 64)
+	}
+	if n := req.MaxOutputTokens; n > 0 {
+		b = strconv.AppendInt(append(b, `,"max_output_tokens":`...), int64(n), 10)
+	}
+	if o := req.Output; o != nil && !q.noFormat {
+		b = host.AppendJSONString(append(b, `,"text":{"format":{"type":"json_schema","name":`...), o.Name)
+		b = append(append(b, `,"schema":`...), o.Schema...)
+		b = append(strconv.AppendBool(append(b, `,"strict":`...), o.Strict), '}', '}')
+	}
+	return appendTools(b, req)
+}
+
+func reasoning(effort, summary string) []byte {
+	b := []byte{'{'}
+	for _, f := range []struct{ name, value string }{{"effort", effort}, {"summary", summary}} {
+		if f.value == "" {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = host.AppendJSONString(append(host.AppendJSONString(b, f.name), ':'), f.value)
+	}
+	return append(b, '}')
+}
+
+const noParameters = `{"type":"object","properties":{}}`
+
+// appendTools writes what the model may call. The service takes schemas for
+// strict ones, unless it is told that they are not.
+func appendTools(b []byte, req *host.ModelRequest) []byte {
+	if len(req.Tools) == 0 {
+		return b
+	}
+	for i, t := range req.Tools {
+		if i == 0 {
+			b = append(b, `,"tools":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = host.AppendJSONString(append(b, `{"type":"function","name":`...), t.Name)
+		if t.Description != "" {
+			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+		}
+		parameters := bytes.TrimSpace(t.Parameters)
+		if len(parameters) == 0 {
+			parameters = []byte(noParameters)
+		}
+		b = append(append(append(b, `,"parameters":`...), parameters...), `,"strict":false}`...)
+	}
+	b = append(b, ']')
+	switch c := req.ToolChoice; c {
+	case "":
+	case host.ToolChoiceAuto, host.ToolChoiceNone:
+		b = host.AppendJSONString(append(b, `,"tool_choice":`...), string(c))
+	case host.ToolChoiceAny:
+		b = append(b, `,"tool_choice":"required"`...)
+	default:
+		b = append(host.AppendJSONString(append(b, `,"tool_choice":{"type":"function","name":`...), string(c)), '}')
+	}
+	if req.SerialTools {
+		b = append(b, `,"parallel_tool_calls":false`...)
+	}
+	return b
+}
+
+// writeMessage writes a message as items, separated by commas. Nothing is
+// written for one of which nothing can be sent.
+func (m *Model) writeMessage(msg *host.Message) ([]byte, error) {
+	w := itemWriter{}
+	switch msg.Role {
+	case host.User:
+		return m.userItem(msg)
+	case host.Assistant:
+		for _, p := range msg.Parts {
+			m.writePart(&w, p)
+		}
+		return w.b, nil
+	case host.ToolRole:
+		for _, r := range msg.ToolResults() {
+			w.begin("function_call_output")
+			w.member("call_id", r.ID)
+			w.member("output", resultText(r))
+			w.end()
+		}
+		return w.b, nil
+	}
+	return nil, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+}
+
+// itemWriter writes items, separated by commas.
+type itemWriter struct{ b []byte }
+
+func (w *itemWriter) next() {
+	if len(w.b) > 0 {
+		w.b = append(w.b, ',')
+	}
+}
+
+func (w *itemWriter) begin(kind string) {
+	w.next()
+	w.b = host.AppendJSONString(append(w.b, `{"type":`...), kind)
+}
+
+func (w *itemWriter) member(name, value string) {
+	w.b = host.AppendJSONString(append(w.b, ','), name)
+	w.b = host.AppendJSONString(append(w.b, ':'), value)
+}
+
+func (w *itemWriter) end() { w.b = append(w.b, '}') }
+
+// whole writes an item as it came.
+func (w *itemWriter) whole(item json.RawMessage) {
+	w.next()
+	w.b = append(w.b, item...)
+}
+
+// writePart writes a part of the assistant's as an item.
+func (m *Model) writePart(w *itemWriter, p host.Part) {
+	switch p := p.(type) {
+	case *host.Reasoning:
+		if item := reasoningItem(p); item != nil && (m.opts.Store || hasEncrypted(item)) {
+			w.whole(item)
+		}
+	case *host.ToolCall:
+		w.begin("function_call")
+		w.member("call_id", p.ID)
+		w.member("name", p.Name)
+		arguments := string(p.Arguments)
+		if len(bytes.TrimSpace(p.Arguments)) == 0 {
+			arguments = "{}"
+		}
+		w.member("arguments", arguments)
+		w.end()
+	case *host.Unknown:
+		if item := foreignItem(p); item != nil {
+			w.whole(item)
+			return
+		}
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
+	default:
+		text := m.partText(p)
+		if text == "" {
+			return
+		}
+		w.begin("message")
+		w.b = append(w.b, `,"role":"assistant","content":[{"type":"output_text"`...)
+		w.member("text", text)
+		w.b = append(w.b, '}', ']', '}')
+	}
+}
+
+// resultText is what a model reads of a result.
+func resultText(r *host.ToolResult) string {
+	if r.IsError {
+		return ErrorPrefix + r.ContentText()
+	}
+	if len(r.Content) == 0 {
+		return "null"
+	}
+	return r.ContentText()
+}
+
+// reasoningItem is the item that a reasoning part came as, nil for another's.
+func reasoningItem(p *host.Reasoning) json.RawMessage {
+	for _, m := range p.Extra {
+		if m.Name == itemMember && isItem(m.Value) {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+func hasEncrypted(item json.RawMessage) bool {
+	var v struct {
+		Encrypted string `json:"encrypted_content"`
+	}
+	return json.Unmarshal(item, &v) == nil && v.Encrypted != ""
+}
+
+// foreignItem is an item that goes back as it came.
+func foreignItem(p *host.Unknown) json.RawMessage {
+	var v struct {
+		Item json.RawMessage `json:"item"`
+	}
+	if p.Kind != itemMember || json.Unmarshal(p.JSON, &v) != nil || !isItem(v.Item) {
+		return nil
+	}
+	return v.Item
+}
+
+func isItem(raw json.RawMessage) bool {
+	var v struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(raw, &v) == nil && v.Type != ""
+}
+
+// textOf is a message as text alone.
+func (m *Model) textOf(msg *host.Message) string {
+	var b strings.Builder
+	for _, p := range msg.Parts {
+		b.WriteString(m.partText(p))
+	}
+	return b.String()
+}
+
+func (m *Model) partText(p host.Part) string {
+	switch p := p.(type) {
+	case *host.Text:
+		return p.Text
+	case *host.Data:
+		return string(p.Value)
+	case *host.Media:
+		return "[" + p.MediaType + " not shown]"
+	}
+	return ""
+}
+
+// userItem writes a user's message.
+func (m *Model) userItem(msg *host.Message) ([]byte, error) {
+	var content []byte
+	for _, p := range msg.Parts {
+		part, err := m.inputPart(p)
+		if err != nil {
+			return nil, err
+		}
+		if len(part) == 0 {
+			continue
+		}
+		if len(content) > 0 {
+			content = append(content, ',')
+		}
+		content = append(content, part...)
+	}
+	if len(content) == 0 {
+		return nil, nil
+	}
+	b := append([]byte(`{"type":"message","role":"user","content":[`), content...)
+	return append(b, ']', '}'), nil
+}
+
+// inputPart writes a part of a user's message; nothing for one without content.
+func (m *Model) inputPart(p host.Part) ([]byte, error) {
+	media, ok := p.(*host.Media)
+	if !ok {
+		text := m.partText(p)
+		if text == "" {
+			return nil, nil
+		}
+		return append(host.AppendJSONString([]byte(`{"type":"input_text","text":`), text), '}'), nil
+	}
+	switch {
+	case media.MediaType == "application/pdf" && len(media.Data) > 0:
+		return append(host.AppendJSONString([]byte(`{"type":"input_file","filename":"file.pdf","file_data":`), dataURL(media)), '}'), nil
+	case media.MediaType == "application/pdf":
+		return append(host.AppendJSONString([]byte(`{"type":"input_file","file_url":`), media.URL), '}'), nil
+	case strings.HasPrefix(media.MediaType, "image/") || media.MediaType == "" && len(media.Data) == 0:
+		url := media.URL
+		if len(media.Data) > 0 {
+			url = dataURL(media)
+		}
+		return append(host.AppendJSONString([]byte(`{"type":"input_image","image_url":`), url), '}'), nil
+	}
+	return nil, host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Responses API takes images and PDF only", media.MediaType).
+		WithHint("have a processor or a tool turn it into text first")
+}
+
+func dataURL(p *host.Media) string {
+	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+}

@@ -1,0 +1,143 @@
+package responsesmodel_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/responsesmodel"
+)
+
+func TestInput(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		msgs []*host.Message
+		want string
+	}{
+		{"text of the user and the assistant", []*host.Message{host.UserText("hi"), host.AssistantText("Hello."), host.UserText("and?")},
+			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]},
+			  {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello."}]},
+			  {"type":"message","role":"user","content":[{"type":"input_text","text":"and?"}]}]`},
+		{"images and PDFs, by URL and as bytes", []*host.Message{host.NewMessage(host.User, &host.Text{Text: "What is it?"},
+			&host.Media{MediaType: "image/png", Data: []byte("PNG")}, &host.Media{URL: "https://example.com/a.jpg"},
+			&host.Media{MediaType: "application/pdf", Data: []byte("PDF")}, &host.Media{MediaType: "application/pdf", URL: "https://example.com/a.pdf"})},
+			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"What is it?"},
+			  {"type":"input_image","image_url":"data:image/png;base64,UE5H"},{"type":"input_image","image_url":"https://example.com/a.jpg"},
+			  {"type":"input_file","filename":"file.pdf","file_data":"data:application/pdf;base64,UERG"},{"type":"input_file","file_url":"https://example.com/a.pdf"}]}]`},
+		{"what came from others is left out, and empty arguments are an object", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
+			&host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic"}`)},
+			&host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":7}`)},
+			&host.Reasoning{Text: "x", Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"reasoning","id":"rs_1","summary":[]}`)}}},
+			&host.Text{Text: "Yes."}, &host.ToolCall{ID: "a", Name: "look"}, &host.Media{MediaType: "image/png"})},
+			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]},
+			  {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes."}]},
+			  {"type":"function_call","call_id":"a","name":"look","arguments":"{}"},
+			  {"type":"message","role":"assistant","content":[{"type":"output_text","text":"[image/png not shown]"}]}]`},
+		{"results", []*host.Message{host.NewMessage(host.ToolRole,
+			&host.ToolResult{ID: "a", Content: json.RawMessage(`{"n":9007199254740993}`)}, &host.ToolResult{ID: "b"})},
+			`[{"type":"function_call_output","call_id":"a","output":"{\"n\":9007199254740993}"},{"type":"function_call_output","call_id":"b","output":"null"}]`},
+		{"messages of which nothing can be sent are left out", []*host.Message{host.UserText("hi"), host.UserText(""), host.NewMessage(host.Assistant)},
+			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, m := start(t, nil, recorded(t, "text"))
+			for range 2 { // the second time from what the messages keep
+				if o := ask(t.Context(), m, &host.ModelRequest{Messages: tt.msgs}); o.err != nil {
+					t.Fatal(o.err)
+				}
+			}
+			for i := range s.got {
+				if diff := cmp.Diff(parse(t, tt.want), s.got[i]["input"]); diff != "" {
+					t.Errorf("input of request %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// Reasoning that the service keeps may go back without its content.
+func TestStoredReasoningGoesBackByID(t *testing.T) {
+	s, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, "stored"))
+	item := `{"type":"reasoning","id":"rs_1","summary":[]}`
+	msg := host.NewMessage(host.Assistant, &host.Reasoning{Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(item)}}}, &host.ToolCall{ID: "a", Name: "look"})
+	if o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), msg}}); o.err != nil {
+		t.Fatal(o.err)
+	}
+	if diff := cmp.Diff(parse(t, "["+item+"]")[0], s.got[0]["input"].([]any)[1]); diff != "" {
+		t.Errorf("input (-want +got):\n%s", diff)
+	}
+}
+
+func TestFields(t *testing.T) {
+	warm := 0.0
+	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
+	withTools := func(c host.ToolChoice) host.ModelRequest {
+		return host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: c}
+	}
+	for _, tt := range []struct {
+		name string
+		opts responsesmodel.Options
+		req  host.ModelRequest
+		want string
+		none []string
+	}{
+		{"the least", responsesmodel.Options{}, host.ModelRequest{}, `{"model":"gpt-5-mini","stream":true,"store":false,"include":["reasoning.encrypted_content"]}`,
+			[]string{"tools", "tool_choice", "instructions", "temperature", "reasoning", "text", "max_output_tokens", "previous_response_id"}},
+		{"what is stored need not be encrypted", responsesmodel.Options{Store: true}, host.ModelRequest{}, `{"store":true}`, []string{"include"}},
+		{"reasoning", responsesmodel.Options{Effort: "low", Summary: "auto"}, host.ModelRequest{}, `{"reasoning":{"effort":"low","summary":"auto"}}`, nil},
+		{"a summary alone", responsesmodel.Options{Summary: "auto"}, host.ModelRequest{}, `{"reasoning":{"summary":"auto"}}`, nil},
+		{"tools that are not strict", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+			`{"tools":[{"type":"function","name":"look","description":"Looks.","parameters":{"type":"object"},"strict":false},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"choice auto", responsesmodel.Options{}, withTools(host.ToolChoiceAuto), `{"tool_choice":"auto"}`, nil},
+		{"choice any", responsesmodel.Options{}, withTools(host.ToolChoiceAny), `{"tool_choice":"required"}`, nil},
+		{"choice none", responsesmodel.Options{}, withTools(host.ToolChoiceNone), `{"tool_choice":"none"}`, nil},
+		{"choice of one tool", responsesmodel.Options{}, withTools("look"), `{"tool_choice":{"type":"function","name":"look"}}`, nil},
+		{"serial tools", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
+		{"a choice without tools is left out", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"temperature zero and a limit", responsesmodel.Options{}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 7}, `{"temperature":0,"max_output_tokens":7}`, nil},
+		{"an output of a schema", responsesmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+			`{"text":{"format":{"type":"json_schema","name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
+		{"system messages", responsesmodel.Options{}, host.ModelRequest{Messages: []*host.Message{
+			host.NewMessage(host.System, &host.Text{Text: "Be \"brief\"."}), host.NewMessage(host.System), host.NewMessage(host.System, &host.Text{Text: "Be kind."})}},
+			`{"instructions":"Be \"brief\".\n\nBe kind."}`, nil},
+		{"a response before", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "resp_7"}, `{"previous_response_id":"resp_7"}`, []string{"conversation"}},
+		{"a conversation", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "conv_7"}, `{"conversation":"conv_7"}`, []string{"previous_response_id"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, m := start(t, &tt.opts, recorded(t, "text"))
+			tt.req.Messages = append(tt.req.Messages, host.UserText("hi"))
+			if o := ask(t.Context(), m, &tt.req); o.err != nil {
+				t.Fatal(o.err)
+			}
+			var want map[string]any
+			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			for name, v := range want {
+				if diff := cmp.Diff(v, s.got[0][name]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+			for _, name := range tt.none {
+				if v, there := s.got[0][name]; there {
+					t.Errorf("%s is %v, want none", name, v)
+				}
+			}
+		})
+	}
+}
+
+func TestRefusedBeforeItIsSent(t *testing.T) {
+	for name, msgs := range map[string][]*host.Message{
+		"nothing to say":  {host.NewMessage(host.System, &host.Text{Text: "Be brief."})},
+		"an unknown role": {{Role: "judge", Parts: []host.Part{&host.Text{Text: "x"}}}},
+		"a sound":         {host.NewMessage(host.User, &host.Media{MediaType: "audio/wav", Data: []byte("x")})},
+	} {
+		s, m := start(t, nil, recorded(t, "text"))
+		if o := ask(t.Context(), m, &host.ModelRequest{Messages: msgs}); host.CodeOf(o.err) != host.InvalidArgument || len(s.got) > 0 {
+			t.Errorf("%s: %v after %d requests", name, o.err, len(s.got))
+		}
+	}
+}
