@@ -27,6 +27,9 @@
 // "openai_item" and goes back as it came. Reasoning goes back as its item came,
 // with the encrypted content; without that only to a service that keeps it.
 //
+// An agent's provider tools of the provider "responses" are declared to the
+// service as they are.
+//
 // # Answers, retries, bounds
 //
 // An answer counts only when the server said how it ended: a stream that breaks
@@ -38,6 +41,6 @@
 //
 // # What is missing on purpose
 //
-// The service's own tools, background responses, and the management of stored
-// responses and conversations: those are for its own SDK.
+// Background responses, and the management of stored responses and conversations:
+// those are for its own SDK.
 package responsesmodel

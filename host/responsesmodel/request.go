@@ -114,18 +114,21 @@ func reasoning(effort, summary string) []byte {
 	return append(b, '}')
 }
 
+// provider is the name by which agents' provider tools are this service's.
+const provider = "responses"
+
 const noParameters = `{"type":"object","properties":{}}`
 
 // appendTools writes what the model may call. The service takes schemas for
 // strict ones, unless it is told that they are not.
 func appendTools(b []byte, req *host.ModelRequest) []byte {
-	if len(req.Tools) == 0 {
+	declared := req.ProviderToolsOf(provider)
+	if len(req.Tools)+len(declared) == 0 {
 		return b
 	}
+	b = append(b, `,"tools":[`...)
 	for i, t := range req.Tools {
-		if i == 0 {
-			b = append(b, `,"tools":[`...)
-		} else {
+		if i > 0 {
 			b = append(b, ',')
 		}
 		b = host.AppendJSONString(append(b, `{"type":"function","name":`...), t.Name)
@@ -137,6 +140,12 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 			parameters = []byte(noParameters)
 		}
 		b = append(append(append(b, `,"parameters":`...), parameters...), `,"strict":false}`...)
+	}
+	for i, d := range declared {
+		if i+len(req.Tools) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, d...)
 	}
 	b = append(b, ']')
 	switch c := req.ToolChoice; c {

@@ -90,6 +90,13 @@ func TestFields(t *testing.T) {
 		{"a summary alone", responsesmodel.Options{Summary: "auto"}, host.ModelRequest{}, `{"reasoning":{"summary":"auto"}}`, nil},
 		{"tools that are not strict", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"type":"function","name":"look","description":"Looks.","parameters":{"type":"object"},"strict":false},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"tools of the service, as declared, and not those of others", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{{Name: "ping"}}, ProviderTools: []host.ProviderTool{
+			{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "responses", Declaration: json.RawMessage(`{"type":"web_search","later":[1]}`)}}},
+			`{"tools":[{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false},{"type":"web_search","later":[1]}]}`, nil},
+		{"a tool of the service alone", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "responses", Declaration: json.RawMessage(`{"type":"web_search"}`)}}},
+			`{"tools":[{"type":"web_search"}],"tool_choice":"required"}`, nil},
+		{"another provider's tool alone", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+			`{}`, []string{"tools", "tool_choice"}},
 		{"choice auto", responsesmodel.Options{}, withTools(host.ToolChoiceAuto), `{"tool_choice":"auto"}`, nil},
 		{"choice any", responsesmodel.Options{}, withTools(host.ToolChoiceAny), `{"tool_choice":"required"}`, nil},
 		{"choice none", responsesmodel.Options{}, withTools(host.ToolChoiceNone), `{"tool_choice":"none"}`, nil},
