@@ -1,0 +1,71 @@
+package postgreshistory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// sqlErrors say what classes and codes of PostgreSQL mean to a caller; the first
+// that a code begins with counts.
+var sqlErrors = []struct {
+	prefix string
+	code   host.Code
+	says   string
+	hint   string
+}{
+	{"08", host.Unavailable, "the connection broke", ""},
+	{"28", host.Unauthenticated, "the database refuses the role", "check the user and the password"},
+	{"3D", host.FailedPrecondition, "there is no such database", "create it"},
+	{"22021", host.InvalidArgument, "text has characters that the database cannot hold", ""},
+	{"22P05", host.InvalidArgument, "text has characters that the database cannot hold", ""},
+	{"25006", host.FailedPrecondition, "the database takes no writes", "connect to the primary"},
+	{"42501", host.PermissionDenied, "the role may not do this", "grant it the rights on the schema"},
+	{"42P01", host.FailedPrecondition, "the tables are gone", "open the store again"},
+	{"3F", host.FailedPrecondition, "the schema is gone", "open the store again"},
+	{"53300", host.Unavailable, "the database has no connection left", "lower pool_max_conns, or raise max_connections"},
+	{"53", host.ResourceExhausted, "the database has no room", ""},
+	{"54", host.ResourceExhausted, "it is more than the database takes", ""},
+	{"57014", host.Canceled, "the statement was cancelled", ""},
+	{"57", host.Unavailable, "the database shuts down", ""},
+	{"40", host.Unavailable, "others were in the way", "try again"},
+}
+
+// wrap says what was being done and translates the driver's error, once.
+func wrap(err error, format string, args ...any) error {
+	var own *host.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	doing := fmt.Sprintf(format, args...)
+	var sql *pgconn.PgError
+	if errors.As(err, &sql) {
+		return ofServer(sql, err, doing)
+	}
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return &host.Error{Code: host.CodeOf(end), Message: doing + ": " + end.Error(), Err: err}
+		}
+	}
+	// What is no answer of the server's is a broken or missing connection.
+	return &host.Error{Code: host.Unavailable, Message: doing + ": the database cannot be reached", Retryable: true, Err: err}
+}
+
+func ofServer(sql *pgconn.PgError, err error, doing string) error {
+	for _, e := range sqlErrors {
+		if strings.HasPrefix(sql.Code, e.prefix) {
+			return &host.Error{Code: e.code, Message: doing + ": " + e.says, Hint: e.hint, Retryable: e.code == host.Unavailable, Err: err}
+		}
+	}
+	return &host.Error{Code: host.Internal, Message: doing + ": the database failed", Err: err}
+}
+
+func moved(thread string) error {
+	return host.Errorf(host.Conflict, "thread %q has moved on since this turn began", thread).
+		WithHint("its messages are kept; load the thread and run the turn again, or let turns wait for each other")
+}

@@ -1,0 +1,28 @@
+package postgreshistory_test
+
+import (
+	"context"
+	"log"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/postgreshistory"
+)
+
+// Every run of the host is kept in the database.
+func Example() {
+	ctx := context.Background()
+	store, err := postgreshistory.Open(ctx, "postgres://app@db.internal/app?pool_max_conns=20", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	history, err := host.NewHistory(store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := host.New(&host.Options{History: history})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = h
+}

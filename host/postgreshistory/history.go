@@ -1,0 +1,170 @@
+package postgreshistory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// A Store has every ability of a history adapter.
+var (
+	_ host.ThreadCreator       = (*Store)(nil)
+	_ host.UserMessageAppender = (*Store)(nil)
+	_ host.HistoryLoader       = (*Store)(nil)
+	_ host.ResultAppender      = (*Store)(nil)
+	_ host.ThreadLocker        = (*Store)(nil)
+)
+
+// CreateThread implements [host.ThreadCreator]: a thread without an id gets a
+// fresh one.
+func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id string, created bool, err error) {
+	id = req.Thread
+	if id == "" {
+		id = host.NewID()
+	}
+	k, err := keyOf(req.Tenant, id)
+	if err != nil {
+		return "", false, err
+	}
+	tag, err := s.pool.Exec(ctx, s.sql(`insert into {schema}.threads (tenant, id) values ($1, $2) on conflict do nothing`), k.tenant, k.thread)
+	if err != nil {
+		return "", false, wrap(err, "create thread %q", id)
+	}
+	return id, tag.RowsAffected() == 1, nil
+}
+
+// AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
+// there is none; the first message with text gives it its title. A message whose
+// id the thread has is not stored again, and the head stays.
+func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
+	if req.Input == nil {
+		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
+	}
+	err = s.commit(ctx, req, []*host.Message{req.Input}, func(d *draft) error {
+		if len(d.unknown) == 0 {
+			head = d.headName()
+			return errNothing
+		}
+		if d.title == "" {
+			d.title = titleOf(req.Input)
+		}
+		d.head++
+		head = d.headName()
+		return nil
+	})
+	return head, err
+}
+
+// Get implements [host.HistoryLoader]: the last messages of the thread, at most
+// Options.Window of them, with the message just stored, and the thread's state.
+// The window separates no call from its results. An unknown thread is empty.
+func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+	k, err := keyOf(req.Tenant, req.Thread)
+	if err != nil {
+		return nil, err
+	}
+	// One implicit transaction. The head is read before the messages: if another
+	// commit comes between, the turn is refused rather than blind.
+	b := &pgx.Batch{}
+	b.Queue(s.sql(`select tenant, id, head, messages, state::text from {schema}.threads where tenant = $1 and id = $2`), k.tenant, k.thread)
+	b.Queue(s.sql(`select seq, body::text from (
+		select seq, body from {schema}.messages where tenant = $1 and thread = $2 order by seq desc limit $3) m order by seq`),
+		k.tenant, k.thread, s.window)
+	results := s.pool.SendBatch(ctx, b)
+	loaded, err := readThread(results, req)
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, wrap(err, "read thread %q", req.Thread)
+	}
+	return loaded, nil
+}
+
+func readThread(results pgx.BatchResults, req *host.HistoryRequest) (*host.Loaded, error) {
+	loaded := &host.Loaded{}
+	var head, length int64
+	var state []byte
+	err := results.QueryRow().Scan(&loaded.Tenant, &loaded.Thread, &head, &length, &state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &host.Loaded{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if req.Tenant == "" {
+		loaded.Tenant = ""
+	}
+	loaded.Head, loaded.State = strconv.FormatInt(head, 10), state
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var body []byte
+		if err := rows.Scan(&seq, &body); err != nil {
+			return nil, err
+		}
+		m := &host.Message{}
+		if err := m.UnmarshalJSON(body); err != nil {
+			return nil, host.Errorf(host.DataLoss, "message %d of thread %q cannot be read: %w", seq, req.Thread, err).WithHint("restore it from a backup")
+		}
+		if seq < length {
+			loaded.Messages = append(loaded.Messages, m)
+		}
+	}
+	loaded.Messages = wholePairs(loaded.Messages)
+	return loaded, rows.Err()
+}
+
+// maxPairSpan is how far into a window a result may be whose call was cut off in
+// front of it: more than the calls that one answer may make.
+const maxPairSpan = 256
+
+// wholePairs drops from the front of a window what answers calls before it.
+func wholePairs(messages []*host.Message) []*host.Message {
+	called := map[string]bool{}
+	start := 0
+	for i, m := range messages[:min(len(messages), maxPairSpan)] {
+		for _, c := range m.ToolCalls() {
+			called[c.ID] = true
+		}
+		for _, r := range m.ToolResults() {
+			if !called[r.ID] {
+				start = i + 1
+			}
+		}
+	}
+	return messages[start:]
+}
+
+// AppendResults implements [host.ResultAppender]: messages, state, artifacts and
+// the thread's head are one transaction, of a failed turn too. A turn without
+// state leaves the thread's as it is. A run that was committed before is not
+// committed again. Code conflict if turn.Head is not the thread's head; an empty
+// one is no guard.
+func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
+	if err := validID("run", req.Run); err != nil {
+		return err
+	}
+	if len(turn.State) > 0 && !json.Valid(turn.State) {
+		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", req.Thread)
+	}
+	return s.commit(ctx, req, turn.Messages(), func(d *draft) error {
+		switch {
+		case d.stored:
+			return errNothing
+		case turn.Head != "" && turn.Head != d.headName():
+			return moved(req.Thread)
+		}
+		d.head++
+		return d.turn(req, turn)
+	})
+}
