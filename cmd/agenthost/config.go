@@ -48,12 +48,19 @@ type config struct {
 }
 
 type modelConfig struct {
-	Provider string   `yaml:"provider"` // scripted, openai or anthropic
+	Provider string   `yaml:"provider"` // scripted, openai, responses or anthropic
 	Name     string   `yaml:"name"`     // as the provider knows it
 	BaseURL  string   `yaml:"base_url"`
 	KeyEnv   string   `yaml:"key_env"` // the environment variable that holds the key
 	Rules    string   `yaml:"rules"`   // scripted: a file of rules
 	Timeout  duration `yaml:"timeout"`
+
+	Effort    string `yaml:"effort"`    // openai, responses: how hard it reasons
+	Reasoning string `yaml:"reasoning"` // openai: always or never send back what it thought
+	Summary   string `yaml:"summary"`   // responses: whether it tells what it thought
+	Store     bool   `yaml:"store"`     // responses: the service keeps the answers
+	Thinking  int    `yaml:"thinking"`  // anthropic: how many tokens it may think
+	Cache     bool   `yaml:"cache"`     // anthropic: the prompt is cached
 }
 
 type pluginConfig struct {
@@ -238,9 +245,8 @@ func (c *config) check() error {
 		}
 	}
 	for _, name := range sortedKeys(c.Models) {
-		if p := c.Models[name].Provider; !slices.Contains([]string{"scripted", "openai", "anthropic"}, p) {
-			return c.errorAt(keys("models", name, "provider"), "provider of model %q is %q", name, p).
-				WithHint("use scripted, anthropic, or openai for any OpenAI-compatible server")
+		if err := c.checkModel(name); err != nil {
+			return err
 		}
 	}
 	for _, name := range sortedKeys(c.Plugins) {

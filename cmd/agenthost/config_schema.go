@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 )
@@ -142,12 +143,19 @@ func keyDocs() map[string]keyDoc {
 		"config.any_tenant": say("The same for every tenant that is not listed."),
 		"config.ceiling":    say("What no grant goes beyond, whoever gives it. Absent: no ceiling."),
 
-		"modelConfig.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), or anthropic.", []string{"scripted", "openai", "anthropic"}, true},
+		"modelConfig.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), responses (OpenAI's Responses API), or anthropic.", providerNames(), true},
 		"modelConfig.name":     say("The model's name at its provider. Absent: the name that it has here."),
 		"modelConfig.base_url": say("Where the server is, such as http://localhost:11434/v1. Absent: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or the provider's own."),
 		"modelConfig.key_env":  say("The environment variable that holds the key. Absent: OPENAI_API_KEY or ANTHROPIC_API_KEY. A key itself never stands in a configuration."),
 		"modelConfig.rules":    say("Of a scripted model: the file that says what it answers."),
 		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
+
+		"modelConfig.effort":    say("Of openai and responses: how hard a model that reasons should, in the server's words, such as low, medium or high."),
+		"modelConfig.reasoning": among("Of openai: whether a model is sent what it thought before. Absent: until the user speaks again, and not to a server that refuses it.", "always", "never"),
+		"modelConfig.summary":   say("Of responses: whether the service tells what the model thought, such as auto. Absent: no."),
+		"modelConfig.store":     say("Of responses: whether the service keeps the answers."),
+		"modelConfig.thinking":  say("Of anthropic: how many tokens the model may think, at least %d. Absent: it does not.", anthropicmodel.MinThinkingTokens),
+		"modelConfig.cache":     say("Of anthropic: whether the service caches the prompt."),
 
 		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),
 		"pluginConfig.engine":  among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),

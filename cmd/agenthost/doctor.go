@@ -206,16 +206,21 @@ func (env *environment) checkModels(ctx context.Context, project string) []findi
 			return []finding{failed("project", err)}
 		}
 		for name, m := range c.Models {
-			if m.Provider != "scripted" {
+			if m.Provider != scriptedProvider {
 				models[name] = m
 			}
 		}
 	}
-	if len(models) == 0 && env.getenv("OPENAI_API_KEY") == "" && env.getenv("OPENAI_BASE_URL") == "" {
-		return []finding{{"model", note, "no model is configured: answers come from a script", "set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server"}}
+	if len(models) == 0 {
+		for _, provider := range []string{openaiProvider, anthropicProvider} {
+			if from := homeOf(provider); env.getenv(from.keyEnv) != "" || env.getenv(from.urlEnv) != "" {
+				models[provider] = modelConfig{Provider: provider}
+			}
+		}
 	}
 	if len(models) == 0 {
-		models[""] = modelConfig{}
+		return []finding{{"model", note, "no model is configured: answers come from a script",
+			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, or ANTHROPIC_API_KEY"}}
 	}
 	var list []finding
 	for _, name := range sortedKeys(models) {
@@ -226,18 +231,9 @@ func (env *environment) checkModels(ctx context.Context, project string) []findi
 	return list
 }
 
-// modelHome is where a provider's models are: the variables that say it, and
-// what they are without.
-type modelHome struct{ urlEnv, keyEnv, url string }
-
-const defaultModelURL = "https://api.openai.com/v1"
-
 // checkModel connects to a model's server, without asking it for anything.
 func (env *environment) checkModel(ctx context.Context, m modelConfig) finding {
-	from := modelHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", defaultModelURL}
-	if m.Provider == "anthropic" {
-		from = modelHome{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "https://api.anthropic.com"}
-	}
+	from := homeOf(m.Provider)
 	base, keyEnv := m.BaseURL, cmp.Or(m.KeyEnv, from.keyEnv)
 	if base == "" {
 		base = env.getenv(from.urlEnv)
@@ -250,7 +246,7 @@ func (env *environment) checkModel(ctx context.Context, m modelConfig) finding {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return finding{Status: broken, Text: fmt.Sprintf("%q is not the address of a server", base), Hint: "it looks like " + defaultModelURL}
+		return finding{Status: broken, Text: fmt.Sprintf("%q is not the address of a server", base), Hint: "it looks like " + from.url}
 	}
 	port := u.Port()
 	if port == "" {

@@ -1,19 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
@@ -37,7 +34,7 @@ func (a *app) makeModels(ctx context.Context, override string) error {
 func (a *app) makeOverride(ctx context.Context, name string) error {
 	mc, configured := a.config.Models[name]
 	if !configured {
-		mc = modelConfig{Provider: a.providerOf(name), Name: name}
+		mc = a.namedModel(name)
 	}
 	m, err := a.newModel(ctx, name, mc)
 	switch {
@@ -51,15 +48,6 @@ func (a *app) makeOverride(ctx context.Context, name string) error {
 	}
 	a.models[""] = m
 	return nil
-}
-
-// providerOf guesses who has a model that nobody configured: Anthropic its own,
-// unless a server is named that speaks the other protocol.
-func (a *app) providerOf(model string) string {
-	if strings.HasPrefix(model, "claude-") && a.env.getenv("OPENAI_BASE_URL") == "" {
-		return "anthropic"
-	}
-	return "openai"
 }
 
 // flagError says that a model comes from the command line, and what it could
@@ -81,7 +69,7 @@ func (a *app) chooseDefault(ctx context.Context) (err error) {
 	case name != "":
 		a.models[""], err = a.model(keys("model"), name)
 	case len(a.config.Models) == 0:
-		a.models[""], err = a.makeModel(ctx, "", modelConfig{Provider: "scripted"})
+		a.models[""], err = a.makeModel(ctx, "", modelConfig{Provider: scriptedProvider})
 	case len(a.config.Models) == 1:
 		a.models[""] = a.models[sortedKeys(a.config.Models)[0]]
 	}
@@ -94,13 +82,10 @@ func (a *app) makeModel(ctx context.Context, name string, mc modelConfig) (host.
 }
 
 func (a *app) newModel(ctx context.Context, name string, mc modelConfig) (host.Model, error) {
-	switch mc.Provider {
-	case "openai":
-		return a.openaiModel(name, mc)
-	case "anthropic":
-		return a.anthropicModel(name, mc)
+	if mc.Provider == scriptedProvider {
+		return a.scriptedModel(ctx, name, mc)
 	}
-	return a.scriptedModel(ctx, name, mc)
+	return a.remoteModel(name, mc)
 }
 
 // scriptedModel starts a stand-in and connects to it over the real protocol.
@@ -145,56 +130,12 @@ func (a *app) readRules(name, file string) ([]scriptedmodel.Rule, error) {
 	return rules, nil
 }
 
-// openaiModel connects to an OpenAI-compatible server: the configuration's, or
-// the one that OPENAI_BASE_URL names.
-func (a *app) openaiModel(name string, mc modelConfig) (host.Model, error) {
-	if mc.Name == "" {
-		mc.Name = name
-	}
-	if mc.KeyEnv == "" {
-		mc.KeyEnv = "OPENAI_API_KEY"
-	}
-	if mc.BaseURL == "" {
-		mc.BaseURL = a.env.getenv("OPENAI_BASE_URL")
-	}
-	key := a.env.getenv(mc.KeyEnv)
-	if key == "" && mc.BaseURL == "" {
-		return nil, host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv).
-			WithHint("set %s, or OPENAI_BASE_URL for a local server such as http://localhost:11434/v1", mc.KeyEnv)
-	}
-	m, err := a.connect(mc.Name, &openaimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), Logger: a.logger})
-	if err != nil {
-		return nil, err
-	}
-	return upstream{m}, nil
-}
-
-// anthropicModel connects to Anthropic, or to the server of its protocol that
-// the configuration or ANTHROPIC_BASE_URL names.
-func (a *app) anthropicModel(name string, mc modelConfig) (host.Model, error) {
-	mc.Name = cmp.Or(mc.Name, name)
-	mc.KeyEnv = cmp.Or(mc.KeyEnv, "ANTHROPIC_API_KEY")
-	mc.BaseURL = cmp.Or(mc.BaseURL, a.env.getenv("ANTHROPIC_BASE_URL"))
-	key := a.env.getenv(mc.KeyEnv)
-	if key == "" && mc.BaseURL == "" {
-		return nil, host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv).
-			WithHint("set %s", mc.KeyEnv)
-	}
-	m, err := anthropicmodel.New(mc.Name, &anthropicmodel.Options{
-		BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), Logger: a.logger})
-	if err != nil {
-		return nil, err
-	}
-	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
-	return upstream{m}, nil
-}
-
 func (a *app) connect(name string, opts *openaimodel.Options) (host.Model, error) {
 	m, err := openaimodel.New(name, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
+	a.closeLater(m)
 	return m, nil
 }
 

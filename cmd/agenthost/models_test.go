@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,6 +46,69 @@ func TestAnthropicModel(t *testing.T) {
 			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
 			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
 				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
+			}
+		})
+	}
+}
+
+// A provider can be named before the model, and each has keys of its own.
+func TestProviders(t *testing.T) {
+	var path, body string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		path, body = r.URL.Path, string(raw)
+		switch path {
+		case "/responses":
+			_, _ = w.Write([]byte(`{"status":"completed","id":"resp_1","model":"gpt-x","output":[{"type":"message","content":[{"type":"output_text","text":"Bonjour."}]}]}`))
+		case "/chat/completions":
+			_, _ = w.Write([]byte(`{"id":"c","model":"gpt-x","choices":[{"message":{"content":"Bonjour."},"finish_reason":"stop"}]}`))
+		default:
+			_, _ = w.Write([]byte(`{"type":"message","id":"m","model":"claude-x","content":[{"type":"text","text":"Bonjour."}],"stop_reason":"end_turn"}`))
+		}
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "agenthost.yaml")
+	for _, test := range []struct {
+		name, model, flag string // what the configuration says, and --model
+		path, says        string // of the request
+		code              int
+		prints            string
+	}{
+		{"responses by its prefix", "", "responses:gpt-x", "/responses", `"model":"gpt-x","stream":true,"store":false`, 0, "Bonjour."},
+		{"openai by its prefix", "", "openai:claude-x", "/chat/completions", `"model":"claude-x"`, 0, "Bonjour."},
+		{"a name with a colon that is no provider", "", "llama3.2:3b", "/chat/completions", `"model":"llama3.2:3b"`, 0, "Bonjour."},
+		{"anthropic by its prefix", "", "anthropic:big", "/v1/messages", `"model":"big"`, 0, "Bonjour."},
+		{"responses, configured", "provider: responses, name: gpt-x, store: true, effort: low, summary: auto", "", "/responses", `"store":true,"reasoning":{"effort":"low","summary":"auto"}`, 0, "Bonjour."},
+		{"openai, configured", "provider: openai, name: gpt-x, effort: low, reasoning: never", "", "/chat/completions", `"reasoning_effort":"low"`, 0, "Bonjour."},
+		{"anthropic, configured", "provider: anthropic, name: big, thinking: 2048, cache: true", "", "/v1/messages", `"budget_tokens":2048`, 0, "Bonjour."},
+		{"an unknown provider", "provider: opanai", "", "", "", 3, "did you mean openai?"},
+		{"a provider like none", "provider: x", "", "", "", 3, "responses for OpenAI's Responses API"},
+		{"another provider's key", "provider: openai, store: true", "", "", "", 3, "it is for responses"},
+		{"another provider's number", "provider: responses, thinking: 2048", "", "", "", 3, "it is for anthropic"},
+		{"a bad use of reasoning", "provider: openai, reasoning: sometimes", "", "", "", 3, "always or never"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path, body = "", ""
+			text := "version: 1\nagents:\n  clerk: {}\n"
+			if test.model != "" {
+				text += "models:\n  m: {" + test.model + "}\n"
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"run", file, "hi"}
+			if test.flag != "" {
+				args = append(args, "--model", test.flag)
+			}
+			var out strings.Builder
+			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string {
+				return map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL}[name]
+			}}
+			if code := run(t.Context(), args, e); code != test.code || !strings.Contains(out.String(), test.prints) {
+				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.prints, out.String())
+			}
+			if path != test.path || !strings.Contains(body, test.says) {
+				t.Errorf("the server was asked at %q: %s\nwant %q and %s", path, body, test.path, test.says)
 			}
 		})
 	}
