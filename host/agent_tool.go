@@ -99,7 +99,12 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	n := *c.branch // one for each attempt
 	n.input, n.keys, n.cancel, n.yield = UserText(in.Request), c.IdempotencyKey, cancel, c.forward
 	n.waiting = nil
-	result, err := n.runAgent(ctx, agent, &savedTurn{agent: agent.name})
+	saved := &savedTurn{agent: agent.name}
+	if began, ok := n.branches.LoadAndDelete(n.keys); ok {
+		saved = began.(*savedTurn)
+		n.stack, n.artifacts, n.cost = saved.stack, saved.artifacts, saved.cost
+	}
+	result, err := n.runAgent(ctx, agent, saved)
 	for _, a := range n.artifacts {
 		c.putArtifact(a)
 	}

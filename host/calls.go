@@ -31,6 +31,9 @@ type toolCall struct {
 	admitted bool      // nobody must be asked about it
 	checked  bool      // its arguments
 	question *Question // waits for the answer
+	message  *Message  // joins the conversation
+	open     *openCall // waits for an answer
+	replayed bool      // it ran in another process
 }
 
 // runTools runs the calls of one answer in parallel and adds their results in
@@ -45,7 +48,15 @@ func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 // runCalls runs the calls that nobody must be asked about.
 func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	t.admit(ctx, calls)
+	for _, c := range calls {
+		if c.settled {
+			t.conclude(ctx, c)
+		}
+	}
 	t.runBatch(ctx, calls)
+	if err := t.rec.err(); err != nil {
+		return err
+	}
 	for _, c := range calls {
 		t.addResult(c)
 	}
@@ -140,6 +151,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 			if c.output == nil { // a hook left by runtime.Goexit
 				c.err = Errorf(Internal, "The tool %s failed.", c.part.Name)
 				c.finish()
+				t.conclude(ctx, c)
 			}
 			b.done <- struct{}{}
 		}()
@@ -147,7 +159,8 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.output, c.err = t.callTool(ctx, c)
 		c.took = time.Since(started)
 		c.finish()
-		if c.output.Interrupt == nil {
+		t.conclude(ctx, c)
+		if c.question == nil {
 			b.tell(c.finished())
 		}
 	}()
@@ -173,6 +186,9 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 		return out, err
 	}
 	if out == nil {
+		if err := t.recordBegun(ctx, tool, c); err != nil {
+			return nil, err
+		}
 		started := time.Now()
 		out, err = t.runTool(ctx, tool, c)
 		out, err = t.hookToolEnd(ctx, c, time.Since(started), out, err)
@@ -386,33 +402,42 @@ func (t *turn) addResult(c *toolCall) {
 		t.artifacts = putArtifact(t.artifacts, a)
 		t.emit(&ArtifactMade{Artifact: &a})
 	}
-	if ask := c.output.Interrupt; ask != nil {
-		c.question = t.question(c, AskInput, ask.Reason, ask.Data)
-	}
 	if c.question != nil {
 		t.interrupt(c)
 		return
 	}
-	if c.settled {
+	if c.settled && !c.replayed {
 		t.emit(c.finished())
 	}
-	m := NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
-	m.Agent = t.agent.name
-	t.result.Messages = append(t.result.Messages, m)
-	t.emit(&MessageDone{Message: m})
+	t.result.Messages = append(t.result.Messages, c.message)
+	t.emit(&MessageDone{Message: c.message})
+}
+
+// conclude makes of a call's output what it leaves, and writes that down.
+func (t *turn) conclude(ctx context.Context, c *toolCall) {
+	if ask := c.output.Interrupt; ask != nil {
+		c.question = t.question(c, AskInput, ask.Reason, ask.Data)
+	}
+	switch {
+	case c.message != nil || c.open != nil: // it ran in another process
+	case c.question != nil:
+		attempt := c.call.Attempt
+		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
+			attempt = 0
+		}
+		c.open = &openCall{Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
+			Key: c.call.IdempotencyKey, Attempt: attempt, Resumed: c.call.Resumed}
+	default:
+		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
+		c.message.Agent = t.agent.name
+	}
+	t.recordDone(ctx, c)
 }
 
 // interrupt leaves the call open and ends the run: a person is asked.
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
-	attempt := c.call.Attempt
-	if c.settled {
-		attempt = 0
-	}
-	t.waiting = append(t.waiting, &openCall{
-		Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
-		Key: c.call.IdempotencyKey, Attempt: attempt, Resumed: c.call.Resumed,
-	})
+	t.waiting = append(t.waiting, c.open)
 	t.emit(&Interrupted{Question: c.question})
 }
 

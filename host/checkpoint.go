@@ -9,18 +9,6 @@ import (
 // checkpointVersion is the version of what a run leaves in a journal.
 const checkpointVersion = 1
 
-// entry is a step of a run in the journal. It has one member.
-type entry struct {
-	Begin *beginning  `json:"begin,omitempty"` // first
-	Left  *checkpoint `json:"left,omitempty"`  // the only one of an interrupted run
-}
-
-// beginning is what a run in the journal begins with.
-type beginning struct {
-	From    *checkpoint `json:"from,omitempty"` // what an interrupted run left
-	Answers []Answer    `json:"answers,omitempty"`
-}
-
 // checkpoint is what an interrupted run leaves for the one that has the answers.
 // What a thread has is not in it, so it grows with the run and not with the
 // conversation.
@@ -49,7 +37,9 @@ type openCall struct {
 	Attempt  int          `json:"attempt"` // the last one; 0 before the first
 	Resumed  []Resumption `json:"resumed,omitempty"`
 
-	answer *Answer
+	answer *Answer   // of the run that goes on
+	begun  int       // the attempt that began, of a run that did not end
+	done   *callDone // its outcome, of a run that did not end
 }
 
 // callPart is a tool call as the model wrote it.
@@ -62,8 +52,13 @@ type callPart struct {
 // savedTurn is an agent's run that another run, or process, began.
 type savedTurn struct {
 	agent  string
-	result *Result
+	result *Result // nil if it has not begun
 	calls  []*openCall
+	misfit *Error // why its answer is not its output
+
+	stack     []string // of an agent used as a tool
+	artifacts []Artifact
+	cost      Cost
 }
 
 // checkpoint returns what the run leaves when it ends with questions.
@@ -108,18 +103,30 @@ func readCheckpoint(rec *RunRecord) (*checkpoint, error) {
 		return nil, damaged(Errorf(DataLoss, "there are no questions"))
 	}
 	if c.V != checkpointVersion {
-		return nil, Errorf(FailedPrecondition, "run %q was left by another version of the host (%d)", rec.Run, c.V).
-			WithHint("resume it with the version that began it")
+		return nil, errOtherVersion(rec.Run, c.V)
+	}
+	if err := c.check(); err != nil {
+		return nil, damaged(err)
+	}
+	return c, nil
+}
+
+func errOtherVersion(run string, version int) error {
+	return Errorf(FailedPrecondition, "run %q was written down by another version of the host (%d)", run, version).
+		WithHint("resume it with the version that began it")
+}
+
+// check says what is missing, if anything.
+func (c *checkpoint) check() error {
+	if len(c.Calls) == 0 || c.Agent == "" {
+		return Errorf(DataLoss, "there is no question")
 	}
 	for _, call := range c.Calls {
 		if call == nil || call.Question == nil || call.Part == nil {
-			return nil, damaged(Errorf(DataLoss, "a call is missing"))
+			return Errorf(DataLoss, "a call is missing")
 		}
 	}
-	if len(c.Calls) == 0 || c.Agent == "" {
-		return nil, damaged(Errorf(DataLoss, "there is no question"))
-	}
-	return c, nil
+	return nil
 }
 
 // turn returns the agent's run that goes on after the answers.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -159,45 +158,4 @@ func (c *Call) Schedule(agents ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.schedule = append(c.out.schedule, agents...)
-}
-
-// Step runs fn once per run and name: a second Step of the same name returns
-// the first one's result. Failures are not kept.
-func (c *Call) Step(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	return c.steps.do(ctx, c.Scope.Agent+"/"+c.Tool+"/"+name, fn)
-}
-
-// steps remembers what the steps of one run returned.
-type steps struct {
-	mu   sync.Mutex
-	done map[string]*step
-}
-
-type step struct {
-	mu     sync.Mutex
-	ok     bool
-	result json.RawMessage
-}
-
-func newSteps() *steps { return &steps{done: map[string]*step{}} }
-
-func (s *steps) do(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	s.mu.Lock()
-	st := s.done[name]
-	if st == nil {
-		st = &step{}
-		s.done[name] = st
-	}
-	s.mu.Unlock()
-
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.ok {
-		return st.result, nil
-	}
-	result, err := fn(ctx)
-	if err == nil {
-		st.result, st.ok = result, true
-	}
-	return result, err
 }

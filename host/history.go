@@ -93,6 +93,11 @@ type HistoryRequest struct {
 	Run     string
 	Network string
 	Input   *Message // the user's message of this run; may be nil
+
+	// Fence is the owner's number of a run that is in the adapter's own journal
+	// (see [Journal]), and 0 for any other: an adapter refuses to store the results
+	// of an owner whose number is not the run's any more, with code conflict.
+	Fence int64
 }
 
 // Loaded is a thread as it was stored.

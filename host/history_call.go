@@ -102,6 +102,9 @@ func (r *run) historyRequest() *HistoryRequest {
 	if r.input != nil {
 		req.Input = r.input.deepClone()
 	}
+	if r.rec != nil && r.history.journal != nil && r.host.opts.Journal == nil {
+		req.Fence = r.rec.ref.Fence
+	}
 	return req
 }
 

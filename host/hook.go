@@ -212,6 +212,7 @@ func (t *turn) hookFinish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.replaced = !slices.Equal(messages, r.Messages)
 	r.Messages, r.FinishReason = messages, at.FinishReason
 	return nil
 }

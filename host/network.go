@@ -51,6 +51,10 @@ type NetworkOptions struct {
 	// StateOfRun keeps custom state out of threads: it ends with the run.
 	StateOfRun bool
 
+	// Durable has each run of the network write its steps down: see
+	// [Request].Durable.
+	Durable bool
+
 	// Approve says which calls of the network's tools a person must agree to;
 	// nil is none.
 	Approve ApprovalRule

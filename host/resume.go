@@ -3,7 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"time"
+	"errors"
 )
 
 // How a run leaves its questions, and how another goes on with the answers.
@@ -15,24 +15,18 @@ func (r *run) leave(ctx context.Context) error {
 		r.host.opts.Logger.Warn("interrupted run cannot be resumed: the host has no journal", "run", r.id)
 		return nil
 	}
-	raw, err := json.Marshal(entry{Left: r.checkpoint()})
+	rec, err := r.newRecord(RunInterrupted, entry{Left: r.checkpoint()})
 	if err != nil {
-		return Errorf(Internal, "write down the questions of run %q: %w", r.id, err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
 	defer cancel()
-	if r.ref.Run != "" {
-		err = j.EndRun(ctx, r.ref, RunInterrupted, raw)
+	if r.rec != nil {
+		err = j.EndRun(ctx, r.rec.ref, RunInterrupted, rec.Steps[0])
 	} else {
-		err = j.CreateRun(ctx, r.newRecord(RunInterrupted, raw))
+		err = j.CreateRun(ctx, rec)
 	}
 	return wrapError(err, "store the questions of run %q", r.id)
-}
-
-func (r *run) newRecord(status RunStatus, step json.RawMessage) *RunRecord {
-	now := time.Now().UTC()
-	return &RunRecord{RunRef: RunRef{Tenant: r.tenant, Thread: r.thread, Run: r.id, Fence: 1}, Target: r.net.name,
-		Status: status, Answers: r.resumes, Created: now, Updated: now, Steps: []json.RawMessage{step}}
 }
 
 // checkResume refuses a request to go on that says something else as well.
@@ -54,8 +48,8 @@ func (r *run) checkResume() error {
 	return nil
 }
 
-// resumed returns the run that this one goes on with, nil if it begins anew.
-func (r *run) resumed(ctx context.Context) (*RunRecord, error) {
+// resumedRun returns the run that this one goes on with, nil if it begins anew.
+func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	if r.req.Resume == "" {
 		return nil, nil
 	}
@@ -78,7 +72,7 @@ func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
 	return rec, nil
 }
 
-// reopen puts the run where the interrupted one stopped, with the answers.
+// reopen puts the run where the one that is resumed stopped.
 func (r *run) reopen(ctx context.Context) error {
 	rec, err := r.readRun(ctx) // again: another may have been faster before the thread was ours
 	if err != nil {
@@ -86,21 +80,133 @@ func (r *run) reopen(ctx context.Context) error {
 	}
 	switch rec.Status {
 	case RunInterrupted:
+		err = r.goOnFrom(ctx, rec)
+	case RunOpen:
+		err = r.goOnWith(ctx, rec)
 	case RunAnswered:
-		return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy)
+		err = Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy)
 	default:
-		return Errorf(FailedPrecondition, "run %q asks nothing: its status is %s", rec.Run, rec.Status)
+		err = Errorf(FailedPrecondition, "run %q cannot be resumed: its status is %s", rec.Run, rec.Status)
 	}
+	if err != nil {
+		return err
+	}
+	r.start()
+	r.emitState()
+	return nil
+}
+
+// goOnFrom begins a run with the answers to an interrupted one. From here on it
+// is in the journal, for a person's answer is not to be lost with the process.
+func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	c, err := readCheckpoint(rec)
 	if err != nil {
 		return err
 	}
-	answers, err := matchAnswers(rec.Run, questionsOf(c.Calls), r.req.Answers, r.limits)
+	if err := r.restore(ctx, c, r.req.Answers); err != nil {
+		return err
+	}
+	if err := r.openAgain(ctx, c); err != nil {
+		return err
+	}
+	r.saved = c.turn(r.resultID())
+	return r.record(ctx, &beginning{From: c, Answers: r.req.Answers})
+}
+
+// goOnWith makes this run the one whose process has ended.
+func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
+	if len(r.req.Answers) > 0 {
+		return Errorf(InvalidArgument, "run %q asks nothing: it is open", rec.Run)
+	}
+	p, err := newReplay(rec)
 	if err != nil {
 		return err
 	}
-	if err := r.restore(c); err != nil {
+	r.id, r.keys = rec.Run, rec.Run
+	if c := p.begin.From; c != nil {
+		err = r.restore(ctx, c, p.begin.Answers)
+	} else {
+		err = r.restoreBeginning(p.begin)
+	}
+	if err == nil {
+		err = r.take(p)
+	}
+	if err != nil {
 		return err
+	}
+	movedOn := r.openAsItWas(ctx, p)
+	if movedOn != nil && CodeOf(movedOn) != Conflict {
+		return movedOn
+	}
+	ref := rec.RunRef
+	if ref.Fence, err = r.journalOf().TakeRun(ctx, ref); err != nil {
+		return wrapError(err, "take run %q over", rec.Run)
+	}
+	if movedOn != nil { // it has lost, and nobody can go on with it
+		return errors.Join(movedOn, r.journalOf().EndRun(ctx, ref, RunEnded, nil))
+	}
+	r.keep(newRecorder(r, r.journalOf(), ref, len(rec.Steps)))
+	return nil
+}
+
+// restoreBeginning takes over what the request had said.
+func (r *run) restoreBeginning(b *beginning) error {
+	r.input, r.foreign, r.head = b.Input, b.Foreign, b.Head
+	req := *r.req
+	req.Instructions, req.Messages = b.Instructions, b.Messages
+	r.req = &req
+	return r.restoreState(b.State)
+}
+
+func (r *run) restoreState(raw json.RawMessage) error {
+	doc, err := decodeState(raw)
+	if err != nil {
+		return err
+	}
+	if r.state, err = newState(doc, r.limits.StateBytes, r.net.opts.StateSchema); err != nil {
+		return err
+	}
+	r.state.watched = true
+	return nil
+}
+
+// openAsItWas loads the conversation of a run whose process has ended. If the
+// thread has moved on, the run has lost the race that it would have lost alive,
+// before it costs more.
+func (r *run) openAsItWas(ctx context.Context, p *replay) error {
+	if c := p.begin.From; c != nil && p.end == nil {
+		return r.openAgain(ctx, c)
+	}
+	head := r.head
+	foreign := r.foreign
+	loaded, err := r.load(ctx, false)
+	if err != nil {
+		return err
+	}
+	r.foreign = foreign
+	if c := p.begin.From; c != nil && c.Messages != nil {
+		loaded = &Loaded{Messages: c.Messages}
+	}
+	if p.end == nil && head != "" && loaded.Head != "" && loaded.Head != head {
+		return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
+			WithHint("what it had done is not in the thread; say what is wanted as a new message")
+	}
+	if r.past, err = r.pastMessages(loaded); err != nil {
+		return err
+	}
+	r.past = closeOpenCalls(r.past)
+	return nil
+}
+
+// restore takes over what the interrupted run had, with the answers.
+func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error {
+	answers, err := matchAnswers(r.resumes, questionsOf(c.Calls), given, r.limits)
+	if err != nil {
+		return err
+	}
+	if name, ok := r.unknownAgent(append([]string{c.Agent}, c.Stack...)); ok {
+		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.resumes, name, r.net.name).
+			WithHint("agents that a router brings along are gone with its run: put them on call")
 	}
 	for _, call := range c.Calls {
 		if call.answer = answers[call.Question.ID]; call.answer.Decision == Approve {
@@ -109,33 +215,6 @@ func (r *run) reopen(ctx context.Context) error {
 			}
 		}
 	}
-	if err := r.openAgain(ctx, c); err != nil {
-		return err
-	}
-	if err := r.claim(ctx, c); err != nil {
-		return err
-	}
-	r.start()
-	r.emitState()
-	return nil
-}
-
-// restore takes over what the interrupted run had.
-func (r *run) restore(c *checkpoint) error {
-	if r.agent(c.Agent) == nil {
-		return Errorf(FailedPrecondition, "run %q was interrupted in the agent %q, which %q does not have any more", r.resumes, c.Agent, r.net.name)
-	}
-	if name, ok := r.unknownAgent(c.Stack); ok {
-		return Errorf(FailedPrecondition, "run %q still has to run the agent %q, which %q does not have any more", r.resumes, name, r.net.name)
-	}
-	doc, err := decodeState(c.State)
-	if err != nil {
-		return err
-	}
-	if r.state, err = newState(doc, r.limits.StateBytes, r.net.opts.StateSchema); err != nil {
-		return err
-	}
-	r.state.watched = true
 	r.input, r.placed, r.earlier = c.Input, true, c.Results
 	r.iterations, r.stack = c.Iterations, c.Stack
 	req := *r.req
@@ -143,8 +222,7 @@ func (r *run) restore(c *checkpoint) error {
 	r.req = &req
 	r.spent.tokens.Store(c.Tokens)
 	r.spent.toolCalls.Store(c.ToolCalls)
-	r.saved = c.turn(r.resultID())
-	return nil
+	return r.restoreState(c.State)
 }
 
 // checkEdited holds the arguments that a person put in the place of the model's
@@ -183,39 +261,18 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 	return nil
 }
 
-// claim makes this run the one that goes on. From here on it is in the journal,
-// for a person's answer is not to be lost with the process.
-func (r *run) claim(ctx context.Context, c *checkpoint) error {
-	raw, err := json.Marshal(entry{Begin: &beginning{From: c, Answers: r.req.Answers}})
-	if err != nil {
-		return Errorf(Internal, "write down the answers to run %q: %w", r.resumes, err)
-	}
-	rec := r.newRecord(RunOpen, raw)
-	if err := r.journalOf().CreateRun(ctx, rec); err != nil {
-		return wrapError(err, "take over from run %q", r.resumes)
-	}
-	r.ref = rec.RunRef
-	return nil
-}
-
-// end tells the journal that there is nothing to go on with.
-func (r *run) end(ctx context.Context) {
-	if r.ref.Run == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
-	defer cancel()
-	if err := r.journalOf().EndRun(ctx, r.ref, RunEnded, nil); err != nil {
-		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.id, "error", err)
-	}
-}
-
 // goOn is an agent's run behind what is saved of it.
 func (t *turn) goOn(ctx context.Context, saved *savedTurn) error {
-	if len(saved.calls) == 0 {
+	switch {
+	case saved.result == nil:
 		return t.rounds(ctx)
+	case len(saved.calls) == 0: // the last answer calls nothing
+		if saved.misfit != nil {
+			return saved.misfit
+		}
+		return t.hookFinish(ctx)
 	}
-	if err := t.runCalls(ctx, t.answeredCalls(saved.calls)); err != nil {
+	if err := t.runCalls(ctx, t.savedCalls(saved.calls)); err != nil {
 		return err
 	}
 	if t.interrupted {
@@ -228,17 +285,63 @@ func (t *turn) goOn(ctx context.Context, saved *savedTurn) error {
 	return t.rounds(ctx)
 }
 
-// answeredCalls returns the calls that waited, as their answers have it.
-func (t *turn) answeredCalls(open []*openCall) []*toolCall {
+// savedCalls returns calls that another run or process began, as their answers
+// and outcomes have it.
+func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	parts := make([]*ToolCall, len(open))
 	for i, o := range open {
 		parts[i] = &ToolCall{ID: o.Part.ID, Name: o.Part.Name, Arguments: o.Part.Arguments}
 	}
 	calls := t.newCalls(parts)
 	for i, o := range open {
-		calls[i].answered(o)
+		c := calls[i]
+		if o.answer != nil {
+			c.answered(o)
+		}
+		switch {
+		case o.done != nil:
+			c.restored(o.done)
+		case !c.settled && t.resumed():
+			t.repeat(c, o)
+		}
 	}
 	return calls
+}
+
+// resumed reports whether this is a run whose process has ended.
+func (r *run) resumed() bool { return r.resumes == r.id }
+
+// repeat decides about a call that may have begun when the process ended.
+func (t *turn) repeat(c *toolCall, o *openCall) {
+	tool := t.tools.byName[c.part.Name]
+	repeatable := tool != nil && tool.repeatable()
+	if repeatable || o.begun > 0 {
+		c.call.Attempt = max(c.call.Attempt, o.begun) + 1
+	}
+	if repeatable || o.begun == 0 {
+		return
+	}
+	c.settled = true
+	q := t.question(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
+	if t.depth > 0 { // nobody can be asked
+		c.err = (&Answer{}).denied(q)
+		c.finish()
+		return
+	}
+	c.question, c.output = q, &ToolOutput{}
+}
+
+// restored gives a call the outcome that was written down.
+func (c *toolCall) restored(d *callDone) {
+	c.settled, c.replayed, c.err = true, true, nil
+	c.message, c.open = d.Message, d.Open
+	if d.Open != nil {
+		c.question = d.Open.Question
+	}
+	for _, a := range d.Artifacts {
+		c.call.putArtifact(a)
+	}
+	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
 }
 
 // answered does with a call what the answer says.
@@ -250,6 +353,8 @@ func (c *toolCall) answered(o *openCall) {
 	case a.Decision == Deny:
 		c.settled, c.err = true, a.denied(o.Question)
 		c.finish()
+	case a.Decision == Approve && o.Question.Kind == AskUnknown:
+		c.call.Arguments = o.Question.Arguments
 	case a.Decision == Reply && o.Question.Kind == AskInput:
 		c.call.Arguments = o.Question.Arguments
 		c.call.Resumed = append(c.call.Resumed[:len(o.Resumed):len(o.Resumed)], Resumption{o.Question.ID, a.Value})

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -54,11 +55,15 @@ type run struct {
 	steps      *steps
 	services   *services
 
-	ref     RunRef      // in the journal; zero if the run is not in it
-	resumes string      // the run that this one goes on with
-	saved   *savedTurn  // the agent's run to go on with
-	earlier []*Result   // of the run that this one goes on with
-	waiting []*openCall // the calls that wait for an answer
+	rec      *recorder   // nil if the run is not in the journal
+	resumes  string      // the run that this one goes on with
+	saved    *savedTurn  // the agent's run to go on with
+	branches *sync.Map   // by the key of a call: the *savedTurn of the agent that is the tool
+	earlier  []*Result   // of the run that this one goes on with
+	waiting  []*openCall // the calls that wait for an answer
+	ended    *endStep    // how the run ended before its results were stored
+
+	askedToRoute bool // a model was asked who is next
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -67,7 +72,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
+		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{}, branches: &sync.Map{},
 	}
 	r.keys = r.id
 	r.history = n.opts.History
@@ -83,6 +88,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
 		return nil, errNothingSaid()
+	}
+	if r.durable() && r.journalOf() == nil {
+		return nil, errNoJournal()
 	}
 	return r, r.checkModels()
 }
@@ -214,7 +222,7 @@ func (r *run) emit(data EventData) {
 // do is a run from beginning to end. Its error is an [*Error].
 func (r *run) do(ctx context.Context) error {
 	defer r.services.end(false)
-	rec, err := r.resumed(ctx)
+	rec, err := r.resumedRun(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,14 +238,9 @@ func (r *run) do(ctx context.Context) error {
 	} else if err := r.open(ctx); err != nil {
 		return r.finish("", nameEnd(ctx, err))
 	}
-	reason, err := r.loop(ctx)
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	r.at = ""
-	if err != nil {
-		err = nameEnd(ctx, err)
-		reason = statusOf(err)
+	reason, err := r.work(ctx)
+	if err := r.ends(ctx, reason, err); err != nil { // the run is not over: it can be resumed, or another host has it
+		return r.finish("", err)
 	}
 	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
 		err = errors.Join(err, commitErr)
@@ -250,6 +253,26 @@ func (r *run) do(ctx context.Context) error {
 		r.end(ctx)
 	}
 	return r.finish(reason, err)
+}
+
+// work is the run between its thread's beginning and end.
+func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
+	if e := r.ended; e != nil {
+		if e.Error != nil {
+			return e.Finish, e.Error
+		}
+		return e.Finish, nil
+	}
+	reason, err = r.loop(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	r.at = ""
+	if err != nil {
+		err = nameEnd(ctx, err)
+		reason = statusOf(err)
+	}
+	return reason, err
 }
 
 // loop asks the router and runs agents until there is nobody to run. At most n
@@ -276,6 +299,9 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 			r.usage = r.usage.Add(result.Usage)
 		}
 		if err != nil {
+			return "", err
+		}
+		if err := r.rec.err(); err != nil {
 			return "", err
 		}
 		if result.FinishReason == FinishInterrupted {
@@ -332,6 +358,17 @@ func (r *run) route(ctx context.Context) error {
 	r.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
 	r.stack = append(r.stack, next...)
 	r.emitState()
+	return r.recordRoute(ctx, next)
+}
+
+// recordRoute writes a decision down: at once if it was paid for.
+func (r *run) recordRoute(ctx context.Context, next []string) error {
+	step := entry{Route: &routeStep{Next: next, Usage: r.usage, Cost: r.cost, Tokens: r.spent.tokens.Load()}}
+	if r.askedToRoute {
+		r.askedToRoute = false
+		return r.rec.commit(ctx, step)
+	}
+	r.rec.note(step)
 	return nil
 }
 

@@ -46,6 +46,9 @@ func (r *run) open(ctx context.Context) error {
 	if r.input == nil && len(r.past) == 0 {
 		return errNothingSaid()
 	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
 	r.start()
 	r.emitState()
 	return nil

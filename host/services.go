@@ -8,6 +8,8 @@ import (
 // services are what a run offers to what runs in it, beyond what each part is
 // handed: sandboxed code reaches them through the host, never by itself.
 type services struct {
+	steps *steps
+
 	mu    sync.Mutex
 	after []func(stored bool)
 	over  bool
@@ -19,7 +21,7 @@ type (
 )
 
 func (r *run) withServices(ctx context.Context) context.Context {
-	r.services = &services{}
+	r.services = &services{steps: r.steps}
 	ctx = context.WithValue(ctx, servicesKey{}, r.services)
 	return context.WithValue(ctx, modelKey{}, r.routingModel())
 }

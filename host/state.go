@@ -28,6 +28,8 @@ type stateCore struct {
 	encoded   json.RawMessage // doc as JSON; nil when it must be made again
 	revision  int64
 	pending   []PatchOp // changes since the last event, if watched
+	journaled bool      // a run writes its changes down
+	unsaved   []PatchOp // changes since that was last done
 	views     int       // of calls in progress
 	changes   []change  // while there are any
 	forgotten int64     // changes up to this revision are not remembered
@@ -197,7 +199,26 @@ func (s *State) replace(doc any, ops []PatchOp) error {
 	if s.watched {
 		s.pending = append(s.pending, ops...)
 	}
+	if s.journaled {
+		s.unsaved = append(s.unsaved, ops...)
+	}
 	return nil
+}
+
+// keepUnsaved has changes kept for [State.takeUnsaved] from here on.
+func (s *State) keepUnsaved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journaled = true
+}
+
+// takeUnsaved returns the operations since it was last called.
+func (s *State) takeUnsaved() []PatchOp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ops := s.unsaved
+	s.unsaved = nil
+	return ops
 }
 
 // takeChanges returns the operations since it was last called.

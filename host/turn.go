@@ -24,6 +24,8 @@ type turn struct {
 	interrupted  bool
 	called       bool  // the first model call has been made
 	misfit       error // why the last answer is not the agent's output
+	recorded     bool  // an answer is written down
+	replaced     bool  // a hook has replaced the messages
 }
 
 // resultID names the result of the agent at work.
@@ -33,7 +35,7 @@ func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.iteratio
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.at = a.name
 	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
-		result: saved.result, called: saved.result != nil}
+		result: saved.result, called: saved.result != nil, recorded: saved.result != nil}
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
 	}
@@ -50,6 +52,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	if err != nil {
 		t.result.FinishReason = statusOf(err)
 	}
+	t.recordEnd(err)
 	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) == 0 {
 		return nil, err
@@ -213,6 +216,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
+	if err := t.recordAnswer(ctx, answer); err != nil {
+		return nil, err
+	}
 	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		return answer, t.runTools(ctx, calls)
@@ -568,6 +574,7 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 		return nil, wrapError(err, "model %q", model.Name())
 	}
 	r.usage = r.usage.Add(resp.Usage)
+	r.askedToRoute = true
 	return resp, nil
 }
 

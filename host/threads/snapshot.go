@@ -117,6 +117,9 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 	if err := d.guard(ctx, req.Run, turn.Head); err != nil {
 		return err
 	}
+	if err := d.fence(ctx, req); err != nil {
+		return err
+	}
 	snap := d.newSnapshot(req, turn)
 	if _, err := d.append(ctx, turn.Messages()); err != nil {
 		return err
@@ -151,6 +154,20 @@ func (d *draft) guard(ctx context.Context, run, head string) error {
 	case !atHead && head != "":
 		return moved(d.rec.ID)
 	}
+	return nil
+}
+
+// fence lets a turn pass whose run still has the owner that sent it.
+func (d *draft) fence(ctx context.Context, req *host.HistoryRequest) error {
+	if req.Fence == 0 {
+		return nil
+	}
+	if d.careful { // say who was faster
+		if _, _, err := d.store.owned(ctx, host.RunRef{Tenant: d.partition, Run: req.Run, Fence: req.Fence}); err != nil {
+			return err
+		}
+	}
+	d.tx.Conds = append(d.tx.Conds, kv.Fence(leaseKey(req.Run), lease(req.Fence)))
 	return nil
 }
 

@@ -1,0 +1,328 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+)
+
+// A durable run writes down each step when it is done: an answer of a model, the
+// outcome of a tool call, a router's decision. What is done between two steps
+// (instructions, providers, processors, hooks, observers) is done again when the
+// run is resumed, and must bear that.
+
+// entry is one step of a run in the journal: State and In beside one of the rest.
+type entry struct {
+	In    string    `json:"in,omitempty"`    // the key of the call whose agent takes the step
+	State []PatchOp `json:"state,omitempty"` // what has changed of the state since the last step
+
+	Begin  *beginning  `json:"begin,omitempty"` // the first
+	Route  *routeStep  `json:"route,omitempty"`
+	Answer *answerStep `json:"answer,omitempty"`
+	Call   *callStep   `json:"call,omitempty"`
+	Agent  *agentStep  `json:"agent,omitempty"`
+	Step   *namedStep  `json:"step,omitempty"`
+	End    *endStep    `json:"end,omitempty"`  // before the results are stored
+	Left   *checkpoint `json:"left,omitempty"` // the only one of an interrupted run
+}
+
+type (
+	// beginning is what a run begins with: a request, or what an interrupted run
+	// left, with the answers.
+	beginning struct {
+		V            int             `json:"v"`
+		Input        *Message        `json:"input,omitempty"`
+		Messages     []*Message      `json:"messages,omitempty"` // the client's
+		Instructions string          `json:"instructions,omitempty"`
+		State        json.RawMessage `json:"state,omitempty"`
+		Foreign      bool            `json:"foreign,omitempty"` // the state is the client's
+		Head         string          `json:"head,omitempty"`
+		From         *checkpoint     `json:"from,omitempty"`
+		Answers      []Answer        `json:"answers,omitempty"`
+	}
+
+	// routeStep is a router's decision. Usage and cost are the run's so far.
+	routeStep struct {
+		Next   []string `json:"next"`
+		Usage  Usage    `json:"usage"`
+		Cost   Cost     `json:"cost"`
+		Tokens int64    `json:"tokens"`
+	}
+
+	// answerStep is a model's answer. Usage is the agent's so far.
+	answerStep struct {
+		Agent     string          `json:"agent"`
+		First     bool            `json:"first,omitempty"`
+		CreatedAt time.Time       `json:"created_at"`
+		Round     int             `json:"round"`
+		Message   *Message        `json:"message"`
+		Finish    FinishReason    `json:"finish_reason"`
+		Usage     Usage           `json:"usage"`
+		Output    json.RawMessage `json:"output,omitempty"`
+		Misfit    *Error          `json:"misfit,omitempty"`
+		Stack     []string        `json:"stack,omitempty"` // who waits behind the agent
+		Cost      Cost            `json:"cost"`
+		Tokens    int64           `json:"tokens"`
+	}
+
+	// callStep is a tool call that begins, or its outcome.
+	callStep struct {
+		ID      string    `json:"id"`
+		Attempt int       `json:"attempt,omitempty"`
+		Done    *callDone `json:"done,omitempty"`
+	}
+
+	// callDone is what a call leaves: a message or a question.
+	callDone struct {
+		Message   *Message   `json:"message,omitempty"`
+		Open      *openCall  `json:"open,omitempty"`
+		Artifacts []Artifact `json:"artifacts,omitempty"`
+		Schedule  []string   `json:"schedule,omitempty"`
+		Cost      *Cost      `json:"cost,omitempty"`
+		Usage     *Usage     `json:"usage,omitempty"`
+	}
+
+	// agentStep is the end of an agent's run.
+	agentStep struct {
+		Finish   FinishReason `json:"finish_reason"`
+		Messages []*Message   `json:"messages,omitempty"` // if a hook has replaced them
+	}
+
+	// namedStep is a [Step] that begins, fails or is done.
+	namedStep struct {
+		Name   string          `json:"name"`
+		Failed bool            `json:"failed,omitempty"`
+		Done   bool            `json:"done,omitempty"`
+		Result json.RawMessage `json:"result,omitempty"`
+	}
+
+	// endStep is how a run ends.
+	endStep struct {
+		Finish FinishReason `json:"finish_reason"`
+		Error  *Error       `json:"error,omitempty"`
+	}
+)
+
+// recorder writes the steps of a run to the journal. A nil recorder is a run that
+// is not durable: it writes nothing.
+type recorder struct {
+	journal Journal
+	state   *State
+	timeout time.Duration
+	storing sync.Mutex // held while steps are stored, so that they stay in order
+
+	mu      sync.Mutex
+	ref     RunRef
+	next    int // how many steps are stored
+	waiting []json.RawMessage
+	failed  error
+}
+
+func newRecorder(r *run, j Journal, ref RunRef, steps int) *recorder {
+	return &recorder{journal: j, state: r.state, timeout: r.limits.CommitTimeout, ref: ref, next: steps}
+}
+
+// note has a step stored with the next commit: what it says is only needed if
+// something follows it.
+func (w *recorder) note(e entry) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.State = w.state.takeUnsaved()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		w.fail(Errorf(Internal, "write down a step of run %q: %w", w.ref.Run, err))
+		return
+	}
+	w.waiting = append(w.waiting, raw)
+}
+
+// fail keeps the first failure: what is not written down may not be followed by
+// anything.
+func (w *recorder) fail(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+}
+
+func (w *recorder) err() error {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// commit stores a step and those before it. It has time of its own: what has
+// happened is written down after a cancel too. Steps that several calls bring at
+// once are stored together.
+func (w *recorder) commit(ctx context.Context, e entry) error {
+	if w == nil {
+		return nil
+	}
+	w.note(e)
+	w.storing.Lock()
+	defer w.storing.Unlock()
+	w.mu.Lock()
+	steps, at, ref, err := w.waiting, w.next, w.ref, w.failed
+	w.waiting = nil
+	w.mu.Unlock()
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	defer cancel()
+	err = w.journal.AppendSteps(ctx, ref, at, steps)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		failed := Errorf(CodeOf(err), "write down what run %q has done: %w", ref.Run, err)
+		w.fail(failed.WithHint("what was written down before is kept: resume the run when the journal works, unless another host has it"))
+		return w.failed
+	}
+	w.next += len(steps)
+	return nil
+}
+
+// newRecord returns the record of a run that begins to be in the journal.
+func (r *run) newRecord(status RunStatus, step entry) (*RunRecord, error) {
+	raw, err := json.Marshal(step)
+	if err != nil {
+		return nil, Errorf(Internal, "write down run %q: %w", r.id, err)
+	}
+	now := time.Now().UTC()
+	return &RunRecord{RunRef: RunRef{Tenant: r.tenant, Thread: r.thread, Run: r.id, Fence: 1}, Target: r.net.name,
+		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
+}
+
+// record begins to write a run's steps down.
+func (r *run) record(ctx context.Context, begin *beginning) error {
+	begin.V = checkpointVersion
+	rec, err := r.newRecord(RunOpen, entry{Begin: begin})
+	if err != nil {
+		return err
+	}
+	if begin.From != nil {
+		rec.Answers = r.resumes
+	}
+	j := r.journalOf()
+	ctx, cancel := context.WithTimeout(ctx, r.limits.CommitTimeout)
+	defer cancel()
+	if err := j.CreateRun(ctx, rec); err != nil {
+		return wrapError(err, "begin the journal of run %q", r.id)
+	}
+	r.keep(newRecorder(r, j, rec.RunRef, 1))
+	return nil
+}
+
+// keep has the run's steps written down from here on.
+func (r *run) keep(w *recorder) {
+	r.state.keepUnsaved()
+	r.rec = w
+	r.steps.rec = w
+}
+
+// begin makes a durable run one.
+func (r *run) begin(ctx context.Context) error {
+	if !r.durable() {
+		return nil
+	}
+	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Instructions: r.req.Instructions,
+		State: r.state.JSON(), Foreign: r.foreign, Head: r.head})
+}
+
+func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }
+
+// ends writes down how the run ends, before that is stored in the thread.
+func (r *run) ends(ctx context.Context, reason FinishReason, failure error) error {
+	if r.rec == nil || r.ended != nil {
+		return nil
+	}
+	if err := r.rec.err(); err != nil {
+		return err
+	}
+	if r.history == nil || r.history.appendResult == nil {
+		return nil
+	}
+	return r.rec.commit(ctx, entry{End: &endStep{Finish: reason, Error: AsError(failure)}})
+}
+
+// end tells the journal that there is nothing to go on with.
+func (r *run) end(ctx context.Context) {
+	if r.rec == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
+	defer cancel()
+	if err := r.rec.journal.EndRun(ctx, r.rec.ref, RunEnded, nil); err != nil {
+		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.id, "error", err)
+	}
+}
+
+// recordAnswer writes a model's answer down.
+func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
+	if t.rec == nil {
+		return nil
+	}
+	step := &answerStep{
+		Agent: t.agent.name, First: !t.recorded, CreatedAt: t.result.CreatedAt, Round: t.result.Rounds, Message: answer,
+		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: AsError(t.misfit),
+		Cost: t.cost, Tokens: t.spent.tokens.Load(),
+	}
+	if t.depth == 0 {
+		step.Stack = t.stack
+	}
+	t.recorded = true
+	return t.rec.commit(ctx, entry{In: t.branchKey(), Answer: step})
+}
+
+// branchKey names whose steps these are: the run's, or those of an agent used as
+// a tool.
+func (r *run) branchKey() string {
+	if r.depth == 0 {
+		return ""
+	}
+	return r.keys
+}
+
+// recordBegun writes down that a call begins which must not happen twice. No call
+// begins in a run that cannot write down what it does.
+func (t *turn) recordBegun(ctx context.Context, tool *Tool, c *toolCall) error {
+	if t.rec == nil || tool.repeatable() {
+		return t.rec.err()
+	}
+	return t.rec.commit(ctx, entry{In: t.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
+}
+
+// repeatable reports whether a call may be made again when it is not known what
+// became of it. That of an agent is: its own steps are written down.
+func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
+
+// recordDone writes a call's outcome down.
+func (t *turn) recordDone(ctx context.Context, c *toolCall) {
+	if t.rec == nil || c.replayed {
+		return
+	}
+	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage}
+	if c.err == nil {
+		done.Schedule = append(c.call.scheduled(), c.output.Schedule...)
+	}
+	step := &callStep{ID: c.part.ID, Attempt: c.call.Attempt, Done: done}
+	_ = t.rec.commit(ctx, entry{In: t.branchKey(), Call: step}) // the recorder keeps the failure
+}
+
+// recordEnd notes the end of an agent's run.
+func (t *turn) recordEnd(failure error) {
+	if t.rec == nil || t.depth > 0 || failure != nil {
+		return
+	}
+	step := &agentStep{Finish: t.result.FinishReason}
+	if t.replaced {
+		step.Messages = t.result.Messages
+	}
+	t.rec.note(entry{Agent: step})
+}

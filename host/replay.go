@@ -1,0 +1,231 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// replay is a run as its steps tell it.
+type replay struct {
+	begin      *beginning
+	results    []*Result
+	stack      []string
+	iterations int
+	usage      Usage
+	cost       Cost
+	artifacts  []Artifact
+	tokens     int64
+	toolCalls  int64
+	current    *savedTurn            // the agent at work
+	branches   map[string]*savedTurn // agents used as tools, by the key of the call
+	named      map[string]*namedStep
+	patches    [][]PatchOp
+	waiting    []*openCall // of an agent's run that has ended
+	end        *endStep
+}
+
+// newReplay reads the steps of a run that did not end.
+func newReplay(rec *RunRecord) (*replay, error) {
+	p := &replay{branches: map[string]*savedTurn{}, named: map[string]*namedStep{}}
+	for i, raw := range rec.Steps {
+		var e entry
+		err := json.Unmarshal(raw, &e)
+		if err == nil {
+			err = p.apply(i, &e, rec.Run)
+		}
+		if err != nil {
+			if CodeOf(err) == FailedPrecondition {
+				return nil, err
+			}
+			return nil, Errorf(DataLoss, "step %d of run %q in the journal cannot be read: %w", i, rec.Run, err)
+		}
+	}
+	if p.begin == nil {
+		return nil, Errorf(DataLoss, "run %q has no beginning in the journal", rec.Run)
+	}
+	return p, nil
+}
+
+func (p *replay) apply(i int, e *entry, run string) error {
+	if (i == 0) != (e.Begin != nil) {
+		return fmt.Errorf("it is not where a beginning is")
+	}
+	if len(e.State) > 0 {
+		p.patches = append(p.patches, e.State)
+	}
+	switch {
+	case e.Begin != nil:
+		return p.beginning(e.Begin, run)
+	case e.Route != nil:
+		p.stack = append(p.stack, e.Route.Next...)
+		p.usage, p.cost, p.tokens = e.Route.Usage, e.Route.Cost, e.Route.Tokens
+		return nil
+	case e.Answer != nil:
+		return p.answer(e.In, e.Answer, run)
+	case e.Call != nil:
+		return p.call(e.In, e.Call)
+	case e.Agent != nil:
+		return p.agent(e.Agent)
+	case e.Step != nil:
+		p.named[e.Step.Name] = e.Step
+		return nil
+	case e.End != nil:
+		p.end = e.End
+		return nil
+	}
+	return fmt.Errorf("it is of no kind that this version knows")
+}
+
+func (p *replay) beginning(b *beginning, run string) error {
+	if b.V != checkpointVersion {
+		return errOtherVersion(run, b.V)
+	}
+	p.begin = b
+	if c := b.From; c != nil {
+		if err := c.check(); err != nil {
+			return err
+		}
+		p.stack, p.iterations, p.tokens, p.toolCalls = c.Stack, c.Iterations, c.Tokens, c.ToolCalls
+		p.current = c.turn(fmt.Sprintf("%s/%d", run, c.Iterations))
+	}
+	return nil
+}
+
+// at returns the agent at work in the run or in a call.
+func (p *replay) at(in string) *savedTurn {
+	if in == "" {
+		return p.current
+	}
+	return p.branches[in]
+}
+
+func (p *replay) answer(in string, a *answerStep, run string) error {
+	if a.Message == nil {
+		return fmt.Errorf("an answer has no message")
+	}
+	t := p.at(in)
+	switch {
+	case a.First:
+		keys, n := run, p.iterations
+		if in != "" {
+			keys, n = in, 0
+		}
+		t = &savedTurn{agent: a.Agent, result: &Result{ID: fmt.Sprintf("%s/%d", keys, n), Agent: a.Agent, CreatedAt: a.CreatedAt}}
+		if in != "" {
+			p.branches[in] = t
+		} else {
+			p.current = t
+		}
+	case t == nil:
+		return fmt.Errorf("an answer belongs to no agent")
+	default:
+		p.settle(in, t)
+	}
+	r := t.result
+	r.Rounds, r.FinishReason, r.Usage, r.Output, t.misfit = a.Round, a.Finish, a.Usage, a.Output, a.Misfit
+	r.Messages = append(r.Messages, a.Message)
+	for _, c := range a.Message.ToolCalls() {
+		t.calls = append(t.calls, &openCall{Part: &callPart{c.ID, c.Name, c.Arguments}})
+	}
+	p.toolCalls += int64(len(t.calls))
+	p.tokens = a.Tokens
+	if in == "" {
+		p.stack, p.cost = a.Stack, a.Cost
+	}
+	return nil
+}
+
+func (p *replay) call(in string, c *callStep) error {
+	t := p.at(in)
+	if t != nil {
+		for _, o := range t.calls {
+			if o.Part.ID != c.ID {
+				continue
+			}
+			if c.Done == nil {
+				o.begun = c.Attempt
+			} else {
+				o.done = c.Done
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no call %q", c.ID)
+}
+
+// settle joins the outcomes of the last calls to what there is, as [turn.addResult]
+// does in a run.
+func (p *replay) settle(in string, t *savedTurn) {
+	for _, o := range t.calls {
+		if o.done == nil {
+			continue
+		}
+		if o.done.Message != nil {
+			t.result.Messages = append(t.result.Messages, o.done.Message)
+		}
+		if o.done.Usage != nil {
+			t.result.Usage = t.result.Usage.Add(*o.done.Usage)
+		}
+		artifacts, stack, cost := &t.artifacts, &t.stack, &t.cost
+		if in == "" {
+			artifacts, stack, cost = &p.artifacts, &p.stack, &p.cost
+		}
+		for _, a := range o.done.Artifacts {
+			*artifacts = putArtifact(*artifacts, a)
+		}
+		*stack = append(*stack, o.done.Schedule...)
+		cost.Add(o.done.Cost)
+	}
+	t.calls = nil
+}
+
+func (p *replay) agent(a *agentStep) error {
+	t := p.current
+	if t == nil {
+		return fmt.Errorf("the end of an agent's run has no beginning")
+	}
+	for _, o := range t.calls {
+		if o.done != nil && o.done.Open != nil {
+			p.waiting = append(p.waiting, o.done.Open)
+		}
+	}
+	p.settle("", t)
+	t.result.FinishReason = a.Finish
+	if a.Messages != nil {
+		t.result.Messages = a.Messages
+	}
+	p.results = append(p.results, t.result)
+	p.usage = p.usage.Add(t.result.Usage)
+	p.iterations++
+	p.current = nil
+	return nil
+}
+
+// take puts the run where the steps end.
+func (r *run) take(p *replay) error {
+	for _, ops := range p.patches {
+		if err := r.state.Patch(ops); err != nil {
+			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.id, err)
+		}
+	}
+	r.state.takeChanges()
+	r.results, r.stack, r.iterations, r.usage, r.cost = p.results, p.stack, p.iterations, p.usage, p.cost
+	r.artifacts = p.artifacts
+	r.saved, r.ended, r.waiting = p.current, p.end, p.waiting
+	r.spent.tokens.Store(p.tokens)
+	r.spent.toolCalls.Store(p.toolCalls)
+	r.steps.restore(p.named)
+	for key, t := range p.branches {
+		r.branches.Store(key, t)
+	}
+	names := slices.Clone(p.stack)
+	if p.current != nil {
+		names = append(names, p.current.agent)
+	}
+	if name, ok := r.unknownAgent(names); ok {
+		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.id, name, r.net.name).
+			WithHint("agents that a router brings along are gone with its process: put them on call")
+	}
+	return nil
+}

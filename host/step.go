@@ -1,0 +1,126 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// ErrOutcomeUnknown says that the process ended while something ran that must
+// not run twice, so that nobody knows what became of it. A [Step] answers with
+// it; a tool call becomes a question of the kind [AskUnknown].
+var ErrOutcomeUnknown = errors.New("the outcome is unknown")
+
+// StepOptions are the optional parts of a [Step].
+type StepOptions struct {
+	// Idempotent says that running fn twice is running it once: it is run again
+	// if the process ended while it ran.
+	Idempotent bool
+}
+
+// Step runs fn once per run and name, and returns what it returned as JSON reads
+// it. A second Step of the name returns the first one's result, in a durable run
+// also in another process. Failures are not kept: the next Step of the name runs
+// fn again.
+//
+// If the process ended while fn ran, nobody knows what it did: Step returns an
+// error that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
+// everything that runs in a run (tools, routers, hooks, processors); outside of
+// one fn just runs. Code invalid_argument for a result that is not JSON.
+func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts *StepOptions) (T, error) {
+	var out T
+	raw, err := stepsOf(ctx).do(ctx, "/"+name, opts != nil && opts.Idempotent, func(ctx context.Context) (json.RawMessage, error) {
+		v, err := fn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := marshalNoEscape(v)
+		if err != nil {
+			return nil, Errorf(InvalidArgument, "result of step %q: %w", name, err)
+		}
+		return raw, nil
+	})
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, Errorf(InvalidArgument, "result of step %q: %w", name, err)
+	}
+	return out, nil
+}
+
+func stepsOf(ctx context.Context) *steps {
+	if s, _ := ctx.Value(servicesKey{}).(*services); s != nil {
+		return s.steps
+	}
+	return newSteps()
+}
+
+// Step is the function [Step] for raw JSON, with a name that belongs to the agent
+// and the tool.
+func (c *Call) Step(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	return c.steps.do(ctx, c.Scope.Agent+"/"+c.Tool+"/"+name, false, fn)
+}
+
+// steps remembers what the steps of one run returned.
+type steps struct {
+	rec *recorder // set before anything runs
+
+	mu   sync.Mutex
+	done map[string]*step
+}
+
+type step struct {
+	mu      sync.Mutex
+	ok      bool
+	unknown bool // it began in another process
+	result  json.RawMessage
+}
+
+func newSteps() *steps { return &steps{done: map[string]*step{}} }
+
+// restore takes over what another process wrote down.
+func (s *steps) restore(named map[string]*namedStep) {
+	for name, n := range named {
+		s.done[name] = &step{ok: n.Done, unknown: !n.Done && !n.Failed, result: n.Result}
+	}
+}
+
+func (s *steps) do(ctx context.Context, name string, idempotent bool, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	s.mu.Lock()
+	st := s.done[name]
+	if st == nil {
+		st = &step{}
+		s.done[name] = st
+	}
+	s.mu.Unlock()
+
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case st.ok:
+		return st.result, nil
+	case st.unknown && !idempotent:
+		return nil, &Error{Code: FailedPrecondition, Err: ErrOutcomeUnknown,
+			Message: "step " + strconv.Quote(strings.TrimPrefix(name, "/")) + " was running when its process ended, so its outcome is unknown",
+			Hint:    "look up what it did, or make it idempotent"}
+	}
+	if !idempotent {
+		if err := s.rec.commit(ctx, entry{Step: &namedStep{Name: name}}); err != nil {
+			return nil, err
+		}
+	}
+	result, err := fn(ctx)
+	if err != nil {
+		s.rec.note(entry{Step: &namedStep{Name: name, Failed: true}})
+		return result, err
+	}
+	if s.rec != nil && checkJSON(result) != nil {
+		return nil, Errorf(InvalidArgument, "result of step %q is not JSON", name)
+	}
+	st.result, st.ok, st.unknown = result, true, false
+	return result, s.rec.commit(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
+}
