@@ -120,6 +120,7 @@ func TestArgumentsReachGo(t *testing.T) {
 		"a list, wrapped":                 {echoTool[[]int](), `{"value":[1,2]}`, "[1 2]", ""},
 		"anything, wrapped":               {echoTool[any](), `{"value":{"a":1}}`, "map[a:1]", ""},
 		"a string that holds the JSON":    {echoTool[struct{ N int }](), `"{\"N\":1}"`, "{N:1}", ""},
+		"bytes that are no UTF-8":         {echoTool[struct{ S string }](), "{\"S\":\"a\xffb\"}", "{S:a\uFFFDb}", ""},
 		"a missing parameter":             {echoTool[struct{ N int }](), `{}`, "", "the arguments do not fit the schema: /: missing property 'N'"},
 		"an unknown parameter":            {echoTool[struct{}](), `{"x":1}`, "", "the arguments do not fit the schema: /: additional properties 'x' not allowed"},
 		"another case":                    {echoTool[struct{ N int }](), `{"n":1}`, "", "the arguments do not fit the schema"},

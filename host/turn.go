@@ -292,7 +292,8 @@ func normalPart(p Part) Part {
 }
 
 // normalCall fills in what a call lacks. Arguments that are not JSON become a
-// JSON string, which the model is told about when the tool would run.
+// JSON string, which the model is told about when the tool would run. Bytes that
+// are no UTF-8 become U+FFFD, as encoding/json has it.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
 	if c.ID != "" && c.Name != "" && len(args) > 0 && checkJSON(args) == nil {
