@@ -58,7 +58,8 @@ type AgentOptions struct {
 	StopWhen func(ctx context.Context, result *Result) (bool, error)
 
 	// ToolChoice holds for the first model call of a run of the agent; later ones
-	// are free, or the agent could never stop.
+	// are free, or the agent could never stop. [ToolChoiceNone] holds for all: a
+	// model that calls a tool nevertheless is told that it may not.
 	ToolChoice      ToolChoice
 	MaxRounds       int // model calls of one run of the agent; 0: until no tool is called, at most the host's limit
 	SerialTools     bool

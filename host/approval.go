@@ -38,7 +38,7 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 		if c.settled || c.admitted {
 			continue
 		}
-		tool := t.tools.byName[c.part.Name]
+		tool := t.tool(c.part.Name)
 		if tool == nil || !tool.client && tool.approve == nil && t.net.opts.Approve == nil && t.host.opts.Approve == nil {
 			continue
 		}

@@ -78,7 +78,7 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.keys, t.iterations, t.result.Rounds, i),
 			Arguments:      part.Arguments, Scope: t.scope(), State: t.state, limits: t.limits, steps: t.steps, before: slices.Clone(t.artifacts),
 		}}
-		if tool := t.tools.byName[part.Name]; tool != nil && tool.agent != nil {
+		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
 			calls[i].call.branch = t.branch()
 		}
 	}
@@ -166,11 +166,23 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	}()
 }
 
+// tool returns the tool of that name, nil if there is none that may be called: a
+// model that was told to call nothing may do so all the same.
+func (t *turn) tool(name string) *Tool {
+	if t.agent.opts.ToolChoice == ToolChoiceNone {
+		return nil
+	}
+	return t.tools.byName[name]
+}
+
 // callTool finds the tool, checks the arguments, runs the handler and takes
 // what it answers.
 func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
-	tool := t.tools.byName[c.part.Name]
-	if tool == nil {
+	tool := t.tool(c.part.Name)
+	switch {
+	case tool == nil && t.agent.opts.ToolChoice == ToolChoiceNone:
+		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
+	case tool == nil:
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
 	c.call.State = t.state.view()

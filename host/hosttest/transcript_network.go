@@ -34,7 +34,8 @@ type TranscriptNetwork struct {
 	Discard       bool            `json:"discard_on_failure"`
 
 	History  *TranscriptHistory `json:"history"`
-	Thread   string             `json:"thread"`   // of the first turn
+	Thread   string             `json:"thread"` // of the first turn
+	Extra    string             `json:"run_instructions"`
 	Messages []*host.Message    `json:"messages"` // the client's conversation
 
 	Limits host.Limits `json:"limits"`
@@ -130,7 +131,7 @@ func (s *stage) build(def *TranscriptNetwork, opts *TranscriptOptions) error {
 	if s.target, err = b.target(); err != nil {
 		return err
 	}
-	s.request = host.Request{Tenant: "acme", Thread: def.Thread, Messages: def.Messages}
+	s.request = host.Request{Tenant: "acme", Thread: def.Thread, Messages: def.Messages, Instructions: def.Extra}
 	if len(def.RunState) > 0 {
 		s.request.State = def.RunState
 	}

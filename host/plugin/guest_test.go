@@ -89,6 +89,14 @@ func runTool(t testing.TB, p *plugin.Plugin, tool, arguments string) ran {
 
 func TestGuestToolsInRuns(t *testing.T) {
 	p := everything(t, &plugin.LoadOptions{Granted: everythingGranted})
+	t.Run("arguments that do not fit do not reach the guest", func(t *testing.T) {
+		for _, arguments := range []string{`{`, `[1]`, `null`, `7`, `"words"`, `{"a":1,"a":2}`, strings.Repeat(`{"a":`, 100_000), `{"a":"` + strings.Repeat("x", 2<<20) + `"}`} {
+			done := event[*host.ToolFinished](t, runTool(t, p, "echo", arguments))
+			if !done.IsError || done.Cost != nil || len(done.Content) > 600 {
+				t.Errorf("%.30q is answered %.600s at a cost of %v, want an error at none", arguments, done.Content, done.Cost)
+			}
+		}
+	})
 	t.Run("arguments are carried as they are", func(t *testing.T) {
 		r := runTool(t, p, "echo", `{"n":9007199254740993,"f":1.0}`)
 		done := event[*host.ToolFinished](t, r)
