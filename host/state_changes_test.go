@@ -167,10 +167,13 @@ func TestPatchesThatAreNoConflictMayComeInEitherOrder(t *testing.T) {
 		"/m", "/m/0", "/m/1", "/m/-", "/m/0/0", "/m/0/-", "/m/1/0", "/m/1/1", "/m/1/1/0", "/m/1/1/-"})
 	patch := rapid.Custom(func(t *rapid.T) []host.PatchOp {
 		var out []host.PatchOp
+		s := mustState(state)
 		for i := range rapid.IntRange(1, 3).Draw(t, "operations") {
 			o := host.PatchOp{Op: rapid.SampledFrom([]string{"add", "replace", "remove", "move"}).Draw(t, "op"), Path: pointer.Draw(t, "path"), From: pointer.Draw(t, "from")}
 			o.Value = json.RawMessage(fmt.Sprint(100 + rapid.IntRange(0, 800).Draw(t, "value")*10 + i))
-			out = append(out, o)
+			if s.Patch([]host.PatchOp{o}) == nil {
+				out = append(out, o)
+			}
 		}
 		return out
 	})
@@ -186,12 +189,6 @@ func TestPatchesThatAreNoConflictMayComeInEitherOrder(t *testing.T) {
 	refused, kept := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		first, second := patch.Draw(rt, "first"), patch.Draw(rt, "second")
-		if _, ok := applied(first); !ok {
-			return
-		}
-		if _, ok := applied(second); !ok {
-			return
-		}
 		after, failure := patchAtOnce(t, state, first, second)
 		if failure != "" {
 			refused++
@@ -203,7 +200,7 @@ func TestPatchesThatAreNoConflictMayComeInEitherOrder(t *testing.T) {
 			rt.Fatalf("%v then %v is\n%s\nthe other way round it is %t\n%s", jsonOf(first), jsonOf(second), got, ok, want)
 		}
 	})
-	if refused == 0 || kept == 0 {
+	if !testing.Short() && (refused == 0 || kept == 0) {
 		t.Errorf("%d were refused and %d were not; the test should see both", refused, kept)
 	}
 }
@@ -233,6 +230,14 @@ func unordered(t testing.TB, raw json.RawMessage) string {
 		return jsonOf(v)
 	}
 	return sort(v)
+}
+
+func mustState(raw string) *host.State {
+	s, err := host.NewState(json.RawMessage(raw), 0)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 func jsonOf(v any) string {
