@@ -10,13 +10,14 @@ import (
 // [ResultAppender]: which ones it has is found once, by [NewHistory]. The
 // names and the order are AgentKit's.
 //
-// A run calls them in this order, each at most once:
+// A run calls them in this order, each at most once, but for AppendRound:
 //
 //	LockThread         if the request names its thread
 //	CreateThread       always: a thread that the request names is made sure of
 //	AppendUserMessage  if there is a user's message, before anything is loaded
 //	Get                if the request names its thread, CreateThread did not just make it, and
 //	                   the request brings no Messages
+//	AppendRound        with HistoryOptions.EachRound, before each model call after the first
 //	AppendResults      at the end, if an agent ran or the run failed, unless it failed before the
 //	                   conversation was loaded
 //	(unlock)           after that
@@ -78,6 +79,16 @@ type (
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
 
+	// RoundAppender stores what a run has said so far, while it goes on. It is
+	// used with [HistoryOptions].EachRound only.
+	RoundAppender interface {
+		// AppendRound stores the messages that round brings and that the thread
+		// does not have, in one commit guarded by round.Head, and returns the
+		// thread's head. If it has all of them it does nothing, whatever the head.
+		// AppendResults gets them once more at the end, with the rest of the turn.
+		AppendRound(ctx context.Context, req *HistoryRequest, round *Round) (head string, err error)
+	}
+
 	// ThreadLocker makes racing turns on one thread wait for each other.
 	ThreadLocker interface {
 		// LockThread waits for the thread. It fails with code resource_exhausted
@@ -124,6 +135,13 @@ type Turn struct {
 	Usage     Usage
 }
 
+// Round is what a run has added to the conversation since it stored something
+// last: answers with the results of their tools, no call left open.
+type Round struct {
+	Head     string // the head as the run left it; "" guards nothing
+	Messages []*Message
+}
+
 // Messages returns the messages of all results in order.
 func (t *Turn) Messages() []*Message {
 	var out []*Message
@@ -138,27 +156,37 @@ type HistoryOptions struct {
 	// Processors are applied to what is loaded before the network's and the
 	// agent's.
 	Processors []Processor
+
+	// EachRound stores what each round of an agent leaves, its answer with the
+	// results of its tools, before the next model call, so that a process that
+	// dies loses one round and not the turn. It needs a [RoundAppender]. What a
+	// round has stored stays: a Finish hook that changes it comes too late, and a
+	// network with DiscardOnFailure is refused.
+	EachRound bool
 }
 
 // History is a history adapter with its abilities found. It is immutable and
 // may serve any number of networks.
 type History struct {
 	processors []Processor
+	eachRound  bool
 
 	createThread func(context.Context, *HistoryRequest) (string, bool, error)
 	appendUser   func(context.Context, *HistoryRequest) (string, error)
 	get          func(context.Context, *HistoryRequest) (*Loaded, error)
 	appendResult func(context.Context, *HistoryRequest, *Turn) error
+	appendRound  func(context.Context, *HistoryRequest, *Round) (string, error)
 	lock         func(context.Context, *HistoryRequest) (func(), error)
 	journal      Journal
 }
 
 // NewHistory returns a history kept by adapter. Code invalid_argument if the
-// adapter has none of the four methods.
+// adapter has none of the four methods, or lacks one that an option needs.
 func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	h := &History{}
 	if opts != nil {
 		h.processors = append(h.processors, opts.Processors...)
+		h.eachRound = opts.EachRound
 	}
 	if a, ok := adapter.(ThreadCreator); ok {
 		h.createThread = a.CreateThread
@@ -172,6 +200,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	if a, ok := adapter.(ResultAppender); ok {
 		h.appendResult = a.AppendResults
 	}
+	if a, ok := adapter.(RoundAppender); ok {
+		h.appendRound = a.AppendRound
+	}
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread
 	}
@@ -182,5 +213,19 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 		return nil, Errorf(InvalidArgument, "history adapter %T", adapter).
 			WithHint("it needs at least one of CreateThread, AppendUserMessage, Get and AppendResults")
 	}
+	if h.eachRound && h.appendRound == nil {
+		return nil, Errorf(InvalidArgument, "history adapter %T cannot store each round", adapter).
+			WithHint("it needs AppendRound; leave EachRound out to store a turn at its end")
+	}
 	return h, nil
+}
+
+// checkDiscard refuses to promise that a failed run leaves nothing when its
+// rounds have been stored.
+func (h *History) checkDiscard(n *Network) error {
+	if h == nil || !h.eachRound || !n.opts.DiscardOnFailure {
+		return nil
+	}
+	return Errorf(InvalidArgument, "network %q discards what a failed run leaves, and its history stores each round", n.name).
+		WithHint("choose one of DiscardOnFailure and EachRound")
 }

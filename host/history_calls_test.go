@@ -190,6 +190,27 @@ func TestAMessageSentAgainKeepsItsPlace(t *testing.T) {
 	}
 }
 
+// Where turns race on a store that does not make them wait, each still answers
+// its own message.
+func TestAMessageThatOthersCameBehindGoesToTheEnd(t *testing.T) {
+	history := &oddHistory{History: hosttest.NewHistory()}
+	history.Seed("", "T", host.UserText("before"))
+	history.get = func(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+		history.Seed("", "T", host.UserText("of another"), host.AssistantText("to the other"))
+		return history.History.Get(ctx, req)
+	}
+	model := says("done")
+	agent := newAgent(t, &host.AgentOptions{Model: model, History: newHistory(t, history)})
+	_, _ = newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Text: "mine"}) // a conflict at its end
+	var texts []string
+	for _, m := range model.Requests()[0].Messages {
+		texts = append(texts, m.Text())
+	}
+	if diff := cmp.Diff([]string{"before", "of another", "to the other", "mine"}, texts); diff != "" {
+		t.Errorf("the request (-want +got):\n%s", diff)
+	}
+}
+
 // keeper is an adapter that keeps what it is given and gives out what it keeps,
 // as a cache does.
 type keeper struct {

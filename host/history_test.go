@@ -117,6 +117,7 @@ type (
 func (onlyGet) CreateThread()      {} // hides the methods of these names
 func (onlyGet) AppendUserMessage() {}
 func (onlyGet) AppendResults()     {}
+func (onlyGet) AppendRound()       {}
 func (onlyGet) LockThread()        {}
 
 func (a onlyUser) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (string, error) {

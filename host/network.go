@@ -131,6 +131,9 @@ func (n *Network) check() error {
 			return err
 		}
 	}
+	if err := n.opts.History.checkDiscard(n); err != nil {
+		return err
+	}
 	return n.checkRouters()
 }
 

@@ -36,9 +36,10 @@ type run struct {
 	history *History
 	head    string
 	input   *Message
-	past    []*Message // before this turn, with open calls closed
-	placed  bool       // past holds the input
-	foreign bool       // the state is the client's, and not for the thread
+	past    []*Message      // before this turn, with open calls closed
+	placed  bool            // past holds the input
+	kept    map[string]bool // ids of messages that rounds have stored
+	foreign bool            // the state is the client's, and not for the thread
 	state   *State
 	patched bool // the whole state has been sent
 
@@ -78,6 +79,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	r.history = n.opts.History
 	if r.history == nil {
 		r.history = h.opts.History
+	}
+	if err := r.history.checkDiscard(n); err != nil {
+		return nil, err
 	}
 	var err error
 	if r.input, err = r.readInput(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // What a run has to do with its thread: lock, open, load, commit.
@@ -161,15 +162,18 @@ func checkMessages(messages []*Message) error {
 	return nil
 }
 
-// pastMessages returns the conversation before this turn: each message once, no
-// call left open. The message just stored stays where the thread has it: one
-// that is sent again, after an answer that was cut short, is not new.
+// pastMessages returns the conversation before this turn, each message once. The
+// message just stored keeps the place that the thread gave it, if what follows
+// it there is what a run said: it was sent again, after an answer that was cut
+// short. Behind what somebody else has said since it goes to the end, for it is
+// the one to answer.
 func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 	if err := checkMessages(loaded.Messages); err != nil {
 		return nil, Errorf(InvalidArgument, "the conversation cannot be used: %w", err)
 	}
 	seen := make(map[string]bool, len(loaded.Messages)+1)
 	past := make([]*Message, 0, len(loaded.Messages))
+	at := -1
 	for _, m := range loaded.Messages {
 		m = withIdentity(m, nil)
 		if seen[m.ID] {
@@ -177,10 +181,17 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 		}
 		seen[m.ID] = true
 		if r.input != nil && m.ID == r.input.ID {
-			r.placed, m = true, r.input
+			at, m = len(past), r.input
 		}
 		past = append(past, m)
 	}
+	if at < 0 {
+		return past, nil
+	}
+	if slices.ContainsFunc(past[at+1:], func(m *Message) bool { return m.Role == User }) {
+		return slices.Delete(past, at, at+1), nil
+	}
+	r.placed = true
 	return past, nil
 }
 
@@ -234,6 +245,47 @@ func (r *run) emitState() {
 	if len(ops) > 0 {
 		r.emit(&StatePatched{Ops: ops})
 	}
+}
+
+// keepRound stores what the run has said since it stored something last.
+func (t *turn) keepRound(ctx context.Context) error {
+	if t.history == nil || !t.history.eachRound || t.depth > 0 {
+		return nil
+	}
+	round := &Round{Head: t.head}
+	for _, r := range t.results {
+		round.Messages = append(round.Messages, t.notKept(r)...)
+	}
+	round.Messages = append(round.Messages, t.notKept(t.result)...)
+	if len(round.Messages) == 0 {
+		return nil
+	}
+	head, err := callHistory(ctx, t.run, historyCall[string]{"AppendRound", "HistoryTimeout", t.limits.HistoryTimeout,
+		func(ctx context.Context, req *HistoryRequest) (string, error) {
+			return t.history.appendRound(ctx, req, round)
+		}, nil})
+	if err != nil {
+		return wrapError(err, "store a round of the run in thread %q", t.thread)
+	}
+	t.head = head
+	return nil
+}
+
+// notKept returns copies of a result's messages that no round has stored, and
+// takes them for stored: a round that fails ends the run.
+func (r *run) notKept(result *Result) []*Message {
+	var out []*Message
+	for _, m := range result.Messages {
+		if r.kept[m.ID] {
+			continue
+		}
+		if r.kept == nil {
+			r.kept = map[string]bool{}
+		}
+		r.kept[m.ID] = true
+		out = append(out, m.deepClone())
+	}
+	return out
 }
 
 // commit stores what the run leaves behind, once, also when it failed or was

@@ -191,6 +191,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.checkTokens(); err != nil {
 		return nil, err
 	}
+	if err := t.keepRound(ctx); err != nil {
+		return nil, err
+	}
 	messages, stop, err := t.hookStart(ctx, append(t.messages(), t.result.Messages...))
 	if stop || err != nil {
 		return nil, err

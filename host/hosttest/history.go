@@ -49,6 +49,7 @@ type abilities struct {
 	user    host.UserMessageAppender
 	load    host.HistoryLoader
 	results host.ResultAppender
+	round   host.RoundAppender
 	lock    host.ThreadLocker
 }
 
@@ -58,11 +59,12 @@ func abilitiesOf(adapter any) *abilities {
 	a.user, _ = adapter.(host.UserMessageAppender)
 	a.load, _ = adapter.(host.HistoryLoader)
 	a.results, _ = adapter.(host.ResultAppender)
+	a.round, _ = adapter.(host.RoundAppender)
 	a.lock, _ = adapter.(host.ThreadLocker)
 	return a
 }
 
-// missing returns the first method of needs (letters c, u, g, r, l) that the
+// missing returns the first method of needs (letters c, u, g, r, a, l) that the
 // adapter does not have.
 func (a *abilities) missing(needs string) string {
 	for _, n := range needs {
@@ -75,6 +77,8 @@ func (a *abilities) missing(needs string) string {
 			return "Get"
 		case n == 'r' && a.results == nil:
 			return "AppendResults"
+		case n == 'a' && a.round == nil:
+			return "AppendRound"
 		case n == 'l' && a.lock == nil:
 			return "LockThread"
 		}
@@ -103,6 +107,9 @@ var historyRules = []struct {
 	{"threads do not see each other", "ug", threadsAreApart},
 	{"what is given and returned is not shared", "ugr", nothingIsShared},
 	{"many threads can be written at once", "ugr", threadsAtOnce},
+	{"rounds are kept in order, and once with their turn", "ugra", roundsAreKept},
+	{"storing a round again changes nothing", "uga", roundOnce},
+	{"a round on a stale head loses nothing", "ugra", staleRoundLosesNothing},
 	{"a locked thread is waited for", "l", lockedThreadWaits},
 	{"runs of a host are kept", "ugr", runsAreKept},
 }
@@ -416,6 +423,67 @@ func nothingIsShared(t *testing.T, a *abilities, _ *HistoryOptions) {
 	loaded = append(loaded[:0], answer("x", "written by a caller"))
 	_ = append(loaded, answer("y", "and another"))
 	c.want(user, said)
+}
+
+func (c *conversation) keepRound(run string, round *host.Round) string {
+	c.t.Helper()
+	head, err := c.round.AppendRound(c.t.Context(), c.request(run, nil), round)
+	if err != nil {
+		c.t.Fatalf("AppendRound of run %q: %v", run, err)
+	}
+	return head
+}
+
+func roundsAreKept(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := a.open(t, "acme", "rounds")
+	user := userSays("u1", "look twice")
+	var said []*host.Message
+	head := c.say("run", user)
+	for i := range 2 {
+		call := fmt.Sprint("call", i)
+		round := []*host.Message{
+			message(fmt.Sprint("c", 9-i), host.Assistant, &host.ToolCall{ID: call, Name: "look", Arguments: json.RawMessage(`{}`)}),
+			message(fmt.Sprint("b", 9-i), host.ToolRole, &host.ToolResult{ID: call, Name: "look", Content: json.RawMessage(`"seen"`)}),
+		}
+		head = c.keepRound("run", &host.Round{Head: head, Messages: round})
+		said = append(said, round...)
+		c.want(append([]*host.Message{user}, said...)...)
+	}
+	said = append(said, answer("a1", "seen twice"))
+	turn := turnOf(head, said...)
+	turn.State = json.RawMessage(`{"n":2}`)
+	c.mustStore("run", user, turn)
+	c.want(append([]*host.Message{user}, said...)...)
+	if got := c.get().State; string(got) != `{"n":2}` {
+		t.Errorf("Get returns state %s, want {\"n\":2}", got)
+	}
+}
+
+func roundOnce(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := a.open(t, "acme", "round-again")
+	user, said := userSays("u1", "hello"), answer("a1", "hi")
+	before := c.say("run", user)
+	round := &host.Round{Head: before, Messages: []*host.Message{said}}
+	first := c.keepRound("run", round)
+	if again := c.keepRound("run", round); again != first {
+		t.Errorf("AppendRound again moves the head from %q to %q", first, again)
+	}
+	c.want(user, said)
+}
+
+func staleRoundLosesNothing(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := a.open(t, "acme", "round-race")
+	u1, u2, a1 := userSays("u1", "first"), userSays("u2", "second"), answer("a1", "to the first")
+	head := c.say("run1", u1)
+	c.say("run2", u2)
+	want := []*host.Message{u1, u2}
+	switch _, err := a.round.AppendRound(t.Context(), c.request("run1", nil), &host.Round{Head: head, Messages: []*host.Message{a1}}); {
+	case err == nil:
+		want = append(want, a1)
+	case host.CodeOf(err) != host.Conflict:
+		t.Errorf("AppendRound on a stale head: %v (code %s); want it stored, or code %s", err, host.CodeOf(err), host.Conflict)
+	}
+	c.want(want...)
 }
 
 func threadsAtOnce(t *testing.T, a *abilities, _ *HistoryOptions) {

@@ -140,6 +140,23 @@ func (h *History) Get(_ context.Context, req *host.HistoryRequest) (*host.Loaded
 	return &host.Loaded{Messages: slices.Clone(t.messages), State: t.state, Head: t.headName()}, nil
 }
 
+// AppendRound stores messages that the thread does not have, if its head is
+// still the round's.
+func (h *History) AppendRound(_ context.Context, req *host.HistoryRequest, round *host.Round) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("AppendRound: %d messages", len(round.Messages))
+	t, _ := h.thread(req.Tenant, req.Thread)
+	if !slices.ContainsFunc(round.Messages, func(m *host.Message) bool { return !t.seen[m.ID] }) {
+		return t.headName(), nil
+	}
+	if round.Head != "" && round.Head != t.headName() {
+		return "", host.Errorf(host.Conflict, "thread %q has moved on from %s to %s", req.Thread, round.Head, t.headName())
+	}
+	t.add(round.Messages)
+	return t.headName(), nil
+}
+
 // AppendResults stores a turn once, if the thread's head is still the turn's.
 func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, turn *host.Turn) error {
 	h.mu.Lock()
@@ -186,5 +203,6 @@ var (
 	_ host.UserMessageAppender = (*History)(nil)
 	_ host.HistoryLoader       = (*History)(nil)
 	_ host.ResultAppender      = (*History)(nil)
+	_ host.RoundAppender       = (*History)(nil)
 	_ host.ThreadLocker        = (*History)(nil)
 )

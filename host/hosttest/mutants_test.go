@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -97,6 +98,67 @@ var mutants = map[string]mutant{
 				turn.State = json.RawMessage("{}")
 			}
 		}}),
+	"stores rounds twice": historyMutant("--- FAIL: TestMutant/rounds_are_kept_in_order,_and_once_with_their_turn", &broken{
+		turn: func(turn *host.Turn) {
+			for _, r := range turn.Results {
+				for i, m := range r.Messages {
+					r.Messages[i] = m.Clone()
+					r.Messages[i].ID = host.NewID()
+				}
+			}
+		}}),
+	"keeps a round each time": historyMutant("--- FAIL: TestMutant/storing_a_round_again_changes_nothing", &broken{
+		round: func(round *host.Round) {
+			round.Head = ""
+			for i, m := range round.Messages {
+				round.Messages[i] = m.Clone()
+				round.Messages[i].ID = host.NewID()
+			}
+		}}),
+	"writes a round over what came between": historyMutant("--- FAIL: TestMutant/a_round_on_a_stale_head_loses_nothing", &broken{
+		get: func(h *hosttest.History, ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+			l, err := h.Get(ctx, req)
+			if err == nil && req.Thread == "round-race" {
+				l.Messages = l.Messages[:1]
+			}
+			return l, err
+		}}),
+	"moves the head of a message it has": historyMutant("--- FAIL: TestMutant/a_user_message_is_stored_once_for_each_id", &broken{
+		head: func() string { return host.NewID() }}),
+	"makes a thread each time": historyMutant("--- FAIL: TestMutant/a_given_thread_id_stays,_and_the_thread_is_made_once", &broken{created: true}),
+	"one id for all threads": historyMutant("--- FAIL: TestMutant/a_thread_without_an_id_gets_one_of_its_own", &broken{
+		request: func(req *host.HistoryRequest) {
+			if req.Thread == "" {
+				req.Thread = "thread"
+			}
+		}}),
+	"one text is one message": historyMutant("--- FAIL: TestMutant/equal_texts_under_two_ids_are_two_messages", &broken{
+		request: func(req *host.HistoryRequest) {
+			if req.Input != nil {
+				req.Input = req.Input.Clone()
+				req.Input.ID = req.Input.Text()
+			}
+		}}),
+	"writes whatever the head": historyMutant("--- FAIL: TestMutant/a_turn_on_a_stale_head_loses_nothing", &broken{
+		turn: func(turn *host.Turn) {
+			if turn.Head == "1" {
+				turn.Head, turn.Results = "", nil
+			}
+		}}),
+	"gives out what it keeps": historyMutant("--- FAIL: TestMutant/what_is_given_and_returned_is_not_shared", &broken{
+		get: func(h *hosttest.History, ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+			keptMu.Lock()
+			defer keptMu.Unlock()
+			key := [2]any{h, req.Thread}
+			if kept[key] == nil {
+				l, err := h.Get(ctx, req)
+				if err != nil {
+					return nil, err
+				}
+				kept[key] = l.Messages
+			}
+			return &host.Loaded{Messages: kept[key]}, nil
+		}}),
 	"never locks": historyMutant("--- FAIL: TestMutant/a_locked_thread_is_waited_for", &broken{unlocked: true}),
 
 	"separates calls from results": processorMutant("calls and results stay together", func(messages []*host.Message) []*host.Message {
@@ -133,7 +195,8 @@ func historyMutant(rule string, b *broken) mutant {
 	return mutant{rule, func(t *testing.T) {
 		hosttest.TestHistory(t, func(*testing.T) any {
 			return &broken{
-				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get, unlocked: b.unlocked}
+				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get,
+				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked}
 		}, nil)
 	}}
 }
@@ -145,8 +208,17 @@ type broken struct {
 	loaded   func(*host.Loaded)
 	turn     func(*host.Turn)
 	get      func(*hosttest.History, context.Context, *host.HistoryRequest) (*host.Loaded, error)
+	round    func(*host.Round)
+	head     func() string
+	created  bool
 	unlocked bool
 }
+
+// kept is what the mutant that shares has given out, by history and thread.
+var (
+	keptMu sync.Mutex
+	kept   = map[[2]any][]*host.Message{}
+)
 
 func (b *broken) changed(req *host.HistoryRequest) *host.HistoryRequest {
 	c := *req
@@ -161,11 +233,24 @@ func (b *broken) CreateThread(ctx context.Context, req *host.HistoryRequest) (st
 	if req.Thread != "" {
 		id = req.Thread
 	}
-	return id, created, err
+	return id, created || b.created, err
 }
 
 func (b *broken) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (string, error) {
-	return b.History.AppendUserMessage(ctx, b.changed(req))
+	head, err := b.History.AppendUserMessage(ctx, b.changed(req))
+	if b.head != nil {
+		head = b.head()
+	}
+	return head, err
+}
+
+func (b *broken) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (string, error) {
+	c := *round
+	c.Messages = slices.Clone(c.Messages)
+	if b.round != nil {
+		b.round(&c)
+	}
+	return b.History.AppendRound(ctx, b.changed(req), &c)
 }
 
 func (b *broken) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {

@@ -17,6 +17,7 @@ var (
 	_ host.UserMessageAppender = (*Store)(nil)
 	_ host.HistoryLoader       = (*Store)(nil)
 	_ host.ResultAppender      = (*Store)(nil)
+	_ host.RoundAppender       = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
 )
 
@@ -143,6 +144,25 @@ func wholePairs(messages []*host.Message) []*host.Message {
 		}
 	}
 	return messages[start:]
+}
+
+// AppendRound implements [host.RoundAppender]: the messages that the thread does
+// not have are one transaction. Code conflict if round.Head is not the thread's
+// head and there is something to store.
+func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (head string, err error) {
+	err = s.commit(ctx, req, round.Messages, func(d *draft) error {
+		switch {
+		case len(d.unknown) == 0:
+			head = d.headName()
+			return errNothing
+		case round.Head != "" && round.Head != d.headName():
+			return moved(req.Thread)
+		}
+		d.head++
+		head = d.headName()
+		return nil
+	})
+	return head, err
 }
 
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts and

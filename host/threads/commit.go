@@ -157,7 +157,7 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.Message, error) {
 	seen := make(map[string]bool, len(messages))
 	out := make([]*host.Message, 0, len(messages))
-	lookUp := d.careful || len(messages) > maxTurnEntries
+	lookUp := d.looksUp(messages)
 	for _, m := range messages {
 		if err := validID("message", m.ID, MaxMessageIDBytes); err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 		seen[m.ID] = true
 		if !lookUp {
 			d.tx.Conds = append(d.tx.Conds, kv.Absent(d.content.message(m.ID)))
-		} else if known, err := d.hasMessage(ctx, m.ID); err != nil {
+		} else if _, known, err := d.position(ctx, m.ID); err != nil {
 			return nil, err
 		} else if known {
 			continue
@@ -176,6 +176,11 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// looksUp reports whether messages are looked up rather than bet on.
+func (d *draft) looksUp(messages []*host.Message) bool {
+	return d.careful || len(messages) > maxTurnEntries
 }
 
 // valueOf returns content as the value of one key: itself, or a reference to a

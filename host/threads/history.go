@@ -13,6 +13,7 @@ var (
 	_ host.UserMessageAppender = (*Store)(nil)
 	_ host.HistoryLoader       = (*Store)(nil)
 	_ host.ResultAppender      = (*Store)(nil)
+	_ host.RoundAppender       = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
 )
 
@@ -96,4 +97,28 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 		return d.turn(ctx, req, turn)
 	})
 	return err
+}
+
+// AppendRound implements [host.RoundAppender]: the messages that the thread does
+// not have are one commit, which leaves no snapshot. Code conflict if round.Head
+// is not the thread's head and there is something to store.
+func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (head string, err error) {
+	t, err := s.commit(ctx, req.Tenant, req.Thread, "append a round to thread", func(d *draft) error {
+		stale := round.Head != "" && round.Head != d.rec.Head
+		d.careful = d.careful || stale
+		switch n, err := d.append(ctx, round.Messages); {
+		case err != nil:
+			return err
+		case n == 0:
+			return errNothing
+		case stale:
+			return moved(req.Thread)
+		}
+		d.moveHead()
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return t.rec.Head, nil
 }

@@ -1,6 +1,8 @@
 package threads_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -29,4 +31,43 @@ func TestHistoryKit(t *testing.T) {
 			return s
 		}, opts)
 	})
+}
+
+// A turn whose rounds were stored as it went covers them, and costs no message
+// twice.
+func TestATurnBeginsAtItsFirstRound(t *testing.T) {
+	s, _ := newStore(t, nil)
+	history, err := host.NewHistory(s, &host.HistoryOptions{EachRound: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
+	model := hosttest.NewModel(hosttest.Say("before"), hosttest.Call("look", "{}"), hosttest.Call("look", "{}"), hosttest.Say("done"))
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{look}, History: history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"hi", "look twice"} {
+		if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: "t1", Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show, err := s.Show(t.Context(), "acme", "t1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roles []string
+	for _, m := range show.Messages {
+		roles = append(roles, string(m.Role))
+	}
+	if got, want := strings.Join(roles, " "), "user assistant user assistant tool assistant tool assistant"; got != want {
+		t.Errorf("the thread holds %s, want %s", got, want)
+	}
+	if last := show.Snapshots[1]; last.From != 3 || last.To != 8 || last.Status != threads.Completed {
+		t.Errorf("the turn covers %d to %d, %s; want 3 to 8", last.From, last.To, last.Status)
+	}
 }

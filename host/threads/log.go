@@ -190,26 +190,25 @@ func windowStart(messages []*host.Message, limit int, cut bool) int {
 	return least
 }
 
-// hasMessage reports whether the log has a message of that id. The index only
-// says where to look: an entry of it may have been written ahead of a commit
-// that then did not happen.
-func (t *thread) hasMessage(ctx context.Context, id string) (bool, error) {
+// position returns where the log has a message of that id, if it has it. The
+// index only says where to look: an entry of it may have been written ahead of a
+// commit that then did not happen.
+func (t *thread) position(ctx context.Context, id string) (seq uint64, found bool, err error) {
 	raw, err := t.get(ctx, t.content.message(id))
 	if err != nil || raw == nil {
-		return false, err
+		return 0, false, err
 	}
-	var seq uint64
 	if err := kv.DecodeRecord(raw, &seq); err != nil {
-		return false, damaged("position of message %q of thread %q is damaged", id, t.rec.ID)
+		return 0, false, damaged("position of message %q of thread %q is damaged", id, t.rec.ID)
 	}
 	if seq >= t.rec.Messages {
-		return false, nil
+		return 0, false, nil
 	}
 	s, err := t.spanAt(ctx, seq)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	return s.messages[seq-s.first].ID == id, nil
+	return seq, s.messages[seq-s.first].ID == id, nil
 }
 
 // spanAt returns the entry of the log that has position seq.

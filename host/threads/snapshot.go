@@ -121,7 +121,11 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 		return err
 	}
 	snap := d.newSnapshot(req, turn)
-	if _, err := d.append(ctx, turn.Messages()); err != nil {
+	messages := turn.Messages()
+	if err := d.beginAtRounds(ctx, snap, messages); err != nil {
+		return err
+	}
+	if _, err := d.append(ctx, messages); err != nil {
 		return err
 	}
 	snap.To = int(d.rec.Messages)
@@ -133,6 +137,19 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 		return err
 	}
 	return d.close(snap)
+}
+
+// beginAtRounds moves the beginning of a turn to where its rounds stored its
+// first message, if they did: then the bet that it is new was lost.
+func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*host.Message) error {
+	if len(messages) == 0 || !d.looksUp(messages) {
+		return nil
+	}
+	at, stored, err := d.position(ctx, messages[0].ID)
+	if stored {
+		snap.From = int(at)
+	}
+	return err
 }
 
 // guard lets a turn pass that answers the thread as it is, and one that does not
