@@ -213,6 +213,14 @@ func (a *answer) grow(ev *event) error {
 		return fmt.Errorf("a delta of block %d of %d", ev.Index, len(a.blocks))
 	}
 	b, d := a.blocks[ev.Index], &ev.Delta
+	if of := grownBy[d.Type]; of != "" && of != b.Type {
+		if b.known() {
+			return fmt.Errorf("a %s of a block of type %s", d.Type, b.Type)
+		}
+		if of != "tool_use" {
+			return nil // a block of tomorrow grows in ways of its own
+		}
+	}
 	switch d.Type {
 	case "text_delta":
 		a.growText(b, d.Text)
@@ -228,6 +236,15 @@ func (a *answer) grow(ev *event) error {
 	}
 	return nil
 }
+
+// grownBy says which blocks a delta is for. The JSON of an input is for all that
+// have one, the provider's own tools among them.
+var grownBy = map[string]string{
+	"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use",
+}
+
+// known reports whether a block is of a type that this package reads.
+func (b *block) known() bool { return b.Type == "text" || b.Type == "thinking" || b.Type == "tool_use" }
 
 // part returns a block as a part, nil for one with nothing in it.
 func (b *block) part() host.Part {

@@ -1,9 +1,7 @@
 package anthropicmodel
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
@@ -91,6 +89,8 @@ type Model struct {
 	name   string
 	opts   Options
 	server *modelhttp.Server
+
+	headers http.Header
 }
 
 var _ host.Model = (*Model)(nil)
@@ -108,7 +108,10 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: model, opts: *opts, server: server}
+	m := &Model{name: model, opts: *opts, server: server, headers: http.Header{"Anthropic-Version": {APIVersion}}}
+	if key := server.Key(); key != "" {
+		m.headers.Set("X-Api-Key", key)
+	}
 	switch {
 	case opts.MaxOutputTokens < 0:
 		return nil, host.Errorf(host.InvalidArgument, "output tokens of model %q are %d", model, opts.MaxOutputTokens)
@@ -148,14 +151,9 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
 			return
 		}
-		wire, err := m.request(req)
+		body, err := m.request(req)
 		if err != nil {
 			yield(host.ModelChunk{}, err)
-			return
-		}
-		body, err := json.Marshal(wire)
-		if err != nil {
-			yield(host.ModelChunk{}, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err))
 			return
 		}
 		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
@@ -164,18 +162,11 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 	}
 }
 
+const messagesPath = "/v1/messages"
+
 // try sends the request once and passes the answer on.
-func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body []byte) *modelhttp.Fault {
-	req, err := http.NewRequestWithContext(x.Context(), http.MethodPost, m.server.BaseURL()+"/v1/messages", bytes.NewReader(body))
-	if err != nil {
-		return x.Fault(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Anthropic-Version", APIVersion)
-	if key := m.server.Key(); key != "" {
-		req.Header.Set("X-Api-Key", key)
-	}
-	if _, err := x.Do(req); err != nil {
+func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body modelhttp.Body) *modelhttp.Fault {
+	if err := x.Post(messagesPath, body, m.headers); err != nil {
 		return x.Fault(err)
 	}
 	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}

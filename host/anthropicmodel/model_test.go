@@ -1,7 +1,6 @@
 package anthropicmodel_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -298,50 +297,6 @@ func TestRaw(t *testing.T) {
 	if err := json.Unmarshal(o.response.Raw, &events); err != nil || len(events) != 8 || string(events[0]) != started {
 		t.Errorf("raw %s, %v", o.response.Raw, err)
 	}
-}
-
-// FuzzStream reads any bytes as a server's answer. Whatever comes, there is one
-// response or one error with a code, and the response holds what the deltas
-// said.
-func FuzzStream(f *testing.F) {
-	for _, seed := range []string{
-		"", "<html>", `{"type":"error"}`, "data: " + started + "\n\n", `{"type":"message","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"}`,
-		"event: x\ndata: " + strings.Join([]string{started, begin(0, `{"type":"tool_use","id":"a","name":"b","input":[]}`), grow(0, `{"type":"input_json_delta","partial_json":"["}`), because("tool_use"), stopped}, "\n\ndata: "),
-		"data: " + strings.Join([]string{started, begin(0, `{"type":"what"}`), grow(0, `{"type":"input_json_delta","partial_json":"1"}`), because("x")}, "\ndata: "),
-		`{"type":"message","content":[null,1,{}],"stop_reason":"end_turn"}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
-		})}
-		m, err := anthropicmodel.New("m1", &anthropicmodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := ask(t.Context(), m, question("hi"))
-		var e *host.Error
-		switch {
-		case o.err != nil:
-			if o.response != nil || !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
-				t.Fatalf("error %#v, response %+v", o.err, o.response)
-			}
-		case o.response == nil:
-			t.Fatal("neither a response nor an error")
-		case !json.Valid(o.response.Raw):
-			t.Fatalf("Raw is %q", o.response.Raw)
-		default:
-			if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
-				t.Fatalf("deltas say %q, the response %q", o.text, got)
-			}
-			for _, p := range o.response.Parts {
-				if u, ok := p.(*host.Unknown); ok && !json.Valid(u.JSON) {
-					t.Fatalf("part %q", u.JSON)
-				}
-			}
-		}
-	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -2,73 +2,14 @@ package anthropicmodel
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
-
-// wireRequest is a request in the protocol's words.
-type wireRequest struct {
-	Model       string        `json:"model"`
-	MaxTokens   int           `json:"max_tokens"`
-	Stream      bool          `json:"stream"`
-	System      []any         `json:"system,omitempty"`
-	Messages    []wireMessage `json:"messages"`
-	Tools       []any         `json:"tools,omitempty"` // wireTool, or one of the provider's as it is declared
-	ToolChoice  *wireChoice   `json:"tool_choice,omitempty"`
-	Temperature *float64      `json:"temperature,omitempty"`
-	Thinking    *wireThinking `json:"thinking,omitempty"`
-}
-
-type wireMessage struct {
-	Role    string `json:"role"`
-	Content []any  `json:"content"` // wireBlock, or a block as it came
-}
-
-type wireBlock struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text,omitempty"`
-	Thinking  *string         `json:"thinking,omitempty"`
-	Signature string          `json:"signature,omitempty"`
-	ID        string          `json:"id,omitempty"`
-	Name      string          `json:"name,omitempty"`
-	Input     json.RawMessage `json:"input,omitempty"`
-	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
-	IsError   bool            `json:"is_error,omitempty"`
-	Source    *wireSource     `json:"source,omitempty"`
-	Cache     *wireCache      `json:"cache_control,omitempty"`
-}
-
-type wireSource struct {
-	Type      string `json:"type"`
-	MediaType string `json:"media_type,omitempty"`
-	Data      string `json:"data,omitempty"`
-	URL       string `json:"url,omitempty"`
-}
-
-type wireCache struct {
-	Type string `json:"type"`
-}
-
-type wireTool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema"`
-}
-
-type wireChoice struct {
-	Type   string `json:"type"`
-	Name   string `json:"name,omitempty"`
-	Serial bool   `json:"disable_parallel_tool_use,omitempty"`
-}
-
-type wireThinking struct {
-	Type   string `json:"type"`
-	Budget int    `json:"budget_tokens"`
-}
 
 // The protocol's roles.
 const (
@@ -79,268 +20,148 @@ const (
 // continued stands before a conversation that begins with an answer.
 const continued = "(The conversation goes on.)"
 
-// request writes a question in the protocol's words.
-func (m *Model) request(req *host.ModelRequest) (*wireRequest, error) {
-	w := &writer{model: m, out: &wireRequest{Model: m.name, Stream: true, MaxTokens: m.opts.MaxOutputTokens, Temperature: req.Temperature}}
-	if req.MaxOutputTokens > 0 {
-		w.out.MaxTokens = req.MaxOutputTokens
-	}
-	if n := m.opts.ThinkingTokens; n > 0 {
-		w.out.Thinking = &wireThinking{Type: "enabled", Budget: n}
-		w.out.MaxTokens += n
-		w.out.Temperature = nil
-	}
-	for _, msg := range req.Messages {
-		if err := w.message(msg); err != nil {
-			return nil, err
-		}
-	}
-	if len(w.out.Messages) == 0 {
-		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
-	}
-	w.finish(req)
-	return w.out, nil
-}
-
-// writer makes a request, message by message.
-type writer struct {
-	model  *Model
-	out    *wireRequest
-	system strings.Builder
-	// results counts the tool results at the beginning of the last message.
+// turn is a message of the protocol: ours of one role that follow each other.
+type turn struct {
+	role   string
+	pieces []piece
+	// results counts the pieces at the beginning that are tools' results: the
+	// provider wants them before what a person says in the same message.
 	results int
 }
 
-func (w *writer) message(msg *host.Message) error {
-	switch msg.Role {
-	case host.System:
-		w.tell(w.model.textOf(msg))
-		return nil
-	case host.User:
-		return w.user(msg)
-	case host.Assistant:
-		w.add(roleAssistant, w.model.assistantBlocks(msg)...)
-		return nil
-	case host.ToolRole:
-		for _, r := range msg.ToolResults() {
-			w.result(r)
+// piece is what one of our messages adds to a turn.
+type piece struct {
+	msg    *host.Message // nil for one of this package's
+	blocks []byte
+}
+
+// request writes a question in the protocol's words. Each message is written
+// once in its life, but for the last one.
+func (m *Model) request(req *host.ModelRequest) (modelhttp.Body, error) {
+	turns, system, err := m.turns(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(turns) == 0 {
+		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+	}
+	if err := m.finish(&turns[len(turns)-1]); err != nil {
+		return nil, err
+	}
+	body := modelhttp.Body{m.head(req, system)}
+	for i, t := range turns {
+		opening := `{"role":"` + t.role + `","content":[`
+		if i > 0 {
+			opening = "," + opening
 		}
-		return nil
-	}
-	return host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
-}
-
-// tell adds a paragraph to the system prompt.
-func (w *writer) tell(text string) {
-	if text == "" {
-		return
-	}
-	if w.system.Len() > 0 {
-		w.system.WriteString("\n\n")
-	}
-	w.system.WriteString(text)
-}
-
-// add appends blocks to the last message, if it is of the same role, or as a new
-// one.
-func (w *writer) add(role string, blocks ...any) {
-	if len(blocks) == 0 {
-		return
-	}
-	w.open(role)
-	last := &w.out.Messages[len(w.out.Messages)-1]
-	last.Content = append(last.Content, blocks...)
-}
-
-// open makes sure that the last message is of a role.
-func (w *writer) open(role string) {
-	n := len(w.out.Messages)
-	if n > 0 && w.out.Messages[n-1].Role == role {
-		return
-	}
-	if n == 0 && role == roleAssistant {
-		w.out.Messages = append(w.out.Messages, wireMessage{Role: roleUser, Content: []any{&wireBlock{Type: "text", Text: continued}}})
-	}
-	w.out.Messages = append(w.out.Messages, wireMessage{Role: role})
-	w.results = 0
-}
-
-// result puts a tool's result in front of what a person says in the same
-// message, where the provider wants it.
-func (w *writer) result(r *host.ToolResult) {
-	w.open(roleUser)
-	last := &w.out.Messages[len(w.out.Messages)-1]
-	block := &wireBlock{Type: "tool_result", ToolUseID: wireID(r.ID), Content: r.ContentText(), IsError: r.IsError}
-	last.Content = append(last.Content, nil)
-	copy(last.Content[w.results+1:], last.Content[w.results:])
-	last.Content[w.results] = block
-	w.results++
-}
-
-func (w *writer) user(msg *host.Message) error {
-	var blocks []any
-	for _, p := range msg.Parts {
-		if media, ok := p.(*host.Media); ok {
-			b, err := mediaBlock(media)
-			if err != nil {
-				return err
+		body = append(body, []byte(opening))
+		for j, p := range t.pieces {
+			if j > 0 {
+				body = append(body, comma)
 			}
-			blocks = append(blocks, b)
-		} else if text := w.model.partText(p); text != "" {
-			blocks = append(blocks, &wireBlock{Type: "text", Text: text})
+			body = append(body, p.blocks)
+		}
+		body = append(body, turnEnd)
+	}
+	return append(body, bodyEnd), nil
+}
+
+var (
+	comma   = []byte(",")
+	turnEnd = []byte("]}")
+	bodyEnd = []byte("]}")
+)
+
+// turns puts messages together as the protocol wants them, and returns the system
+// prompt beside them.
+func (m *Model) turns(req *host.ModelRequest) (list []turn, system string, err error) {
+	var prompt []string
+	for _, msg := range req.Messages {
+		if msg.Role == host.System {
+			if text := m.textOf(msg); text != "" {
+				prompt = append(prompt, text)
+			}
+			continue
+		}
+		blocks, err := m.blocks(msg)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(blocks) > 0 {
+			list = addPiece(list, piece{msg, blocks})
 		}
 	}
-	w.add(roleUser, blocks...)
+	if o := req.Output; o != nil {
+		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
+	}
+	return list, strings.Join(prompt, "\n\n"), nil
+}
+
+// addPiece adds a message to the last turn, if it is of the same role, or as a
+// new one.
+func addPiece(list []turn, p piece) []turn {
+	role := roleUser
+	if p.msg.Role == host.Assistant {
+		role = roleAssistant
+	}
+	if len(list) == 0 && role == roleAssistant {
+		w := &blockWriter{}
+		w.text(continued)
+		list = append(list, turn{role: roleUser, pieces: []piece{{nil, w.b}}})
+	}
+	if n := len(list); n == 0 || list[n-1].role != role {
+		list = append(list, turn{role: role})
+	}
+	t := &list[len(list)-1]
+	if p.msg.Role != host.ToolRole {
+		t.pieces = append(t.pieces, p)
+		return list
+	}
+	t.pieces = slices.Insert(t.pieces, t.results, p)
+	t.results++
+	return list
+}
+
+// finish writes the last message again, if it is one that the model goes on with,
+// or is marked as the end of what is cached.
+func (m *Model) finish(t *turn) error {
+	p := &t.pieces[len(t.pieces)-1]
+	if t.role != roleAssistant && !m.opts.Cache {
+		return nil
+	}
+	w := &blockWriter{model: m, last: t.role == roleAssistant, cached: m.opts.Cache}
+	if err := w.message(p.msg); err != nil {
+		return err
+	}
+	p.blocks = w.b
 	return nil
 }
 
-// mediaBlock is an image or a PDF, which is all that the provider takes.
-func mediaBlock(p *host.Media) (*wireBlock, error) {
-	b := &wireBlock{Type: "image"}
+// head writes what stands around the messages, up to the first of them.
+func (m *Model) head(req *host.ModelRequest, system string) []byte {
+	tokens := m.opts.MaxOutputTokens
+	if req.MaxOutputTokens > 0 {
+		tokens = req.MaxOutputTokens
+	}
+	thinking := m.opts.ThinkingTokens
+	b := host.AppendJSONString([]byte(`{"model":`), m.name)
+	b = strconv.AppendInt(append(b, `,"max_tokens":`...), int64(tokens+thinking), 10)
+	b = append(b, `,"stream":true`...)
+	if system != "" {
+		b = host.AppendJSONString(append(b, `,"system":[{"type":"text","text":`...), system)
+		if m.opts.Cache {
+			b = append(b, `,"cache_control":{"type":"ephemeral"}`...)
+		}
+		b = append(b, '}', ']')
+	}
 	switch {
-	case p.MediaType == "application/pdf":
-		b.Type = "document"
-	case !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0):
-		return nil, host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Messages API takes images and PDF only", p.MediaType).
-			WithHint("have a processor or a tool turn it into text first")
+	case thinking > 0: // the provider takes no temperature then
+		b = strconv.AppendInt(append(b, `,"thinking":{"type":"enabled","budget_tokens":`...), int64(thinking), 10)
+		b = append(b, '}')
+	case req.Temperature != nil:
+		b = strconv.AppendFloat(append(b, `,"temperature":`...), *req.Temperature, 'g', -1, 64)
 	}
-	if len(p.Data) > 0 {
-		b.Source = &wireSource{Type: "base64", MediaType: p.MediaType, Data: base64.StdEncoding.EncodeToString(p.Data)}
-	} else {
-		b.Source = &wireSource{Type: "url", URL: p.URL}
-	}
-	return b, nil
-}
-
-func (m *Model) assistantBlocks(msg *host.Message) []any {
-	var out []any
-	for _, p := range msg.Parts {
-		switch p := p.(type) {
-		case *host.Reasoning:
-			if p.Signature != "" {
-				out = append(out, &wireBlock{Type: "thinking", Thinking: &p.Text, Signature: p.Signature})
-			}
-		case *host.ToolCall:
-			out = append(out, &wireBlock{Type: "tool_use", ID: wireID(p.ID), Name: p.Name, Input: inputOf(p.Arguments)})
-		case *host.Unknown:
-			if b := m.foreignBlock(p); b != nil {
-				out = append(out, b)
-			}
-		default:
-			if text := m.partText(p); text != "" {
-				out = append(out, &wireBlock{Type: "text", Text: text})
-			}
-		}
-	}
-	return out
-}
-
-// foreignBlock is a block that goes back as it came.
-func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
-	var f foreign
-	if p.Kind != foreignType || json.Unmarshal(p.JSON, &f) != nil || len(f.Block) == 0 || f.Block[0] != '{' {
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
-		return nil
-	}
-	return f.Block
-}
-
-// textOf is a message as text alone.
-func (m *Model) textOf(msg *host.Message) string {
-	var b strings.Builder
-	for _, p := range msg.Parts {
-		b.WriteString(m.partText(p))
-	}
-	return b.String()
-}
-
-func (m *Model) partText(p host.Part) string {
-	switch p := p.(type) {
-	case *host.Text:
-		return p.Text
-	case *host.Data:
-		return string(p.Value)
-	case *host.Media:
-		return "[" + p.MediaType + " not shown]"
-	case *host.Unknown:
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
-	}
-	return ""
-}
-
-// wireID makes an id one that the provider takes. Other providers' have other
-// characters; a call and its result stay together.
-func wireID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, id)
-}
-
-// inputOf is a call's arguments as the object that the provider wants: what a
-// model wrote instead of one is put into one.
-func inputOf(arguments json.RawMessage) json.RawMessage {
-	raw := bytes.TrimSpace(arguments)
-	switch {
-	case len(raw) == 0:
-		return json.RawMessage(`{}`)
-	case raw[0] == '{':
-		return raw
-	}
-	wrapped, err := json.Marshal(map[string]json.RawMessage{"value": raw})
-	if err != nil {
-		return json.RawMessage(`{}`)
-	}
-	return wrapped
-}
-
-// finish adds what stands around the messages.
-func (w *writer) finish(req *host.ModelRequest) {
-	if o := req.Output; o != nil {
-		w.tell("Answer with nothing but JSON of this schema: " + string(o.Schema))
-	}
-	if w.system.Len() > 0 {
-		w.out.System = []any{&wireBlock{Type: "text", Text: w.system.String()}}
-	}
-	w.trimPrefill()
-	w.out.Tools = wireTools(req)
-	if len(w.out.Tools) > 0 {
-		w.out.ToolChoice = wireToolChoice(req)
-	}
-	if w.model.opts.Cache {
-		w.cache()
-	}
-}
-
-// trimPrefill cuts white space from the end of a trailing answer: the provider
-// refuses it.
-func (w *writer) trimPrefill() {
-	last := &w.out.Messages[len(w.out.Messages)-1]
-	if last.Role != roleAssistant {
-		return
-	}
-	if b, ok := last.Content[len(last.Content)-1].(*wireBlock); ok && b.Type == "text" {
-		if b.Text = strings.TrimRight(b.Text, " \t\r\n"); b.Text == "" {
-			b.Text = "…"
-		}
-	}
-}
-
-// cache marks how far the prompt can be cached: the system prompt, with the
-// tools before it, and the conversation.
-func (w *writer) cache() {
-	mark := func(blocks []any) {
-		if len(blocks) == 0 {
-			return
-		}
-		if b, ok := blocks[len(blocks)-1].(*wireBlock); ok && b.Type != "thinking" {
-			b.Cache = &wireCache{Type: "ephemeral"}
-		}
-	}
-	mark(w.out.System)
-	mark(w.out.Messages[len(w.out.Messages)-1].Content)
+	return append(appendTools(b, req), `,"messages":[`...)
 }
 
 const noParameters = `{"type":"object","properties":{}}`
@@ -348,19 +169,48 @@ const noParameters = `{"type":"object","properties":{}}`
 // provider is the name by which agents' provider tools are this provider's.
 const provider = "anthropic"
 
-func wireTools(req *host.ModelRequest) []any {
-	out := make([]any, 0, len(req.Tools))
-	for _, s := range req.Tools {
-		t := &wireTool{Name: s.Name, Description: s.Description, InputSchema: s.Parameters}
-		if len(bytes.TrimSpace(s.Parameters)) == 0 {
-			t.InputSchema = json.RawMessage(noParameters)
+// appendTools writes what the model may call.
+func appendTools(b []byte, req *host.ModelRequest) []byte {
+	declared := req.ProviderToolsOf(provider)
+	if len(req.Tools)+len(declared) == 0 {
+		return b
+	}
+	b = append(b, `,"tools":[`...)
+	for i, t := range req.Tools {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		out = append(out, t)
+		b = host.AppendJSONString(append(b, `{"name":`...), t.Name)
+		if t.Description != "" {
+			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+		}
+		parameters := bytes.TrimSpace(t.Parameters)
+		if len(parameters) == 0 {
+			parameters = []byte(noParameters)
+		}
+		b = append(append(append(b, `,"input_schema":`...), parameters...), '}')
 	}
-	for _, declared := range req.ProviderToolsOf(provider) {
-		out = append(out, declared)
+	for i, d := range declared {
+		if i+len(req.Tools) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, d...)
 	}
-	return out
+	b = append(b, ']')
+	if choice := wireToolChoice(req); choice != nil {
+		raw, err := json.Marshal(choice)
+		if err != nil {
+			return b // strings and a bool have a form
+		}
+		b = append(append(b, `,"tool_choice":`...), raw...)
+	}
+	return b
+}
+
+type wireChoice struct {
+	Type   string `json:"type"`
+	Name   string `json:"name,omitempty"`
+	Serial bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
 func wireToolChoice(req *host.ModelRequest) *wireChoice {

@@ -7,4 +7,22 @@
 // is one attempt: it watches the server for silence and says what a failure was,
 // as a [Fault]: an error of the host with a code, without secrets. [Events]
 // reads an event stream within bounds.
+//
+// # What a bad server does, and what becomes of it
+//
+// The same for every protocol (TestHostileServers):
+//
+//	nothing at all, half an event, a cut        unavailable; asked again unless a
+//	connection, no end of the protocol          piece of the answer was passed on
+//	silence, before or in an answer             deadline_exceeded after the timeout;
+//	                                            not asked again
+//	429, 500, 503, 529                          asked again, after Retry-After if it is
+//	                                            a minute or less, then
+//	                                            resource_exhausted or unavailable
+//	an error in the stream                      as the status that it stands for
+//	lines, documents, answers without end       unavailable at a bound; not asked again
+//	HTML, other JSON, nesting without end       unavailable, with what came
+//	bytes that are not UTF-8                    U+FFFD in their place
+//	calls of unknown tools, under one id        passed on; the host tells them apart, and
+//	or none, with half a JSON                   has the model told
 package modelhttp

@@ -1,0 +1,249 @@
+package anthropicmodel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// wireForm is what the encodings that messages keep are found by. What a message
+// looks like must depend on nothing but the message and this.
+type wireForm struct{}
+
+// blockWriter writes the content blocks of one message, separated by commas. The
+// last one of a request is written in a way of its own, and not kept.
+type blockWriter struct {
+	b       []byte
+	model   *Model
+	last    bool // it ends an answer that the model goes on with
+	cached  bool // the prompt is cached up to here
+	canMark bool // the block that is being written can carry the mark of it
+}
+
+// blocks returns a message's content blocks; none for one of which nothing can be
+// sent.
+func (m *Model) blocks(msg *host.Message) ([]byte, error) {
+	return msg.Encoded(wireForm{}, func(msg *host.Message) ([]byte, error) {
+		w := &blockWriter{model: m}
+		err := w.message(msg)
+		return w.b, err
+	})
+}
+
+func (w *blockWriter) message(msg *host.Message) error {
+	if err := w.content(msg); err != nil {
+		return err
+	}
+	if w.cached && w.canMark {
+		w.b = append(bytes.TrimSuffix(w.b, []byte("}")), `,"cache_control":{"type":"ephemeral"}}`...)
+	}
+	return nil
+}
+
+func (w *blockWriter) content(msg *host.Message) error {
+	switch msg.Role {
+	case host.User:
+		return w.user(msg)
+	case host.Assistant:
+		w.assistant(msg)
+	case host.ToolRole:
+		for _, r := range msg.ToolResults() {
+			w.begin("tool_result")
+			w.member("tool_use_id", wireID(r.ID))
+			if text := r.ContentText(); text != "" {
+				w.member("content", text)
+			}
+			if r.IsError {
+				w.b = append(w.b, `,"is_error":true`...)
+			}
+			w.end()
+		}
+	default:
+		return host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+	}
+	return nil
+}
+
+func (w *blockWriter) next() {
+	if len(w.b) > 0 {
+		w.b = append(w.b, ',')
+	}
+}
+
+func (w *blockWriter) begin(kind string) {
+	w.next()
+	w.b = host.AppendJSONString(append(w.b, `{"type":`...), kind)
+	w.canMark = true
+}
+
+func (w *blockWriter) member(name, value string) {
+	w.b = host.AppendJSONString(append(w.b, ','), name)
+	w.b = host.AppendJSONString(append(w.b, ':'), value)
+}
+
+func (w *blockWriter) end() { w.b = append(w.b, '}') }
+
+func (w *blockWriter) text(text string) {
+	w.begin("text")
+	w.member("text", text)
+	w.end()
+}
+
+func (w *blockWriter) user(msg *host.Message) error {
+	for _, p := range msg.Parts {
+		if media, ok := p.(*host.Media); ok {
+			if err := w.media(media); err != nil {
+				return err
+			}
+		} else if text := w.model.partText(p); text != "" {
+			w.text(text)
+		}
+	}
+	return nil
+}
+
+// media writes an image or a PDF, which is all that the provider takes.
+func (w *blockWriter) media(p *host.Media) error {
+	kind := "image"
+	switch {
+	case p.MediaType == "application/pdf":
+		kind = "document"
+	case !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0):
+		return host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Messages API takes images and PDF only", p.MediaType).
+			WithHint("have a processor or a tool turn it into text first")
+	}
+	w.begin(kind)
+	if len(p.Data) > 0 {
+		w.b = append(w.b, `,"source":{"type":"base64"`...)
+		w.member("media_type", p.MediaType)
+		w.member("data", base64.StdEncoding.EncodeToString(p.Data))
+	} else {
+		w.b = append(w.b, `,"source":{"type":"url"`...)
+		w.member("url", p.URL)
+	}
+	w.end()
+	w.end()
+	return nil
+}
+
+func (w *blockWriter) assistant(msg *host.Message) {
+	last := -1
+	if w.last {
+		last = w.model.lastSent(msg)
+	}
+	for i, p := range msg.Parts {
+		switch p := p.(type) {
+		case *host.Reasoning:
+			if p.Signature != "" {
+				w.begin("thinking")
+				w.member("thinking", p.Text)
+				w.member("signature", p.Signature)
+				w.end()
+				w.canMark = false
+			}
+		case *host.ToolCall:
+			w.begin("tool_use")
+			w.member("id", wireID(p.ID))
+			w.member("name", p.Name)
+			w.b = append(append(w.b, `,"input":`...), inputOf(p.Arguments)...)
+			w.end()
+		case *host.Unknown:
+			if block := w.model.foreignBlock(p); block != nil {
+				w.next()
+				w.b = append(w.b, block...)
+				w.canMark = false
+			}
+		default:
+			if text := w.model.partText(p); text != "" {
+				if i == last {
+					text = trimmed(text)
+				}
+				w.text(text)
+			}
+		}
+	}
+}
+
+// trimmed cuts white space from the end of a trailing answer: the provider
+// refuses it.
+func trimmed(text string) string {
+	if text = strings.TrimRight(text, " \t\r\n"); text == "" {
+		return "…"
+	}
+	return text
+}
+
+// lastSent is the index of the last of an assistant's parts that is sent.
+func (m *Model) lastSent(msg *host.Message) int {
+	for i := len(msg.Parts) - 1; i >= 0; i-- {
+		w := &blockWriter{model: m}
+		w.assistant(&host.Message{Parts: msg.Parts[i : i+1]})
+		if len(w.b) > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// foreignBlock is a block that goes back as it came.
+func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
+	var f foreign
+	if p.Kind != foreignType || json.Unmarshal(p.JSON, &f) != nil || len(f.Block) == 0 || f.Block[0] != '{' {
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
+		return nil
+	}
+	return f.Block
+}
+
+// textOf is a message as text alone.
+func (m *Model) textOf(msg *host.Message) string {
+	var b strings.Builder
+	for _, p := range msg.Parts {
+		b.WriteString(m.partText(p))
+	}
+	return b.String()
+}
+
+func (m *Model) partText(p host.Part) string {
+	switch p := p.(type) {
+	case *host.Text:
+		return p.Text
+	case *host.Data:
+		return string(p.Value)
+	case *host.Media:
+		return "[" + p.MediaType + " not shown]"
+	case *host.Unknown:
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
+	}
+	return ""
+}
+
+// wireID makes an id one that the provider takes. Other providers' have other
+// characters; a call and its result stay together.
+func wireID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// inputOf is a call's arguments as the object that the provider wants: what a
+// model wrote instead of one is put into one.
+func inputOf(arguments json.RawMessage) []byte {
+	raw := bytes.TrimSpace(arguments)
+	valid := json.Valid(raw)
+	switch {
+	case len(raw) == 0:
+		return []byte(`{}`)
+	case valid && raw[0] == '{':
+		return raw
+	case valid:
+		return append(append([]byte(`{"value":`), raw...), '}')
+	}
+	return append(host.AppendJSONString([]byte(`{"value":`), string(raw)), '}')
+}

@@ -1,0 +1,177 @@
+package anthropicmodel_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+)
+
+// provider answers with streams of testdata, one after the other, and keeps what
+// it was sent.
+type provider struct {
+	streams [][]byte
+	got     []map[string]any
+}
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	p.got = append(p.got, body)
+	_, _ = w.Write(p.streams[min(len(p.got), len(p.streams))-1])
+}
+
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name+".sse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWhatWasThoughtGoesBack is the second round of a turn: thinking with its
+// signature, redacted thinking and the provider's own tools go back as they came,
+// also when the message was stored in between.
+func TestWhatWasThoughtGoesBack(t *testing.T) {
+	const results = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"shipped"},{"type":"tool_result","tool_use_id":"toolu_2","content":"There is no order 1043.","is_error":true}]}`
+	for _, tt := range []struct {
+		stream, reasoning string
+		finish            host.FinishReason
+		want              string
+	}{
+		{"tools", "An order is asked for.", host.FinishToolCalls, `[{"type":"thinking","thinking":"An order is asked for.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},
+			{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix/LafPsn4"},{"type":"text","text":"Let me look."},
+			{"type":"tool_use","id":"toolu_1","name":"lookup_order","input":{"order_id":1042}},{"type":"tool_use","id":"toolu_2","name":"lookup_order","input":{"order_id":1043}}]`},
+		{"search", "", host.FinishStop, `[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"weather"}},
+			{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","url":"https://example.com","title":"Weather","encrypted_content":"Eo8CCioI","page_age":null}]},
+			{"type":"text","text":"Rain."}]`},
+	} {
+		t.Run(tt.stream, func(t *testing.T) {
+			p := &provider{streams: [][]byte{recorded(t, tt.stream)}}
+			srv := httptest.NewServer(p)
+			defer srv.Close()
+			m, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{BaseURL: srv.URL, ThinkingTokens: 2048})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.CloseIdleConnections()
+			messages := []*host.Message{host.UserText("hi")}
+			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			if o.err != nil || o.reasoning != tt.reasoning || o.response.FinishReason != tt.finish {
+				t.Fatalf("%q, %+v, %v", o.reasoning, o.response, o.err)
+			}
+			if want := (host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12}); o.response.Usage != want {
+				t.Errorf("usage %+v, want %+v", o.response.Usage, want)
+			}
+			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.response.Parts...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored := &host.Message{}
+			if err := json.Unmarshal(raw, stored); err != nil {
+				t.Fatal(err)
+			}
+			messages = append(messages, stored, host.NewMessage(host.ToolRole,
+				&host.ToolResult{ID: "toolu_1", Content: json.RawMessage(`"shipped"`)},
+				&host.ToolResult{ID: "toolu_2", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
+			for range 2 { // the second time from what the messages keep
+				ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			}
+			want := parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":`+tt.want+`},`+results+`]`)
+			for _, got := range p.got[1:] {
+				if diff := cmp.Diff(want, got["messages"]); diff != "" {
+					t.Errorf("messages (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// What ends a request is not kept with its message: in the next one it ends
+// nothing.
+func TestMarksMoveOn(t *testing.T) {
+	p := &provider{streams: [][]byte{recorded(t, "search")}}
+	srv := httptest.NewServer(p)
+	defer srv.Close()
+	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: srv.URL, Cache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	hi, answer := host.UserText("hi"), host.AssistantText("Hello \n")
+	for _, messages := range [][]*host.Message{{hi}, {hi, answer}, {hi, answer, host.UserText("and?")}} {
+		ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	}
+	mark := `,"cache_control":{"type":"ephemeral"}`
+	for i, want := range []string{
+		`[{"role":"user","content":[{"type":"text","text":"hi"` + mark + `}]}]`,
+		`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Hello"` + mark + `}]}]`,
+		`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Hello \n"}]},{"role":"user","content":[{"type":"text","text":"and?"` + mark + `}]}]`,
+	} {
+		if diff := cmp.Diff(parse(t, want), p.got[i]["messages"]); diff != "" {
+			t.Errorf("messages of request %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// FuzzStream reads any bytes as the provider's answer. Whatever comes, there is
+// one response or one error with a code; and a response can be sent back.
+func FuzzStream(f *testing.F) {
+	for _, name := range []string{"tools", "search"} {
+		f.Add(recorded(f, name))
+	}
+	for _, seed := range []string{
+		"", "<html>", `{"type":"error"}`, "data: " + started + "\n\n", `{"type":"message","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"}`,
+		"event: x\ndata: " + strings.Join([]string{started, begin(0, `{"type":"tool_use","id":"a","name":"b","input":[]}`), grow(0, `{"type":"input_json_delta","partial_json":"["}`), because("tool_use"), stopped}, "\n\ndata: "),
+		"data: " + strings.Join([]string{started, begin(0, `{"type":"what"}`), grow(0, `{"type":"input_json_delta","partial_json":"1"}`), because("x")}, "\ndata: "),
+		`{"type":"message","content":[null,1,{}],"stop_reason":"end_turn"}`,
+		"data: " + strings.Join([]string{started, begin(0, `{"type":"what"}`), grow(0, `{"type":"text_delta","text":"x"}`), because("x")}, "\ndata: "),
+		"data: " + strings.Join([]string{started, begin(0, `{"type":"text"}`), grow(0, `{"type":"input_json_delta","partial_json":"x"}`), because("x")}, "\ndata: "),
+		`{"type":"message","content":[{"type":"tool_use","input":7}],"stop_reason":"x"}`,
+		`data: {"type":"content_block_start","index":7}`, `data: {"type":"content_block_delta","index":-1}`, `data: {"type":"message_delta"}`, `data: {}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var sent []byte
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent, _ = io.ReadAll(r.Body)
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
+		})}
+		m, err := anthropicmodel.New("m1", &anthropicmodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true, Cache: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := ask(t.Context(), m, question("hi"))
+		var e *host.Error
+		switch {
+		case o.err != nil:
+			if !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
+				t.Fatalf("error %#v", o.err)
+			}
+			return
+		case o.response == nil:
+			t.Fatal("neither a response nor an error")
+		case !json.Valid(o.response.Raw):
+			t.Fatalf("Raw is %q", o.response.Raw)
+		}
+		if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
+			t.Fatalf("deltas say %q, the response %q", o.text, got)
+		}
+		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, o.response.Parts...)}})
+		if !json.Valid(sent) {
+			t.Fatalf("it goes back as %s", sent)
+		}
+	})
+}

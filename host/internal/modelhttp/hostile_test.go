@@ -1,0 +1,309 @@
+package modelhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/responsesmodel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What a hostile or broken server does has the same outcome for every protocol.
+
+// wire is one protocol: how it is asked, and how it says things.
+type wire struct {
+	name  string
+	model func(t *testing.T, url string, timeout time.Duration, retries int) host.Model
+	hello []string                   // the events of an answer that says "Hello."
+	calls func(ids ...string) string // an answer that calls a tool that nobody offered, under these ids
+	fault string                     // an event in the middle of an answer: overloaded
+}
+
+type closer interface {
+	host.Model
+	CloseIdleConnections()
+}
+
+func made(t *testing.T, m closer, err error) host.Model {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.CloseIdleConnections)
+	return m
+}
+
+func wires() []wire {
+	each := func(ids []string, format string) string {
+		list := make([]string, len(ids))
+		for i, id := range ids {
+			list[i] = fmt.Sprintf(format, i, id)
+		}
+		return strings.Join(list, ",")
+	}
+	return []wire{
+		{
+			name: "chat completions",
+			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
+				m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+				return made(t, m, err)
+			},
+			hello: []string{
+				`{"id":"c","model":"m1","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`,
+				`{"id":"c","model":"m1","choices":[{"index":0,"delta":{"content":"Hel"}}]}`,
+				`{"id":"c","model":"m1","choices":[{"index":0,"delta":{"content":"lo."}}]}`,
+				`{"id":"c","model":"m1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`},
+			calls: func(ids ...string) string {
+				return `{"id":"c","model":"m1","choices":[{"index":0,"message":{"tool_calls":[` + each(ids, `{"index":%d,"id":"%s","type":"function","function":{"name":"nobody","arguments":"{}"}}`) + `]},"finish_reason":"tool_calls"}]}`
+			},
+			fault: `{"error":{"message":"Overloaded","code":529}}`,
+		},
+		{
+			name: "responses",
+			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
+				m, err := responsesmodel.New("m1", &responsesmodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+				return made(t, m, err)
+			},
+			hello: []string{
+				`{"type":"response.created","response":{"id":"r"}}`,
+				`{"type":"response.output_text.delta","output_index":0,"delta":"Hel"}`, `{"type":"response.output_text.delta","output_index":0,"delta":"lo."}`,
+				`{"type":"response.completed","response":{"id":"r","model":"m1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hello."}]}]}}`},
+			calls: func(ids ...string) string {
+				return `{"id":"r","model":"m1","status":"completed","output":[` + each(ids, `{"type":"function_call","id":"fc_%d","call_id":"%s","name":"nobody","arguments":"{}"}`) + `]}`
+			},
+			fault: `{"type":"error","code":"server_error","message":"Overloaded","param":null}`,
+		},
+		{
+			name: "messages",
+			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
+				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+				return made(t, m, err)
+			},
+			hello: []string{
+				`{"type":"message_start","message":{"id":"m","model":"m1"}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"lo."}}`,
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`},
+			calls: func(ids ...string) string {
+				return `{"type":"message","id":"m","model":"m1","stop_reason":"tool_use","content":[` + each(ids, `{"type":"tool_use","n":%d,"id":"%s","name":"nobody","input":{}}`) + `]}`
+			},
+			fault: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
+		},
+	}
+}
+
+// events writes events as a stream has them.
+func events(data ...string) string {
+	var b strings.Builder
+	for _, d := range data {
+		b.WriteString("data: " + d + "\n\n")
+	}
+	return b.String()
+}
+
+// halfway is the part of the answer in which one word has come.
+func (w *wire) halfway() string {
+	i := slices.IndexFunc(w.hello, func(e string) bool { return strings.Contains(e, "Hel") })
+	return events(w.hello[:i+1]...)
+}
+
+func text(s string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, s) }
+}
+
+// stall sends what it is given and then nothing until the caller leaves.
+func stall(first string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if first != "" {
+			_, _ = io.WriteString(rw, first)
+			_ = http.NewResponseController(rw).Flush()
+		}
+		<-r.Context().Done()
+	}
+}
+
+// cut sends what it is given and cuts the connection.
+func cut(first string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, first)
+		_ = http.NewResponseController(rw).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func status(code int, header ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			rw.Header().Set(header[i], header[i+1])
+		}
+		rw.WriteHeader(code)
+		_, _ = io.WriteString(rw, `{"error":{"message":"not now","type":"x"}}`)
+	}
+}
+
+// outcome is what came of one question.
+type outcome struct {
+	text     string
+	retries  int
+	response *host.ModelResponse
+	err      error
+}
+
+func ask(ctx context.Context, m host.Model) (o outcome) {
+	for chunk, err := range m.Generate(ctx, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}) {
+		o.text += chunk.Text
+		if chunk.Retry != nil {
+			o.retries++
+		}
+		if chunk.Response != nil {
+			o.response = chunk.Response
+		}
+		if err != nil {
+			o.err = err
+		}
+	}
+	return o
+}
+
+func TestHostileServers(t *testing.T) {
+	for _, w := range wires() {
+		t.Run(w.name, func(t *testing.T) {
+			hello, half := events(w.hello...), w.halfway()
+			for _, tt := range []struct {
+				name    string
+				answers []http.HandlerFunc // the last again and again
+				text    string             // that was shown
+				retries int
+				code    host.Code // "" for an answer
+				says    string
+			}{
+				{"an answer", []http.HandlerFunc{text(hello)}, "Hello.", 0, "", ""},
+				{"an answer with CRLF, comments and names of events", []http.HandlerFunc{text(": hi\r\n\r\nevent: x\r\nid: 7\r\nretry: 1\r\n" + strings.ReplaceAll(hello, "\n", "\r\n"))}, "Hello.", 0, "", ""},
+				{"nothing at all", []http.HandlerFunc{text("")}, "", 1, host.Unavailable, "broke off"},
+				{"nothing at all, once", []http.HandlerFunc{text(""), text(hello)}, "Hello.", 1, "", ""},
+				{"half an event", []http.HandlerFunc{text(hello[:len("data: ")+9])}, "", 1, host.Unavailable, "broke off"},
+				{"half an event after a word", []http.HandlerFunc{text(half + `data: {"ty`)}, "Hel", 0, host.Unavailable, "broke off"},
+				{"a connection that is cut", []http.HandlerFunc{cut(half)}, "Hel", 0, host.Unavailable, "broke off"},
+				{"a connection that is cut at once", []http.HandlerFunc{cut(""), text(hello)}, "Hello.", 1, "", ""},
+				{"an end without the end of the protocol", []http.HandlerFunc{text(half)}, "Hel", 0, host.Unavailable, "broke off"},
+				{"silence", []http.HandlerFunc{stall("")}, "", 0, host.DeadlineExceeded, "nothing came"},
+				{"silence after a word", []http.HandlerFunc{stall(half)}, "Hel", 0, host.DeadlineExceeded, "nothing came"},
+				{"a giant line", []http.HandlerFunc{text("data: " + strings.Repeat("x", 5<<20))}, "", 0, host.Unavailable, "a line of more than"},
+				{"a giant document", []http.HandlerFunc{text(`{"x":"` + strings.Repeat("x", 17<<20))}, "", 0, host.Unavailable, "a document of more than"},
+				{"nested a million times", []http.HandlerFunc{text("data: " + strings.Repeat(`{"x":`, 500_000))}, "", 0, host.Unavailable, "not "},
+				{"a page of a hotel", []http.HandlerFunc{text("<!DOCTYPE html><title>Log in</title>")}, "", 0, host.Unavailable, "Log in"},
+				{"another JSON", []http.HandlerFunc{text(events(`[1,2]`))}, "", 0, host.Unavailable, "not "},
+				{"an error in the middle", []http.HandlerFunc{text(half + events(w.fault))}, "Hel", 0, "*", "Overloaded"},
+				{"an error at first", []http.HandlerFunc{text(events(w.fault)), text(hello)}, "Hello.", 1, "", ""},
+				{"429, then an answer", []http.HandlerFunc{status(429, "Retry-After", "0"), text(hello)}, "Hello.", 1, "", ""},
+				{"429 for ever", []http.HandlerFunc{status(429, "Retry-After", "0")}, "", 1, host.ResourceExhausted, "429"},
+				{"429 for an hour", []http.HandlerFunc{status(429, "Retry-After", "3600")}, "", 0, host.ResourceExhausted, "wait 1h0m0s"},
+				{"429 with nonsense", []http.HandlerFunc{status(429, "Retry-After", "soon"), text(hello)}, "Hello.", 1, "", ""},
+				{"500", []http.HandlerFunc{status(500, "Retry-After", "0")}, "", 1, host.Unavailable, "500"},
+				{"529, then an answer", []http.HandlerFunc{status(529, "Retry-After-Ms", "1"), text(hello)}, "Hello.", 1, "", ""},
+				{"a refusal", []http.HandlerFunc{status(400)}, "", 0, host.InvalidArgument, "not now"},
+				{"a status that is none", []http.HandlerFunc{status(299)}, "", 0, host.Unavailable, "299"},
+				{"bytes that are not UTF-8", []http.HandlerFunc{text(strings.ReplaceAll(hello, "Hel", "H\xffl"))}, "*", 0, "", ""},
+			} {
+				t.Run(tt.name, func(t *testing.T) {
+					t.Parallel()
+					var n atomic.Int32
+					srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+						_, _ = io.Copy(io.Discard, r.Body)
+						tt.answers[min(int(n.Add(1)), len(tt.answers))-1](rw, r)
+					}))
+					defer srv.Close()
+					o := ask(t.Context(), w.model(t, srv.URL, patience(tt.code), 1))
+					if tt.text != "*" && o.text != tt.text || o.retries != tt.retries {
+						t.Errorf("%q and %d retries, want %q and %d", o.text, o.retries, tt.text, tt.retries)
+					}
+					checkOutcome(t, o, tt.code, tt.says)
+				})
+			}
+		})
+	}
+}
+
+// patience is how long a server may be silent: not long where that is what is
+// tested, and long where the machine may be slow.
+func patience(code host.Code) time.Duration {
+	if code == host.DeadlineExceeded {
+		return 200 * time.Millisecond
+	}
+	return time.Minute
+}
+
+func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
+	t.Helper()
+	switch {
+	case code == "":
+		if o.err != nil || o.response == nil || o.response.FinishReason != host.FinishStop {
+			t.Errorf("%+v, %v; want an answer", o.response, o.err)
+		}
+		return
+	case o.response != nil || o.err == nil:
+		t.Fatalf("%+v, want an error of code %s", o.response, code)
+	case code != "*" && host.CodeOf(o.err) != code:
+		t.Errorf("%v (%s), want code %s", o.err, host.CodeOf(o.err), code)
+	}
+	e := host.AsError(o.err)
+	if full := e.Error() + e.Hint; !strings.Contains(full, says) || len(full) > 1500 {
+		t.Errorf("%d bytes of error %q, want %q in it", len(full), full, says)
+	}
+}
+
+// Calls that no model should make come through as they are: the host tells calls
+// with one id apart, and tells the model that there is no such tool.
+func TestHostileCalls(t *testing.T) {
+	for _, w := range wires() {
+		t.Run(w.name, func(t *testing.T) {
+			asked := 0
+			srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				if asked++; asked == 1 {
+					text(w.calls("a", "a", "", "b"))(rw, nil)
+					return
+				}
+				text(events(w.hello...))(rw, nil)
+			}))
+			defer srv.Close()
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, time.Minute, -1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := host.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"})
+			if err != nil || result.Text() != "Hello." {
+				t.Fatalf("%v, %v", result, err)
+			}
+			ids := map[string]bool{}
+			for _, m := range result.Results[0].Messages {
+				for _, r := range m.ToolResults() {
+					if ids[r.ID] || r.ID == "" || !r.IsError || !strings.Contains(r.ContentText(), "nobody") {
+						t.Errorf("result %+v", r)
+					}
+					ids[r.ID] = true
+				}
+			}
+			// The two that are alike in every word are one call.
+			if len(ids) != 3 || !ids["a"] || !ids["b"] {
+				t.Errorf("results of %v, want those of a, b and one that was given an id", ids)
+			}
+		})
+	}
+}
