@@ -7,51 +7,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// kvErrors is the one table from a driver's errors to codes. The text of an
-// error is the sentinel's: what drivers add to it names files and keys.
-var kvErrors = []struct {
-	is   error
-	code host.Code
-	hint string
-}{
-	{kv.ErrClosed, host.Unavailable, "open it again"},
-	{kv.ErrReadOnly, host.FailedPrecondition, "look into the log for why, then open it again"},
-	{kv.ErrLocked, host.FailedPrecondition, "stop the process that has it open, or wait for it"},
-	{kv.ErrNoSpace, host.ResourceExhausted, "free some space; nothing was written"},
-	{kv.ErrInDoubt, host.Unavailable, "open the store again and repeat the request; nothing is stored twice"},
-	{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
-	{kv.ErrFormat, host.FailedPrecondition, "open it with the version that wrote it, or a newer one; nothing was changed"},
-	{kv.ErrTooLarge, host.ResourceExhausted, "store less at once; large content belongs into artifacts"},
-	{kv.ErrPrecondition, host.Conflict, "load the thread and try again"},
-	{kv.ErrInvalid, host.InvalidArgument, ""},
-}
-
-// wrap says what was being done and gives a driver's error its code. It leaves
-// nil and errors that have a code alone.
-func wrap(err error, format string, args ...any) error {
-	var own *host.Error
-	if err == nil || errors.As(err, &own) {
-		return err
-	}
-	doing := fmt.Sprintf(format, args...)
-	for _, e := range kvErrors {
-		if errors.Is(err, e.is) {
-			return &host.Error{Code: e.code, Message: doing + ": " + e.is.Error(), Hint: e.hint, Retryable: e.code == host.Unavailable, Err: err}
-		}
-	}
-	code := host.CodeOf(err)
-	cause := "the store failed"
-	switch code {
-	case host.Canceled:
-		cause = context.Canceled.Error()
-	case host.DeadlineExceeded:
-		cause = context.DeadlineExceeded.Error()
-	}
-	return &host.Error{Code: code, Message: doing + ": " + cause, Err: err}
-}
+// wrap says what was being done and gives a driver's error its code.
+func wrap(err error, format string, args ...any) error { return kverror.Wrap(err, format, args...) }
 
 // keepPrecondition is wrap for callers that say themselves what a failed
 // precondition means.

@@ -1,0 +1,54 @@
+// Package kverror gives the errors of stores the codes of the domain.
+package kverror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// codes is the one table from a driver's errors to codes. The text of an error
+// is the sentinel's: what drivers add to it names files and keys.
+var codes = []struct {
+	is   error
+	code host.Code
+	hint string
+}{
+	{kv.ErrClosed, host.Unavailable, "open it again"},
+	{kv.ErrReadOnly, host.FailedPrecondition, "look into the log for why, then open it again"},
+	{kv.ErrLocked, host.FailedPrecondition, "stop the process that has it open, or wait for it"},
+	{kv.ErrNoSpace, host.ResourceExhausted, "free some space; nothing was written"},
+	{kv.ErrInDoubt, host.Unavailable, "open the store again and repeat the request; nothing is stored twice"},
+	{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
+	{kv.ErrFormat, host.FailedPrecondition, "open it with the version that wrote it, or a newer one; nothing was changed"},
+	{kv.ErrTooLarge, host.ResourceExhausted, "store less at once; large content belongs into artifacts"},
+	{kv.ErrPrecondition, host.Conflict, "somebody else has written; load it and try again"},
+	{kv.ErrInvalid, host.InvalidArgument, ""},
+}
+
+// Wrap says what was being done and gives a driver's error its code. It leaves
+// nil and errors that have a code alone.
+func Wrap(err error, format string, args ...any) error {
+	var own *host.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	doing := fmt.Sprintf(format, args...)
+	for _, e := range codes {
+		if errors.Is(err, e.is) {
+			return &host.Error{Code: e.code, Message: doing + ": " + e.is.Error(), Hint: e.hint, Retryable: e.code == host.Unavailable, Err: err}
+		}
+	}
+	code := host.CodeOf(err)
+	cause := "the store failed"
+	switch code {
+	case host.Canceled:
+		cause = context.Canceled.Error()
+	case host.DeadlineExceeded:
+		cause = context.DeadlineExceeded.Error()
+	}
+	return &host.Error{Code: code, Message: doing + ": " + cause, Err: err}
+}

@@ -1,0 +1,158 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/memory"
+)
+
+// ofUser is the scope of the user that a run's state names.
+var ofUser = memory.UserAt("/user")
+
+func run(t *testing.T, opts *host.AgentOptions, user, text string) (*host.RunResult, error) {
+	t.Helper()
+	agent, err := host.NewAgent("butler", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: text, State: map[string]string{"user": user}})
+}
+
+func messagesOf(r *host.RunResult) (out []*host.Message) {
+	for _, res := range r.Results {
+		out = append(out, res.Messages...)
+	}
+	return out
+}
+
+// results are what the tools of a run answered.
+func results(r *host.RunResult) (out []string) {
+	for _, m := range messagesOf(r) {
+		for _, res := range m.ToolResults() {
+			out = append(out, string(res.Content))
+		}
+	}
+	return out
+}
+
+func TestAgentsRememberWithTools(t *testing.T) {
+	s := open(t, nil)
+	tools := memory.NewTools(s, ofUser)
+	create := hosttest.NewModel(hosttest.Call("create_memories", `{"statements":["Ada drinks tea.","Ada sings."]}`), hosttest.Say("Noted."))
+	if _, err := run(t, &host.AgentOptions{Tools: tools.Granular(), Model: create}, "ada", "I drink tea, and I sing."); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "kept", found(t, s, ada, "tea"), []string{"Ada drinks tea."})
+	list, err := s.List(t.Context(), ada, nil)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	ids := map[string]string{}
+	for _, m := range list {
+		ids[m.Text] = m.ID
+	}
+	manage := hosttest.NewModel(
+		hosttest.Call("recall_memories", `{"queries":["sings","elephants"]}`),
+		hosttest.Call("manage_memories", `{"creations":null,"updates":[{"id":"nobody","statement":"x"}],"deletions":[{"id":"`+ids["Ada sings."]+`"}]}`),
+		hosttest.Call("manage_memories", `{"creations":["Ada dances."],"updates":[{"id":"`+ids["Ada drinks tea."]+`","statement":"Ada drinks coffee."}],"deletions":[{"id":"`+ids["Ada sings."]+`"}]}`),
+		hosttest.Say("Done."))
+	r, err := run(t, &host.AgentOptions{Tools: tools.Consolidated(), Model: manage}, "ada", "I changed.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := results(r)
+	if want := `[{"query":"sings","memories":[{"id":"` + ids["Ada sings."] + `","statement":"Ada sings."}]},{"query":"elephants","memories":[]}]`; got[0] != want {
+		t.Errorf("recalled %s, want %s", got[0], want)
+	}
+	if !strings.Contains(got[1], `there is no memory \"nobody\"`) {
+		t.Errorf("a batch with an unknown id is answered %s", got[1])
+	}
+	left := found(t, s, ada, "Ada sings dances tea coffee")
+	slices.Sort(left)
+	wants(t, "what is left", left, []string{"Ada dances.", "Ada drinks coffee."})
+	wants(t, "another user's", found(t, s, memory.Scope{Tenant: "acme", User: "bob"}, "Ada"), []string{})
+}
+
+// A call that is tried again has the ids that it had.
+func TestRepeatedCallsCreateOnce(t *testing.T) {
+	s := open(t, nil)
+	tools := memory.NewTools(failOnce(s), ofUser)
+	model := hosttest.NewModel(hosttest.Call("create_memories", `{"statements":["Ada drinks tea."]}`), hosttest.Say("Noted."))
+	tool := tools.Create()
+	tool.Retries = 2
+	if _, err := run(t, &host.AgentOptions{Tools: []*host.Tool{tool}, Model: model}, "ada", "x"); err != nil {
+		t.Fatal(err)
+	}
+	events, err := s.List(t.Context(), ada, nil)
+	if err != nil || len(events) != 1 {
+		t.Errorf("kept %v, %v", events, err)
+	}
+}
+
+// failOnce is a backend whose first write is made and then reported as failed.
+func failOnce(s *memory.Store) memory.Backend { return &failing{Store: s} }
+
+type failing struct {
+	*memory.Store
+	failed bool
+}
+
+func (f *failing) Apply(ctx context.Context, scope memory.Scope, changes ...memory.Change) ([]*memory.Memory, error) {
+	out, err := f.Store.Apply(ctx, scope, changes...)
+	if err == nil && !f.failed {
+		f.failed = true
+		return nil, host.Errorf(host.Unavailable, "the answer got lost")
+	}
+	return out, err
+}
+
+func TestAProviderRecallsAndRemembers(t *testing.T) {
+	s := open(t, nil)
+	add(t, s, ada, "Ada is allergic\nto nuts.")
+	add(t, s, ada, "Ada sings.")
+	var remembered error
+	provider := memory.NewProvider("memory", s, ofUser, &memory.ProviderOptions{
+		Remember: func(_ context.Context, req *host.ObserveRequest) ([]memory.Change, error) {
+			if remembered != nil {
+				return nil, remembered
+			}
+			return []memory.Change{{Kind: memory.Add, Text: "Ada asked: " + req.Messages[len(req.Messages)-1].Text()}}, nil
+		}})
+	model := hosttest.NewModel(hosttest.Say("No nuts."), hosttest.Say("Hm."))
+	options := &host.AgentOptions{Providers: []host.Provider{provider}, Model: model}
+	r, err := run(t, options, "ada", "Am I allergic to this?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := model.Requests()[0].Messages
+	if len(asked) != 2 || asked[0].Role != host.User || asked[0].Text() != memory.DefaultHeading+"\n- Ada is allergic to nuts." {
+		t.Errorf("the model was shown %q", asked[0].Text())
+	}
+	for _, m := range messagesOf(r) {
+		if strings.Contains(m.Text(), "nuts.\n") {
+			t.Errorf("what was recalled is stored: %q", m.Text())
+		}
+	}
+	wants(t, "remembered", found(t, s, ada, "asked"), []string{"Ada asked: Am I allergic to this?"})
+	remembered = errors.New("no idea")
+	if _, err := run(t, options, "ada", "And sing?"); err != nil {
+		t.Errorf("a memory that fails, fails the run: %v", err)
+	}
+}
+
+func TestNobodysMemoriesAreShownToNobody(t *testing.T) {
+	s := open(t, nil)
+	provider := memory.NewProvider("memory", s, ofUser, nil)
+	_, err := run(t, &host.AgentOptions{Providers: []host.Provider{provider}, Model: hosttest.NewModel(hosttest.Say("x"))}, "", "hello")
+	wantCode(t, "a run without a user", err, host.InvalidArgument)
+}

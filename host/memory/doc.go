@@ -1,0 +1,42 @@
+// Package memory keeps what agents remember across conversations: short
+// statements in scopes, found by what they say, on any [kv.Driver].
+//
+//	store := memory.New(driver, nil)
+//	scope := memory.Scope{Tenant: "acme", User: "ada"}
+//	m, err := store.Add(ctx, scope, "Ada is allergic to nuts.", nil)
+//	hits, err := store.Search(ctx, scope, "is she allergic?", nil)
+//
+// # Scopes
+//
+// A memory belongs to one [Scope]: a tenant and any of application, user, agent
+// and run. A search sees exactly one scope; what belongs to a user is not found
+// where no user is named, nor the other way round, so a name that was left out
+// by mistake shows nobody's memories to anybody. [Store.Scopes] lists the scopes
+// that have some names in common, for instance to delete all that is known of a
+// user.
+//
+// # Writing
+//
+// [Store.Apply] does several things or none. The same text is kept once a scope.
+// Every memory has a history of what it said before, which survives it. A write
+// is durable when its method returns, with its index: both are one transaction.
+//
+// # Searching
+//
+// Words are found by their stems (English unless Options say otherwise; scripts
+// without spaces by pairs of letters) and ranked by BM25 with k1 1.2 and b 0.75
+// [Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009]. What a
+// search has read of the index it keeps, until the scope is written to.
+//
+// # Agents
+//
+// [Tools] are the tools create_memories, recall_memories, update_memories and
+// delete_memories, or the last three as manage_memories; [NewProvider] puts what
+// fits the conversation before an agent.
+//
+// # Errors
+//
+// Errors are of type [*host.Error]: invalid_argument for what can't be kept,
+// not_found for an id that the scope does not have, resource_exhausted past a
+// limit, unavailable and data_loss from the driver.
+package memory

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// The limits of a search.
+const (
+	DefaultHits   = 10
+	MaxHits       = 100
+	MaxQueryWords = 32 // words beyond them are not looked for
+)
+
+// SearchOptions are the optional parts of [Store.Search].
+type SearchOptions struct {
+	Limit int // of hits; default DefaultHits, at most MaxHits
+}
+
+// Search returns the memories of a scope that share words with query, the best
+// first, and equal ones by their ids. No words or no memories are no hits.
+func (s *Store) Search(ctx context.Context, scope Scope, query string, opts *SearchOptions) ([]Hit, error) {
+	limit := DefaultHits
+	if opts != nil && opts.Limit > 0 {
+		limit = min(opts.Limit, MaxHits)
+	}
+	o, err := s.open(ctx, scope)
+	if err != nil || o.Count == 0 {
+		return nil, err
+	}
+	ranked, err := s.rank(ctx, o, s.queryStems(query))
+	if err != nil {
+		return nil, err
+	}
+	var hits []Hit
+	for now := s.now(); ranked.Len() > 0 && len(hits) < limit; {
+		best := heap.Pop(ranked).(candidate)
+		m, err := s.load(ctx, o, best.id)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil && !m.expired(now) {
+			hits = append(hits, Hit{&m.Memory, best.score})
+		}
+	}
+	return hits, nil
+}
+
+// queryStems are the different stems of a query.
+func (s *Store) queryStems(query string) (stems []string) {
+	seen := map[string]bool{}
+	s.words.each(query, func(stem string) {
+		if !seen[stem] && len(stems) < MaxQueryWords {
+			seen[stem] = true
+			stems = append(stems, stem)
+		}
+	})
+	return stems
+}
+
+// candidate is a memory that has a word of the query.
+type candidate struct {
+	id    string
+	score float64
+}
+
+// candidates is a heap with the best on top.
+type candidates []candidate
+
+func (c candidates) Len() int { return len(c) }
+func (c candidates) Less(i, j int) bool {
+	return c[i].score > c[j].score || c[i].score == c[j].score && c[i].id < c[j].id
+}
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+
+// Push implements heap.Interface.
+func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
+
+// Pop implements heap.Interface.
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
+}
+
+// The parameters of BM25.
+const (
+	k1 = 1.2
+	b  = 0.75
+)
+
+// scorePrecision makes equal what differs by the order of additions alone.
+const scorePrecision = 1e6
+
+// rank scores the memories that have any of the stems.
+func (s *Store) rank(ctx context.Context, o *opened, stems []string) (*candidates, error) {
+	ix := s.cache.index(o)
+	scores := map[uint32]float64{}
+	mean := float64(o.Words) / float64(o.Count)
+	for _, stem := range stems {
+		list, err := s.postings(ctx, o, ix, stem)
+		if err != nil {
+			return nil, err
+		}
+		df := float64(len(list))
+		idf := math.Log(1 + (float64(o.Count)-df+0.5)/(df+0.5))
+		for _, p := range list {
+			tf := float64(p.times)
+			scores[p.memory] += idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(p.words)/mean))
+		}
+	}
+	ranked := make(candidates, 0, len(scores))
+	for memory, score := range scores {
+		ranked = append(ranked, candidate{ix.id(memory), math.Round(score*scorePrecision) / scorePrecision})
+	}
+	heap.Init(&ranked)
+	return &ranked, nil
+}
+
+// posting says that a word is in a memory.
+type posting struct {
+	memory uint32 // a number of the index's
+	times  uint32 // how often
+	words  uint32 // of how many words
+}
+
+func appendPosting(b []byte, times, words int) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(times)), uint64(words))
+}
+
+func readPosting(b []byte) (times, words uint64, ok bool) {
+	times, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, 0, false
+	}
+	words, m := binary.Uvarint(b[n:])
+	return times, words, m > 0 && n+m == len(b) && times <= math.MaxUint32 && words <= math.MaxUint32
+}
+
+// postings returns where a stem is, from the index or the store.
+func (s *Store) postings(ctx context.Context, o *opened, ix *index, stem string) ([]posting, error) {
+	if list, ok := ix.get(stem); ok {
+		return list, nil
+	}
+	prefix := o.content().word(stem)
+	var list []posting
+	for e, err := range kv.All(ctx, s.driver, o.scope.partition(), kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "search memories")
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		id, _, ok := rest.CutString()
+		times, words, valid := readPosting(e.Value)
+		if !ok || !valid {
+			return nil, host.Errorf(host.DataLoss, "the index of memories is damaged").WithHint("restore it from a backup")
+		}
+		list = append(list, posting{ix.number(id), uint32(times), uint32(words)})
+	}
+	s.cache.put(ix, stem, list)
+	return list, nil
+}

@@ -1,0 +1,268 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// DefaultCacheBytes is the default of Options.CacheBytes.
+const DefaultCacheBytes = 32 << 20
+
+// Options are the optional parts of a store.
+type Options struct {
+	// Language is the language whose words are stemmed: english, french,
+	// hungarian, norwegian, russian, spanish, swedish, or [NoStemming]. Default:
+	// english. A store must be opened with the one it was written with.
+	Language string
+
+	// CacheBytes is how much of the index searches keep in memory, about.
+	CacheBytes int
+
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Store keeps memories on a driver. It is safe for concurrent use.
+type Store struct {
+	driver kv.Driver
+	words  words
+	cache  *cache
+	now    func() time.Time
+	locks  locks
+}
+
+// New returns a store on a driver, which stays the caller's to close. Code
+// invalid_argument for an unknown language.
+func New(driver kv.Driver, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	w, err := newWords(opts.Language)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{driver: driver, words: w, cache: newCache(opts.CacheBytes), now: opts.Now, locks: newLocks()}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// layout is the version of what this package stores.
+const layout = 1
+
+// scopeRecord is a scope's own entry. It changes with every write to the scope.
+type scopeRecord struct {
+	V       int    `json:"v"`
+	Content string `json:"content"`
+	Count   int    `json:"count"` // memories, expired ones among them
+	Words   int    `json:"words"` // of all of them
+}
+
+// storedMemory is a memory's entry.
+type storedMemory struct {
+	V int `json:"v"`
+	Memory
+	Events uint64 `json:"events"` // of its history
+}
+
+// opened is a scope as it was read.
+type opened struct {
+	scope    Scope
+	revision uint64 // 0: it has no memory yet
+	scopeRecord
+}
+
+func (o *opened) content() content { return content(o.Content) }
+
+// open reads a scope's record.
+func (s *Store) open(ctx context.Context, scope Scope) (*opened, error) {
+	if err := scope.check(); err != nil {
+		return nil, err
+	}
+	o := &opened{scope: scope}
+	e, err := s.driver.Get(ctx, scope.partition(), scope.key())
+	if errors.Is(err, kv.ErrNotFound) {
+		o.scopeRecord = scopeRecord{V: layout, Content: uuid.Must(uuid.NewV7()).String()}
+		return o, nil
+	}
+	if err != nil {
+		return nil, kverror.Wrap(err, "read a scope of memories")
+	}
+	o.revision = e.Revision
+	return o, decode(e.Value, &o.scopeRecord, &o.V)
+}
+
+// decode reads a record of this package's layout.
+func decode(value []byte, into any, version *int) error {
+	if err := kv.DecodeRecord(value, into); err != nil {
+		return kverror.Wrap(err, "read memories")
+	}
+	if *version != layout {
+		return host.Errorf(host.FailedPrecondition, "memories have format %d, which this version does not know", *version).
+			WithHint("open them with the version that wrote them, or a newer one; nothing was changed")
+	}
+	return nil
+}
+
+// load reads a memory; nil if there is none.
+func (s *Store) load(ctx context.Context, o *opened, id string) (*storedMemory, error) {
+	e, err := s.driver.Get(ctx, o.scope.partition(), o.content().memory(id))
+	if errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrInvalid) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, kverror.Wrap(err, "read memory %q", id)
+	}
+	m := &storedMemory{}
+	return m, decode(e.Value, m, &m.V)
+}
+
+func unknown(id string) error {
+	return host.Errorf(host.NotFound, "there is no memory %q in this scope", id).
+		WithHint("search or list the scope for the ids that it has")
+}
+
+// Get returns a memory. Code not_found if the scope has none of that id, or it
+// has expired.
+func (s *Store) Get(ctx context.Context, scope Scope, id string) (*Memory, error) {
+	o, err := s.open(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.load(ctx, o, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil || m.expired(s.now()):
+		return nil, unknown(id)
+	}
+	return &m.Memory, nil
+}
+
+// ListOptions are the optional parts of [Store.List].
+type ListOptions struct {
+	After string // the id to go on after
+	Limit int    // at most MaxListed, which is also the default
+}
+
+// MaxListed is how many memories a List returns at most.
+const MaxListed = 1000
+
+// List returns a scope's memories in the order of their ids; those that a store
+// has made are in the order of time. More follow if there are as many as the
+// limit.
+func (s *Store) List(ctx context.Context, scope Scope, opts *ListOptions) ([]*Memory, error) {
+	if opts == nil {
+		opts = &ListOptions{}
+	}
+	o, err := s.open(ctx, scope)
+	if err != nil || o.revision == 0 {
+		return nil, err
+	}
+	limit := opts.Limit
+	if limit <= 0 || limit > MaxListed {
+		limit = MaxListed
+	}
+	r := kv.Range{Prefix: o.content().memories(), Limit: min(limit, kv.MaxScanLimit)}
+	if opts.After != "" {
+		r.After = o.content().memory(opts.After)
+	}
+	var list []*Memory
+	for e, err := range kv.All(ctx, s.driver, scope.partition(), r) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "list memories")
+		}
+		m := &storedMemory{}
+		if err := decode(e.Value, m, &m.V); err != nil {
+			return nil, err
+		}
+		if m.expired(s.now()) {
+			continue
+		}
+		if list = append(list, &m.Memory); len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// Count returns how many memories a scope has, those among them that have
+// expired and were not yet removed by [Store.Expire].
+func (s *Store) Count(ctx context.Context, scope Scope) (int, error) {
+	o, err := s.open(ctx, scope)
+	if err != nil {
+		return 0, err
+	}
+	return o.Count, nil
+}
+
+// History returns what has happened to a memory, the oldest first, also after it
+// was deleted. Code not_found if the scope never had it.
+func (s *Store) History(ctx context.Context, scope Scope, id string) ([]*Event, error) {
+	o, err := s.open(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	var events []*Event
+	for e, err := range kv.All(ctx, s.driver, scope.partition(), kv.Range{Prefix: o.content().history(id)}) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "read the history of memory %q", id)
+		}
+		event := &storedEvent{}
+		if err := decode(e.Value, event, &event.V); err != nil {
+			return nil, err
+		}
+		events = append(events, &event.Event)
+	}
+	if len(events) == 0 {
+		return nil, unknown(id)
+	}
+	return events, nil
+}
+
+// storedEvent is an entry of a history.
+type storedEvent struct {
+	V int `json:"v"`
+	Event
+}
+
+// MaxScopes is how many scopes Scopes lists at most.
+const MaxScopes = 10_000
+
+// Scopes returns the scopes of filter's tenant that have memories and all of
+// filter's names; without a name, all of the tenant's. Code resource_exhausted if
+// they are more than [MaxScopes].
+func (s *Store) Scopes(ctx context.Context, filter Scope) ([]Scope, error) {
+	if err := filter.check(); err != nil {
+		return nil, err
+	}
+	prefix := scopeKeys
+	for i, name := range filter.names() {
+		if name != "" {
+			prefix = byKeys.With(nameKinds[i], name)
+		}
+	}
+	var scopes []Scope
+	for e, err := range kv.All(ctx, s.driver, filter.partition(), kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "list scopes of memories")
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		scope, ok := scopeOf(filter.Tenant, rest)
+		if !ok || !scope.within(filter) {
+			continue
+		}
+		if scopes = append(scopes, scope); len(scopes) > MaxScopes {
+			return nil, host.Errorf(host.ResourceExhausted, "more than %d scopes", MaxScopes).WithHint("name more of the scope")
+		}
+	}
+	return scopes, nil
+}

@@ -1,0 +1,197 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Backend is what tools and providers need of a store of memories. [Store] is
+// one.
+type Backend interface {
+	// Apply makes all changes or none: see [Store.Apply].
+	Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error)
+
+	// Search returns what fits a query, the best first: see [Store.Search].
+	Search(ctx context.Context, scope Scope, query string, opts *SearchOptions) ([]Hit, error)
+}
+
+// ScopeFunc says whose memories a run may see: the scope to use, made of who is
+// asking and of the run's state. It must fail rather than leave out a name that
+// it needs.
+type ScopeFunc func(scope host.Scope, state *host.State) (Scope, error)
+
+// UserAt returns the scope of the user whose name is at a JSON Pointer of the
+// run's state, such as /user, in the run's tenant. Without a name there it fails
+// with code invalid_argument. The state of a run is set by who starts it, and may
+// be changed by its tools: offer none that writes there.
+func UserAt(pointer string) ScopeFunc {
+	return func(scope host.Scope, state *host.State) (Scope, error) {
+		var user string
+		_, err := state.Get(pointer, &user)
+		if err != nil || user == "" {
+			return Scope{}, host.Errorf(host.InvalidArgument, "the run's state has no user's name at %s, so nobody's memories can be used", pointer)
+		}
+		return Scope{Tenant: scope.Tenant, User: user}, nil
+	}
+}
+
+// Tools are the tools by which an agent remembers, after the patterns of
+// AgentKit's documentation.
+type Tools struct {
+	backend Backend
+	scope   ScopeFunc
+}
+
+// NewTools returns the tools over a backend. What they write is durable when they
+// have answered, and a call that is tried again writes nothing twice.
+func NewTools(backend Backend, scope ScopeFunc) *Tools { return &Tools{backend, scope} }
+
+// Granular returns create_memories, recall_memories, update_memories and
+// delete_memories.
+func (t *Tools) Granular() []*host.Tool {
+	return []*host.Tool{t.Create(), t.Recall(), t.Update(), t.Delete()}
+}
+
+// Consolidated returns recall_memories and manage_memories, which makes all of
+// its changes or none.
+func (t *Tools) Consolidated() []*host.Tool { return []*host.Tool{t.Recall(), t.Manage()} }
+
+// Statement is a memory as a model sees it.
+type Statement struct {
+	ID        string `json:"id"`
+	Statement string `json:"statement"`
+}
+
+type (
+	created struct {
+		Statements []string `json:"statements" jsonschema:"what to remember, a sentence each that stands by itself"`
+	}
+	recalled struct {
+		Queries []string `json:"queries" jsonschema:"what to look for"`
+	}
+	updated struct {
+		Updates []Statement `json:"updates" jsonschema:"the ids of memories and what they are to say"`
+	}
+	deletion struct {
+		ID string `json:"id"`
+	}
+	deleted struct {
+		Deletions []deletion `json:"deletions" jsonschema:"the ids of memories to forget"`
+	}
+	managed struct {
+		Creations []string    `json:"creations,omitempty" jsonschema:"what to remember, a sentence each that stands by itself"`
+		Updates   []Statement `json:"updates,omitempty" jsonschema:"the ids of memories and what they are to say"`
+		Deletions []deletion  `json:"deletions,omitempty" jsonschema:"the ids of memories to forget"`
+	}
+	found struct {
+		Query    string      `json:"query"`
+		Memories []Statement `json:"memories"`
+	}
+)
+
+// Create returns the tool create_memories.
+func (t *Tools) Create() *host.Tool {
+	return host.NewTool("create_memories", "Remembers statements for later conversations.",
+		func(ctx context.Context, call *host.Call, in created) ([]Statement, error) {
+			return t.apply(ctx, call, additions(call, in.Statements))
+		}, &host.ToolOptions{Idempotent: true})
+}
+
+// Recall returns the tool recall_memories.
+func (t *Tools) Recall() *host.Tool {
+	return host.NewTool("recall_memories", "Looks for what was remembered in earlier conversations.",
+		func(ctx context.Context, call *host.Call, in recalled) ([]found, error) {
+			if len(in.Queries) > MaxChanges {
+				return nil, host.Errorf(host.InvalidArgument, "%d queries, more than %d", len(in.Queries), MaxChanges)
+			}
+			scope, err := t.scope(call.Scope, call.State)
+			if err != nil {
+				return nil, err
+			}
+			out := []found{}
+			for _, q := range in.Queries {
+				hits, err := t.backend.Search(ctx, scope, q, nil)
+				if err != nil {
+					return nil, err
+				}
+				f := found{Query: q, Memories: []Statement{}}
+				for _, h := range hits {
+					f.Memories = append(f.Memories, Statement{h.ID, h.Text})
+				}
+				out = append(out, f)
+			}
+			return out, nil
+		}, &host.ToolOptions{ReadOnly: true})
+}
+
+// Update returns the tool update_memories.
+func (t *Tools) Update() *host.Tool {
+	return host.NewTool("update_memories", "Changes what memories say. Look for their ids with recall_memories.",
+		func(ctx context.Context, call *host.Call, in updated) ([]Statement, error) {
+			return t.apply(ctx, call, updates(in.Updates))
+		}, &host.ToolOptions{Idempotent: true})
+}
+
+// Delete returns the tool delete_memories.
+func (t *Tools) Delete() *host.Tool {
+	return host.NewTool("delete_memories", "Forgets memories. Look for their ids with recall_memories.",
+		func(ctx context.Context, call *host.Call, in deleted) ([]Statement, error) {
+			return t.apply(ctx, call, deletions(in.Deletions))
+		}, nil)
+}
+
+// Manage returns the tool manage_memories.
+func (t *Tools) Manage() *host.Tool {
+	return host.NewTool("manage_memories", "Remembers, changes and forgets: all of it or, if anything is wrong, nothing. Look for ids with recall_memories.",
+		func(ctx context.Context, call *host.Call, in managed) ([]Statement, error) {
+			changes := append(deletions(in.Deletions), updates(in.Updates)...)
+			return t.apply(ctx, call, append(changes, additions(call, in.Creations)...))
+		}, nil)
+}
+
+func (t *Tools) apply(ctx context.Context, call *host.Call, changes []Change) ([]Statement, error) {
+	scope, err := t.scope(call.Scope, call.State)
+	if err != nil {
+		return nil, err
+	}
+	out := []Statement{}
+	if len(changes) == 0 {
+		return out, nil
+	}
+	memories, err := t.backend.Apply(ctx, scope, changes...)
+	for _, m := range memories {
+		out = append(out, Statement{m.ID, m.Text})
+	}
+	return out, err
+}
+
+// additions have ids that are the same when the call is tried again.
+func additions(call *host.Call, statements []string) (changes []Change) {
+	for i, s := range statements {
+		key := call.IdempotencyKey
+		if key == "" {
+			key = call.ID
+		}
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", call.Scope.Run, key, i))
+		changes = append(changes, Change{Kind: Add, ID: hex.EncodeToString(sum[:16]), Text: s})
+	}
+	return changes
+}
+
+func updates(list []Statement) (changes []Change) {
+	for _, u := range list {
+		changes = append(changes, Change{Kind: Update, ID: u.ID, Text: u.Statement})
+	}
+	return changes
+}
+
+func deletions(list []deletion) (changes []Change) {
+	for _, d := range list {
+		changes = append(changes, Change{Kind: Delete, ID: d.ID})
+	}
+	return changes
+}
