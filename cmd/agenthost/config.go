@@ -88,10 +88,23 @@ type agentConfig struct {
 	Tools        []string    `yaml:"tools"` // PLUGIN for all of its tools, or PLUGIN/TOOL
 	Processors   []useConfig `yaml:"processors"`
 	Providers    []useConfig `yaml:"providers"`
+	Agents       []string    `yaml:"agents"` // that are tools of this one
 	ToolChoice   string      `yaml:"tool_choice"`
 	MaxRounds    int         `yaml:"max_rounds"`
 	Temperature  *float64    `yaml:"temperature"`
 	MaxTokens    int         `yaml:"max_output_tokens"`
+	Prefill      string      `yaml:"prefill"`
+	Output       any         `yaml:"output"` // a JSON Schema
+	SerialTools  bool        `yaml:"serial_tools"`
+	StopAfter    []string    `yaml:"stop_after"`
+
+	ProviderTools []providerToolConfig `yaml:"provider_tools"`
+}
+
+// providerToolConfig is a tool that a model's provider runs.
+type providerToolConfig struct {
+	Provider string `yaml:"provider"`
+	Tool     any    `yaml:"tool"` // its declaration
 }
 
 type networkConfig struct {

@@ -182,6 +182,16 @@ func keyDocs() map[string]keyDoc {
 		"agentConfig.temperature":       say("The model's temperature."),
 		"agentConfig.max_output_tokens": say("How long an answer may be."),
 
+		"agentConfig.agents":         say("Agents that it may call as tools. Each needs a description, and answers with its last words, or its output."),
+		"agentConfig.prefill":        say("How the first answer of a run begins: the model goes on from there. Not every provider can."),
+		"agentConfig.output":         say("A JSON Schema that its last answer fits. An answer that does not is asked for once more. Absent: text."),
+		"agentConfig.serial_tools":   say("Whether the model is asked to call one tool at a time."),
+		"agentConfig.stop_after":     say("Tools after which it ends: when one of them has answered, its model is not asked again."),
+		"agentConfig.provider_tools": say("Tools that the model's provider runs by itself, such as a web search."),
+
+		"providerToolConfig.provider": {"The provider of the models that are told of it; models of others are not.", toolProviderNames(), true},
+		"providerToolConfig.tool":     need("Its declaration, in the provider's own words."),
+
 		"networkConfig.description":    say("What it is for."),
 		"networkConfig.agents":         say("Its agents, by their names above."),
 		"networkConfig.on_call":        say("Agents that routers and tools may name, and that no model is told of."),

@@ -19,7 +19,7 @@ func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) 
 	if opts.DiscardOnFailure, err = a.oneOf(at.to("on_failure"), nc.OnFailure, "keep", "discard"); err != nil {
 		return nil, err
 	}
-	if opts.StateSchema, err = a.stateSchema(at.to("state_schema"), nc.StateSchema); err != nil {
+	if opts.StateSchema, err = a.schema(at.to("state_schema"), nc.StateSchema); err != nil {
 		return nil, err
 	}
 	if opts.Model, err = a.model(at.to("model"), nc.Model); err != nil {
@@ -68,7 +68,8 @@ func (a *app) checkTargets() error {
 	return nil
 }
 
-func (a *app) stateSchema(at place, schema any) (*host.Schema, error) {
+// schema compiles a JSON Schema; nil is none.
+func (a *app) schema(at place, schema any) (*host.Schema, error) {
 	raw, err := a.toJSON(at, schema)
 	if raw == nil || err != nil {
 		return nil, err

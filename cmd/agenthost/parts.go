@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -16,11 +15,11 @@ func (a *app) makeTargets() error {
 	a.agents = map[string]*host.Agent{}
 	targets := map[string]host.Target{}
 	for _, name := range sortedKeys(a.config.Agents) {
-		agent, err := a.makeAgent(name, a.config.Agents[name])
+		agent, err := a.agent(name, nil)
 		if err != nil {
-			return a.config.wrap(err, keys("agents", name))
+			return err
 		}
-		a.agents[name], targets[name] = agent, agent
+		targets[name] = agent
 	}
 	for _, name := range sortedKeys(a.config.Networks) {
 		n, err := a.makeNetwork(name, a.config.Networks[name])
@@ -33,35 +32,6 @@ func (a *app) makeTargets() error {
 	defer a.mu.Unlock()
 	a.targets = targets
 	return nil
-}
-
-func (a *app) makeAgent(name string, ac agentConfig) (*host.Agent, error) {
-	opts := &host.AgentOptions{
-		Description: ac.Description, MaxRounds: ac.MaxRounds, Temperature: ac.Temperature,
-		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice),
-	}
-	at := keys("agents", name)
-	var err error
-	if opts.Model, err = a.model(at.to("model"), ac.Model); err != nil {
-		return nil, err
-	}
-	if strings.Contains(ac.Instructions, "{{") {
-		if opts.InstructionsFunc, err = host.TemplateInstructions(ac.Instructions); err != nil {
-			return nil, a.config.wrap(err, at.to("instructions"))
-		}
-	} else {
-		opts.Instructions = ac.Instructions
-	}
-	if opts.Tools, err = a.tools(at.to("tools"), ac.Tools); err != nil {
-		return nil, err
-	}
-	if opts.Processors, err = a.processors(at.to("processors"), ac.Processors); err != nil {
-		return nil, err
-	}
-	if opts.Providers, err = a.providers(at.to("providers"), ac.Providers, opts.Tools); err != nil {
-		return nil, err
-	}
-	return host.NewAgent(name, opts)
 }
 
 // members finds a network's agents.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// agent returns a configured agent, made when it is first asked for: by itself,
+// or by one that has it as a tool. path is who asks.
+func (a *app) agent(name string, path []string) (*host.Agent, error) {
+	if agent := a.agents[name]; agent != nil {
+		return agent, nil
+	}
+	agent, err := a.makeAgent(name, a.config.Agents[name], append(slices.Clone(path), name))
+	if err != nil {
+		return nil, a.config.wrap(err, keys("agents", name))
+	}
+	a.agents[name] = agent
+	return agent, nil
+}
+
+func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent, error) {
+	opts := &host.AgentOptions{
+		Description: ac.Description, MaxRounds: ac.MaxRounds, Temperature: ac.Temperature, Prefill: ac.Prefill,
+		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice), SerialTools: ac.SerialTools,
+	}
+	at := keys("agents", name)
+	var err error
+	if opts.Model, err = a.model(at.to("model"), ac.Model); err != nil {
+		return nil, err
+	}
+	if strings.Contains(ac.Instructions, "{{") {
+		if opts.InstructionsFunc, err = host.TemplateInstructions(ac.Instructions); err != nil {
+			return nil, a.config.wrap(err, at.to("instructions"))
+		}
+	} else {
+		opts.Instructions = ac.Instructions
+	}
+	if opts.Tools, err = a.toolsOfAgent(at, ac, path); err != nil {
+		return nil, err
+	}
+	if opts.Processors, err = a.processors(at.to("processors"), ac.Processors); err != nil {
+		return nil, err
+	}
+	if opts.Providers, err = a.providers(at.to("providers"), ac.Providers, opts.Tools); err != nil {
+		return nil, err
+	}
+	if opts.ProviderTools, err = a.providerTools(at.to("provider_tools"), ac.ProviderTools); err != nil {
+		return nil, err
+	}
+	if opts.Output, err = a.schema(at.to("output"), ac.Output); err != nil {
+		return nil, err
+	}
+	if opts.StopWhen, err = a.stopAfter(at.to("stop_after"), ac.StopAfter, opts); err != nil {
+		return nil, err
+	}
+	return host.NewAgent(name, opts)
+}
+
+// toolsOfAgent returns the tools of plugins, and the agents that are tools.
+func (a *app) toolsOfAgent(at place, ac agentConfig, path []string) ([]*host.Tool, error) {
+	tools, err := a.tools(at.to("tools"), ac.Tools)
+	if err != nil {
+		return nil, err
+	}
+	at = at.to("agents")
+	for i, name := range ac.Agents {
+		if _, known := a.config.Agents[name]; !known {
+			return nil, a.config.unknown(at.to(i), "agent", name, sortedKeys(a.config.Agents))
+		}
+		if slices.Contains(path, name) {
+			return nil, a.config.errorAt(at.to(i), "agent %q would be a tool of itself: %s → %s", name, strings.Join(path, " → "), name).
+				WithHint("use a network, where a router says who is next")
+		}
+		agent, err := a.agent(name, path)
+		if err != nil {
+			return nil, err
+		}
+		tool, err := host.NewAgentTool(agent, nil)
+		if err != nil {
+			return nil, a.config.wrap(err, at.to(i))
+		}
+		tools = append(tools, tool)
+	}
+	return tools, nil
+}
+
+// toolProviderNames are the providers whose models can run tools.
+func toolProviderNames() []string {
+	return slices.DeleteFunc(providerNames(), func(name string) bool { return name == scriptedProvider })
+}
+
+// providerTools returns the tools that the models' providers run.
+func (a *app) providerTools(at place, list []providerToolConfig) ([]host.ProviderTool, error) {
+	var tools []host.ProviderTool
+	for i, c := range list {
+		if !slices.Contains(toolProviderNames(), c.Provider) {
+			return nil, a.config.unknown(at.to(i).to("provider"), "provider", c.Provider, toolProviderNames())
+		}
+		raw, err := a.toJSON(at.to(i).to("tool"), c.Tool)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, host.ProviderTool{Provider: c.Provider, Declaration: raw})
+	}
+	return tools, nil
+}
+
+// stopAfter returns the condition that one of these tools has answered; nil if
+// there are none.
+func (a *app) stopAfter(at place, names []string, opts *host.AgentOptions) (func(context.Context, *host.Result) (bool, error), error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var known []string
+	for _, t := range opts.Tools {
+		known = append(known, t.Name)
+	}
+	for i, name := range names {
+		if !slices.Contains(known, name) && len(opts.Providers) == 0 { // which may add tools
+			return nil, a.config.unknown(at.to(i), "tool", name, known)
+		}
+	}
+	return host.StopAfterTool(names...), nil
+}
