@@ -36,6 +36,7 @@ type config struct {
 	Agents   map[string]agentConfig   `yaml:"agents"`
 	Networks map[string]networkConfig `yaml:"networks"`
 	Limits   limitsConfig             `yaml:"limits"`
+	Approve  []approveConfig          `yaml:"approve"` // what a person must agree to
 
 	Tenants   map[string]tenantConfig `yaml:"tenants"`
 	AnyTenant tenantConfig            `yaml:"any_tenant"` // every other

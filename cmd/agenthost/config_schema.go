@@ -138,6 +138,7 @@ func keyDocs() map[string]keyDoc {
 		"config.plugins":    say("Plugins by their ids. Each is WebAssembly in a sandbox. The built-in ones need no entry: %s.", strings.Join(builtinNames(), ", ")),
 		"config.agents":     say("Agents by name. Each can be run by itself."),
 		"config.networks":   say("Networks by name: agents, and a router that says who is next."),
+		"config.approve":    say("Calls of tools that a person must agree to: the run stops, and goes on with the answer."),
 		"config.limits":     say("The limits of every run."),
 		"config.tenants":    say("What the plugins of a tenant may do and use, by tenant."),
 		"config.any_tenant": say("The same for every tenant that is not listed."),
@@ -216,6 +217,10 @@ func keyDocs() map[string]keyDoc {
 		"useConfig.use":        need("PLUGIN, or PLUGIN/PART if it has several."),
 		"useConfig.config":     say("The configuration that it is given."),
 		"useConfig.on_failure": among("Whether a processor that fails ends the run (default) or is passed over.", "fail", "skip"),
+
+		"approveConfig.tool":   need("The tool's name, or * for every tool."),
+		"approveConfig.when":   say("A JSON Schema: only calls whose arguments fit it are asked about. Absent: all."),
+		"approveConfig.reason": say("What the person is shown."),
 
 		"limitsConfig.run_tokens":  say("How many tokens a run may use, in and out."),
 		"limitsConfig.run_timeout": say("How long a run may take, such as 5m."),

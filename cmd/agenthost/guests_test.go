@@ -31,6 +31,7 @@ func guests() map[string][]byte {
 		"lie":    tool(0x41, 7),
 		"quiet":  tool(0x41, 0),
 		"result": says(`{"content":{}}`, 0),
+		"open":   module{manifest: `{"abi":1,"name":"guest","tools":[{"name":"t","parameters":{"type":"object","properties":{"amount":{"type":"number"}}}}]}`, data: `{"content":{}}`, exports: []function{{"agenthost_tool", true, writeData(len(`{"content":{}}`), 0)}}}.bytes(),
 		"deep":   tool(0x20, 0, 0x10, importCount),
 		// Grow by a page until that fails, then trap.
 		"grow": tool(0x03, 0x40, 0x41, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, 0x00),

@@ -73,7 +73,7 @@ func (p *printer) event(ev host.Event) {
 	case *host.ToolFinished:
 		p.toolResult(d)
 	case *host.Interrupted:
-		p.line("  %s", p.paint(yellow, "asks a person: "+safe(d.Question.Reason)))
+		p.line("  %s", p.paint(yellow, question(d.Question)))
 	case *host.ArtifactMade:
 		p.line("  %s %s", p.paint(dim, "artifact"), safe(d.Artifact.Name))
 	case *host.RunFinished:

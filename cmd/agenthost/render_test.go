@@ -60,7 +60,7 @@ clerk: Let me look.
        progress 50
     → "` + strings.Repeat("ä", maxShown-1) + `…
     ✗ "no"  [1,234,567 instructions, 1.5ms]
-  asks a person: may I?
+  A tool asks: may I?
   artifact bill
 clerk: Done.
 router desk → nobody: done

@@ -21,6 +21,7 @@ const maxPromptBytes = 64 << 20
 type runFlags struct {
 	thread, data, model, target, tenant string
 	json                                bool
+	answerFlags
 }
 
 func runCommand(env *environment) *cobra.Command {
@@ -34,13 +35,22 @@ neither, on a terminal, it is a conversation.
 
 Threads live as long as the command unless --data names a directory. A
 conversation with --data can be steered from elsewhere: see agenthost plugin
-list. With
---thread an empty prompt ("") goes on from what is there: it repeats a turn that
-failed or was interrupted.`,
+list. With --thread an empty prompt ("") goes on from what is there: it repeats a turn that
+failed or was interrupted.
+
+A tool may ask a person, and the configuration may want one to agree to calls. In a
+conversation that is asked at once; otherwise the run ends, and another command
+goes on with --resume.`,
 		Example: `  agenthost run examples/orderdesk "where is order 1042?"
   agenthost run examples/orderdesk --thread t1 --data ./data "and 1043?" --json`,
 		Args: args(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if err := f.check(list[1:]); err != nil {
+				return usageError{err, c.CommandPath()}
+			}
+			if f.resume != "" {
+				return runProject(c.Context(), env, list[0], "", false, f)
+			}
 			prompt, talk, err := readPrompt(env, list[1:], f.thread != "")
 			if errors.Is(err, errNoPrompt) {
 				return usageError{err, c.CommandPath()}
@@ -52,8 +62,27 @@ failed or was interrupted.`,
 		},
 	}
 	f.add(c)
-	c.Flags().BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	flags := c.Flags()
+	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	flags.StringVar(&f.resume, "resume", "", "go on with a run that asked something, and the answers of the flags below")
+	flags.StringArrayVar(&f.approve, "approve", nil, "let a call run: the id of its question")
+	flags.StringArrayVar(&f.deny, "deny", nil, "do not let a call run: QUESTION, or QUESTION=REASON")
+	flags.StringArrayVar(&f.reply, "reply", nil, "answer a tool's question, or give a call's result: QUESTION=JSON")
 	return c
+}
+
+// check refuses flags that do not go together.
+func (f *runFlags) check(prompt []string) error {
+	switch {
+	case f.resume == "" && f.given():
+		return errors.New("--approve, --deny and --reply answer a run: name it with --resume")
+	case f.resume != "" && (len(prompt) > 0 || f.thread != ""):
+		return errors.New("--resume goes on with a run: it takes no prompt and no --thread")
+	case f.resume != "" && f.data == "":
+		return errors.New("--resume needs --data: the directory that keeps the run")
+	}
+	_, err := f.answers()
+	return err
 }
 
 // add adds the flags of every command that runs a project.
@@ -132,12 +161,18 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 			return err
 		}
 	}
-	if talk {
+	switch {
+	case talk:
 		return s.talk(ctx)
+	case f.resume != "":
+		err = s.resume(ctx, &f.answerFlags)
+	default:
+		err = s.turn(ctx, prompt)
 	}
-	if err := s.turn(ctx, prompt); err != nil {
+	if err != nil {
 		return s.kept(err)
 	}
+	s.howToAnswer()
 	if !f.json {
 		s.footer()
 	}
@@ -161,10 +196,17 @@ type session struct {
 	data    string
 	tenant  string
 	json    bool
+	asked   asked // by the last run; nothing if it did not ask
 }
 
 // turn runs one prompt and shows what happens.
 func (s *session) turn(ctx context.Context, prompt string) error {
+	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt})
+}
+
+// stream runs a request and shows what happens.
+func (s *session) stream(ctx context.Context, req *host.Request) error {
+	s.asked = asked{}
 	show := newPrinter(s.app.env)
 	defer show.endText()
 	if s.live != nil {
@@ -176,7 +218,6 @@ func (s *session) turn(ctx context.Context, prompt string) error {
 			s.target = t
 		}
 	}
-	req := &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt}
 	events := s.app.host.Stream(ctx, s.target, req)
 	if s.app.traces != nil {
 		events = s.app.traces.Keep(events)
@@ -185,8 +226,11 @@ func (s *session) turn(ctx context.Context, prompt string) error {
 		if err != nil {
 			return err
 		}
-		if started, ok := ev.Data.(*host.RunStarted); ok {
-			s.thread = started.Thread
+		switch d := ev.Data.(type) {
+		case *host.RunStarted:
+			s.thread = d.Thread
+		case *host.Interrupted:
+			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
 		if !s.json {
 			show.event(ev)
@@ -203,12 +247,15 @@ func (s *session) kept(err error) error {
 	if s.data == "" || s.thread == "" || host.CodeOf(err) != host.Canceled {
 		return err
 	}
-	tenant := ""
-	if s.tenant != "" {
-		tenant = " --tenant " + quoted(s.tenant)
-	}
 	return host.Errorf(host.Canceled, "interrupted: %w; what was finished is kept in thread %s", err, s.thread).
-		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", quoted(s.project), quoted(s.data), tenant, quoted(s.thread))
+		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", quoted(s.project), quoted(s.data), s.tenantWords(), quoted(s.thread))
+}
+
+func (s *session) tenantWords() string {
+	if s.tenant == "" {
+		return ""
+	}
+	return " --tenant " + quoted(s.tenant)
 }
 
 // quoted makes a word fit for a shell's command line.
@@ -240,21 +287,21 @@ func (s *session) talk(ctx context.Context) error {
 	fmt.Fprintf(env.stdout, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
 	next := readLines(env.stdin)
 	for {
-		fmt.Fprint(env.stdout, "> ")
-		var l line
-		select {
-		case l = <-next:
-		case <-ctx.Done(): // ctrl-C at the prompt
-			fmt.Fprintln(env.stdout)
-			return quietExit(host.Canceled.ExitCode())
-		}
+		l := s.readLine(ctx, "> ", next)
 		if l.err != nil || strings.TrimSpace(l.text) == "" {
 			return s.endTalk(l.err)
 		}
-		if err := s.turn(ctx, l.text); err != nil {
-			if ctx.Err() != nil {
-				return s.kept(err)
-			}
+		err := s.turn(ctx, l.text)
+		if err == nil {
+			err = s.answerAll(ctx, next)
+		}
+		var quiet quietExit
+		switch {
+		case errors.As(err, &quiet), errors.Is(err, io.EOF), errors.Is(err, bufio.ErrTooLong):
+			return s.endTalk(err)
+		case err != nil && ctx.Err() != nil:
+			return s.kept(err)
+		case err != nil:
 			fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
 		}
 	}
@@ -282,7 +329,10 @@ func readLines(r io.Reader) <-chan line {
 }
 
 func (s *session) endTalk(err error) error {
+	var quiet quietExit
 	switch {
+	case errors.As(err, &quiet):
+		return err
 	case errors.Is(err, bufio.ErrTooLong):
 		return host.Errorf(host.ResourceExhausted, "a line is more than %d bytes", maxPromptBytes).WithHint("say it in less")
 	case err != nil && err != io.EOF:

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 //	modelbegins N                  waits until N answers have begun
 //	interrupts TEXT agenthost ...  runs it, sends it SIGINT once it has printed
 //	                               that, and wants exit code 130
+//	answered DECISION [=X]         runs what the last output says goes on with a
+//	                               run, with that decision and words after the id
+//	again                          runs that once more
 //	shape FILE                     prints the shape of JSON, a line each
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -70,6 +74,7 @@ func TestScripts(t *testing.T) {
 			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
+			"answered": cmdAnswered, "again": cmdAgain,
 		},
 	})
 }
@@ -108,15 +113,17 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARGS...")
 	}
-	err := ts.Exec(args[1], args[2:]...)
+	wantCode(ts, exitOf(ts, ts.Exec(args[1], args[2:]...)), args[0])
+}
+
+// exitOf is the exit code that a command ended with.
+func exitOf(ts *testscript.TestScript, err error) int {
 	var exit *exec.ExitError
-	code := 0
 	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else {
-		ts.Check(err)
+		return exit.ExitCode()
 	}
-	wantCode(ts, code, args[0])
+	ts.Check(err)
+	return 0
 }
 
 func wantCode(ts *testscript.TestScript, got int, want string) {
@@ -258,6 +265,34 @@ func readUntil(r io.Reader, text string) []byte {
 		}
 	}
 	return got
+}
+
+type answerKey struct{}
+
+var goesOn = regexp.MustCompile(`(?m)^  agenthost (run .* --resume \S+) --(?:approve|reply) ([0-9a-f-]+)(?:=JSON)?$`)
+
+// cmdAnswered goes on with a run that asked one question.
+func cmdAnswered(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: answered DECISION [=X], after a run that asks")
+	}
+	found := goesOn.FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("the output does not say how to go on")
+	}
+	words := append(strings.Fields(found[1]), "--"+args[0], found[2]+strings.Join(args[1:], ""))
+	servers(ts)[answerKey{}] = words
+	wantCode(ts, exitOf(ts, ts.Exec("agenthost", words...)), "0")
+}
+
+func cmdAgain(ts *testscript.TestScript, neg bool, args []string) {
+	words, ok := servers(ts)[answerKey{}].([]string)
+	if !neg || !ok || len(args) > 0 {
+		ts.Fatalf("usage: ! again, after answered")
+	}
+	if exitOf(ts, ts.Exec("agenthost", words...)) == 0 {
+		ts.Fatalf("the same answer is taken twice")
+	}
 }
 
 // cmdShape prints each JSON value of a file with types in the place of what

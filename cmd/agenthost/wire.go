@@ -261,8 +261,13 @@ func (a *app) makeHost() error {
 	if err != nil {
 		return err
 	}
+	approve, err := a.approvals()
+	if err != nil {
+		return err
+	}
 	a.host, err = host.New(&host.Options{
 		Model: a.models[""], History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
+		Approve: approve,
 	})
 	return err
 }

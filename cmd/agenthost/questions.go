@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Questions of a run: to who sits at the terminal, or by flags of a later
+// command.
+
+// answerFlags answer the questions of an interrupted run.
+type answerFlags struct {
+	resume               string
+	approve, deny, reply []string
+}
+
+func (f *answerFlags) given() bool { return len(f.approve)+len(f.deny)+len(f.reply) > 0 }
+
+// answers reads QUESTION, QUESTION=REASON and QUESTION=JSON.
+func (f *answerFlags) answers() (list []host.Answer, err error) {
+	for _, id := range f.approve {
+		list = append(list, host.Answer{Question: id, Decision: host.Approve})
+	}
+	for _, text := range f.deny {
+		id, reason, _ := strings.Cut(text, "=")
+		list = append(list, host.Answer{Question: id, Decision: host.Deny, Reason: reason})
+	}
+	for _, text := range f.reply {
+		id, value, found := strings.Cut(text, "=")
+		if !found || !json.Valid([]byte(value)) {
+			return nil, fmt.Errorf(`--reply %s: write QUESTION=JSON, as in QUESTION='"Lisbon"'`, text)
+		}
+		list = append(list, host.Answer{Question: id, Decision: host.Reply, Value: json.RawMessage(value)})
+	}
+	return list, nil
+}
+
+// asked is what a run asks from outside.
+type asked struct {
+	run       string
+	questions []*host.Question
+}
+
+// howToAnswer tells how a run that asks goes on.
+func (s *session) howToAnswer() {
+	if len(s.asked.questions) == 0 || s.json {
+		return
+	}
+	w := s.app.env.stdout
+	if s.data == "" {
+		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
+		return
+	}
+	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", selfWords(), quoted(s.project), quoted(s.data), s.tenantWords(), s.asked.run)
+	for _, q := range s.asked.questions {
+		fmt.Fprintf(w, " %s", answerWords(q))
+	}
+	fmt.Fprintln(w)
+}
+
+// answerWords is a flag that answers a question.
+func answerWords(q *host.Question) string {
+	switch q.Kind {
+	case host.AskInput, host.AskResult:
+		return "--reply " + q.ID + "=JSON"
+	}
+	return "--approve " + q.ID
+}
+
+// question is how a question is put to a person.
+func question(q *host.Question) string {
+	what := fmt.Sprintf("%s %s", safe(q.Tool), clip(string(q.Arguments)))
+	switch q.Kind {
+	case host.AskApproval:
+		what = "May it call " + what + "?"
+	case host.AskResult:
+		what = "What does this call give: " + what + "?"
+	case host.AskUnknown:
+		what = "Nobody knows whether this call has run: " + what + ". May it run again?"
+	default:
+		what = cmp.Or(safe(q.Tool), "A tool") + " asks:"
+	}
+	if q.Reason != "" {
+		what += " " + clip(q.Reason)
+	}
+	if len(q.Data) > 0 {
+		what += " " + clip(string(q.Data))
+	}
+	return what
+}
+
+// answerAll asks who sits at the terminal until the run asks nothing more.
+// Without an answer (an empty line, the end of stdin) the run stays interrupted.
+func (s *session) answerAll(ctx context.Context, next <-chan line) error {
+	for len(s.asked.questions) > 0 {
+		var list []host.Answer
+		for _, q := range s.asked.questions {
+			l := s.readLine(ctx, question(q)+" "+choices(q)+" ", next)
+			if l.err != nil {
+				s.howToAnswer()
+				return l.err
+			}
+			answer, ok := readAnswer(q, strings.TrimSpace(l.text))
+			if !ok {
+				s.howToAnswer()
+				return nil
+			}
+			list = append(list, answer)
+		}
+		req := &host.Request{Tenant: tenantOr(s.tenant), Resume: s.asked.run, Answers: list}
+		if err := s.stream(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func choices(q *host.Question) string {
+	switch q.Kind {
+	case host.AskInput, host.AskResult:
+		return "[text or JSON]"
+	}
+	return "[y, n, or why not]"
+}
+
+// readAnswer reads what a person typed; nothing is no answer.
+func readAnswer(q *host.Question, text string) (host.Answer, bool) {
+	a := host.Answer{Question: q.ID}
+	switch {
+	case text == "":
+		return a, false
+	case q.Kind == host.AskInput || q.Kind == host.AskResult:
+		a.Decision, a.Value = host.Reply, json.RawMessage(text)
+		if !json.Valid(a.Value) {
+			a.Value, _ = json.Marshal(text) // a string always has JSON
+		}
+	case strings.EqualFold(text, "y") || strings.EqualFold(text, "yes"):
+		a.Decision = host.Approve
+	default:
+		a.Decision = host.Deny
+		if !strings.EqualFold(text, "n") && !strings.EqualFold(text, "no") {
+			a.Reason = text
+		}
+	}
+	return a, true
+}
+
+// readLine asks for a line.
+func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
+	fmt.Fprint(s.app.env.stdout, prompt)
+	select {
+	case l := <-next:
+		return l
+	case <-ctx.Done(): // ctrl-C at the prompt
+		fmt.Fprintln(s.app.env.stdout)
+		return line{err: quietExit(host.Canceled.ExitCode())}
+	}
+}
+
+// resume goes on with a run that asked, with the answers of the command line.
+func (s *session) resume(ctx context.Context, f *answerFlags) error {
+	list, err := f.answers()
+	if err != nil {
+		return err
+	}
+	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Resume: f.resume, Answers: list})
+}
