@@ -107,6 +107,8 @@ type (
 	MessageDone struct {
 		Message *Message `json:"message"`
 		Usage   *Usage   `json:"usage,omitempty"` // of the answer
+
+		Raw json.RawMessage `json:"raw,omitempty"` // the provider's answer, if the model keeps it
 	}
 
 	// ToolStarted tells that a tool runs.

@@ -106,6 +106,10 @@ type Result struct {
 	Rounds       int             `json:"rounds"`
 	Usage        Usage           `json:"usage"`
 	CreatedAt    time.Time       `json:"created_at"`
+
+	// Raw has the provider's answers, one for each round, if the model keeps them.
+	// They are not stored, so a run that was resumed has those of its last process.
+	Raw []json.RawMessage `json:"-"`
 }
 
 // Text returns the text of the agent's last answer.

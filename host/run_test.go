@@ -232,13 +232,15 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 		req    host.Request
 		says   string
 	}{
-		"RunTokens":             {host.Limits{RunTokens: 250}, forever(), host.Request{Text: "x"}, "RunTokens of 250"},
-		"MaxToolCalls":          {host.Limits{MaxToolCalls: 5}, forever(), host.Request{Text: "x"}, "MaxToolCalls of 5"},
-		"calls of one answer":   {host.Limits{}, hosttest.NewModel(many), host.Request{Text: "x"}, "more than 128"},
-		"ResponseBytes, deltas": {host.Limits{ResponseBytes: 10}, says("a long answer indeed"), host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, whole":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"InputBytes":            {host.Limits{InputBytes: 100}, says("x"), host.Request{Text: strings.Repeat("x", 100)}, "InputBytes of 100"},
-		"StateBytes":            {host.Limits{StateBytes: 10}, says("x"), host.Request{Text: "x", State: map[string]string{"a": "long enough"}}, "StateBytes of 10"},
+		"RunTokens":              {host.Limits{RunTokens: 250}, forever(), host.Request{Text: "x"}, "RunTokens of 250"},
+		"MaxToolCalls":           {host.Limits{MaxToolCalls: 5}, forever(), host.Request{Text: "x"}, "MaxToolCalls of 5"},
+		"calls of one answer":    {host.Limits{}, hosttest.NewModel(many), host.Request{Text: "x"}, "more than 128"},
+		"ResponseBytes, deltas":  {host.Limits{ResponseBytes: 10}, says("a long answer indeed"), host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, unknown": {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x","of":"another provider"}`)}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Extra: host.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, whole":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"InputBytes":             {host.Limits{InputBytes: 100}, says("x"), host.Request{Text: strings.Repeat("x", 100)}, "InputBytes of 100"},
+		"StateBytes":             {host.Limits{StateBytes: 10}, says("x"), host.Request{Text: "x", State: map[string]string{"a": "long enough"}}, "StateBytes of 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			work := tool("work", func(context.Context, *host.Call) (string, error) { return "", nil })
@@ -303,6 +305,29 @@ func TestAModelsAnswerIsNotChanged(t *testing.T) {
 	wg.Wait()
 	if c := model.resp.Parts[0].(*host.ToolCall); c.ID != "" || c.Arguments != nil || model.resp.Usage != (host.Usage{}) {
 		t.Errorf("the model's own answer became %+v", model.resp)
+	}
+}
+
+func TestRawAnswersAreKept(t *testing.T) {
+	model := &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Text: "Hello."}}, Raw: json.RawMessage(`[{"id":"c1"}]`)}}
+	var raw json.RawMessage
+	var result *host.RunResult
+	for e, err := range newHost(t, nil).Stream(t.Context(), newAgent(t, &host.AgentOptions{Model: model}), &host.Request{Text: "x"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch d := e.Data.(type) {
+		case *host.MessageDone:
+			raw = d.Raw
+		case *host.RunFinished:
+			result = d.Result
+		}
+	}
+	if len(result.Results[0].Raw) != 1 || string(result.Results[0].Raw[0]) != `[{"id":"c1"}]` || string(raw) != `[{"id":"c1"}]` {
+		t.Errorf("the result has %s, the event %s", result.Results[0].Raw, raw)
+	}
+	if b, err := json.Marshal(result); err != nil || strings.Contains(string(b), "c1") {
+		t.Errorf("it would be stored: %s, %v", b, err)
 	}
 }
 

@@ -222,7 +222,10 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.recordAnswer(ctx, answer); err != nil {
 		return nil, err
 	}
-	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage})
+	if len(resp.Raw) > 0 {
+		t.result.Raw = append(t.result.Raw, resp.Raw)
+	}
+	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		return answer, t.runTools(ctx, calls)
 	}
@@ -489,7 +492,12 @@ func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelRespons
 		case *Text:
 			size += len(p.Text)
 		case *Reasoning:
-			size += len(p.Text)
+			size += len(p.Text) + len(p.Signature)
+		case *Unknown:
+			size += len(p.JSON)
+		}
+		for _, m := range p.extra() {
+			size += len(m.Value)
 		}
 	}
 	if calls > maxToolCallsPerAnswer {

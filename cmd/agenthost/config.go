@@ -56,6 +56,7 @@ type modelConfig struct {
 	Rules    string   `yaml:"rules"`   // scripted: a file of rules
 	Timeout  duration `yaml:"timeout"`
 
+	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events have what the server sent
 	Effort    string `yaml:"effort"`    // openai, responses: how hard it reasons
 	Reasoning string `yaml:"reasoning"` // openai: always or never send back what it thought
 	Summary   string `yaml:"summary"`   // responses: whether it tells what it thought

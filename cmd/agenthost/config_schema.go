@@ -151,6 +151,7 @@ func keyDocs() map[string]keyDoc {
 		"modelConfig.rules":    say("Of a scripted model: the file that says what it answers."),
 		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
 
+		"modelConfig.keep_raw":  say("Whether events have what the server sent, cut at 1 MiB an answer."),
 		"modelConfig.effort":    say("Of openai and responses: how hard a model that reasons should, in the server's words, such as low, medium or high."),
 		"modelConfig.reasoning": among("Of openai: whether a model is sent what it thought before. Absent: until the user speaks again, and not to a server that refuses it.", "always", "never"),
 		"modelConfig.summary":   say("Of responses: whether the service tells what the model thought, such as auto. Absent: no."),

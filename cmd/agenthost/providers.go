@@ -34,6 +34,7 @@ type providerKey struct {
 func (mc *modelConfig) providerKeys() []providerKey {
 	return []providerKey{
 		{"rules", mc.Rules != "", []string{scriptedProvider}},
+		{"keep_raw", mc.KeepRaw, []string{openaiProvider, responsesProvider, anthropicProvider}},
 		{"effort", mc.Effort != "", []string{openaiProvider, responsesProvider}},
 		{"reasoning", mc.Reasoning != "", []string{openaiProvider}},
 		{"summary", mc.Summary != "", []string{responsesProvider}},
@@ -138,11 +139,11 @@ func (a *app) dial(mc modelConfig, key string) (closable, error) {
 	switch mc.Provider {
 	case anthropicProvider:
 		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-			ThinkingTokens: mc.Thinking, Cache: mc.Cache, Logger: a.logger})
+			ThinkingTokens: mc.Thinking, Cache: mc.Cache, KeepRaw: mc.KeepRaw, Logger: a.logger})
 	case responsesProvider:
 		return responsesmodel.New(mc.Name, &responsesmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-			Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary, Logger: a.logger})
+			Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary, KeepRaw: mc.KeepRaw, Logger: a.logger})
 	}
 	return openaimodel.New(mc.Name, &openaimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-		Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning), Logger: a.logger})
+		Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning), KeepRaw: mc.KeepRaw, Logger: a.logger})
 }

@@ -225,9 +225,14 @@ func shortened(data host.EventData) host.EventData {
 		c.Report = short(d.Report)
 		return &c
 	case *host.MessageDone:
+		if len(d.Raw) > maxContentBytes {
+			c := *d
+			c.Raw = short(d.Raw)
+			d, data = &c, &c
+		}
 		if d.Message != nil && sizeOf(d.Message) > maxContentBytes {
 			m := d.Message
-			return &host.MessageDone{Usage: d.Usage, Message: &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt,
+			return &host.MessageDone{Usage: d.Usage, Raw: d.Raw, Message: &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt,
 				Parts: []host.Part{&host.Text{Text: left(sizeOf(m))}}}}
 		}
 	case *host.StatePatched:

@@ -135,9 +135,11 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
 	long := answer(strings.Repeat("y", 100_000))
+	raw := answer("short")
+	raw.Raw = large
 	keep(t, dir, nil, happened("r0",
 		&host.ToolStarted{ID: "c", Name: "t", Arguments: large}, &host.ToolProgress{ID: "c", Kind: "k", Data: large},
-		&host.ToolFinished{ID: "c", Name: "t", Content: large}, long,
+		&host.ToolFinished{ID: "c", Name: "t", Content: large}, long, raw,
 		&host.ArtifactMade{Artifact: &host.Artifact{Name: "a", Parts: long.Message.Parts}},
 		&host.StatePatched{Ops: []host.PatchOp{{Op: "add", Path: "/a", Value: large}}},
 		&host.ProcessorRan{Report: large},
