@@ -167,6 +167,8 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case q.encrypted && f.Says("encrypted content", "encrypted_content"):
 		q.model.noEncrypted.Store(true)
 		f.AtOnce = q.write() == nil
+	case q.req.Conversation != "" && (f.Err.Code == host.InvalidArgument || f.Err.Code == host.NotFound) && f.Mentions("previous_response", "previous response", "conversation"):
+		f.Err.Code, f.Err.Hint = host.NotFound, "the service no longer has the conversation; send it whole, or begin a new one"
 	case q.req.Output != nil && !q.noFormat && f.Says("text.format", "json_schema"):
 		q.noFormat = true // whoever asks checks the answer anyway
 		f.AtOnce = q.write() == nil

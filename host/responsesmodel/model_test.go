@@ -312,6 +312,27 @@ func TestRefusedFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestForgottenConversation(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"a response":     says(400, "application/json", `{"error":{"message":"Previous response with id 'resp_7' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`),
+		"a conversation": says(404, "application/json", `{"error":{"message":"Conversation with id 'conv_7' not found.","type":"invalid_request_error","code":null}}`),
+	} {
+		_, m := start(t, nil, answer)
+		req := question("hi")
+		req.Conversation = "resp_7"
+		o := ask(t.Context(), m, req)
+		if host.CodeOf(o.err) != host.NotFound || !strings.Contains(host.AsError(o.err).Hint, "send it whole") {
+			t.Errorf("%s: %v (%s)", name, o.err, host.CodeOf(o.err))
+		}
+	}
+	_, m := start(t, nil, says(404, "application/json", `{"error":{"message":"The model does not exist","code":"model_not_found"}}`))
+	req := question("hi")
+	req.Conversation = "resp_7"
+	if o := ask(t.Context(), m, req); host.CodeOf(o.err) != host.NotFound || !strings.Contains(host.AsError(o.err).Hint, "/v1/models") {
+		t.Errorf("an unknown model: %v", o.err)
+	}
+}
+
 func TestHeadersAndRaw(t *testing.T) {
 	s, m := start(t, &responsesmodel.Options{KeepRaw: true, Headers: http.Header{"Openai-Organization": {"org-1"}}}, recorded(t, "text"))
 	o := ask(t.Context(), m, question("hi"))

@@ -45,6 +45,10 @@ func (f *Fault) Says(words ...string) bool {
 	return f.Err.Code == host.InvalidArgument && f.complaint.says(words...)
 }
 
+// Mentions reports whether what the server complains of has one of these words
+// in it, whatever the status.
+func (f *Fault) Mentions(words ...string) bool { return f.complaint.says(words...) }
+
 // wait returns how long to wait before the next attempt.
 func (f *Fault) wait(waits *backoff.ExponentialBackOff) time.Duration {
 	next := waits.NextBackOff()
