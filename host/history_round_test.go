@@ -129,6 +129,9 @@ func TestEachRoundRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := newHost(t, &host.Options{History: history}).Check(network); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("Check of a network that discards: %v, want code %s", err, host.InvalidArgument)
+	}
 	if _, err := newHost(t, &host.Options{History: history}).Run(t.Context(), network, &host.Request{Text: "hi"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("Run of a network that discards: %v, want code %s", err, host.InvalidArgument)
 	}

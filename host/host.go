@@ -47,12 +47,24 @@ func New(opts *Options) (*Host, error) {
 }
 
 // Check reports what would keep every run of target from beginning: an agent, or
-// a router that is a model, without a model. A program that calls it when it
+// a router that is a model, without a model; a history whose rounds cannot be
+// discarded. A program that calls it when it
 // starts learns of that before its first user does; a request that brings a model
 // of its own can run all the same. Code invalid_argument.
 func (h *Host) Check(target Target) error {
 	r := &run{host: h, net: target.network(), req: &Request{}, limits: h.opts.Limits}
+	if err := h.historyOf(r.net).checkDiscard(r.net); err != nil {
+		return err
+	}
 	return r.checkModels()
+}
+
+// historyOf returns the history of a network's runs.
+func (h *Host) historyOf(n *Network) *History {
+	if n.opts.History != nil {
+		return n.opts.History
+	}
+	return h.opts.History
 }
 
 // Request asks for one run.

@@ -76,10 +76,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{}, branches: &sync.Map{},
 	}
 	r.keys = r.id
-	r.history = n.opts.History
-	if r.history == nil {
-		r.history = h.opts.History
-	}
+	r.history = h.historyOf(n)
 	if err := r.history.checkDiscard(n); err != nil {
 		return nil, err
 	}

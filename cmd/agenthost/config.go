@@ -35,6 +35,7 @@ type config struct {
 	Plugins  map[string]pluginConfig  `yaml:"plugins"`
 	Agents   map[string]agentConfig   `yaml:"agents"`
 	Networks map[string]networkConfig `yaml:"networks"`
+	History  historyConfig            `yaml:"history"`
 	Limits   limitsConfig             `yaml:"limits"`
 	Approve  []approveConfig          `yaml:"approve"` // what a person must agree to
 
@@ -141,6 +142,14 @@ type useConfig struct {
 	Use       string `yaml:"use"`
 	Config    any    `yaml:"config"`
 	OnFailure string `yaml:"on_failure"` // fail (default) or skip
+}
+
+// historyConfig says where conversations are kept and what models are shown of
+// them.
+type historyConfig struct {
+	AddressEnv string      `yaml:"address_env"` // the environment variable that holds the address of a PostgreSQL database
+	EachRound  bool        `yaml:"each_round"`
+	Processors []useConfig `yaml:"processors"`
 }
 
 type limitsConfig struct {

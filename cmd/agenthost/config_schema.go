@@ -139,6 +139,7 @@ func keyDocs() map[string]keyDoc {
 		"config.agents":     say("Agents by name. Each can be run by itself."),
 		"config.networks":   say("Networks by name: agents, and a router that says who is next."),
 		"config.approve":    say("Calls of tools that a person must agree to: the run stops, and goes on with the answer."),
+		"config.history":    say("Where conversations are kept, and what every model is shown of them."),
 		"config.limits":     say("The limits of every run."),
 		"config.tenants":    say("What the plugins of a tenant may do and use, by tenant."),
 		"config.any_tenant": say("The same for every tenant that is not listed."),
@@ -158,6 +159,10 @@ func keyDocs() map[string]keyDoc {
 		"modelConfig.store":     say("Of responses: whether the service keeps the answers."),
 		"modelConfig.thinking":  say("Of anthropic: how many tokens the model may think, at least %d. Absent: it does not.", anthropicmodel.MinThinkingTokens),
 		"modelConfig.cache":     say("Of anthropic: whether the service caches the prompt."),
+
+		"historyConfig.address_env": say("The environment variable that holds the address of a PostgreSQL database, such as postgres://app@db/app. Absent: conversations are kept in --data, or in memory. An address itself, which may have a password, never stands in a configuration."),
+		"historyConfig.each_round":  say("Whether what an agent has said and its tools have answered is stored before the model is asked again. Absent: a turn is stored at its end."),
+		"historyConfig.processors":  say("What changes the history that every model is shown, before the processors of the network and the agent."),
 
 		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),
 		"pluginConfig.engine":  among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),

@@ -210,6 +210,7 @@ func (c *config) builtinsUsed() []string {
 			}
 		}
 	}
+	addAll(c.History.Processors)
 	for _, n := range c.Networks {
 		add(n.Router)
 		addAll(n.Processors, n.Providers)

@@ -204,13 +204,14 @@ type usedAt struct {
 	uses  []useConfig
 }
 
-// findChain finds the processors in the order of a run: the network's, then the
-// agent's.
+// findChain finds the processors in the order of a run: the history's, the
+// network's, then the agent's.
 func (t *processorsTrial) findChain(c *config) (lists []usedAt, err error) {
 	target, agent := t.flags.target, t.flags.agent
 	if target == "" {
 		target = c.target()
 	}
+	lists = append(lists, usedAt{"history", keys("history", "processors"), c.History.Processors})
 	n, isNetwork := c.Networks[target]
 	switch _, isAgent := c.Agents[target]; {
 	case !isNetwork && !isAgent:

@@ -19,8 +19,8 @@ import (
 const maxPromptBytes = 64 << 20
 
 type runFlags struct {
-	thread, data, model, target, tenant string
-	json                                bool
+	thread, data, history, model, target, tenant string
+	json                                         bool
 	answerFlags
 }
 
@@ -33,7 +33,8 @@ func runCommand(env *environment) *cobra.Command {
 file. With a prompt it answers once; with - the prompt is read from stdin; with
 neither, on a terminal, it is a conversation.
 
-Threads live as long as the command unless --data names a directory. A
+Threads live as long as the command unless --data names a directory, or --history
+(or the configuration's history.address_env) a PostgreSQL database. A
 conversation with --data can be steered from elsewhere: see agenthost plugin
 list. With --thread an empty prompt ("") goes on from what is there: it repeats a turn that
 failed or was interrupted.
@@ -90,6 +91,7 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
+	flags.StringVar(&f.history, "history", "", "a PostgreSQL database that keeps threads instead, by its address")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
 	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
@@ -147,7 +149,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 		return err
 	}
 	steered := talk && f.data != ""
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, model: f.model, quiet: f.json, live: steered})
+	a, err := newApp(ctx, env, c, appOptions{data: f.data, dsn: f.history, model: f.model, quiet: f.json, live: steered})
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,7 @@ var (
 // appOptions are what a command line adds to a configuration.
 type appOptions struct {
 	data  string // the data directory; "" keeps threads in memory
+	dsn   string // the address of a database that keeps threads; "" leaves that to the configuration
 	model string // a model for every agent; "" leaves that to the configuration
 	quiet bool   // do not tell what takes time
 	live  bool   // plugins can be replaced while they serve
@@ -83,7 +84,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
 		a.makeTargets,
-		a.makeHost,
+		func() error { return a.makeHost(ctx, opts.dsn) },
 		a.checkTargets,
 	} {
 		if err := step(); err != nil {
@@ -256,8 +257,8 @@ func (env *environment) guestLog() func(plugin.LogLine) {
 	}
 }
 
-func (a *app) makeHost() error {
-	history, err := host.NewHistory(a.threads, nil)
+func (a *app) makeHost(ctx context.Context, dsn string) error {
+	history, err := a.makeHistory(ctx, dsn)
 	if err != nil {
 		return err
 	}
