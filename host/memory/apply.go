@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
@@ -166,7 +164,7 @@ func digestOf(text string) string {
 func (b *batch) add(ctx context.Context, c *Change) (*Memory, error) {
 	id := c.ID
 	if id == "" {
-		id = uuid.Must(uuid.NewV7()).String()
+		id = host.NewID()
 	}
 	same, err := b.sayer(ctx, digestOf(c.Text))
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
@@ -90,7 +88,7 @@ func (s *Store) open(ctx context.Context, scope Scope) (*opened, error) {
 	o := &opened{scope: scope}
 	e, err := s.driver.Get(ctx, scope.partition(), scope.key())
 	if errors.Is(err, kv.ErrNotFound) {
-		o.scopeRecord = scopeRecord{V: layout, Content: uuid.Must(uuid.NewV7()).String()}
+		o.scopeRecord = scopeRecord{V: layout, Content: host.NewID()}
 		return o, nil
 	}
 	if err != nil {
