@@ -177,11 +177,11 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	if opts == nil {
 		opts = &ToolOptions{}
 	}
+	if err := opts.check(spec.Name); err != nil {
+		return nil, err
+	}
 	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
 		approve: opts.Approve, handler: handler}
-	if opts.Retries < 0 || opts.Retries > MaxToolRetries {
-		return nil, Errorf(InvalidArgument, "retries of tool %q are %d, not 0 to %d", spec.Name, opts.Retries, MaxToolRetries)
-	}
 	var err error
 	if t.schema, err = compileSchema(checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)

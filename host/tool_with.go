@@ -1,0 +1,70 @@
+package host
+
+import "context"
+
+// With returns the tool under other options, for one that somebody else made,
+// such as a plugin's. What is set takes the place of the tool's own; ReadOnly and
+// Idempotent can be added and not taken away, and Approve is asked after the
+// tool's own rule. A tool that may change has the options whatever it becomes.
+// Code invalid_argument for retries out of bounds.
+func (t *Tool) With(opts *ToolOptions) (*Tool, error) {
+	if opts == nil {
+		return t, nil
+	}
+	if err := opts.check(t.Name); err != nil {
+		return nil, err
+	}
+	own := t.under(*opts)
+	if now := t.live; now != nil {
+		own.live = func(ctx context.Context) *Tool {
+			tool := now(ctx)
+			if tool == nil {
+				return nil
+			}
+			return tool.under(*opts)
+		}
+	}
+	return own, nil
+}
+
+func (t *Tool) under(opts ToolOptions) *Tool {
+	own := *t
+	own.ReadOnly = t.ReadOnly || opts.ReadOnly
+	own.Idempotent = t.Idempotent || opts.Idempotent
+	if opts.Timeout != 0 {
+		own.Timeout = opts.Timeout
+	}
+	if opts.Retries != 0 {
+		own.Retries = opts.Retries
+	}
+	own.approve = bothApprove(t.approve, opts.Approve)
+	return &own
+}
+
+// bothApprove returns the rule that asks first and then second; either may be
+// nil.
+func bothApprove(first, second ApprovalRule) ApprovalRule {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, call *Call) (string, error) {
+		if reason, err := first(ctx, call); reason != "" || err != nil {
+			return reason, err
+		}
+		return second(ctx, call)
+	}
+}
+
+// check holds the options to their bounds.
+func (o *ToolOptions) check(tool string) error {
+	if o.Retries < 0 || o.Retries > MaxToolRetries {
+		return Errorf(InvalidArgument, "retries of tool %q are %d, not 0 to %d", tool, o.Retries, MaxToolRetries)
+	}
+	if o.Timeout < 0 {
+		return Errorf(InvalidArgument, "timeout of tool %q is %s", tool, o.Timeout).WithHint("leave it out for the host's limit")
+	}
+	return nil
+}
