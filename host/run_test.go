@@ -326,7 +326,7 @@ func TestRawAnswersAreKept(t *testing.T) {
 	if len(result.Results[0].Raw) != 1 || string(result.Results[0].Raw[0]) != `[{"id":"c1"}]` || string(raw) != `[{"id":"c1"}]` {
 		t.Errorf("the result has %s, the event %s", result.Results[0].Raw, raw)
 	}
-	if b, err := json.Marshal(result); err != nil || strings.Contains(string(b), "c1") {
+	if b, err := json.Marshal(result); err != nil || strings.Contains(string(b), `"c1"`) {
 		t.Errorf("it would be stored: %s, %v", b, err)
 	}
 }
