@@ -156,7 +156,7 @@ func openDriver(dir string, logger *slog.Logger) (kv.Driver, error) {
 	if err != nil {
 		return nil, dataError(dir, err)
 	}
-	return store, nil
+	return kv.Group(store), nil
 }
 
 type advice struct {

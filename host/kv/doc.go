@@ -40,6 +40,9 @@
 //		Writes:    []kv.Write{kv.Put(headKey, next), kv.Put(log.WithUint(8), message)},
 //	})
 //
+// [Group] commits together what many goroutines commit at the same time, which is
+// what a store that syncs is fast at.
+//
 // # Revisions and fences
 //
 // A revision is a number that a store gives to a key at every write: greater

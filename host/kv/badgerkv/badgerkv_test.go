@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -400,5 +401,58 @@ func TestLogger(t *testing.T) {
 	}
 	if got := out.String(); !strings.Contains(got, "level=DEBUG") || !strings.Contains(got, "component=badger") || strings.Contains(got, "level=INFO") {
 		t.Errorf("log is %q, want Badger's routine at level debug", got)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	kvtest.Run(t, func(t *testing.T) kvtest.Store {
+		dir := t.TempDir()
+		var store kv.Driver
+		return kvtest.Store{
+			Open: func() (d kv.Driver, err error) {
+				if store, err = openDir(dir); err != nil {
+					return nil, err
+				}
+				return kv.Group(store), nil
+			},
+			Durable: true,
+			Compact: func(kv.Driver) error { return badgerkv.Compact(store.(*badgerkv.Store)) },
+		}
+	})
+}
+
+func TestGroupCrash(t *testing.T) {
+	kvtest.Crash(t, func(dir string) (kv.Driver, error) {
+		d, err := openDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		return kv.Group(d), nil
+	})
+}
+
+// BenchmarkWriters has 64 goroutines append 1 kB each, synced, by themselves and
+// through a group, in the same run.
+func BenchmarkWriters(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		group func(kv.Driver) kv.Driver
+	}{{"each by itself", func(d kv.Driver) kv.Driver { return d }}, {"in groups", kv.Group}} {
+		b.Run(c.name, func(b *testing.B) {
+			d := c.group(mustOpen(b, b.TempDir(), nil))
+			value := bytes.Repeat([]byte("x"), 1024)
+			var writer atomic.Uint64
+			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				log := kv.NewKey("log").WithUint(writer.Add(1))
+				for n := uint64(0); pb.Next(); n++ {
+					if _, err := kv.Apply(b.Context(), d, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put(log.WithUint(n), value)}}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
+		})
 	}
 }
