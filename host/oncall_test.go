@@ -2,8 +2,10 @@ package host_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,4 +178,41 @@ func TestCheckFindsAMissingModel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a router brings along belongs to its run: another run has another agent
+// under the same name.
+func TestRunsBringTheirOwnAgents(t *testing.T) {
+	router := host.RouterFunc("own", func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
+		if req.CallCount == 2 {
+			return nil, nil
+		}
+		if req.CallCount == 1 {
+			return host.Next("own"), nil
+		}
+		own, err := host.NewAgent("own", &host.AgentOptions{Model: answering(req.Scope.Tenant)})
+		return host.NextAgents(own), err
+	})
+	n := newNetwork(t, []*host.Agent{agentNamed(t, "a", "")}, &host.NetworkOptions{Router: router})
+	h := newHost(t, nil)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			tenant := fmt.Sprint("tenant", i)
+			r, err := h.Run(t.Context(), n, &host.Request{Tenant: tenant, Text: "hi"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, res := range r.Results {
+				if res.Text() != tenant {
+					t.Errorf("%s is answered by %s's agent", tenant, res.Text())
+				}
+			}
+			if len(r.Results) != 2 {
+				t.Errorf("%d agents ran, want 2", len(r.Results))
+			}
+		})
+	}
+	wg.Wait()
 }

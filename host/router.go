@@ -9,7 +9,8 @@ import (
 )
 
 // Router picks who runs next in a network. It is asked before the first agent
-// and after every agent's run. Implementations are safe for concurrent use; an
+// and after every agent's run; that, the stack of agents that wait and what a
+// router sees are AgentKit's. Implementations are safe for concurrent use; an
 // error ends the run, and so does a panic, with code internal.
 //
 // A router that knows beforehand whom it may name has a method Agents() []string

@@ -29,6 +29,7 @@ type TranscriptNetwork struct {
 	Processors    []string        `json:"processors"`
 	Providers     []string        `json:"providers"`
 	State         json.RawMessage `json:"state"`
+	StateSchema   json.RawMessage `json:"state_schema"`
 	RunState      json.RawMessage `json:"run_state"` // the request's
 	StateOfRun    bool            `json:"state_of_run"`
 	Discard       bool            `json:"discard_on_failure"`
@@ -54,6 +55,7 @@ type TranscriptAgent struct {
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
 	Instructions string   `json:"instructions"` // {{.state.x}} is replaced
+	OnCall       bool     `json:"on_call"`      // of the network, and told to no model
 	Prefill      string   `json:"prefill"`
 	Tools        []string `json:"tools"`
 	Processors   []string `json:"processors"`
@@ -193,21 +195,33 @@ func (b *builder) target() (host.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	agents := make([]*host.Agent, len(b.def.Agents))
+	var agents, onCall []*host.Agent
 	for i := range b.def.Agents {
-		if agents[i], err = b.agent(&b.def.Agents[i], history); err != nil {
+		def := &b.def.Agents[i]
+		a, err := b.agent(def, history)
+		switch {
+		case err != nil:
 			return nil, err
+		case def.OnCall:
+			onCall = append(onCall, a)
+		default:
+			agents = append(agents, a)
 		}
 	}
 	if len(agents) == 1 && len(b.def.Router) == 0 {
 		return agents[0], nil
 	}
-	opts := &host.NetworkOptions{MaxIterations: b.def.MaxIterations, StateOfRun: b.def.StateOfRun, DiscardOnFailure: b.def.Discard}
+	opts := &host.NetworkOptions{MaxIterations: b.def.MaxIterations, StateOfRun: b.def.StateOfRun, DiscardOnFailure: b.def.Discard, OnCall: onCall}
 	if b.def.History == nil || b.def.History.OfAgent == "" {
 		opts.History = history
 	}
 	if len(b.def.State) > 0 {
 		opts.State = b.def.State
+	}
+	if len(b.def.StateSchema) > 0 {
+		if opts.StateSchema, err = host.CompileSchema(b.def.StateSchema); err != nil {
+			return nil, err
+		}
 	}
 	if len(b.def.Agents) > 0 && !b.def.Agents[0].NoModel {
 		opts.Model = b.stage.model
