@@ -185,10 +185,11 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, name)
 	}
 	inst.calls++
-	defer inst.world.flush()
 	stack := inst.stack[:]
 	stack[0] = 0 // the result of a function that has none
-	if err := fn.CallWithStack(inst.ctx, stack); err != nil && !inst.exited(err) {
+	err = fn.CallWithStack(inst.ctx, stack)
+	inst.leave()
+	if err != nil && !inst.exited(err) {
 		return nil, false, inst.failure(err)
 	}
 	if inst.spent() > inst.call.limits.Instructions {

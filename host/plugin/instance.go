@@ -93,6 +93,7 @@ type call struct {
 	ops       operations
 	raw       rawOperations // what ops is in a raw call
 	stopped   error         // why the host stopped it
+	over      bool          // the guest has been left
 	throttled time.Duration // waited for its turn, once begun
 }
 
@@ -134,7 +135,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 	inst.world.inst = inst
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
 	inst.call.budget = p.limits.StartInstructions
-	defer inst.world.flush()
+	defer inst.leave()
 	if err := inst.instantiate(); err != nil {
 		return inst, inst.failure(err)
 	}
@@ -243,10 +244,11 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
 	}
 	inst.calls++
-	defer inst.world.flush()
 	stack := inst.stack[:]
 	stack[0] = uint64(len(inst.call.input))
-	if err := fn.CallWithStack(inst.ctx, stack); err != nil {
+	err = fn.CallWithStack(inst.ctx, stack)
+	inst.leave()
+	if err != nil {
 		return nil, false, inst.failure(err)
 	}
 	if inst.spent() > inst.call.limits.Instructions {
@@ -259,6 +261,13 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 		return nil, false, host.Errorf(host.Internal, "plugin %q: %s returned %d, not 0 or 1", inst.plugin.id, e, int32(code)).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
+}
+
+// leave notes that no guest code runs any more, so that nothing can be stopped
+// from inside it, and logs the lines that it has not ended.
+func (inst *instance) leave() {
+	inst.call.over = true
+	inst.world.flush()
 }
 
 // function returns an export, nil if there is none. Each comes with a stack of

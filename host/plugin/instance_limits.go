@@ -115,7 +115,7 @@ func (inst *instance) unaccounted() int64 {
 func (inst *instance) charge(n int64) {
 	c := &inst.call
 	c.charged += n
-	if c.unseen += n; c.unseen >= slice {
+	if c.unseen += n; c.unseen >= slice && !c.over {
 		inst.look()
 	}
 }
