@@ -124,7 +124,6 @@ func TestBillCountsTheWait(t *testing.T) {
 	s := newSlot(t, rt, blocking(t), &SlotOptions{LoadOptions: LoadOptions{Limits: Limits{Instances: 1}}})
 	b := beginCall(t, ctx, s)
 	done := make(chan *CallResult)
-	arrived := time.Now()
 	go func() {
 		r, _ := s.Call(ctx, "t", "tool", nil, nil)
 		done <- r
@@ -135,14 +134,13 @@ func TestBillCountsTheWait(t *testing.T) {
 		waiting = p.calls == 2
 		p.mu.Unlock()
 	}
-	atLeast := time.Since(arrived) / 2
 	time.AfterFunc(2*time.Millisecond, b.release)
 	r := <-done
 	if err := <-b.done; err != nil {
 		t.Error(err)
 	}
 	c := chargeOf(rt.Bill(), "t", "p", "tool")
-	if r.Cost.WaitUS < 1000 || c.Wait < time.Millisecond || c.Wait < atLeast/2 {
+	if r.Cost.WaitUS < 1000 || c.Wait < time.Millisecond {
 		t.Errorf("the call waited %d us, and the bill says %s, want 2 ms", r.Cost.WaitUS, c.Wait)
 	}
 }
