@@ -32,7 +32,8 @@ type Call struct {
 	emit   func(EventData) error
 	before []Artifact // of the run
 	steps  *steps
-	branch *run // for a tool that is an agent
+	spent  *spent // of the run
+	branch *run   // for a tool that is an agent
 	mu     sync.Mutex
 	out    callOutput
 }
@@ -42,7 +43,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, branch: c.branch,
+		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch,
 	}
 }
 
@@ -61,7 +62,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	}
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
-		limits: Limits{}.withDefaults(), emit: func(EventData) error { return nil }, steps: newSteps(),
+		limits: Limits{}.withDefaults(), emit: func(EventData) error { return nil }, steps: newSteps(), spent: &spent{},
 	}
 }
 
@@ -102,7 +103,7 @@ func (c *Call) Emit(kind string, data any) error {
 
 // AddArtifact adds something the call made to the run: named ones replace the
 // one of that name, unnamed ones are appended. Code resource_exhausted past
-// the limit ArtifactBytes.
+// the limits ArtifactBytes, RunArtifacts and RunArtifactBytes.
 func (c *Call) AddArtifact(a Artifact) error {
 	if err := c.checkArtifact(&a); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (c *Call) checkArtifact(a *Artifact) error {
 	if err := checkJSON(raw); err != nil {
 		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
 	}
-	return nil
+	return c.spent.artifact(len(raw), &c.limits)
 }
 
 func (c *Call) putArtifact(a Artifact) {

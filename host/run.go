@@ -137,7 +137,18 @@ func (r *run) checkModel(a *Agent) error {
 }
 
 // spent is what a run has used, with the agents that run as tools in it.
-type spent struct{ tokens, toolCalls atomic.Int64 }
+type spent struct{ tokens, toolCalls, artifacts, artifactBytes atomic.Int64 }
+
+// artifact counts one that a call has made, if there is room for it.
+func (s *spent) artifact(bytes int, l *Limits) error {
+	if s.artifacts.Add(1) > int64(l.RunArtifacts) {
+		return Errorf(ResourceExhausted, "the tools of the run make more artifacts than the limit RunArtifacts of %d", l.RunArtifacts)
+	}
+	if s.artifactBytes.Add(int64(bytes)) > int64(l.RunArtifactBytes) {
+		return Errorf(ResourceExhausted, "the artifacts of the run have more bytes than the limit RunArtifactBytes of %d", l.RunArtifactBytes)
+	}
+	return nil
+}
 
 // router returns the router of the run: the request's beats the network's.
 func (r *run) router() Router {

@@ -664,7 +664,7 @@ func TestRunsAtOnceShareNothing(t *testing.T) {
 func TestNewRefusesNegativeLimits(t *testing.T) {
 	for _, limits := range []host.Limits{
 		{MaxIterations: -1}, {MaxRounds: -1}, {MaxToolCalls: -1}, {ParallelTools: -1}, {InputBytes: -1}, {ArgumentBytes: -1},
-		{ResponseBytes: -1}, {ResultBytes: -1}, {ArtifactBytes: -1}, {EventBytes: -1}, {EventsPerCall: -1}, {StateBytes: -1},
+		{ResponseBytes: -1}, {ResultBytes: -1}, {ArtifactBytes: -1}, {RunArtifacts: -1}, {RunArtifactBytes: -1}, {EventBytes: -1}, {EventsPerCall: -1}, {StateBytes: -1},
 		{RunTokens: -1}, {RunTimeout: -1}, {ToolTimeout: -1}, {HistoryTimeout: -1}, {CommitTimeout: -1},
 	} {
 		if _, err := host.New(&host.Options{Limits: limits}); host.CodeOf(err) != host.InvalidArgument {

@@ -316,8 +316,19 @@ func TestASlowReaderLosesNothing(t *testing.T) {
 	})
 }
 
-func TestEmitHasLimits(t *testing.T) {
-	limits := host.Limits{EventBytes: 20, EventsPerCall: 3}
+func TestWhatACallLeavesHasLimits(t *testing.T) {
+	limits := host.Limits{EventBytes: 20, EventsPerCall: 3, RunArtifacts: 5, RunArtifactBytes: 300}
+	artifacts := func(n, bytes int) func(*host.Call) error {
+		return func(c *host.Call) error {
+			a := host.Artifact{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("x", bytes)}}}
+			for range n - 1 {
+				if err := c.AddArtifact(a); err != nil {
+					return fmt.Errorf("too early: %w", err)
+				}
+			}
+			return c.AddArtifact(a)
+		}
+	}
 	for name, c := range map[string]struct {
 		emit func(*host.Call) error
 		says string
@@ -331,7 +342,9 @@ func TestEmitHasLimits(t *testing.T) {
 			}
 			return c.Emit("e", 1)
 		}, "EventsPerCall of 3"},
-		"no JSON": {func(c *host.Call) error { return c.Emit("f", func() {}) }, "not JSON"},
+		"no JSON":          {func(c *host.Call) error { return c.Emit("f", func() {}) }, "not JSON"},
+		"RunArtifacts":     {artifacts(6, 0), "RunArtifacts of 5"},
+		"RunArtifactBytes": {artifacts(3, 100), "RunArtifactBytes of 300"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := runTools(t.Context(), t, &host.Options{Limits: limits}, tool("emit", func(_ context.Context, call *host.Call) (string, error) {
