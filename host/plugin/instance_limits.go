@@ -120,7 +120,8 @@ func (inst *instance) charge(n int64) {
 	}
 }
 
-// look stops a call that is out of time or budget.
+// look stops a call that is out of time or budget, and lets others run if it has
+// had a slice since they could: a guest may ask for much in few instructions.
 func (inst *instance) look() {
 	c := &inst.call
 	c.unseen = 0
@@ -130,6 +131,9 @@ func (inst *instance) look() {
 		inst.stop(inst.budgetError())
 	}
 	inst.bill(spent)
+	if spent-c.told >= slice {
+		inst.yield(spent)
+	}
 }
 
 func (inst *instance) budgetError() error {

@@ -7,9 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agenthost/agenthost/host"
 )
 
 // inLine starts a call that waits for its turn and says when it has got it.
@@ -173,4 +178,59 @@ func TestSharesAreForgotten(t *testing.T) {
 	if n := len(turns.shares); n > shareSweep {
 		t.Errorf("%d shares are kept, want at most %d", n, shareSweep)
 	}
+}
+
+// counted answers a call's operations with 100 kB and counts them.
+type counted struct {
+	n     *atomic.Int64
+	first func()
+}
+
+func (c counted) operate(context.Context, string, []byte) ([]byte, error) {
+	if c.n.Add(1) == 1 {
+		c.first()
+	}
+	return make([]byte, 100<<10), nil
+}
+
+// What the host does for a guest is time that others wait, so a call that runs
+// few instructions of its own gives way as well.
+func TestCallsOfHostOperationsGiveWay(t *testing.T) {
+	rt := startRuntime(t, &Options{Running: 1})
+	p, err := rt.Load(t.Context(), "x", handWritten(t, operating("state.get")), &LoadOptions{Limits: Limits{HostCalls: 1 << 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var n, seen atomic.Int64
+	var calls sync.WaitGroup
+	begun := make(chan struct{})
+	calls.Go(func() {
+		_, _, err := p.call(ctx, "greedy", exportTool, nil, counted{&n, func() {
+			close(begun)
+			for rt.waiting() == 0 { // the other is not in line yet
+				runtime.Gosched()
+			}
+		}})
+		if host.CodeOf(err) != host.Canceled {
+			t.Errorf("the greedy call ends in %v, want canceled", err)
+		}
+	})
+	<-begun
+	_, _, _ = p.call(t.Context(), "modest", exportTool, nil, counted{new(atomic.Int64), func() {
+		seen.Store(n.Load())
+		leave()
+	}})
+	calls.Wait()
+	// A stint is 1,000,000 instructions, and an operation some 11,000.
+	if got := seen.Load(); got > 200 {
+		t.Errorf("the greedy call has made %d operations before anybody else had a turn", got)
+	}
+}
+
+// waiting is how many tenants wait for a turn.
+func (rt *Runtime) waiting() int {
+	rt.turns.mu.Lock()
+	defer rt.turns.mu.Unlock()
+	return len(rt.turns.line)
 }
