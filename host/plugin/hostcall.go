@@ -341,9 +341,12 @@ func (inst *instance) wait(ctx context.Context, op string, req []byte) ([]byte, 
 // computes are the operations that wait for nothing: they keep the call's turn.
 var computes = map[string]bool{"artifact.read": true, "artifact.write": true, "messages.get": true, "tokens.count": true, "state.get": true, "state.patch": true}
 
-// errorObject is an error as a guest gets it.
+// errorObject is an error as a guest gets it. Its sentences are cut where they
+// repeat what the guest has sent.
 func errorObject(err error) []byte {
-	b, jsonErr := json.Marshal(host.AsError(err))
+	e := *host.AsError(err)
+	e.Message, e.Hint = shorten(e.Message), shorten(e.Hint)
+	b, jsonErr := json.Marshal(&e)
 	if jsonErr != nil {
 		return []byte(`{"code":"internal","message":"error"}`)
 	}

@@ -28,6 +28,39 @@ type artifacts struct {
 	uploads map[string]*upload
 	begun   int
 	held    int // bytes, in all uploads
+	bodies  map[artifactKey]*artifactBody
+}
+
+// artifactKey tells artifacts apart by where their parts are.
+type artifactKey struct {
+	first *host.Part
+	n     int
+}
+
+// artifactBody is what is read of an artifact. It is made once: a guest that
+// reads it in pieces pays for the pieces.
+type artifactBody struct {
+	data              []byte
+	mediaType, digest string
+}
+
+// body returns an artifact as bytes.
+func (a *artifacts) body(of *host.Artifact) *artifactBody {
+	key := artifactKey{n: len(of.Parts)}
+	if key.n > 0 {
+		key.first = &of.Parts[0]
+	}
+	b := a.bodies[key]
+	if b == nil {
+		b = &artifactBody{}
+		b.data, b.mediaType = artifactBytes(of)
+		b.digest = digestOf(b.data)
+		if a.bodies == nil {
+			a.bodies = map[artifactKey]*artifactBody{}
+		}
+		a.bodies[key] = b
+	}
+	return b
 }
 
 type upload struct {
@@ -126,34 +159,33 @@ func (a *artifacts) read(req []byte, limit int) ([]byte, error) {
 	if (in.Name == "") == (in.Digest == "") || in.Offset < 0 || length < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "request of artifact.read: it needs either a name or a digest, and no negative offset or length")
 	}
-	data, mediaType, err := a.find(in.Name, in.Digest)
+	found, err := a.find(in.Name, in.Digest)
 	if err != nil {
 		return nil, err
 	}
-	size := int64(len(data))
+	size := int64(len(found.data))
 	from := min(in.Offset, size)
-	piece := data[from:min(size, from+min(length, int64(limit/2)))]
+	piece := found.data[from:min(size, from+min(length, int64(limit/2)))]
 	out := newObject(envelopeSize + base64.StdEncoding.EncodedLen(len(piece)))
 	out.bytes("data", piece)
 	out.int("size", size)
-	out.str("digest", digestOf(data))
-	out.str("media_type", mediaType)
+	out.str("digest", found.digest)
+	out.str("media_type", found.mediaType)
 	return out.end(), nil
 }
 
-// find returns the bytes of an artifact of the run, the last one of a name.
-func (a *artifacts) find(name, digest string) ([]byte, string, error) {
+// find returns an artifact of the run, the last one of a name.
+func (a *artifacts) find(name, digest string) (*artifactBody, error) {
 	list := a.call.Artifacts()
 	for i := len(list) - 1; i >= 0; i-- {
 		if name != "" && list[i].Name != name {
 			continue
 		}
-		data, mediaType := artifactBytes(&list[i])
-		if name != "" || digestOf(data) == digest {
-			return data, mediaType, nil
+		if b := a.body(&list[i]); name != "" || b.digest == digest {
+			return b, nil
 		}
 	}
-	return nil, "", host.Errorf(host.NotFound, "the run has no artifact %q", clean(name+digest))
+	return nil, host.Errorf(host.NotFound, "the run has no artifact %q", clean(name+digest))
 }
 
 // artifactBytes is an artifact as bytes: those of a lone media part, the text of

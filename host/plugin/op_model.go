@@ -51,9 +51,9 @@ func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]by
 	if err := s.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
 	}
-	resp, err := wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
-	if err != nil {
-		_ = s.account.charge(modelTokens, int64(len(req)/4)-estimate)
+	resp, said, err := wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
+	if err != nil { // what was said until then is paid for
+		_ = s.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
 		return nil, modelError(err)
 	}
 	used := resp.Usage
@@ -118,21 +118,21 @@ func (s *seat) model(ctx context.Context, name string) (host.Model, error) {
 	return m, nil
 }
 
-// wholeAnswer asks the model and waits for the whole answer.
-func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (*host.ModelResponse, error) {
-	size := 0
+// wholeAnswer asks the model and waits for the whole answer. said is how many
+// bytes of it have come, with an error too.
+func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (resp *host.ModelResponse, said int, err error) {
 	for chunk, err := range m.Generate(ctx, req) {
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, said, err
 		case chunk.Response != nil:
-			return chunk.Response, nil
+			return chunk.Response, said, nil
 		}
-		if size += len(chunk.Text) + len(chunk.Reasoning); size > max {
-			return nil, host.Errorf(host.ResourceExhausted, "the model's answer is more than the limit ResponseBytes of %d", max)
+		if said += len(chunk.Text) + len(chunk.Reasoning); said > max {
+			return nil, said, host.Errorf(host.ResourceExhausted, "the model's answer is more than the limit ResponseBytes of %d", max)
 		}
 	}
-	return nil, host.Errorf(host.Unavailable, "the model ended without an answer")
+	return nil, said, host.Errorf(host.Unavailable, "the model ended without an answer")
 }
 
 // modelError is what a guest is told: an upstream's words could hold what is the

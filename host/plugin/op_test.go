@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -472,5 +473,69 @@ func TestArtifactOperations(t *testing.T) {
 	}
 	if got := do("artifact.write", `{"name":"open","data":""}`)["code"]; got != "resource_exhausted" {
 		t.Errorf("one upload too many ends in %v", got)
+	}
+}
+
+// A guest pays for an artifact's bytes as it reads them, so the host must not go
+// through all of them for each piece.
+func TestArtifactsAreReadOnce(t *testing.T) {
+	call := host.NewCall("t", nil, nil)
+	if err := call.AddArtifact(host.Artifact{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("x", 500<<10)}, &host.Text{Text: "y"}}}); err != nil {
+		t.Fatal(err)
+	}
+	a := artifacts{call: call}
+	first, err := a.read([]byte(`{"name":"a","length":0}`), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocated := testing.AllocsPerRun(10, func() {
+		if again, err := a.read([]byte(`{"name":"a","length":0}`), 1<<20); err != nil || string(again) != string(first) {
+			t.Errorf("read again: %s, %v; want %s", again, err, first)
+		}
+	})
+	if len(a.bodies) != 1 || allocated > 40 {
+		t.Errorf("%d bodies are kept, and a piece takes %v allocations", len(a.bodies), allocated)
+	}
+}
+
+// What a guest sends may come back in an error, but not all of it.
+func TestErrorsOfOperationsAreShort(t *testing.T) {
+	p, err := startRuntime(t, nil).Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{State: Read}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Call(t.Context(), "acme", "tool", []byte(`state.get {"path":"/`+strings.Repeat("x", 500<<10)+`"}`), nil)
+	if err != nil || !r.GuestError || len(r.Output) > 4*maxGuestMessage {
+		t.Errorf("an operation on 500 kB answers with %d bytes, %v", len(r.Output), err)
+	}
+}
+
+// failing is a model that answers until it fails.
+type failing struct{ host.Model }
+
+func (failing) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		for range 10 {
+			if !yield(host.ModelChunk{Text: strings.Repeat("word ", 80)}, nil) {
+				return
+			}
+		}
+		yield(host.ModelChunk{}, host.Errorf(host.Unavailable, "down"))
+	}
+}
+
+// Somebody is billed for what a model said before it failed.
+func TestAnswersThatFailArePaidFor(t *testing.T) {
+	rt := startRuntime(t, &Options{Models: models{"": failing{hosttest.NewModel()}}})
+	p, err := rt.Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{Model: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ask = `model.generate {"messages":[{"role":"user","parts":[{"type":"text","text":"Say it."}]}]}`
+	if out, err := runOp(t.Context(), p, "acme", ask, nil); host.CodeOf(err) != host.Unavailable {
+		t.Fatalf("a model that fails: %s, %v", out, err)
+	}
+	if got := rt.BudgetUse("acme").Spent.ModelTokens; got < 1000 || got > 1100 {
+		t.Errorf("an answer of 4,000 bytes that fails costs %d tokens, want some 1,000", got)
 	}
 }

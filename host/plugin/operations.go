@@ -173,20 +173,31 @@ func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 		return nil, err
 	}
 	limit := o.seat.rights().limits.ResponseBytes
-	b := append(make([]byte, 0, envelopeSize), `{"messages":[`...)
-	for n, i := range in.Indices {
+	size := 0
+	for _, i := range in.Indices { // what is too much is not even written
 		if i < 0 || i >= len(o.view.Messages) {
 			return nil, host.Errorf(host.InvalidArgument, "there is no message %d of %d", i, len(o.view.Messages))
 		}
+		n, _ := o.view.Messages[i].Size()
+		if size += n; size > limit {
+			return nil, tooManyMessages(limit)
+		}
+	}
+	b := append(make([]byte, 0, size+envelopeSize), `{"messages":[`...)
+	for n, i := range in.Indices {
 		if n > 0 {
 			b = append(b, ',')
 		}
 		if b = o.view.Messages[i].AppendJSON(b); len(b) > limit {
-			return nil, host.Errorf(host.ResourceExhausted, "the messages are more than the limit ResponseBytes of %d", limit).
-				WithHint("ask for fewer at once")
+			return nil, tooManyMessages(limit)
 		}
 	}
 	return append(b, "]}"...), nil
+}
+
+func tooManyMessages(limit int) error {
+	return host.Errorf(host.ResourceExhausted, "the messages are more than the limit ResponseBytes of %d", limit).
+		WithHint("ask for fewer at once")
 }
 
 // countTokens prices text by its length: it is the host that works.

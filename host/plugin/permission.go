@@ -144,17 +144,23 @@ func (p Permissions) under(ceiling Permissions) Permissions {
 	return p.intersect(ceiling, overlap)
 }
 
-// overlap returns the addresses in ranges of both lists.
+// overlap returns the addresses in ranges of both lists. An address of a cloud's
+// metadata service is only in a range that holds nothing else, so it is not in
+// what a wider range leaves of such a one.
 func overlap(a, b []netip.Prefix) (both []netip.Prefix) {
 	for _, p := range a {
 		for _, q := range b {
-			switch {
-			case !p.Overlaps(q):
-			case p.Bits() > q.Bits():
-				both = append(both, p)
-			default:
-				both = append(both, q)
+			if !p.Overlaps(q) {
+				continue
 			}
+			r := p
+			if p.Bits() < q.Bits() {
+				r = q
+			}
+			if egress.Classify(r.Addr()) == egress.Metadata && r.IsSingleIP() && !(p.IsSingleIP() && q.IsSingleIP()) {
+				continue
+			}
+			both = append(both, r)
 		}
 	}
 	return both

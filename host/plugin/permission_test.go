@@ -109,6 +109,9 @@ func TestAddressesAreTheOperators(t *testing.T) {
 		{"what is granted", at(), at("10.1.0.0/16"), at("10.0.0.0/8", "127.0.0.0/8"), prefixes("10.1.0.0/16")},
 		{"the ceiling's part of it", at(), at("10.0.0.0/8"), at("10.1.0.0/16"), prefixes("10.1.0.0/16")},
 		{"nothing under a ceiling without addresses", at(), at("10.0.0.0/8"), at(), nil},
+		{"no metadata of a range that only holds it", at(), at("169.254.0.0/16"), at("169.254.169.254/32", "169.254.1.0/24"), prefixes("169.254.1.0/24")},
+		{"no metadata under a ceiling that only holds it", at(), at("169.254.169.254/32"), at("169.254.0.0/16"), nil},
+		{"metadata by its own address in both", at(), at("169.254.169.254/32"), at("169.254.169.254/32"), prefixes("169.254.169.254/32")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := row.asked.clamp(row.granted.under(row.ceiling)).HTTP
