@@ -21,8 +21,12 @@ const (
 	DefaultQueueLastRetry  = 5 * time.Minute
 )
 
-// keptJobKeys is how many idempotency keys a queue remembers.
-const keptJobKeys = 100_000
+// The idempotency keys that a queue remembers: of a tenant at least this many of
+// its last ones, and of no more tenants than that.
+const (
+	keptJobKeys   = 5_000
+	keptKeyOwners = 1_000
+)
 
 // QueueOptions bound a [MemoryQueue]. A zero field is its default.
 type QueueOptions struct {
@@ -60,21 +64,22 @@ func (o QueueOptions) withDefaults() QueueOptions {
 }
 
 // MemoryQueue is a queue in memory: what waits in it is lost when the program
-// ends. A job whose handler fails is tried again, if its error is one that may
+// ends. Tenants share its workers: one alone has half of them, and who has fewer
+// goes first. A job whose handler fails is tried again, if its error is one that may
 // pass, with twice the wait each time.
 type MemoryQueue struct {
 	opts   QueueOptions
 	run    func(context.Context, *Job) error
 	cancel context.CancelFunc
 	ctx    context.Context
-	slots  chan struct{}
+	slots  *fairSlots
 	jobs   sync.WaitGroup
 
 	mu      sync.Mutex
 	last    int64
 	waiting int
 	tenants map[string]int
-	keys    map[jobKey]struct{}
+	keys    map[string]*jobKeys // by tenant
 	closed  bool
 }
 
@@ -89,8 +94,8 @@ func NewMemoryQueue(run func(context.Context, *Job) error, opts *QueueOptions) *
 	if opts == nil {
 		opts = &QueueOptions{}
 	}
-	q := &MemoryQueue{opts: opts.withDefaults(), run: run, tenants: map[string]int{}, keys: map[jobKey]struct{}{}}
-	q.slots = make(chan struct{}, q.opts.Workers)
+	q := &MemoryQueue{opts: opts.withDefaults(), run: run, tenants: map[string]int{}, keys: map[string]*jobKeys{}}
+	q.slots = newFairSlots(q.opts.Workers)
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q
 }
@@ -118,20 +123,16 @@ func (q *MemoryQueue) Send(_ context.Context, job *Job, ready func(func(stored b
 // take counts a job, if there is room for it. The mutex is held.
 func (q *MemoryQueue) take(job *Job) (string, error) {
 	key := jobKey{job.Owner, job.IdempotencyKey}
-	_, used := q.keys[key]
 	switch {
 	case q.closed:
 		return "", errClosed("queue")
-	case key.key != "" && used:
+	case q.keys[key.owner.Tenant].has(key):
 		return "", host.Errorf(host.AlreadyExists, "a job with the key %q was sent before", clean(key.key))
 	case q.waiting >= q.opts.Jobs, q.tenants[job.Owner.Tenant] >= q.opts.OfTenant:
 		return "", &host.Error{Code: host.ResourceExhausted, Message: "the queue is full", Retryable: true}
 	}
 	if key.key != "" {
-		if len(q.keys) >= keptJobKeys {
-			clear(q.keys) // what was sent long ago is forgotten; a few of now with it
-		}
-		q.keys[key] = struct{}{}
+		q.keysOf(key.owner.Tenant).add(key)
 	}
 	q.waiting++
 	q.tenants[job.Owner.Tenant]++
@@ -139,11 +140,32 @@ func (q *MemoryQueue) take(job *Job) (string, error) {
 	return strconv.FormatInt(q.last, 10), nil
 }
 
+// keysOf returns the keys of a tenant. For one more tenant than are kept another
+// one's go, one that has no job if there is such a one. The mutex is held.
+func (q *MemoryQueue) keysOf(tenant string) *jobKeys {
+	k := q.keys[tenant]
+	if k != nil {
+		return k
+	}
+	if len(q.keys) >= keptKeyOwners {
+		victim := ""
+		for t := range q.keys {
+			if victim = t; q.tenants[t] == 0 {
+				break
+			}
+		}
+		delete(q.keys, victim)
+	}
+	k = &jobKeys{}
+	q.keys[tenant] = k
+	return k
+}
+
 // forget takes back what take has done, of a turn that was not stored.
 func (q *MemoryQueue) forget(job *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.keys, jobKey{job.Owner, job.IdempotencyKey})
+	q.keys[job.Owner.Tenant].remove(jobKey{job.Owner, job.IdempotencyKey})
 	q.uncount(job)
 }
 
@@ -191,12 +213,10 @@ func (q *MemoryQueue) work(job *Job) {
 }
 
 func (q *MemoryQueue) try(job *Job) error {
-	select {
-	case q.slots <- struct{}{}:
-	case <-q.ctx.Done():
-		return q.ctx.Err()
+	if err := q.slots.take(q.ctx, job.Owner.Tenant); err != nil {
+		return err
 	}
-	defer func() { <-q.slots }()
+	defer q.slots.give(job.Owner.Tenant)
 	return q.run(q.ctx, job)
 }
 
