@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -200,8 +201,17 @@ func (env *environment) runtimeOptions(logger *slog.Logger) (*plugin.Options, er
 	if err != nil {
 		return nil, err
 	}
-	return &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option(),
+	return &plugin.Options{CacheDir: dir, Logger: logger, Log: env.guestLog(), Compiler: env.compiler.option(), Secrets: env.secrets(),
 		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}}, nil
+}
+
+// secrets are those that plugins may have sent for them: the variables that
+// [egress.EnvSecrets] names.
+func (env *environment) secrets() egress.Secrets {
+	return egress.EnvSecrets{Lookup: func(name string) (string, bool) {
+		v := env.getenv(name)
+		return v, v != ""
+	}}
 }
 
 func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {

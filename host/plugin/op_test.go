@@ -224,9 +224,7 @@ func fetchServer(t *testing.T, opts Options, handler http.HandlerFunc) (rt *Runt
 		t.Fatal(err)
 	}
 	port, _ := strconv.Atoi(u.Port())
-	client := egress.New(&egress.Options{Secrets: egress.StaticSecrets{"KEY": egress.NewSecret("sesame")}})
-	t.Cleanup(func() { client.Close() })
-	opts.Fetcher = client
+	opts.Secrets = egress.StaticSecrets{"KEY": egress.NewSecret("sesame")}
 	granted = Permissions{
 		HTTP:    []HTTPAccess{{Scheme: "http", Host: "127.0.0.1", Port: port, Methods: []string{"GET", "POST"}, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
 		Secrets: []SecretAccess{{"KEY", []string{"http://127.0.0.1"}}, {"GONE", []string{"http://127.0.0.1"}}},

@@ -99,11 +99,12 @@ type Options struct {
 	Ceiling *Permissions
 
 	// What host operations work with. Without a Store, items are kept in memory;
-	// without a Fetcher, requests go out by an egress.Client without secrets;
-	// without Models, plugins ask the model of the agent at work; without a Queue,
+	// without a Fetcher, requests go out by an egress.Client that has Secrets, or
+	// none; without Models, plugins ask the model of the agent at work; without a Queue,
 	// jobs are run by a MemoryQueue. What is given here the runtime does not close.
 	Store   Store
 	Fetcher Fetcher
+	Secrets egress.Secrets // for requests, where there is no Fetcher
 	Models  Models
 	Queue   Queue
 
@@ -174,7 +175,7 @@ func (rt *Runtime) openServices() {
 		rt.opts.Store = NewMemoryStore()
 	}
 	if rt.fetcher = rt.opts.Fetcher; rt.fetcher == nil {
-		client := egress.New(nil)
+		client := egress.New(&egress.Options{Secrets: rt.opts.Secrets})
 		rt.fetcher = client
 		rt.stop = append(rt.stop, func() { _ = client.Close() }) // it only closes connections
 	}
