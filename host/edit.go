@@ -275,16 +275,25 @@ func (p *editPlan) result() []*Message {
 	return out
 }
 
-// trim returns message i without the parts that are dropped.
+// trim returns message i without the parts that are dropped. A processor drops the
+// same ones each time that it sees a message, so the result is kept with it: what
+// is known of its text need not be found out again.
 func (p *editPlan) trim(i int) *Message {
-	m := p.in[i].Clone()
-	m.Parts = m.Parts[:0]
-	for j, part := range p.in[i].Parts {
+	m := p.in[i]
+	var left [8]Part
+	parts := left[:0]
+	for j, part := range m.Parts {
 		if !p.parts[DropPart{i, j}] {
-			m.Parts = append(m.Parts, part)
+			parts = append(parts, part)
 		}
 	}
-	return m
+	if last := m.trimmed.Load(); last != nil && slices.Equal(last.Parts, parts) {
+		return last
+	}
+	t := m.Clone()
+	t.Parts = append(t.Parts[:0], parts...)
+	m.trimmed.Store(t)
+	return t
 }
 
 // withIdentity fills in an absent id and time, from old if there is one.

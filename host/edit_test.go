@@ -267,3 +267,32 @@ func FuzzEdits(f *testing.F) {
 		}
 	})
 }
+
+// A processor trims the same messages each time that it sees them; what is known
+// of what is left, its size and tokens, is kept.
+func TestTrimmedMessagesAreKept(t *testing.T) {
+	in := letters("abcd")
+	trim := func(parts ...int) *host.Message {
+		t.Helper()
+		var edits []host.Edit
+		for _, p := range parts {
+			edits = append(edits, host.DropPart{Message: 1, Part: p})
+		}
+		out, err := host.ApplyEdits(in, edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[1]
+	}
+	first := trim(0)
+	if trim(0) != first {
+		t.Error("the same trimming gives another message")
+	}
+	if other := trim(1); other == first || len(other.Parts) != 1 || other.Parts[0] != in[1].Parts[0] {
+		t.Errorf("another trimming leaves %v", other.Parts)
+	}
+	in[1].Parts = append(in[1].Parts, &host.Text{Text: "more"})
+	if again := trim(0); len(again.Parts) != 2 || len(first.Parts) != 1 {
+		t.Errorf("of a message that has grown %d parts are left, and of the one before %d", len(again.Parts), len(first.Parts))
+	}
+}

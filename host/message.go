@@ -44,6 +44,7 @@ type Message struct {
 	Extra     Extra // fields of its JSON that this version does not know
 
 	size    atomic.Pointer[size]    // of the counted text, once it was asked for
+	trimmed atomic.Pointer[Message] // what was left when parts were dropped last
 	encoded atomic.Pointer[encoded] // for protocols that it was sent in
 }
 
