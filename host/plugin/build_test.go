@@ -55,10 +55,17 @@ type buildError struct {
 
 func (e *buildError) Error() string { return e.err.Error() + "\n" + e.stderr }
 
-// newRuntime returns a runtime that is closed with the test.
+// newRuntime returns a runtime that is closed with the test, with the tests' cache.
 func newRuntime(t testing.TB, opts *plugin.Options) *plugin.Runtime {
 	t.Helper()
-	rt, err := plugin.NewRuntime(context.Background(), opts)
+	cached := plugin.Options{}
+	if opts != nil {
+		cached = *opts
+	}
+	if cached.CacheDir == "" && cached.Compiler == nil {
+		cached.CacheDir = plugin.TestCacheDir()
+	}
+	rt, err := plugin.NewRuntime(context.Background(), &cached)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	extism "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
@@ -124,7 +125,8 @@ func namedEngine(t testing.TB, wasm []byte) func() caller {
 }
 
 func ourCaller(t testing.TB, rt *plugin.Runtime, wasm []byte, engine string) caller {
-	p := load(t, rt, "kit", wasm, &plugin.LoadOptions{Engine: engine, Extism: plugin.ExtismOptions{Config: kitConfig}})
+	p := load(t, rt, "kit", wasm, &plugin.LoadOptions{Engine: engine, Extism: plugin.ExtismOptions{Config: kitConfig},
+		Limits: plugin.Limits{Timeout: time.Minute}}) // answers are compared, not times
 	return func(function, input string) (string, string) {
 		r, err := p.Call(t.Context(), "acme", strings.TrimPrefix(function, "agenthost_"), []byte(input), nil)
 		switch {
