@@ -59,16 +59,26 @@ func benchWazero(b *testing.B, input []byte) {
 
 // rawEcho returns a call of the echo guest on raw wazero.
 func rawEcho(b *testing.B, input []byte) func() {
-	ctx := context.Background()
-	rt := wazero.NewRuntime(ctx)
+	call := rawGuest(b, context.Background(), buildGuest(b, "host/plugin/testdata/guests/echo"), wazero.NewRuntimeConfig(), input)
+	return func() {
+		if len(call()) != len(input) {
+			b.Fatal("the echo is not what was sent")
+		}
+	}
+}
+
+// rawGuest returns a call of a guest on raw wazero, without limits; it returns
+// the output.
+func rawGuest(b *testing.B, ctx context.Context, wasm []byte, cfg wazero.RuntimeConfig, input []byte) func() []byte {
+	rt := wazero.NewRuntimeWithConfig(ctx, cfg)
 	b.Cleanup(func() { _ = rt.Close(ctx) })
 	wasi_snapshot_preview1.MustInstantiate(ctx, rt)
 	var output []byte
 	_, err := rt.NewHostModuleBuilder("agenthost_v1").
 		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, stack []uint64) {
-		n := copy(input[stack[1]:], input[stack[1]:])
-		m.Memory().Write(uint32(stack[0]), input[stack[1]:])
-		stack[0] = uint64(n)
+		rest := input[uint32(stack[1]):]
+		m.Memory().Write(uint32(stack[0]), rest)
+		stack[0] = uint64(len(rest))
 	}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export("input_read").
 		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, stack []uint64) {
 		view, _ := m.Memory().Read(uint32(stack[0]), uint32(stack[1]))
@@ -78,18 +88,19 @@ func rawEcho(b *testing.B, input []byte) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	mod, err := rt.InstantiateWithConfig(ctx, buildGuest(b, "host/plugin/testdata/guests/echo"),
+	mod, err := rt.InstantiateWithConfig(ctx, wasm,
 		wazero.NewModuleConfig().WithStartFunctions("_initialize"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	fn := mod.ExportedFunction("agenthost_tool")
 	stack := make([]uint64, 1)
-	return func() {
+	return func() []byte {
 		stack[0] = uint64(len(input))
-		if err := fn.CallWithStack(ctx, stack); err != nil || len(output) != len(input) {
-			b.Fatal(err)
+		if err := fn.CallWithStack(ctx, stack); err != nil || stack[0] != 0 {
+			b.Fatal(err, stack[0])
 		}
+		return output
 	}
 }
 

@@ -1,0 +1,44 @@
+package plugin
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Restored is an instance that is brought back to its image after each call, for
+// benchmarks that measure that alone.
+type Restored struct {
+	inst  *instance
+	other []byte
+}
+
+// NewRestored makes an instance of a plugin.
+func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
+	inst, err := p.newInstance(ctx, p.seat("a"), &share{})
+	if err != nil {
+		return nil, err
+	}
+	return &Restored{inst, make([]byte, inst.memory.Size())}, nil
+}
+
+// Call calls the instance, and returns how long it then took to restore it, and to
+// copy memory of the same size.
+func (r *Restored) Call(b *testing.B, input []byte) (restoring, copying time.Duration) {
+	b.Helper()
+	r.inst.beginCall(b.Context(), &callRequest{export: exportTool, input: input}, time.Now())
+	if _, _, err := r.inst.run(exportTool); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	if !r.inst.restore() {
+		b.Fatal("not restored")
+	}
+	restoring = time.Since(began)
+	began = time.Now()
+	copy(r.other, r.inst.bytes(len(r.other)))
+	return restoring, time.Since(began)
+}
+
+// Close closes the instance.
+func (r *Restored) Close() { r.inst.close() }
