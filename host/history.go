@@ -41,7 +41,7 @@ import (
 // LockThread's ends with the run. One that goes on after that is left behind,
 // and one that panics fails; the run ends in both cases. Requests and turns are
 // copies, which an adapter may keep and change; what it returns is shared and is
-// not changed by anybody.
+// not changed by anybody. [Step] works in them.
 type (
 	// ThreadCreator makes sure a thread exists.
 	ThreadCreator interface {
@@ -161,7 +161,8 @@ type HistoryOptions struct {
 	// results of its tools, before the next model call, so that a process that
 	// dies loses one round and not the turn. It needs a [RoundAppender]. What a
 	// round has stored stays: a Finish hook that changes it comes too late, and a
-	// network with DiscardOnFailure is refused.
+	// network with DiscardOnFailure is refused. A run in a [Journal] stores no
+	// rounds: its steps are there.
 	EachRound bool
 }
 

@@ -211,6 +211,25 @@ func TestAMessageThatOthersCameBehindGoesToTheEnd(t *testing.T) {
 	}
 }
 
+// An adapter's method runs in the run: a step in it runs once.
+func TestStepsWorkInAnAdapter(t *testing.T) {
+	steps, calls := 0, 0
+	step := func(ctx context.Context) error {
+		calls++
+		_, err := host.Step(ctx, "connect", func(context.Context) (int, error) { steps++; return steps, nil }, nil)
+		return err
+	}
+	history := &oddHistory{History: hosttest.NewHistory()}
+	history.create = func(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
+		return req.Thread, false, step(ctx)
+	}
+	history.store = func(ctx context.Context, _ *host.HistoryRequest, _ *host.Turn) error { return step(ctx) }
+	agent := newAgent(t, &host.AgentOptions{Model: says("done"), History: newHistory(t, history)})
+	if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Text: "hi"}); err != nil || calls != 2 || steps != 1 {
+		t.Errorf("Run: %v; the step ran %d times in %d calls, want once in 2", err, steps, calls)
+	}
+}
+
 // keeper is an adapter that keeps what it is given and gives out what it keeps,
 // as a cache does.
 type keeper struct {

@@ -90,6 +90,23 @@ func TestRoundsOfAnAgentThatIsAToolAreNotStored(t *testing.T) {
 	}
 }
 
+// A durable run has its rounds in the journal, and finds the thread as it left
+// it when it is resumed.
+func TestADurableRunStoresNoRounds(t *testing.T) {
+	history := hosttest.NewHistory()
+	look := tool("look", func(context.Context, *host.Call) (string, error) { return "seen", nil })
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{look}, History: eachRound(t, history),
+		Model: hosttest.NewModel(hosttest.Call("look", "{}"), hosttest.Say("done"))})
+	h := newHost(t, &host.Options{Journal: hosttest.NewJournal()})
+	if _, err := h.Run(t.Context(), agent, &host.Request{Thread: "T", Text: "hi", Durable: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`CreateThread "T"`, `AppendUserMessage "hi"`, "AppendResults: 1 results, stop"}
+	if diff := cmp.Diff(want, history.Calls()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
 // badRounds fails to store rounds.
 type badRounds struct{ *hosttest.History }
 

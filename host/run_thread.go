@@ -247,9 +247,11 @@ func (r *run) emitState() {
 	}
 }
 
-// keepRound stores what the run has said since it stored something last.
+// keepRound stores what the run has said since it stored something last. The
+// journal of a run that has one does so already, and a run that is resumed
+// wants the thread as it left it.
 func (t *turn) keepRound(ctx context.Context) error {
-	if t.history == nil || !t.history.eachRound || t.depth > 0 {
+	if t.history == nil || !t.history.eachRound || t.depth > 0 || t.rec != nil {
 		return nil
 	}
 	round := &Round{Head: t.head}

@@ -23,9 +23,15 @@ type HistoryOptions struct {
 }
 
 // TestHistory holds a history adapter to the rules of host's history
-// interfaces. newAdapter returns an empty adapter; it is called once for each
-// rule, and once before to see which methods it has, and cleans up through t. A rule about a method that the adapter does not
-// have is left out. opts may be nil.
+// interfaces, each a subtest of its name:
+//
+//	func TestMyHistory(t *testing.T) {
+//		hosttest.TestHistory(t, func(t *testing.T) any { return newMyHistory(t) }, nil)
+//	}
+//
+// newAdapter returns an empty adapter; it is called once for each rule, and once
+// before to see which methods it has, and cleans up through t. A rule about a
+// method that the adapter does not have is left out. opts may be nil.
 func TestHistory(t *testing.T, newAdapter func(t *testing.T) any, opts *HistoryOptions) {
 	t.Helper()
 	if opts == nil {
