@@ -221,7 +221,7 @@ func readConfig(fsys fs.FS, where string) (*config, error) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, host.Errorf(host.NotFound, "there is no configuration %s", file).
-			WithHint("name a directory with an %s, for example: agenthost run examples/orderdesk", configName)
+			WithHint("name a directory with an %s, or make one: agenthost init shop", configName)
 	}
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "read configuration: %w", err)

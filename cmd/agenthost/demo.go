@@ -93,6 +93,7 @@ func demoOutro(env *environment, s *session) {
 		{"dev examples/orderdesk", "save a plugin of it, and the next turn runs that"},
 		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},
 		{"plugin build examples/piimask", "build one of your own"},
+		{"init shop", "a project of your own"},
 	} {
 		fmt.Fprintf(tw, "  %s %s\t%s\n", self, next.command, next.what)
 	}

@@ -224,6 +224,12 @@ func shortened(data host.EventData) host.EventData {
 		c := *d
 		c.Report = short(d.Report)
 		return &c
+	case *host.Interrupted:
+		if d.Question != nil {
+			q := *d.Question
+			q.Arguments, q.Data = short(q.Arguments), short(q.Data)
+			return &host.Interrupted{Question: &q}
+		}
 	case *host.MessageDone:
 		if len(d.Raw) > maxContentBytes {
 			c := *d

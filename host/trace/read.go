@@ -29,6 +29,7 @@ type Summary struct {
 	Tenant       string            `json:"tenant,omitempty"`
 	Thread       string            `json:"thread,omitempty"`
 	Target       string            `json:"target,omitempty"` // the network, or the first agent
+	Resumes      string            `json:"resumes,omitempty"` // the run that asked, if this one has the answers
 	Began        time.Time         `json:"began"`
 	DurationUS   int64             `json:"duration_us"`
 	Finished     bool              `json:"finished"` // false: it is running, or its process was killed
@@ -163,7 +164,7 @@ func (r *Run) add(b *builder, ev *event) bool {
 	case "run.started":
 		var d host.RunStarted
 		ok := read(ev, &d)
-		r.Tenant, r.Thread = d.Tenant, d.Thread
+		r.Tenant, r.Thread, r.Resumes = d.Tenant, d.Thread, d.Resumes
 		return ok
 	case "run.finished":
 		var d host.RunFinished

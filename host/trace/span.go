@@ -32,6 +32,7 @@ const (
 	KindProvider  = "provider"
 	KindModel     = "model"
 	KindTool      = "tool"
+	KindQuestion  = "question" // to a person: the run ends, and another goes on with the answer
 )
 
 // agentKind is the kind of the progress of an agent that works as a tool; its
@@ -114,6 +115,8 @@ func (b *builder) add(ev *event) bool {
 		return b.message(ev)
 	case "tool.started", "tool.progress", "tool.finished":
 		return b.tool(ev)
+	case "interrupted":
+		return b.question(ev)
 	case "state.patch", "artifact":
 		return true // what of it is worth knowing, the tool's line tells
 	}
@@ -246,6 +249,16 @@ func (b *builder) retried(ev *event) bool {
 	default:
 		b.under(s)
 	}
+	return true
+}
+
+func (b *builder) question(ev *event) bool {
+	var d host.Interrupted
+	if !read(ev, &d) || d.Question == nil {
+		return false
+	}
+	b.under(&Span{Kind: KindQuestion, Name: d.Question.Tool, BeganUS: b.at,
+		Detail: strings.TrimSpace(string(d.Question.Kind) + " " + clip(d.Question.Reason))})
 	return true
 }
 

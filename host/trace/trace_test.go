@@ -131,6 +131,25 @@ func TestWhatDidNotEnd(t *testing.T) {
 	}
 }
 
+// A run that asks a person ends, and another goes on with the answer.
+func TestQuestions(t *testing.T) {
+	dir := t.TempDir()
+	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
+	keep(t, dir, nil, happened("r1", &host.RunStarted{Thread: "t1"}, &host.AgentStarted{Model: "m"},
+		&host.Interrupted{Question: &host.Question{ID: "q", Kind: host.AskApproval, Tool: "refund", Reason: "it is much", Arguments: large}},
+		&host.RunFinished{FinishReason: host.FinishInterrupted}))
+	if run, text := lastRun(t, dir); run.Damaged != 0 || !strings.Contains(text, "└ question refund  approval it is much") || !strings.Contains(text, ": interrupted, ") {
+		t.Errorf("run = %+v\n%s", run, text)
+	}
+	if size := sizeOf(t, dir); size > 2_000 {
+		t.Errorf("a question of large arguments is kept in %d bytes", size)
+	}
+	keep(t, dir, nil, happened("r2", &host.RunStarted{Thread: "t1", Resumes: "r1"}))
+	if run, text := lastRun(t, dir); run.Resumes != "r1" || !strings.Contains(text, "answers run r1") {
+		t.Errorf("run = %+v\n%s", run, text)
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)

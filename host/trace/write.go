@@ -37,6 +37,9 @@ func (r *Run) headline() string {
 	if r.Thread != "" {
 		words = append(words, "thread "+r.Thread)
 	}
+	if r.Resumes != "" {
+		words = append(words, "answers run "+r.Resumes)
+	}
 	how := string(r.FinishReason)
 	if !r.Finished {
 		how = "not finished"
