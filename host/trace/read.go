@@ -28,7 +28,7 @@ type Summary struct {
 	Run          string            `json:"run"`
 	Tenant       string            `json:"tenant,omitempty"`
 	Thread       string            `json:"thread,omitempty"`
-	Target       string            `json:"target,omitempty"` // the network, or the first agent
+	Target       string            `json:"target,omitempty"`  // the network, or the first agent
 	Resumes      string            `json:"resumes,omitempty"` // the run that asked, if this one has the answers
 	Began        time.Time         `json:"began"`
 	DurationUS   int64             `json:"duration_us"`
