@@ -66,6 +66,7 @@ type office struct {
 
 	beforeLook func() // in the tool look
 	unlocked   bool   // processes do not know of each other's turns
+	eachRound  bool   // is stored in the thread
 }
 
 // answers is what the office's models say: it depends on what they see, not on
@@ -180,7 +181,7 @@ func (o *office) process(lives int, req *host.Request) (*host.RunResult, error) 
 			host.ResultAppender
 		}{o.history, o.history, o.history, o.history}
 	}
-	history, err := host.NewHistory(adapter, nil)
+	history, err := host.NewHistory(adapter, &host.HistoryOptions{EachRound: o.eachRound})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -222,7 +223,14 @@ func (o *office) outcome(r *host.RunResult) string {
 // committed, and ends as if nothing had happened. What may not happen twice has
 // not, or a person was asked.
 func TestDurableRunSurvivesEveryCommit(t *testing.T) {
+	for _, eachRound := range []bool{false, true} {
+		t.Run(fmt.Sprint("each round stored ", eachRound), func(t *testing.T) { surviveEveryCommit(t, eachRound) })
+	}
+}
+
+func surviveEveryCommit(t *testing.T, eachRound bool) {
 	whole := newOffice(t)
+	whole.eachRound = eachRound
 	r, err := whole.process(1000, &host.Request{Thread: "T1", Text: "go"})
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +243,7 @@ func TestDurableRunSurvivesEveryCommit(t *testing.T) {
 	for lives := 1; finished < 2 && lives < 100; lives++ {
 		t.Run(fmt.Sprint("killed after ", lives), func(t *testing.T) {
 			o := newOffice(t)
+			o.eachRound = eachRound
 			r, err := o.process(lives, &host.Request{Thread: "T1", Text: "go"})
 			if err == nil && len(o.journal.Runs()) == 0 {
 				finished++

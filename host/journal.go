@@ -76,15 +76,46 @@ type RunRecord struct {
 	Steps      []json.RawMessage
 }
 
-// journalOf returns the journal of a run: the host's, or its history's.
-func (r *run) journalOf() Journal {
-	if j := r.host.opts.Journal; j != nil {
+// journalOf returns the journal of a network's runs: the host's, or its history's.
+func (h *Host) journalOf(history *History) Journal {
+	if j := h.opts.Journal; j != nil {
 		return j
 	}
-	if r.history != nil {
-		return r.history.journal
+	if history != nil {
+		return history.journal
 	}
 	return nil
+}
+
+func (r *run) journalOf() Journal { return r.host.journalOf(r.history) }
+
+func errAnswered(rec *RunRecord) error {
+	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy)
+}
+
+// Questions returns what an interrupted run of a target asks, for who has not
+// read its events. Code not_found for a run that is not there,
+// conflict for one whose questions are answered, failed_precondition for one that asks nothing and for a host without a journal.
+func (h *Host) Questions(ctx context.Context, target Target, tenant, run string) ([]*Question, error) {
+	j := h.journalOf(h.historyOf(target.network()))
+	if j == nil {
+		return nil, errNoJournal()
+	}
+	rec, err := j.ReadRun(ctx, tenant, run)
+	if err != nil {
+		return nil, wrapError(err, "read run %q", run)
+	}
+	if rec.Status == RunAnswered {
+		return nil, errAnswered(rec)
+	}
+	if rec.Status != RunInterrupted {
+		return nil, Errorf(FailedPrecondition, "run %q asks nothing: its status is %s", run, rec.Status)
+	}
+	c, err := readCheckpoint(rec)
+	if err != nil {
+		return nil, err
+	}
+	return questionsOf(c.Calls), nil
 }
 
 func errNoJournal() *Error {

@@ -229,3 +229,25 @@ func (r *run) take(p *replay) error {
 	}
 	return nil
 }
+
+// messages returns the ids of what the run has said.
+func (p *replay) messages() map[string]bool {
+	ids := map[string]bool{}
+	add := func(r *Result) {
+		for _, m := range r.Messages {
+			ids[m.ID] = true
+		}
+	}
+	for _, r := range p.results {
+		add(r)
+	}
+	if p.current != nil {
+		add(p.current.result)
+		for _, o := range p.current.calls {
+			if o.done != nil && o.done.Message != nil {
+				ids[o.done.Message.ID] = true
+			}
+		}
+	}
+	return ids
+}

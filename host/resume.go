@@ -84,7 +84,7 @@ func (r *run) reopen(ctx context.Context) error {
 	case RunOpen:
 		err = r.goOnWith(ctx, rec)
 	case RunAnswered:
-		err = Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy)
+		err = errAnswered(rec)
 	default:
 		err = Errorf(FailedPrecondition, "run %q cannot be resumed: its status is %s", rec.Run, rec.Status)
 	}
@@ -174,11 +174,8 @@ func (r *run) restoreState(raw json.RawMessage) error {
 // thread has moved on, the run has lost the race that it would have lost alive,
 // before it costs more.
 func (r *run) openAsItWas(ctx context.Context, p *replay) error {
-	if c := p.begin.From; c != nil && p.end == nil {
-		return r.openAgain(ctx, c)
-	}
-	head := r.head
-	foreign := r.foreign
+	head, foreign := r.head, r.foreign
+	r.head = ""
 	loaded, err := r.load(ctx, false)
 	if err != nil {
 		return err
@@ -187,15 +184,43 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 	if c := p.begin.From; c != nil && c.Messages != nil {
 		loaded = &Loaded{Messages: c.Messages}
 	}
-	if p.end == nil && head != "" && loaded.Head != "" && loaded.Head != head {
-		return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
-			WithHint("what it had done is not in the thread; say what is wanted as a new message")
-	}
+	stored := r.withoutOwn(loaded, p)
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.past = closeOpenCalls(r.past)
+	r.past = closeCalls(r.past, p.begin.From == nil)
+	switch c := p.begin.From; {
+	case p.end != nil: // only the results are still to be stored, and perhaps not even these
+		if c == nil && !stored {
+			r.head = head
+		}
+		return nil
+	case c != nil:
+		return r.checkLast(c)
+	case head != "" && r.head != "" && r.head != head && !stored:
+		return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
+			WithHint("what it had done is not in the thread; say what is wanted as a new message")
+	}
 	return nil
+}
+
+// withoutOwn takes what the run itself has stored, round by round, out of what
+// was loaded. It reports whether that was the last to be stored.
+func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
+	own := p.messages()
+	var rest []*Message
+	for _, m := range loaded.Messages {
+		if last = m != nil && own[m.ID]; !last {
+			rest = append(rest, m)
+			continue
+		}
+		if r.kept == nil {
+			r.kept = map[string]bool{}
+		}
+		r.kept[m.ID] = true
+	}
+	loaded.Messages = rest
+	return last
 }
 
 // restore takes over what the interrupted run had, with the answers.
@@ -254,6 +279,11 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 		return err
 	}
 	r.past = closeCalls(r.past, false)
+	return r.checkLast(c)
+}
+
+// checkLast holds the conversation to ending where the questions were asked.
+func (r *run) checkLast(c *checkpoint) error {
 	if n := len(r.past); n == 0 || r.past[n-1].ID != c.Last {
 		return Errorf(Conflict, "thread %q has moved on since run %q asked", r.thread, r.resumes).
 			WithHint("its questions cannot be answered any more; say what is wanted as a new message")

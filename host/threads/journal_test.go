@@ -1,6 +1,9 @@
 package threads_test
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -19,4 +22,89 @@ func TestStoreIsAJournal(t *testing.T) {
 	}
 	reopen := func(_ testing.TB, j host.Journal) host.Journal { return threads.New(drivers[j], nil) }
 	hosttest.TestJournal(t, open, reopen)
+}
+
+// durableRun stores a user's message and begins a journaled run of its thread.
+func durableRun(t *testing.T, s *threads.Store, thread, run string) (head string, ref host.RunRef) {
+	t.Helper()
+	head = say(t, s, thread, run, withID("q-"+run, "question"))
+	rec := &host.RunRecord{RunRef: host.RunRef{Thread: thread, Run: run, Fence: 1}, Target: "clerk", Status: host.RunOpen, Steps: []json.RawMessage{json.RawMessage(`1`)}}
+	if err := s.CreateRun(t.Context(), rec); err != nil {
+		t.Fatalf("CreateRun = %v", err)
+	}
+	return head, rec.RunRef
+}
+
+func TestOldOwnerStoresNoTurn(t *testing.T) {
+	s, _ := newStore(t, nil)
+	head, ref := durableRun(t, s, "t1", "r1")
+	fence, err := s.TakeRun(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := turnOf(head, withID("a1", "answer"))
+	req := request("t1", "r1", nil)
+	req.Fence = ref.Fence
+	wantCode(t, "AppendResults of the old owner", s.AppendResults(t.Context(), req, turn), host.Conflict)
+	if n := len(load(t, s, "t1").Messages); n != 1 {
+		t.Errorf("%d messages are stored, want the question", n)
+	}
+	req.Fence = fence
+	for range 2 { // the second time changes nothing
+		if err := s.AppendResults(t.Context(), req, turn); err != nil {
+			t.Errorf("AppendResults of the owner = %v", err)
+		}
+	}
+	if n := len(load(t, s, "t1").Messages); n != 2 {
+		t.Errorf("%d messages are stored, want the answer as well", n)
+	}
+}
+
+func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
+	s, d := newStore(t, nil)
+	_, ref := durableRun(t, s, "t1", "r1")
+	large := json.RawMessage(`"` + strings.Repeat("x", 600<<10) + `"`)
+	if err := s.AppendSteps(t.Context(), ref, 1, []json.RawMessage{large}); err != nil {
+		t.Fatal(err)
+	}
+	durableRun(t, s, "t2", "r2")
+	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.ReadRun(t.Context(), "", "r1")
+	wantCode(t, "ReadRun", err, host.NotFound)
+	wantCode(t, "AppendSteps", s.AppendSteps(t.Context(), ref, 2, []json.RawMessage{large}), host.NotFound)
+	runs, err := s.Runs(t.Context(), "")
+	if err != nil || len(runs) != 1 || runs[0].Run != "r2" || runs[0].Thread != "t2" || runs[0].Status != host.RunOpen {
+		t.Errorf("Runs = %+v, %v, want r2", runs, err)
+	}
+	if err := s.Delete(t.Context(), "", "t2"); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+		t.Errorf("%s is left (%v)", e.Key, err)
+	}
+}
+
+// What a finished run leaves in the journal does not grow with what it did.
+func TestEndedRunsLeaveNothing(t *testing.T) {
+	s, d := newStore(t, nil)
+	lookup := host.NewTool("lookup", "looks up", func(context.Context, *host.Call, struct{}) (string, error) { return "in Lyon", nil }, nil)
+	twice := func(_ context.Context, view []*host.Message) ([]host.Part, error) {
+		if view[len(view)-1].Role == host.User {
+			return []host.Part{&host.ToolCall{ID: "1", Name: "lookup", Arguments: json.RawMessage(`{}`)}}, nil
+		}
+		return []host.Part{&host.Text{Text: "there"}}, nil
+	}
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{lookup}})
+	if _, err := newHost(t, s, twice).Run(t.Context(), agent, &host.Request{Thread: "t1", Text: "where?", Durable: true}); err != nil {
+		t.Fatal(err)
+	}
+	for e := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+		for _, kind := range []string{"run", "lease", "open", "step", "left"} {
+			if _, ok := e.Key.CutPrefix(kv.NewKey("threads", kind)); ok {
+				t.Errorf("%s is left", e.Key)
+			}
+		}
+	}
 }
