@@ -125,6 +125,7 @@ type networkConfig struct {
 	StateSchema   any            `yaml:"state_schema"`
 	StateOf       string         `yaml:"state_of"`   // thread (default) or run
 	OnFailure     string         `yaml:"on_failure"` // keep (default) or discard
+	Durable       bool           `yaml:"durable"`
 }
 
 // routingConfig is how a router that is a model decides. It has no tools.

@@ -212,6 +212,7 @@ func keyDocs() map[string]keyDoc {
 		"networkConfig.state":          say("The state that a conversation begins with: any value."),
 		"networkConfig.state_schema":   say("A JSON Schema that the state fits, at the beginning and after each change. Absent: any object."),
 		"networkConfig.state_of":       among("Whether the state lives as long as the thread (default) or the run.", "thread", "run"),
+		"networkConfig.durable":        say("Whether runs write each step down, so that agenthost run --resume can go on with one whose process ended."),
 		"networkConfig.on_failure":     among("Whether a run that fails keeps the finished results (default).", "keep", "discard"),
 
 		"routingConfig.instructions":  say("What the model is told in the place of the usual. The list of the agents follows, unless there is a reader. {{.state.path}} stands for what the state has there."),

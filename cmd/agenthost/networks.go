@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) {
-	opts := &host.NetworkOptions{Description: nc.Description, MaxIterations: nc.MaxIterations, State: nc.State}
+	opts := &host.NetworkOptions{Description: nc.Description, MaxIterations: nc.MaxIterations, State: nc.State, Durable: nc.Durable}
 	at := keys("networks", name)
 	var err error
 	if opts.StateOfRun, err = a.oneOf(at.to("state_of"), nc.StateOf, "thread", "run"); err != nil {

@@ -161,12 +161,3 @@ func (s *session) readLine(ctx context.Context, prompt string, next <-chan line)
 		return line{err: quietExit(host.Canceled.ExitCode())}
 	}
 }
-
-// resume goes on with a run that asked, with the answers of the command line.
-func (s *session) resume(ctx context.Context, f *answerFlags) error {
-	list, err := f.answers()
-	if err != nil {
-		return err
-	}
-	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Resume: f.resume, Answers: list})
-}

@@ -20,7 +20,7 @@ const maxPromptBytes = 64 << 20
 
 type runFlags struct {
 	thread, data, history, model, target, tenant string
-	json                                         bool
+	json, durable                                bool
 	answerFlags
 }
 
@@ -41,7 +41,8 @@ failed or was interrupted.
 
 A tool may ask a person, and the configuration may want one to agree to calls. In a
 conversation that is asked at once; otherwise the run ends, and another command
-goes on with --resume.`,
+goes on with --resume. With --durable, or a network that says so, that also goes
+on with a run whose process was killed.`,
 		Example: `  agenthost run examples/orderdesk "where is order 1042?"
   agenthost run examples/orderdesk --thread t1 --data ./data "and 1043?" --json`,
 		Args: args(cobra.RangeArgs(1, 2)),
@@ -65,8 +66,9 @@ goes on with --resume.`,
 	f.add(c)
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
-	flags.StringVar(&f.resume, "resume", "", "go on with a run that asked something, and the answers of the flags below")
-	flags.StringArrayVar(&f.approve, "approve", nil, "let a call run: the id of its question")
+	flags.BoolVar(&f.durable, "durable", false, "write each step down, so that --resume can go on if the process ends")
+	flags.StringVar(&f.resume, "resume", "", "go on with a run that asked something, with the answers of the flags below, or with one whose process ended: see thread runs")
+	flags.StringArrayVar(&f.approve, "approve", nil, "let a call run: QUESTION is the id of the question or of the call, or its tool")
 	flags.StringArrayVar(&f.deny, "deny", nil, "do not let a call run: QUESTION, or QUESTION=REASON")
 	flags.StringArrayVar(&f.reply, "reply", nil, "answer a tool's question, or give a call's result: QUESTION=JSON")
 	return c
@@ -182,7 +184,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 }
 
 func newSession(a *app, project string, f runFlags) (s *session, err error) {
-	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, name: f.target}
+	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target}
 	s.target, err = a.target(f.target)
 	return s, err
 }
@@ -198,12 +200,13 @@ type session struct {
 	data    string
 	tenant  string
 	json    bool
+	durable bool
 	asked   asked // by the last run; nothing if it did not ask
 }
 
 // turn runs one prompt and shows what happens.
 func (s *session) turn(ctx context.Context, prompt string) error {
-	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt})
+	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt, Durable: s.durable})
 }
 
 // stream runs a request and shows what happens.

@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
-			"answered": cmdAnswered, "again": cmdAgain,
+			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf,
 		},
 	})
 }
@@ -141,6 +141,19 @@ func cmdGuest(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("there is no guest %q", args[0])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), wasm, 0o666))
+}
+
+// cmdRunOf puts the id of the only run that thread runs --json has printed into RUN.
+func cmdRunOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: runof FILE")
+	}
+	var runs []shownRun
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &runs))
+	if len(runs) != 1 {
+		ts.Fatalf("%d runs, want one", len(runs))
+	}
+	ts.Setenv("RUN", runs[0].Run)
 }
 
 func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {

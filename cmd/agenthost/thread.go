@@ -34,7 +34,7 @@ func threadCommand(env *environment) *cobra.Command {
 	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
 	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f))
+	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadRuns(env, &f))
 	return c
 }
 

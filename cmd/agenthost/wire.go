@@ -276,8 +276,12 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
+	var journal host.Journal // absent: the history, which is one
+	if dsn != "" || a.config.History.AddressEnv != "" {
+		journal = a.threads
+	}
 	a.host, err = host.New(&host.Options{
-		Model: a.models[""], History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
+		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
 	})
 	return err

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// questionOf finds the question that a person means: by its id, by that of its
+// call, or by its tool.
+func questionOf(questions []*host.Question, name string) (*host.Question, error) {
+	var byTool, calls []*host.Question
+	for _, q := range questions {
+		if q.ID == name || q.ToolCall == name {
+			return q, nil
+		}
+		if calls = append(calls, q); q.Tool == name {
+			byTool = append(byTool, q)
+		}
+	}
+	if len(byTool) == 1 {
+		return byTool[0], nil
+	}
+	names := make([]string, len(calls))
+	for i, q := range calls {
+		names[i] = fmt.Sprintf("%s (%s)", safe(q.ToolCall), safe(q.Tool))
+	}
+	return nil, host.Errorf(host.NotFound, "the run asks nothing about %q", name).
+		WithHint("it asks about: %s", strings.Join(names, ", "))
+}
+
+// resume goes on with a run. Of one that asks, and is given no answers, it shows
+// the questions; one whose process ended needs none.
+func (s *session) resume(ctx context.Context, f *answerFlags) error {
+	req := &host.Request{Tenant: tenantOr(s.tenant), Resume: f.resume}
+	questions, err := s.app.host.Questions(ctx, s.target, req.Tenant, f.resume)
+	switch {
+	case host.CodeOf(err) == host.FailedPrecondition && !f.given():
+		return s.stream(ctx, req)
+	case err != nil:
+		return err
+	case !f.given():
+		s.showQuestions(f.resume, questions)
+		return nil
+	}
+	if req.Answers, err = f.answers(); err != nil {
+		return err
+	}
+	for i := range req.Answers {
+		q, err := questionOf(questions, req.Answers[i].Question)
+		if err != nil {
+			return err
+		}
+		req.Answers[i].Question = q.ID
+	}
+	return s.stream(ctx, req)
+}
+
+// showQuestions says what a run asks that another command has run.
+func (s *session) showQuestions(run string, questions []*host.Question) {
+	if s.json {
+		for _, q := range questions {
+			_ = printJSON(s.app.env.stdout, q)
+		}
+		return
+	}
+	for _, q := range questions {
+		fmt.Fprintln(s.app.env.stdout, question(q))
+	}
+	s.asked = asked{run, questions}
+}
+
+func threadRuns(env *environment, f *threadFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "runs",
+		Short: "List the runs that wait for an answer, or whose process ended",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				runs, err := s.Runs(c.Context(), f.tenant)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, shownRuns(runs))
+				}
+				if len(runs) == 0 {
+					fmt.Fprintln(env.stdout, "No run waits.")
+					return nil
+				}
+				tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+				fmt.Fprintln(tw, "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED")
+				for _, r := range runs {
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.Run, r.Status, safe(r.Target), safe(r.Thread), r.Updated.Local().Format(time.DateTime))
+				}
+				return tw.Flush()
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// shownRun is a run as thread runs --json prints it.
+type shownRun struct {
+	Run     string         `json:"run"`
+	Status  host.RunStatus `json:"status"`
+	Target  string         `json:"target"`
+	Thread  string         `json:"thread,omitempty"`
+	Created time.Time      `json:"created_at"`
+	Updated time.Time      `json:"updated_at"`
+}
+
+func shownRuns(runs []*host.RunRecord) []shownRun {
+	out := make([]shownRun, len(runs))
+	for i, r := range runs {
+		out[i] = shownRun{r.Run, r.Status, r.Target, r.Thread, r.Created, r.Updated}
+	}
+	return out
+}
