@@ -24,7 +24,9 @@ type NetworkOptions struct {
 
 	// Router picks who is next; default: a model router over the network's model.
 	Router Router
-	// Routers may be delegated to, by name.
+	// Routers may be delegated to, by name. One that is named "default" is what
+	// others delegate to under that name, in the place of a model router without
+	// options.
 	Routers []Router
 
 	// OnCall are agents that are not offered to routers and that no model is told
@@ -142,7 +144,7 @@ func (n *Network) checkRouters() error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{DefaultRouter: true}
+	seen := map[string]bool{}
 	for i, r := range n.opts.Routers {
 		if r == nil {
 			return Errorf(InvalidArgument, "router %d of network %q is nil", i, n.name)
@@ -241,15 +243,15 @@ func (n *Network) Agents() []AgentInfo {
 
 func (n *Network) network() *Network { return n }
 
-// delegate returns the router of that name.
-func (n *Network) delegate(name string) (Router, error) {
+// delegate returns the router that another one names.
+func (n *Network) delegate(from, name string) (Router, error) {
 	for _, r := range n.opts.Routers {
 		if r.Name() == name {
 			return r, nil
 		}
 	}
 	if name != DefaultRouter {
-		return nil, Errorf(InvalidArgument, "router %q delegates to %q, which network %q does not have", n.router.Name(), name, n.name)
+		return nil, Errorf(InvalidArgument, "router %q delegates to %q, which network %q does not have", from, name, n.name)
 	}
 	if err := n.checkDescriptions(); err != nil {
 		return nil, err

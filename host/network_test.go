@@ -67,7 +67,6 @@ func TestNetworksRefused(t *testing.T) {
 		"no description, model router":     {"n", []*host.Agent{a}, &host.NetworkOptions{Router: byModel}, "no description"},
 		"no description, may be delegated": {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), Routers: []host.Router{byModel}}, "no description"},
 		"two routers of one name":          {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{byModel, byModel}}, "two routers"},
-		"a router that is called default":  {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{host.NewModelRouter("default", nil)}}, "two routers"},
 		"a nil router":                     {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{nil}}, "router 0"},
 		"a model router with two prompts": {"n", []*host.Agent{described}, &host.NetworkOptions{Router: host.NewModelRouter("m", &host.ModelRouterOptions{Instructions: "x",
 			InstructionsFunc: func(context.Context, *host.RouteRequest) (string, error) { return "", nil }})}, `model router "m" has both Instructions`},
@@ -132,6 +131,8 @@ func TestDelegation(t *testing.T) {
 	}{
 		"to a router of the network": {delegating("first", "once"), []host.Router{once}, 1, "", ""},
 		"through others":             {delegating("first", "second"), []host.Router{delegating("second", "once"), once}, 1, "", ""},
+		"to what is called default":  {delegating("first", "default"), []host.Router{host.InOrder("default", "a")}, 1, "", ""},
+		"to a stranger, through one": {delegating("first", "second"), []host.Router{delegating("second", "third")}, 0, host.InvalidArgument, `"second" delegates to "third"`},
 		"to nobody":                  {delegating("first", "third"), []host.Router{once}, 0, host.InvalidArgument, `delegates to "third"`},
 		"in a circle":                {delegating("first", "second"), []host.Router{delegating("second", "third"), delegating("third", "second")}, 0, host.FailedPrecondition, "more than 4"},
 		"to a model without words":   {delegating("first", "default"), nil, 0, host.InvalidArgument, "no description"},

@@ -165,6 +165,7 @@ func TestCheckFindsAMissingModel(t *testing.T) {
 		"an agent on call":             {newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: order, OnCall: []*host.Agent{without("c")}}), nil, `agent "c" has no model`},
 		"the network's":                {newNetwork(t, []*host.Agent{without("b")}, &host.NetworkOptions{Model: says("x")}), nil, ""},
 		"a model router":               {newNetwork(t, []*host.Agent{a}, nil), nil, `model router "default" has no model`},
+		"a model to delegate to":       {newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: order, Routers: []host.Router{host.NewModelRouter("m", nil)}}), nil, `model router "m" has no model`},
 		"a model router with its own":  {newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: host.NewModelRouter("m", &host.ModelRouterOptions{Model: says("x")})}), nil, ""},
 		"agents and a router in order": {newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: order}), nil, ""},
 	} {

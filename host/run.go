@@ -106,17 +106,27 @@ func (r *run) checkModels() error {
 			return err
 		}
 	}
-	router, ok := r.router().(*modelRouter)
-	if !ok {
-		return nil
+	for _, router := range r.net.opts.Routers {
+		if err := r.checkRoutingModel(router); err != nil {
+			return err
+		}
 	}
-	if err := router.check(); err != nil {
+	byModel, err := r.net.checkRouter(r.router())
+	if err != nil || !byModel {
 		return err
 	}
-	if router.opts.Model == nil && r.routingModel() == nil {
-		return errNoRoutingModel(router.name)
+	if err := r.checkRoutingModel(r.router()); err != nil {
+		return err
 	}
 	return r.net.checkDescriptions()
+}
+
+// checkRoutingModel asks whether a router that asks a model has one.
+func (r *run) checkRoutingModel(router Router) error {
+	if m, ok := router.(*modelRouter); ok && m.opts.Model == nil && r.routingModel() == nil {
+		return errNoRoutingModel(m.name)
+	}
+	return nil
 }
 
 // checkModel asks whether an agent, and each that is a tool of its, has a model.
@@ -486,7 +496,7 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 			return route, router, nil
 		}
 		r.cost.Add(route.Cost)
-		next, err := r.net.delegate(route.Delegate)
+		next, err := r.net.delegate(router.Name(), route.Delegate)
 		if err != nil {
 			return nil, router, err
 		}

@@ -116,7 +116,7 @@ type networkConfig struct {
 	OnCall        []string       `yaml:"on_call"`
 	Router        string         `yaml:"router"` // PLUGIN, PLUGIN/ROUTER, in_order or model
 	RouterConfig  map[string]any `yaml:"router_config"`
-	Routing       *routingConfig `yaml:"routing"` // of a model
+	Routing       *routingConfig `yaml:"routing"` // of a model: the router, or what a plugin delegates to
 	Model         string         `yaml:"model"`
 	Processors    []useConfig    `yaml:"processors"`
 	Providers     []useConfig    `yaml:"providers"`

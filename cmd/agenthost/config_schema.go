@@ -203,7 +203,7 @@ func keyDocs() map[string]keyDoc {
 		"networkConfig.agents":         say("Its agents, by their names above."),
 		"networkConfig.on_call":        say("Agents that routers and tools may name, and that no model is told of."),
 		"networkConfig.router":         say("Who decides who is next: PLUGIN, PLUGIN/ROUTER, in_order (the agents as they are listed, each once), or model (the default)."),
-		"networkConfig.routing":        say("How a router that is a model decides."),
+		"networkConfig.routing":        say("How a router that is a model decides, be it the network's or the default one that a plugin leaves a decision to."),
 		"networkConfig.router_config":  say("The configuration that the router's plugin is given."),
 		"networkConfig.model":          say("The model of its agents that name none, and of a router that is a model."),
 		"networkConfig.processors":     say("What changes the history that models are shown, before the agents' own."),

@@ -41,6 +41,7 @@ func guests() map[string][]byte {
 		"says-text":  says("not json", 0),
 		"says-error": says(`{"code":"not_found","message":"there is no order 7"}`, 1),
 		"to-packer":  says(`{"next":["packer"],"reason":"it has to be packed"}`, 0),
+		"to-default": says(`{"delegate":"default"}`, 0),
 		"drop-all":   says(`{"messages":[]}`, 0),
 		"wild":       tool(0x41, 0x7f, 0x41, 8, 0x10, outputWrite, 0x41, 0),
 		"state-get":  operation("state.get", `{"path":""}`),

@@ -28,6 +28,9 @@ func (a *app) makeNetwork(name string, nc networkConfig) (*host.Network, error) 
 	if opts.Router, err = a.router(at, nc); err != nil {
 		return nil, err
 	}
+	if opts.Routers, err = a.delegates(at, nc); err != nil {
+		return nil, err
+	}
 	if opts.Processors, err = a.processors(at.to("processors"), nc.Processors); err != nil {
 		return nil, err
 	}
@@ -81,10 +84,6 @@ func (a *app) schema(at place, schema any) (*host.Schema, error) {
 // router returns a network's router; nil is the default one, a model.
 func (a *app) router(at place, nc networkConfig) (host.Router, error) {
 	asked := nc.Router == "" || nc.Router == "model"
-	if nc.Routing != nil && !asked {
-		return nil, a.config.errorAt(at.to("routing"), "routing is for a router that is a model, and this one is %s", nc.Router).
-			WithHint("write: router: model, or remove routing")
-	}
 	if nc.RouterConfig != nil && (asked || nc.Router == inOrder) {
 		return nil, a.config.errorAt(at.to("router_config"), "a router that is no plugin has no router_config").
 			WithHint("name a router's plugin under router, or remove it; how a model decides stands under routing")
@@ -98,6 +97,22 @@ func (a *app) router(at place, nc networkConfig) (host.Router, error) {
 		return host.InOrder(inOrder, nc.Agents...), nil
 	}
 	return a.guestRouter(at.to("router"), nc.Router, at.to("router_config"), nc.RouterConfig)
+}
+
+// delegates returns the routers that a plugin may leave a decision to.
+func (a *app) delegates(at place, nc networkConfig) ([]host.Router, error) {
+	switch {
+	case nc.Routing == nil || nc.Router == "" || nc.Router == "model":
+		return nil, nil
+	case nc.Router == inOrder:
+		return nil, a.config.errorAt(at.to("routing"), "routing is for a model, and %s asks none", inOrder).
+			WithHint("write: router: model, or remove routing")
+	}
+	router, err := a.modelRouter(at.to("routing"), nc.Routing)
+	if err != nil {
+		return nil, err
+	}
+	return []host.Router{router}, nil
 }
 
 // inOrder is the router that has each agent run once.
