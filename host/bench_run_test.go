@@ -110,7 +110,7 @@ func benchRun(b *testing.B, target host.Target, history *host.History, guests fu
 
 // least returns how many nanoseconds fn takes when nothing disturbs it.
 func least(fn func()) float64 {
-	const batches, calls = 200, 20
+	const batches, calls = 1000, 5
 	best := time.Duration(0)
 	for range batches {
 		began := time.Now()

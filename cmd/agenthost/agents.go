@@ -85,7 +85,7 @@ func (a *app) toolsOfAgent(at place, ac agentConfig, path []string) ([]*host.Too
 		}
 		tools = append(tools, tool)
 	}
-	return tools, nil
+	return a.withOptions(tools)
 }
 
 // toolProviderNames are the providers whose models can run tools.

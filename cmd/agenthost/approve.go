@@ -67,8 +67,8 @@ func (a *app) approval(at place, c approveConfig) (host.ApprovalRule, error) {
 	return host.ApproveWhen(schema, reason), nil
 }
 
-// toolNames are the tools of all plugins: an agent has some of them, and a
-// provider may add others.
+// toolNames are the tools of all plugins, of which an agent has some and a
+// provider may add others, and the agents that are tools.
 func (a *app) toolNames() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range a.plugins {
@@ -78,6 +78,11 @@ func (a *app) toolNames() map[string]bool {
 		}
 		for _, t := range tools {
 			names[t.Name] = true
+		}
+	}
+	for _, ac := range a.config.Agents {
+		for _, name := range ac.Agents {
+			names[name] = true
 		}
 	}
 	return names

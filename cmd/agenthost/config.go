@@ -39,6 +39,8 @@ type config struct {
 	Limits   limitsConfig             `yaml:"limits"`
 	Approve  []approveConfig          `yaml:"approve"` // what a person must agree to
 
+	ToolOptions []toolConfig `yaml:"tool_options"`
+
 	Tenants   map[string]tenantConfig `yaml:"tenants"`
 	AnyTenant tenantConfig            `yaml:"any_tenant"` // every other
 	Ceiling   *grantConfig            `yaml:"ceiling"`    // what no grant goes beyond; absent: none

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
@@ -224,6 +225,11 @@ func keyDocs() map[string]keyDoc {
 		"useConfig.use":        need("PLUGIN, or PLUGIN/PART if it has several."),
 		"useConfig.config":     say("The configuration that it is given."),
 		"useConfig.on_failure": among("Whether a processor that fails ends the run (default) or is passed over.", "fail", "skip"),
+
+		"config.tool_options": say("How long calls of tools may take, and how often one that failed is tried again."),
+		"toolConfig.tool":     need("The tool's name, or * for every tool that has no entry of its own."),
+		"toolConfig.timeout":  say("How long one attempt may take, such as 5s. Absent: a minute."),
+		"toolConfig.retries":  say("How often a call that failed is tried again, if that may help: at most %d.", host.MaxToolRetries),
 
 		"approveConfig.tool":   need("The tool's name, or * for every tool."),
 		"approveConfig.when":   say("A JSON Schema: only calls whose arguments fit it are asked about. Absent: all."),

@@ -12,6 +12,9 @@ import (
 // and networks. It may be called again, for what plugins now offer; runs in
 // progress keep what they began with.
 func (a *app) makeTargets() error {
+	if err := a.checkToolOptions(); err != nil {
+		return err
+	}
 	a.agents = map[string]*host.Agent{}
 	targets := map[string]host.Target{}
 	for _, name := range sortedKeys(a.config.Agents) {
