@@ -66,6 +66,28 @@ func TestEachRoundIsStoredBeforeTheNextModelCall(t *testing.T) {
 	}
 }
 
+// A process that dies while the model is asked has lost nothing that was there
+// before.
+func TestWhatWasSaidIsInTheThreadWhileTheModelIsAsked(t *testing.T) {
+	history := hosttest.NewHistory()
+	look := tool("look", func(context.Context, *host.Call) (string, error) { return "seen", nil })
+	var stored []int
+	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		stored = append(stored, len(history.Messages("", "T")))
+		if len(stored) < 3 {
+			return hosttest.Call("look", "{}")
+		}
+		return hosttest.Say("done")
+	})
+	agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{look}, History: eachRound(t, history)})
+	if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Text: "hi"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 3, 5}; !slices.Equal(stored, want) {
+		t.Errorf("at each model call the thread holds %v messages, want %v", stored, want)
+	}
+}
+
 // An agent that is another's tool has no conversation of its own.
 func TestRoundsOfAnAgentThatIsAToolAreNotStored(t *testing.T) {
 	history := hosttest.NewHistory()

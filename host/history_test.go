@@ -155,6 +155,66 @@ func TestEveryMethodOfAHistoryIsOptional(t *testing.T) {
 	}
 }
 
+// twoMethods are adapters with two or three of the methods.
+type (
+	createAndGet struct{ h *oddHistory }
+	createOnly   struct{ h *oddHistory }
+)
+
+func (a createAndGet) CreateThread(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
+	return a.h.CreateThread(ctx, req)
+}
+
+func (a createAndGet) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+	return a.h.Get(ctx, req)
+}
+
+func (a createOnly) CreateThread(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
+	return a.h.CreateThread(ctx, req)
+}
+
+// Which thread a run is on: AgentKit's table, and what is loaded for it.
+func TestWhichThreadARunIsOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		given   string
+		adapter func(*oddHistory) any
+		creates string // what CreateThread returns; "" is the request's, or a fresh one
+		thread  string // "*" is any
+		calls   []string
+	}{
+		"given, made sure of":      {"T", func(h *oddHistory) any { return createAndGet{h} }, "", "T", []string{`CreateThread "T"`, "Get: 1 messages"}},
+		"given, another one made":  {"T", func(h *oddHistory) any { return createAndGet{h} }, "T2", "T", []string{`CreateThread "T"`, "Get: 1 messages"}},
+		"given, not made sure of":  {"T", func(h *oddHistory) any { return onlyGet{h.History} }, "", "T", []string{"Get: 1 messages"}},
+		"given, kept nowhere":      {"T", func(h *oddHistory) any { return onlyUser{h.History} }, "", "T", []string{`AppendUserMessage "hi"`}},
+		"not given, made":          {"", func(h *oddHistory) any { return createOnly{h} }, "", "*", []string{`CreateThread ""`}},
+		"not given, made by name":  {"", func(h *oddHistory) any { return createAndGet{h} }, "T2", "T2", []string{`CreateThread ""`}},
+		"not given, to be loaded":  {"", func(h *oddHistory) any { return onlyGet{h.History} }, "", "*", nil},
+		"not given, only appended": {"", func(h *oddHistory) any { return onlyResults{h.History} }, "", "", []string{"AppendResults: 1 results, stop"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			history := &oddHistory{History: hosttest.NewHistory()}
+			history.Seed("", "T", host.UserText("before"))
+			if c.creates != "" {
+				history.create = func(_ context.Context, req *host.HistoryRequest) (string, bool, error) {
+					history.Note("CreateThread %q", req.Thread)
+					return c.creates, req.Thread == "", nil
+				}
+			}
+			agent := newAgent(t, &host.AgentOptions{Model: says("done"), History: newHistory(t, c.adapter(history))})
+			result, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: c.given, Text: "hi"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Thread != c.thread && (c.thread != "*" || result.Thread == "") {
+				t.Errorf("the run is on thread %q, want %q", result.Thread, c.thread)
+			}
+			if diff := cmp.Diff(c.calls, history.Calls()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestTheHostsHistoryIsTheDefault(t *testing.T) {
 	ofHost, ofAgent := hosttest.NewHistory(), hosttest.NewHistory()
 	h := newHost(t, &host.Options{History: newHistory(t, ofHost)})

@@ -159,6 +159,18 @@ var mutants = map[string]mutant{
 			}
 			return &host.Loaded{Messages: kept[key]}, nil
 		}}),
+	"drops results of tools": historyMutant("--- FAIL: TestMutant/runs_of_a_host_are_kept", &broken{
+		loaded: func(l *host.Loaded) {
+			l.Messages = slices.DeleteFunc(l.Messages, func(m *host.Message) bool { return m.Role == host.ToolRole })
+		}}),
+	"answers with another tenant's thread": historyMutant("--- FAIL: TestMutant/runs_of_a_host_are_kept", &broken{
+		loaded: func(l *host.Loaded) { l.Tenant = "globex" }}),
+	"loses turns that come at once": historyMutant("--- FAIL: TestMutant/many_threads_can_be_written_at_once", &broken{
+		turn: func(turn *host.Turn) {
+			if m := turn.Messages(); len(m) == 1 && strings.HasPrefix(m[0].ID, "arun-") {
+				turn.Results = nil
+			}
+		}}),
 	"never locks": historyMutant("--- FAIL: TestMutant/a_locked_thread_is_waited_for", &broken{unlocked: true}),
 
 	"separates calls from results": processorMutant("calls and results stay together", func(messages []*host.Message) []*host.Message {

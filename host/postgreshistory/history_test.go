@@ -137,6 +137,50 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
+// Behind a pooler that gives each transaction another connection nothing can be
+// prepared; the store works without.
+func TestWithoutPreparedStatements(t *testing.T) {
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			s, err := postgreshistory.Open(t.Context(), dsnOf(t)+" default_query_exec_mode="+mode, &postgreshistory.Options{Schema: newSchema(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			history, err := host.NewHistory(s, &host.HistoryOptions{EachRound: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{History: history, Tools: []*host.Tool{look},
+				Model: hosttest.NewModel(hosttest.Call("look", "{}"), hosttest.Say("one"), hosttest.Say("two"))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := host.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: "t1", Text: "hi", State: map[string]int{"n": 1}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := get(t, s, "t1"); len(got.Messages) != 6 || string(got.State) != `{"n":1}` {
+				t.Errorf("the thread holds %d messages and state %s, want 6", len(got.Messages), got.State)
+			}
+			say(t, s, "t2", "r", text("u", "x"))
+			page, err := s.List(t.Context(), "acme", &postgreshistory.ListOptions{Limit: 1})
+			if err == nil {
+				page, err = s.List(t.Context(), "acme", &postgreshistory.ListOptions{Cursor: page.Next})
+			}
+			if err != nil || len(page.Threads) != 1 || page.Threads[0].ID != "t1" {
+				t.Errorf("the second page is %+v, %v", page, err)
+			}
+		})
+	}
+}
+
 func TestADamagedMessageIsAnError(t *testing.T) {
 	schema := newSchema(t)
 	s := open(t, schema, postgreshistory.Options{})

@@ -9,6 +9,9 @@
 //	history, err := host.NewHistory(store, nil)
 //	h, err := host.New(&host.Options{History: history})
 //
+// On badgerkv it is on disk, on [kv.NewMemory] in memory, with the same rules
+// and the same tests.
+//
 // # What is stored, and when
 //
 // A thread is a small record and an append-only log. The log is ordered by
