@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -93,11 +94,45 @@ func decodeEdit(b []byte) (e Edit, err error) {
 }
 
 func intPair(v []byte) (int, int, error) {
+	if a, b, ok := plainPair(v); ok {
+		return a, b, nil
+	}
 	var p []*int // a null would be a silent 0 in an int
 	if err := json.Unmarshal(v, &p); err != nil || len(p) != 2 || p[0] == nil || p[1] == nil {
 		return 0, 0, fmt.Errorf("%.40s is not a pair of numbers", v)
 	}
 	return *p[0], *p[1], nil
+}
+
+// plainPair reads [a,b] as kits write it; ok is false for what is written in
+// another way. A processor may answer with thousands, and encoding/json takes ten
+// times as long.
+func plainPair(v []byte) (a, b int, ok bool) {
+	if len(v) < len("[0,0]") || v[0] != '[' || v[len(v)-1] != ']' {
+		return 0, 0, false
+	}
+	first, second, ok := bytes.Cut(v[1:len(v)-1], []byte(","))
+	if !ok {
+		return 0, 0, false
+	}
+	if a, ok = plainInt(first); ok {
+		b, ok = plainInt(second)
+	}
+	return a, b, ok
+}
+
+// plainInt reads a number of up to nine digits.
+func plainInt(v []byte) (n int, ok bool) {
+	if len(v) == 0 || len(v) > 9 || v[0] == '0' && len(v) > 1 {
+		return 0, false
+	}
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
 }
 
 func placedMessage(v []byte) (at int, m *Message, err error) {

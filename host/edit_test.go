@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -295,4 +296,26 @@ func TestTrimmedMessagesAreKept(t *testing.T) {
 	if again := trim(0); len(again.Parts) != 2 || len(first.Parts) != 1 {
 		t.Errorf("of a message that has grown %d parts are left, and of the one before %d", len(again.Parts), len(first.Parts))
 	}
+}
+
+// Pairs that are written plainly are read without encoding/json, which must not
+// show.
+func FuzzPairs(f *testing.F) {
+	for _, s := range []string{"[0,1]", "[10,20]", "[01,2]", "[1,2,3]", "[,]", "[1,]", "[ 1, 2 ]", "[-1,2]", "[1e2,3]", "[1234567890,1]", "[null,1]", "{}", "[\"1\",2]", "[[1],2]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, pair string) {
+		if !json.Valid([]byte(pair)) {
+			return
+		}
+		var want []*int
+		ok := json.Unmarshal([]byte(pair), &want) == nil && len(want) == 2 && want[0] != nil && want[1] != nil
+		got, err := host.DecodeEdits(json.RawMessage(`[{"drop":` + pair + `}]`))
+		if ok != (err == nil) {
+			t.Fatalf("DecodeEdits of %s: %v, but encoding/json takes it: %v", pair, err, ok)
+		}
+		if ok && got[0] != (host.Drop{From: *want[0], To: *want[1]}) {
+			t.Errorf("DecodeEdits of %s is %+v", pair, got[0])
+		}
+	})
 }

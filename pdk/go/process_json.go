@@ -1,5 +1,7 @@
 package pdk
 
+import "strconv"
+
 func runProcess(p *Plugin, s *scanner) error {
 	call := &p.calls.process
 	call.reset()
@@ -137,7 +139,9 @@ func validRoles(roles string) bool {
 
 // column reads an array of numbers that count something.
 func (s *scanner) column(out []int) []int {
-	s.open('[')
+	if s.open('[') {
+		out = s.plainNumbers(out)
+	}
 	for s.next(']') {
 		n := s.integer()
 		if n < 0 {
@@ -152,6 +156,10 @@ func (s *scanner) outlineTools(out []OutlineTool) []OutlineTool {
 	s.open('[')
 	for s.next(']') {
 		var t OutlineTool
+		if s.plainTool(&t) {
+			out = append(out, t)
+			continue
+		}
 		s.open('[')
 		s.element()
 		t.Message = s.integer()
@@ -207,20 +215,25 @@ func (e *Edits) append(w *Writer) {
 }
 
 func (e *Edit) append(w *Writer) {
-	w.BeginObject().key(e.Kind.String())
 	switch e.Kind {
 	case EditDrop:
-		w.pair(e.At, e.To)
+		w.pair(e.Kind.String(), e.At, e.To)
 	case EditDropPart:
-		w.pair(e.At, e.Part)
+		w.pair(e.Kind.String(), e.At, e.Part)
 	default:
+		w.BeginObject().key(e.Kind.String())
 		w.BeginObject().key("at").Int(int64(e.At)).key("message")
 		w.message(e.Message)
 		w.EndObject()
+		w.EndObject()
 	}
-	w.EndObject()
 }
 
-func (w *Writer) pair(a, b int) {
-	w.BeginArray().Int(int64(a)).Int(int64(b)).EndArray()
+// pair writes an object with one pair of numbers. There may be thousands, so it is
+// one function: in a wasm module a call costs as much as ten bytes.
+func (w *Writer) pair(name string, a, b int) {
+	w.comma()
+	buf := append(append(append(w.buf, `{"`...), name...), `":[`...)
+	buf = append(strconv.AppendInt(buf, int64(a), 10), ',')
+	w.buf = append(strconv.AppendInt(buf, int64(b), 10), "]}"...)
 }
