@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -187,6 +188,9 @@ func refuseToOverwrite(dir string, files map[string][]byte) error {
 			there = append(there, name)
 		}
 	}
+	slices.SortStableFunc(there, func(a, b string) int { // the kit's many files last
+		return cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/"))
+	})
 	const shown = 3
 	switch {
 	case len(there) == 0:

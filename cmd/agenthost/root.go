@@ -68,11 +68,22 @@ func (e usageError) Unwrap() error { return e.err }
 // args makes cobra's checks of positional arguments usage errors.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
-		if err := check(c, list); err != nil {
+		err := check(c, list)
+		if err != nil && !strings.HasPrefix(err.Error(), "unknown command") {
+			err = fmt.Errorf("%s given; the command is: %s", plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
+		}
+		if err != nil {
 			return usageError{err, c.CommandPath()}
 		}
 		return nil
 	}
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // The exit codes that are not a host.Code's.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/trace"
 )
 
@@ -46,6 +47,15 @@ func (f *traceFlags) dir(command string) (string, error) {
 	return filepath.Join(f.data, tracesName), nil
 }
 
+// hinted says what keeps runs, where none is kept.
+func (f *traceFlags) hinted(err error) error {
+	e := host.AsError(err)
+	if e.Code != host.NotFound || e.Hint != "" {
+		return err
+	}
+	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", quoted(f.data))
+}
+
 func traceShow(env *environment, f *traceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show [RUN|" + trace.Last + "]",
@@ -64,7 +74,7 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 			}
 			run, err := trace.Read(dir, id)
 			if err != nil {
-				return err
+				return f.hinted(err)
 			}
 			if f.json {
 				return printJSON(env.stdout, run)
@@ -98,7 +108,7 @@ func traceList(env *environment, f *traceFlags) *cobra.Command {
 			}
 			runs, err := trace.List(dir)
 			if err != nil {
-				return err
+				return f.hinted(err)
 			}
 			if f.json {
 				return printJSON(env.stdout, runs)
