@@ -100,8 +100,8 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	n.input, n.keys, n.cancel, n.yield = UserText(in.Request), c.IdempotencyKey, cancel, c.forward
 	n.waiting = nil
 	saved := &savedTurn{agent: agent.name}
-	if began, ok := n.branches.LoadAndDelete(n.keys); ok {
-		saved = began.(*savedTurn)
+	if began := n.branches.take(n.keys); began != nil {
+		saved = began
 		n.stack, n.artifacts, n.cost = saved.stack, saved.artifacts, saved.cost
 	}
 	result, err := n.runAgent(ctx, agent, saved)

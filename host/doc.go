@@ -22,6 +22,12 @@
 // sandbox and no model provider: those are packages below it that satisfy its
 // interfaces.
 //
+// A run may stop and be gone on with. One that needs a person's approval, a
+// tool's answer or a client's ends with a [Question]; a durable one whose process
+// was killed is left in the [Journal]; [Request].Resume goes on with either
+// (question.go, approval.go, checkpoint.go: what is asked; durable.go, step.go: what
+// is written down; replay.go, resume.go: how it is read again).
+//
 // Configuration ([Agent], [Network], [Tool], [Host]) is immutable once made and
 // safe for concurrent use. Errors are of type [*Error] with a [Code].
 package host

@@ -174,9 +174,7 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	if err != nil || len(steps) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
-	defer cancel()
-	err = w.journal.AppendSteps(ctx, ref, at, steps)
+	err = w.store(ctx, ref, at, steps)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
@@ -186,6 +184,19 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	}
 	w.next += len(steps)
 	return nil
+}
+
+// store calls the journal. Its panic would end the process where a call is
+// written down, in the call's goroutine.
+func (w *recorder) store(ctx context.Context, ref RunRef, at int, steps []json.RawMessage) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Errorf(Internal, "the journal panicked: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	defer cancel()
+	return w.journal.AppendSteps(ctx, ref, at, steps)
 }
 
 // newRecord returns the record of a run that begins to be in the journal.
@@ -236,6 +247,26 @@ func (r *run) begin(ctx context.Context) error {
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }
+
+// work is the run between its thread's beginning and end.
+func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
+	if e := r.ended; e != nil {
+		if e.Error != nil {
+			return e.Finish, e.Error
+		}
+		return e.Finish, nil
+	}
+	reason, err = r.loop(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	r.at = ""
+	if err != nil {
+		err = nameEnd(ctx, err)
+		reason = statusOf(err)
+	}
+	return reason, err
+}
 
 // ends writes down how the run ends, before that is stored in the thread.
 func (r *run) ends(ctx context.Context, reason FinishReason, failure error) error {
@@ -325,4 +356,15 @@ func (t *turn) recordEnd(failure error) {
 		step.Messages = t.result.Messages
 	}
 	t.rec.note(entry{Agent: step})
+}
+
+// recordRoute writes a decision down: at once if it was paid for.
+func (r *run) recordRoute(ctx context.Context, next []string) error {
+	step := entry{Route: &routeStep{Next: next, Usage: r.usage, Cost: r.cost, Tokens: r.spent.tokens.Load()}}
+	if r.askedToRoute {
+		r.askedToRoute = false
+		return r.rec.commit(ctx, step)
+	}
+	r.rec.note(step)
+	return nil
 }

@@ -90,14 +90,15 @@ type Request struct {
 	Router Router // beats the network's
 
 	// Durable has the run write each step down in the journal, so that it can be
-	// resumed if its process ends: see [Step] and Resume.
+	// resumed if its process ends: see [Step] and Resume. A run that fails or is
+	// canceled has ended; only one that could not come to its end is left open.
 	Durable bool
 
 	// Resume names a run that was interrupted: this one goes on where that one
 	// stopped, in its thread and with its state, and Answers has an answer to
 	// each of its questions. A durable run whose process ended is gone on with in
 	// the same way, without answers and as the same run: what it has written down
-	// is not done again. The target is the interrupted run's; Thread, Text,
+	// is not done again; Model and Router are given anew. The target is the interrupted run's; Thread, Text,
 	// Input, Messages, Instructions and State stay empty. Nothing happens before
 	// the answers are found to fit. Codes: not_found for a run that is not there
 	// (or another tenant's), permission_denied for an answer to what was not

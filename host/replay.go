@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // replay is a run as its steps tell it.
@@ -202,6 +203,25 @@ func (p *replay) agent(a *agentStep) error {
 	return nil
 }
 
+// branches are the agents used as tools that had begun when a process ended, by
+// the keys of their calls.
+type branches struct {
+	mu    sync.Mutex
+	byKey map[string]*savedTurn
+}
+
+// take returns what is saved for a call, once: another attempt begins anew.
+func (b *branches) take(key string) *savedTurn {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.byKey[key]
+	delete(b.byKey, key)
+	return t
+}
+
 // take puts the run where the steps end.
 func (r *run) take(p *replay) error {
 	for _, ops := range p.patches {
@@ -216,9 +236,7 @@ func (r *run) take(p *replay) error {
 	r.spent.tokens.Store(p.tokens)
 	r.spent.toolCalls.Store(p.toolCalls)
 	r.steps.restore(p.named)
-	for key, t := range p.branches {
-		r.branches.Store(key, t)
-	}
+	r.branches = &branches{byKey: p.branches}
 	names := slices.Clone(p.stack)
 	if p.current != nil {
 		names = append(names, p.current.agent)

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -59,7 +58,7 @@ type run struct {
 	rec      *recorder   // nil if the run is not in the journal
 	resumes  string      // the run that this one goes on with
 	saved    *savedTurn  // the agent's run to go on with
-	branches *sync.Map   // by the key of a call: the *savedTurn of the agent that is the tool
+	branches *branches   // agents used as tools that had begun; nil if there are none
 	earlier  []*Result   // of the run that this one goes on with
 	waiting  []*openCall // the calls that wait for an answer
 	ended    *endStep    // how the run ended before its results were stored
@@ -73,7 +72,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{}, branches: &sync.Map{},
+		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
 	}
 	r.keys = r.id
 	r.history = h.historyOf(n)
@@ -277,26 +276,6 @@ func (r *run) do(ctx context.Context) error {
 	return r.finish(reason, err)
 }
 
-// work is the run between its thread's beginning and end.
-func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
-	if e := r.ended; e != nil {
-		if e.Error != nil {
-			return e.Finish, e.Error
-		}
-		return e.Finish, nil
-	}
-	reason, err = r.loop(ctx)
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	r.at = ""
-	if err != nil {
-		err = nameEnd(ctx, err)
-		reason = statusOf(err)
-	}
-	return reason, err
-}
-
 // loop asks the router and runs agents until there is nobody to run. At most n
 // iterations mean at most n questions and n agent runs: what the router would
 // have said after the last one is not known, so the run ends with the limit's
@@ -381,17 +360,6 @@ func (r *run) route(ctx context.Context) error {
 	r.stack = append(r.stack, next...)
 	r.emitState()
 	return r.recordRoute(ctx, next)
-}
-
-// recordRoute writes a decision down: at once if it was paid for.
-func (r *run) recordRoute(ctx context.Context, next []string) error {
-	step := entry{Route: &routeStep{Next: next, Usage: r.usage, Cost: r.cost, Tokens: r.spent.tokens.Load()}}
-	if r.askedToRoute {
-		r.askedToRoute = false
-		return r.rec.commit(ctx, step)
-	}
-	r.rec.note(step)
-	return nil
 }
 
 // named returns the names of those a route leads to; each is an agent of the run

@@ -111,9 +111,6 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 		}
 	}
 	if err := w.commit(ctx, "begin run"); !errors.Is(err, kv.ErrPrecondition) {
-		if err == nil && rec.Answers != "" {
-			s.clear(ctx, part, leftKeys(rec.Answers))
-		}
 		return err
 	}
 	if _, err := s.findRun(ctx, part, rec.Run); err == nil {
@@ -138,12 +135,10 @@ func (s *Store) answer(ctx context.Context, w *runWriter, rec *host.RunRecord) e
 	r.Status, r.AnsweredBy, r.Updated = host.RunAnswered, rec.Run, rec.Updated.UTC()
 	w.tx.Conds = append(w.tx.Conds, kv.AtRevision(runKey(rec.Answers), asked.revision))
 	w.tx.Writes = append(w.tx.Writes, kv.Delete(openRunKey(rec.Answers)))
+	if err := w.deleteAll(ctx, leftKeys(rec.Answers)); err != nil {
+		return err
+	}
 	return w.putRecord(&r)
-}
-
-// clear removes what nobody reads any more; what it cannot is only space.
-func (s *Store) clear(ctx context.Context, part string, prefix kv.Key) {
-	_ = s.remove(ctx, part, prefix)
 }
 
 // ReadRun implements [host.Journal].
@@ -260,11 +255,10 @@ func (s *Store) EndRun(ctx context.Context, ref host.RunRef, status host.RunStat
 			return s.lost(ctx, part, ref.Run, err)
 		}
 	}
-	if err := w.commit(ctx, "end run"); err != nil {
-		return s.lost(ctx, part, ref.Run, err)
+	if err := w.deleteAll(ctx, stepKeys(ref.Run)); err != nil {
+		return err
 	}
-	s.clear(ctx, part, stepKeys(ref.Run))
-	return nil
+	return s.lost(ctx, part, ref.Run, w.commit(ctx, "end run"))
 }
 
 func lease(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }

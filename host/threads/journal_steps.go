@@ -18,7 +18,8 @@ type runWriter struct {
 	store *Store
 	run   string
 	tx    kv.Tx
-	room  int // bytes of steps that fit into tx
+	later []kv.Key // to be removed behind the commit
+	room  int      // bytes of steps that fit into tx
 }
 
 func (s *Store) writer(part, run string) *runWriter {
@@ -41,6 +42,22 @@ func (w *runWriter) putRecord(r *runRecord) error {
 		w.put(runKey(r.Run), raw)
 	}
 	return err
+}
+
+// deleteAll removes what lies below a key: what is more than one commit should
+// carry behind it.
+func (w *runWriter) deleteAll(ctx context.Context, prefix kv.Key) error {
+	page, err := w.store.driver.Scan(ctx, w.tx.Partition, kv.Range{Prefix: prefix, Limit: deletePage})
+	if err != nil {
+		return wrapRun(err, "read run", w.run)
+	}
+	for _, e := range page.Entries {
+		w.delete(e.Key)
+	}
+	if page.More {
+		w.later = append(w.later, prefix)
+	}
+	return nil
 }
 
 // forget removes a run but for its steps.
@@ -108,6 +125,11 @@ func (w *runWriter) fences() []kv.Cond {
 // say what it means.
 func (w *runWriter) commit(ctx context.Context, doing string) error {
 	_, err := kv.Apply(ctx, w.store.driver, w.tx)
+	if err == nil {
+		for _, prefix := range w.later {
+			_ = w.store.remove(ctx, w.tx.Partition, prefix) // nobody reads it any more; what stays is only space
+		}
+	}
 	return wrapRun(err, doing, w.run)
 }
 
