@@ -69,7 +69,9 @@ type Options struct {
 
 	// ThinkingTokens lets the model think, with so many tokens at most, which come
 	// on top of the answer's. 0 is not at all; at least [MinThinkingTokens]. The
-	// provider then takes no temperature, no prefill and no forced tool.
+	// provider takes no temperature then, which is left out, and does not let the
+	// model think where it must call a tool or go on with an answer: such a request
+	// is made without thinking.
 	ThinkingTokens int
 
 	// Cache asks the provider to cache the prompt up to the last message, which

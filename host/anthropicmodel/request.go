@@ -20,10 +20,18 @@ const (
 // continued stands before a conversation that begins with an answer.
 const continued = "(The conversation goes on.)"
 
-// turn is a message of the protocol: ours of one role that follow each other.
-type turn struct {
-	role   string
+// draft is a conversation as the protocol has it: ours, and where its messages
+// begin. Ours of one role that follow each other are one message there.
+type draft struct {
+	turns  []turn
 	pieces []piece
+	system string
+}
+
+// turn is a message of the protocol, from the end of the one before up to to.
+type turn struct {
+	role     string
+	from, to int // of the pieces
 	// results counts the pieces at the beginning that are tools' results: the
 	// provider wants them before what a person says in the same message.
 	results int
@@ -38,24 +46,23 @@ type piece struct {
 // request writes a question in the protocol's words. Each message is written
 // once in its life, but for the last one.
 func (m *Model) request(req *host.ModelRequest) (modelhttp.Body, error) {
-	turns, system, err := m.turns(req)
+	d, err := m.draft(req)
 	if err != nil {
 		return nil, err
 	}
-	if len(turns) == 0 {
+	if len(d.turns) == 0 {
 		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	if err := m.finish(&turns[len(turns)-1]); err != nil {
+	if err := m.finish(d); err != nil {
 		return nil, err
 	}
-	body := modelhttp.Body{m.head(req, system)}
-	for i, t := range turns {
-		opening := `{"role":"` + t.role + `","content":[`
+	body := append(make(modelhttp.Body, 0, 2*len(d.pieces)+2*len(d.turns)+2), m.head(req, d))
+	for i, t := range d.turns {
 		if i > 0 {
-			opening = "," + opening
+			body = append(body, comma)
 		}
-		body = append(body, []byte(opening))
-		for j, p := range t.pieces {
+		body = append(body, opening(t.role))
+		for j, p := range d.pieces[t.from:t.to] {
 			if j > 0 {
 				body = append(body, comma)
 			}
@@ -66,15 +73,25 @@ func (m *Model) request(req *host.ModelRequest) (modelhttp.Body, error) {
 	return append(body, bodyEnd), nil
 }
 
+// What stands between the pieces; none of it is written to.
 var (
-	comma   = []byte(",")
-	turnEnd = []byte("]}")
-	bodyEnd = []byte("]}")
+	comma          = []byte(",")
+	userOpens      = []byte(`{"role":"user","content":[`)
+	assistantOpens = []byte(`{"role":"assistant","content":[`)
+	turnEnd        = []byte("]}")
+	bodyEnd        = []byte("]}")
 )
 
-// turns puts messages together as the protocol wants them, and returns the system
-// prompt beside them.
-func (m *Model) turns(req *host.ModelRequest) (list []turn, system string, err error) {
+func opening(role string) []byte {
+	if role == roleUser {
+		return userOpens
+	}
+	return assistantOpens
+}
+
+// draft puts messages together as the protocol wants them.
+func (m *Model) draft(req *host.ModelRequest) (*draft, error) {
+	d := &draft{turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	var prompt []string
 	for _, msg := range req.Messages {
 		if msg.Role == host.System {
@@ -85,47 +102,50 @@ func (m *Model) turns(req *host.ModelRequest) (list []turn, system string, err e
 		}
 		blocks, err := m.blocks(msg)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(blocks) > 0 {
-			list = addPiece(list, piece{msg, blocks})
+			d.add(piece{msg, blocks})
 		}
 	}
 	if o := req.Output; o != nil {
 		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
 	}
-	return list, strings.Join(prompt, "\n\n"), nil
+	d.system = strings.Join(prompt, "\n\n")
+	return d, nil
 }
 
-// addPiece adds a message to the last turn, if it is of the same role, or as a
-// new one.
-func addPiece(list []turn, p piece) []turn {
+// add adds a message to the last turn, if it is of the same role, or as a new one.
+func (d *draft) add(p piece) {
 	role := roleUser
 	if p.msg.Role == host.Assistant {
 		role = roleAssistant
 	}
-	if len(list) == 0 && role == roleAssistant {
+	if len(d.turns) == 0 && role == roleAssistant {
 		w := &blockWriter{}
 		w.text(continued)
-		list = append(list, turn{role: roleUser, pieces: []piece{{nil, w.b}}})
+		d.pieces = append(d.pieces, piece{nil, w.b})
+		d.turns = append(d.turns, turn{role: roleUser, to: 1})
 	}
-	if n := len(list); n == 0 || list[n-1].role != role {
-		list = append(list, turn{role: role})
+	if n := len(d.turns); n == 0 || d.turns[n-1].role != role {
+		d.turns = append(d.turns, turn{role: role, from: len(d.pieces)})
 	}
-	t := &list[len(list)-1]
-	if p.msg.Role != host.ToolRole {
-		t.pieces = append(t.pieces, p)
-		return list
+	t := d.last()
+	if at := t.from + t.results; p.msg.Role == host.ToolRole {
+		d.pieces = slices.Insert(d.pieces, at, p)
+		t.results++
+	} else {
+		d.pieces = append(d.pieces, p)
 	}
-	t.pieces = slices.Insert(t.pieces, t.results, p)
-	t.results++
-	return list
+	t.to = len(d.pieces)
 }
+
+func (d *draft) last() *turn { return &d.turns[len(d.turns)-1] }
 
 // finish writes the last message again, if it is one that the model goes on with,
 // or is marked as the end of what is cached.
-func (m *Model) finish(t *turn) error {
-	p := &t.pieces[len(t.pieces)-1]
+func (m *Model) finish(d *draft) error {
+	t, p := d.last(), &d.pieces[len(d.pieces)-1]
 	if t.role != roleAssistant && !m.opts.Cache {
 		return nil
 	}
@@ -137,13 +157,25 @@ func (m *Model) finish(t *turn) error {
 	return nil
 }
 
+// thinking is how many tokens the model may think about a request. The provider
+// lets it not think where it must call a tool, or goes on with an answer.
+func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
+	switch req.ToolChoice {
+	case "", host.ToolChoiceAuto, host.ToolChoiceNone:
+		if d.last().role != roleAssistant {
+			return m.opts.ThinkingTokens
+		}
+	}
+	return 0
+}
+
 // head writes what stands around the messages, up to the first of them.
-func (m *Model) head(req *host.ModelRequest, system string) []byte {
+func (m *Model) head(req *host.ModelRequest, d *draft) []byte {
+	system, thinking := d.system, m.thinking(req, d)
 	tokens := m.opts.MaxOutputTokens
 	if req.MaxOutputTokens > 0 {
 		tokens = req.MaxOutputTokens
 	}
-	thinking := m.opts.ThinkingTokens
 	b := host.AppendJSONString([]byte(`{"model":`), m.name)
 	b = strconv.AppendInt(append(b, `,"max_tokens":`...), int64(tokens+thinking), 10)
 	b = append(b, `,"stream":true`...)

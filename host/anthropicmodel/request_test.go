@@ -144,6 +144,8 @@ func TestRequestFields(t *testing.T) {
 		{"a choice without tools", anthropicmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"tool_choice"}},
 		{"temperature and tokens", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100}, `{"temperature":0.7,"max_tokens":100}`, nil},
 		{"tokens of the options", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{}, `{"max_tokens":5}`, nil},
+		{"no thinking where a tool must be called", anthropicmodel.Options{ThinkingTokens: 2000}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny, Temperature: &warm},
+			`{"max_tokens":8192,"tool_choice":{"type":"any"},"temperature":0.7}`, []string{"thinking"}},
 		{"thinking", anthropicmodel.Options{ThinkingTokens: 2000}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100},
 			`{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":2100}`, []string{"temperature"}},
 		{"an output is asked for in words", anthropicmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}},
@@ -195,5 +197,13 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		if _, _, err := sent(t, anthropicmodel.Options{}, &host.ModelRequest{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The provider does not let a model think that goes on with an answer.
+func TestNoThinkingInAPrefill(t *testing.T) {
+	got, _, err := sent(t, anthropicmodel.Options{ThinkingTokens: 2000}, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.AssistantText("The answer:")}})
+	if err != nil || got["thinking"] != nil || got["max_tokens"] != 8192.0 {
+		t.Errorf("thinking %v, max_tokens %v, %v", got["thinking"], got["max_tokens"], err)
 	}
 }
