@@ -84,11 +84,25 @@ func mustCall(t *testing.T, p *plugin.Plugin, tenant, function, input string) st
 	return out
 }
 
-// One load, and what each call finds and is held to.
+// One load, for compiling the probe takes seconds, and what each call finds and
+// is held to.
 func TestEngine(t *testing.T) {
-	rt := newRuntime(t, nil, plugin.Options{})
-	p := loadProbe(t, rt, plugin.LoadOptions{Granted: plugin.Permissions{KV: plugin.Write},
-		Limits: plugin.Limits{OutputBytes: 1 << 16, HostCalls: 1, MemoryBytes: 64 << 20}})
+	if testing.Short() {
+		t.Skip("compiling the probe takes seconds")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("remember the milk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections() // the SDK's
+	rt := newRuntime(t, &extismsdk.Options{AllowedPaths: map[string]string{"ro:" + dir: "/notes"}}, plugin.Options{Tenants: map[string]*plugin.Tenant{
+		"poor":  {Grants: map[string]plugin.Permissions{"probe": {}}},
+		"hasty": {Limits: plugin.Limits{Timeout: 100 * time.Millisecond}},
+	}})
+	p := loadProbe(t, rt, plugin.LoadOptions{Granted: plugin.Permissions{KV: plugin.Write, HTTP: []plugin.HTTPAccess{{Host: "127.0.0.1"}}},
+		Limits: plugin.Limits{OutputBytes: 1 << 16, HostCalls: 1, MemoryBytes: 64 << 20, Timeout: time.Minute}})
 
 	t.Run("keeps a tenant's instance to itself", func(t *testing.T) {
 		for _, c := range []struct{ tenant, want string }{{"acme", "1"}, {"acme", "2"}, {"umbrella", "1"}, {"acme", "3"}} {
@@ -124,61 +138,41 @@ func TestEngine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("has no files", func(t *testing.T) {
+	t.Run("ends with the deadline", func(t *testing.T) {
+		if _, err := call(t, p, "hasty", "spin", ""); host.CodeOf(err) != host.DeadlineExceeded {
+			t.Errorf("a call that never ends: %v (%s)", err, host.CodeOf(err))
+		}
+	})
+	t.Run("runs host operations as in the sandbox", func(t *testing.T) {
+		for _, c := range []struct{ input, want string }{
+			{`{"op":"kv.get","request":"{\"key\":\"a\"}"}`, `"code":"permission_denied"`},
+			{`{"op":"emit","request":"{\"kind\":\"note\",\"data\":1}"}`, `{"ok":{}}`},
+			{`{"op":"no.such","request":"{}"}`, `"code":"unimplemented"`},
+		} {
+			if got := mustCall(t, p, "acme", "operate", c.input); !strings.Contains(got, c.want) {
+				t.Errorf("%s: %s, want %s", c.input, got, c.want)
+			}
+		}
+	})
+	t.Run("reaches the hosts that are granted for the tenant", func(t *testing.T) {
+		if got := mustCall(t, p, "acme", "fetch", server.URL); got != "200 hello" {
+			t.Errorf("fetched %q", got)
+		}
+		if _, err := call(t, p, "poor", "fetch", server.URL); err == nil || !strings.Contains(err.Error(), "not allowed") {
+			t.Errorf("a tenant that is granted nothing: %v", err)
+		}
+	})
+	t.Run("has the files that are allowed", func(t *testing.T) {
+		if got := mustCall(t, p, "acme", "read", "/notes/note.txt"); got != "remember the milk" {
+			t.Errorf("read %q", got)
+		}
+	})
+	t.Run("has no other files", func(t *testing.T) {
 		r, err := p.Call(t.Context(), "acme", "read", []byte("/etc/hostname"), nil)
 		if err != nil || !r.GuestError || !strings.Contains(string(r.Output), `"internal"`) {
 			t.Errorf("%s, %v", r.Output, err)
 		}
 	})
-}
-
-func TestDeadlineEndsACall(t *testing.T) {
-	rt := newRuntime(t, nil, plugin.Options{})
-	p := loadProbe(t, rt, plugin.LoadOptions{Limits: plugin.Limits{Timeout: 30 * time.Millisecond}})
-	if _, err := call(t, p, "acme", "spin", ""); host.CodeOf(err) != host.DeadlineExceeded {
-		t.Errorf("a call that never ends: %v (%s)", err, host.CodeOf(err))
-	}
-}
-
-// Host operations go through the same permissions as in the sandbox.
-func TestHostOperations(t *testing.T) {
-	rt := newRuntime(t, nil, plugin.Options{})
-	p := loadProbe(t, rt, plugin.LoadOptions{Limits: plugin.Limits{HostCalls: 1}})
-	for _, c := range []struct{ input, want string }{
-		{`{"op":"kv.get","request":"{\"key\":\"a\"}"}`, `"code":"permission_denied"`},
-		{`{"op":"emit","request":"{\"kind\":\"note\",\"data\":1}"}`, `{"ok":{}}`},
-		{`{"op":"no.such","request":"{}"}`, `"code":"unimplemented"`},
-	} {
-		if got := mustCall(t, p, "acme", "operate", c.input); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s, want %s", c.input, got, c.want)
-		}
-	}
-}
-
-func TestGrantedHostsCanBeReached(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
-	defer server.Close()
-	defer http.DefaultClient.CloseIdleConnections() // the SDK's
-	rt := newRuntime(t, nil, plugin.Options{Tenants: map[string]*plugin.Tenant{"poor": {Grants: map[string]plugin.Permissions{"probe": {}}}}})
-	p := loadProbe(t, rt, plugin.LoadOptions{Granted: plugin.Permissions{HTTP: []plugin.HTTPAccess{{Host: "127.0.0.1"}}}})
-	if got := mustCall(t, p, "acme", "fetch", server.URL); got != "200 hello" {
-		t.Errorf("fetched %q", got)
-	}
-	if _, err := call(t, p, "poor", "fetch", server.URL); err == nil || !strings.Contains(err.Error(), "not allowed") {
-		t.Errorf("a tenant that is granted nothing: %v", err)
-	}
-}
-
-func TestAllowedPaths(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("remember the milk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rt := newRuntime(t, &extismsdk.Options{AllowedPaths: map[string]string{"ro:" + dir: "/notes"}}, plugin.Options{})
-	p := loadProbe(t, rt, plugin.LoadOptions{})
-	if got := mustCall(t, p, "acme", "read", "/notes/note.txt"); got != "remember the milk" {
-		t.Errorf("read %q", got)
-	}
 }
 
 // Idle instances are bounded over all tenants.
