@@ -28,8 +28,7 @@ const (
 
 	maxRetriesLimit = 10
 	maxRedirects    = 5
-	idlePerHost     = 64 // connections kept open; parallel agents ask one server
-	idleConnections = 128
+	idleConnections = 1024 // kept open to the one server: as many as runs ask it at once
 )
 
 // Protocol is what all servers of one kind have in common.
@@ -126,7 +125,7 @@ func (s *Server) setLimits() error {
 
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idlePerHost
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
 	return t
 }
 
