@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // The connections of many runs at once are there for their next rounds. A
@@ -37,7 +36,7 @@ func TestABurstKeepsItsConnections(t *testing.T) {
 			}
 			srv.Start()
 			defer srv.Close()
-			m := w.model(t, srv.URL, time.Minute, -1)
+			m := w.model(t, srv.URL, nil, -1)
 			for range 3 {
 				var wg sync.WaitGroup
 				for range atOnce {

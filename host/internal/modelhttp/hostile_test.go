@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // wire is one protocol: how it is asked, and how it says things.
 type wire struct {
 	name  string
-	model func(t *testing.T, url string, timeout time.Duration, retries int) host.Model
+	model func(t *testing.T, url string, client *http.Client, retries int) host.Model
 	hello []string                   // the events of an answer that says "Hello."
 	calls func(ids ...string) string // an answer that calls a tool that nobody offered, under these ids
 	fault string                     // an event in the middle of an answer: overloaded
@@ -58,8 +60,8 @@ func wires() []wire {
 	return []wire{
 		{
 			name: "chat completions",
-			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
-				m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
+				m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -74,8 +76,8 @@ func wires() []wire {
 		},
 		{
 			name: "responses",
-			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
-				m, err := responsesmodel.New("m1", &responsesmodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
+				m, err := responsesmodel.New("m1", &responsesmodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -89,8 +91,8 @@ func wires() []wire {
 		},
 		{
 			name: "messages",
-			model: func(t *testing.T, url string, timeout time.Duration, retries int) host.Model {
-				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: url, Timeout: timeout, MaxRetries: retries})
+			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
+				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -122,17 +124,6 @@ func (w *wire) halfway() string {
 
 func text(s string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, s) }
-}
-
-// stall sends what it is given and then nothing until the caller leaves.
-func stall(first string) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		if first != "" {
-			_, _ = io.WriteString(rw, first)
-			_ = http.NewResponseController(rw).Flush()
-		}
-		<-r.Context().Done()
-	}
 }
 
 // cut sends what it is given and cuts the connection.
@@ -199,8 +190,6 @@ func TestHostileServers(t *testing.T) {
 				{"a connection that is cut", []http.HandlerFunc{cut(half)}, "Hel", 0, host.Unavailable, "broke off"},
 				{"a connection that is cut at once", []http.HandlerFunc{cut(""), text(hello)}, "Hello.", 1, "", ""},
 				{"an end without the end of the protocol", []http.HandlerFunc{text(half)}, "Hel", 0, host.Unavailable, "broke off"},
-				{"silence", []http.HandlerFunc{stall("")}, "", 0, host.DeadlineExceeded, "nothing came"},
-				{"silence after a word", []http.HandlerFunc{stall(half)}, "Hel", 0, host.DeadlineExceeded, "nothing came"},
 				{"a giant line", []http.HandlerFunc{text("data: " + strings.Repeat("x", 5<<20))}, "", 0, host.Unavailable, "a line of more than"},
 				{"a giant document", []http.HandlerFunc{text(`{"x":"` + strings.Repeat("x", 17<<20))}, "", 0, host.Unavailable, "a document of more than"},
 				{"nested a million times", []http.HandlerFunc{text("data: " + strings.Repeat(`{"x":`, 500_000))}, "", 0, host.Unavailable, "not "},
@@ -226,7 +215,7 @@ func TestHostileServers(t *testing.T) {
 						tt.answers[min(int(n.Add(1)), len(tt.answers))-1](rw, r)
 					}))
 					defer srv.Close()
-					o := ask(t.Context(), w.model(t, srv.URL, patience(tt.code), 1))
+					o := ask(t.Context(), w.model(t, srv.URL, nil, 1))
 					if tt.text != "*" && o.text != tt.text || o.retries != tt.retries {
 						t.Errorf("%q and %d retries, want %q and %d", o.text, o.retries, tt.text, tt.retries)
 					}
@@ -237,13 +226,45 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// patience is how long a server may be silent: not long where that is what is
-// tested, and long where the machine may be slow.
-func patience(code host.Code) time.Duration {
-	if code == host.DeadlineExceeded {
-		return 200 * time.Millisecond
+// patience is how long a server may be silent.
+const patience = time.Minute
+
+// silent answers with what it has, and then with nothing until the caller leaves.
+type silent struct{ first string }
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.first == "" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
-	return time.Minute
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, Body: struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(s.first), untilGone{r}), io.NopCloser(nil)}}, nil
+}
+
+type untilGone struct{ r *http.Request }
+
+func (u untilGone) Read([]byte) (int, error) {
+	<-u.r.Context().Done()
+	return 0, u.r.Context().Err()
+}
+
+func TestSilentServers(t *testing.T) {
+	for _, w := range wires() {
+		for name, first := range map[string]string{"": "", "Hel": w.halfway()} {
+			t.Run(w.name+" after "+strconv.Quote(name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					o := ask(t.Context(), w.model(t, "http://nowhere.invalid", &http.Client{Transport: silent{first}}, 1))
+					if o.text != name || o.retries > 0 || time.Since(began) != patience {
+						t.Errorf("%q and %d retries after %s, want %q and none after %s", o.text, o.retries, time.Since(began), name, patience)
+					}
+					checkOutcome(t, o, host.DeadlineExceeded, "nothing came")
+				})
+			})
+		}
+	}
 }
 
 func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
@@ -279,7 +300,7 @@ func TestHostileCalls(t *testing.T) {
 				text(events(w.hello...))(rw, nil)
 			}))
 			defer srv.Close()
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, time.Minute, -1)})
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, nil, -1)})
 			if err != nil {
 				t.Fatal(err)
 			}

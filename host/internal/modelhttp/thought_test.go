@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
@@ -45,7 +44,7 @@ func TestThoughtsSurviveARun(t *testing.T) {
 			}))
 			defer srv.Close()
 			look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "found", nil }, nil)
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, time.Minute, -1), Tools: []*host.Tool{look}})
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, nil, -1), Tools: []*host.Tool{look}})
 			if err != nil {
 				t.Fatal(err)
 			}
