@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -241,14 +242,33 @@ func (*AgentFinished) Type() string { return "agent.finished" }
 func (*RunFinished) Type() string { return "run.finished" }
 
 // MarshalJSON writes the event as one object.
-func (e Event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Seq     int64     `json:"seq"`
-		Time    time.Time `json:"time"`
-		Type    string    `json:"type"`
-		Run     string    `json:"run"`
-		Network string    `json:"network,omitempty"`
-		Agent   string    `json:"agent,omitempty"`
-		Data    EventData `json:"data"`
-	}{e.Seq, e.Time, e.Data.Type(), e.Run, e.Network, e.Agent, e.Data})
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// AppendJSON appends to dst what MarshalJSON writes.
+func (e Event) AppendJSON(dst []byte) ([]byte, error) {
+	dst = strconv.AppendInt(append(dst, `{"seq":`...), e.Seq, 10)
+	dst = e.Time.AppendFormat(append(dst, `,"time":"`...), time.RFC3339Nano)
+	dst = appendString(append(dst, `","type":`...), e.Data.Type())
+	dst = appendString(append(dst, `,"run":`...), e.Run)
+	if e.Network != "" {
+		dst = appendString(append(dst, `,"network":`...), e.Network)
+	}
+	if e.Agent != "" {
+		dst = appendString(append(dst, `,"agent":`...), e.Agent)
+	}
+	dst, err := appendEventData(append(dst, `,"data":`...), e.Data)
+	return append(dst, '}'), err
+}
+
+// appendEventData spares the two events that a run has most of the way through
+// encoding/json.
+func appendEventData(dst []byte, data EventData) ([]byte, error) {
+	switch d := data.(type) {
+	case *TextDelta:
+		return append(appendString(append(dst, `{"text":`...), d.Text), '}'), nil
+	case *ReasoningDelta:
+		return append(appendString(append(dst, `{"text":`...), d.Text), '}'), nil
+	}
+	raw, err := json.Marshal(data)
+	return append(dst, raw...), err
 }

@@ -62,6 +62,8 @@ var layers = []layer{
 		"shortening a conversation needs the conversation and nothing that keeps it"},
 	{"host/postgreshistory", []string{"host"},
 		"a history adapter over one database, as anybody's would be: it knows host's interfaces and nothing else"},
+	{"host/stream", []string{"host"},
+		"it writes down events, whoever they are for"},
 	{"host/internal/modelhttp", []string{"host"},
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
 	{"host/openaimodel", []string{"host", "host/internal/modelhttp"},

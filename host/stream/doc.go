@@ -1,0 +1,28 @@
+// Package stream passes the events of runs on: in the words that a client
+// understands, over HTTP, and to many readers of one run, none of which can hold
+// up the others.
+//
+//	http.HandleFunc("POST /chat", func(w http.ResponseWriter, r *http.Request) {
+//		events := h.Stream(r.Context(), agent, request(r))
+//		stream.Serve(w, r, events, nil)        // server-sent events, or NDJSON by Accept
+//	})
+//
+// A run's events come in one order, numbered without gaps, and every encoder and
+// every reader keeps it. What they are written as:
+//
+//   - [Own]: the events themselves, as host.Event says.
+//   - [AgentKit]: the chunks of AgentKit's streaming, for clients made for it.
+//
+// # Slow readers
+//
+// A run advances in the goroutine that reads it, so a slow reader slows its own
+// run and no other. Three bounds keep it from holding what others need, such as
+// the lock of its thread:
+//
+//   - [Serve] ends a response of which nothing was taken for WriteTimeout, and the
+//     run with it, as if the client had left.
+//   - A [Live] run does not wait for readers at all. One that is more than Kept
+//     events behind is cut off with code resource_exhausted and may come back for
+//     what is still kept; the run and the other readers do not notice.
+//   - host.Limits.RunTimeout bounds a run however it is read.
+package stream

@@ -1,0 +1,68 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Frame is one message to a client.
+type Frame struct {
+	ID    string          // where to go on from, for a client that comes back; may be empty
+	Event string          // its name, for protocols that tell it apart from the data; may be empty
+	Data  json.RawMessage // one line of JSON
+}
+
+// Encoder makes frames of the events of one run, which it is given in order. It
+// may remember what came before, so each run needs one of its own; it is not
+// safe for concurrent use.
+type Encoder interface {
+	// Encode appends the frames of an event to dst: none, one or several. Code
+	// internal for an event that cannot be written.
+	Encode(dst []Frame, ev host.Event) ([]Frame, error)
+}
+
+// Own returns the encoder of the events as they are: the data of a frame is what
+// host.Event's JSON is, its name the event's type, its id the event's number.
+func Own() Encoder { return own{} }
+
+type own struct{}
+
+func (own) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
+	data, err := ev.AppendJSON(nil)
+	if err != nil {
+		return dst, host.Errorf(host.Internal, "write event %d, %s: %w", ev.Seq, ev.Data.Type(), err)
+	}
+	return append(dst, Frame{ID: strconv.FormatInt(ev.Seq, 10), Event: ev.Data.Type(), Data: data}), nil
+}
+
+// AppendSSE appends a frame as a server-sent event.
+func AppendSSE(dst []byte, f Frame) []byte {
+	if f.ID != "" {
+		dst = append(append(append(dst, "id: "...), f.ID...), '\n')
+	}
+	if f.Event != "" {
+		dst = append(append(append(dst, "event: "...), f.Event...), '\n')
+	}
+	dst = append(dst, "data: "...)
+	return append(appendLine(dst, f.Data), "\n\n"...)
+}
+
+// AppendNDJSON appends the data of a frame as a line.
+func AppendNDJSON(dst []byte, f Frame) []byte { return append(appendLine(dst, f.Data), '\n') }
+
+// appendLine appends JSON without its line ends, which mean nothing outside
+// strings and are escaped in them.
+func appendLine(dst []byte, data []byte) []byte {
+	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
+		return append(dst, data...)
+	}
+	for _, c := range data {
+		if c != '\n' && c != '\r' {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

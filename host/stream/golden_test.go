@@ -1,0 +1,139 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; read the diff")
+
+// story is the data of some events, and who is at work in them.
+type story struct {
+	network string
+	events  []host.Event
+}
+
+func (s *story) tell(agent string, data ...host.EventData) *story {
+	for _, d := range data {
+		n := int64(len(s.events))
+		s.events = append(s.events, host.Event{Seq: n, Time: time.UnixMilli(1735689600000 + n).UTC(),
+			Run: "01942e5c-0000-7000-8000-0000abcd1234", Network: s.network, Agent: agent, Data: d})
+	}
+	return s
+}
+
+func answer(parts ...host.Part) *host.MessageDone {
+	return &host.MessageDone{Message: &host.Message{ID: "m1", Role: host.Assistant, Parts: parts}, Usage: &host.Usage{InputTokens: 1, OutputTokens: 2}}
+}
+
+func lookCall(id string) *host.ToolCall {
+	return &host.ToolCall{ID: id, Name: "look", Arguments: json.RawMessage(`{"order":7}`)}
+}
+
+// The stories that both encoders tell.
+func stories() map[string]*story {
+	desk := func() *story { return &story{network: "desk"} }
+	alone := func() *story { return &story{network: "clerk"} }
+	started := &host.RunStarted{Tenant: "acme", Thread: "t1", Message: "u1"}
+	finished := func(reason host.FinishReason, err *host.Error) *host.RunFinished {
+		return &host.RunFinished{FinishReason: reason, Thread: "t1", DurationUS: 10, Error: err}
+	}
+	return map[string]*story{
+		"network": desk().tell("", started,
+			&host.StatePatched{Ops: []host.PatchOp{{Op: "replace", Path: "", Value: json.RawMessage(`{"n":1}`)}}},
+			&host.RouteChosen{Router: "code", Next: []string{"clerk", "closer"}}).
+			tell("clerk", &host.AgentStarted{Model: "m"},
+				&host.ProcessorRan{Processor: "p", Level: "agent", MessagesBefore: 1, MessagesAfter: 1, TokensBefore: -1, TokensAfter: -1},
+				&host.ModelCalled{Model: "m", Round: 1, Messages: 1, Tools: 1},
+				&host.ReasoningDelta{Text: "Hm."}, &host.TextDelta{Text: "Let me "}, &host.TextDelta{Text: "<look>.\n"},
+				&host.ToolCallDelta{Index: 0, ID: "a", Name: "look", Arguments: `{"ord`}, &host.ToolCallDelta{Index: 0, Arguments: `er":7}`},
+				&host.ToolCallDelta{Index: 1, ID: "b", Name: "look", Arguments: `{"order":7}`},
+				answer(&host.Reasoning{Text: "Hm."}, &host.Text{Text: "Let me <look>.\n"}, lookCall("a"), lookCall("b")),
+				&host.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&host.ToolStarted{ID: "b", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&host.ToolProgress{ID: "a", Name: "look", Kind: "percent", Data: json.RawMessage(`50`)},
+				&host.ToolFinished{ID: "b", Name: "look", Content: json.RawMessage(`"There is no order 7."`), IsError: true},
+				&host.ToolFinished{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`), DurationUS: 5},
+				&host.MessageDone{Message: &host.Message{ID: "m2", Role: host.ToolRole, Parts: []host.Part{&host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`)}}}},
+				&host.AgentFinished{FinishReason: host.FinishStop, Rounds: 1}).
+			tell("closer", &host.AgentStarted{Model: "m"}, answer(&host.Text{Text: "Bye."}, lookCall("c")), &host.AgentFinished{FinishReason: host.FinishMaxRounds, Rounds: 1}).
+			tell("", finished(host.FinishStop, nil)),
+		"agent": alone().tell("", started).
+			tell("clerk", &host.AgentStarted{Model: "m"}, &host.TextDelta{Text: "Hello."}, answer(&host.Text{Text: "Hello."}), &host.AgentFinished{FinishReason: host.FinishStop, Rounds: 1}).
+			tell("", finished(host.FinishStop, nil)),
+		"network that fails": desk().tell("", started).
+			tell("clerk", &host.AgentStarted{Model: "m"}, &host.TextDelta{Text: "Hel"}, &host.ToolCallDelta{Index: 0, ID: "a", Name: "look"},
+				&host.AgentFinished{FinishReason: host.FinishFailed, Rounds: 1}).
+			tell("", finished(host.FinishFailed, &host.Error{Code: host.Unavailable, Message: "the server broke off"})),
+		"agent that asks": alone().tell("", started).
+			tell("clerk", &host.AgentStarted{Model: "m"}, answer(lookCall("a")), &host.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&host.Interrupted{ToolCall: "a", Interrupt: &host.Interrupt{ID: "i1", Reason: "may I?"}}, &host.AgentFinished{FinishReason: host.FinishInterrupted, Rounds: 1}).
+			tell("", finished(host.FinishInterrupted, nil)),
+		"network that never began": desk().tell("", finished(host.FinishFailed, &host.Error{Code: host.NotFound, Message: "no such thread"})),
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, s := range stories() {
+		alone := s.network == "clerk"
+		for encoding, write := range map[string]func() string{
+			"own.sse":    func() string { return encode(t, stream.Own(), s, stream.AppendSSE) },
+			"own.ndjson": func() string { return encode(t, stream.Own(), s, stream.AppendNDJSON) },
+			"agentkit.sse": func() string {
+				return encode(t, stream.AgentKit(&stream.AgentKitOptions{Standalone: alone, User: "u7"}), s, stream.AppendSSE)
+			},
+			"agentkit.ndjson": func() string {
+				return encode(t, stream.AgentKit(&stream.AgentKitOptions{Standalone: alone}), s, stream.AppendNDJSON)
+			},
+		} {
+			t.Run(name+"/"+encoding, func(t *testing.T) {
+				golden(t, filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+"."+encoding), write())
+			})
+		}
+	}
+}
+
+func encode(t *testing.T, e stream.Encoder, s *story, write func([]byte, stream.Frame) []byte) string {
+	t.Helper()
+	var out []byte
+	var frames []stream.Frame
+	for _, ev := range s.events {
+		var err error
+		if frames, err = e.Encode(frames[:0], ev); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			if !json.Valid(f.Data) {
+				t.Fatalf("%s is not JSON", f.Data)
+			}
+			out = write(out, f)
+		}
+	}
+	return string(out)
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}

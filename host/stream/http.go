@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults of [ServeOptions].
+const (
+	DefaultWriteTimeout = 30 * time.Second
+	DefaultKeepAlive    = 15 * time.Second
+)
+
+// ServeOptions are the optional parts of [Serve].
+type ServeOptions struct {
+	Encoder Encoder // of this run; default: Own
+
+	// WriteTimeout is how long a client may take nothing of what it is sent. Then
+	// it is cut off, and the run with it (30 s).
+	WriteTimeout time.Duration
+
+	// KeepAlive is after how much silence a comment is sent in an event stream, so
+	// that nobody on the way takes it for dead (15 s). Negative sends none.
+	KeepAlive time.Duration
+}
+
+// Serve answers a request with the events of a run: as server-sent events, or as
+// lines of JSON if the request accepts application/x-ndjson. Every event is sent
+// when it happens. A run that cannot begin is answered with its error's HTTP
+// status and {"error":{"code","message","hint"?}}, which is also the last frame,
+// named error, of a stream that ends before its run; a run's own failure is in its
+// last event. Serve returns when the run has ended, or with code canceled
+// when the client has left or has taken nothing for WriteTimeout: leaving the
+// loop over events ends the run, if that is what they are of.
+func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) error {
+	s := newResponse(w, r, opts)
+	defer s.close()
+	for ev, err := range events {
+		if err != nil {
+			return s.fail(err)
+		}
+		if err := s.event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// response is what a client is sent.
+type response struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	opts    ServeOptions
+	lines   bool // NDJSON
+	frames  []Frame
+	over    bool // the run's last event has come
+
+	mu     sync.Mutex // of what follows, and of writing
+	buf    []byte
+	begun  bool
+	closed bool
+	idle   *time.Timer
+}
+
+func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *response {
+	s := &response{w: w, control: http.NewResponseController(w), lines: strings.Contains(r.Header.Get("Accept"), "application/x-ndjson")}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Encoder == nil {
+		s.opts.Encoder = Own()
+	}
+	if s.opts.WriteTimeout <= 0 {
+		s.opts.WriteTimeout = DefaultWriteTimeout
+	}
+	if s.opts.KeepAlive == 0 {
+		s.opts.KeepAlive = DefaultKeepAlive
+	}
+	return s
+}
+
+func (s *response) event(ev host.Event) error {
+	_, s.over = ev.Data.(*host.RunFinished)
+	var err error
+	if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	s.buf = s.buf[:0]
+	for _, f := range s.frames {
+		if s.lines {
+			s.buf = AppendNDJSON(s.buf, f)
+		} else {
+			s.buf = AppendSSE(s.buf, f)
+		}
+	}
+	return s.write(s.buf)
+}
+
+// begin sends the header, once. s.mu is held.
+func (s *response) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	if s.lines {
+		h.Set("Content-Type", "application/x-ndjson")
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies that would wait for more
+	s.w.WriteHeader(http.StatusOK)
+	if !s.lines && s.opts.KeepAlive > 0 {
+		s.idle = time.AfterFunc(s.opts.KeepAlive, s.keepAlive)
+	}
+}
+
+// write sends b at once. s.mu is held.
+func (s *response) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if s.idle != nil {
+		s.idle.Reset(s.opts.KeepAlive)
+	}
+	// A writer that knows no deadlines is one in memory, or its server's business.
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+	_, err := s.w.Write(b)
+	if err == nil {
+		err = s.control.Flush()
+	}
+	if err == nil || errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return host.Errorf(host.Canceled, "the client took nothing for the limit WriteTimeout of %s", s.opts.WriteTimeout)
+	}
+	return host.Errorf(host.Canceled, "the client has left: %w", err)
+}
+
+func (s *response) keepAlive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		_ = s.write([]byte(": \n\n")) // the next event finds out too
+	}
+}
+
+// fail answers a run that did not begin, and tells of a stream that ends before
+// its run. What ended a run is in the run's last event.
+func (s *response) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := host.AsError(err)
+	body, _ := json.Marshal(map[string]any{"error": e})
+	switch {
+	case s.over:
+	case !s.begun:
+		s.begun = true
+		s.w.Header().Set("Content-Type", "application/json")
+		s.w.WriteHeader(e.Code.HTTPStatus())
+		_, _ = s.w.Write(append(body, '\n'))
+	case s.lines:
+		_ = s.write(AppendNDJSON(nil, Frame{Data: body}))
+	default:
+		_ = s.write(AppendSSE(nil, Frame{Event: "error", Data: body}))
+	}
+	return e
+}
+
+func (s *response) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	_ = s.control.SetWriteDeadline(time.Time{}) // the connection's next request has its own
+}

@@ -1,0 +1,156 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newHost(t testing.TB, opts *host.Options) *host.Host {
+	t.Helper()
+	h, err := host.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func newAgent(t testing.TB, name string, opts *host.AgentOptions) *host.Agent {
+	t.Helper()
+	a, err := host.NewAgent(name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func look(t testing.TB) *host.Tool {
+	return host.NewTool("look", "Looks.", func(_ context.Context, _ *host.Call, in struct {
+		Order int `json:"order"`
+	}) (string, error) {
+		if in.Order == 0 {
+			return "", fmt.Errorf("there is no order 0")
+		}
+		return "shipped", nil
+	}, nil)
+}
+
+type chunk struct {
+	Event          string
+	Data           map[string]any
+	Timestamp      int64
+	SequenceNumber int64
+	ID             string
+}
+
+// TestAgentKitChunksOfAnyRun holds the chunks of runs with any answers to what
+// AgentKit's client relies on.
+func TestAgentKitChunksOfAnyRun(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		standalone := rapid.Bool().Draw(rt, "standalone")
+		reply := rapid.Custom(func(t *rapid.T) hosttest.Reply {
+			r := hosttest.Reply{Reasoning: rapid.SampledFrom([]string{"", "Hm."}).Draw(t, "reasoning"), Text: rapid.SampledFrom([]string{"", "two words"}).Draw(t, "text")}
+			for range rapid.IntRange(0, 3).Draw(t, "calls") {
+				r = r.Call(rapid.SampledFrom([]string{"look", "unknown"}).Draw(t, "tool"), rapid.SampledFrom([]string{`{"order":1}`, `{"order":0}`, `{`, ``}).Draw(t, "arguments"))
+			}
+			if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
+				r.Err = host.Errorf(host.Unavailable, "broke off")
+			}
+			return r
+		})
+		replies := append(rapid.SliceOfN(reply, 0, 4).Draw(rt, "replies"), hosttest.Say("done"))
+		agent := newAgent(t, "clerk", &host.AgentOptions{Description: "Looks.", Model: hosttest.NewModel(replies...), Tools: []*host.Tool{look(t)}})
+		var target host.Target = agent
+		if !standalone {
+			network, err := host.NewNetwork("desk", []*host.Agent{agent}, &host.NetworkOptions{Router: host.RouterFunc("twice", func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
+				if req.CallCount == 2 {
+					return nil, nil
+				}
+				return &host.Route{Next: []string{"clerk"}}, nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			target = network
+		}
+		var chunks []chunk
+		e := stream.AgentKit(&stream.AgentKitOptions{Standalone: standalone})
+		var failed bool
+		for ev, err := range newHost(t, nil).Stream(t.Context(), target, &host.Request{Text: "hi"}) {
+			if err != nil {
+				failed = true
+				continue
+			}
+			frames, err := e.Encode(nil, ev)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, f := range frames {
+				var c chunk
+				if err := json.Unmarshal(f.Data, &c); err != nil {
+					rt.Fatalf("%s: %v", f.Data, err)
+				}
+				chunks = append(chunks, c)
+			}
+		}
+		checkChunks(rt, chunks, failed)
+	})
+}
+
+func checkChunks(t *rapid.T, chunks []chunk, failed bool) {
+	open, said := map[any]string{}, map[any]string{}
+	for i, c := range chunks {
+		if c.SequenceNumber != int64(i) || c.ID != fmt.Sprintf("publish-%d:%s", i, c.Event) || c.Timestamp == 0 {
+			t.Fatalf("chunk %d is %+v", i, c)
+		}
+		part := c.Data["partId"]
+		switch {
+		case c.Event == "part.created":
+			if id := part.(string); len(id) > 40 || said[id] != "" {
+				t.Fatalf("part %q is too long or not new", id)
+			}
+			open[part] = c.Data["type"].(string)
+		case strings.HasSuffix(c.Event, ".delta"):
+			if open[part] == "" {
+				t.Fatalf("chunk %d is of a part that is not open: %+v", i, c)
+			}
+			said[part] += c.Data["delta"].(string)
+		case c.Event == "part.completed":
+			if open[part] != c.Data["type"] {
+				t.Fatalf("chunk %d completes a part of type %q: %+v", i, open[part], c)
+			}
+			if final, ok := c.Data["finalContent"].(string); ok && open[part] != "tool-call" && final != said[part] {
+				t.Fatalf("the deltas of part %v said %q, its final content is %q", part, said[part], final)
+			}
+			delete(open, part)
+		}
+	}
+	if !failed && len(open) > 0 {
+		t.Fatalf("parts were never completed: %v", open)
+	}
+	n := len(chunks)
+	if chunks[0].Event != "run.started" || chunks[n-1].Event != "stream.ended" || chunks[n-2].Event != "run.completed" || (chunks[n-3].Event == "run.failed") != failed {
+		t.Fatalf("the stream begins with %s and ends with %s, %s, %s", chunks[0].Event, chunks[n-3].Event, chunks[n-2].Event, chunks[n-1].Event)
+	}
+}
+
+func TestLinesStayLines(t *testing.T) {
+	f := stream.Frame{ID: "7", Event: "e", Data: []byte("{\n\"a\":\r1}")}
+	if got, want := string(stream.AppendSSE(nil, f)), "id: 7\nevent: e\ndata: {\"a\":1}\n\n"; got != want {
+		t.Errorf("AppendSSE: %q, want %q", got, want)
+	}
+	if got, want := string(stream.AppendNDJSON(nil, f)), "{\"a\":1}\n"; got != want {
+		t.Errorf("AppendNDJSON: %q, want %q", got, want)
+	}
+}
