@@ -92,6 +92,15 @@ type (
 		Reason  string `json:"reason"`
 	}
 
+	// ModelFellBack tells that a model does not answer and another is asked in its
+	// place: see [NewFallback].
+	ModelFellBack struct {
+		From   string `json:"from"`
+		To     string `json:"to"`
+		Code   Code   `json:"code"`
+		Reason string `json:"reason"`
+	}
+
 	// TextDelta is a piece of an answer's text.
 	TextDelta struct {
 		Text string `json:"text"`
@@ -201,6 +210,9 @@ func (*ModelCalled) Type() string { return "model.called" }
 
 // Type returns "model.retried".
 func (*ModelRetried) Type() string { return "model.retried" }
+
+// Type returns "model.fallback".
+func (*ModelFellBack) Type() string { return "model.fallback" }
 
 // Type returns "text.delta".
 func (*TextDelta) Type() string { return "text.delta" }

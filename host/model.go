@@ -67,11 +67,12 @@ func (c ToolChoice) forces() bool { return c != "" && c != ToolChoiceAuto && c !
 // ModelChunk is one piece of a streamed answer. Deltas are for showing; the
 // last chunk's Response holds everything again.
 type ModelChunk struct {
-	Text      string         // text delta
-	Reasoning string         // reasoning delta
-	ToolCall  *ToolCallDelta // a call begins or goes on
-	Retry     *RetryNotice   // the model is being asked again
-	Response  *ModelResponse // the whole answer; last
+	Text      string          // text delta
+	Reasoning string          // reasoning delta
+	ToolCall  *ToolCallDelta  // a call begins or goes on
+	Retry     *RetryNotice    // the model is being asked again
+	Fallback  *FallbackNotice // another model is being asked
+	Response  *ModelResponse  // the whole answer; last
 }
 
 // ToolCallDelta is a piece of a tool call. ID and Name come with the first.
@@ -87,6 +88,14 @@ type RetryNotice struct {
 	Attempt int    // the attempt that failed, from 1
 	Code    Code   // why
 	Reason  string // one sentence
+}
+
+// FallbackNotice tells that a model failed, now or a moment ago, and another is
+// asked in its place.
+type FallbackNotice struct {
+	From, To string // names of models
+	Code     Code   // why
+	Reason   string // one sentence
 }
 
 // ModelResponse is a model's whole answer.

@@ -469,7 +469,7 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 		}
 	}
 	if resp == nil {
-		return nil, Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
+		return nil, errNoAnswer()
 	}
 	own, err := r.checkAnswer(req, resp)
 	if err == nil {
@@ -526,6 +526,9 @@ func (r *run) pass(chunk *ModelChunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
 		r.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
+	}
+	if f := chunk.Fallback; f != nil {
+		r.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {
 		n += len(chunk.ToolCall.Arguments)

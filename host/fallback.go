@@ -1,0 +1,186 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The defaults and bounds of [FallbackOptions].
+const (
+	DefaultCooldown   = 30 * time.Second
+	maxFallbackModels = 8
+)
+
+// Fallback is a model that has others to ask when one fails. It stands where any
+// model does: an agent's, a network's, a run's. It is safe for concurrent use.
+type Fallback struct {
+	models   []Model
+	on       []Code
+	cooldown time.Duration
+
+	mu     sync.Mutex
+	cooled []cooling // by model
+}
+
+// cooling is a model that failed and is left alone for a while.
+type cooling struct {
+	until time.Time
+	err   *Error
+}
+
+// FallbackOptions are the optional parts of a fallback.
+type FallbackOptions struct {
+	// On are the codes after which the next model is asked: by default unavailable,
+	// deadline_exceeded, resource_exhausted and internal, which another server may
+	// not have. What the request itself causes (invalid_argument) and what somebody
+	// must see and mend (unauthenticated, permission_denied, not_found) is returned.
+	On []Code
+
+	// Cooldown is for how long a model that failed is asked last (30 s). A negative
+	// one has every request begin with the first model.
+	Cooldown time.Duration
+}
+
+var _ Model = (*Fallback)(nil)
+
+// NewFallback returns a model that asks the first of models, and the next one
+// when that fails before anything of its answer has been passed on; what was
+// shown to somebody cannot be taken back. Each change is announced by a chunk
+// and so by an event, [ModelFellBack]. A failed model is asked last for a while,
+// so that not every request waits for what is down. The caller's own end
+// (canceled, its deadline) is never a reason. If all fail the error is the last
+// one's, with what the others said. Each model's own retries come first.
+//
+// Code invalid_argument for less than one model or more than eight, one that is
+// nil, or a code that does not exist.
+func NewFallback(models []Model, opts *FallbackOptions) (*Fallback, error) {
+	if opts == nil {
+		opts = &FallbackOptions{}
+	}
+	if len(models) == 0 || len(models) > maxFallbackModels || slices.Contains(models, nil) {
+		return nil, Errorf(InvalidArgument, "fallback has %d models, of which none may be nil, not 1 to %d", len(models), maxFallbackModels)
+	}
+	f := &Fallback{models: slices.Clone(models), on: slices.Clone(opts.On), cooldown: opts.Cooldown, cooled: make([]cooling, len(models))}
+	for _, c := range f.on {
+		if !c.Valid() || c == Canceled {
+			return nil, Errorf(InvalidArgument, "fallback on the code %q", c).WithHint("name codes of errors other than canceled")
+		}
+	}
+	if f.on == nil {
+		f.on = []Code{Unavailable, DeadlineExceeded, ResourceExhausted, Internal}
+	}
+	if f.cooldown == 0 {
+		f.cooldown = DefaultCooldown
+	}
+	return f, nil
+}
+
+// Name returns the name of the first model.
+func (f *Fallback) Name() string { return f.models[0].Name() }
+
+// Generate implements [Model].
+func (f *Fallback) Generate(ctx context.Context, req *ModelRequest) iter.Seq2[ModelChunk, error] {
+	return func(yield func(ModelChunk, error) bool) {
+		order, skipped := f.order(time.Now())
+		if skipped != nil && !yield(ModelChunk{Fallback: f.notice(0, order[0], skipped)}, nil) {
+			return
+		}
+		var said []string
+		for n, i := range order {
+			began, left, err := f.ask(ctx, f.models[i], req, yield)
+			if left {
+				return
+			}
+			f.judge(ctx, i, err)
+			if err == nil {
+				return
+			}
+			said = append(said, f.models[i].Name()+": "+err.Error())
+			if began || n+1 == len(order) || ctx.Err() != nil || !slices.Contains(f.on, CodeOf(err)) {
+				yield(ModelChunk{}, afterAll(err, said))
+				return
+			}
+			if !yield(ModelChunk{Fallback: f.notice(i, order[n+1], AsError(err))}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// order returns which models to ask one after the other: those that cool down
+// last. skipped is why the first is not first.
+func (f *Fallback) order(now time.Time) (order []int, skipped *Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var later []int
+	for i := range f.models {
+		if now.Before(f.cooled[i].until) {
+			later = append(later, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	if order = append(order, later...); order[0] != 0 {
+		skipped = f.cooled[0].err
+	}
+	return order, skipped
+}
+
+// ask passes on the answer of one model. began says that something of it has
+// been, left that nobody listens any more.
+func (f *Fallback) ask(ctx context.Context, m Model, req *ModelRequest, yield func(ModelChunk, error) bool) (began, left bool, err error) {
+	for chunk, err := range m.Generate(ctx, req) {
+		if err != nil {
+			return began, false, err
+		}
+		began = began || chunk.Text != "" || chunk.Reasoning != "" || chunk.ToolCall != nil
+		if !yield(chunk, nil) {
+			return began, true, nil
+		}
+		if chunk.Response != nil {
+			return began, false, nil
+		}
+	}
+	return began, false, errNoAnswer()
+}
+
+func errNoAnswer() error {
+	return Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
+}
+
+// judge has a model cool down that has failed, and ends that of one that has not.
+func (f *Fallback) judge(ctx context.Context, i int, err error) {
+	if f.cooldown < 0 || ctx.Err() != nil || err != nil && !slices.Contains(f.on, CodeOf(err)) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cooled[i] = cooling{}
+	if err != nil {
+		f.cooled[i] = cooling{time.Now().Add(f.cooldown), AsError(err)}
+	}
+}
+
+func (f *Fallback) notice(from, to int, why *Error) *FallbackNotice {
+	return &FallbackNotice{From: f.models[from].Name(), To: f.models[to].Name(), Code: why.Code, Reason: why.Message}
+}
+
+// afterAll is the error of the last model that was asked, with what those before
+// it said.
+func afterAll(err error, said []string) error {
+	if len(said) < 2 {
+		return err
+	}
+	e := &Error{Code: CodeOf(err), Message: fmt.Sprintf("%d models failed: %s", len(said), strings.Join(said, "; ")), Err: err}
+	var last *Error
+	if errors.As(err, &last) {
+		e.Retryable, e.Hint = last.Retryable, last.Hint
+	}
+	return e
+}
