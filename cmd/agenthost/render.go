@@ -64,6 +64,8 @@ func (p *printer) event(ev host.Event) {
 		p.line("  %s %s", p.paint(dim, "provider"), d.Provider)
 	case *host.ModelRetried:
 		p.line("  %s", p.paint(yellow, fmt.Sprintf("model did not answer (%s); asking again", safe(d.Reason))))
+	case *host.ModelFellBack:
+		p.line("  %s", p.paint(yellow, fmt.Sprintf("model %s does not answer (%s); asking %s", safe(d.From), safe(d.Reason), safe(d.To))))
 	case *host.TextDelta:
 		p.text(d.Text)
 	case *host.ToolStarted:

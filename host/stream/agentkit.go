@@ -28,8 +28,8 @@ type AgentKitOptions struct {
 // or none. The chunks come in AgentKit's order, with these differences, of which
 // all but the first are what it declares and never sends: arguments come in the
 // pieces that the model sends; reasoning comes as parts of that type
-// (reasoning.delta); an interrupted run ends with run.interrupted and
-// hitl.requested. A failure of a tool is {"error":{"name","message"}} without a
+// (reasoning.delta); a question to a person is
+// hitl.requested, and the run ends with run.interrupted. A failure of a tool is {"error":{"name","message"}} without a
 // stack. What AgentKit has no chunk for (processors, state, usage, progress of a
 // tool, retries) is left out.
 func AgentKit(opts *AgentKitOptions) Encoder {
@@ -51,7 +51,6 @@ type agentKit struct {
 
 	text  *part         // being written; nil between texts
 	calls map[int]*part // being written, by their place in the answer
-	ask   *host.Interrupted
 
 	dst []Frame
 	ev  host.Event
@@ -87,7 +86,7 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	case *host.ToolFinished:
 		k.output(d)
 	case *host.Interrupted:
-		k.ask = d
+		k.asked(d.Question)
 	case *host.AgentFinished:
 		k.agentFinished(d)
 	case *host.RunFinished:
@@ -259,6 +258,12 @@ func (k *agentKit) output(d *host.ToolFinished) {
 	k.complete(p, json.RawMessage(raw))
 }
 
+// asked is a question to a person. AgentKit names the chunk and not what is in
+// it: here it is the question as the host has it.
+func (k *agentKit) asked(q *host.Question) {
+	k.send("hitl.requested", object{"runId": k.agentRun, "messageId": k.message, "toolCallId": q.ToolCall, "toolName": q.Tool, "request": q})
+}
+
 func (k *agentKit) agentFinished(d *host.AgentFinished) {
 	k.abandon()
 	if !k.opts.Standalone && !slices.Contains([]host.FinishReason{host.FinishFailed, host.FinishCanceled}, d.FinishReason) {
@@ -292,8 +297,7 @@ func (k *agentKit) runFinished(d *host.RunFinished) {
 	switch {
 	case d.Error != nil:
 		k.send("run.failed", about(object{"error": d.Error.Message, "recoverable": false}))
-	case d.FinishReason == host.FinishInterrupted && k.ask != nil:
-		k.send("hitl.requested", about(object{"toolCallId": k.ask.ToolCall, "request": k.ask.Interrupt}))
+	case d.FinishReason == host.FinishInterrupted:
 		k.send("run.interrupted", about(nil))
 	}
 	k.send("run.completed", about(nil))

@@ -77,7 +77,7 @@ func stories() map[string]*story {
 			tell("", finished(host.FinishFailed, &host.Error{Code: host.Unavailable, Message: "the server broke off"})),
 		"agent that asks": alone().tell("", started).
 			tell("clerk", &host.AgentStarted{Model: "m"}, answer(lookCall("a")), &host.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
-				&host.Interrupted{ToolCall: "a", Interrupt: &host.Interrupt{ID: "i1", Reason: "may I?"}}, &host.AgentFinished{FinishReason: host.FinishInterrupted, Rounds: 1}).
+				&host.Interrupted{Question: &host.Question{ID: "q1", Kind: host.QuestionKind("approval"), Agent: "clerk", ToolCall: "a", Tool: "look", Arguments: json.RawMessage(`{"order":7}`), Reason: "may I?"}}, &host.AgentFinished{FinishReason: host.FinishInterrupted, Rounds: 1}).
 			tell("", finished(host.FinishInterrupted, nil)),
 		"network that never began": desk().tell("", finished(host.FinishFailed, &host.Error{Code: host.NotFound, Message: "no such thread"})),
 	}
