@@ -39,8 +39,8 @@ type toolCall struct {
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
-	if t.spent.toolCalls.Add(int64(len(parts))) > int64(t.limits.MaxToolCalls) {
-		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", t.limits.MaxToolCalls)
+	if err := t.callable(ctx, len(parts)); err != nil {
+		return err
 	}
 	return t.runCalls(ctx, t.newCalls(parts))
 }
@@ -403,7 +403,11 @@ func (c *toolCall) finished() *ToolFinished {
 
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
-	t.cost.Add(c.output.Cost)
+	if c.call.branch == nil {
+		t.addCost(c.output.Cost)
+	} else {
+		t.cost.Add(c.output.Cost) // the agent has counted it as it went
+	}
 	if c.output.Usage != nil {
 		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
 	}

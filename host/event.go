@@ -85,6 +85,13 @@ type (
 		Tools    int    `json:"tools,omitempty"`
 	}
 
+	// ModelThrottled tells that a model was not asked at once, since the tenant
+	// asked too often.
+	ModelThrottled struct {
+		Model  string `json:"model"`
+		WaitUS int64  `json:"wait_us"`
+	}
+
 	// ModelRetried tells that a model did not answer and is asked again.
 	ModelRetried struct {
 		Attempt int    `json:"attempt"`
@@ -207,6 +214,9 @@ func (*ProviderRan) Type() string { return "provider" }
 
 // Type returns "model.called".
 func (*ModelCalled) Type() string { return "model.called" }
+
+// Type returns "model.throttled".
+func (*ModelThrottled) Type() string { return "model.throttled" }
 
 // Type returns "model.retried".
 func (*ModelRetried) Type() string { return "model.retried" }

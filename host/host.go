@@ -20,6 +20,7 @@ type Options struct {
 	History *History     // for agents and networks without one
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
+	Quota   Quota        // of tenants, over all of their runs; default: none
 	Logger  *slog.Logger // nil discards
 
 	// Approve says which calls of any tool a person must agree to; nil is none.

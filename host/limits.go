@@ -13,6 +13,7 @@ const (
 	DefaultResultBytes      = 1 << 20
 	DefaultStateBytes       = 256 << 10
 	DefaultRunTokens        = 1_000_000
+	DefaultRunInstructions  = 100_000_000_000
 	DefaultRunTimeout       = 10 * time.Minute
 	DefaultToolTimeout      = time.Minute
 	DefaultEventBytes       = 64 << 10
@@ -46,6 +47,7 @@ type Limits struct {
 	EventsPerCall    int           // events that one tool call emits (1,000)
 	StateBytes       int           // custom state as JSON (256 KiB)
 	RunTokens        int           // input and output tokens of all model calls of a run (1,000,000)
+	RunInstructions  int64         // WebAssembly instructions of all plugins in a run, looked at between calls (100,000,000,000)
 	RunTimeout       time.Duration // one run (10 min)
 	ToolTimeout      time.Duration // one tool call (1 min)
 	HistoryTimeout   time.Duration // one call of a history adapter before the model is asked (15 s)
@@ -73,6 +75,9 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.EventsPerCall, DefaultEventsPerCall)
 	fill(&l.StateBytes, DefaultStateBytes)
 	fill(&l.RunTokens, DefaultRunTokens)
+	if l.RunInstructions == 0 {
+		l.RunInstructions = DefaultRunInstructions
+	}
 	if l.RunTimeout == 0 {
 		l.RunTimeout = DefaultRunTimeout
 	}
@@ -99,7 +104,7 @@ func (l Limits) check() error {
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"ResultBytes", int64(l.ResultBytes)},
 		{"ArtifactBytes", int64(l.ArtifactBytes)}, {"RunArtifacts", int64(l.RunArtifacts)}, {"RunArtifactBytes", int64(l.RunArtifactBytes)}, {"EventBytes", int64(l.EventBytes)},
 		{"EventsPerCall", int64(l.EventsPerCall)}, {"StateBytes", int64(l.StateBytes)},
-		{"RunTokens", int64(l.RunTokens)}, {"RunTimeout", int64(l.RunTimeout)},
+		{"RunTokens", int64(l.RunTokens)}, {"RunInstructions", l.RunInstructions}, {"RunTimeout", int64(l.RunTimeout)},
 		{"ToolTimeout", int64(l.ToolTimeout)}, {"HistoryTimeout", int64(l.HistoryTimeout)}, {"CommitTimeout", int64(l.CommitTimeout)},
 	} {
 		if f.v < 0 {

@@ -113,7 +113,7 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 
 // repairOutput tells the model what is wrong with its answer and asks again.
 func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse, fault error) (*ModelResponse, error) {
-	if err := t.checkTokens(); err != nil {
+	if err := t.checkSpent(); err != nil {
 		return nil, err
 	}
 	again := *req

@@ -146,7 +146,7 @@ func (r *run) checkModel(a *Agent) error {
 }
 
 // spent is what a run has used, with the agents that run as tools in it.
-type spent struct{ tokens, toolCalls, artifacts, artifactBytes atomic.Int64 }
+type spent struct{ tokens, toolCalls, artifacts, artifactBytes, instructions atomic.Int64 }
 
 // artifact counts one that a call has made, if there is room for it.
 func (s *spent) artifact(bytes int, l *Limits) error {
@@ -351,7 +351,7 @@ func (r *run) route(ctx context.Context) error {
 	if err != nil {
 		return wrapError(err, "router %q", router.Name())
 	}
-	r.cost.Add(route.Cost)
+	r.addCost(route.Cost)
 	next, err := r.named(router, route)
 	if err != nil {
 		return err
@@ -463,7 +463,7 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 		if route.Delegate == "" {
 			return route, router, nil
 		}
-		r.cost.Add(route.Cost)
+		r.addCost(route.Cost)
 		next, err := r.net.delegate(router.Name(), route.Delegate)
 		if err != nil {
 			return nil, router, err

@@ -76,7 +76,7 @@ func (t *turn) prepare(ctx context.Context) error {
 		if got == nil {
 			continue
 		}
-		t.cost.Add(got.Cost)
+		t.addCost(got.Cost)
 		if err := checkHistory(got.Messages); err != nil {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
@@ -126,7 +126,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 			return err
 		})
 		cancel()
-		t.cost.Add(cost)
+		t.addCost(cost)
 		if err != nil {
 			t.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
 		}
@@ -188,7 +188,7 @@ func (t *turn) maxRounds() int {
 // round asks the model once and runs the tools it calls. No answer and no error
 // is what the start hook stopped.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if err := t.checkTokens(); err != nil {
+	if err := t.checkSpent(); err != nil {
 		return nil, err
 	}
 	if err := t.keepRound(ctx); err != nil {
@@ -233,15 +233,6 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		t.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.id)
 	}
 	return answer, t.misfit
-}
-
-// checkTokens holds the run to its tokens.
-func (r *run) checkTokens() error {
-	if used := r.spent.tokens.Load(); used >= int64(r.limits.RunTokens) {
-		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, r.limits.RunTokens).
-			WithHint("raise the limit or give the agent fewer rounds")
-	}
-	return nil
 }
 
 // normalCalls makes an answer's calls fit for a history: each has a name and an
@@ -420,7 +411,7 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 		}
 		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
 	}
-	r.cost.Add(done.Cost)
+	r.addCost(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
 	ev.Changed = !slices.Equal(messages, out)
 	ev.TokensBefore, ev.Approximate = r.countView(ctx, model, messages)
@@ -451,6 +442,9 @@ func (r *run) countView(ctx context.Context, model string, messages []*Message) 
 
 // generate sends one request to a model and passes its deltas on.
 func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, round int, show bool) (*ModelResponse, error) {
+	if err := r.askable(ctx, model); err != nil {
+		return nil, err
+	}
 	r.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
 	var resp *ModelResponse
 	bytes := 0
@@ -473,7 +467,7 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 	}
 	own, err := r.checkAnswer(req, resp)
 	if err == nil {
-		r.spent.tokens.Add(int64(own.Usage.Total()))
+		r.useTokens(own.Usage)
 	}
 	return own, err
 }
@@ -576,7 +570,7 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	if model == nil {
 		return nil, errNoRoutingModel(m.name)
 	}
-	if err := r.checkTokens(); err != nil {
+	if err := r.checkSpent(); err != nil {
 		return nil, err
 	}
 	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})

@@ -1,0 +1,298 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The defaults of [Budget].
+const (
+	DefaultWindow     = time.Minute
+	DefaultTokens     = 10_000_000
+	DefaultToolCalls  = 100_000
+	DefaultModelCalls = 6_000
+	DefaultBurst      = 100
+	DefaultMaxWait    = 10 * time.Second
+)
+
+// The bounds of the books.
+const (
+	maxAccounts = 100_000     // tenants with something in them
+	maxModels   = 256         // rates of one tenant
+	sweepEvery  = time.Second // at most, when the books are full
+)
+
+// others is the account, or the rate, of all that there is no room for.
+const others = "\x00"
+
+// Budget bounds what a tenant may use. A zero field is its default; nothing is
+// unlimited.
+type Budget struct {
+	// Window is for how long the next two hold. It begins with the first use after
+	// the last one (1 minute).
+	Window    time.Duration
+	Tokens    int64 // of input and output, of all models (10,000,000)
+	ToolCalls int64 // (100,000)
+
+	// ModelCalls is how often each model may be asked in a minute, evenly spread
+	// but for Burst calls at once (6,000, 100).
+	ModelCalls int
+	Burst      int
+
+	// MaxWait is how long a call may wait for its turn at a model; one that would
+	// have to wait longer is refused at once (10 s). A negative one never waits.
+	MaxWait time.Duration
+}
+
+func (b Budget) withDefaults() Budget {
+	fill(&b.Window, DefaultWindow)
+	fill(&b.Tokens, DefaultTokens)
+	fill(&b.ToolCalls, DefaultToolCalls)
+	fill(&b.ModelCalls, DefaultModelCalls)
+	fill(&b.Burst, DefaultBurst)
+	fill(&b.MaxWait, DefaultMaxWait)
+	b.MaxWait = max(b.MaxWait, 0)
+	return b
+}
+
+func fill[N int | int64 | time.Duration](v *N, d N) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (b Budget) check(tenant string) error {
+	for _, f := range []struct {
+		name string
+		v    int64
+	}{
+		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"ModelCalls", int64(b.ModelCalls)}, {"Burst", int64(b.Burst)},
+	} {
+		if f.v < 0 {
+			return host.Errorf(host.InvalidArgument, "%s of the budget of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
+		}
+	}
+	return nil
+}
+
+// Options are the optional parts of quotas.
+type Options struct {
+	Default Budget            // of tenants that are not listed
+	Tenants map[string]Budget // by tenant
+}
+
+// Quotas keep the books of tenants. They are a host's Quota, and safe for
+// concurrent use by any number of hosts.
+type Quotas struct {
+	mu       sync.Mutex
+	standard Budget
+	budgets  map[string]Budget
+	accounts map[string]*account
+	swept    time.Time
+}
+
+// account is what a tenant has used.
+type account struct {
+	ends      time.Time // of the window
+	tokens    int64
+	toolCalls int64
+	rates     map[string]time.Time // by model: when all that was asked has been paid for
+}
+
+var _ host.Quota = (*Quotas)(nil)
+
+// New returns quotas with empty books. Code invalid_argument for a negative
+// number.
+func New(opts *Options) (*Quotas, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	q := &Quotas{standard: opts.Default.withDefaults(), budgets: map[string]Budget{}, accounts: map[string]*account{}}
+	if err := opts.Default.check(""); err != nil {
+		return nil, err
+	}
+	for tenant, b := range opts.Tenants {
+		if err := q.Set(tenant, b); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// Set gives a tenant a budget of its own, from now on: what it has used in this
+// window stays. Code invalid_argument for a negative number.
+func (q *Quotas) Set(tenant string, b Budget) error {
+	if err := b.check(tenant); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.budgets[tenant] = b.withDefaults()
+	return nil
+}
+
+// Used is what a tenant has used in the window that is open.
+type Used struct {
+	Tokens    int64
+	ToolCalls int64
+	Ends      time.Time // of the window; zero if none is open
+}
+
+// Used returns what a tenant has used.
+func (q *Quotas) Used(tenant string) Used {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.accounts[tenant]
+	if a == nil || !time.Now().Before(a.ends) {
+		return Used{}
+	}
+	return Used{a.tokens, a.toolCalls, a.ends}
+}
+
+// AskModel implements host.Quota: it fails when the tenant's tokens are used up,
+// or when the model has been asked so often that it would have to wait for more
+// than MaxWait.
+func (q *Quotas) AskModel(ctx context.Context, tenant, model string) (time.Duration, error) {
+	wait, err := q.reserve(tenant, model)
+	if wait <= 0 || err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return wait, nil
+	case <-ctx.Done():
+		q.giveBack(tenant, model)
+		return time.Since(began), host.AsError(context.Cause(ctx))
+	}
+}
+
+// reserve takes a turn at a model and returns how long it is until then.
+func (q *Quotas) reserve(tenant, model string) (time.Duration, error) {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, b := q.open(tenant, now)
+	if a.tokens >= b.Tokens {
+		return 0, usedUp("Tokens", b.Tokens, b, a.ends.Sub(now))
+	}
+	if _, known := a.rates[model]; !known && len(a.rates) >= maxModels {
+		a.forget(now)
+		if len(a.rates) >= maxModels {
+			model = others
+		}
+	}
+	each := b.each()
+	paid := a.rates[model]
+	if paid.Before(now) {
+		paid = now
+	}
+	paid = paid.Add(each)
+	wait := paid.Sub(now) - time.Duration(b.Burst)*each
+	if wait > b.MaxWait {
+		return 0, tooOften(b, wait)
+	}
+	a.rates[model] = paid
+	return max(wait, 0), nil
+}
+
+// each is the time between two calls of a model.
+func (b Budget) each() time.Duration { return max(time.Minute/time.Duration(b.ModelCalls), 1) }
+
+// giveBack returns a turn that nobody waits for any more. Those behind it have
+// their waits already; it is who comes next that waits less.
+func (q *Quotas) giveBack(tenant, model string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, b := q.open(tenant, time.Now())
+	if _, known := a.rates[model]; !known {
+		model = others
+	}
+	a.rates[model] = a.rates[model].Add(-b.each())
+}
+
+// UseTokens implements host.Quota.
+func (q *Quotas) UseTokens(tenant string, tokens int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, _ := q.open(tenant, time.Now())
+	a.tokens += int64(max(tokens, 0))
+}
+
+// CallTools implements host.Quota: it books the calls, or fails and books
+// nothing.
+func (q *Quotas) CallTools(_ context.Context, tenant string, n int) error {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, b := q.open(tenant, now)
+	if a.toolCalls+int64(n) > b.ToolCalls {
+		return usedUp("ToolCalls", b.ToolCalls, b, a.ends.Sub(now))
+	}
+	a.toolCalls += int64(n)
+	return nil
+}
+
+// open returns a tenant's account, with a window that is open, and its budget.
+// q.mu is held.
+func (q *Quotas) open(tenant string, now time.Time) (*account, Budget) {
+	b, ok := q.budgets[tenant]
+	if !ok {
+		b = q.standard
+	}
+	a := q.accounts[tenant]
+	if a == nil && len(q.accounts) >= maxAccounts {
+		if q.sweep(now); len(q.accounts) >= maxAccounts {
+			tenant = others
+			a = q.accounts[others]
+		}
+	}
+	if a == nil {
+		a = &account{rates: map[string]time.Time{}}
+		q.accounts[tenant] = a
+	}
+	if !now.Before(a.ends) {
+		a.ends, a.tokens, a.toolCalls = now.Add(b.Window), 0, 0
+	}
+	return a, b
+}
+
+// sweep forgets accounts with nothing in them. q.mu is held.
+func (q *Quotas) sweep(now time.Time) {
+	if now.Before(q.swept.Add(sweepEvery)) {
+		return
+	}
+	q.swept = now
+	for tenant, a := range q.accounts {
+		if a.forget(now); !now.Before(a.ends) && len(a.rates) == 0 {
+			delete(q.accounts, tenant)
+		}
+	}
+}
+
+// forget drops the rates of models that owe nothing.
+func (a *account) forget(now time.Time) {
+	for model, paid := range a.rates {
+		if !now.Before(paid) {
+			delete(a.rates, model)
+		}
+	}
+}
+
+func usedUp(name string, limit int64, b Budget, refill time.Duration) error {
+	return &host.Error{Code: host.ResourceExhausted, Retryable: true,
+		Message: fmt.Sprintf("the tenant's budget %s of %d in %s is used up", name, limit, b.Window),
+		Hint:    fmt.Sprintf("it is refilled in %s", refill.Round(time.Millisecond))}
+}
+
+func tooOften(b Budget, wait time.Duration) error {
+	return &host.Error{Code: host.ResourceExhausted, Retryable: true,
+		Message: fmt.Sprintf("the tenant asks the model more often than its budget ModelCalls of %d a minute", b.ModelCalls),
+		Hint:    fmt.Sprintf("try again in %s", (wait - b.MaxWait).Round(time.Millisecond))}
+}
