@@ -20,7 +20,7 @@ const fakeModelVariable = "AGENTHOST_FAKE_MODEL"
 // serveFakeModel serves a model that costs next to nothing until its standard
 // input is closed. Its base URL is /ROUNDS/CHUNKS/v1: it calls a tool until as
 // many rounds have come, and answers then, in as many chunks. With ?every=D it
-// sends one every D.
+// sends one every D, which says when it was sent.
 func serveFakeModel() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,10 +86,14 @@ func fakeStream(w http.ResponseWriter, calls bool, chunks int, every time.Durati
 		flush := http.NewResponseController(w).Flush
 		next := time.Now()
 		for i := range chunks {
-			piece(`{"content":"` + words[i%len(words)] + `"}`)
+			text := words[i%len(words)]
+			if every > 0 {
+				next = next.Add(every)
+				time.Sleep(time.Until(next))
+				text = strconv.FormatInt(time.Now().UnixNano(), 10)
+			}
+			piece(`{"content":"` + text + `"}`)
 			_ = flush()
-			next = next.Add(every)
-			time.Sleep(time.Until(next))
 		}
 	}
 	reason := "stop"
