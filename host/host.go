@@ -21,6 +21,7 @@ type Options struct {
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
 	Quota   Quota        // of tenants, over all of their runs; default: none
+	Meter   Meter        // is told of every event of every run; default: none
 	Logger  *slog.Logger // nil discards
 
 	// Approve says which calls of any tool a person must agree to; nil is none.

@@ -64,6 +64,8 @@ var layers = []layer{
 		"a history adapter over one database, as anybody's would be: it knows host's interfaces and nothing else"},
 	{"host/stream", []string{"host"},
 		"it writes down events, whoever they are for"},
+	{"host/metrics", []string{"host"},
+		"sums events; knows nothing of what they came from"},
 	{"host/quota", []string{"host"},
 		"books of what tenants use; another process may keep them elsewhere"},
 	{"host/internal/modelhttp", []string{"host"},

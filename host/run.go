@@ -226,11 +226,14 @@ func (r *run) scope() Scope {
 // emit sends an event to the reader. Once the reader has left it cancels the
 // run and goes on without sending.
 func (r *run) emit(data EventData) {
+	ev := Event{Seq: r.seq, Time: time.Now().UTC(), Run: r.id, Network: r.net.name, Agent: r.at, Data: data}
+	r.seq++
+	if meter := r.host.opts.Meter; meter != nil {
+		meter.Measure(r.scope(), ev)
+	}
 	if r.broken {
 		return
 	}
-	ev := Event{Seq: r.seq, Time: time.Now().UTC(), Run: r.id, Network: r.net.name, Agent: r.at, Data: data}
-	r.seq++
 	r.reading = true
 	more := r.yield(ev, nil)
 	r.reading = false

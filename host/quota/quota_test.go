@@ -60,7 +60,7 @@ func TestTokensInAWindow(t *testing.T) {
 		if err := ask("umbrella"); err != nil {
 			t.Errorf("another tenant: %v", err)
 		}
-		if u := q.Used("acme"); u.Tokens != 120 || u.Ends.Sub(time.Now()) != 57*time.Minute {
+		if u := q.Used("acme"); u.Tokens != 120 || time.Until(u.Ends) != 57*time.Minute {
 			t.Errorf("Used: %+v", u)
 		}
 		time.Sleep(57 * time.Minute)

@@ -1,0 +1,12 @@
+package host
+
+// Meter is told what all runs of a host do, to sum it up. Package metrics has
+// one.
+type Meter interface {
+	// Measure is called with each event of each run, before its reader gets it and
+	// also when the reader has left. Runs call it at the same time, and wait for
+	// it: it must return at once. Events of an agent used as a tool come from that
+	// agent, with numbers of their own, besides the progress that its run shows.
+	// The event must not be changed.
+	Measure(scope Scope, ev Event)
+}
