@@ -58,6 +58,7 @@ type modelConfig struct {
 	KeyEnv   string   `yaml:"key_env"` // the environment variable that holds the key
 	Rules    string   `yaml:"rules"`   // scripted: a file of rules
 	Timeout  duration `yaml:"timeout"`
+	Fallback []string `yaml:"fallback"` // models that are asked when this one fails
 
 	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events have what the server sent
 	Effort    string `yaml:"effort"`    // openai, responses: how hard it reasons
@@ -156,11 +157,12 @@ type historyConfig struct {
 }
 
 type limitsConfig struct {
-	RunTokens  int      `yaml:"run_tokens"`
-	RunTimeout duration `yaml:"run_timeout"`
-	ToolCalls  int      `yaml:"tool_calls"`
-	Input      byteSize `yaml:"input"`
-	State      byteSize `yaml:"state"`
+	RunTokens       int      `yaml:"run_tokens"`
+	RunInstructions int64    `yaml:"run_instructions"`
+	RunTimeout      duration `yaml:"run_timeout"`
+	ToolCalls       int      `yaml:"tool_calls"`
+	Input           byteSize `yaml:"input"`
+	State           byteSize `yaml:"state"`
 }
 
 // duration is a time.Duration written as 1.5s, 2m.
@@ -324,7 +326,7 @@ func (l pluginLimits) limits() plugin.Limits {
 
 func (l limitsConfig) limits() host.Limits {
 	return host.Limits{
-		RunTokens: l.RunTokens, RunTimeout: time.Duration(l.RunTimeout), MaxToolCalls: l.ToolCalls,
+		RunTokens: l.RunTokens, RunInstructions: l.RunInstructions, RunTimeout: time.Duration(l.RunTimeout), MaxToolCalls: l.ToolCalls,
 		InputBytes: int(l.Input), StateBytes: int(l.State),
 	}
 }

@@ -152,6 +152,7 @@ func keyDocs() map[string]keyDoc {
 		"modelConfig.key_env":  say("The environment variable that holds the key. Absent: OPENAI_API_KEY or ANTHROPIC_API_KEY. A key itself never stands in a configuration."),
 		"modelConfig.rules":    say("Of a scripted model: the file that says what it answers."),
 		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
+		"modelConfig.fallback": say("Models of this configuration that are asked, in their order, when this one is down, overloaded or silent."),
 
 		"modelConfig.keep_raw":  say("Whether events have what the server sent, cut at 1 MiB an answer."),
 		"modelConfig.effort":    say("Of openai and responses: how hard a model that reasons should, in the server's words, such as low, medium or high."),
@@ -235,11 +236,12 @@ func keyDocs() map[string]keyDoc {
 		"approveConfig.when":   say("A JSON Schema: only calls whose arguments fit it are asked about. Absent: all."),
 		"approveConfig.reason": say("What the person is shown."),
 
-		"limitsConfig.run_tokens":  say("How many tokens a run may use, in and out."),
-		"limitsConfig.run_timeout": say("How long a run may take, such as 5m."),
-		"limitsConfig.tool_calls":  say("How many tools a run may call."),
-		"limitsConfig.input":       say("How large a request may be, such as 1MiB."),
-		"limitsConfig.state":       say("How large the state may be, such as 256kB."),
+		"limitsConfig.run_tokens":       say("How many tokens a run may use, in and out."),
+		"limitsConfig.run_instructions": say("How many instructions all plugins of a run may use."),
+		"limitsConfig.run_timeout":      say("How long a run may take, such as 5m."),
+		"limitsConfig.tool_calls":       say("How many tools a run may call."),
+		"limitsConfig.input":            say("How large a request may be, such as 1MiB."),
+		"limitsConfig.state":            say("How large the state may be, such as 256kB."),
 
 		"tenantConfig.plugins": say("The plugins that it has. Absent: every one that is not for others only."),
 		"tenantConfig.grants":  say("What its plugins may do, by plugin, in the place of the plugin's own grant."),
@@ -256,7 +258,10 @@ func keyDocs() map[string]keyDoc {
 		"budgetConfig.instructions":  say("How many instructions in a window."),
 		"budgetConfig.host_calls":    say("How many host operations in a window."),
 		"budgetConfig.http_requests": say("How many HTTP requests in a window."),
-		"budgetConfig.model_tokens":  say("How many tokens of models in a window."),
+		"budgetConfig.model_tokens":  say("How many tokens of models that plugins ask in a window."),
+		"budgetConfig.tokens":        say("How many tokens of all runs in a window."),
+		"budgetConfig.tool_calls":    say("How many tool calls of all runs in a window."),
+		"budgetConfig.model_calls":   say("How often runs may ask each model in a minute; beyond it they wait."),
 
 		"grantConfig.state":    among("Read or write the network's state.", onOff...),
 		"grantConfig.kv":       among("Read or write the plugin's own store.", onOff...),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -28,7 +29,38 @@ func (a *app) makeModels(ctx context.Context, override string) error {
 		}
 		a.models[name] = m
 	}
+	if err := a.addFallbacks(); err != nil {
+		return err
+	}
 	return a.chooseDefault(ctx)
+}
+
+// addFallbacks gives models others that are asked when they fail. Those do not
+// bring their own: what is asked is what the list says.
+func (a *app) addFallbacks() error {
+	alone := maps.Clone(a.models)
+	for _, name := range sortedKeys(a.config.Models) {
+		list := []host.Model{alone[name]}
+		for i, other := range a.config.Models[name].Fallback {
+			at := keys("models", name, "fallback", i)
+			switch {
+			case other == name:
+				return a.config.errorAt(at, "model %q is to fall back on itself", name)
+			case alone[other] == nil:
+				return a.config.unknown(at, "model", other, sortedKeys(a.config.Models))
+			}
+			list = append(list, alone[other])
+		}
+		if len(list) == 1 {
+			continue
+		}
+		m, err := host.NewFallback(list, nil)
+		if err != nil {
+			return a.config.wrap(err, keys("models", name, "fallback"))
+		}
+		a.models[name] = m
+	}
+	return nil
 }
 
 func (a *app) makeOverride(ctx context.Context, name string) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/quota"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -39,13 +40,18 @@ type tenantLimits struct {
 	Instances    int      `yaml:"instances"`
 }
 
-// budgetConfig is what a tenant's plugins may use together in a window of time.
+// budgetConfig is what a tenant may use in a window of time: its plugins
+// together, and its runs.
 type budgetConfig struct {
 	Window       duration `yaml:"window"`
 	Instructions int64    `yaml:"instructions"`
 	HostCalls    int64    `yaml:"host_calls"`
 	HTTPRequests int64    `yaml:"http_requests"`
-	ModelTokens  int64    `yaml:"model_tokens"`
+	ModelTokens  int64    `yaml:"model_tokens"` // of its plugins
+
+	Tokens     int64 `yaml:"tokens"` // of its runs
+	ToolCalls  int64 `yaml:"tool_calls"`
+	ModelCalls int   `yaml:"model_calls"` // to each model, in a minute
 }
 
 // tenants maps the configuration's tenants to what a runtime takes.
@@ -65,6 +71,24 @@ func (c *config) tenants(opts *plugin.Options) (err error) {
 	ceiling, err := c.permissions(keys("ceiling"), *c.Ceiling)
 	opts.Ceiling = &ceiling
 	return err
+}
+
+// quotas are what tenants may use over all of their runs.
+func (c *config) quotas() (*quota.Quotas, error) {
+	q, err := quota.New(&quota.Options{Default: c.AnyTenant.Budget.ofRuns()})
+	if err != nil {
+		return nil, c.wrap(err, keys("any_tenant", "budget"))
+	}
+	for _, name := range sortedKeys(c.Tenants) {
+		if err := q.Set(name, c.Tenants[name].Budget.ofRuns()); err != nil {
+			return nil, c.wrap(err, keys("tenants", name, "budget"))
+		}
+	}
+	return q, nil
+}
+
+func (b budgetConfig) ofRuns() quota.Budget {
+	return quota.Budget{Window: time.Duration(b.Window), Tokens: b.Tokens, ToolCalls: b.ToolCalls, ModelCalls: b.ModelCalls}
 }
 
 func (c *config) tenant(at place, t tenantConfig) (*plugin.Tenant, error) {

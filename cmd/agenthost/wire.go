@@ -280,9 +280,14 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 	if dsn != "" || a.config.History.AddressEnv != "" {
 		journal = a.threads
 	}
+	quotas, err := a.config.quotas()
+	if err != nil {
+		return err
+	}
 	a.host, err = host.New(&host.Options{
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
+		Quota:   quotas,
 	})
 	return err
 }
