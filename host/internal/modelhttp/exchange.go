@@ -48,7 +48,7 @@ func newExchange(ctx context.Context, s *Server) *Exchange {
 }
 
 func (x *Exchange) close() {
-	x.watch.rest()
+	x.watch.stop()
 	if x.Events != nil {
 		x.Events.close()
 	}
@@ -164,28 +164,8 @@ func (x *Exchange) endedFault() *Fault {
 	if !errors.Is(cause, errSilent) {
 		return &Fault{Err: x.server.ended(cause)}
 	}
-	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.limit).
+	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).
 		WithHint("the server is slow or stuck; raise the model's timeout or try again")
 	e.Retryable = true
 	return &Fault{Err: e}
 }
-
-// watchdog bites when it has looked for longer than its limit.
-type watchdog struct {
-	limit time.Duration
-	timer *time.Timer
-}
-
-func newWatchdog(limit time.Duration, bite func()) *watchdog {
-	w := &watchdog{limit: limit, timer: time.AfterFunc(limit, bite)}
-	w.rest()
-	return w
-}
-
-// look begins to wait for bytes, rest ends it: the time that the reader of the
-// answer takes is not the server's silence.
-func (w *watchdog) look() { w.timer.Reset(w.limit) }
-func (w *watchdog) rest() { w.timer.Stop() }
-
-// hurry makes the limit shorter.
-func (w *watchdog) hurry(limit time.Duration) { w.limit = min(w.limit, limit) }
