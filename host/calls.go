@@ -314,8 +314,11 @@ type toolAnswer struct {
 // handle runs the handler in a goroutine of its own, where a panic would end
 // the process, and a runtime.Goexit (a test's FailNow) would never answer.
 func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
-	a := toolAnswer{err: Errorf(Internal, "The tool %s failed.", tool.Name)}
+	var a toolAnswer
 	defer func() {
+		if a.out == nil { // it panicked, or ended its goroutine
+			a.err = Errorf(Internal, "The tool %s failed.", tool.Name)
+		}
 		if p := recover(); p != nil {
 			t.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.id, "panic", p, "stack", string(debug.Stack()))
 		}

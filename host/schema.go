@@ -14,7 +14,8 @@ import (
 // schema is a compiled JSON Schema: compiled once, when a tool is made.
 type schema struct {
 	doc    any
-	object bool // the top level is an object
+	object bool         // the top level is an object
+	plain  *plainSchema // nil if the schema says more than that
 
 	mu       sync.Mutex // one check at a time: they share the budget
 	compiled *jsonschema.Schema
@@ -81,7 +82,7 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %s", oneLine(err.Error()))
 	}
-	s := &schema{doc: doc, object: isObjectSchema(doc), compiled: compiled, budget: &budget{}}
+	s := &schema{doc: doc, object: isObjectSchema(doc), plain: newPlainSchema(doc), compiled: compiled, budget: &budget{}}
 	return s, s.budget.watch(compiled)
 }
 
@@ -102,6 +103,9 @@ func (s *schema) check(raw json.RawMessage) (any, error) {
 	v, nodes, err := decodeStrict(raw)
 	if err != nil {
 		return nil, err
+	}
+	if s.plain != nil && s.plain.fits(v) {
+		return v, nil
 	}
 	return v, s.validate(v, nodes)
 }

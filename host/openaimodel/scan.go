@@ -160,8 +160,31 @@ func (s *scanner) usage(c *chunk) {
 	if s.null() {
 		return
 	}
-	c.Usage = &wireUsage{}
-	if json.Unmarshal(s.value(), c.Usage) != nil {
+	u := &wireUsage{}
+	c.Usage = u
+	s.members(func(name []byte) {
+		switch string(name) {
+		case "prompt_tokens":
+			s.number(&u.PromptTokens)
+		case "completion_tokens":
+			s.number(&u.CompletionTokens)
+		case "total_tokens":
+			s.number(&u.TotalTokens)
+		case "prompt_cache_hit_tokens":
+			s.number(&u.CacheHits)
+		case "prompt_tokens_details":
+			s.read(&u.PromptTokensDetails)
+		case "completion_tokens_details":
+			s.read(&u.CompletionTokensDetails)
+		default:
+			s.value()
+		}
+	})
+}
+
+// read has encoding/json read a value.
+func (s *scanner) read(to any) {
+	if json.Unmarshal(s.value(), to) != nil {
 		s.odd = true
 	}
 }

@@ -29,6 +29,8 @@ var chunkLines = []string{
 	`{"choices":[{"index":0.0}]}`, `{"choices":[{"index":"0"}]}`, `{"choices":[{"index":01}]}`, `{"choices":[{"index":99999999999}]}`,
 	`{"choices":[{"delta":{"content":"a"},"delta":{"refusal":"b"}}]}`, `{"choices":[{"index":1}],"choices":[{}]}`,
 	"{\"id\":\"\xff\"}", "{\"id\":\"a\tb\"}", `{"id":"\x"}`, `{"id":"\u12"}`, `{"id":"a"`, `{"id":"a"} x`, `{"id":"a",}`, `[]`, `null`, ``, `{"a":-}`, `{"a":1e}`,
+	`{"usage":{"prompt_tokens":7,"prompt_tokens_details":null,"completion_tokens_details":{"reasoning_tokens":1,"x":[]},"prompt_cache_hit_tokens":2,"queue_time":0.5}}`,
+	`{"usage":{"prompt_tokens_details":{"cached_tokens":1},"prompt_tokens_details":null}}`, `{"usage":{"prompt_tokens_details":{"cached_tokens":"x"}}}`,
 	`{"usage":{"prompt_tokens":"many"}}`, `{"usage":{"prompt_tokens":1},"usage":{"completion_tokens":1}}`,
 	`{"id":"a","id":null}`, `{"id":"a","id":"b"}`,
 }
