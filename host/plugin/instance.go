@@ -79,12 +79,13 @@ type call struct {
 	limits    *Limits
 	budget    int64 // instructions
 	export    string
-	granted   int64 // fuel handed out
-	charged   int64 // price of host operations
-	billed    int64 // charged to the tenant
-	unseen    int64 // charged since the last look at the limits
-	told      int64 // of what is spent, what turns know of
-	stint     int64 // what was spent when it got its turn
+	granted   int64     // fuel handed out
+	charged   int64     // price of host operations
+	billed    int64     // charged to the tenant
+	unseen    int64     // charged since the last look at the limits
+	told      int64     // of what is spent, what turns know of
+	stint     int64     // what was spent when it got its turn
+	yielded   time.Time // when others were let run
 	input     []byte
 	output    []byte
 	response  []byte // of the last host operation
@@ -195,7 +196,7 @@ func (inst *instance) begin(ctx context.Context, name string, now time.Time, tim
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	*c = call{ctx: ctx, deadline: now.Add(timeout), limits: limits, budget: limits.Instructions, export: name, response: response}
+	*c = call{ctx: ctx, deadline: now.Add(timeout), limits: limits, budget: limits.Instructions, export: name, yielded: now, response: response}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
