@@ -33,11 +33,11 @@ func (p ProviderTool) name() string {
 
 // check holds a declaration to what can be sent.
 func (p ProviderTool) check() error {
-	raw := bytes.TrimSpace(p.Declaration)
+	raw := bytes.TrimLeft(p.Declaration, jsonSpace)
 	switch {
 	case p.Provider == "":
 		return Errorf(InvalidArgument, "provider's tool without a provider").WithHint(`name whose models know it, such as "anthropic"`)
-	case len(raw) == 0 || raw[0] != '{' || checkJSON(raw) != nil:
+	case len(raw) == 0 || raw[0] != '{' || checkJSON(p.Declaration) != nil:
 		return Errorf(InvalidArgument, "tool of provider %q: its declaration is not a JSON object", p.Provider)
 	}
 	return nil

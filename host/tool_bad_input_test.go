@@ -33,6 +33,7 @@ func TestBadArguments(t *testing.T) {
 		"nothing":                   {``, unfit + "/: missing property"},
 		"white space":               {" \n\t ", unfit + "/: missing property"},
 		"an empty string":           {`""`, unfit + "/: missing property"},
+		"white space of Unicode":    {"7\f", unfit + "/: got number, want object"},
 		"null":                      {`null`, unfit + "/: got null, want object"},
 		"words":                     {`please note it`, notJSON},
 		"half an object":            {`{"text":"a`, notJSON},

@@ -293,7 +293,7 @@ func normalPart(p Part) Part {
 // are no UTF-8 become U+FFFD, as encoding/json has it.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
-	if c.ID != "" && c.Name != "" && len(args) > 0 && checkJSON(args) == nil {
+	if c.ID != "" && c.Name != "" && checkJSON(c.Arguments) == nil {
 		return c
 	}
 	fixed := *c
@@ -307,6 +307,7 @@ func normalCall(c *ToolCall) *ToolCall {
 	case len(args) == 0:
 		fixed.Arguments = json.RawMessage("{}")
 	case checkJSON(args) == nil:
+		fixed.Arguments = args // without what is white space to Unicode and not to JSON
 	case checkJSON(repaired) == nil:
 		fixed.Arguments = repaired
 	default:
