@@ -250,20 +250,20 @@ func checkCrashed(t *testing.T, dir string, openDir func(dir string) (kv.Driver,
 	for _, p := range crashPartitions {
 		for w := range uint64(crashWriters) {
 			c := chain{p, w}
-			checkChain(t, d, c, acked[c])
+			acked[c] = checkChain(t, d, c, acked[c])
 		}
 	}
 }
 
 // checkChain checks that the head is what was acknowledged last, or the one
 // commit after it that was under way, and that its parts are there, all and
-// alone.
-func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) {
+// alone. It returns the head, which is where the next child goes on.
+func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) (n uint64) {
 	t.Helper()
 	n, _, err := c.state(t.Context(), d)
 	if err != nil {
 		t.Errorf("chain %v: read head: %v", c, err)
-		return
+		return acked
 	}
 	if n != acked && n != acked+1 {
 		t.Errorf("chain %v: head is at %d, but %d was acknowledged", c, n, acked)
@@ -277,7 +277,7 @@ func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) {
 	got := scan(t, d, c.partition, kv.Range{Prefix: c.key().With("part"), Limit: kv.MaxScanLimit})
 	if fmt.Sprint(keys(got)) != fmt.Sprint(want) {
 		t.Errorf("chain %v: at head %d the parts are %v, want %v", c, n, keys(got), want)
-		return
+		return n
 	}
 	for j, e := range got.Entries {
 		m, i := n-uint64(len(want)-1-j)/crashParts, uint64(j%crashParts)
@@ -285,4 +285,5 @@ func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) {
 			t.Errorf("chain %v: %s holds %.40q, want %.40q", c, e.Key, e.Value, c.value(m, i))
 		}
 	}
+	return n
 }
