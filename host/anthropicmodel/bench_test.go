@@ -31,7 +31,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	write := func(messages []*host.Message) {
-		if _, err := m.request(&host.ModelRequest{Messages: messages}); err != nil {
+		if _, err := m.request(&host.ModelRequest{Messages: messages}, false); err != nil {
 			b.Fatal(err)
 		}
 	}

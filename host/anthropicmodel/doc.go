@@ -13,7 +13,8 @@
 //
 // Thinking goes back unchanged, with its signature, for the provider refuses
 // tool results without it; thinking that has none came from somebody else, and
-// is left out. A block of a type that this package does not know, redacted
+// is left out. If the provider does not take a signature, it is asked again without
+// what was thought, and without thinking. A block of a type that this package does not know, redacted
 // thinking and the provider's own tools among them, is kept as a part of the type
 // "anthropic" and goes back as it came.
 //

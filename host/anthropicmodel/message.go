@@ -11,13 +11,16 @@ import (
 
 // wireForm is what the encodings that messages keep are found by. What a message
 // looks like must depend on nothing but the message and this.
-type wireForm struct{}
+type wireForm struct {
+	bare bool // without what was thought
+}
 
 // blockWriter writes the content blocks of one message, separated by commas. The
 // last one of a request is written in a way of its own, and not kept.
 type blockWriter struct {
 	b       []byte
 	model   *Model
+	form    wireForm
 	last    bool // it ends an answer that the model goes on with
 	cached  bool // the prompt is cached up to here
 	canMark bool // the block that is being written can carry the mark of it
@@ -25,9 +28,9 @@ type blockWriter struct {
 
 // blocks returns a message's content blocks; none for one of which nothing can be
 // sent.
-func (m *Model) blocks(msg *host.Message) ([]byte, error) {
-	return msg.Encoded(wireForm{}, func(msg *host.Message) ([]byte, error) {
-		w := &blockWriter{model: m}
+func (m *Model) blocks(msg *host.Message, form wireForm) ([]byte, error) {
+	return msg.Encoded(form, func(msg *host.Message) ([]byte, error) {
+		w := &blockWriter{model: m, form: form}
 		err := w.message(msg)
 		return w.b, err
 	})
@@ -132,12 +135,12 @@ func (w *blockWriter) media(p *host.Media) error {
 func (w *blockWriter) assistant(msg *host.Message) {
 	last := -1
 	if w.last {
-		last = w.model.lastSent(msg)
+		last = w.lastSent(msg)
 	}
 	for i, p := range msg.Parts {
 		switch p := p.(type) {
 		case *host.Reasoning:
-			if p.Signature != "" {
+			if p.Signature != "" && !w.form.bare {
 				w.begin("thinking")
 				w.member("thinking", p.Text)
 				w.member("signature", p.Signature)
@@ -151,7 +154,7 @@ func (w *blockWriter) assistant(msg *host.Message) {
 			w.b = append(append(w.b, `,"input":`...), inputOf(p.Arguments)...)
 			w.end()
 		case *host.Unknown:
-			if block := w.model.foreignBlock(p); block != nil {
+			if block := w.model.foreignBlock(p); block != nil && !(w.form.bare && isThought(block)) {
 				w.next()
 				w.b = append(w.b, block...)
 				w.canMark = false
@@ -177,11 +180,11 @@ func trimmed(text string) string {
 }
 
 // lastSent is the index of the last of an assistant's parts that is sent.
-func (m *Model) lastSent(msg *host.Message) int {
+func (w *blockWriter) lastSent(msg *host.Message) int {
 	for i := len(msg.Parts) - 1; i >= 0; i-- {
-		w := &blockWriter{model: m}
-		w.assistant(&host.Message{Parts: msg.Parts[i : i+1]})
-		if len(w.b) > 0 {
+		one := &blockWriter{model: w.model, form: w.form}
+		one.assistant(&host.Message{Parts: msg.Parts[i : i+1]})
+		if len(one.b) > 0 {
 			return i
 		}
 	}
@@ -196,6 +199,14 @@ func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
 		return nil
 	}
 	return f.Block
+}
+
+// isThought reports whether a block holds what was thought and may not be read.
+func isThought(block json.RawMessage) bool {
+	var b struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(block, &b) == nil && b.Type == "redacted_thinking"
 }
 
 // textOf is a message as text alone.

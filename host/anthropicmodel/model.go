@@ -153,13 +153,20 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
 			return
 		}
-		body, err := m.request(req)
+		bare := false
+		body, err := m.request(req, bare)
 		if err != nil {
 			yield(host.ModelChunk{}, err)
 			return
 		}
 		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
-			return m.try(c, x, body)
+			f := m.try(c, x, body)
+			if f != nil && !bare && f.Says("signature") {
+				bare = true
+				body, err = m.request(req, bare)
+				f.AtOnce = err == nil
+			}
+			return f
 		})
 	}
 }

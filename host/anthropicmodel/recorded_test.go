@@ -99,6 +99,36 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 	}
 }
 
+// A signature that the provider does not take must not end a conversation.
+func TestForeignThinkingIsLeftOut(t *testing.T) {
+	var got []map[string]any
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		if got = append(got, body); len(got) == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\"}}")
+			return
+		}
+		_, _ = w.Write(recorded(t, "search"))
+	}))
+	defer srv.Close()
+	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: srv.URL, ThinkingTokens: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "another's"},
+		&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)}, &host.Text{Text: "Yes."}), host.UserText("and?")}})
+	if o.err != nil || o.text != "Rain." || len(got) != 2 {
+		t.Fatalf("%q, %v after %d requests", o.text, o.err, len(got))
+	}
+	want := parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Yes."}]},{"role":"user","content":[{"type":"text","text":"and?"}]}]`)
+	if diff := cmp.Diff(want, got[1]["messages"]); diff != "" || got[0]["thinking"] == nil || got[1]["thinking"] != nil {
+		t.Errorf("thinking %v, then %v; messages (-want +got):\n%s", got[0]["thinking"], got[1]["thinking"], diff)
+	}
+}
+
 // What ends a request is not kept with its message: in the next one it ends
 // nothing.
 func TestMarksMoveOn(t *testing.T) {

@@ -23,6 +23,7 @@ const continued = "(The conversation goes on.)"
 // draft is a conversation as the protocol has it: ours, and where its messages
 // begin. Ours of one role that follow each other are one message there.
 type draft struct {
+	form   wireForm
 	turns  []turn
 	pieces []piece
 	system string
@@ -44,9 +45,10 @@ type piece struct {
 }
 
 // request writes a question in the protocol's words. Each message is written
-// once in its life, but for the last one.
-func (m *Model) request(req *host.ModelRequest) (modelhttp.Body, error) {
-	d, err := m.draft(req)
+// once in its life, but for the last one. A bare request is without what was
+// thought, and the model does not think about it.
+func (m *Model) request(req *host.ModelRequest, bare bool) (modelhttp.Body, error) {
+	d, err := m.draft(req, wireForm{bare})
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +92,8 @@ func opening(role string) []byte {
 }
 
 // draft puts messages together as the protocol wants them.
-func (m *Model) draft(req *host.ModelRequest) (*draft, error) {
-	d := &draft{turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
+func (m *Model) draft(req *host.ModelRequest, form wireForm) (*draft, error) {
+	d := &draft{form: form, turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	var prompt []string
 	for _, msg := range req.Messages {
 		if msg.Role == host.System {
@@ -100,7 +102,7 @@ func (m *Model) draft(req *host.ModelRequest) (*draft, error) {
 			}
 			continue
 		}
-		blocks, err := m.blocks(msg)
+		blocks, err := m.blocks(msg, form)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +151,7 @@ func (m *Model) finish(d *draft) error {
 	if t.role != roleAssistant && !m.opts.Cache {
 		return nil
 	}
-	w := &blockWriter{model: m, last: t.role == roleAssistant, cached: m.opts.Cache}
+	w := &blockWriter{model: m, form: d.form, last: t.role == roleAssistant, cached: m.opts.Cache}
 	if err := w.message(p.msg); err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (m *Model) finish(d *draft) error {
 func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
 	switch req.ToolChoice {
 	case "", host.ToolChoiceAuto, host.ToolChoiceNone:
-		if d.last().role != roleAssistant {
+		if !d.form.bare && d.last().role != roleAssistant {
 			return m.opts.ThinkingTokens
 		}
 	}

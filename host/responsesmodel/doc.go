@@ -37,7 +37,8 @@
 // asked again, with growing and jittered waits, or when its Retry-After says, as
 // long as nothing of the answer has been passed on. Silence, lines, answers,
 // error bodies, retries and waits are bounded. One that refuses text.format or
-// the encrypted reasoning is asked again without it.
+// the encrypted reasoning is asked again without it; and one that cannot read what
+// it encrypted, because the key is another account's now, without that.
 //
 // # What is missing on purpose
 //

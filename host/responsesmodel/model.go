@@ -155,6 +155,7 @@ type question struct {
 	req       *host.ModelRequest
 	body      modelhttp.Body
 	encrypted bool // it asks for encrypted reasoning
+	bare      bool // what was thought before is left out
 	noFormat  bool
 }
 
@@ -164,6 +165,9 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	f := q.answer(c, x)
 	switch {
 	case f == nil:
+	case !q.bare && f.Says("invalid_encrypted_content", "could not be verified", "could not be decrypted"):
+		q.bare = true // it was encrypted for another account
+		f.AtOnce = q.write() == nil
 	case q.encrypted && f.Says("encrypted content", "encrypted_content"):
 		q.model.noEncrypted.Store(true)
 		f.AtOnce = q.write() == nil

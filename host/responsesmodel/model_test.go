@@ -312,6 +312,28 @@ func TestRefusedFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
+// What was encrypted for another account cannot be read: the conversation goes on
+// without it.
+func TestForeignReasoningIsLeftOut(t *testing.T) {
+	s, m := start(t, nil, recorded(t, "tools"),
+		says(400, "application/json", `{"error":{"message":"The encrypted content gAAA could not be verified.","type":"invalid_request_error","code":"invalid_encrypted_content"}}`), recorded(t, "text"))
+	messages := []*host.Message{host.UserText("hi")}
+	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	messages = append(messages, host.NewMessage(host.Assistant, o.response.Parts...),
+		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "call_1", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "call_2", Content: json.RawMessage(`2`)}))
+	if o := ask(t.Context(), m, &host.ModelRequest{Messages: messages}); o.err != nil || o.text != "Hello, you." {
+		t.Fatalf("%q, %v", o.text, o.err)
+	}
+	for i, want := range []int{0, 6, 5} { // items of input
+		if n := len(s.got[i]["input"].([]any)); i > 0 && n != want {
+			t.Errorf("request %d has %d items, want %d", i, n, want)
+		}
+	}
+	if s.got[2]["include"] == nil {
+		t.Error("what it thinks from now on is not asked for")
+	}
+}
+
 func TestForgottenConversation(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"a response":     says(400, "application/json", `{"error":{"message":"Previous response with id 'resp_7' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`),

@@ -38,7 +38,8 @@ func (q *question) write() error {
 			}
 			continue
 		}
-		b, err := msg.Encoded(wireForm{stored: m.opts.Store}, m.writeMessage)
+		form := wireForm{stored: m.opts.Store, bare: q.bare}
+		b, err := msg.Encoded(form, func(msg *host.Message) ([]byte, error) { return m.writeMessage(msg, form) })
 		if err != nil {
 			return err
 		}
@@ -64,6 +65,7 @@ func (q *question) write() error {
 // looks like must depend on nothing but the message and this.
 type wireForm struct {
 	stored bool // the service keeps what it says, and can be reminded of it
+	bare   bool // without what was thought
 }
 
 // head writes the request but for its input and its last brace.
@@ -165,8 +167,8 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 
 // writeMessage writes a message as items, separated by commas. Nothing is
 // written for one of which nothing can be sent.
-func (m *Model) writeMessage(msg *host.Message) ([]byte, error) {
-	w := itemWriter{}
+func (m *Model) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
+	w := itemWriter{form: form}
 	switch msg.Role {
 	case host.User:
 		return m.userItem(msg)
@@ -188,7 +190,10 @@ func (m *Model) writeMessage(msg *host.Message) ([]byte, error) {
 }
 
 // itemWriter writes items, separated by commas.
-type itemWriter struct{ b []byte }
+type itemWriter struct {
+	b    []byte
+	form wireForm
+}
 
 func (w *itemWriter) next() {
 	if len(w.b) > 0 {
@@ -218,7 +223,7 @@ func (w *itemWriter) whole(item json.RawMessage) {
 func (m *Model) writePart(w *itemWriter, p host.Part) {
 	switch p := p.(type) {
 	case *host.Reasoning:
-		if item := reasoningItem(p); item != nil && (m.opts.Store || hasEncrypted(item)) {
+		if item := reasoningItem(p); item != nil && !w.form.bare && (w.form.stored || hasEncrypted(item)) {
 			w.whole(item)
 		}
 	case *host.ToolCall:
