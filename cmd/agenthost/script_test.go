@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
-			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf,
+			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf, "kills": cmdKills,
 		},
 	})
 }
@@ -245,8 +245,22 @@ func cmdModelBegins(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
+	code := stopAt(ts, os.Interrupt, neg, args)
+	wantCode(ts, code, "130")
+}
+
+// cmdKills runs a command and kills it when it has printed a text.
+func cmdKills(ts *testscript.TestScript, neg bool, args []string) {
+	if code := stopAt(ts, os.Kill, neg, args); code == 0 {
+		ts.Fatalf("the command ended by itself")
+	}
+}
+
+// stopAt runs a command, sends it a signal when it has printed a text, and
+// returns its exit code.
+func stopAt(ts *testscript.TestScript, signal os.Signal, neg bool, args []string) int {
 	if neg || len(args) < 2 || args[1] != "agenthost" {
-		ts.Fatalf("usage: interrupts TEXT agenthost ARGS...")
+		ts.Fatalf("usage: interrupts|kills TEXT agenthost ARGS...")
 	}
 	cmd := exec.Command(filepath.Join(ts.Getenv("BIN"), "agenthost"), args[2:]...)
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), ts.Stderr()
@@ -258,12 +272,12 @@ func cmdInterrupts(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Start())
 	ts.Defer(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
 	printed := readUntil(stdout, args[0])
-	ts.Check(cmd.Process.Signal(os.Interrupt))
+	ts.Check(cmd.Process.Signal(signal))
 	rest, err := io.ReadAll(stdout)
 	ts.Check(err)
 	fmt.Fprintf(ts.Stdout(), "%s%s", printed, rest)
 	_ = cmd.Wait() // the exit code tells
-	wantCode(ts, cmd.ProcessState.ExitCode(), "130")
+	return cmd.ProcessState.ExitCode()
 }
 
 // readUntil reads until a text has come, or nothing comes any more.
