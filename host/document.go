@@ -131,12 +131,45 @@ func inRange(n json.Number) bool {
 	return len(n) <= maxNumberBytes && d.overflow == "" && d.exponent <= maxNumberExponent && d.exponent >= -maxNumberExponent
 }
 
-func encodeDocument(doc any) json.RawMessage {
-	raw, err := marshalNoEscape(doc)
-	if err != nil { // it came from JSON
-		panic("host: encode JSON document: " + err.Error())
+// encodeDocument returns a document as JSON, the members of objects in the order
+// of their names.
+func encodeDocument(doc any) json.RawMessage { return appendDocument(nil, doc) }
+
+func appendDocument(dst []byte, doc any) []byte {
+	switch v := doc.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case json.Number:
+		return append(dst, v...)
+	case string:
+		return appendString(dst, v)
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendDocument(dst, e)
+		}
+		return append(dst, ']')
+	case map[string]any:
+		return appendObject(dst, v)
 	}
-	return raw
+	panic(fmt.Sprintf("host: encode JSON document: %T", doc)) // none comes from decodeDocument
+}
+
+func appendObject(dst []byte, v map[string]any) []byte {
+	dst = append(dst, '{')
+	for i, name := range sortedKeys(v) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, name), ':')
+		dst = appendDocument(dst, v[name])
+	}
+	return append(dst, '}')
 }
 
 func marshalNoEscape(v any) (json.RawMessage, error) {

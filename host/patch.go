@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +108,7 @@ func applyPatch(doc any, ops []PatchOp) (any, error) {
 	if len(ops) > maxPatchOps {
 		return nil, Errorf(ResourceExhausted, "patch has %d operations, more than %d", len(ops), maxPatchOps)
 	}
-	p := patcher{doc: copyDocument(doc)}
+	p := patcher{doc: doc}
 	for i, op := range ops {
 		if err := p.apply(op); err != nil {
 			return nil, Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
@@ -128,10 +130,52 @@ func patchCode(err error) Code {
 	return InvalidArgument
 }
 
-// patcher applies operations to a document of its own.
+// patcher applies operations to a document that others hold too: it copies the
+// objects and arrays that lie on the way to a change, each once, and shares the
+// rest. So a patch costs what it touches, not what there is.
 type patcher struct {
 	doc  any
 	work int
+	own  map[uintptr]struct{} // objects and arrays that are the patcher's, by their address
+}
+
+// mine returns an object or array that may be changed. What the patcher does not
+// own is kept alive by the document it came from, so no address means two things.
+func (p *patcher) mine(doc any) any {
+	switch v := doc.(type) {
+	case map[string]any:
+		if p.owns(addressOf(v)) {
+			return v
+		}
+		c := maps.Clone(v)
+		p.take(addressOf(c))
+		return c
+	case []any:
+		if len(v) == 0 {
+			return v[:0:0] // nothing to share, and no room that others have too
+		}
+		if p.owns(addressOf(v)) {
+			return v
+		}
+		c := slices.Clone(v)
+		p.take(addressOf(c))
+		return c
+	}
+	return doc
+}
+
+func addressOf(container any) uintptr { return reflect.ValueOf(container).Pointer() }
+
+func (p *patcher) owns(address uintptr) bool {
+	_, ok := p.own[address]
+	return ok
+}
+
+func (p *patcher) take(address uintptr) {
+	if p.own == nil {
+		p.own = map[uintptr]struct{}{}
+	}
+	p.own[address] = struct{}{}
 }
 
 // spend counts work, so that a patch of a few kilobytes cannot keep the host
@@ -238,7 +282,9 @@ func (p *patcher) set(pointer string, value any, mustExist bool) error {
 		if err := p.spend(len(c) - i); err != nil {
 			return err
 		}
-		return p.set(pointer[:strings.LastIndexByte(pointer, '/')], slices.Insert(c, i, value), true)
+		c = slices.Insert(c, i, value)
+		p.take(addressOf(c))
+		return p.set(pointer[:strings.LastIndexByte(pointer, '/')], c, true)
 	}
 	return fmt.Errorf("its parent is %s", kindOf(parent))
 }
@@ -266,6 +312,7 @@ func (p *patcher) remove(pointer string) (any, error) {
 	return value, nil
 }
 
+// parent returns what a pointer leads into, to be changed.
 func (p *patcher) parent(pointer string) (parent any, key string, err error) {
 	i := strings.LastIndexByte(pointer, '/')
 	if i < 0 {
@@ -274,8 +321,34 @@ func (p *patcher) parent(pointer string) (parent any, key string, err error) {
 	if key, err = unescapeToken(pointer[i+1:]); err != nil {
 		return nil, "", err
 	}
-	parent, err = lookup(p.doc, pointer[:i])
-	return parent, key, err
+	if _, err = lookup(p.doc, pointer[:i]); err != nil {
+		return nil, "", err
+	}
+	p.doc = p.mine(p.doc)
+	parent = p.doc
+	if pointer[:i] == "" {
+		return parent, key, nil
+	}
+	for token := range strings.SplitSeq(pointer[1:i], "/") {
+		parent = p.descend(parent, token)
+	}
+	return parent, key, nil
+}
+
+// descend makes what is below a token the patcher's. It is there, and the
+// container is the patcher's.
+func (p *patcher) descend(container any, token string) any {
+	name, _ := unescapeToken(token)
+	switch c := container.(type) {
+	case map[string]any:
+		c[name] = p.mine(c[name])
+		return c[name]
+	case []any:
+		i, _ := arrayIndex(name, len(c)-1)
+		c[i] = p.mine(c[i])
+		return c[i]
+	}
+	return nil // lookup has been here
 }
 
 // lookup returns the value at an RFC 6901 pointer.

@@ -11,7 +11,8 @@ import (
 // Router picks who runs next in a network. It is asked before the first agent
 // and after every agent's run; that, the stack of agents that wait and what a
 // router sees are AgentKit's. Implementations are safe for concurrent use; an
-// error ends the run, and so does a panic, with code internal.
+// error ends the run, and so does a panic, with code internal. Route must heed its
+// context: a run cannot end before it returns. (One in a sandbox is stopped.)
 //
 // A router that knows beforehand whom it may name has a method Agents() []string
 // as well, and is held to it when its network is made.
