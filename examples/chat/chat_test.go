@@ -316,6 +316,16 @@ func parse(t *testing.T, text string) *url.URL {
 	return u
 }
 
+func TestAgentKitsChunks(t *testing.T) {
+	base, _ := start(t, options{answers: echo()})
+	resp := newClient(t, base).post("/api/chat?stream=agentkit", map[string]any{"text": "one"})
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(body), `"event":"run.started"`) || !strings.Contains(string(body), `"sequenceNumber":0`) {
+		t.Errorf("body %s, %v", body, err)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	base, _ := start(t, options{answers: echo()})
 	for _, test := range []struct {

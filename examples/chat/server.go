@@ -6,13 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"iter"
 	"net/http"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/stream"
 )
 
 //go:embed page
@@ -112,7 +111,8 @@ type chatRequest struct {
 	Messages []*host.Message `json:"messages"`
 }
 
-// chat answers with the events of a run, as server-sent events.
+// chat answers with the events of a run, and with AgentKit's chunks to
+// ?stream=agentkit.
 func (a *app) chat(w http.ResponseWriter, r *http.Request) {
 	who := tenant(w, r)
 	in, err := readChat(r)
@@ -127,46 +127,16 @@ func (a *app) chat(w http.ResponseWriter, r *http.Request) {
 			req.Input.ID = in.ID
 		}
 	}
+	opts := &stream.ServeOptions{}
+	if r.URL.Query().Get("stream") == "agentkit" {
+		opts.Encoder = stream.AgentKit(&stream.AgentKitOptions{Standalone: true})
+	}
 	events := a.host.Stream(r.Context(), a.agent, req)
 	if a.traces != nil {
 		events = a.traces.Keep(events)
 	}
-	a.stream(w, events)
-}
-
-// writeTime is how long a client may take nothing of what it is sent. Then it is
-// cut off, and its run with it.
-const writeTime = 30 * time.Second
-
-// stream sends each event when it happens. A client that leaves ends the run,
-// which keeps what it has.
-func (a *app) stream(w http.ResponseWriter, events iter.Seq2[host.Event, error]) {
-	control, begun := http.NewResponseController(w), false
-	for ev, err := range events {
-		if err != nil && !begun {
-			a.fail(w, err)
-			return
-		}
-		if err != nil {
-			a.logger.Error("chat", "error", err)
-			return // the page sees that the run's last event is missing
-		}
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", "text/event-stream")
-			w.Header().Set("Cache-Control", "no-store")
-		}
-		data, err := json.Marshal(ev) // on one line
-		if err == nil {
-			_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // a writer without deadlines is a test's
-			_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", ev.Data.Type(), data)
-		}
-		if err == nil {
-			err = control.Flush()
-		}
-		if err != nil {
-			return
-		}
+	if err := stream.Serve(w, r, events, opts); err != nil && host.CodeOf(err) != host.Canceled {
+		a.logger.Warn("chat", "error", err)
 	}
 }
 
