@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -283,12 +284,25 @@ func TestApprovalWithoutAHistory(t *testing.T) {
 	}
 }
 
+// doublingSchema returns a small schema that takes for ever.
+func doublingSchema() string {
+	var b strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&b, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+	}
+	return `{"$ref":"#/$defs/a0","$defs":{` + b.String() + `"a60":{"type":"object"}}}`
+}
+
 func TestRulesOfApproval(t *testing.T) {
 	large, err := host.CompileSchema(json.RawMessage(`{"properties":{"amount":{"minimum":100}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	small, err := host.CompileSchema(json.RawMessage(`{"properties":{"amount":{"maximum":99}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	endless, err := host.CompileSchema(json.RawMessage(doublingSchema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,6 +317,7 @@ func TestRulesOfApproval(t *testing.T) {
 		"none":                   {nil, nil, nil, "refunded"},
 		"arguments that fit":     {host.ApproveWhen(large, "much"), nil, nil, "? much"},
 		"arguments that do not":  {host.ApproveWhen(small, "little"), nil, nil, "refunded"},
+		"arguments without end":  {host.ApproveWhen(endless, "endless"), nil, nil, "whether refund may run cannot be decided: the schema takes too many checks"},
 		"of the network":         {nil, host.ApproveWhen(large, "network"), nil, "? network"},
 		"of the host":            {nil, nil, host.ApproveWhen(large, "host"), "? host"},
 		"the host's comes first": {host.ApproveAlways("tool"), host.ApproveAlways("network"), host.ApproveAlways("host"), "? host"},

@@ -56,12 +56,17 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 
 // Validate returns an error of code invalid_argument that says which values do
 // not fit and how. JSON that readers might understand differently (a member
-// given twice, a number beyond every type) does not fit.
+// given twice, a number beyond every type) does not fit. Code resource_exhausted
+// says that the schema takes too long to tell.
 func (s *Schema) Validate(raw json.RawMessage) error {
-	if _, err := s.schema.check(raw); err != nil {
-		return Errorf(InvalidArgument, "%w", err)
+	_, err := s.schema.check(raw)
+	switch {
+	case err == nil:
+		return nil
+	case isA[errTooManyChecks](err):
+		return Errorf(ResourceExhausted, "%w", err)
 	}
-	return nil
+	return Errorf(InvalidArgument, "%w", err)
 }
 
 func compileSchema(raw json.RawMessage) (*schema, error) {

@@ -27,11 +27,16 @@ type budget struct{ left int }
 
 type budgetSpent struct{}
 
+// errTooManyChecks says that nothing is known of a value.
+type errTooManyChecks struct{}
+
+func (errTooManyChecks) Error() string { return "the schema takes too many checks" }
+
 func (b *budget) spend(values int, validate func() error) (err error) {
 	b.left = min(baseChecks+checksPerValue*values, maxChecks)
 	defer func() {
 		if p := recover(); p == (budgetSpent{}) {
-			err = fmt.Errorf("the schema takes too many checks")
+			err = errTooManyChecks{}
 		} else if p != nil {
 			panic(p)
 		}
