@@ -325,10 +325,17 @@ func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<-
 		answer <- a
 	}()
 	out, err := tool.handler(ctx, call)
-	if out == nil {
-		out = &ToolOutput{}
+	a = toolAnswer{out.own(), err}
+}
+
+// own returns a copy that the host may fill in: a handler or hook may give the
+// same output to many calls.
+func (o *ToolOutput) own() *ToolOutput {
+	if o == nil {
+		return &ToolOutput{}
 	}
-	a = toolAnswer{out, err}
+	own := *o
+	return &own
 }
 
 func toolNames(specs []ToolSpec) string {

@@ -225,8 +225,11 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 		return nil, nil
 	}
 	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
-	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil || at.Output != nil {
-		return at.Output, err
+	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil {
+		return nil, err
+	}
+	if at.Output != nil {
+		return at.Output.own(), nil
 	}
 	if string(at.Arguments) == string(c.call.Arguments) {
 		return nil, nil
@@ -253,11 +256,9 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 	if err := t.guarded(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
 		return &spent, err
 	}
-	if at.Output == nil {
-		at.Output = &ToolOutput{}
-	}
-	at.Output.Cost, at.Output.Usage = spent.Cost, spent.Usage
-	return at.Output, at.Err
+	own := at.Output.own()
+	own.Cost, own.Usage = spent.Cost, spent.Usage
+	return own, at.Err
 }
 
 // guarded makes an error of a panic, which would end the process in a call's

@@ -73,6 +73,38 @@ func TestToolsRunAtOnceAndAnswerInOrder(t *testing.T) {
 	}
 }
 
+// A handler may give out one output for ever: what the host fills in is its own.
+func TestToolsMayShareTheirOutput(t *testing.T) {
+	shared := &host.ToolOutput{}
+	var tools []*host.Tool
+	for _, name := range []string{"a", "b", "c"} {
+		tl, err := host.NewRawTool(host.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return shared, nil }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools = append(tools, tl)
+	}
+	want := []string{"a successfully executed", "b successfully executed", "c successfully executed"}
+	fromHook := func(_ context.Context, at *host.ToolStartHook) error { at.Output = shared; return nil }
+	atEnd := func(_ context.Context, at *host.ToolEndHook) error { at.Output = shared; return nil }
+	for name, hooks := range map[string]host.Hooks{"handler": {}, "start hook": {ToolStart: fromHook}, "end hook": {ToolEnd: atEnd}} {
+		t.Run(name, func(t *testing.T) {
+			reply := hosttest.Say("").Call("a", "{}").Call("b", "{}").Call("c", "{}")
+			agent := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(reply), Tools: tools, MaxRounds: 1, Hooks: hooks})
+			result, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "go"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, contents(result)); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+			if shared.Content != nil || shared.Cost != nil {
+				t.Errorf("the shared output has become %+v", shared)
+			}
+		})
+	}
+}
+
 func TestParallelToolsIsALimit(t *testing.T) {
 	var running, most atomic.Int64
 	var tools []*host.Tool
