@@ -32,7 +32,8 @@ type AgentOptions struct {
 
 	// Enabled says whether a network may choose the agent now; nil is yes. It is
 	// asked before each routing decision. A router in code may name an agent that
-	// is not enabled all the same.
+	// is not enabled all the same. If none is at first, the run fails; later,
+	// routers are told of nobody, and one that asks a model ends the run.
 	Enabled func(ctx context.Context, req *InstructionsRequest) (bool, error)
 
 	Model      Model // default: the network's, then the host's

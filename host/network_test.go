@@ -265,6 +265,35 @@ func TestEnabledMayFail(t *testing.T) {
 	}
 }
 
+// An agent that has done its part may say so by not being enabled any more.
+func TestAgentsMayAllBeDone(t *testing.T) {
+	done := tool("finish", func(_ context.Context, call *host.Call) (string, error) { return "", call.State.Set("/done", true) })
+	for name, c := range map[string]struct {
+		router host.Router
+		asked  []hosttest.Reply
+	}{
+		"in code":    {order("a"), nil},
+		"by a model": {nil, []hosttest.Reply{hosttest.Call("select_agent", `{"name":"a"}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := hosttest.NewModel(append(c.asked, hosttest.Call("finish", "{}"))...)
+			a, err := host.NewAgent("a", &host.AgentOptions{Description: "Finishes.", Tools: []*host.Tool{done}, MaxRounds: 1,
+				Enabled: func(_ context.Context, req *host.InstructionsRequest) (bool, error) {
+					was, err := req.State.Get("/done", new(bool))
+					return !was, err
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: c.router, Model: model})
+			r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "go"})
+			if err != nil || r.FinishReason != host.FinishStop || len(r.Results) != 1 {
+				t.Errorf("Run: %+v, %v; want one agent's run and the end", r, err)
+			}
+		})
+	}
+}
+
 func TestARouterThatFloodsTheStack(t *testing.T) {
 	many := host.RouterFunc("many", func(context.Context, *host.RouteRequest) (*host.Route, error) {
 		return host.Next(strings.Split(strings.Repeat("a", 65), "")...), nil

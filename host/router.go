@@ -185,6 +185,9 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 	if req.run == nil {
 		return nil, Errorf(FailedPrecondition, "model router %q can route only within a run", r.name)
 	}
+	if r.readsItself() && len(req.Agents) == 0 {
+		return Stop("no agent is enabled"), nil
+	}
 	view := req.Messages
 	for range MaxRouteAttempts {
 		resp, err := r.ask(ctx, req, view)
