@@ -225,7 +225,7 @@ func (b *branches) take(key string) *savedTurn {
 // take puts the run where the steps end.
 func (r *run) take(p *replay) error {
 	for _, ops := range p.patches {
-		if err := r.state.Patch(ops); err != nil {
+		if err := r.state.applyAgain(ops); err != nil {
 			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.id, err)
 		}
 	}

@@ -27,12 +27,12 @@ type stateCore struct {
 	doc       any             // decoded with json.Number; replaced, never changed
 	encoded   json.RawMessage // doc as JSON; nil when it must be made again
 	revision  int64
-	pending   []PatchOp // changes since the last event, if watched
-	journaled bool      // a run writes its changes down
-	unsaved   []PatchOp // changes since that was last done
-	views     int       // of calls in progress
-	changes   []change  // while there are any
-	forgotten int64     // changes up to this revision are not remembered
+	pending   unsent   // changes since the last event, if watched
+	journaled bool     // a run writes its changes down
+	unsaved   unsent   // changes since that was last done
+	views     int      // of calls in progress
+	changes   []change // while there are any
+	forgotten int64    // changes up to this revision are not remembered
 }
 
 // NewState returns a state holding v as JSON. A nil v is an empty object. Code
@@ -197,10 +197,10 @@ func (s *State) replace(doc any, ops []PatchOp) error {
 	s.revision++
 	s.remember(before, ops)
 	if s.watched {
-		s.pending = append(s.pending, ops...)
+		s.pending.add(ops, raw, s.limit)
 	}
 	if s.journaled {
-		s.unsaved = append(s.unsaved, ops...)
+		s.unsaved.add(ops, raw, s.limit)
 	}
 	return nil
 }
@@ -212,22 +212,18 @@ func (s *State) keepUnsaved() {
 	s.journaled = true
 }
 
-// takeUnsaved returns the operations since it was last called.
+// takeUnsaved returns operations that lead here from where it was last called.
 func (s *State) takeUnsaved() []PatchOp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ops := s.unsaved
-	s.unsaved = nil
-	return ops
+	return s.unsaved.take()
 }
 
-// takeChanges returns the operations since it was last called.
+// takeChanges returns operations that lead here from where it was last called.
 func (s *State) takeChanges() []PatchOp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ops := s.pending
-	s.pending = nil
-	return ops
+	return s.pending.take()
 }
 
 // Get decodes the value at an RFC 6901 pointer into v ("" is the whole state).

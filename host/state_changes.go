@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"strings"
 )
 
@@ -198,4 +199,51 @@ func (f footprint) meets(g footprint) bool {
 // within reports whether path is outer or below it.
 func within(path, outer string) bool {
 	return strings.HasPrefix(path, outer) && (len(path) == len(outer) || path[len(outer)] == '/')
+}
+
+// unsent is a list of changes that somebody will be told of. A tool can change a
+// state again and again before that, so what grows beyond the state itself, or
+// beyond one patch, becomes one change of the whole.
+type unsent struct {
+	ops   []PatchOp
+	bytes int
+}
+
+const (
+	maxUnsent    = 1 << 20 // bytes, or the limit of the state if that is more
+	sizeOfChange = 72      // an operation without its texts, about
+)
+
+// add notes operations that led to the document raw.
+func (u *unsent) add(ops []PatchOp, raw json.RawMessage, limit int) {
+	for _, op := range ops {
+		u.bytes += sizeOfChange + len(op.Path) + len(op.From) + len(op.Value)
+	}
+	if u.bytes <= max(maxUnsent, limit) && len(u.ops)+len(ops) <= maxPatchOps {
+		u.ops = append(u.ops, ops...)
+		return
+	}
+	u.ops = []PatchOp{{Op: "replace", Path: "", Value: raw}}
+	u.bytes = sizeOfChange + len(raw)
+}
+
+// applyAgain applies operations that have been applied before, perhaps as many
+// patches: only together they may be more work than one patch may make.
+func (s *State) applyAgain(ops []PatchOp) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	doc := s.doc
+	for i := range ops {
+		var err error
+		if doc, err = applyPatch(doc, ops[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return s.replace(doc, ops)
+}
+
+func (u *unsent) take() []PatchOp {
+	ops := u.ops
+	*u = unsent{}
+	return ops
 }

@@ -109,3 +109,18 @@ func TestToolRetriesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A tool that looks at the clock may be faster than the timer of its context.
+func TestAToolMayKnowItsDeadlineFirst(t *testing.T) {
+	tool := host.NewTool("slow", "", func(ctx context.Context, _ *host.Call, _ struct{}) (string, error) {
+		deadline, _ := ctx.Deadline()
+		for time.Now().Before(deadline) {
+		}
+		return "", host.Errorf(host.DeadlineExceeded, "out of time")
+	}, &host.ToolOptions{Timeout: time.Millisecond})
+	for range 20 {
+		if got, want := call(t, tool, `{}`).ContentText(), "The tool slow took longer than 1ms."; got != want {
+			t.Fatalf("the model is told %q, want %q", got, want)
+		}
+	}
+}
