@@ -24,7 +24,8 @@ type Options struct {
 	// operation. A call may be answered with an error object.
 	Calls []Call
 
-	// Repeats is in how many calls memory must not grow; as many are made before.
+	// Repeats is in how many calls memory must not grow; as many are made before,
+	// and again while it does: a garbage collector takes memory before it collects.
 	// Default 10,000.
 	Repeats int
 
