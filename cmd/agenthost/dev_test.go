@@ -209,6 +209,9 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	if code := <-done; code != 0 {
 		t.Errorf("dev ends with exit code %d", code)
 	}
+	if text := out.text.String(); strings.Contains(text, "level=") || strings.Contains(text, "<nil>") {
+		t.Errorf("what somebody asked for is logged between the turns:\n%s", text)
+	}
 	other(3, "no host is running at", "plugin", "list", "--data", data)
 	if _, err := os.Lstat(socketPath(data)); !os.IsNotExist(err) {
 		t.Errorf("the socket is left behind: %v", err)

@@ -120,12 +120,15 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	v.health = newHealth(&s.opts.Guard, time.Time{})
 	v.refs.And(^retired)
 	s.current.Store(v)
+	logger := s.runtime.opts.Logger.With("plugin", s.id, "from", bad.number, "to", v.number)
 	if why != nil {
 		bad.err = host.AsError(why)
 		s.lastErr = bad.err
+		logger.Warn("plugin is rolled back", "error", why)
+	} else {
+		logger.Info("plugin is rolled back, as somebody asked")
 	}
 	s.drop(bad, last)
-	s.runtime.opts.Logger.Warn("plugin is rolled back", "plugin", s.id, "from", bad.number, "to", v.number, "error", why)
 	return v
 }
 
