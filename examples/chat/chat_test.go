@@ -402,3 +402,11 @@ func TestScripted(t *testing.T) {
 		t.Error("the page is not told that a script answers")
 	}
 }
+
+// Whoever asks for help gets it, and no complaint.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"-h"}, &out); err != nil || !strings.Contains(out.String(), "-postgres") {
+		t.Errorf("%v, and printed is %q", err, out.String())
+	}
+}

@@ -42,7 +42,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.StringVar(&o.data, "data", "chat-data", "the directory of the conversations; empty keeps them in memory")
 	flags.StringVar(&o.postgres, "postgres", "", "the address of a PostgreSQL database that keeps them instead: postgres://USER:PASSWORD@HOST/DATABASE")
 	flags.StringVar(&o.model, "model", "", "a real model by its name; needs OPENAI_API_KEY or OPENAI_BASE_URL")
-	if err := flags.Parse(args); err != nil {
+	flags.SetOutput(out)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
 	}
 	o.logger = slog.Default()
