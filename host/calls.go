@@ -271,11 +271,18 @@ func (t *turn) tryTool(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutp
 // endedBy reports whether err is likely to be the end of ctx: it is not when the
 // tool says something else.
 func endedBy(ctx context.Context, err error) bool {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !overdue(ctx) {
 		return false
 	}
 	code := CodeOf(err)
 	return code == Canceled || code == DeadlineExceeded || code == Internal
+}
+
+// overdue reports whether ctx's deadline has passed. A tool that looks at the
+// clock can know it before the context does.
+func overdue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // toolGrace is how long a handler may take to return after its context has
