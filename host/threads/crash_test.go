@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,27 +220,42 @@ func TestKilledProcessesLoseAndRepeatNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 	began := time.Now()
-	killed, lives := 0, 0
-	for lives = 1; ; lives++ {
+	points := killPoints(rnd, kills, runs*steps)
+	happened, killed := 0, 0
+	for again := true; again; {
 		limit := -1
 		if killed < kills {
-			limit = 1 + rnd.IntN(2*runs*steps/(kills+1))
+			limit = max(points[killed]-happened, 1)
 		}
-		if !crash(t, dir, runs, limit) {
-			break
+		var things int
+		again, things = crash(t, dir, runs, limit)
+		happened += things
+		if again {
+			killed++
 		}
-		killed++
 	}
 	t.Logf("%d runs of %d steps, killed %d times, in %s", runs, steps, killed, time.Since(began).Round(time.Millisecond))
-	if killed < kills/2 {
-		t.Errorf("only %d of %d processes were killed before they were done", killed, kills)
+	if killed != kills {
+		t.Errorf("killed %d times before all was done, want %d", killed, kills)
 	}
 	judge(t, dir, runs)
 }
 
+// killPoints are after how many things that happened, in all processes together,
+// one is killed: anywhere but in the last tenth, where there might be nothing left
+// to kill.
+func killPoints(rnd *rand.Rand, kills, things int) []int {
+	points := make([]int, kills)
+	for i := range points {
+		points[i] = 1 + rnd.IntN(things*9/10)
+	}
+	slices.Sort(points)
+	return points
+}
+
 // crash runs a child, and kills it when it has done limit things. It reports
-// whether it was killed.
-func crash(t *testing.T, dir string, runs, limit int) bool {
+// whether it was killed, and how many things it has done.
+func crash(t *testing.T, dir string, runs, limit int) (killed bool, things int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRuns+"="+strconv.Itoa(runs))
@@ -253,18 +268,15 @@ func crash(t *testing.T, dir string, runs, limit int) bool {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killed := false
-	lines := bufio.NewScanner(out)
-	for n := 1; lines.Scan(); n++ {
-		if n == limit {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if things++; things == limit {
 			killed = cmd.Process.Kill() == nil
-			_, _ = io.Copy(io.Discard, out)
 		}
 	}
 	if err := cmd.Wait(); err != nil && !killed {
 		t.Fatalf("the child fails: %v\n%s", err, stderr.String())
 	}
-	return killed
+	return killed, things
 }
 
 // judge compares what is stored with what has happened.
