@@ -205,8 +205,8 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 		out, err = t.runTool(ctx, tool, c)
 		out, err = t.hookToolEnd(ctx, c, time.Since(started), out, err)
 	}
-	if err == nil {
-		err = t.accept(c, out)
+	if err == nil { // a part that is nil, say, must not end the process
+		err = t.guarded(tool.Name, func() error { return t.accept(c, out) })
 	}
 	return out, err
 }

@@ -65,8 +65,9 @@ type (
 		// Get returns the thread's messages in conversation order, with or without
 		// the message just stored; an unknown thread is empty, not an error, and so
 		// is nil. A message that comes twice is taken once, at its first place. A
-		// message that is nil or of no known role, and a thread or tenant that is
-		// not the one asked for, end the run with code data_loss.
+		// message that is nil, of no known role or with a part that is nil, and a
+		// thread or tenant that is not the one asked for, end the run with code
+		// data_loss.
 		Get(ctx context.Context, req *HistoryRequest) (*Loaded, error)
 	}
 

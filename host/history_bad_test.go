@@ -232,6 +232,7 @@ func TestAHistoryThatReturnsWhatItShouldNot(t *testing.T) {
 		"another tenant's thread": {host.Loaded{Messages: said, Tenant: "globex", Thread: "T"}, host.DataLoss, "another conversation"},
 		"another thread":          {host.Loaded{Messages: said, Tenant: "acme", Thread: "T2"}, host.DataLoss, "another conversation"},
 		"a nil message":           {host.Loaded{Messages: []*host.Message{said[0], nil}}, host.DataLoss, "message 1"},
+		"a message of nothing":    {host.Loaded{Messages: []*host.Message{{Role: host.User, Parts: []host.Part{nil}}}}, host.DataLoss, "message 0"},
 		"a message of nobody":     {host.Loaded{Messages: []*host.Message{{Role: "boss"}}}, host.DataLoss, "message 0"},
 		"state that is a list":    {host.Loaded{Messages: said, State: []byte("[]")}, host.DataLoss, "an array"},
 		"state that is not JSON":  {host.Loaded{Messages: said, State: []byte("{")}, host.DataLoss, "state"},

@@ -262,11 +262,11 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 }
 
 // guarded makes an error of a panic, which would end the process in a call's
-// goroutine.
+// goroutine: that of a hook or a rule, or of what a tool has given out.
 func (t *turn) guarded(tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.host.opts.Logger.Error("hook of a tool panicked", "tool", tool, "run", t.id, "panic", p, "stack", string(debug.Stack()))
+			t.host.opts.Logger.Error("panic around a tool", "tool", tool, "run", t.id, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "The tool %s failed.", tool)
 		}
 	}()

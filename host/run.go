@@ -188,6 +188,8 @@ func (r *run) readInput() (*Message, error) {
 	case len(m.Parts) == 0:
 		return nil, Errorf(InvalidArgument, "input message has no parts").
 			WithHint("leave it out to go on from what is there")
+	case slices.Contains(m.Parts, nil):
+		return nil, Errorf(InvalidArgument, "input message has a part that is nil")
 	case len(m.ToolCalls()) > 0 || len(m.ToolResults()) > 0:
 		return nil, Errorf(InvalidArgument, "input message holds tool calls or results").
 			WithHint("only a model calls tools")

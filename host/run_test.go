@@ -614,6 +614,8 @@ func TestRequestsRefused(t *testing.T) {
 		"an input without parts":   {host.Request{Input: message(host.User)}, "no parts"},
 		"an input with a call":     {host.Request{Input: message(host.User, &host.ToolCall{ID: "1", Name: "n"})}, "only a model calls tools"},
 		"an input with a result":   {host.Request{Input: message(host.User, &host.ToolResult{ID: "1", Name: "n"})}, "only a model calls tools"},
+		"an input of nothing":      {host.Request{Input: message(host.User, nil)}, "a part that is nil"},
+		"a message of nothing":     {host.Request{Text: "x", Messages: []*host.Message{message(host.User, nil)}}, "message 0 has a part that is nil"},
 		"an input that is no JSON": {host.Request{Input: message(host.User, &host.Data{Value: json.RawMessage("{")})}, "not valid JSON"},
 		"state that is a list":     {host.Request{Text: "x", State: []int{1}}, "an array"},
 		"a nil message":            {host.Request{Text: "x", Messages: []*host.Message{nil}}, "message 0"},

@@ -158,6 +158,9 @@ func checkMessages(messages []*Message) error {
 		if m == nil || !m.Role.Valid() {
 			return fmt.Errorf("message %d is nil or has no known role", i)
 		}
+		if slices.Contains(m.Parts, nil) {
+			return fmt.Errorf("message %d has a part that is nil", i)
+		}
 	}
 	return nil
 }

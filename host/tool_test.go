@@ -364,6 +364,7 @@ func TestResultsOfTools(t *testing.T) {
 		"HTML, as it is":  {host.NewTool("out", "", func(context.Context, *host.Call, struct{}) (string, error) { return "<b>&", nil }, nil), `"<b>&"`, false},
 		"a function":      {host.NewTool("out", "", func(context.Context, *host.Call, struct{}) (any, error) { return func() {}, nil }, nil), `"The result of out is not JSON: json: unsupported type: func()."`, true},
 		"a bad artifact":  {output(&host.ToolOutput{Artifacts: []host.Artifact{{Parts: []host.Part{&host.Data{Value: json.RawMessage("{")}}}}}), `"artifact \"\": not valid JSON: invalid character ']' after object key:value pair"`, true},
+		"no artifact":     {output(&host.ToolOutput{Artifacts: []host.Artifact{{Parts: []host.Part{nil}}}}), `"The tool out failed."`, true},
 		"a bad question":  {output(&host.ToolOutput{Interrupt: &host.Interrupt{Data: json.RawMessage("{")}}), `"What out asks a person is not JSON."`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
