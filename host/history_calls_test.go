@@ -190,6 +190,32 @@ func TestAMessageSentAgainKeepsItsPlace(t *testing.T) {
 	}
 }
 
+// A message that is sent again after its answer is answered once more, behind it:
+// what is stored stays.
+func TestAMessageSentAgainAfterItsAnswer(t *testing.T) {
+	history := hosttest.NewHistory()
+	model := hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"))
+	agent := newAgent(t, &host.AgentOptions{Model: model, History: newHistory(t, history)})
+	input := host.UserText("count")
+	for range 2 {
+		if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Input: input}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts := func(messages []*host.Message) (out []string) {
+		for _, m := range messages {
+			out = append(out, m.Text())
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"count", "one"}, texts(model.Requests()[1].Messages)); diff != "" {
+		t.Errorf("the second request (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"count", "one", "two"}, texts(history.Messages("", "T"))); diff != "" {
+		t.Errorf("the thread (-want +got):\n%s", diff)
+	}
+}
+
 // Where turns race on a store that does not make them wait, each still answers
 // its own message.
 func TestAMessageThatOthersCameBehindGoesToTheEnd(t *testing.T) {
