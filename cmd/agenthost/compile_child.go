@@ -117,7 +117,8 @@ func childError(job *plugin.CompileJob, exit *exec.ExitError, out []byte, words 
 // the kernel's.
 func outOfMemory(words string) bool {
 	return strings.Contains(words, "out of memory") || strings.Contains(words, "cannot allocate memory") ||
-		strings.Contains(words, "pthread_create failed") // there is none for a thread's stack
+		strings.Contains(words, "pthread_create failed") || // there is none for a thread's stack
+		strings.Contains(words, "ThreadSanitizer failed to allocate") // of a program built with the race detector
 }
 
 // capped keeps the beginning of what is written to it.
