@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +23,9 @@ import (
 type directory struct {
 	t       *testing.T
 	path    string
-	changes []string // names; with - before those removed
 	stamps  int
+	mu      sync.Mutex
+	changes []string // names; with - before those removed
 }
 
 func watched(t *testing.T, opts Options) *directory {
@@ -34,6 +36,8 @@ func watched(t *testing.T, opts Options) *directory {
 	done := make(chan error)
 	go func() {
 		done <- Dir(ctx, d.path, &opts, func(_ context.Context, c Change) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			if c.Removed {
 				d.changes = append(d.changes, "-"+c.Name)
 			} else {
@@ -74,6 +78,8 @@ func (d *directory) want(wait time.Duration, changes ...string) {
 	d.t.Helper()
 	time.Sleep(wait)
 	synctest.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if got, want := strings.Join(d.changes, " "), strings.Join(changes, " "); got != want {
 		d.t.Errorf("reported: %q, want %q", got, want)
 	}
