@@ -1,9 +1,7 @@
 package host
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -235,111 +233,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	return answer, t.misfit
 }
 
-// normalCalls makes an answer's calls fit for a history: each has a name and an
-// id of its own, and arguments that are JSON. A call that comes twice, with the
-// same id and the same words, is one.
-func normalCalls(parts []Part) []Part {
-	seen := map[string]*ToolCall{}
-	out := make([]Part, 0, len(parts))
-	for _, p := range parts {
-		c, ok := p.(*ToolCall)
-		if !ok {
-			if p = normalPart(p); p != nil {
-				out = append(out, p)
-			}
-			continue
-		}
-		c = normalCall(c)
-		switch twin := seen[c.ID]; {
-		case twin == nil:
-		case twin.Name == c.Name && bytes.Equal(twin.Arguments, c.Arguments):
-			continue
-		default: // some servers number every call of an answer alike
-			renamed := *c
-			renamed.ID = NewID()
-			c = &renamed
-		}
-		seen[c.ID] = c
-		out = append(out, c)
-	}
-	return out
-}
-
 // namelessTool stands for the name in a call that has none; a history could not
 // be read back without it, and the model is told that there is no such tool.
 const namelessTool = "unnamed"
-
-// normalPart quotes data that is not JSON and drops an unknown part that is not:
-// either would make the whole answer impossible to store. A tool's result is not
-// a model's to give.
-func normalPart(p Part) Part {
-	switch p := p.(type) {
-	case *ToolResult:
-		return nil
-	case *Data:
-		if len(p.Value) > 0 && checkJSON(p.Value) != nil {
-			return &Data{Value: jsonString(string(p.Value)), Extra: p.Extra}
-		}
-	case *Unknown:
-		if checkJSON(p.JSON) != nil {
-			return nil
-		}
-	}
-	return p
-}
-
-// normalCall fills in what a call lacks. Arguments that are not JSON become a
-// JSON string, which the model is told about when the tool would run. Bytes that
-// are no UTF-8 become U+FFFD, as encoding/json has it.
-func normalCall(c *ToolCall) *ToolCall {
-	args := bytes.TrimSpace(c.Arguments)
-	if c.ID != "" && c.Name != "" && checkJSON(c.Arguments) == nil {
-		return c
-	}
-	fixed := *c
-	if fixed.ID == "" {
-		fixed.ID = NewID()
-	}
-	if fixed.Name == "" {
-		fixed.Name = namelessTool
-	}
-	switch repaired := backquotedStrings(args); {
-	case len(args) == 0:
-		fixed.Arguments = json.RawMessage("{}")
-	case checkJSON(args) == nil:
-		fixed.Arguments = args // without what is white space to Unicode and not to JSON
-	case checkJSON(repaired) == nil:
-		fixed.Arguments = repaired
-	default:
-		fixed.Arguments = jsonString(string(args))
-	}
-	return &fixed
-}
-
-// backquotedStrings makes JSON strings of what stands between backquotes
-// outside strings: models that write code write {"code": `x := "y"`}.
-func backquotedStrings(args []byte) json.RawMessage {
-	out := make([]byte, 0, len(args)+8)
-	for i := 0; i < len(args); i++ {
-		end := i
-		switch args[i] {
-		case '"':
-			end = stringEnd(args, i)
-			out = append(out, args[i:end+1]...)
-		case '`':
-			n := bytes.IndexByte(args[i+1:], '`')
-			if n < 0 {
-				return args
-			}
-			end = i + 1 + n
-			out = appendString(out, string(args[i+1:end]))
-		default:
-			out = append(out, args[i])
-		}
-		i = end
-	}
-	return out
-}
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	messages := t.withInstructions(t.instructions, t.provided, view)
@@ -473,49 +369,6 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 	return own, err
 }
 
-// checkAnswer returns an answer of our own, complete and within the limits. The
-// model's is left alone: it may be one that it gives to many.
-func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelResponse, error) {
-	calls, size := 0, 0
-	for _, p := range resp.Parts {
-		switch p := p.(type) {
-		case nil:
-			return nil, Errorf(Internal, "answer has a part that is nil")
-		case *ToolCall:
-			calls++
-			size += len(p.Arguments)
-		case *Text:
-			size += len(p.Text)
-		case *Reasoning:
-			size += len(p.Text) + len(p.Signature)
-		case *Unknown:
-			size += len(p.JSON)
-		}
-		for _, m := range p.extra() {
-			size += len(m.Value)
-		}
-	}
-	if calls > maxToolCallsPerAnswer {
-		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", calls, maxToolCallsPerAnswer)
-	}
-	if size > r.limits.ResponseBytes {
-		return nil, answerTooLong(r.limits)
-	}
-	own := *resp
-	own.Parts = normalCalls(resp.Parts)
-	if own.Usage == (Usage{}) {
-		own.Usage = estimateUsage(req, resp)
-	}
-	if own.FinishReason == "" {
-		own.FinishReason = FinishStop
-	}
-	return &own, nil
-}
-
-func answerTooLong(l Limits) error {
-	return Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", l.ResponseBytes)
-}
-
 // pass shows a delta to the reader and returns its size.
 func (r *run) pass(chunk *ModelChunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
@@ -545,60 +398,3 @@ func (r *run) pass(chunk *ModelChunk, show bool) int {
 
 // bytesPerToken is a rough rule for models that do not say what they used.
 const bytesPerToken = 4
-
-func estimateUsage(req *ModelRequest, resp *ModelResponse) Usage {
-	in, out := 0, 0
-	for _, m := range req.Messages {
-		n, _ := m.Size()
-		in += n
-	}
-	for _, t := range req.Tools {
-		in += len(t.Parameters) + len(t.Description)
-	}
-	for _, t := range req.ProviderTools {
-		in += len(t.Declaration)
-	}
-	out, _ = (&Message{Parts: resp.Parts}).Size()
-	return Usage{InputTokens: in / bytesPerToken, OutputTokens: out / bytesPerToken, Estimated: true}
-}
-
-// askRouter is how a model router asks: with the router's model, or the run's.
-func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, instructions string, view []*Message) (*ModelResponse, error) {
-	model := m.opts.Model
-	if model == nil {
-		model = r.routingModel()
-	}
-	if model == nil {
-		return nil, errNoRoutingModel(m.name)
-	}
-	if err := r.checkSpent(); err != nil {
-		return nil, err
-	}
-	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})
-	if err != nil {
-		return nil, err
-	}
-	req.Messages = r.withInstructions(instructions, nil, view)
-	resp, err := r.generate(ctx, model, req, 1, false)
-	if err != nil {
-		return nil, wrapError(err, "model %q", model.Name())
-	}
-	r.usage = r.usage.Add(resp.Usage)
-	r.askedToRoute = true
-	return resp, nil
-}
-
-func errNoRoutingModel(router string) error {
-	return Errorf(InvalidArgument, "model router %q has no model", router).
-		WithHint("set one on the router, the network, the host or the request")
-}
-
-// routingModel returns the model that routers ask when they have none.
-func (r *run) routingModel() Model {
-	for _, m := range []Model{r.req.Model, r.net.opts.Model, r.host.opts.Model} {
-		if m != nil {
-			return m
-		}
-	}
-	return nil
-}
