@@ -174,3 +174,40 @@ func AppendJSONString(dst []byte, s string) []byte { return appendString(dst, s)
 
 // jsonString returns s as a JSON string.
 func jsonString(s string) json.RawMessage { return appendString(make([]byte, 0, len(s)+2), s) }
+
+// member binds one member of an object to where its JSON goes.
+type member struct {
+	name     string
+	required bool
+	into     *json.RawMessage
+}
+
+// decodeMembers reads an object that has these members and no others, each at
+// most once. The values are copies.
+func decodeMembers(b []byte, members ...member) error {
+	if err := checkJSON(b); err != nil {
+		return err
+	}
+	err := eachMember(b, func(name string, value []byte) error {
+		for _, m := range members {
+			if m.name != name {
+				continue
+			}
+			if *m.into != nil {
+				return fmt.Errorf("%s is given twice", name)
+			}
+			*m.into = bytes.Clone(value)
+			return nil
+		}
+		return fmt.Errorf("it has a member %.40q that this version does not know", name)
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.required && *m.into == nil {
+			return fmt.Errorf("it has no %s", m.name)
+		}
+	}
+	return nil
+}

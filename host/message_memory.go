@@ -1,0 +1,179 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// MessageReducer makes a list of messages shorter: see package reduce, whose
+// reducers are these.
+type MessageReducer interface {
+	Reduce(ctx context.Context, view *View) ([]*Message, error)
+}
+
+// ReducerTrigger says when a store in memory reduces its messages. The names are
+// Agent Framework's.
+type ReducerTrigger string
+
+// The triggers.
+const (
+	// BeforeMessagesRetrieval reduces whenever the messages are listed, which is
+	// once a run. It is the default.
+	BeforeMessagesRetrieval ReducerTrigger = "before_messages_retrieval"
+	// AfterMessageAdded reduces after messages were added, once for all of them.
+	AfterMessageAdded ReducerTrigger = "after_message_added"
+)
+
+// MemoryMessagesOptions are the optional parts of [NewMemoryMessages].
+type MemoryMessagesOptions struct {
+	// Reducer makes the list shorter. What it leaves out is gone: the list is all
+	// there is. (On package threads, and as a processor, nothing is lost.) Its
+	// failure is that of the call, and the list stays as it was.
+	Reducer MessageReducer
+	Trigger ReducerTrigger // default: BeforeMessagesRetrieval
+
+	// Model names the token tables that a reducer counts with.
+	Model  string
+	Tokens TokenCounter
+}
+
+// NewMemoryMessages returns stores that keep a thread's messages in memory, and
+// in what they serialize themselves as. Code invalid_argument for an unknown trigger.
+func NewMemoryMessages(opts *MemoryMessagesOptions) (MessageStores, error) {
+	s := &memoryStores{}
+	if opts != nil {
+		s.MemoryMessagesOptions = *opts
+	}
+	switch s.Trigger {
+	case "":
+		s.Trigger = BeforeMessagesRetrieval
+	case BeforeMessagesRetrieval, AfterMessageAdded:
+	default:
+		return nil, Errorf(InvalidArgument, "reducer trigger %q", string(s.Trigger)).
+			WithHint("use %s or %s", BeforeMessagesRetrieval, AfterMessageAdded)
+	}
+	return s, nil
+}
+
+// memoryType is the type of a store in memory.
+const memoryType = "memory"
+
+type memoryStores struct{ MemoryMessagesOptions }
+
+func (*memoryStores) StoreType() string { return memoryType }
+
+func (s *memoryStores) OpenStore(_ context.Context, req *StoreRequest) (MessageStore, error) {
+	m := &memoryMessages{stores: s}
+	if req.State == nil {
+		return m, nil
+	}
+	var messages json.RawMessage
+	err := decodeMembers(req.State, member{"messages", true, &messages})
+	if err == nil {
+		m.list, err = DecodeMessages(messages)
+	}
+	if err == nil {
+		err = checkMessages(m.list)
+	}
+	if err != nil {
+		return nil, Errorf(DataLoss, "the messages of thread %q cannot be read: %w", req.Thread, err)
+	}
+	return m, nil
+}
+
+type memoryMessages struct {
+	stores *memoryStores
+
+	mu   sync.Mutex
+	list []*Message
+	seen map[string]bool // ids that were added; nil until something is
+}
+
+func (m *memoryMessages) AddMessages(ctx context.Context, messages []*Message) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fresh := m.unseen(messages)
+	if len(fresh) == 0 {
+		return nil
+	}
+	list := append(m.list, fresh...) // what it grows into is nobody else's
+	if m.stores.Trigger == AfterMessageAdded {
+		var err error
+		if list, err = m.reduced(ctx, list); err != nil {
+			return err
+		}
+	}
+	m.list = list
+	for _, n := range fresh {
+		m.seen[n.ID] = true
+	}
+	return nil
+}
+
+// unseen returns the messages that were not added before, each once.
+func (m *memoryMessages) unseen(messages []*Message) []*Message {
+	if m.seen == nil {
+		m.seen = make(map[string]bool, len(m.list)+len(messages))
+		for _, old := range m.list {
+			m.seen[old.ID] = true
+		}
+	}
+	var fresh []*Message
+	now := map[string]bool{}
+	for _, n := range messages {
+		if !m.seen[n.ID] && !now[n.ID] {
+			now[n.ID] = true
+			fresh = append(fresh, n)
+		}
+	}
+	return fresh
+}
+
+func (m *memoryMessages) ListMessages(ctx context.Context) ([]*Message, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stores.Trigger == BeforeMessagesRetrieval {
+		list, err := m.reduced(ctx, m.list)
+		if err != nil {
+			return nil, err
+		}
+		m.list = list
+	}
+	return slices.Clone(m.list), nil
+}
+
+func (m *memoryMessages) reduced(ctx context.Context, list []*Message) ([]*Message, error) {
+	if m.stores.Reducer == nil {
+		return list, nil
+	}
+	view := NewView(slices.Clone(list), m.stores.Model, m.stores.Tokens)
+	out, err := m.stores.Reducer.Reduce(ctx, view)
+	if err != nil {
+		return nil, wrapError(err, "reduce a thread's messages")
+	}
+	if err := checkMessages(out); err != nil {
+		return nil, Errorf(Internal, "the reducer returned a damaged conversation: %w", err)
+	}
+	return slices.Clone(out), nil
+}
+
+func (m *memoryMessages) Serialize(context.Context) (json.RawMessage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append(AppendMessagesJSON([]byte(`{"messages":`), m.list), '}'), nil
+}
+
+func (m *memoryMessages) ClearMessages(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list, m.seen = nil, nil
+	return nil
+}

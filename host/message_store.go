@@ -1,0 +1,116 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+)
+
+// MessageStore keeps the messages of one thread: a list to append to and
+// to read. What it returns is sent to the model, so keeping it short enough is
+// the store's business. Implementations are safe for concurrent use, prove
+// themselves with hosttest.TestMessageStores, and may also be a
+// [MessageClearer].
+//
+// The names are Agent Framework's, whose ChatMessageStore this is.
+type MessageStore interface {
+	// AddMessages appends messages in one commit, all or none. No messages are no
+	// commit. Adding again what was added last changes nothing, so a write whose
+	// answer got lost can be sent again. The messages are shared and must not be
+	// changed.
+	AddMessages(ctx context.Context, messages []*Message) error
+
+	// ListMessages returns the messages, oldest first, in a slice that is the
+	// caller's. The messages are shared and must not be changed. Code data_loss
+	// for one that cannot be read.
+	ListMessages(ctx context.Context) ([]*Message, error)
+
+	// Serialize returns what [MessageStores].OpenStore needs to open the store
+	// again: a JSON object without secrets. It is opaque to everybody else.
+	Serialize(ctx context.Context) (json.RawMessage, error)
+}
+
+// MessageClearer is what a [MessageStore] may also be.
+type MessageClearer interface {
+	// ClearMessages forgets all messages.
+	ClearMessages(ctx context.Context) error
+}
+
+// MessageStores opens the message stores of threads. Implementations are safe for
+// concurrent use.
+type MessageStores interface {
+	// StoreType names the kind of store, such as "memory" or "redis". It is
+	// written down with a thread, and a thread of another type is refused.
+	StoreType() string
+
+	// OpenStore opens the store of one thread. Without a state it is a new
+	// thread's, and empty unless the caller named a thread that has messages;
+	// with one it is the store that serialized itself so. Nothing has to be
+	// written. Code data_loss for a state that this kind of store does not write.
+	OpenStore(ctx context.Context, req *StoreRequest) (MessageStore, error)
+}
+
+// StoreRequest says whose store is opened.
+type StoreRequest struct {
+	// Tenant is whose thread it is, from a credential. It is never read from a
+	// state, which may have been in other hands: a store must not find another
+	// tenant's messages, whatever the state says.
+	Tenant string
+
+	// Thread is the thread's id, which no other thread of the tenant's has.
+	Thread string
+
+	// State is what the store serialized itself as; nil for a new thread.
+	State json.RawMessage
+}
+
+// KeepNewest returns the newest limit messages of a conversation, and before
+// them its first system message if there is one, which does not count. A tool
+// call and its results stay together: where the limit would part them, both go;
+// if nothing else is left, both stay. A limit below 1 is none. The slice is
+// returned as it is if nothing goes, and a new one otherwise.
+func KeepNewest(messages []*Message, limit int) []*Message {
+	system := slices.IndexFunc(messages, func(m *Message) bool { return m.Role == System })
+	rest := messages
+	if system >= 0 {
+		rest = slices.Delete(slices.Clone(messages), system, system+1)
+	}
+	if limit < 1 || len(rest) <= limit {
+		return messages
+	}
+	kept := rest[wholeFrom(rest, len(rest)-limit):]
+	if system >= 0 {
+		return slices.Insert(slices.Clone(kept), 0, messages[system])
+	}
+	return slices.Clone(kept)
+}
+
+// wholeFrom returns the first place from at on, or else the last before it,
+// where a conversation can be cut without parting a call from its results.
+func wholeFrom(messages []*Message, at int) int {
+	calls := map[string]int{}          // open ones, and where they are
+	ends := make([]int, len(messages)) // the last result of a call there
+	for i, m := range messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case *ToolCall:
+				calls[p.ID] = i
+			case *ToolResult:
+				if from, ok := calls[p.ID]; ok {
+					ends[from] = max(ends[from], i)
+					delete(calls, p.ID)
+				}
+			}
+		}
+	}
+	last, reach := 0, -1
+	for i := range messages {
+		if reach < i {
+			if last = i; i >= at {
+				return i
+			}
+		}
+		reach = max(reach, ends[i])
+	}
+	return last
+}
