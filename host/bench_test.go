@@ -28,3 +28,42 @@ func BenchmarkStatePatch(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDocumentDiff compares two states of 100 kB that differ by a member.
+// Decoding both is what everybody pays who gets them as JSON; documents that
+// share what did not change are compared without looking at it.
+func BenchmarkDocumentDiff(b *testing.B) {
+	doc := map[string]any{"n": 0}
+	for i := range 1000 {
+		doc[fmt.Sprint("key", i)] = map[string]any{"name": strings.Repeat("x", 50), "list": []int{1, 2, 3}}
+	}
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := readDocument(b, string(raw))
+	ops := []host.PatchOp{{Op: "replace", Path: "/n", Value: json.RawMessage("1")}}
+	patched, err := before.Patch(ops)
+	if err != nil {
+		b.Fatal(err)
+	}
+	read := readDocument(b, string(patched.JSON()))
+	for name, after := range map[string]*host.Document{"patched": patched, "read": read} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := before.Diff(after); len(got) != 1 {
+					b.Fatalf("the diff is %v", got)
+				}
+			}
+		})
+	}
+	b.Run("limit=decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := host.ReadDocument(raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

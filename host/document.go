@@ -172,6 +172,42 @@ func appendObject(dst []byte, v map[string]any) []byte {
 	return append(dst, '}')
 }
 
+// sizeOf returns how long a document's JSON is.
+func sizeOf(doc any) int {
+	switch v := doc.(type) {
+	case bool:
+		if v {
+			return len("true")
+		}
+		return len("false")
+	case json.Number:
+		return len(v)
+	case string:
+		return sizeOfString(v)
+	case []any:
+		n := len("[]") + max(len(v)-1, 0)
+		for _, e := range v {
+			n += sizeOf(e)
+		}
+		return n
+	case map[string]any:
+		n := len("{}")
+		i := 0
+		for name, e := range v {
+			n += sizeOfMember(i, name) + sizeOf(e)
+			i++
+		}
+		return n
+	}
+	return len("null")
+}
+
+// sizeOfMember returns how long the name of a member is with what surrounds it,
+// in an object that has others beside it.
+func sizeOfMember(others int, name string) int {
+	return sizeOfString(name) + len(":") + min(others, 1)
+}
+
 func marshalNoEscape(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

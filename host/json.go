@@ -168,6 +168,29 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
+// sizeOfString returns how many bytes appendString appends.
+func sizeOfString(s string) int {
+	n := len(s) + len(`""`)
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				n += len("\ufffd") - 1
+			}
+			i += size
+			continue
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			n++
+		case c < 0x20:
+			n += len(`\u0000`) - 1
+		}
+		i++
+	}
+	return n
+}
+
 // AppendJSONString appends s to dst as a JSON string, escaping what JSON
 // requires and nothing else.
 func AppendJSONString(dst []byte, s string) []byte { return appendString(dst, s) }

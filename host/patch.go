@@ -103,21 +103,19 @@ var (
 	errTest      = errors.New("the value there is another")
 )
 
-// applyPatch returns the document that ops lead to. doc is not changed.
-func applyPatch(doc any, ops []PatchOp) (any, error) {
+// applyPatch returns the document that ops lead to, and by how many bytes its
+// JSON is longer. doc is not changed.
+func applyPatch(doc any, ops []PatchOp) (after any, growth int, err error) {
 	if len(ops) > maxPatchOps {
-		return nil, Errorf(ResourceExhausted, "patch has %d operations, more than %d", len(ops), maxPatchOps)
+		return nil, 0, Errorf(ResourceExhausted, "patch has %d operations, more than %d", len(ops), maxPatchOps)
 	}
 	p := patcher{doc: doc}
 	for i, op := range ops {
 		if err := p.apply(op); err != nil {
-			return nil, Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
+			return nil, 0, Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
 		}
 	}
-	if depthOf(p.doc) > maxDocumentDepth {
-		return nil, Errorf(ResourceExhausted, "patch makes a document deeper than %d", maxDocumentDepth)
-	}
-	return p.doc, nil
+	return p.doc, p.growth, nil
 }
 
 func patchCode(err error) Code {
@@ -134,9 +132,10 @@ func patchCode(err error) Code {
 // objects and arrays that lie on the way to a change, each once, and shares the
 // rest. So a patch costs what it touches, not what there is.
 type patcher struct {
-	doc  any
-	work int
-	own  map[uintptr]struct{} // objects and arrays that are the patcher's, by their address
+	doc    any
+	work   int
+	growth int                  // of the document's JSON, in bytes
+	own    map[uintptr]struct{} // objects and arrays that are the patcher's, by their address
 }
 
 // mine returns an object or array that may be changed. What the patcher does not
@@ -250,7 +249,11 @@ func (p *patcher) copy(from, path string) error {
 
 // set puts value at pointer; mustExist is replace's rule.
 func (p *patcher) set(pointer string, value any, mustExist bool) error {
+	if strings.Count(pointer, "/")+depthOf(value) > maxDocumentDepth {
+		return Errorf(ResourceExhausted, "the document would be deeper than %d", maxDocumentDepth)
+	}
 	if pointer == "" {
+		p.growth += sizeOf(value) - sizeOf(p.doc)
 		p.doc = value
 		return nil
 	}
@@ -260,33 +263,81 @@ func (p *patcher) set(pointer string, value any, mustExist bool) error {
 	}
 	switch c := parent.(type) {
 	case map[string]any:
-		if _, ok := c[key]; mustExist && !ok {
-			return fmt.Errorf("there is nothing")
-		}
-		c[key] = value
-		return nil
+		return p.setMember(c, key, value, mustExist)
 	case []any:
 		if mustExist {
-			i, err := arrayIndex(key, len(c)-1)
-			if err == nil {
-				c[i] = value
-			}
-			return err
+			return p.setElement(c, key, value)
 		}
-		i := len(c)
-		if key != "-" {
-			if i, err = arrayIndex(key, len(c)); err != nil {
-				return err
-			}
-		}
-		if err := p.spend(len(c) - i); err != nil {
-			return err
-		}
-		c = slices.Insert(c, i, value)
-		p.take(addressOf(c))
-		return p.set(pointer[:strings.LastIndexByte(pointer, '/')], c, true)
+		return p.insert(pointer, c, key, value)
 	}
 	return fmt.Errorf("its parent is %s", kindOf(parent))
+}
+
+func (p *patcher) setMember(c map[string]any, key string, value any, mustExist bool) error {
+	old, ok := c[key]
+	switch {
+	case ok:
+		p.growth -= sizeOf(old)
+	case mustExist:
+		return fmt.Errorf("there is nothing")
+	default:
+		p.growth += sizeOfMember(len(c), key)
+	}
+	p.growth += sizeOf(value)
+	c[key] = value
+	return nil
+}
+
+func (p *patcher) setElement(c []any, key string, value any) error {
+	i, err := arrayIndex(key, len(c)-1)
+	if err != nil {
+		return err
+	}
+	p.growth += sizeOf(value) - sizeOf(c[i])
+	c[i] = value
+	return nil
+}
+
+// insert puts value into the array c, which pointer leads into.
+func (p *patcher) insert(pointer string, c []any, key string, value any) (err error) {
+	i := len(c)
+	if key != "-" {
+		if i, err = arrayIndex(key, len(c)); err != nil {
+			return err
+		}
+	}
+	if err := p.spend(len(c) - i); err != nil {
+		return err
+	}
+	p.growth += sizeOf(value) + min(len(c), 1) // a comma, but for the first
+	c = slices.Insert(c, i, value)
+	p.take(addressOf(c))
+	return p.putBack(pointer, c)
+}
+
+// putBack puts an array that has become longer or shorter in its own place; an
+// element of it is at pointer.
+func (p *patcher) putBack(pointer string, c []any) error {
+	at := pointer[:strings.LastIndexByte(pointer, '/')]
+	if at == "" {
+		p.doc = c
+		return nil
+	}
+	parent, key, err := p.parent(at)
+	if err != nil {
+		return err
+	}
+	switch holder := parent.(type) {
+	case map[string]any:
+		holder[key] = c
+	case []any:
+		i, err := arrayIndex(key, len(holder)-1)
+		if err != nil {
+			return err
+		}
+		holder[i] = c
+	}
+	return nil
 }
 
 func (p *patcher) remove(pointer string) (any, error) {
@@ -295,6 +346,7 @@ func (p *patcher) remove(pointer string) (any, error) {
 		return nil, err
 	}
 	if pointer == "" {
+		p.growth += sizeOf(nil) - sizeOf(value)
 		p.doc = nil
 		return value, nil
 	}
@@ -302,12 +354,15 @@ func (p *patcher) remove(pointer string) (any, error) {
 	switch c := parent.(type) {
 	case map[string]any:
 		delete(c, key)
+		p.growth -= sizeOf(value) + sizeOfMember(len(c), key)
 	case []any:
 		i, _ := arrayIndex(key, len(c)-1)
 		if err := p.spend(len(c) - i); err != nil {
 			return nil, err
 		}
-		return value, p.set(pointer[:strings.LastIndexByte(pointer, '/')], slices.Delete(c, i, i+1), true)
+		c = slices.Delete(c, i, i+1)
+		p.growth -= sizeOf(value) + min(len(c), 1)
+		return value, p.putBack(pointer, c)
 	}
 	return value, nil
 }

@@ -26,6 +26,7 @@ type stateCore struct {
 	mu        sync.Mutex
 	doc       any             // decoded with json.Number; replaced, never changed
 	encoded   json.RawMessage // doc as JSON; nil when it must be made again
+	size      int             // of doc as JSON
 	revision  int64
 	pending   unsent   // changes since the last event, if watched
 	journaled bool     // a run writes its changes down
@@ -59,7 +60,8 @@ func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 	if depthOf(doc) > maxDocumentDepth {
 		return nil, Errorf(InvalidArgument, "state is nested deeper than %d", maxDocumentDepth)
 	}
-	if err := s.checkSize(len(s.json())); err != nil {
+	s.size = len(s.json())
+	if err := s.checkSize(s.size); err != nil {
 		return nil, err
 	}
 	if err := s.checkFit(doc); err != nil {
@@ -173,34 +175,34 @@ func (s *State) PatchAt(revision int64, ops []PatchOp) error {
 }
 
 func (s *State) patch(ops []PatchOp) error {
-	doc, err := applyPatch(s.doc, ops)
+	doc, growth, err := applyPatch(s.doc, ops)
 	if err != nil {
 		return err
 	}
-	return s.replace(doc, ops)
+	return s.replace(doc, growth, ops)
 }
 
-// replace commits a new document that ops lead to.
-func (s *State) replace(doc any, ops []PatchOp) error {
+// replace commits a new document that ops lead to and that is longer than the
+// last by growth. It does not encode it: a change costs what it touches.
+func (s *State) replace(doc any, growth int, ops []PatchOp) error {
 	if _, ok := doc.(map[string]any); !ok {
 		return Errorf(InvalidArgument, "state would become %s, not a JSON object", kindOf(doc))
 	}
-	raw := encodeDocument(doc)
-	if err := s.checkSize(len(raw)); err != nil {
+	if err := s.checkSize(s.size + growth); err != nil {
 		return err
 	}
 	if err := s.checkFit(doc); err != nil {
 		return Errorf(InvalidArgument, "state would not fit its schema: %w", err)
 	}
 	before := s.doc
-	s.doc, s.encoded = doc, raw
+	s.doc, s.encoded, s.size = doc, nil, s.size+growth
 	s.revision++
 	s.remember(before, ops)
 	if s.watched {
-		s.pending.add(ops, raw, s.limit)
+		s.pending.add(ops, s)
 	}
 	if s.journaled {
-		s.unsaved.add(ops, raw, s.limit)
+		s.unsaved.add(ops, s)
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package host
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // Tools that run at one time change one state. What a tool returns as its patch
 // was thought out from the state as the tool saw it; if somebody else has
@@ -214,15 +211,16 @@ const (
 	sizeOfChange = 72      // an operation without its texts, about
 )
 
-// add notes operations that led to the document raw.
-func (u *unsent) add(ops []PatchOp, raw json.RawMessage, limit int) {
+// add notes operations that led to s as it is. s.mu is held.
+func (u *unsent) add(ops []PatchOp, s *State) {
 	for _, op := range ops {
 		u.bytes += sizeOfChange + len(op.Path) + len(op.From) + len(op.Value)
 	}
-	if u.bytes <= max(maxUnsent, limit) && len(u.ops)+len(ops) <= maxPatchOps {
+	if u.bytes <= max(maxUnsent, s.limit) && len(u.ops)+len(ops) <= maxPatchOps {
 		u.ops = append(u.ops, ops...)
 		return
 	}
+	raw := s.json()
 	u.ops = []PatchOp{{Op: "replace", Path: "", Value: raw}}
 	u.bytes = sizeOfChange + len(raw)
 }
@@ -232,14 +230,15 @@ func (u *unsent) add(ops []PatchOp, raw json.RawMessage, limit int) {
 func (s *State) applyAgain(ops []PatchOp) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	doc := s.doc
+	doc, growth := s.doc, 0
 	for i := range ops {
-		var err error
-		if doc, err = applyPatch(doc, ops[i:i+1]); err != nil {
+		after, n, err := applyPatch(doc, ops[i:i+1])
+		if err != nil {
 			return err
 		}
+		doc, growth = after, growth+n
 	}
-	return s.replace(doc, ops)
+	return s.replace(doc, growth, ops)
 }
 
 func (u *unsent) take() []PatchOp {

@@ -1,0 +1,80 @@
+package host
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// UnknownEvent is an event of a type that this version does not know, or that is
+// another package's. JSON is its data as it came.
+type UnknownEvent struct {
+	Name string
+	JSON json.RawMessage
+}
+
+// Type returns the type that the event came with.
+func (e *UnknownEvent) Type() string { return e.Name }
+
+// MarshalJSON writes the data as it came.
+func (e *UnknownEvent) MarshalJSON() ([]byte, error) { return appendRaw(nil, e.JSON), nil }
+
+// UnmarshalJSON reads what MarshalJSON writes. A type that this version does not
+// know becomes an [*UnknownEvent]. Code invalid_argument for anything else.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var in struct {
+		Seq     int64           `json:"seq"`
+		Time    time.Time       `json:"time"`
+		Type    string          `json:"type"`
+		Run     string          `json:"run"`
+		Network string          `json:"network"`
+		Agent   string          `json:"agent"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return Errorf(InvalidArgument, "read event: %w", err)
+	}
+	if in.Type == "" || len(in.Data) == 0 {
+		return Errorf(InvalidArgument, "read event: it has no type or no data")
+	}
+	data, err := decodeEventData(in.Type, in.Data)
+	if err != nil {
+		return Errorf(InvalidArgument, "read event %d, %.60q: %w", in.Seq, in.Type, err)
+	}
+	*e = Event{Seq: in.Seq, Time: in.Time, Run: in.Run, Network: in.Network, Agent: in.Agent, Data: data}
+	return nil
+}
+
+func decodeEventData(name string, raw json.RawMessage) (EventData, error) {
+	make, ok := eventTypes[name]
+	if !ok {
+		return &UnknownEvent{Name: name, JSON: raw}, nil
+	}
+	data := make()
+	return data, json.Unmarshal(raw, data)
+}
+
+// eventTypes is the one table from types to what they are read into.
+var eventTypes = map[string]func() EventData{
+	(*TextDelta)(nil).Type():      func() EventData { return new(TextDelta) },
+	(*ReasoningDelta)(nil).Type(): func() EventData { return new(ReasoningDelta) },
+	(*ToolCallDelta)(nil).Type():  func() EventData { return new(ToolCallDelta) },
+	(*StatePatched)(nil).Type():   func() EventData { return new(StatePatched) },
+	(*MessageDone)(nil).Type():    func() EventData { return new(MessageDone) },
+	(*RunStarted)(nil).Type():     func() EventData { return new(RunStarted) },
+	(*RouteChosen)(nil).Type():    func() EventData { return new(RouteChosen) },
+	(*AgentStarted)(nil).Type():   func() EventData { return new(AgentStarted) },
+	(*ProcessorRan)(nil).Type():   func() EventData { return new(ProcessorRan) },
+	(*ProviderRan)(nil).Type():    func() EventData { return new(ProviderRan) },
+	(*ModelCalled)(nil).Type():    func() EventData { return new(ModelCalled) },
+	(*ModelThrottled)(nil).Type(): func() EventData { return new(ModelThrottled) },
+	(*ModelRetried)(nil).Type():   func() EventData { return new(ModelRetried) },
+	(*ModelFellBack)(nil).Type():  func() EventData { return new(ModelFellBack) },
+	(*ToolStarted)(nil).Type():    func() EventData { return new(ToolStarted) },
+	(*ToolProgress)(nil).Type():   func() EventData { return new(ToolProgress) },
+	(*ToolRetried)(nil).Type():    func() EventData { return new(ToolRetried) },
+	(*ToolFinished)(nil).Type():   func() EventData { return new(ToolFinished) },
+	(*ArtifactMade)(nil).Type():   func() EventData { return new(ArtifactMade) },
+	(*Interrupted)(nil).Type():    func() EventData { return new(Interrupted) },
+	(*AgentFinished)(nil).Type():  func() EventData { return new(AgentFinished) },
+	(*RunFinished)(nil).Type():    func() EventData { return new(RunFinished) },
+}
