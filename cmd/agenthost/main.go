@@ -26,7 +26,8 @@ func main() {
 	env := &environment{
 		stdin: interruptible{ctx, os.Stdin}, stdout: os.Stdout, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
-		compiler: newChildCompiler(),
+		stderrTerminal: isTerminal(os.Stderr),
+		compiler:       newChildCompiler(),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))
 }
@@ -39,6 +40,7 @@ type environment struct {
 	getenv         func(string) string
 	stdinTerminal  bool
 	stdoutTerminal bool
+	stderrTerminal bool
 	compiler       *childCompiler // nil compiles plugins in this process
 }
 

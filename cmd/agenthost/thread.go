@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,14 +26,14 @@ func threadCommand(env *environment) *cobra.Command {
 	var f threadFlags
 	c := &cobra.Command{
 		Use:   "thread",
-		Short: "Look at stored conversations",
+		Short: "Look at stored conversations, and move them",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
 	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadRuns(env, &f))
+	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadImport(env, &f), threadRuns(env, &f))
 	return c
 }
 
@@ -169,28 +168,4 @@ func partLine(part host.Part) string {
 		return "thinks: " + clip(p.Text)
 	}
 	return "(" + safe(part.Type()) + ")"
-}
-
-func threadExport(env *environment, f *threadFlags) *cobra.Command {
-	var format string
-	names := make([]string, 0, 3)
-	for _, name := range threads.Formats() {
-		names = append(names, string(name))
-	}
-	c := &cobra.Command{
-		Use:   "export THREAD",
-		Short: "Write a thread to stdout",
-		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
-				return export(c.Context(), env, s, f.tenant, list[0], threads.Format(format))
-			})
-		},
-	}
-	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+strings.Join(names, ", "))
-	return c
-}
-
-func export(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format threads.Format) error {
-	return s.Export(ctx, tenant, id, format, env.stdout)
 }

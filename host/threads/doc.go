@@ -39,6 +39,12 @@
 // written before the commit which refers to them; until then nobody sees them.
 // [Store.Get] reads a window at the end of the log.
 //
+// # Moving threads
+//
+// [Store.Export] writes a thread, [Store.Import] stores one from any [Source]:
+// [NewSource] reads what Export writes and OpenAI's messages. Both hold a page of a
+// thread at a time, and importing twice is importing once.
+//
 // # Tenants and ids
 //
 // Every method takes the tenant and reads and writes only what is that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -39,4 +40,30 @@ func Example() {
 	// {"role":"assistant","name":"parrot","content":"I have heard 1 messages."}
 	// {"role":"user","content":"Still there?"}
 	// {"role":"assistant","name":"parrot","content":"I have heard 3 messages."}
+}
+
+// A conversation of another system is stored and goes out again.
+func ExampleStore_Import() {
+	ctx := context.Background()
+	store := threads.New(kv.NewMemory(), nil)
+	const chat = `{"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi!"}]}`
+
+	for range 2 { // the second time there is nothing to store
+		src, err := threads.NewSource(threads.FormatOpenAI, strings.NewReader(chat))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		got, err := store.Import(ctx, "acme", src, &threads.ImportOptions{Thread: "t1"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(got.Messages, "new of", got.Thread.Messages)
+	}
+	_ = store.Export(ctx, "acme", "t1", threads.FormatOpenAI, os.Stdout)
+	// Output:
+	// 2 new of 2
+	// 0 new of 2
+	// {"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi!"}]}
 }

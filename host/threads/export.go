@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -23,11 +22,12 @@ const (
 	//	{"format":"agenthost.thread","version":1,
 	//	 "thread":{...},          as Thread, without the tenant
 	//	 "messages":[...],        as the plugin contract has them
-	//	 "snapshots":[...],       as Snapshot
+	//	 "snapshots":[...],       as Snapshot, and "state_value", the state after
+	//	                          the turn if it is not that of the turn before
 	//	 "state":{...},           absent if there is none
 	//	 "artifacts":[...]}       {"name"?,"parts","metadata"?}
 	//
-	// State and artifacts are those of now.
+	// State and artifacts are those of now. Import wants the members in this order.
 	FormatThread Format = "thread"
 	// FormatOpenAI is {"messages":[...]} on one line, each message as OpenAI's
 	// chat API has it: what a chat request takes, and a line of a training file.
@@ -75,8 +75,7 @@ func exporter(format Format) (func(context.Context, *thread, *exportWriter) erro
 	case FormatOpenAILines:
 		return exportOpenAILines, nil
 	}
-	return nil, host.Errorf(host.InvalidArgument, "there is no export format %.40q", string(format)).
-		WithHint("use one of %s", strings.Trim(fmt.Sprint(Formats()), "[]"))
+	return nil, unknownFormat("export", format)
 }
 
 // exportWriter writes pieces of JSON. After a write that failed the others do
@@ -142,18 +141,34 @@ func exportMessages(ctx context.Context, t *thread, o *exportWriter) error {
 	return nil
 }
 
+// exportedSnapshot is a snapshot in FormatThread.
+type exportedSnapshot struct {
+	Snapshot
+	StateValue json.RawMessage `json:"state_value,omitempty"`
+}
+
 func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
-	i := 0
+	i, before := 0, Ref{}
 	for snap, err := range t.snapshots(ctx, kv.Range{}) {
 		if err != nil {
 			return err
 		}
-		raw, err := json.Marshal(snap)
+		raw, err := marshal(snap)
 		if err != nil {
 			return host.Errorf(host.Internal, "export thread %q: %w", t.rec.ID, err)
 		}
 		o.separate(i, "\n", ",\n")
-		o.raw(raw)
+		o.raw(raw[:len(raw)-1])
+		if snap.State != nil && *snap.State != before {
+			before = *snap.State
+			state, err := t.readBlob(ctx, snap.State, "state")
+			if err != nil {
+				return err
+			}
+			o.text(`,"state_value":`)
+			o.raw(state) // as it is, or its digest would be another
+		}
+		o.text("}")
 		i++
 	}
 	o.text("],\n")
@@ -213,6 +228,10 @@ func openAIMessages(ctx context.Context, t *thread, o *exportWriter, write func(
 	for m, err := range t.all(ctx) {
 		if err != nil || o.err != nil {
 			return cmp.Or(err, o.err)
+		}
+		if raw := originalOpenAI(m); raw != nil {
+			write(raw)
+			continue
 		}
 		for _, out := range toOpenAI(m) {
 			line, err := marshal(out)

@@ -86,10 +86,15 @@ func openAIAssistant(m *host.Message) openAIMessage {
 	return out
 }
 
-// argumentText is a call's arguments as a string that holds JSON.
+// argumentText is a call's arguments as a string that holds JSON, or what else
+// the model wrote.
 func argumentText(raw json.RawMessage) string {
-	if len(raw) == 0 {
+	var text string
+	switch {
+	case len(raw) == 0:
 		return "{}"
+	case isString(raw) && json.Unmarshal(raw, &text) == nil:
+		return text
 	}
 	return string(raw)
 }
@@ -148,7 +153,7 @@ func openAIContent(m *host.Message) any {
 func openAIMedia(p *host.Media) openAIPart {
 	kind, format, _ := strings.Cut(p.MediaType, "/")
 	switch {
-	case kind == "image":
+	case kind == "image" || p.MediaType == "" && p.Data == nil:
 		return openAIPart{Type: "image_url", ImageURL: &openAIImage{URL: mediaURL(p)}}
 	case p.Data == nil:
 		return openAIPart{Type: "text", Text: p.URL}

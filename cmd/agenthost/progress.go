@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// How often progress is shown, so that what takes no time shows none.
+const progressEvery = 500 * time.Millisecond
+
+// progress shows how far something is on a line of a terminal, and nothing where
+// stderr is none.
+type progress struct {
+	env   *environment
+	last  time.Time
+	shown bool
+}
+
+func newProgress(env *environment) *progress { return &progress{env: env, last: time.Now()} }
+
+func (p *progress) say(format string, args ...any) {
+	if !p.env.stderrTerminal || time.Since(p.last) < progressEvery {
+		return
+	}
+	p.last, p.shown = time.Now(), true
+	fmt.Fprintf(p.env.stderr, "\r\x1b[K"+format, args...)
+}
+
+// end clears the line.
+func (p *progress) end() {
+	if p.shown {
+		fmt.Fprint(p.env.stderr, "\r\x1b[K")
+	}
+}
+
+// byteWords is a number of bytes for people.
+func byteWords(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 10_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func formatNames() string {
+	var names []string
+	for _, f := range threads.Formats() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+func threadExport(env *environment, f *threadFlags) *cobra.Command {
+	var format, out string
+	c := &cobra.Command{
+		Use:   "export THREAD",
+		Short: "Write a thread to stdout or a file",
+		Long: `Write a thread to stdout or, with --out, to a file, which is there whole or not at
+all. The format thread is everything there is; openai and openai-jsonl are its
+messages as OpenAI's chat API has them.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				if out == "" {
+					return s.Export(c.Context(), f.tenant, list[0], threads.Format(format), env.stdout)
+				}
+				n, err := exportFile(c.Context(), env, s, f.tenant, list[0], threads.Format(format), out)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, exported{list[0], threads.Format(format), out, n})
+				}
+				fmt.Fprintf(env.stdout, "Wrote thread %s to %s: %s.\n", safe(list[0]), out, byteWords(n))
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+formatNames())
+	c.Flags().StringVarP(&out, "out", "o", "", "a file to write to")
+	return c
+}
+
+// exported is what thread export --out --json prints.
+type exported struct {
+	Thread string         `json:"thread"`
+	Format threads.Format `json:"format"`
+	File   string         `json:"file"`
+	Bytes  int64          `json:"bytes"`
+}
+
+func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format threads.Format, out string) (int64, error) {
+	show := newProgress(env)
+	defer show.end()
+	count := &counted{tell: func(n int64) { show.say("%s", byteWords(n)) }}
+	err := streamFile(out, func(w io.Writer) error {
+		count.w = w
+		return s.Export(ctx, tenant, id, format, count)
+	})
+	return count.n, err
+}
+
+// counted counts what is written through it.
+type counted struct {
+	w    io.Writer
+	n    int64
+	tell func(int64)
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	c.tell(c.n)
+	return n, err
+}
+
+// streamFile has write fill a file that is put in its place when it is whole and
+// synced; until then, and if that fails, what was there stays.
+func streamFile(path string, write func(io.Writer) error) (err error) {
+	aside, err := os.CreateTemp(filepath.Dir(path), ".agenthost*")
+	if err != nil {
+		return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("name a file in a directory that you may write to")
+	}
+	defer func() {
+		if err != nil {
+			_ = aside.Close()
+			_ = os.Remove(aside.Name())
+		}
+	}()
+	if err := write(aside); err != nil {
+		return outError(path, err)
+	}
+	if err := errors.Join(aside.Sync(), aside.Close(), os.Rename(aside.Name(), path)); err != nil {
+		return outError(path, err)
+	}
+	return nil
+}
+
+// outError names the file in an error that has no code of ours.
+func outError(path string, err error) error {
+	var known *host.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("is there room, and may you write there?")
+}
+
+func threadImport(env *environment, f *threadFlags) *cobra.Command {
+	var format, thread string
+	c := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Store a thread that was exported, or one of OpenAI messages",
+		Long: `Store a thread from a file, or from stdin with -. The format is seen from how the
+file begins, unless --format names it: a thread that was exported comes with its
+turns, state and artifacts, and under its id unless --thread names another; a file
+of OpenAI messages, as an object with "messages", an array, or one a line, needs
+--thread.
+
+Importing a file again stores nothing twice, and goes on with an import that was
+interrupted. A thread of that id that is another conversation is left alone.`,
+		Example: "  agenthost thread import t1.json --data ./data\n" +
+			"  agenthost thread import chat.jsonl --thread t2 --data ./data",
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return importFile(c.Context(), env, f, list[0], thread, threads.Format(format))
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames())
+	c.Flags().StringVar(&thread, "thread", "", "the id to import it under")
+	return c
+}
+
+func importFile(ctx context.Context, env *environment, f *threadFlags, file, thread string, format threads.Format) (err error) {
+	if f.data == "" {
+		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import"}
+	}
+	in, closeIn, err := openInput(env, file)
+	if err != nil {
+		return err
+	}
+	defer closeIn()
+	src, err := threads.NewSource(format, in)
+	if err != nil {
+		return importHint(err, file)
+	}
+	driver, err := openDriver(f.data, env.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	show := newProgress(env)
+	got, err := threads.New(driver, nil).Import(ctx, f.tenant, src, &threads.ImportOptions{
+		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
+	})
+	show.end()
+	if err != nil {
+		return importHint(err, file)
+	}
+	if f.json {
+		return printJSON(env.stdout, got)
+	}
+	return printImported(env, f, got)
+}
+
+// openInput opens a file to read, or stdin for "-".
+func openInput(env *environment, file string) (io.Reader, func(), error) {
+	if file == "-" {
+		return env.stdin, func() {}, nil
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		code := host.FailedPrecondition
+		if errors.Is(err, os.ErrNotExist) {
+			code = host.NotFound
+		}
+		return nil, nil, host.Errorf(code, "read %s: %w", file, err)
+	}
+	return in, func() { _ = in.Close() }, nil
+}
+
+// importHint says what to do on a command line about an error that has no advice.
+func importHint(err error, file string) error {
+	e := *host.AsError(err)
+	e.Err = err
+	e.Message = strings.Replace(e.Message, "import:", "import "+cmp.Or(file, "-")+":", 1)
+	switch {
+	case strings.Contains(e.Message, "which thread it is"):
+		e.Hint = "name one with --thread"
+	case e.Code == host.AlreadyExists:
+		e.Hint = "what the thread has is as it was; import under another id with --thread"
+	}
+	return &e
+}
+
+func printImported(env *environment, f *threadFlags, got *threads.Imported) error {
+	t := got.Thread
+	switch {
+	case got.Messages+got.Turns == 0 && !got.Created:
+		fmt.Fprintf(env.stdout, "Thread %s has all of it already: %s.\n", safe(t.ID), plural(t.Messages, "message"))
+	case !got.Created:
+		fmt.Fprintf(env.stdout, "Added %s to thread %s.\n", plural(got.Messages, "message"), safe(t.ID))
+	default:
+		fmt.Fprintf(env.stdout, "Imported thread %s: %s, %s.\n", safe(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
+	}
+	tenant := ""
+	if f.tenant != "" {
+		tenant = " --tenant " + quoted(f.tenant)
+	}
+	fmt.Fprintf(env.stdout, "Show it with: agenthost thread show %s --data %s%s\n", quoted(t.ID), quoted(f.data), tenant)
+	return nil
+}

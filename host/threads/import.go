@@ -1,0 +1,530 @@
+package threads
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Source is a conversation that comes from elsewhere, in pieces, so that a long
+// one is never held whole. [NewSource] reads the forms that [Store.Export]
+// writes; a form of another system is another Source.
+type Source interface {
+	// Items yields what the conversation consists of: first an Item.Thread, if
+	// something is known of it; the messages in their order; the snapshots, the
+	// first turn's first; state; artifacts. An error comes last. It is called
+	// once.
+	Items() iter.Seq2[Item, error]
+}
+
+// Item is a piece of a conversation: one of its fields, but for State, which
+// may also stand beside a Snapshot.
+type Item struct {
+	// Thread has the id, title, times and metadata of the thread. The rest is
+	// counted anew.
+	Thread *Thread
+	// Message is the next one. Without an id it gets one that follows from it
+	// and the messages before it, so that it has the same id next time.
+	Message *host.Message
+	// Snapshot is what the next turn left. Its From and To are positions in the
+	// messages that came before.
+	Snapshot *Snapshot
+	// State is the thread's custom state now or, beside a Snapshot, after that
+	// turn. It may be left out of a Snapshot that names the same state as the
+	// one before.
+	State    json.RawMessage
+	Artifact *host.Artifact
+}
+
+// ImportOptions are the optional parts of an import.
+type ImportOptions struct {
+	// Thread is the id to import under; default: the one that the source has.
+	Thread string
+	// Progress is called with the number of messages that were read, every so
+	// often. nil is not called.
+	Progress func(messages int)
+}
+
+// Imported is what an import did.
+type Imported struct {
+	Thread *Thread `json:"thread"`
+	// Messages and Turns are how many the thread did not have before.
+	Messages int `json:"messages"`
+	Turns    int `json:"turns"`
+	// Created says that there was no such thread.
+	Created bool `json:"created"`
+}
+
+// The bounds of an import.
+const (
+	// MaxImportItemBytes is the largest message, state or artifact in a file.
+	MaxImportItemBytes = 64 << 20
+	// importBatch and importBytes end one commit of what is imported.
+	importBatch = 256
+	importBytes = 1 << 20
+	// maxImportArtifacts bounds the list that is held until the end.
+	maxImportArtifacts = 100_000
+)
+
+// Import stores a conversation that comes from elsewhere. It may be repeated:
+// what the thread has is not stored again, and an import that was interrupted is
+// gone on with. The thread must not have anything else: where it and the source
+// differ in a message or a turn that both have, nothing is stored. A thread that
+// has gone on since keeps what it has.
+//
+// It commits some hundred messages at a time, so that a thread which is being
+// imported can be read as far as it is. If the source turns out to be bad, a
+// thread that this call has made is removed again.
+//
+// Code already_exists if the thread holds another conversation, conflict if
+// somebody else writes to it meanwhile, invalid_argument for what cannot be
+// stored and if neither the source nor opts names a thread. Errors of the source
+// are returned as they are.
+func (s *Store) Import(ctx context.Context, tenant string, src Source, opts *ImportOptions) (*Imported, error) {
+	if opts == nil {
+		opts = &ImportOptions{}
+	}
+	im := &importer{store: s, tenant: tenant, opts: *opts, runs: map[string]bool{}}
+	defer im.close()
+	err := im.all(ctx, src)
+	if err == nil {
+		err = im.finish(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, im.undo(ctx))
+	}
+	im.out.Thread = im.t.info()
+	return &im.out, nil
+}
+
+// importer is one import.
+type importer struct {
+	store  *Store
+	tenant string
+	opts   ImportOptions
+	out    Imported
+
+	t       *thread // as this import left it; nil before it began
+	from    Thread  // what the source says of it
+	started bool    // by a thread or a message of the source
+
+	messages int    // of the source so far
+	turns    int    // of the source so far
+	last     string // id of the last message
+
+	stored      func() (*host.Message, error, bool) // what the thread had when the import began
+	stopStored  func()
+	storedTurns func() (*Snapshot, error, bool)
+	stopTurns   func()
+
+	batch      []*host.Message // not stored yet
+	batchBytes int
+	snaps      []importedTurn // not stored yet
+	runs       map[string]bool
+	state      json.RawMessage
+	stateOf    string // digest of the last snapshot's state, as the source has it
+	artifacts  []ArtifactInfo
+}
+
+type importedTurn struct {
+	snap  *Snapshot
+	state json.RawMessage
+	same  bool // the state is the one of the turn before
+}
+
+func (im *importer) close() {
+	if im.stopStored != nil {
+		im.stopStored()
+		im.stopTurns()
+	}
+}
+
+func (im *importer) all(ctx context.Context, src Source) error {
+	for item, err := range src.Items() {
+		if err != nil {
+			return err
+		}
+		if err := im.item(ctx, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) item(ctx context.Context, item Item) error {
+	if item.Thread != nil {
+		if im.started {
+			return host.Errorf(host.InvalidArgument, "import: the thread does not come first")
+		}
+		im.from = *item.Thread
+		return im.begin(ctx)
+	}
+	if err := im.begin(ctx); err != nil {
+		return err
+	}
+	switch {
+	case item.Message != nil:
+		return im.message(ctx, item.Message)
+	case item.Snapshot != nil:
+		return im.snapshot(ctx, item.Snapshot, item.State)
+	case item.State != nil:
+		im.state = item.State
+		return nil
+	case item.Artifact != nil:
+		return im.artifact(ctx, item.Artifact)
+	}
+	return host.Errorf(host.InvalidArgument, "import: an item of the source is empty")
+}
+
+// begin makes the thread, or opens the one there is.
+func (im *importer) begin(ctx context.Context) error {
+	if im.started {
+		return nil
+	}
+	im.started = true
+	id := im.opts.Thread
+	if id == "" {
+		id = im.from.ID
+	}
+	if id == "" {
+		return host.Errorf(host.InvalidArgument, "import: what is read does not say which thread it is").WithHint("name one")
+	}
+	if err := errors.Join(checkTitle(id, im.from.Title), im.from.Metadata.check(id)); err != nil {
+		return err
+	}
+	var err error
+	im.t, err = im.store.commit(ctx, im.tenant, id, "import thread", func(d *draft) error {
+		if im.out.Created = d.revision == 0; !im.out.Created {
+			return errNothing
+		}
+		d.rec.Title, d.rec.Metadata = im.from.Title, im.from.Metadata
+		im.setTimes(d)
+		d.rec.Head = host.NewID()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	im.stored, im.stopStored = pull3(im.t.all(ctx))
+	im.storedTurns, im.stopTurns = pull3(im.t.snapshots(ctx, kv.Range{}))
+	return nil
+}
+
+// pull3 is iter.Pull2 with its results in one function's order.
+func pull3[T any](seq iter.Seq2[T, error]) (next func() (T, error, bool), stop func()) {
+	return iter.Pull2(seq)
+}
+
+// setTimes gives a thread that is made the times it had, none in the future: it
+// would head every list.
+func (im *importer) setTimes(d *draft) {
+	d.rec.Created, d.rec.Updated = im.past(im.from.Created), im.past(im.from.Updated)
+	if d.rec.Updated.Before(d.rec.Created) {
+		d.rec.Updated = d.rec.Created
+	}
+}
+
+// past is a time of the source, or now if it has none or one to come.
+func (im *importer) past(t time.Time) time.Time {
+	now := im.store.now().UTC()
+	if t.IsZero() || t.After(now) {
+		return now
+	}
+	return t.UTC()
+}
+
+// others is the error of a thread that is not the source's.
+func (im *importer) others(format string, args ...any) error {
+	return host.Errorf(host.AlreadyExists, "import thread %q: "+format, append([]any{im.t.rec.ID}, args...)...).
+		WithHint("what it has is as it was; import under another id")
+}
+
+func (im *importer) message(ctx context.Context, m *host.Message) error {
+	if im.turns > 0 {
+		return host.Errorf(host.InvalidArgument, "import thread %q: a message comes after the turns", im.t.rec.ID)
+	}
+	m = im.withID(m)
+	at := im.messages
+	im.messages, im.last = at+1, m.ID
+	if have, err, ok := im.stored(); err != nil {
+		return err
+	} else if ok {
+		if have.ID != m.ID {
+			return im.others("it has another message %d than what is read", at)
+		}
+		return nil
+	}
+	im.batch = append(im.batch, m)
+	im.batchBytes += messageSize(m)
+	if len(im.batch) < importBatch && im.batchBytes < importBytes {
+		return nil
+	}
+	return im.flush(ctx)
+}
+
+// messageSize is about how much of a commit a message takes.
+func messageSize(m *host.Message) int { return len(m.AppendJSON(nil)) }
+
+// withID returns the message with an id and a time.
+func (im *importer) withID(m *host.Message) *host.Message {
+	if m.ID != "" && !m.CreatedAt.IsZero() {
+		return m
+	}
+	m = m.Clone()
+	if m.ID == "" {
+		sum := sha256.Sum256(m.AppendJSON([]byte(im.last + "\n")))
+		m.ID = "import-" + hex.EncodeToString(sum[:16])
+	}
+	if m.CreatedAt.IsZero() {
+		m.CreatedAt = im.t.store.now().UTC()
+	}
+	return m
+}
+
+// commit changes the thread if nobody else has.
+func (im *importer) commit(ctx context.Context, build func(*draft) error) error {
+	t, err := im.store.commit(ctx, im.tenant, im.t.rec.ID, "import thread", func(d *draft) error {
+		if d.rec.Head != im.t.rec.Head {
+			return host.Errorf(host.Conflict, "somebody else writes to it").WithHint("import it again: what was stored is not stored twice")
+		}
+		if err := build(d); err != nil {
+			return err
+		}
+		d.rec.Head = host.NewID()
+		if updated := im.past(im.from.Updated); updated.After(d.rec.Updated) {
+			d.rec.Updated = updated
+		}
+		return nil
+	})
+	if err == nil {
+		im.t = t
+	}
+	return err
+}
+
+// flush stores the messages that were read and are not stored.
+func (im *importer) flush(ctx context.Context) error {
+	if im.opts.Progress != nil {
+		im.opts.Progress(im.messages)
+	}
+	if len(im.batch) == 0 {
+		return nil
+	}
+	err := im.commit(ctx, func(d *draft) error {
+		n, err := d.append(ctx, im.batch)
+		if err == nil && n != len(im.batch) {
+			err = host.Errorf(host.InvalidArgument, "a message's id is given twice among messages %d to %d", im.messages-len(im.batch), im.messages-1)
+		}
+		if i := slices.IndexFunc(im.batch, isInput); d.rec.Title == "" && i >= 0 {
+			d.rec.Title = titleOf(im.batch[i])
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	im.out.Messages += len(im.batch)
+	im.batch, im.batchBytes = nil, 0
+	return nil
+}
+
+func isInput(m *host.Message) bool { return m.Role == host.User }
+
+func (im *importer) snapshot(ctx context.Context, snap *Snapshot, state json.RawMessage) error {
+	if err := im.flush(ctx); err != nil {
+		return err
+	}
+	if err := im.checkTurn(snap); err != nil {
+		return err
+	}
+	at := im.turns
+	im.turns++
+	turn := importedTurn{snap: snap, state: state}
+	if snap.State != nil {
+		turn.same = state == nil && snap.State.Digest == im.stateOf
+		if state == nil && !turn.same {
+			return host.Errorf(host.InvalidArgument, "import thread %q: the state of turn %d is missing", im.t.rec.ID, at+1)
+		}
+		im.stateOf = snap.State.Digest
+	}
+	if have, err, ok := im.storedTurns(); err != nil {
+		return err
+	} else if ok {
+		if have.ID != snap.ID {
+			return im.others("it has another turn %d than what is read", at+1)
+		}
+		return nil
+	}
+	im.snaps = append(im.snaps, turn)
+	im.batchBytes += len(state)
+	if len(im.snaps) < importBatch && im.batchBytes < importBytes {
+		return nil
+	}
+	return im.flushTurns(ctx)
+}
+
+func (im *importer) checkTurn(snap *Snapshot) error {
+	if err := validID("run", snap.ID, MaxMessageIDBytes); err != nil {
+		return err
+	}
+	switch {
+	case im.runs[snap.ID]:
+		return host.Errorf(host.InvalidArgument, "import thread %q: turn %q is given twice", im.t.rec.ID, snap.ID)
+	case snap.From < 0 || snap.To < snap.From || snap.To > im.messages:
+		return host.Errorf(host.InvalidArgument, "import thread %q: turn %q has the messages %d to %d of %d", im.t.rec.ID, snap.ID, snap.From, snap.To, im.messages)
+	}
+	im.runs[snap.ID] = true
+	return nil
+}
+
+// flushTurns stores the snapshots that were read and are not stored.
+func (im *importer) flushTurns(ctx context.Context) error {
+	if len(im.snaps) == 0 {
+		return nil
+	}
+	err := im.commit(ctx, func(d *draft) error {
+		for _, turn := range im.snaps {
+			if err := im.putTurn(ctx, d, turn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	im.out.Turns += len(im.snaps)
+	im.snaps, im.batchBytes = nil, 0
+	return nil
+}
+
+func (im *importer) putTurn(ctx context.Context, d *draft, turn importedTurn) error {
+	snap := *turn.snap
+	snap.Error = shortened(snap.Error)
+	switch {
+	case turn.state != nil:
+		if err := d.putState(ctx, turn.state); err != nil {
+			return err
+		}
+		snap.State = d.rec.State
+	case turn.same:
+		snap.State = d.rec.State
+	}
+	d.rec.Turns++
+	d.rec.Last, d.rec.Status = snap.ID, snap.Status
+	snap.Turn = int(d.rec.Turns)
+	raw, err := encode(storedSnapshot{version{layout}, snap})
+	if err != nil {
+		return err
+	}
+	n, err := encode(d.rec.Turns)
+	if err != nil {
+		return err
+	}
+	d.put(d.content.turn(d.rec.Turns), raw)
+	d.put(d.content.run(snap.ID), n)
+	return nil
+}
+
+// artifact stores an artifact's content; it belongs to the thread when finish
+// says so.
+func (im *importer) artifact(ctx context.Context, a *host.Artifact) error {
+	if err := im.flushAll(ctx); err != nil {
+		return err
+	}
+	if len(im.artifacts) == maxImportArtifacts {
+		return host.Errorf(host.ResourceExhausted, "import thread %q: there are more than %d artifacts", im.t.rec.ID, maxImportArtifacts)
+	}
+	raw, err := artifactJSON(a)
+	if err != nil {
+		return err
+	}
+	ref := refTo(raw)
+	im.artifacts = append(im.artifacts, ArtifactInfo{Name: a.Name, Ref: *ref})
+	if stored, err := im.t.hasBlob(ctx, ref.Digest); err != nil || stored || !im.endsHere() {
+		return err
+	}
+	return im.commit(ctx, func(d *draft) error {
+		_, err := d.putBlob(ctx, raw)
+		return err
+	})
+}
+
+func (im *importer) flushAll(ctx context.Context) error {
+	if err := im.flush(ctx); err != nil {
+		return err
+	}
+	return im.flushTurns(ctx)
+}
+
+// endsHere reports whether the thread has what was read and no more. If it has
+// gone on, its state and artifacts are its own.
+func (im *importer) endsHere() bool {
+	return int(im.t.rec.Messages) == im.messages && int(im.t.rec.Turns) == im.turns
+}
+
+// finish stores what is left, and the state and artifacts of now.
+func (im *importer) finish(ctx context.Context) error {
+	if err := im.begin(ctx); err != nil {
+		return err
+	}
+	if err := im.flushAll(ctx); err != nil || !im.endsHere() {
+		return err
+	}
+	have, err := im.t.artifacts(ctx)
+	if err != nil {
+		return err
+	}
+	if len(have) > 0 && !slices.Equal(have, im.artifacts) {
+		return im.others("it has other artifacts than what is read")
+	}
+	newState := im.state != nil && (im.t.rec.State == nil || *im.t.rec.State != *refTo(im.state))
+	newArtifacts := len(have) == 0 && len(im.artifacts) > 0
+	if !newState && !newArtifacts {
+		return nil
+	}
+	return im.commit(ctx, func(d *draft) error {
+		if newArtifacts {
+			if err := im.listArtifacts(ctx, d); err != nil {
+				return err
+			}
+		}
+		return d.putState(ctx, im.state)
+	})
+}
+
+func (im *importer) listArtifacts(ctx context.Context, d *draft) error {
+	list, err := json.Marshal(im.artifacts)
+	if err != nil {
+		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
+	}
+	value, err := d.valueOf(ctx, list)
+	if err == nil {
+		d.put(d.content.artifactsOf(d.rec.Turns), value)
+	}
+	return err
+}
+
+// undo removes a thread that this import has made, and nobody else has used.
+func (im *importer) undo(ctx context.Context) error {
+	if !im.out.Created {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	t, err := im.store.open(ctx, im.tenant, im.t.rec.ID)
+	if err != nil || t == nil || t.rec.Head != im.t.rec.Head {
+		return nil // what is left can be imported again
+	}
+	if err := im.store.Delete(ctx, im.tenant, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
+		return err
+	}
+	return nil
+}
