@@ -35,6 +35,8 @@ import (
 //   - Its memory and its tables have a maximum, at most the limit.
 //   - Its custom sections are gone, but for the names of its functions, among
 //     which those of the pass show in stack traces.
+//   - memory.fill, memory.copy and a memory.init of a long segment are calls of
+//     functions that do them in pieces (prepare_bulk.go).
 //   - Data segments that lie close together are one (prepare_data.go), and
 //     forward jumps in Go code take the short way (prepare_jumps.go).
 //

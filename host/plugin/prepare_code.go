@@ -65,6 +65,9 @@ const (
 	editReturn                 // a branch to label arg, in place of a return
 	editBulk                   // charge the length on the stack, arg sixteenths each
 	editGrow                   // the same, free if it is impossible
+	editFill                   // a call of the bulk helper, in place of memory.fill
+	editCopy                   // the same for memory.copy
+	editInit                   // the same for memory.init of data segment arg
 )
 
 // edit is a change at a place of the original module: skip bytes go, and
@@ -437,20 +440,20 @@ func (s *codeScan) prefixed(at int, op byte) instruction {
 func (s *codeScan) misc(at int, ops operands) {
 	switch ops {
 	case opsMemInit:
-		s.segment("data segment", s.m.dataCount)
+		segment := s.segment("data segment", s.m.dataCount)
 		s.zero()
 		s.usesSegments = true
-		s.bulk(at, editBulk, costByte)
+		s.initialise(at, segment)
 	case opsDataDrop:
 		s.segment("data segment", s.m.dataCount)
 		s.usesSegments, s.keepsState = true, true
 	case opsMemCopy:
 		s.zero()
 		s.zero()
-		s.bulk(at, editBulk, costByte)
+		s.inPieces(at, editCopy, 0)
 	case opsMemFill:
 		s.zero()
-		s.bulk(at, editBulk, costByte)
+		s.inPieces(at, editFill, 0)
 	case opsTableInit:
 		s.segment("element segment", int64(s.m.elements))
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
@@ -480,8 +483,28 @@ func (s *codeScan) tableWrite(at int, kind editKind) {
 
 // segment checks the index of a segment; n is -1 where a module has not said
 // how many it has, and then may not name any.
-func (s *codeScan) segment(what string, n int64) {
-	s.within(s.u32(), uint64(max(n, 0)), what)
+func (s *codeScan) segment(what string, n int64) uint32 {
+	segment := s.u32()
+	s.within(segment, uint64(max(n, 0)), what)
+	return segment
+}
+
+// initialise notes what a memory.init needs: one of a segment that is no longer
+// than a piece is charged by its length, and any other is done in pieces.
+func (s *codeScan) initialise(at int, segment uint32) {
+	if int64(segment) < int64(len(s.m.data)) && s.m.data[segment].bytes.size() > s.limits.bulkPiece {
+		s.inPieces(at, editInit, segment)
+		return
+	}
+	s.bulk(at, editBulk, costByte)
+}
+
+// inPieces notes that the instruction at the given place, which was just read,
+// becomes a call of a bulk helper.
+func (s *codeScan) inPieces(at int, kind editKind, segment uint32) {
+	s.straight = false
+	s.shape.calls++
+	s.edit(at, s.pos-at, kind, segment)
 }
 
 // vector reads an instruction after 0xfd. Its number is read in its shortest

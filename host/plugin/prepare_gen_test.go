@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -28,6 +29,9 @@ type generator struct {
 const (
 	genFuncs  = 3
 	genLocals = 4 // with the parameter
+
+	genSegment = 70 // bytes of the passive segment
+	genPiece   = 16 // what bulk operations are done in, where they are metered
 )
 
 // program returns a module. Its global 0 is the guest's, 1 the counter.
@@ -52,8 +56,10 @@ func program(choices []byte, count bool) []byte {
 		g.value(3)
 		code = appendSized(code, append(g.code, opEnd))
 	}
+	m = appendSection(m, secDataCount, []byte{2})
 	m = appendSection(m, secCode, code)
-	return appendSection(m, secData, append([]byte{1, 0, opI32Const, 0, opEnd}, appendName(nil, "some bytes to load from")...))
+	data := append([]byte{2, 0, opI32Const, 0, opEnd}, appendName(nil, "some bytes to load from")...)
+	return appendSection(m, secData, appendName(append(data, 1), strings.Repeat("segment", genSegment/7)))
 }
 
 // pick returns a number below n; when the choices are used up it is 0.
@@ -113,7 +119,7 @@ func (g *generator) statements(depth int) {
 }
 
 func (g *generator) statement(depth int) {
-	kind := g.pick(16)
+	kind := g.pick(18)
 	if depth == 0 {
 		kind %= 7
 	}
@@ -133,7 +139,7 @@ func (g *generator) statement(depth int) {
 		g.address()
 		g.constant(7)
 		g.constant(n)
-		g.op(costBulk+n*costByte/16, 0xfc, 11, 0) // memory.fill
+		g.op(costBulk+n*costByte/16, opMisc, miscMemoryFill, 0)
 	case 5:
 		g.op(0, 0x01) // nop
 	case 6:
@@ -168,6 +174,18 @@ func (g *generator) statement(depth int) {
 		g.op(1, 0x0f) // return
 	case 15:
 		g.dispatch(depth)
+	case 16: // a copy that may overlap, in pieces where it is metered
+		n := g.pick(200)
+		g.address()
+		g.address()
+		g.constant(n)
+		g.op(costBulk+n*costByte/16, opMisc, miscMemoryCopy, 0, 0)
+	case 17: // beyond the segment's end, sometimes
+		n := g.pick(genSegment + 4)
+		g.address()
+		g.constant(0)
+		g.constant(n)
+		g.op(costBulk+n*costByte/16, opMisc, miscMemoryInit, 1, 0)
 	}
 }
 
@@ -285,7 +303,7 @@ func comparePrograms(t *testing.T, choices []byte) (ran bool) {
 	t.Helper()
 	wasm := program(choices, false)
 	const arg, most = 5, 300_000
-	metered := mustMeteredGuest(t, wasm, &structureLimits{callDepth: 200}, most)
+	metered := mustMeteredGuest(t, wasm, &structureLimits{callDepth: 200, bulkPiece: genPiece}, most)
 	got, spent, err := metered.call("run", arg)
 	if errors.Is(err, errBudget) || errors.Is(err, errDepth) {
 		return false // it would run for long, or for ever
@@ -337,7 +355,7 @@ func spentWithoutSlack(t *testing.T, wasm []byte, arg uint64) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass := newMeter(m, (&structureLimits{}).withDefaults())
+	pass := newMeter(m, (&structureLimits{bulkPiece: genPiece}).withDefaults())
 	pass.scan.slack = 0
 	metered, err := pass.write()
 	if err != nil {

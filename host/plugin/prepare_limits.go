@@ -33,6 +33,8 @@ type structureLimits struct {
 	memoryPages  uint32 // memory's maximum becomes this
 	tableEntries uint32 // each table's maximum becomes this
 	callDepth    int64  // what depth starts at
+
+	bulkPiece int // bytes of a bulk memory operation between two looks; even
 }
 
 // The defaults of structureLimits. In brackets, the most that was seen in a 16
@@ -79,6 +81,7 @@ func (l *structureLimits) withDefaults() *structureLimits {
 		{&d.elementSegments, defaultElementSegments}, {&d.elements, defaultElements}, {&d.dataSegments, defaultDataSegments},
 		{&d.functions, defaultFunctions}, {&d.bodyBytes, defaultBodyBytes}, {&d.locals, defaultLocals},
 		{&d.nesting, defaultNesting}, {&d.tableLabels, defaultTableLabels},
+		{&d.bulkPiece, bulkPiece},
 	} {
 		if *f.value == 0 {
 			*f.value = f.std

@@ -39,6 +39,9 @@ type meter struct {
 	typeCount  uint32
 	blockTypes map[string]uint32 // added types of blocks with several results
 
+	helpers  []bulkHelper // functions added for bulk operations, see prepare_bulk.go
+	helperAt map[bulkHelper]uint32
+
 	out  []byte // the module
 	body []byte // the function being written
 }
@@ -48,11 +51,11 @@ const (
 	addedCheck  = iota // () -> (): gets the next slice
 	addedCharge        // (length i32, weight i64) -> i32: charges, returns length
 	addedGrow          // the same for memory.grow and table.grow
-	addedFuncs
+	addedFuncs         // those that every module gets; bulk helpers follow
 )
 
 func newMeter(m *wasmModule, l *structureLimits) *meter {
-	t := &meter{m: m, limits: l, blockTypes: map[string]uint32{}}
+	t := &meter{m: m, limits: l, blockTypes: map[string]uint32{}, helperAt: map[bulkHelper]uint32{}}
 	t.tick = uint32(m.imported[externFunc])
 	t.moved = uint32(len(m.funcs))
 	t.check = uint32(len(m.funcs)) + 1
@@ -77,6 +80,7 @@ func (t *meter) write() ([]byte, error) {
 	tickType := t.addType([]byte{typeI64, typeI64}, []byte{typeI64})
 	checkType := t.addType(nil, nil)
 	chargeType := t.addType([]byte{typeI32, typeI64}, []byte{typeI32})
+	bulkType := t.addType([]byte{typeI32, typeI32, typeI32}, nil)
 
 	// The code comes first: it may add types, and says whether data may be merged.
 	code, err := t.code()
@@ -85,7 +89,7 @@ func (t *meter) write() ([]byte, error) {
 	}
 	t.typeSection()
 	t.importSection(tickType)
-	t.functionSection(checkType, chargeType)
+	t.functionSection(checkType, chargeType, bulkType)
 	t.tableSection()
 	t.memorySection()
 	t.globalSection()
@@ -146,13 +150,16 @@ func (t *meter) importSection(tickType uint32) {
 
 // functionSection writes the functions' types in their new order: the first one
 // last, then those that were added.
-func (t *meter) functionSection(checkType, chargeType uint32) {
+func (t *meter) functionSection(checkType, chargeType, bulkType uint32) {
 	defined := t.m.funcs[t.m.imported[externFunc]:]
-	b := appendU32(nil, uint32(len(defined)+addedFuncs))
+	b := appendU32(nil, uint32(len(defined)+addedFuncs+len(t.helpers)))
 	for i := range defined {
 		b = appendU32(b, defined[(i+1)%len(defined)])
 	}
 	b = appendU32(appendU32(appendU32(b, checkType), chargeType), chargeType)
+	for range t.helpers {
+		b = appendU32(b, bulkType)
+	}
 	t.out = appendSection(t.out, secFunction, b)
 }
 
@@ -217,14 +224,14 @@ func (t *meter) startSection() {
 
 func (t *meter) elementSection() { t.section(secElement, 0, nil) }
 
-// code writes the code section's contents.
+// code writes the entries of the code section.
 func (t *meter) code() ([]byte, error) {
 	n := len(t.m.bodies)
 	size := 0
 	if n > 0 {
 		size = t.m.bodies[n-1].code.end - t.m.bodies[0].locals.start
 	}
-	b := appendU32(make([]byte, 0, size+size/3+256), uint32(n+addedFuncs))
+	b := make([]byte, 0, size+size/3+1024)
 	work := newBudget(t.m, t.limits)
 	for i := range n {
 		if err := t.function((i + 1) % n); err != nil {
@@ -236,6 +243,13 @@ func (t *meter) code() ([]byte, error) {
 		b = appendSized(b, t.body)
 	}
 	return t.addedCode(b), nil
+}
+
+// codeSection writes the code section with the given entries.
+func (t *meter) codeSection(entries []byte) {
+	n := appendU32(nil, uint32(len(t.m.bodies)+addedFuncs+len(t.helpers)))
+	t.out = appendU32(append(t.out, secCode), uint32(len(n)+len(entries)))
+	t.out = append(append(t.out, n...), entries...)
 }
 
 // function writes one function into t.body.
@@ -306,6 +320,9 @@ func (t *meter) edited(b []byte, code span, wrapped bool) []byte {
 			b = t.look(t.charge(b, s.points[e.arg].cost), s.calls && n == s.firstLoop)
 		case editBulk:
 			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedCharge)
+		case editFill, editCopy, editInit:
+			b = t.call(b, t.helper(e.kind, e.arg))
+			at += int(e.skip)
 		case editGrow:
 			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedGrow)
 		case editIndex:
@@ -377,17 +394,25 @@ func (t *meter) addedCode(b []byte) []byte {
 	b = appendSized(b, append(f, opEnd))
 
 	// charge: fuel -= length * weight >> costShift; look; return length
-	f = appendU32([]byte{0, opGlobalGet}, t.fuel)
-	f = append(f, opLocalGet, 0, opI64ExtU, opLocalGet, 1, opI64Mul, opI64Const, costShift, opI64ShrU, opI64Sub)
-	f = appendU32(append(f, opGlobalSet), t.fuel)
-	f = t.look(f, false)
+	f = t.pay([]byte{0}, []byte{opLocalGet, 0, opI64ExtU, opLocalGet, 1, opI64Mul, opI64Const, costShift, opI64ShrU})
 	b = appendSized(b, append(f, opLocalGet, 0, opEnd))
 
 	// grow: if length <= maxPages, charge
 	f = append([]byte{0}, opLocalGet, 0, opI32Const)
 	f = append(appendS64(f, maxPages), opI32GtU, opIf, typeI32, opLocalGet, 0, opElse, opLocalGet, 0, opLocalGet, 1)
 	f = append(t.call(f, addedCharge), opEnd, opEnd)
-	return appendSized(b, f)
+	b = appendSized(b, f)
+	for _, h := range t.helpers {
+		b = appendSized(b, t.helperCode(h))
+	}
+	return b
+}
+
+// pay subtracts what the given code leaves on the stack from the fuel, and looks.
+func (t *meter) pay(b, cost []byte) []byte {
+	b = append(appendU32(append(b, opGlobalGet), t.fuel), cost...)
+	b = appendU32(append(b, opI64Sub, opGlobalSet), t.fuel)
+	return t.look(b, false)
 }
 
 // dataSections writes the code section, between the number of data segments and
@@ -401,7 +426,7 @@ func (t *meter) dataSections(code []byte) {
 	if t.m.dataCount >= 0 {
 		t.out = appendSection(t.out, secDataCount, appendU32(nil, n))
 	}
-	t.out = appendSection(t.out, secCode, code)
+	t.codeSection(code)
 	if runs == nil {
 		t.section(secData, 0, nil)
 		return
@@ -443,6 +468,9 @@ func (t *meter) functionNames() []byte {
 	list = append(list, moved...)
 	for i, name := range []string{addedCheck: "check", addedCharge: "charge", addedGrow: "grow"} {
 		list = add(list, t.check+uint32(i), []byte(meterPrefix+name))
+	}
+	for i, h := range t.helpers {
+		list = add(list, t.check+uint32(addedFuncs+i), []byte(h.name()))
 	}
 	return append(appendU32(nil, n), list...)
 }

@@ -56,31 +56,42 @@ const (
 
 // Opcodes that the metering pass writes or looks for.
 const (
-	opBlock     = 0x02
-	opLoop      = 0x03
-	opIf        = 0x04
-	opElse      = 0x05
-	opEnd       = 0x0b
-	opBr        = 0x0c
-	opBrTable   = 0x0e
-	opCall      = 0x10
-	opLocalGet  = 0x20
-	opLocalSet  = 0x21
-	opGlobalGet = 0x23
-	opGlobalSet = 0x24
-	opI32Const  = 0x41
-	opI64Const  = 0x42
-	opI32GtU    = 0x4b
-	opI64LtS    = 0x53
-	opI64Add    = 0x7c
-	opI64Sub    = 0x7d
-	opI64Mul    = 0x7e
-	opI64Or     = 0x84
-	opI64ShrU   = 0x88
-	opI64ExtU   = 0xad
-	opRefFunc   = 0xd2
-	blockEmpty  = 0x40
-	funcForm    = 0x60
+	opBlock        = 0x02
+	opLoop         = 0x03
+	opIf           = 0x04
+	opElse         = 0x05
+	opEnd          = 0x0b
+	opBr           = 0x0c
+	opBrIf         = 0x0d
+	opBrTable      = 0x0e
+	opCall         = 0x10
+	opLocalGet     = 0x20
+	opLocalSet     = 0x21
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
+	opMemorySize   = 0x3f
+	opI32Const     = 0x41
+	opI64Const     = 0x42
+	opI32GtU       = 0x4b
+	opI32LeU       = 0x4d
+	opI64LtS       = 0x53
+	opI64GtU       = 0x56
+	opI32Add       = 0x6a
+	opI32Sub       = 0x6b
+	opI64Add       = 0x7c
+	opI64Sub       = 0x7d
+	opI64Mul       = 0x7e
+	opI64Or        = 0x84
+	opI64Shl       = 0x86
+	opI64ShrU      = 0x88
+	opI64ExtU      = 0xad
+	opRefFunc      = 0xd2
+	opMisc         = 0xfc // and one of the following
+	miscMemoryInit = 8
+	miscMemoryCopy = 10
+	miscMemoryFill = 11
+	blockEmpty     = 0x40
+	funcForm       = 0x60
 )
 
 // instruction is a row of the tables below.
