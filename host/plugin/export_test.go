@@ -9,3 +9,10 @@ func IdleInstances(p *Plugin) int {
 	defer p.mu.Unlock()
 	return p.idle.n
 }
+
+// liveInstances is how many instances of a plugin exist, in use or kept.
+func liveInstances(p *Plugin) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live
+}

@@ -62,10 +62,10 @@ func (r *corpusRun) once() {
 }
 
 func TestHostileCorpusLeavesNothingBehind(t *testing.T) {
-	repeats := 8
 	if testing.Short() {
-		repeats = 1
+		t.Skip("with -short the corpus runs once, in TestHostileCorpus")
 	}
+	const repeats = 8
 	for _, e := range hostileEngines {
 		t.Run(e.name, func(t *testing.T) {
 			r := newCorpusRun(t, &e)

@@ -99,7 +99,7 @@ func TestFailedCallsLeaveNoInstance(t *testing.T) {
 			if r == nil || r.Output != nil {
 				t.Errorf("result %+v, want one without output", r)
 			}
-			if n := p.idle.n; n != 0 {
+			if n := IdleInstances(p); n != 0 {
 				t.Errorf("%d instances are kept after a failed call", n)
 			}
 		})

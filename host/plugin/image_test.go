@@ -188,8 +188,8 @@ func TestFreshCallsFindNothing(t *testing.T) {
 					t.Fatalf("call %d finds %q, want %q", i, got, sequel)
 				}
 			}
-			if p.idle.n != 0 {
-				t.Errorf("%d instances are kept, which cannot be restored", p.idle.n)
+			if IdleInstances(p) != 0 {
+				t.Errorf("%d instances are kept, which cannot be restored", IdleInstances(p))
 			}
 		})
 	}
@@ -199,8 +199,8 @@ func TestFreshCallsFindNothing(t *testing.T) {
 		if _, err := p.Call(t.Context(), "a", "tool", []byte("x"), nil); host.CodeOf(err) != host.Internal {
 			t.Fatalf("Call = %v, want a trap", err)
 		}
-		if got := calls(t, p, "a", ""); got != sequel || p.idle.n != 1 {
-			t.Errorf("after a trap a call finds %q, want %q; %d instances are idle, want 1", got, sequel, p.idle.n)
+		if got := calls(t, p, "a", ""); got != sequel || IdleInstances(p) != 1 {
+			t.Errorf("after a trap a call finds %q, want %q; %d instances are idle, want 1", got, sequel, IdleInstances(p))
 		}
 	})
 }
@@ -241,8 +241,8 @@ func TestImagesKnowNoRandomBytes(t *testing.T) {
 		for i := range 3 {
 			seen[calls(t, p, fmt.Sprint(i), "")] = true
 		}
-		if granted && (len(seen) != 3 || p.idle.n != 0) || !granted && (len(seen) != 1 || p.idle.n != 1) {
-			t.Errorf("granted %t: three calls have %d seeds, and %d instances are kept", granted, len(seen), p.idle.n)
+		if granted && (len(seen) != 3 || IdleInstances(p) != 0) || !granted && (len(seen) != 1 || IdleInstances(p) != 1) {
+			t.Errorf("granted %t: three calls have %d seeds, and %d instances are kept", granted, len(seen), IdleInstances(p))
 		}
 	}
 }
@@ -286,9 +286,12 @@ func TestIdleInstancesAreRetired(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		calls(t, p, "b", "")
 		time.Sleep(7 * time.Second)
-		if got := calls(t, p, "b", ""); got != "2" || p.idle.n != 1 || p.live != 1 {
+		got := calls(t, p, "b", "")
+		p.mu.Lock()
+		if got != "2" || p.idle.n != 1 || p.live != 1 {
 			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, p.idle.n, p.live)
 		}
+		p.mu.Unlock()
 		time.Sleep(30 * time.Second)
 		p.mu.Lock()
 		if p.idle.n != 0 || p.live != 0 || len(p.pools) != 0 || p.sweeping || !rt.sweeper.next().IsZero() {

@@ -31,7 +31,7 @@ func TestTheLastLineMayCostTooMuch(t *testing.T) {
 			if host.CodeOf(err) == "" {
 				t.Error("a call whose last line is beyond its budget ends in no error")
 			}
-			if n := p.live; n != 0 {
+			if n := liveInstances(p); n != 0 {
 				t.Errorf("%d instances are left", n)
 			}
 			if _, err := p.Call(t.Context(), "b", "tool", nil, nil); err == nil {
