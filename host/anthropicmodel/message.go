@@ -101,7 +101,7 @@ func (w *blockWriter) user(msg *host.Message) error {
 			if err := w.media(media); err != nil {
 				return err
 			}
-		} else if text := w.model.partText(p); text != "" {
+		} else if text := w.model.server.PartText(w.model.name, p); text != "" {
 			w.text(text)
 		}
 	}
@@ -160,7 +160,7 @@ func (w *blockWriter) assistant(msg *host.Message) {
 				w.canMark = false
 			}
 		default:
-			if text := w.model.partText(p); text != "" {
+			if text := w.model.server.PartText(w.model.name, p); text != "" {
 				if i == last {
 					text = trimmed(text)
 				}
@@ -207,29 +207,6 @@ func isThought(block json.RawMessage) bool {
 		Type string `json:"type"`
 	}
 	return json.Unmarshal(block, &b) == nil && b.Type == "redacted_thinking"
-}
-
-// textOf is a message as text alone.
-func (m *Model) textOf(msg *host.Message) string {
-	var b strings.Builder
-	for _, p := range msg.Parts {
-		b.WriteString(m.partText(p))
-	}
-	return b.String()
-}
-
-func (m *Model) partText(p host.Part) string {
-	switch p := p.(type) {
-	case *host.Text:
-		return p.Text
-	case *host.Data:
-		return string(p.Value)
-	case *host.Media:
-		return "[" + p.MediaType + " not shown]"
-	case *host.Unknown:
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
-	}
-	return ""
 }
 
 // wireID makes an id one that the provider takes. Other providers' have other

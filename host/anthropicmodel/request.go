@@ -97,7 +97,7 @@ func (m *Model) draft(req *host.ModelRequest, form wireForm) (*draft, error) {
 	var prompt []string
 	for _, msg := range req.Messages {
 		if msg.Role == host.System {
-			if text := m.textOf(msg); text != "" {
+			if text := m.server.TextOf(m.name, msg); text != "" {
 				prompt = append(prompt, text)
 			}
 			continue

@@ -32,7 +32,7 @@ func (m *Model) write(msg *host.Message, thinker string) ([]byte, error) {
 	case host.Assistant:
 		return m.appendAssistant(dst, msg, thinker), nil
 	case host.System:
-		if text := m.textOf(msg); text != "" {
+		if text := m.server.TextOf(m.name, msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
 		}
 		return dst, nil
@@ -91,7 +91,7 @@ func resultText(r *host.ToolResult) string {
 }
 
 func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) []byte {
-	text, calls := m.textOf(msg), msg.ToolCalls()
+	text, calls := m.server.TextOf(m.name, msg), msg.ToolCalls()
 	if text == "" && len(calls) == 0 {
 		return dst
 	}
@@ -127,38 +127,9 @@ func appendCall(dst []byte, c *host.ToolCall) []byte {
 	return append(appendUnknown(append(dst, '}'), c), '}')
 }
 
-// textOf is a message as text alone: a note stands for media, which the
-// protocol takes from users only.
-func (m *Model) textOf(msg *host.Message) string {
-	if len(msg.Parts) == 1 {
-		return m.partText(msg.Parts[0])
-	}
-	var b strings.Builder
-	for _, p := range msg.Parts {
-		b.WriteString(m.partText(p))
-	}
-	return b.String()
-}
-
-func (m *Model) partText(p host.Part) string {
-	switch p := p.(type) {
-	case *host.Text:
-		return p.Text
-	case *host.Data:
-		return string(p.Value)
-	case *host.Media:
-		return "[" + p.MediaType + " not shown]"
-	case *host.Unknown:
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
-		return ""
-	default: // reasoning, calls and results have fields of their own
-		return ""
-	}
-}
-
 func (m *Model) appendUser(dst []byte, msg *host.Message) ([]byte, error) {
 	if !hasMedia(msg) {
-		if text := m.textOf(msg); text != "" {
+		if text := m.server.TextOf(m.name, msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"user"`...), text), '}')
 		}
 		return dst, nil
@@ -190,7 +161,7 @@ func (m *Model) userPart(p host.Part) ([]byte, error) {
 		b := host.AppendJSONString([]byte(`{"type":"image_url","image_url":{"url":`), url)
 		return append(b, '}', '}'), nil
 	}
-	text := m.partText(p)
+	text := m.server.PartText(m.name, p)
 	if text == "" {
 		return nil, nil
 	}

@@ -33,7 +33,7 @@ func (q *question) write() error {
 	items := make([][]byte, 0, len(req.Messages))
 	for _, msg := range req.Messages {
 		if msg.Role == host.System {
-			if text := m.textOf(msg); text != "" {
+			if text := m.server.TextOf(m.name, msg); text != "" {
 				instructions = append(instructions, text)
 			}
 			continue
@@ -243,7 +243,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 		}
 		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
 	default:
-		text := m.partText(p)
+		text := m.server.PartText(m.name, p)
 		if text == "" {
 			return
 		}
@@ -300,27 +300,6 @@ func isItem(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &v) == nil && v.Type != ""
 }
 
-// textOf is a message as text alone.
-func (m *Model) textOf(msg *host.Message) string {
-	var b strings.Builder
-	for _, p := range msg.Parts {
-		b.WriteString(m.partText(p))
-	}
-	return b.String()
-}
-
-func (m *Model) partText(p host.Part) string {
-	switch p := p.(type) {
-	case *host.Text:
-		return p.Text
-	case *host.Data:
-		return string(p.Value)
-	case *host.Media:
-		return "[" + p.MediaType + " not shown]"
-	}
-	return ""
-}
-
 // userItem writes a user's message.
 func (m *Model) userItem(msg *host.Message) ([]byte, error) {
 	var content []byte
@@ -348,7 +327,7 @@ func (m *Model) userItem(msg *host.Message) ([]byte, error) {
 func (m *Model) inputPart(p host.Part) ([]byte, error) {
 	media, ok := p.(*host.Media)
 	if !ok {
-		text := m.partText(p)
+		text := m.server.PartText(m.name, p)
 		if text == "" {
 			return nil, nil
 		}

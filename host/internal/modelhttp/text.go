@@ -1,0 +1,37 @@
+package modelhttp
+
+import (
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// TextOf returns a message's parts as text, one after the other, for a model of
+// the given name and a place of its protocol that takes nothing else.
+func (s *Server) TextOf(model string, m *host.Message) string {
+	if len(m.Parts) == 1 {
+		return s.PartText(model, m.Parts[0])
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(s.PartText(model, p))
+	}
+	return b.String()
+}
+
+// PartText returns a part as text. Media is named and not shown. Reasoning,
+// calls and results are "", as protocols have fields of their own for them, and
+// so is what nobody knows, which the log says.
+func (s *Server) PartText(model string, p host.Part) string {
+	switch p := p.(type) {
+	case *host.Text:
+		return p.Text
+	case *host.Data:
+		return string(p.Value)
+	case *host.Media:
+		return "[" + p.MediaType + " not shown]"
+	case *host.Unknown:
+		s.Logger().Debug("part not sent to model", "model", model, "type", p.Kind)
+	}
+	return ""
+}
