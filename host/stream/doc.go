@@ -11,6 +11,7 @@
 // every reader keeps it. What they are written as:
 //
 //   - [Own]: the events themselves, as host.Event says.
+//   - [Brief]: the same without what every event repeats, for our own clients.
 //   - [AgentKit]: the chunks of AgentKit's streaming, for clients made for it.
 //
 // # Slow readers
@@ -25,4 +26,10 @@
 //     events behind is cut off with code resource_exhausted and may come back for
 //     what is still kept; the run and the other readers do not notice.
 //   - host.Limits.RunTimeout bounds a run however it is read.
+//
+// # What clients may see
+//
+// A [View] leaves out of the state and the events what is not for clients: places
+// that a configuration names, or what functions decide. It is applied before the
+// differences are made, so a client that applies them has what it may see.
 package stream

@@ -1,0 +1,279 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// View is what clients may see of a run: its state and events, less what is
+// hidden. The same view is applied to what is streamed and to what is read later,
+// so both agree. It fails closed: if a function of it fails or panics, nothing
+// is shown. It is immutable and safe for concurrent use, if its functions are.
+// The nil View shows everything.
+type View struct {
+	hide      []string // pointers into the custom state
+	artifacts bool     // are hidden
+	all       bool     // of the state is hidden
+	state     func(context.Context, json.RawMessage) (json.RawMessage, error)
+	event     func(context.Context, host.Event) (host.Event, bool, error)
+}
+
+// ViewOptions say what a view leaves out.
+type ViewOptions struct {
+	// Hide names what is left out, by RFC 6901 pointers: "/custom/..." is a place
+	// in the custom state, "/custom" all of it, "/artifacts" all artifacts.
+	Hide []string
+
+	// State returns the custom state as clients may see it; what Hide names is gone
+	// from what it gets. The context says who is asking. The bytes it gets must not
+	// be changed, and what it returns is a JSON object.
+	State func(ctx context.Context, custom json.RawMessage) (json.RawMessage, error)
+
+	// Event returns an event as clients may see it, and whether they may see it at
+	// all. Changes of the state come to it as they are sent: made from State's
+	// results. It must not change what the event points to.
+	Event func(ctx context.Context, ev host.Event) (host.Event, bool, error)
+}
+
+// NewView returns a view. Code invalid_argument for a pointer that hides nothing
+// known.
+func NewView(opts *ViewOptions) (*View, error) {
+	if opts == nil {
+		opts = &ViewOptions{}
+	}
+	v := &View{state: opts.State, event: opts.Event}
+	for _, p := range opts.Hide {
+		at, custom := strings.CutPrefix(p, "/custom")
+		switch {
+		case p == "/artifacts":
+			v.artifacts = true
+		case custom && at == "":
+			v.all = true
+		case custom && at[0] == '/' && wellFormed(at):
+			v.hide = append(v.hide, at)
+		default:
+			return nil, host.Errorf(host.InvalidArgument, "hide: %q is nothing that clients see", p).
+				WithHint(`use a pointer such as /custom/notes, or /custom or /artifacts for all of it; in a name, ~0 is ~ and ~1 is /`)
+		}
+	}
+	return v, nil
+}
+
+func wellFormed(pointer string) bool {
+	for i, c := range []byte(pointer) {
+		if c == '~' && (i+1 == len(pointer) || pointer[i+1] != '0' && pointer[i+1] != '1') {
+			return false
+		}
+	}
+	return true
+}
+
+// HidesArtifacts reports whether clients see no artifacts.
+func (v *View) HidesArtifacts() bool { return v != nil && v.artifacts }
+
+// State returns a custom state as clients may see it.
+func (v *View) State(ctx context.Context, custom json.RawMessage) (json.RawMessage, error) {
+	if v == nil || len(custom) == 0 {
+		return custom, nil
+	}
+	doc, err := host.ReadDocument(custom)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := v.document(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	return shown.JSON(), nil
+}
+
+func (v *View) document(ctx context.Context, doc *host.Document) (*host.Document, error) {
+	if v.all {
+		return emptyDocument()
+	}
+	doc = doc.Without(v.hide...)
+	if v.state == nil {
+		return doc, nil
+	}
+	raw, err := guarded("state", func() (json.RawMessage, error) { return v.state(ctx, doc.JSON()) })
+	if err != nil {
+		return nil, err
+	}
+	out, err := host.ReadDocument(raw)
+	if err != nil || !out.IsObject() {
+		return nil, host.Errorf(host.Internal, "the view of the state is not a JSON object")
+	}
+	return out, nil
+}
+
+func emptyDocument() (*host.Document, error) { return host.ReadDocument(json.RawMessage("{}")) }
+
+// guarded calls a function of the view. What went wrong is for the log of who
+// gets the cause, and not for clients: it may name what they must not see.
+func guarded[T any](what string, fn func() (T, error)) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = hidden(what, fmt.Errorf("panic: %v", p))
+		}
+	}()
+	if out, err = fn(); err != nil {
+		err = hidden(what, err)
+	}
+	return out, err
+}
+
+func hidden(what string, cause error) error {
+	return &host.Error{Code: host.Internal, Message: "what clients may see of the " + what + " cannot be told, so nothing is shown", Err: cause}
+}
+
+// Events yields events as clients may see them, numbered anew without gaps. A
+// change that touches only what is hidden is not told; the first change of a run
+// replaces the whole state, the others are the changes as they were made, or
+// where something is hidden the differences that clients see. A view that fails
+// ends the stream, and with it the run, with code internal.
+func (v *View) Events(ctx context.Context, events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
+	if v == nil {
+		return events
+	}
+	return func(yield func(host.Event, error) bool) {
+		f := follower{view: v}
+		for ev, err := range events {
+			if err != nil {
+				yield(ev, err)
+				return
+			}
+			ev, shown, err := f.show(ctx, ev)
+			if err != nil {
+				yield(host.Event{}, err)
+				return
+			}
+			if shown && !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// follower shows the events of one run.
+type follower struct {
+	view  *View
+	seq   int64
+	state *host.Document // as it is
+	shown *host.Document // as clients have it; nil before the first change
+}
+
+func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, error) {
+	shown := true
+	switch data := ev.Data.(type) {
+	case *host.StatePatched:
+		ops, err := f.change(ctx, data.Ops)
+		if err != nil || len(ops) == 0 {
+			return ev, false, err
+		}
+		ev.Data = &host.StatePatched{Ops: ops}
+	case *host.ArtifactMade:
+		shown = !f.view.artifacts
+	case *host.RunFinished:
+		d := *data
+		d.Result = nil // has it all
+		ev.Data = &d
+	}
+	if shown && f.view.event != nil {
+		type answer struct {
+			ev    host.Event
+			shown bool
+		}
+		a, err := guarded("events", func() (answer, error) {
+			ev, shown, err := f.view.event(ctx, ev)
+			return answer{ev, shown}, err
+		})
+		if err != nil {
+			return ev, false, err
+		}
+		ev, shown = a.ev, a.shown
+	}
+	if !shown {
+		return ev, false, nil
+	}
+	ev.Seq = f.seq
+	f.seq++
+	return ev, true, nil
+}
+
+// change returns what clients are told of a change.
+func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.PatchOp, error) {
+	var err error
+	if f.state == nil {
+		if f.state, err = emptyDocument(); err != nil {
+			return nil, err
+		}
+	}
+	if f.state, err = f.state.Patch(ops); err != nil {
+		return nil, host.Errorf(host.Internal, "follow the state: %w", err)
+	}
+	if f.shown != nil && f.view.passes(ops) {
+		f.shown, err = f.shown.Patch(ops)
+		return ops, err
+	}
+	shown, err := f.view.document(ctx, f.state)
+	if err != nil {
+		return nil, err
+	}
+	before := f.shown
+	f.shown = shown
+	if before == nil {
+		return []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}}, nil
+	}
+	return before.Diff(shown), nil
+}
+
+// passes reports whether operations can be told as they are: none of them meets
+// a place that is hidden.
+func (v *View) passes(ops []host.PatchOp) bool {
+	if v.all || v.state != nil {
+		return false
+	}
+	for _, op := range ops {
+		for _, at := range v.hide {
+			if meets(op, at) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// meets reports whether an operation touches a hidden place or what is around it.
+func meets(op host.PatchOp, at string) bool {
+	paths := []string{op.Path}
+	if op.Op == "move" || op.Op == "copy" {
+		paths = append(paths, op.From)
+	}
+	for _, path := range paths {
+		if within(at, path) || within(path, at) || op.Op != "replace" && shifts(path, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// shifts reports whether a hidden place may be another one after something was
+// added or removed at path: if it lies in an element of the same array.
+func shifts(path, at string) bool {
+	parent := path[:max(strings.LastIndexByte(path, '/'), 0)]
+	if at == parent || !within(at, parent) {
+		return false
+	}
+	index, _, _ := strings.Cut(at[len(parent)+1:], "/")
+	return strings.Trim(index, "0123456789") == ""
+}
+
+// within reports whether a pointer is outer or below it.
+func within(pointer, outer string) bool {
+	return strings.HasPrefix(pointer, outer) && (len(pointer) == len(outer) || pointer[len(outer)] == '/')
+}
