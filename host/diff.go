@@ -52,13 +52,24 @@ func (d *Document) Patch(ops []PatchOp) (*Document, error) {
 	return &Document{doc}, nil
 }
 
-// Without returns the document without what is at RFC 6901 pointers. One that
-// leads nowhere, and the root, leave it as it is.
+// Without returns the document without what is at RFC 6901 pointers. An element
+// of an array becomes null, so that the others keep their places. A pointer that
+// leads nowhere, and the root, leave the document as it is.
 func (d *Document) Without(pointers ...string) *Document {
 	p := patcher{doc: d.doc}
 	for _, pointer := range pointers {
-		if pointer != "" {
-			_, _ = p.remove(pointer) // there is nothing, then
+		if pointer == "" {
+			continue
+		}
+		if _, err := lookup(p.doc, pointer); err != nil {
+			continue
+		}
+		parent, key, _ := p.parent(pointer)
+		switch c := parent.(type) {
+		case map[string]any:
+			delete(c, key)
+		case []any:
+			_ = p.setElement(c, key, nil) // it is there
 		}
 	}
 	return &Document{p.doc}

@@ -121,8 +121,8 @@ func TestADiffKeepsToTheBoundsOfAPatch(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	d := readDocument(t, `{"a":{"secret":1,"b":2},"list":[{"s":1},{"s":2}],"":{"/":1}}`)
-	got := d.Without("/a/secret", "/list/0/s", "/list/9", "/nothing/here", "//~1", "x", "")
-	if want := `{"":{},"a":{"b":2},"list":[{},{"s":2}]}`; string(got.JSON()) != want {
+	got := d.Without("/a/secret", "/list/0/s", "/list/1", "/list/9", "/nothing/here", "//~1", "x", "")
+	if want := `{"":{},"a":{"b":2},"list":[{},null]}`; string(got.JSON()) != want {
 		t.Errorf("Without leaves %s, want %s", got.JSON(), want)
 	}
 	if want := `{"":{"/":1},"a":{"b":2,"secret":1},"list":[{"s":1},{"s":2}]}`; string(d.JSON()) != want {
