@@ -30,6 +30,10 @@ type Options struct {
 	// Journal keeps what runs leave to be gone on with. Default: the history, if
 	// it can.
 	Journal Journal
+
+	// Queue takes what runs leave for after their turns: see [Enqueue]. Default:
+	// none.
+	Queue Enqueuer
 }
 
 // New returns a host. Code invalid_argument for a negative limit.

@@ -56,6 +56,8 @@ var layers = []layer{
 		"one table from a driver's errors to the domain's codes"},
 	{"host/memory", []string{"host", "host/internal/kverror", "host/kv"},
 		"what agents remember is records over the one driver interface, like conversations"},
+	{"host/queue", []string{"host", "host/internal/kverror", "host/kv"},
+		"work left for later is records over the one driver interface, like conversations"},
 	{"host/threads", []string{"host", "host/internal/kverror", "host/kv"},
 		"conversations are records over the one driver interface, never over one database"},
 	{"host/reduce", []string{"host"},

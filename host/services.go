@@ -9,6 +9,8 @@ import (
 // handed: sandboxed code reaches them through the host, never by itself.
 type services struct {
 	steps *steps
+	queue Enqueuer
+	scope func() Scope // of the run, whoever is at work in it
 
 	mu    sync.Mutex
 	after []func(stored bool)
@@ -21,9 +23,14 @@ type (
 )
 
 func (r *run) withServices(ctx context.Context) context.Context {
-	r.services = &services{steps: r.steps}
+	r.services = &services{steps: r.steps, queue: r.host.opts.Queue, scope: r.ownScope}
 	ctx = context.WithValue(ctx, servicesKey{}, r.services)
 	return context.WithValue(ctx, modelKey{}, r.routingModel())
+}
+
+// ownScope is the run's scope without the agent at work, which may be any.
+func (r *run) ownScope() Scope {
+	return Scope{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name}
 }
 
 // ModelOf returns the model of the agent whose tool, processor or provider runs

@@ -49,6 +49,7 @@ func guests() map[string][]byte {
 		"tokens":     operation("tokens.count", `{"texts":["hello world"]}`),
 		"kv-get":     operation("kv.get", `{"key":"a"}`),
 		"fetch":      operation("http.fetch", `{}`),
+		"later":      operationOf(`{"abi":1,"name":"later","tools":[{"name":"t"}],"permissions":{"queue":true}}`, "queue.send", `{"handler":"t","payload":{},"idempotency_key":"once"}`),
 
 		"describes":      describes(manifest),
 		"describe-error": module{data: noManifest, exports: []function{{"agenthost_describe", false, writeData(len(noManifest), 1)}}}.bytes(),
@@ -95,6 +96,11 @@ func writeData(n int, status byte) []byte {
 // operation is a guest that answers every call with what a host operation does,
 // and with its status.
 func operation(name, request string) []byte {
+	return operationOf(`{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"state":"read","messages":true,"http":[{"host":"example.com"}]}}`, name, request)
+}
+
+// operationOf is operation for a guest with a manifest of its own.
+func operationOf(manifest, name, request string) []byte {
 	body := slices.Concat(
 		[]byte{0x41, 0}, i32Const(len(name)), i32Const(len(name)), i32Const(len(request)), []byte{0x10, hostCall, 0x21, 1},
 		// host_read(4096, 0, length); output_write(4096, length)
@@ -103,7 +109,7 @@ func operation(name, request string) []byte {
 		[]byte{0x20, 1, 0x42, 32, 0x88, 0xa7}, // return the high half
 	)
 	m := module{
-		manifest: `{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"state":"read","messages":true,"http":[{"host":"example.com"}]}}`,
+		manifest: manifest,
 		data:     name + request,
 	}
 	for _, export := range []string{"tool", "process", "route"} {

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/host/trace"
@@ -29,6 +30,7 @@ type app struct {
 	logger  *slog.Logger
 	runtime *plugin.Runtime
 	threads *threads.Store
+	queue   *queue.Queue // what runs leave for after their turns
 	tokens  *tokens.Counter
 	host    *host.Host
 	traces  *trace.Log // nil without a data directory
@@ -87,6 +89,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		a.makeTargets,
 		func() error { return a.makeHost(ctx, opts.dsn) },
 		a.checkTargets,
+		func() error { return a.startQueue(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -119,6 +122,7 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 	}
 	a.closers = append(a.closers, driver.Close)
 	a.threads = threads.New(driver, nil)
+	a.openQueue(driver)
 	if pluginErr != nil || opts.data == "" {
 		return pluginErr
 	}
@@ -134,6 +138,7 @@ func (a *app) openPlugins(ctx context.Context, quiet bool) error {
 	if err := a.config.tenants(opts); err != nil {
 		return err
 	}
+	opts.Queue = plugin.QueueOn(enqueuer{a})
 	if a.runtime, err = plugin.NewRuntime(ctx, opts); err != nil {
 		return a.config.wrap(err, keys("tenants"))
 	}
@@ -288,6 +293,7 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
 		Quota:   quotas,
+		Queue:   a.queue,
 	})
 	return err
 }

@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Where things are in a tenant's partition:
+//
+//	queue/job/<id>                     the record of a job
+//	queue/due/<time>/<id>              its serial; jobs that wait, and those that run until their lease ends
+//	queue/held/<id>                    empty; jobs of a run whose turn is not stored yet
+//	queue/dead/<time>/<id>             empty; jobs that were given up
+//	queue/key/<digest>                 until when the key with that digest is known
+//	queue/known/<time>/<digest>        empty; lists keys by when they are forgotten
+//
+// and in a partition of the queue's own, because a driver does not list them:
+//
+//	queue/tenant/<tenant>              empty; tenants that have had jobs
+var (
+	jobKeys    = kv.NewKey("queue", "job")
+	dueKeys    = kv.NewKey("queue", "due")
+	heldKeys   = kv.NewKey("queue", "held")
+	deadKeys   = kv.NewKey("queue", "dead")
+	keyKeys    = kv.NewKey("queue", "key")
+	knownKeys  = kv.NewKey("queue", "known")
+	tenantKeys = kv.NewKey("queue", "tenant")
+)
+
+// indexPartition is the queue's own. A tenant of that name loses and learns
+// nothing by it: no other key begins as the index's do.
+const indexPartition = "agenthost/queue"
+
+func jobKey(id string) kv.Key  { return jobKeys.With(id) }
+func heldKey(id string) kv.Key { return heldKeys.With(id) }
+
+func dueKey(at time.Time, id string) kv.Key          { return timed(dueKeys, at).With(id) }
+func deadKey(at time.Time, id string) kv.Key         { return timed(deadKeys, at).With(id) }
+func knownKey(until time.Time, digest string) kv.Key { return timed(knownKeys, until).With(digest) }
+func idempotencyKey(digest string) kv.Key            { return keyKeys.With(digest) }
+
+func timed(k kv.Key, at time.Time) kv.Key { return k.WithUint(uint64(max(at.UnixMilli(), 0))) }
+
+// cutTimed reads a key that timed has made.
+func cutTimed(k, prefix kv.Key) (at time.Time, rest kv.Key, ok bool) {
+	rest, ok = k.CutPrefix(prefix)
+	if !ok {
+		return time.Time{}, rest, false
+	}
+	n, rest, ok := rest.CutUint()
+	return time.UnixMilli(int64(n)), rest, ok
+}
+
+// layout is the version of what this package stores.
+const layout = 1
+
+// record is a job as it is stored.
+type record struct {
+	V        int             `json:"v"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Payload  json.RawMessage `json:"payload"`
+	Key      string          `json:"key,omitempty"`
+	Until    time.Time       `json:"until,omitzero"` // when the key is forgotten
+	Serial   string          `json:"serial,omitempty"`
+	Scope    host.Scope      `json:"scope"`
+	Left     time.Time       `json:"left"`     // when it was
+	Due      time.Time       `json:"due"`      // when it is to run, or the lease of the one that runs it ends
+	Attempts int             `json:"attempts"` // that have begun
+	Running  bool            `json:"running,omitempty"`
+	Died     time.Time       `json:"died,omitzero"`
+	Error    *host.Error     `json:"error,omitempty"` // of the last attempt
+}
+
+func (r *record) job() *host.Job {
+	return &host.Job{ID: r.ID, Name: r.Name, Payload: r.Payload, Key: r.Key, Serial: r.Serial, Scope: r.Scope, Attempt: r.Attempts}
+}
+
+func (r *record) encode() ([]byte, error) {
+	raw, err := kv.EncodeRecord(r)
+	if err != nil {
+		return nil, host.Errorf(host.Internal, "encode job %q: %w", r.ID, err)
+	}
+	return raw, nil
+}
+
+// digest is what a handler's name and a job's key are looked up by.
+func (r *record) digest() string {
+	sum := sha256.Sum256([]byte(kv.NewKey(r.Name, r.Key)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// load reads a job; a nil record is none.
+func (q *Queue) load(ctx context.Context, partition, id string) (*record, uint64, error) {
+	e, err := q.driver.Get(ctx, partition, jobKey(id))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, kverror.Wrap(err, "read job %q", id)
+	}
+	r := &record{}
+	if err := kv.DecodeRecord(e.Value, r); err != nil {
+		return nil, 0, kverror.Wrap(err, "read job %q", id)
+	}
+	if r.V != layout {
+		return nil, 0, kverror.Wrap(kv.ErrFormat, "read job %q", id)
+	}
+	return r, e.Revision, nil
+}
+
+// storedError is what is kept of an error.
+func storedError(err error) *host.Error {
+	e := *host.AsError(err)
+	if len(e.Message) > maxErrorBytes {
+		e.Message = e.Message[:maxErrorBytes]
+	}
+	e.Err = nil
+	return &e
+}
