@@ -28,6 +28,9 @@ var (
 	ErrInDoubt = errors.New("outcome of the commit is unknown")
 	// ErrLocked is the answer of opening a store that is open elsewhere.
 	ErrLocked = errors.New("store is in use")
+	// ErrKey is the answer of opening an encrypted store, or reading a backup of
+	// one, without its key.
+	ErrKey = errors.New("wrong encryption key")
 	// ErrCorrupt is data that is not what was written.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrFormat is data in a format that this version does not know.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -45,12 +46,16 @@ type Options struct {
 	// through memory maps, and on a full device such a write ends the process.
 	// 0 is [DefaultMinFree].
 	MinFree uint64
+	// Key encrypts what the store keeps, with AES: 16, 24 or 32 bytes. nil does
+	// not encrypt. A store has the key that it was made with; see [Rekey].
+	Key []byte
 }
 
 // Store is a [kv.Driver] in a directory.
 type Store struct {
 	dir     string
 	minFree uint64
+	key     []byte
 	commit  func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
 	turn   chan struct{}         // holds a token while a commit is made
@@ -70,7 +75,8 @@ var _ kv.Driver = (*Store)(nil)
 // process; [kv.ErrReadOnly] if dir cannot be written to; [kv.ErrFormat] if dir
 // holds something else, or a store of a newer version; [kv.ErrCorrupt] if the
 // store's files are damaged; [kv.ErrNoSpace] if the device is full;
-// [kv.ErrInvalid] if dir is empty, or a file.
+// [kv.ErrInvalid] if dir is empty, or a file, or the key has a size that no key
+// has; [kv.ErrKey] if the key is not the store's, in which case nothing is changed.
 func Open(dir string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -82,6 +88,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 	s := &Store{
 		dir:     abs,
 		minFree: opts.MinFree,
+		key:     slices.Clone(opts.Key),
 		commit:  (*badger.Txn).Commit,
 		turn:    make(chan struct{}, 1),
 	}
@@ -91,7 +98,10 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := s.checkSpace(); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
-	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger)); err != nil {
+	if err := checkKey(abs, s.key); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
+	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger).WithEncryptionKey(s.key)); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}
 	return s, nil

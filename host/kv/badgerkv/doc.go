@@ -27,6 +27,23 @@
 // therefore also writes a key of the package's own, whose version stays: a
 // revision that was given once is not given again.
 //
+// # Encryption
+//
+// With Options.Key everything in the directory is encrypted but for the names of
+// files, how much there is and when it was written: Badger encrypts tables and
+// logs with AES-CTR under data keys, of which it makes a new one every ten days,
+// and those under this key. It is encryption, not a seal: a changed file is found
+// by its checksum, which keeps nobody out who can write there. [Rekey] changes the
+// key.
+//
+// # Backups
+//
+// [Store.Backup] writes all entries as they are at one moment, sealed with the
+// store's key; [Restore] makes a store out of that, with the same key, another or
+// none, and [VerifyBackup] only reads it. There are no incremental backups: Badger
+// forgets that a key was deleted once its tables are merged, so a chain of them
+// would bring deleted entries back.
+//
 // # Rough edges
 //
 // Badger 4.9.6 does not report a damaged block of a table to whoever reads: the

@@ -1,0 +1,422 @@
+package badgerkv
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// What marks a backup.
+const (
+	backupFormat   = "agenthost.backup"
+	backupVersion  = 1
+	maxHeaderBytes = 1 << 10
+	saltBytes      = 16
+	restoreTemp    = ".restore-*"
+	// spaceEvery is after how many restored bytes room on the device is looked at.
+	spaceEvery = 16 << 20
+	// progressEvery is after how many bytes progress is told.
+	progressEvery = 1 << 20
+)
+
+// backupHeader is the first line of a backup, JSON. What follows it is sealed:
+// entries, each the lengths of its key and value as uvarints and the two, the key
+// as [engineKey] has it, in the order of keys.
+type backupHeader struct {
+	Format  string    `json:"format"`
+	Version int       `json:"version"`
+	Created time.Time `json:"created_at"`
+	// Encrypted says that it takes the store's key to read the rest.
+	Encrypted bool   `json:"encrypted"`
+	Salt      []byte `json:"salt"`
+}
+
+// BackupInfo is what is known of a backup.
+type BackupInfo struct {
+	Created   time.Time `json:"created_at"`
+	Encrypted bool      `json:"encrypted"`
+	Entries   int       `json:"entries"`
+	Bytes     int64     `json:"bytes"` // of keys and values
+}
+
+// Progress is told how far a backup or restore is.
+type Progress func(entries int, bytes int64)
+
+// Backup writes everything that the store holds to w, as it is at one moment,
+// while the store is in use. If the store has a key, so does the backup: the same
+// one. progress may be nil. What was written is a backup only if there is no
+// error; one that is cut off is found out when it is read.
+func (s *Store) Backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("back up store: %w", err)
+	}
+	defer s.mu.RUnlock()
+	info, err := s.backup(ctx, w, progress)
+	if err != nil {
+		return nil, fmt.Errorf("back up store: %w", err)
+	}
+	return info, nil
+}
+
+func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
+	header := backupHeader{Format: backupFormat, Version: backupVersion, Created: time.Now().UTC(), Encrypted: len(s.key) > 0, Salt: make([]byte, saltBytes)}
+	_, _ = rand.Read(header.Salt) // never fails
+	line, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	line = append(line, '\n')
+	aead, err := newSeal(s.key, header.Salt)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(line); err != nil {
+		return nil, err
+	}
+	out := &sealer{w: w, aead: aead, header: line}
+	t := newTally(header, progress)
+	// One transaction: Badger's own backup reads each part of the store at
+	// another moment, and would cut a commit in two.
+	err = s.each(ctx, []byte{dataSpace}, func(item *badger.Item) error {
+		key := item.Key()
+		return item.Value(func(value []byte) error {
+			t.add(len(key) + len(value))
+			return writeEntry(out, key, value)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.end(), out.Close()
+}
+
+// each calls fn with every item whose key begins with prefix, at one moment.
+func (s *Store) each(ctx context.Context, prefix []byte, fn func(*badger.Item) error) error {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: true, PrefetchSize: 100})
+	defer it.Close()
+	for it.Seek(prefix); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := fn(it.Item()); err != nil {
+			return readError(err)
+		}
+	}
+	return nil
+}
+
+func writeEntry(w io.Writer, key, value []byte) error {
+	var lengths [2 * binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(lengths[:], uint64(len(key)))
+	n += binary.PutUvarint(lengths[n:], uint64(len(value)))
+	for _, b := range [][]byte{lengths[:n], key, value} {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tally counts entries.
+type tally struct {
+	info     BackupInfo
+	progress Progress
+	told     int64
+}
+
+func newTally(h backupHeader, progress Progress) *tally {
+	return &tally{info: BackupInfo{Created: h.Created, Encrypted: h.Encrypted}, progress: progress}
+}
+
+func (t *tally) add(bytes int) {
+	t.info.Entries++
+	t.info.Bytes += int64(bytes)
+	if t.progress != nil && t.info.Bytes-t.told >= progressEvery {
+		t.told = t.info.Bytes
+		t.progress(t.info.Entries, t.info.Bytes)
+	}
+}
+
+func (t *tally) end() *BackupInfo {
+	if t.progress != nil {
+		t.progress(t.info.Entries, t.info.Bytes)
+	}
+	return &t.info
+}
+
+// VerifyBackup reads a backup to its end and checks that it is whole and is what
+// was written. key is that of the store it is from, nil for none.
+//
+// Errors: [kv.ErrCorrupt], [kv.ErrKey] if it has another key, [kv.ErrFormat] if it
+// is no backup or a newer version's; errors of r.
+func VerifyBackup(ctx context.Context, r io.Reader, key []byte, progress Progress) (*BackupInfo, error) {
+	info, err := readBackup(ctx, r, key, progress, func(_, _ []byte) error { return nil })
+	if err != nil {
+		return nil, fmt.Errorf("verify backup: %w", err)
+	}
+	return info, nil
+}
+
+// readBackup calls fn with every entry. The slices are fn's for the call.
+func readBackup(ctx context.Context, r io.Reader, key []byte, progress Progress, fn func(key, value []byte) error) (*BackupInfo, error) {
+	in := bufio.NewReader(r)
+	header, line, err := readHeader(in)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !header.Encrypted:
+		key = nil
+	case len(key) == 0:
+		return nil, fmt.Errorf("%w: the backup is encrypted, and no key was given; give that of the store it is from", kv.ErrKey)
+	}
+	aead, err := newSeal(key, header.Salt)
+	if err != nil {
+		return nil, err
+	}
+	entries := bufio.NewReaderSize(&unsealer{r: in, aead: aead, header: line}, pieceBytes)
+	t := newTally(header, progress)
+	e := entryReader{in: entries}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		switch err := e.next(); {
+		case err == io.EOF:
+			return t.end(), nil
+		case err != nil:
+			return nil, err
+		}
+		t.add(len(e.key) + len(e.value))
+		if err := fn(e.key, e.value); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func readHeader(in *bufio.Reader) (h backupHeader, line []byte, err error) {
+	for len(line) == 0 || line[len(line)-1] != '\n' {
+		b, err := in.ReadByte()
+		if err != nil && err != io.EOF {
+			return h, nil, err
+		}
+		if err == io.EOF || len(line) == maxHeaderBytes {
+			return h, nil, fmt.Errorf("%w: it is no backup", kv.ErrFormat)
+		}
+		line = append(line, b)
+	}
+	if err := json.Unmarshal(line, &h); err != nil || h.Format != backupFormat || h.Version < 1 {
+		return h, nil, fmt.Errorf("%w: it is no backup", kv.ErrFormat)
+	}
+	if h.Version > backupVersion {
+		return h, nil, fmt.Errorf("%w: the backup has version %d, this program knows up to %d; use the version that wrote it, or a newer one", kv.ErrFormat, h.Version, backupVersion)
+	}
+	return h, line, nil
+}
+
+// entryReader reads entries into buffers of its own.
+type entryReader struct {
+	in         *bufio.Reader
+	key, value []byte
+}
+
+// next reads an entry. After the last it returns io.EOF.
+func (e *entryReader) next() error {
+	if _, err := e.in.Peek(1); err != nil {
+		return err
+	}
+	const prefix = 2 + kv.MaxPartitionBytes
+	keyLen, err := e.length(prefix + kv.MaxKeyBytes)
+	if err != nil {
+		return err
+	}
+	valueLen, err := e.length(kv.MaxValueBytes)
+	if err != nil {
+		return err
+	}
+	e.key = append(e.key[:0], make([]byte, keyLen)...)
+	e.value = append(e.value[:0], make([]byte, valueLen)...)
+	for _, b := range [][]byte{e.key, e.value} {
+		if _, err := io.ReadFull(e.in, b); err != nil {
+			return cutOff(err)
+		}
+	}
+	if keyLen < 3 || e.key[0] != dataSpace || len(e.key) < 3+int(e.key[1]) {
+		return fmt.Errorf("%w: the backup has an entry that no store has", kv.ErrCorrupt)
+	}
+	return nil
+}
+
+func (e *entryReader) length(limit uint64) (int, error) {
+	n, err := binary.ReadUvarint(e.in)
+	if err != nil {
+		return 0, cutOff(err)
+	}
+	if n > limit {
+		return 0, fmt.Errorf("%w: the backup has an entry of %d bytes", kv.ErrCorrupt, n)
+	}
+	return int(n), nil
+}
+
+// RestoreOptions are the optional parts of a restore.
+type RestoreOptions struct {
+	// Store is how the new store is opened; its Key is the new store's.
+	Store Options
+	// BackupKey is the key that the backup is sealed with; nil is Store.Key.
+	BackupKey []byte
+	Progress  Progress
+}
+
+// Restore makes a store in dir out of a backup. dir must not exist, or be empty.
+// The store is made aside and put in its place when it is whole: if that fails,
+// dir is as it was. Revisions are counted anew.
+//
+// Errors: those of [VerifyBackup] and [Open]; [kv.ErrInvalid] if dir has anything
+// in it.
+func Restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (*BackupInfo, error) {
+	if opts == nil {
+		opts = &RestoreOptions{}
+	}
+	info, err := restore(ctx, dir, r, opts)
+	if err != nil {
+		return nil, fmt.Errorf("restore store %q: %w", dir, err)
+	}
+	return info, nil
+}
+
+func restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_ *BackupInfo, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVacant(abs); err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(abs)
+	if err := makeDir(parent); err != nil {
+		return nil, fileError(err)
+	}
+	aside, err := os.MkdirTemp(parent, filepath.Base(abs)+restoreTemp)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(aside))
+		}
+	}()
+	info, err := fill(ctx, aside, r, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(abs); err != nil && !errors.Is(err, os.ErrNotExist) { // it is empty
+		return nil, fileError(err)
+	}
+	if err := os.Rename(aside, abs); err != nil {
+		return nil, fileError(err)
+	}
+	return info, syncDir(parent)
+}
+
+// checkVacant refuses a directory that has anything in it.
+func checkVacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fileError(err)
+	case len(entries) > 0:
+		return fmt.Errorf("%w: it has files in it (%q); name a directory that is new or empty", kv.ErrInvalid, entries[0].Name())
+	}
+	return nil
+}
+
+// fill makes a store in dir and puts a backup's entries into it.
+func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_ *BackupInfo, err error) {
+	s, err := Open(dir, &opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	key := opts.BackupKey
+	if key == nil {
+		key = opts.Store.Key
+	}
+	batch := s.db.NewWriteBatch()
+	defer batch.Cancel()
+	unlooked := 0
+	info, err := readBackup(ctx, r, key, opts.Progress, func(key, value []byte) error {
+		if unlooked += len(key) + len(value); unlooked > spaceEvery {
+			unlooked = 0
+			if err := s.checkSpace(); err != nil {
+				return err
+			}
+		}
+		return batch.Set(append([]byte(nil), key...), append([]byte(nil), value...))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return info, batch.Flush()
+}
+
+// Partitions yields the names of the partitions that have entries, in no
+// particular order. It is for whoever operates the store: a [kv.Driver] has no
+// such method, because no tenant may learn the name of another.
+func (s *Store) Partitions(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var after []byte
+		for {
+			name, next, err := s.partitionAfter(ctx, after)
+			if err != nil {
+				yield("", fmt.Errorf("list partitions: %w", err))
+				return
+			}
+			if next == nil || !yield(name, nil) {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// partitionAfter returns the first partition with keys above after, and what is
+// above all of its keys; nil if there is none.
+func (s *Store) partitionAfter(ctx context.Context, after []byte) (name string, end []byte, err error) {
+	if err := s.enter(ctx); err != nil {
+		return "", nil, err
+	}
+	defer s.mu.RUnlock()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{dataSpace}})
+	defer it.Close()
+	if after == nil {
+		after = []byte{dataSpace}
+	}
+	if it.Seek(after); !it.Valid() {
+		return "", nil, nil
+	}
+	key := it.Item().Key()
+	if len(key) < 2 || len(key) < 2+int(key[1]) {
+		return "", nil, fmt.Errorf("%w: a key is of no partition", kv.ErrCorrupt)
+	}
+	name = string(key[2 : 2+int(key[1])])
+	return name, append(engineKey(name, ""), lastKey...), nil
+}
