@@ -58,29 +58,32 @@ func (t *thread) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifac
 	return a, nil
 }
 
-// artifacts puts together what the turns put.
+// artifacts puts together what the turns put that the thread shows.
 func (t *thread) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	var list []ArtifactInfo
 	named := map[string]int{}
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.content.artifacts()}) {
-		if err != nil {
-			return nil, wrap(err, "read artifacts of thread %q", t.rec.ID)
-		}
-		rest, _ := e.Key.CutPrefix(t.content.artifacts())
-		if turn, _, _ := rest.CutUint(); turn > t.rec.Turns {
-			break
-		}
-		put, err := t.manifest(ctx, e.Value)
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range put {
-			if i, ok := named[a.Name]; ok && a.Name != "" {
-				list[i] = a
-				continue
+	for _, p := range t.turns().closed() {
+		c := t.contentAt(p.at.rank)
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.at.seq + 1)}) {
+			if err != nil {
+				return nil, wrap(err, "read artifacts of thread %q", t.rec.ID)
 			}
-			named[a.Name] = len(list)
-			list = append(list, a)
+			rest, _ := e.Key.CutPrefix(c.artifacts())
+			if turn, _, _ := rest.CutUint(); turn > p.to {
+				break
+			}
+			put, err := t.manifest(ctx, e.Value)
+			if err != nil {
+				return nil, err
+			}
+			for _, a := range put {
+				if i, ok := named[a.Name]; ok && a.Name != "" {
+					list[i] = a
+					continue
+				}
+				named[a.Name] = len(list)
+				list = append(list, a)
+			}
 		}
 	}
 	return list, nil

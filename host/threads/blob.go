@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -28,11 +29,16 @@ type blobHeader struct {
 	Size int `json:"size"`
 }
 
-// readBlob returns the content that ref names. What it is is for the error.
+// readBlob returns the content that ref names, from the thread's own content or
+// one that it goes back to. What it is is for the error.
 func (t *thread) readBlob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
+	from := t.content
 	out := make([]byte, 0, min(ref.Size, 4*ChunkBytes)) // the size is not believed before it is checked
 	for i := 0; len(out) < ref.Size; i++ {
-		chunk, err := t.get(ctx, t.content.chunk(ref.Digest, i))
+		chunk, err := t.get(ctx, from.chunk(ref.Digest, i))
+		if err == nil && chunk == nil && i == 0 {
+			from, chunk, err = t.inherited(ctx, func(c content) kv.Key { return c.chunk(ref.Digest, 0) })
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +51,18 @@ func (t *thread) readBlob(ctx context.Context, ref *Ref, what string) ([]byte, e
 		return nil, damaged("%s of thread %q is not what was stored", what, t.rec.ID)
 	}
 	return out, nil
+}
+
+// inherited reads a key of the contents that the thread goes back to, the
+// youngest first; nil if none has it.
+func (t *thread) inherited(ctx context.Context, key func(content) kv.Key) (content, []byte, error) {
+	for _, id := range slices.Backward(t.view.Origins) {
+		c := contentOf(id)
+		if value, err := t.get(ctx, key(c)); err != nil || value != nil {
+			return c, value, err
+		}
+	}
+	return t.content, nil, nil
 }
 
 // blobWrites returns the writes of a blob, the header last.

@@ -22,6 +22,8 @@ type draft struct {
 	room    int      // bytes of content that fit into tx
 	blobs   []string // digests of blobs that are in tx or were written ahead
 	ahead   bool     // something was written ahead
+	// hidden says where the log has messages, by id, that do not show any more.
+	hidden map[string][]uint64
 }
 
 // commit reads a thread, has build change it and commits that; when somebody
@@ -34,7 +36,7 @@ func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func
 		if err != nil {
 			return nil, err
 		}
-		if d != nil && d.ahead && d.content != t.content {
+		if d != nil && d.ahead && d.root() != t.root() {
 			_ = s.bury(ctx, d.partition, d.rec.Content) // deleted meanwhile; what it leaves behind is only space
 		}
 		d = newDraft(t, attempt > 0)
@@ -68,7 +70,7 @@ func (s *Store) openOrNew(ctx context.Context, tenant, id string) (*thread, erro
 		return nil, err
 	}
 	now := s.now().UTC()
-	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, Content: host.NewID()}
+	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
 	return &thread{store: s, partition: part, rec: rec, content: contentOf(rec.Content)}, nil
 }
 
@@ -86,6 +88,7 @@ func (d *draft) moveHead() {
 
 // apply commits the draft if the thread is still what it was made from.
 func (d *draft) apply(ctx context.Context) error {
+	d.rec.V = d.rec.layout()
 	raw, err := encode(d.rec)
 	if err != nil {
 		return err
@@ -136,7 +139,7 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 		}
 		d.put(d.content.logAt(d.rec.Messages), entry)
 		for _, m := range group {
-			seq, err := encode(d.rec.Messages)
+			seq, err := d.indexEntry(m.ID)
 			if err != nil {
 				return 0, err
 			}
@@ -151,9 +154,19 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 	return len(messages), d.writeAhead(ctx, index)
 }
 
-// unknown returns the messages that the thread does not have, each once. Mostly
+// indexEntry returns the index's entry of a message that comes to the end of the
+// log: its position, beside those of its id that no longer show.
+func (d *draft) indexEntry(id string) ([]byte, error) {
+	if lies := d.hidden[id]; len(lies) > 0 {
+		return encode(append(lies, d.rec.Messages))
+	}
+	return encode(d.rec.Messages)
+}
+
+// unknown returns the messages that the thread does not show, each once. Mostly
 // all of them are new, so at first the transaction bets on it; when the bet is
 // lost, and for a turn with more messages than it can bet on, each is looked up.
+// A thread that goes back to the logs of others looks there in any case.
 func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.Message, error) {
 	seen := make(map[string]bool, len(messages))
 	out := make([]*host.Message, 0, len(messages))
@@ -168,14 +181,37 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 		seen[m.ID] = true
 		if !lookUp {
 			d.tx.Conds = append(d.tx.Conds, kv.Absent(d.content.message(m.ID)))
-		} else if _, known, err := d.position(ctx, m.ID); err != nil {
-			return nil, err
-		} else if known {
-			continue
+		}
+		if lookUp || d.view.own() > 0 {
+			known, err := d.knows(ctx, m.ID)
+			if err != nil {
+				return nil, err
+			}
+			if known {
+				continue
+			}
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// knows reports whether the thread shows a message of that id. If it has one that
+// does not show, it keeps in mind where.
+func (d *draft) knows(ctx context.Context, id string) (bool, error) {
+	_, shown, err := d.position(ctx, id)
+	if err != nil || shown {
+		return shown, err
+	}
+	lies, err := d.indexed(ctx, d.content, id)
+	if err != nil || len(lies) == 0 {
+		return false, err
+	}
+	if d.hidden == nil {
+		d.hidden = map[string][]uint64{}
+	}
+	d.hidden[id] = slices.DeleteFunc(lies, func(seq uint64) bool { return seq >= d.before.Messages })
+	return false, nil
 }
 
 // looksUp reports whether messages are looked up rather than bet on.

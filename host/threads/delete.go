@@ -35,47 +35,141 @@ func (s *Store) Delete(ctx context.Context, tenant, id string) error {
 
 // unlink makes the thread unknown and marks its content for removal.
 func (t *thread) unlink(ctx context.Context) error {
+	mark, err := t.store.mark(ctx, t.partition, t.rec.root())
+	if err != nil {
+		return err
+	}
 	key := threadKey(t.rec.ID)
-	_, err := kv.Apply(ctx, t.store.driver, kv.Tx{
+	_, err = kv.Apply(ctx, t.store.driver, kv.Tx{
 		Partition: t.partition,
 		Conds:     []kv.Cond{kv.AtRevision(key, t.revision)},
-		Writes: []kv.Write{
-			kv.Delete(key),
-			kv.Delete(recentKey(t.rec.Updated, t.rec.ID)),
-			kv.Put(deletedKeys.With(t.rec.Content), nil),
-		},
+		Writes:    []kv.Write{kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark},
 	})
 	return err
 }
 
+// marked is the mark of content that is to be removed: what it refers to, which
+// is not known any more when it is gone.
+type marked struct {
+	version
+	Origins []string `json:"origins,omitempty"`
+}
+
+// mark returns the write that marks content for removal.
+func (s *Store) mark(ctx context.Context, part, id string) (kv.Write, error) {
+	m := marked{version: version{layout}}
+	page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: contentOf(id).views(), Limit: 1})
+	if err != nil {
+		return kv.Write{}, err
+	}
+	if len(page.Entries) > 0 {
+		var v view
+		if err := decode(page.Entries[0].Value, &v, "view of content", id); err != nil {
+			return kv.Write{}, err
+		}
+		m.Origins = v.Origins
+	}
+	raw, err := encode(m)
+	return kv.Put(deletedKeys.With(id), raw), err
+}
+
 // bury marks content for removal that no thread has, and removes it.
 func (s *Store) bury(ctx context.Context, part, id string) error {
-	mark := kv.Tx{Partition: part, Writes: []kv.Write{kv.Put(deletedKeys.With(id), nil)}}
-	if _, err := kv.Apply(ctx, s.driver, mark); err != nil {
+	mark, err := s.mark(ctx, part, id)
+	if err != nil {
+		return err
+	}
+	if _, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Writes: []kv.Write{mark}}); err != nil {
 		return err
 	}
 	return s.sweep(ctx, part)
 }
 
-// sweep removes all content that is marked for removal.
+// sweep removes all content that is marked for removal and that no other content
+// refers to. What it removes may have been the last to refer to something else,
+// so it goes on for as long as that changes anything.
 func (s *Store) sweep(ctx context.Context, part string) error {
-	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: deletedKeys}) {
-		if err != nil {
-			return err
-		}
-		rest, _ := e.Key.CutPrefix(deletedKeys)
-		id, _, ok := rest.CutString()
-		if !ok || id == "" {
-			continue // not ours
-		}
-		if err := s.remove(ctx, part, contentOf(id).all()); err != nil {
-			return err
-		}
-		if _, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Writes: []kv.Write{kv.Delete(e.Key)}}); err != nil {
-			return err
+	for again := true; again; {
+		again = false
+		for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: deletedKeys}) {
+			if err != nil {
+				return err
+			}
+			rest, _ := e.Key.CutPrefix(deletedKeys)
+			id, _, ok := rest.CutString()
+			if !ok || id == "" {
+				continue // not ours
+			}
+			removed, err := s.removeContent(ctx, part, id, e.Value)
+			if err != nil {
+				return err
+			}
+			again = again || removed
 		}
 	}
 	return nil
+}
+
+// removeContent removes content that is marked for removal, unless other content
+// refers to it. The other contents of its thread are marked first.
+func (s *Store) removeContent(ctx context.Context, part, id string, mark []byte) (removed bool, err error) {
+	owned, err := s.named(ctx, part, contentOf(id).owned())
+	if err != nil {
+		return false, err
+	}
+	if len(owned) > 0 {
+		return true, s.markOwned(ctx, part, id, owned)
+	}
+	children, err := s.driver.Scan(ctx, part, kv.Range{Prefix: childKeys.With(id), Limit: 1})
+	if err != nil || len(children.Entries) > 0 {
+		return false, err
+	}
+	if err := s.remove(ctx, part, contentOf(id).all()); err != nil {
+		return false, err
+	}
+	tx := kv.Tx{Partition: part, Writes: []kv.Write{kv.Delete(deletedKeys.With(id))}}
+	if len(mark) > 0 { // older ones are empty
+		var m marked
+		if err := decode(mark, &m, "mark of content", id); err != nil {
+			return false, err
+		}
+		for _, origin := range m.Origins {
+			tx.Writes = append(tx.Writes, kv.Delete(childKeys.With(origin, id)))
+		}
+	}
+	_, err = kv.Apply(ctx, s.driver, tx)
+	return err == nil, err
+}
+
+// markOwned hands the removal of a thread's content on to other contents of it.
+func (s *Store) markOwned(ctx context.Context, part, id string, owned []string) error {
+	tx := kv.Tx{Partition: part}
+	for _, other := range owned {
+		mark, err := s.mark(ctx, part, other)
+		if err != nil {
+			return err
+		}
+		tx.Writes = append(tx.Writes, mark, kv.Delete(contentOf(id).owned().With(other)))
+	}
+	_, err := kv.Apply(ctx, s.driver, tx)
+	return err
+}
+
+// named returns some of the names that keys under a prefix end with; none if
+// there are none.
+func (s *Store) named(ctx context.Context, part string, prefix kv.Key) ([]string, error) {
+	page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: prefix, Limit: ownedPage})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range page.Entries {
+		rest, _ := e.Key.CutPrefix(prefix)
+		if name, _, ok := rest.CutString(); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // remove deletes every key that begins with prefix, a page at a time.

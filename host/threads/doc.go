@@ -31,13 +31,34 @@
 // be sent again. What is the same is decided by ids, never by text: somebody
 // who says "yes" twice has said it twice.
 //
+// # Heads
+//
+// The log is never shortened or written again. What a thread shows is a view of
+// it: parts of its log, and of the logs it was forked from. [Store.EditMessage],
+// [Store.DeleteMessage] and [Store.Rewind] give the thread a new head with
+// another view; the old one stays in its lineage, where [Store.Branches] lists
+// it, [Store.Messages] reads it and Rewind resumes it. Pairs of tool call and
+// result stay whole. A snapshot is the thread as it was after that turn, whatever
+// was changed since.
+//
+// [Store.Fork] begins another thread at any moment of one. It refers to what was
+// said until then, which stays for as long as somebody refers to it, whatever is
+// deleted.
+//
+// A message that a view hides can be said again under its id. A run that was
+// committed stays committed, whichever head shows it. What was deleted is out of
+// sight, not destroyed: deleting the thread does that.
+//
 // # What it costs
 //
 // A commit writes what is new, however long the thread is. State and artifacts
 // are stored under the digest of their content, so what did not change is not
 // written. Content beyond a few hundred kilobytes is cut into chunks that are
 // written before the commit which refers to them; until then nobody sees them.
-// [Store.Get] reads a window at the end of the log.
+// [Store.Get] reads a window at the end of the log. A new head is a record of the
+// parts it shows, a few dozen bytes each, and a fork is under a kilobyte; turns on
+// either cost what they cost on any thread, but for one look into the index of
+// each thread they go back to for each new message.
 //
 // # Moving threads
 //

@@ -421,17 +421,9 @@ func (im *importer) putTurn(ctx context.Context, d *draft, turn importedTurn) er
 	d.rec.Turns++
 	d.rec.Last, d.rec.Status = snap.ID, snap.Status
 	snap.Turn = int(d.rec.Turns)
-	raw, err := encode(storedSnapshot{version{layout}, snap})
-	if err != nil {
-		return err
-	}
-	n, err := encode(d.rec.Turns)
-	if err != nil {
-		return err
-	}
-	d.put(d.content.turn(d.rec.Turns), raw)
-	d.put(d.content.run(snap.ID), n)
-	return nil
+	snap.From += int(d.rec.HiddenMessages) // of what the thread shows, and now of its log
+	snap.To += int(d.rec.HiddenMessages)
+	return d.putSnapshot(&snap)
 }
 
 // artifact stores an artifact's content; it belongs to the thread when finish

@@ -87,8 +87,8 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 			return err
 		}
 		if t != nil { // it may be kept elsewhere
-			r.Content = t.rec.Content
-			w.put(t.content.journal(rec.Run), nil)
+			r.Content = t.rec.root()
+			w.put(t.root().journal(rec.Run), nil)
 		}
 	}
 	w.tx.Conds = append(w.tx.Conds, kv.Absent(runKey(rec.Run)))
@@ -265,11 +265,11 @@ func lease(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
 
 // forgetRuns removes the runs that have begun in a thread.
 func (t *thread) forgetRuns(ctx context.Context) error {
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.content.journals()}) {
+	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.root().journals()}) {
 		if err != nil {
 			return err
 		}
-		rest, _ := e.Key.CutPrefix(t.content.journals())
+		rest, _ := e.Key.CutPrefix(t.root().journals())
 		run, _, ok := rest.CutString()
 		if !ok {
 			continue

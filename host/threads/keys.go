@@ -10,7 +10,7 @@ import (
 //
 //	threads/thread/<id>                       the record of a thread
 //	threads/recent/<updated>/<id>             empty; lists threads by time
-//	threads/deleted/<content id>              empty; content still to be removed
+//	threads/deleted/<content id>              what it refers to; content still to be removed
 //	threads/run/<run id>                      the record of a journaled run
 //	threads/lease/<run id>                    its fence, while it is open
 //	threads/open/<run id>                     empty; lists runs to go on with
@@ -25,10 +25,15 @@ import (
 //	threads/content/<content id>/blob/<digest>      the size of a blob
 //	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
 //	threads/content/<content id>/journal/<run id>   empty; journaled runs of the thread
+//	threads/content/<content id>/view/<n>           what a head shows
+//	threads/content/<content id>/head/<n>           head n, left behind
+//	threads/content/<content id>/owned/<content id> empty; other contents of the thread
+//	threads/child/<content id>/<content id>         empty; the second refers to the first
 //
 // The content of a thread lies under an id of its own that is never used again.
 // So a thread that was deleted and made anew has nothing of the old one, even
-// if removing that was interrupted.
+// if removing that was interrupted. Content that other content refers to stays
+// for as long as that does.
 var (
 	threadKeys  = kv.NewKey("threads", "thread")
 	recentKeys  = kv.NewKey("threads", "recent")
@@ -37,6 +42,7 @@ var (
 	runKeys     = kv.NewKey("threads", "run")
 	leaseKeys   = kv.NewKey("threads", "lease")
 	openRunKeys = kv.NewKey("threads", "open")
+	childKeys   = kv.NewKey("threads", "child")
 )
 
 func threadKey(id string) kv.Key   { return threadKeys.With(id) }
@@ -65,6 +71,11 @@ func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
 func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
 func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
 func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }
+func (c content) views() kv.Key               { return c.all().With("view") }
+func (c content) view(n uint64) kv.Key        { return c.views().WithUint(n) }
+func (c content) heads() kv.Key               { return c.all().With("head") }
+func (c content) head(n uint64) kv.Key        { return c.heads().WithUint(n) }
+func (c content) owned() kv.Key               { return c.all().With("owned") }
 func (c content) journals() kv.Key            { return c.all().With("journal") }
 func (c content) journal(run string) kv.Key   { return c.journals().With(run) }
 

@@ -24,6 +24,8 @@ const (
 	MaxTitleBytes = 1 << 10
 	// MaxMetadataBytes bounds a thread's metadata as JSON.
 	MaxMetadataBytes = 16 << 10
+	// MaxViewParts is how many parts edits and deletions may cut a thread into.
+	MaxViewParts = 4096
 	// ChunkBytes is the size of the pieces that large content is cut into.
 	ChunkBytes = 256 << 10
 )
@@ -53,4 +55,8 @@ const (
 	maxPairSpan = 256
 	// deletePage is how many keys a deletion removes at a time.
 	deletePage = 500
+	// ownedPage is how many contents of a thread it marks at a time.
+	ownedPage = 50
+	// maxOrigins is how many other contents a content may refer to.
+	maxOrigins = 512
 )

@@ -57,8 +57,9 @@ type span struct {
 
 func (s span) end() uint64 { return s.first + uint64(len(s.messages)) }
 
-func (t *thread) span(ctx context.Context, e kv.Entry) (span, error) {
-	rest, _ := e.Key.CutPrefix(t.content.log())
+// span reads the entry of a content's log at a key.
+func (t *thread) span(ctx context.Context, c content, e kv.Entry) (span, error) {
+	rest, _ := e.Key.CutPrefix(c.log())
 	first, _, ok := rest.CutUint()
 	content, err := t.value(ctx, e.Value, "message")
 	if err != nil {
@@ -71,36 +72,83 @@ func (t *thread) span(ctx context.Context, e kv.Entry) (span, error) {
 	return span{first: first, messages: messages, bytes: len(content)}, nil
 }
 
-// all yields the log from its beginning.
+// cut returns what of a span lies in [from, to).
+func (s span) cut(from, to uint64) span {
+	if s.end() > to {
+		s.messages = s.messages[:to-min(s.first, to)]
+	}
+	if n := from - min(s.first, from); n > 0 {
+		s.messages = s.messages[min(n, uint64(len(s.messages))):]
+		s.first = from
+	}
+	return s
+}
+
+// all yields what the thread shows, from its beginning.
 func (t *thread) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		next := uint64(0)
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.content.log()}) {
-			if err != nil {
-				yield(nil, wrap(err, "read thread %q", t.rec.ID))
-				return
+		for _, p := range t.messages().closed() {
+			for m, err := range t.read(ctx, p) {
+				if !yield(m, err) || err != nil {
+					return
+				}
 			}
-			if next >= t.rec.Messages {
-				return
-			}
-			s, err := t.span(ctx, e)
-			if err == nil && s.first != next {
-				err = t.gap(next)
-			}
+		}
+	}
+}
+
+// read yields the messages of a part.
+func (t *thread) read(ctx context.Context, p part) iter.Seq2[*host.Message, error] {
+	return func(yield func(*host.Message, error) bool) {
+		for s, err := range t.spans(ctx, p) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			next = s.end()
 			for _, m := range s.messages {
 				if !yield(m, nil) {
 					return
 				}
 			}
 		}
-		if next < t.rec.Messages {
-			yield(nil, t.gap(next))
+	}
+}
+
+// spans yields the entries of a part of a log, the first and last of them cut to
+// it.
+func (t *thread) spans(ctx context.Context, p part) iter.Seq2[span, error] {
+	return func(yield func(span, error) bool) {
+		c := t.contentAt(p.at.rank)
+		first, err := t.spanAt(ctx, c, p.at.seq)
+		if err != nil || !yield(first.cut(p.at.seq, p.to), nil) {
+			if err != nil {
+				yield(span{}, err)
+			}
+			return
 		}
+		next := first.end()
+		if next >= p.to {
+			return
+		}
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.log(), From: c.logAt(next)}) {
+			if err != nil {
+				yield(span{}, wrap(err, "read thread %q", t.rec.ID))
+				return
+			}
+			s, err := t.span(ctx, c, e)
+			if err == nil && s.first != next {
+				err = t.gap(next)
+			}
+			if err != nil {
+				yield(span{}, err)
+				return
+			}
+			next = s.end()
+			if !yield(s.cut(p.at.seq, p.to), nil) || next >= p.to {
+				return
+			}
+		}
+		yield(span{}, t.gap(next))
 	}
 }
 
@@ -108,48 +156,68 @@ func (t *thread) gap(seq uint64) error {
 	return damaged("message %d of thread %q is missing", seq, t.rec.ID)
 }
 
-// last returns the messages at the end of the log, at most n of them, and the
-// position of the first. It separates no call from its result.
+// last returns the messages at the end of the conversation, at most n of them,
+// and the number of the first. It separates no call from its result.
 func (t *thread) last(ctx context.Context, n int) (messages []*host.Message, first uint64, err error) {
 	spans, err := t.lastSpans(ctx, n)
 	if err != nil || len(spans) == 0 {
 		return nil, 0, err
 	}
-	first = spans[0].first
-	for _, s := range spans {
+	for _, s := range slices.Backward(spans) {
 		messages = append(messages, s.messages...)
 	}
+	first = t.messages().len() - uint64(len(messages))
 	start := windowStart(messages, n, first > 0)
 	return messages[start:], first + uint64(start), nil
 }
 
-// lastSpans reads backwards until it has n messages or enough bytes.
+// lastSpans reads backwards until it has n messages or enough bytes. The last
+// span comes first.
 func (t *thread) lastSpans(ctx context.Context, n int) ([]span, error) {
 	var spans []span
-	end, bytes := t.rec.Messages, 0
-	if end == 0 {
-		return nil, nil
-	}
-	r := kv.Range{Prefix: t.content.log(), From: t.content.logAt(end - 1), Reverse: true, Limit: min(n, kv.MaxScanLimit)}
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
-		if err != nil {
-			return nil, wrap(err, "read thread %q", t.rec.ID)
-		}
-		s, err := t.span(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		if s.end() != end {
-			return nil, t.gap(end - 1)
-		}
-		spans = append(spans, s)
-		end, bytes = s.first, bytes+s.bytes
-		if end == 0 || t.rec.Messages-end >= uint64(n) || bytes >= maxWindowBytes {
-			slices.Reverse(spans)
-			return spans, nil
+	left, bytes := n, 0
+	for _, p := range slices.Backward(t.messages().closed()) {
+		for s, err := range t.spansBack(ctx, p, left) {
+			if err != nil {
+				return nil, err
+			}
+			spans = append(spans, s)
+			left, bytes = left-len(s.messages), bytes+s.bytes
+			if left <= 0 || bytes >= maxWindowBytes {
+				return spans, nil
+			}
 		}
 	}
-	return nil, t.gap(end - 1)
+	return spans, nil
+}
+
+// spansBack yields the entries of a part, the last first, reading about n of
+// them at once.
+func (t *thread) spansBack(ctx context.Context, p part, n int) iter.Seq2[span, error] {
+	return func(yield func(span, error) bool) {
+		c, end := t.contentAt(p.at.rank), p.to
+		limit := min(n, kv.MaxScanLimit, int(p.len()))
+		r := kv.Range{Prefix: c.log(), From: c.logAt(end - 1), Reverse: true, Limit: limit}
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+			if err != nil {
+				yield(span{}, wrap(err, "read thread %q", t.rec.ID))
+				return
+			}
+			s, err := t.span(ctx, c, e)
+			if err == nil && s.end() < end || err == nil && s.end() > end && end != p.to {
+				err = t.gap(end - 1)
+			}
+			if err != nil {
+				yield(span{}, err)
+				return
+			}
+			end = s.first
+			if !yield(s.cut(p.at.seq, p.to), nil) || end <= p.at.seq {
+				return
+			}
+		}
+		yield(span{}, t.gap(end-1))
+	}
 }
 
 // windowStart returns where a window of at most limit messages begins, so that
@@ -190,30 +258,57 @@ func windowStart(messages []*host.Message, limit int, cut bool) int {
 	return least
 }
 
-// position returns where the log has a message of that id, if it has it. The
-// index only says where to look: an entry of it may have been written ahead of a
-// commit that then did not happen.
-func (t *thread) position(ctx context.Context, id string) (seq uint64, found bool, err error) {
-	raw, err := t.get(ctx, t.content.message(id))
-	if err != nil || raw == nil {
-		return 0, false, err
+// position returns where a message of that id lies that the thread shows, if it
+// shows one. An index only says where to look: an entry of it may have been
+// written ahead of a commit that then did not happen.
+func (t *thread) position(ctx context.Context, id string) (at place, found bool, err error) {
+	shown := t.messages()
+	for rank := t.view.own(); ; rank-- {
+		lies, err := t.indexed(ctx, t.contentAt(rank), id)
+		if err != nil {
+			return place{}, false, err
+		}
+		for _, seq := range lies {
+			at = place{rank, seq}
+			if !shown.has(at) {
+				continue
+			}
+			s, err := t.spanAt(ctx, t.contentAt(rank), seq)
+			if err != nil {
+				return place{}, false, err
+			}
+			if s.messages[seq-s.first].ID == id {
+				return at, true, nil
+			}
+		}
+		if rank == 0 {
+			return place{}, false, nil
+		}
 	}
-	if err := kv.DecodeRecord(raw, &seq); err != nil {
-		return 0, false, damaged("position of message %q of thread %q is damaged", id, t.rec.ID)
-	}
-	if seq >= t.rec.Messages {
-		return 0, false, nil
-	}
-	s, err := t.spanAt(ctx, seq)
-	if err != nil {
-		return 0, false, err
-	}
-	return seq, s.messages[seq-s.first].ID == id, nil
 }
 
-// spanAt returns the entry of the log that has position seq.
-func (t *thread) spanAt(ctx context.Context, seq uint64) (span, error) {
-	r := kv.Range{Prefix: t.content.log(), From: t.content.logAt(seq), Reverse: true, Limit: 1}
+// indexed returns where a content's index says that messages of an id lie: one
+// position mostly, several of one that was stored again after it was hidden.
+func (t *thread) indexed(ctx context.Context, c content, id string) (lies []uint64, err error) {
+	raw, err := t.get(ctx, c.message(id))
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	if len(raw) > 1 && raw[1] == '[' {
+		err = kv.DecodeRecord(raw, &lies)
+	} else {
+		lies = []uint64{0}
+		err = kv.DecodeRecord(raw, &lies[0])
+	}
+	if err != nil {
+		return nil, damaged("position of message %q of thread %q is damaged", id, t.rec.ID)
+	}
+	return lies, nil
+}
+
+// spanAt returns the entry of a content's log that has position seq.
+func (t *thread) spanAt(ctx context.Context, c content, seq uint64) (span, error) {
+	r := kv.Range{Prefix: c.log(), From: c.logAt(seq), Reverse: true, Limit: 1}
 	page, err := t.store.driver.Scan(ctx, t.partition, r)
 	if err != nil {
 		return span{}, wrap(err, "read thread %q", t.rec.ID)
@@ -221,7 +316,7 @@ func (t *thread) spanAt(ctx context.Context, seq uint64) (span, error) {
 	if len(page.Entries) == 0 {
 		return span{}, t.gap(seq)
 	}
-	s, err := t.span(ctx, page.Entries[0])
+	s, err := t.span(ctx, c, page.Entries[0])
 	if err == nil && s.end() <= seq {
 		err = t.gap(seq)
 	}

@@ -212,6 +212,21 @@ func (s *spy) measure(fn func()) (bytes, commits, reads int) {
 
 var errDisk = errors.New("open /var/lib/secret/000001.vlog: input/output error")
 
+// keysOf returns all keys of a tenant.
+func keysOf(t interface {
+	Context() context.Context
+	Fatal(...any)
+}, d kv.Driver, tenant string) []kv.Key {
+	var keys []kv.Key
+	for e, err := range kv.All(t.Context(), d, tenant, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
 // keysUnder returns the keys of a tenant that begin with prefix.
 func keysUnder(t testing.TB, d kv.Driver, tenant string, prefix kv.Key) []kv.Key {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -18,13 +19,65 @@ import (
 
 // modelThread is what a thread should be.
 type modelThread struct {
-	ids     []string
+	modelMoment
 	head    string
-	state   string
-	status  threads.Status
-	runs    map[string]bool
-	named   map[string]string // artifacts by name
-	updated int               // the step that last updated it
+	runs    map[string]modelMoment // what a snapshot holds, by run
+	lineage []modelMoment
+	// inherited is what the snapshots of turns hold that came with a fork, by
+	// when they ended.
+	inherited map[int]modelMoment
+	updated   int // the step that last updated it
+}
+
+// modelMoment is what a thread shows at a moment. Its slices and maps are not
+// changed once it is one.
+type modelMoment struct {
+	messages []modelMessage
+	turns    []modelTurn
+}
+
+// modelMessage is a message, and when it, or what it took the place of, came.
+type modelMessage struct {
+	id, text string
+	came     int
+}
+
+type modelTurn struct {
+	run    string
+	ended  int
+	status threads.Status
+	state  string            // after the turn
+	named  map[string]string // artifacts after the turn, by name
+}
+
+func (m modelMoment) ids() []string {
+	out := []string{}
+	for _, msg := range m.messages {
+		out = append(out, msg.id)
+	}
+	return out
+}
+
+// last is the last turn, or one that left nothing.
+func (m modelMoment) last() modelTurn {
+	if len(m.turns) == 0 {
+		return modelTurn{named: map[string]string{}}
+	}
+	return m.turns[len(m.turns)-1]
+}
+
+func (m modelMoment) has(id string) bool { return slices.Contains(m.ids(), id) }
+
+// add returns the moment with messages that it does not have.
+func (m *machine) add(moment modelMoment, messages ...*host.Message) modelMoment {
+	moment.messages = slices.Clone(moment.messages)
+	for _, msg := range messages {
+		if !moment.has(msg.ID) {
+			m.came++
+			moment.messages = append(moment.messages, modelMessage{msg.ID, fmt.Sprint(texts([]*host.Message{msg})), m.came})
+		}
+	}
+	return moment
 }
 
 // machine does the same to a store and to a model of it.
@@ -34,19 +87,20 @@ type machine struct {
 	window int
 	now    time.Time
 	step   int
+	came   int                     // messages so far
 	model  map[string]*modelThread // by tenant/thread
 	last   *host.HistoryRequest    // the thread of the last step
 }
 
 // Names are few, so that steps meet.
 func tenant(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"acme", "globex"}).Draw(t, "tenant")
+	return rapid.SampledFrom([]string{"acme", "acme", "acme", "acme", "globex"}).Draw(t, "tenant")
 }
 func thread(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "ab", "../a"}).Draw(t, "thread")
 }
 func short(t *rapid.T, what string) string {
-	return rapid.StringMatching(`[a-f][0-9]?`).Draw(t, what)
+	return rapid.StringMatching(`[a-d][0-1]?`).Draw(t, what)
 }
 
 func (m *machine) pick(t *rapid.T) (req *host.HistoryRequest, known *modelThread) {
@@ -56,7 +110,7 @@ func (m *machine) pick(t *rapid.T) (req *host.HistoryRequest, known *modelThread
 }
 
 func (m *machine) make(req *host.HistoryRequest) *modelThread {
-	th := &modelThread{runs: map[string]bool{}, named: map[string]string{}}
+	th := &modelThread{runs: map[string]modelMoment{}}
 	m.model[req.Tenant+"/"+req.Thread] = th
 	return th
 }
@@ -69,7 +123,7 @@ func (m *machine) tick(th *modelThread) {
 
 func (m *machine) say(t *rapid.T) {
 	req, th := m.pick(t)
-	req.Input = withID(short(t, "message"), "text")
+	req.Input = withID(short(t, "message"), short(t, "text"))
 	head, err := m.store.AppendUserMessage(t.Context(), req)
 	if err != nil {
 		t.Fatalf("AppendUserMessage = %v", err)
@@ -77,7 +131,7 @@ func (m *machine) say(t *rapid.T) {
 	if th == nil {
 		th = m.make(req)
 	}
-	if slices.Contains(th.ids, req.Input.ID) {
+	if th.has(req.Input.ID) {
 		if head != th.head {
 			t.Fatalf("a message that is known moved the head")
 		}
@@ -86,7 +140,7 @@ func (m *machine) say(t *rapid.T) {
 	if head == th.head {
 		t.Fatalf("a new message did not move the head")
 	}
-	th.ids, th.head = append(th.ids, req.Input.ID), head
+	th.modelMoment, th.head = m.add(th.modelMoment, req.Input), head
 	m.tick(th)
 }
 
@@ -96,7 +150,7 @@ func (m *machine) turn(t *rapid.T) {
 	turn := m.drawTurn(t, th)
 	err := m.store.AppendResults(t.Context(), req, turn)
 	switch {
-	case th != nil && th.runs[req.Run]:
+	case th != nil && th.ran(req.Run):
 		if err != nil {
 			t.Fatalf("AppendResults of a known run = %v", err)
 		}
@@ -112,30 +166,40 @@ func (m *machine) turn(t *rapid.T) {
 	if th == nil {
 		th = m.make(req)
 	}
-	for _, msg := range turn.Messages() {
-		if !slices.Contains(th.ids, msg.ID) {
-			th.ids = append(th.ids, msg.ID)
-		}
-	}
-	if turn.State != nil {
-		th.state = string(turn.State)
-	}
-	for _, a := range turn.Artifacts {
-		th.named[a.Name] = a.Parts[0].(*host.Text).Text
-	}
-	th.runs[req.Run] = true
-	th.status = threads.Completed
-	if turn.Status == host.FinishFailed {
-		th.status = threads.Failed
-	}
+	th.turn(m, req.Run, turn)
 	th.head = m.info(t, req).Head
 	m.tick(th)
+}
+
+func (th *modelThread) ran(run string) bool { _, ok := th.runs[run]; return ok }
+
+func (th *modelThread) turn(m *machine, run string, turn *host.Turn) {
+	before := th.last()
+	th.modelMoment = m.add(th.modelMoment, turn.Messages()...)
+	m.came++
+	now := modelTurn{run: run, ended: m.came, status: threads.Completed, state: before.state, named: maps.Clone(before.named)}
+	if turn.State != nil {
+		now.state = string(turn.State)
+	}
+	for _, a := range turn.Artifacts {
+		now.named[a.Name] = a.Parts[0].(*host.Text).Text
+	}
+	if turn.Status == host.FinishFailed {
+		now.status = threads.Failed
+	}
+	th.turns = append(slices.Clone(th.turns), now)
+	th.runs[run] = th.modelMoment
 }
 
 func (m *machine) drawTurn(t *rapid.T, th *modelThread) *host.Turn {
 	var messages []*host.Message
 	for range rapid.IntRange(0, 4).Draw(t, "messages") {
-		messages = append(messages, withID(short(t, "message"), "text"))
+		messages = append(messages, withID(short(t, "message"), short(t, "text")))
+	}
+	if pair := rapid.IntRange(0, 4).Draw(t, "pair"); pair < 2 {
+		asks, answers := calls(fmt.Sprintf("p%d", pair), fmt.Sprint(pair)), result(fmt.Sprint(pair))
+		answers.ID = asks.ID + "r"
+		messages = append(messages, asks, answers)
 	}
 	if rapid.IntRange(0, 60).Draw(t, "huge") == 60 {
 		for i := range threads.MaxTurnEntries + rapid.IntRange(0, 300).Draw(t, "more") {
@@ -254,16 +318,17 @@ func (m *machine) checkThread(t *rapid.T, req *host.HistoryRequest, th *modelThr
 		}
 		return
 	}
-	want := th.ids[max(len(th.ids)-m.window, 0):]
-	if got := ids(loaded.Messages); !slices.Equal(got, want) {
+	want := wantWindow(th.messages, m.window)
+	if got := shown(loaded.Messages); !slices.Equal(got, want) {
 		t.Fatalf("thread %q: messages %q, want %q", req.Thread, got, want)
 	}
-	if loaded.Head != th.head || string(loaded.State) != th.state {
-		t.Fatalf("thread %q: head %q and state %s, want %q and %s", req.Thread, loaded.Head, loaded.State, th.head, th.state)
+	last := th.last()
+	if loaded.Head != th.head || string(loaded.State) != last.state {
+		t.Fatalf("thread %q: head %q and state %s, want %q and %s", req.Thread, loaded.Head, loaded.State, th.head, last.state)
 	}
 	info := m.info(t, req)
-	if info.Messages != len(th.ids) || info.Turns != len(th.runs) || info.Status != th.status {
-		t.Fatalf("thread %q: %+v, want %d messages, %d turns, %s", req.Thread, info, len(th.ids), len(th.runs), th.status)
+	if info.Messages != len(th.messages) || info.Turns != len(th.turns) || info.Status != last.status {
+		t.Fatalf("thread %q: %+v, want %d messages, %d turns, %s", req.Thread, info, len(th.messages), len(th.turns), last.status)
 	}
 }
 
@@ -276,14 +341,15 @@ func (m *machine) checkExport(t *rapid.T, req *host.HistoryRequest, th *modelThr
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatalf("Export is not JSON: %v\n%s", err, b.Bytes())
 	}
-	if !slices.Equal(ids(got.Messages), append([]string{}, th.ids...)) || len(got.Snapshots) != len(th.runs) || string(got.State) != th.state {
-		t.Fatalf("thread %q: exported %q, %d snapshots, state %s", req.Thread, ids(got.Messages), len(got.Snapshots), got.State)
+	if !slices.Equal(ids(got.Messages), th.ids()) || string(got.State) != th.last().state {
+		t.Fatalf("thread %q: exported %q, state %s", req.Thread, ids(got.Messages), got.State)
 	}
+	m.checkSnapshots(t, th.modelMoment, got.Snapshots)
 	named := map[string]string{}
 	for _, a := range got.Artifacts {
 		named[a.Name] = a.Parts[0].(*host.Text).Text
 	}
-	if diff := cmp.Diff(th.named, named); diff != "" {
+	if diff := cmp.Diff(th.last().named, named); diff != "" {
 		t.Fatalf("thread %q: artifacts (-want +got):\n%s", req.Thread, diff)
 	}
 }
@@ -296,8 +362,10 @@ func TestRandomStepsMatchAModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"say": m.say, "say again": m.say, "turn": m.turn, "turn again": m.turn,
 			"create": m.create, "rename": m.rename, "delete": m.remove, "reload": m.reload,
+			"edit": m.edit, "delete message": m.deleteMessage, "rewind": m.rewind, "fork": m.fork, "read": m.read,
 			"check all": m.checkAll, "": m.check,
 		})
 		m.checkAll(t)
+		m.checkNothingIsLeft(t)
 	})
 }

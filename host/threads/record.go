@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -16,6 +17,10 @@ import (
 // the fields it does not know.
 const layout = 1
 
+// layoutOfViews is what records carry that a reader must not take without the
+// view they name: one that knows no views would show what was deleted.
+const layoutOfViews = 2
+
 // version is the first member of every record.
 type version struct {
 	V int `json:"v"`
@@ -25,18 +30,59 @@ type version struct {
 // its revision is what commits are guarded by.
 type record struct {
 	version
-	ID       string    `json:"id"`
-	Title    string    `json:"title,omitempty"`
-	Created  time.Time `json:"created"`
-	Updated  time.Time `json:"updated"`
-	Head     string    `json:"head"`
-	Messages uint64    `json:"messages"` // the log's length
-	Turns    uint64    `json:"turns"`
-	Last     string    `json:"last,omitempty"` // the last turn's run
-	Status   Status    `json:"status,omitempty"`
-	State    *Ref      `json:"state,omitempty"`
-	Content  string    `json:"content"` // the id its content lies under
-	Metadata Metadata  `json:"metadata,omitempty"`
+	ID      string    `json:"id"`
+	Title   string    `json:"title,omitempty"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	point
+	Root     string   `json:"root,omitempty"`  // the content of its first head, if that is another
+	Heads    uint64   `json:"heads,omitempty"` // how many heads were left behind
+	Parent   *Parent  `json:"parent,omitempty"`
+	Metadata Metadata `json:"metadata,omitempty"`
+}
+
+// point is a moment of a thread: how much of a log there is, what of it shows,
+// and what goes with that.
+type point struct {
+	Head     string `json:"head"`
+	Messages uint64 `json:"messages"` // the log's length
+	Turns    uint64 `json:"turns"`
+	Last     string `json:"last,omitempty"` // the last turn's run
+	Status   Status `json:"status,omitempty"`
+	State    *Ref   `json:"state,omitempty"`
+	Content  string `json:"content"`        // the id its content lies under
+	View     uint64 `json:"view,omitempty"` // of that content; 0 is the whole log
+	// What a view shows less than the log has, or more.
+	HiddenMessages int64 `json:"hidden_messages,omitempty"`
+	HiddenTurns    int64 `json:"hidden_turns,omitempty"`
+}
+
+func (p *point) shownMessages() int { return int(int64(p.Messages) - p.HiddenMessages) }
+func (p *point) shownTurns() int    { return int(int64(p.Turns) - p.HiddenTurns) }
+
+// layout returns the version of a record that has the point.
+func (p *point) layout() int {
+	if p.View > 0 {
+		return layoutOfViews
+	}
+	return layout
+}
+
+// root returns the id of the content that belongs to the thread for as long as
+// it lives: its lineage and the index of its runs lie there.
+func (r *record) root() string { return cmp.Or(r.Root, r.Content) }
+
+// What may carry layoutOfViews.
+func (*record) newest() int         { return layoutOfViews }
+func (*storedSnapshot) newest() int { return layoutOfViews }
+func (*storedHead) newest() int     { return layoutOfViews }
+func (*view) newest() int           { return layoutOfViews }
+
+// Parent is where a thread was forked from.
+type Parent struct {
+	Thread string `json:"thread"`
+	// Snapshot is the last turn that came with it; empty if none did.
+	Snapshot string `json:"snapshot,omitempty"`
 }
 
 // encode returns a record as it is stored.
@@ -53,13 +99,17 @@ func encode(v any) ([]byte, error) {
 // nobody wrote. Nothing is changed in either case.
 func decode(value []byte, into any, what, name string) error {
 	var v version
+	known := layout
+	if r, ok := into.(interface{ newest() int }); ok {
+		known = r.newest()
+	}
 	err := kv.DecodeRecord(value, &v)
 	switch {
 	case errors.Is(err, kv.ErrFormat):
 		return newer(value[0], what, name)
 	case err != nil:
 		return damaged("%s %q is damaged", what, name)
-	case v.V != layout:
+	case v.V < layout || v.V > known:
 		return newer(v.V, what, name)
 	}
 	if err := kv.DecodeRecord(value, into); err != nil {

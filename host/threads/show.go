@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
@@ -38,17 +39,68 @@ func (t *Transcript) SnapshotOf(i int) *Snapshot {
 // Code not_found if there is no such thread, invalid_argument for a negative
 // limit.
 func (s *Store) Show(ctx context.Context, tenant, id string, limit int) (*Transcript, error) {
+	return s.ShowAt(ctx, tenant, id, At{}, limit)
+}
+
+// ShowAt is Show of a moment of the thread. Code not_found if there is no such
+// thread or moment.
+func (s *Store) ShowAt(ctx context.Context, tenant, id string, at At, limit int) (*Transcript, error) {
 	if limit < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "show thread %q: limit is %d", id, limit).WithHint("leave it out for the default")
 	}
 	if limit == 0 {
 		limit = s.window
 	}
-	t, err := s.find(ctx, tenant, id)
+	t, err := s.findAt(ctx, tenant, id, at)
 	if err != nil {
 		return nil, err
 	}
 	return t.transcript(ctx, limit)
+}
+
+// Messages yields the messages of a moment of a thread, the first first, reading
+// them as it goes. An error comes last; code not_found if there is no such thread
+// or moment.
+func (s *Store) Messages(ctx context.Context, tenant, id string, at At) iter.Seq2[*host.Message, error] {
+	return func(yield func(*host.Message, error) bool) {
+		t, err := s.findAt(ctx, tenant, id, at)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for m, err := range t.all(ctx) {
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// Snapshot returns a snapshot of a thread, also one of another branch or of what
+// the thread was forked from. Code not_found if there is none.
+func (s *Store) Snapshot(ctx context.Context, tenant, id, snapshot string) (*Snapshot, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	snap, content, err := t.snapshot(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	then, err := t.moment(ctx, snap.point(t.rec.Head, content))
+	if err != nil {
+		return nil, err
+	}
+	return then.public(snap, then.view.own(), then.turns().len()-1), nil
+}
+
+// findAt is find of a moment of a thread.
+func (s *Store) findAt(ctx context.Context, tenant, id string, at At) (*thread, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.at(ctx, at)
 }
 
 func (t *thread) transcript(ctx context.Context, limit int) (*Transcript, error) {

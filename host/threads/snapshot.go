@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +36,8 @@ func statusOf(reason host.FinishReason) Status {
 }
 
 // Snapshot is what a turn left behind, but for its messages: those are the
-// positions From up to, not including, To of the log. It is a few hundred bytes
-// however long the conversation is.
+// messages From up to, not including, To of what the thread shows. It is a few
+// hundred bytes however long the conversation is.
 type Snapshot struct {
 	ID     string    `json:"id"` // the run's
 	Parent string    `json:"parent,omitempty"`
@@ -66,9 +67,25 @@ type ResultInfo struct {
 	CreatedAt    time.Time         `json:"created_at"`
 }
 
+// storedSnapshot is a snapshot as its content has it: Turn is its number there,
+// and From and To are positions of that log.
 type storedSnapshot struct {
 	version
 	Snapshot
+	View           uint64 `json:"view,omitempty"` // what the thread showed then
+	HiddenMessages int64  `json:"hidden_messages,omitempty"`
+	HiddenTurns    int64  `json:"hidden_turns,omitempty"`
+}
+
+// public returns a snapshot as a thread shows it: its number among the turns and
+// its place among the messages that the thread shows now.
+func (t *thread) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
+	out := snap.Snapshot
+	shown := t.messages()
+	out.Turn = int(number) + 1
+	out.From = int(shown.before(place{rank, uint64(max(snap.From, 0))}))
+	out.To = int(shown.before(place{rank, uint64(max(snap.To, 0))}))
+	return &out
 }
 
 // Snapshots yields the snapshots of a thread's turns, the first turn first. An
@@ -88,28 +105,85 @@ func (s *Store) Snapshots(ctx context.Context, tenant, id string) iter.Seq2[*Sna
 	}
 }
 
-// snapshots yields snapshots in the order of r.
+// snapshots yields the snapshots of the turns that the thread shows, in the order
+// of r.
 func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
-	r.Prefix = t.content.turns()
 	return func(yield func(*Snapshot, error) bool) {
+		parts := t.turns().closed()
+		number := uint64(0) // of the part's first turn
+		if r.Reverse {
+			slices.Reverse(parts)
+			number = lengthOf(parts)
+		}
+		for _, p := range parts {
+			if r.Reverse {
+				number -= p.len()
+			}
+			for snap, err := range t.snapshotsOf(ctx, p, r.Reverse) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(t.public(snap, p.at.rank, number+uint64(snap.Turn)-1-p.at.seq), nil) {
+					return
+				}
+			}
+			if !r.Reverse {
+				number += p.len()
+			}
+		}
+	}
+}
+
+// snapshotsOf yields the snapshots of a part of a content's turns.
+func (t *thread) snapshotsOf(ctx context.Context, p part, reverse bool) iter.Seq2[*storedSnapshot, error] {
+	return func(yield func(*storedSnapshot, error) bool) {
+		c := t.contentAt(p.at.rank)
+		r := kv.Range{Prefix: c.turns(), From: c.turn(p.at.seq + 1), Reverse: reverse}
+		if reverse {
+			r.From = c.turn(p.to)
+		}
 		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
 			if err != nil {
 				yield(nil, wrap(err, "read turns of thread %q", t.rec.ID))
 				return
 			}
-			var snap storedSnapshot
-			if err := decode(e.Value, &snap, "snapshot of thread", t.rec.ID); err != nil {
+			snap, err := t.decodeSnapshot(e.Value)
+			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if uint64(snap.Turn) > t.rec.Turns {
-				continue // committed after the record was read
+			if n := uint64(snap.Turn); n <= p.at.seq || n > p.to {
+				return
 			}
-			if !yield(&snap.Snapshot, nil) {
+			if !yield(snap, nil) {
 				return
 			}
 		}
 	}
+}
+
+func (t *thread) decodeSnapshot(value []byte) (*storedSnapshot, error) {
+	snap := &storedSnapshot{}
+	if err := decode(value, snap, "snapshot of thread", t.rec.ID); err != nil {
+		return nil, err
+	}
+	if snap.Turn < 1 {
+		return nil, damaged("snapshot of thread %q is damaged", t.rec.ID)
+	}
+	return snap, nil
+}
+
+// snapshotAt returns the snapshot of turn n of a content.
+func (t *thread) snapshotAt(ctx context.Context, c content, n uint64) (*storedSnapshot, error) {
+	raw, err := t.get(ctx, c.turn(n))
+	if err != nil {
+		return nil, err
+	}
+	if raw == nil {
+		return nil, damaged("snapshot of turn %d of thread %q is missing", n, t.rec.ID)
+	}
+	return t.decodeSnapshot(raw)
 }
 
 // turn adds a whole turn to the draft.
@@ -146,8 +220,8 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 		return nil
 	}
 	at, stored, err := d.position(ctx, messages[0].ID)
-	if stored {
-		snap.From = int(at)
+	if stored && at.rank == d.view.own() {
+		snap.From = int(at.seq)
 	}
 	return err
 }
@@ -156,7 +230,7 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 // say what it answers. A run that is stored already has nothing to commit; at
 // the right head that is so rare that the transaction bets against it first.
 func (d *draft) guard(ctx context.Context, run, head string) error {
-	key := d.content.run(run)
+	key := d.root().run(run)
 	atHead := d.revision != 0 && head == d.rec.Head
 	if atHead && !d.careful {
 		d.tx.Conds = append(d.tx.Conds, kv.Absent(key))
@@ -222,7 +296,12 @@ func (d *draft) close(snap *Snapshot) error {
 	d.moveHead()
 	d.rec.Last, d.rec.Status = snap.ID, snap.Status
 	snap.Time = d.rec.Updated
-	raw, err := encode(storedSnapshot{version{layout}, *snap})
+	return d.putSnapshot(snap)
+}
+
+// putSnapshot adds the snapshot of the last turn.
+func (d *draft) putSnapshot(snap *Snapshot) error {
+	raw, err := encode(storedSnapshot{version{d.rec.layout()}, *snap, d.rec.View, d.rec.HiddenMessages, d.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}
@@ -232,5 +311,19 @@ func (d *draft) close(snap *Snapshot) error {
 		return err
 	}
 	d.put(d.content.run(snap.ID), n)
+	if d.rec.root() == d.rec.Content {
+		return nil
+	}
+	elsewhere, err := encode(runElsewhere{Content: d.rec.Content})
+	if err != nil {
+		return err
+	}
+	d.put(d.root().run(snap.ID), elsewhere)
 	return nil
+}
+
+// runElsewhere is the entry of a run in the index of a thread, for a turn of
+// another content of it. For others the entry is the number of the turn.
+type runElsewhere struct {
+	Content string `json:"content"`
 }

@@ -60,6 +60,7 @@ type thread struct {
 	rec       record
 	revision  uint64 // of the record; 0 if there is none yet
 	content   content
+	view      view
 }
 
 // open reads a thread's record. A thread that does not exist is nil.
@@ -82,8 +83,53 @@ func (s *Store) open(ctx context.Context, tenant, id string) (*thread, error) {
 	if err := decode(e.Value, &t.rec, "record of thread", id); err != nil {
 		return nil, err
 	}
-	t.content = contentOf(t.rec.Content)
-	return t, nil
+	if t.rec.View == 0 && t.rec.V != layout {
+		return nil, newer(t.rec.V, "record of thread", id)
+	}
+	return t, t.look(ctx)
+}
+
+// look finds the content and the view of a thread whose record is known.
+func (t *thread) look(ctx context.Context) error {
+	t.content, t.view = contentOf(t.rec.Content), view{}
+	if t.rec.View == 0 {
+		return nil
+	}
+	raw, err := t.get(ctx, t.content.view(t.rec.View))
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return damaged("view %d of thread %q is missing", t.rec.View, t.rec.ID)
+	}
+	if err := decode(raw, &t.view, "view of thread", t.rec.ID); err != nil {
+		return err
+	}
+	if !t.view.valid() {
+		return damaged("view %d of thread %q is damaged", t.rec.View, t.rec.ID)
+	}
+	return nil
+}
+
+// root is the content that keeps a thread's lineage and the index of its runs.
+func (t *thread) root() content { return contentOf(t.rec.root()) }
+
+// contentAt returns the content of a rank.
+func (t *thread) contentAt(rank uint64) content {
+	if rank == t.view.own() {
+		return t.content
+	}
+	return contentOf(t.view.Origins[rank])
+}
+
+// messages is what the thread shows of logs.
+func (t *thread) messages() line {
+	return line{t.view.Messages, t.view.own(), t.view.Tail, t.rec.Messages}
+}
+
+// turns is what the thread shows of turns, the first of which has number 0.
+func (t *thread) turns() line {
+	return line{t.view.Turns, t.view.own(), t.view.TurnTail, t.rec.Turns}
 }
 
 // find is open for callers to whom an unknown thread is an error.
@@ -119,7 +165,9 @@ type Thread struct {
 	Messages int    `json:"messages"`
 	Turns    int    `json:"turns"`
 	// Status is the last turn's; empty before the first.
-	Status   Status   `json:"status,omitempty"`
+	Status Status `json:"status,omitempty"`
+	// Parent is where the thread was forked from; nil if it was not.
+	Parent   *Parent  `json:"parent,omitempty"`
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 
@@ -136,7 +184,7 @@ func (t *thread) info() *Thread {
 	r := &t.rec
 	return &Thread{
 		ID: r.ID, Tenant: t.partition, Title: r.Title, Created: r.Created, Updated: r.Updated, Head: r.Head,
-		Messages: int(r.Messages), Turns: int(r.Turns), Status: r.Status, Metadata: r.Metadata,
+		Messages: r.shownMessages(), Turns: r.shownTurns(), Status: r.Status, Parent: r.Parent, Metadata: r.Metadata,
 	}
 }
 

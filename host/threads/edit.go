@@ -1,0 +1,251 @@
+package threads
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// If guards a change of a thread.
+type If struct {
+	// Head is the head that the change is of: code conflict if the thread has
+	// another by then. Empty guards nothing.
+	Head string
+}
+
+// EditMessage puts m in the place of a message and returns the thread. The new
+// message has an id of its own: m's, or a fresh one if m has none or the old
+// one's. What follows stays. Role, agent and time are the old one's where m
+// leaves them empty.
+//
+// The old message is kept, in a branch that [Store.Branches] lists. Sending an
+// edit again whose answer was lost does nothing, if m has an id.
+//
+// Code not_found if there is no such thread or message, invalid_argument if m
+// has another role or would leave a tool call without its result or a result
+// without its call, already_exists if the thread shows another message of that
+// id. It waits for a turn that runs on the thread, as [Store.LockThread] does.
+func (s *Store) EditMessage(ctx context.Context, tenant, id, message string, m *host.Message, guard *If) (*Thread, error) {
+	if m == nil {
+		return nil, host.Errorf(host.InvalidArgument, "edit message %q of thread %q: there is no message to put in its place", message, id)
+	}
+	m = m.Clone()
+	if m.ID == message || m.ID == "" {
+		m.ID = host.NewID()
+	}
+	return s.change(ctx, tenant, id, "edit thread", guard, func(d *draft) error {
+		return d.edit(ctx, message, m)
+	})
+}
+
+// DeleteMessage removes a message from a thread and returns it. The results of
+// the tool calls that it has go with it, and so does the call that it has the
+// result of, with that call's message. State and artifacts stay.
+//
+// The message is kept, in a branch that [Store.Branches] lists. Code not_found
+// if there is no such thread or message. It waits for a turn that runs on the
+// thread, as [Store.LockThread] does.
+func (s *Store) DeleteMessage(ctx context.Context, tenant, id, message string, guard *If) (*Thread, error) {
+	return s.change(ctx, tenant, id, "delete from thread", guard, func(d *draft) error {
+		near, i, err := d.around(ctx, message)
+		if err != nil {
+			return err
+		}
+		v := d.closedView()
+		v.Messages = d.messages().without(together(near, i))
+		return d.leave(Deleted, message, v)
+	})
+}
+
+// Rewind makes a moment of a thread its present: messages, state and artifacts
+// are those of then, and the next turn goes on from there. To rewind to a branch
+// is to resume it. What the thread was until now is kept, in a branch that
+// [Store.Branches] lists; rewinding to what is the present already does nothing.
+//
+// Code invalid_argument if at names nothing, not_found if there is no such
+// thread or moment. It waits for a turn that runs on the thread, as
+// [Store.LockThread] does.
+func (s *Store) Rewind(ctx context.Context, tenant, id string, at At, guard *If) (*Thread, error) {
+	if at == (At{}) {
+		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
+			WithHint("name a message, a snapshot or a branch")
+	}
+	return s.change(ctx, tenant, id, "rewind thread", guard, func(d *draft) error {
+		return d.rewind(ctx, at)
+	})
+}
+
+// change runs build in a commit to a thread that exists, while no turn runs on it.
+func (s *Store) change(ctx context.Context, tenant, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
+	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	t, err := s.commit(ctx, tenant, id, doing, func(d *draft) error {
+		if d.revision == 0 {
+			return notFound(id)
+		}
+		d.careful = true
+		if guard != nil && guard.Head != "" && guard.Head != d.rec.Head {
+			return moved(id)
+		}
+		return build(d)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.info(), nil
+}
+
+func (d *draft) edit(ctx context.Context, message string, m *host.Message) error {
+	_, again, err := d.position(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	near, i, err := d.around(ctx, message)
+	if again && host.CodeOf(err) == host.NotFound {
+		return errNothing // it was edited
+	}
+	if err != nil {
+		return err
+	}
+	if again {
+		return host.Errorf(host.AlreadyExists, "thread %q has a message %q", d.rec.ID, m.ID).WithHint("leave the id out for a fresh one")
+	}
+	if err := inPlaceOf(m, near[i].Message); err != nil {
+		return err
+	}
+	shown, q := d.messages(), place{d.view.own(), d.rec.Messages}
+	if _, err := d.append(ctx, []*host.Message{m}); err != nil {
+		return err
+	}
+	v := d.view
+	v.Turns, v.TurnTail = d.turns().closed(), d.rec.Turns
+	v.Messages, v.Tail = shown.with(near[i].number, q), d.rec.Messages
+	return d.leave(Edited, message, v)
+}
+
+// inPlaceOf fills m from the message whose place it takes, or refuses it.
+func inPlaceOf(m, old *host.Message) error {
+	if m.Role == "" {
+		m.Role = old.Role
+	}
+	if m.Agent == "" {
+		m.Agent = old.Agent
+	}
+	if m.CreatedAt.IsZero() {
+		m.CreatedAt = old.CreatedAt
+	}
+	if m.Role != old.Role {
+		return host.Errorf(host.InvalidArgument, "message %q is the %s's, and what would take its place is the %s's", old.ID, old.Role, m.Role)
+	}
+	if !slices.Equal(toolIDs(m), toolIDs(old)) {
+		return host.Errorf(host.InvalidArgument, "message %q has other tool calls or results than what would take its place", old.ID).
+			WithHint("keep their ids, or delete the message")
+	}
+	return nil
+}
+
+// toolIDs returns what pairs of a message are known by.
+func toolIDs(m *host.Message) []string {
+	var ids []string
+	for _, c := range m.ToolCalls() {
+		ids = append(ids, "call "+c.ID)
+	}
+	for _, r := range m.ToolResults() {
+		ids = append(ids, "result "+r.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// closedView returns what the thread shows now, and nothing that comes.
+func (t *thread) closedView() view {
+	v := t.view
+	v.Messages, v.Tail = t.messages().closed(), t.rec.Messages
+	v.Turns, v.TurnTail = t.turns().closed(), t.rec.Turns
+	return v
+}
+
+// rewind makes a moment the present.
+func (d *draft) rewind(ctx context.Context, at At) error {
+	to, err := d.at(ctx, at)
+	if err != nil {
+		return err
+	}
+	if d.shows(to) {
+		return errNothing
+	}
+	if to.rec.Content != d.rec.Content {
+		return d.moveTo(ctx, to, at)
+	}
+	v := to.closedView()
+	v.Tail, v.TurnTail = d.rec.Messages, d.rec.Turns
+	p := to.rec.point
+	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
+	return d.leave(Rewound, at.Message, v)
+}
+
+// shows reports whether a moment is what the thread shows now.
+func (t *thread) shows(to *thread) bool {
+	a, b := t.closedView(), to.closedView()
+	return t.rec.Content == to.rec.Content && t.rec.Last == to.rec.Last && slices.Equal(a.Origins, b.Origins) &&
+		slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Turns, b.Turns)
+}
+
+// moveTo makes a moment the present whose log goes on elsewhere: the thread gets
+// a content of its own that goes back to it.
+func (d *draft) moveTo(ctx context.Context, to *thread, at At) error {
+	v, err := to.forkedView(ctx)
+	if err != nil {
+		return err
+	}
+	root := d.rec.root()
+	p := to.rec.point
+	d.rec.Root = root
+	d.rec.Content = host.NewID()
+	d.rec.Messages, d.rec.Turns = 0, 0
+	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
+	d.content = contentOf(d.rec.Content)
+	d.put(contentOf(root).owned().With(d.rec.Content), nil)
+	d.refer(v)
+	return d.leave(Rewound, at.Message, v)
+}
+
+// leave keeps the thread's head in its lineage and begins a new one, which shows
+// v.
+func (d *draft) leave(cause Cause, message string, v view) error {
+	d.rec.Heads++
+	d.moveHead()
+	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.store.now().UTC()})
+	if err != nil {
+		return err
+	}
+	d.put(d.root().head(d.rec.Heads), head)
+	return d.show(v)
+}
+
+// show gives the thread a view.
+func (d *draft) show(v view) error {
+	if err := v.check(d.rec.ID); err != nil {
+		return err
+	}
+	v.version = version{layoutOfViews}
+	raw, err := encode(v)
+	if err != nil {
+		return err
+	}
+	d.view = v
+	d.rec.View = d.rec.Heads + 1
+	d.count()
+	d.put(d.content.view(d.rec.View), raw)
+	return nil
+}
+
+// count notes how much less the view shows than the log has.
+func (t *thread) count() {
+	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messages().len())
+	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turns().len())
+}

@@ -1,0 +1,99 @@
+package threads
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// ForkOptions are the optional parts of a fork.
+type ForkOptions struct {
+	ID       string // default: a fresh UUIDv7
+	At       At     // the moment to fork from; default: now
+	Title    string // default: the thread's
+	Metadata Metadata
+}
+
+// Fork makes a new thread that begins as another is at a moment: with its
+// messages, turns, state and artifacts. Both go on without each other. The new
+// thread refers to the log of the old one, so a fork costs a few hundred bytes
+// however long the conversation is, and what it refers to stays when the old
+// thread is deleted.
+//
+// Code not_found if there is no such thread or moment, already_exists if there
+// is a thread of the new id, and as of [Store.Create].
+func (s *Store) Fork(ctx context.Context, tenant, id string, opts *ForkOptions) (*Thread, error) {
+	if opts == nil {
+		opts = &ForkOptions{}
+	}
+	fork := cmp.Or(opts.ID, host.NewID())
+	if err := cmp.Or(checkTitle(fork, opts.Title), opts.Metadata.check(fork)); err != nil {
+		return nil, err
+	}
+	t, err := s.commit(ctx, tenant, fork, "fork into thread", func(d *draft) error {
+		if d.revision != 0 {
+			return host.Errorf(host.AlreadyExists, "there is a thread %q", fork).WithHint("choose another id")
+		}
+		from, err := s.find(ctx, tenant, id)
+		if err != nil {
+			return err
+		}
+		d.rec.Title = cmp.Or(opts.Title, from.rec.Title)
+		d.rec.Metadata = opts.Metadata
+		return d.fork(ctx, from, opts.At)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.info(), nil
+}
+
+// fork makes the draft's new thread begin as another is at a moment. The other's
+// record must stay what it is meanwhile: a thread that is deleted lends nothing.
+func (d *draft) fork(ctx context.Context, from *thread, at At) error {
+	to, err := from.at(ctx, at)
+	if err != nil {
+		return err
+	}
+	v, err := to.forkedView(ctx)
+	if err != nil {
+		return err
+	}
+	d.tx.Conds = append(d.tx.Conds, kv.AtRevision(threadKey(from.rec.ID), from.revision))
+	p := to.rec.point
+	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
+	d.rec.Parent = &Parent{Thread: from.rec.ID, Snapshot: p.Last}
+	d.refer(v)
+	d.moveHead()
+	return d.show(v)
+}
+
+// forkedView returns what a content shows that goes on from this moment. It
+// needs those origins only that something of the view lies in, and its state.
+func (t *thread) forkedView(ctx context.Context) (view, error) {
+	v := t.closedView()
+	v.Origins = append(v.Origins[:len(v.Origins):len(v.Origins)], t.rec.Content)
+	v.Tail, v.TurnTail = 0, 0
+	if t.rec.State == nil {
+		return v.needed(), nil
+	}
+	for rank := v.own(); rank > 0; rank-- {
+		has, err := t.get(ctx, contentOf(v.Origins[rank-1]).blob(t.rec.State.Digest))
+		if err != nil {
+			return view{}, err
+		}
+		if has != nil {
+			return v.needed(rank - 1), nil
+		}
+	}
+	return view{}, damaged("state of thread %q is missing", t.rec.ID)
+}
+
+// refer keeps what a view refers to for as long as the draft's content lives.
+func (d *draft) refer(v view) {
+	for _, id := range v.Origins {
+		d.put(childKeys.With(id, d.rec.Content), nil)
+	}
+}

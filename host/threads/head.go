@@ -1,0 +1,277 @@
+package threads
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Cause says why a head was left behind.
+type Cause string
+
+// The causes.
+const (
+	Edited  Cause = "edit"
+	Deleted Cause = "delete"
+	Rewound Cause = "rewind"
+)
+
+// Branch is a head of a thread: what its conversation is, or once was. A thread
+// has one that it goes on from; the others are its lineage.
+type Branch struct {
+	// ID names the branch in its thread: b1, b2 and so on, in the order in which
+	// they were left behind. Empty for the one that the thread goes on from.
+	ID       string    `json:"id,omitempty"`
+	Head     string    `json:"head"`
+	Messages int       `json:"messages"`
+	Turns    int       `json:"turns"`
+	Snapshot string    `json:"snapshot,omitempty"` // of its last turn
+	Status   Status    `json:"status,omitempty"`   // of that
+	Cause    Cause     `json:"cause,omitempty"`
+	Message  string    `json:"message,omitempty"` // that was edited, deleted or rewound to
+	Left     time.Time `json:"left,omitzero"`
+}
+
+// storedHead is a head that was left behind.
+type storedHead struct {
+	version
+	Point   point     `json:"point"`
+	Cause   Cause     `json:"cause"`
+	Message string    `json:"message,omitempty"`
+	Left    time.Time `json:"left"`
+}
+
+func (h *storedHead) public(n uint64) *Branch {
+	p := &h.Point
+	return &Branch{
+		ID: branchID(n), Head: p.Head, Messages: p.shownMessages(), Turns: p.shownTurns(), Snapshot: p.Last,
+		Status: p.Status, Cause: h.Cause, Message: h.Message, Left: h.Left,
+	}
+}
+
+func branchID(n uint64) string { return "b" + strconv.FormatUint(n, 10) }
+
+// branchNumber returns the number in a branch's id; 0 if it is none.
+func branchNumber(id string) uint64 {
+	digits, _ := strings.CutPrefix(id, "b")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || branchID(n) != id {
+		return 0
+	}
+	return n
+}
+
+// Branches yields the heads of a thread: the one it goes on from, then those it
+// left behind, the last left first. An error comes last; code not_found if there
+// is no such thread.
+func (s *Store) Branches(ctx context.Context, tenant, id string) iter.Seq2[*Branch, error] {
+	return func(yield func(*Branch, error) bool) {
+		t, err := s.find(ctx, tenant, id)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		now := (&storedHead{Point: t.rec.point}).public(0)
+		now.ID = ""
+		if !yield(now, nil) {
+			return
+		}
+		for h, err := range t.heads(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(h.public(h.number), nil) {
+				return
+			}
+		}
+	}
+}
+
+type numberedHead struct {
+	storedHead
+	number uint64
+}
+
+// heads yields the heads that were left behind, the last left first.
+func (t *thread) heads(ctx context.Context) iter.Seq2[*numberedHead, error] {
+	return func(yield func(*numberedHead, error) bool) {
+		if t.rec.Heads == 0 {
+			return
+		}
+		prefix := t.root().heads()
+		r := kv.Range{Prefix: prefix, From: t.root().head(t.rec.Heads), Reverse: true}
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+			if err != nil {
+				yield(nil, wrap(err, "read branches of thread %q", t.rec.ID))
+				return
+			}
+			rest, _ := e.Key.CutPrefix(prefix)
+			n, _, _ := rest.CutUint()
+			h := &numberedHead{number: n}
+			if err := decode(e.Value, &h.storedHead, "branch of thread", t.rec.ID); err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(h, nil) {
+				return
+			}
+		}
+	}
+}
+
+// At names a moment of a thread. The zero At is now; otherwise one of Snapshot
+// and Branch may be set, and Message.
+type At struct {
+	// Snapshot is the thread as it was after that turn, with the state and the
+	// artifacts of then, whatever was edited or deleted since.
+	Snapshot string
+	// Branch is a head that was left behind, by its ID or its Head.
+	Branch string
+	// Message is the conversation up to and with that message and what belongs
+	// to it: the results of its tool calls. State and artifacts are those of the
+	// last turn that is whole before it ends.
+	Message string
+	// Before leaves Message itself out, and the calls that it has results of.
+	Before bool
+}
+
+// at returns the thread as it was at a moment: what its methods read is that.
+func (t *thread) at(ctx context.Context, at At) (*thread, error) {
+	if at.Snapshot != "" && at.Branch != "" {
+		return nil, host.Errorf(host.InvalidArgument, "thread %q: a snapshot and a branch are asked for at once", t.rec.ID).WithHint("name one")
+	}
+	if at.Before && at.Message == "" {
+		return nil, host.Errorf(host.InvalidArgument, "thread %q: there is no message to stop before", t.rec.ID).WithHint("name one")
+	}
+	var err error
+	if at.Snapshot != "" {
+		t, err = t.atSnapshot(ctx, at.Snapshot)
+	}
+	if at.Branch != "" {
+		t, err = t.atBranch(ctx, at.Branch)
+	}
+	if err != nil || at.Message == "" {
+		return t, err
+	}
+	return t.atMessage(ctx, at.Message, at.Before)
+}
+
+// moment returns the thread as it was at a point.
+func (t *thread) moment(ctx context.Context, p point) (*thread, error) {
+	out := *t
+	out.rec.point = p
+	out.rec.Root = t.rec.root()
+	return &out, out.look(ctx)
+}
+
+func (t *thread) atBranch(ctx context.Context, name string) (*thread, error) {
+	if name == t.rec.Head {
+		return t, nil
+	}
+	h, err := t.branch(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.moment(ctx, h.Point)
+}
+
+// branch finds a head that was left behind. By its number it is one read.
+func (t *thread) branch(ctx context.Context, name string) (*numberedHead, error) {
+	if n := branchNumber(name); n > 0 {
+		raw, err := t.get(ctx, t.root().head(n))
+		if err != nil {
+			return nil, err
+		}
+		if raw != nil && n <= t.rec.Heads {
+			h := &numberedHead{number: n}
+			return h, decode(raw, &h.storedHead, "branch of thread", t.rec.ID)
+		}
+	}
+	for h, err := range t.heads(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if h.Point.Head == name {
+			return h, nil
+		}
+	}
+	return nil, host.Errorf(host.NotFound, "thread %q has no branch %.80q", t.rec.ID, name).
+		WithHint("see agenthost thread branches for those it has")
+}
+
+func (t *thread) atSnapshot(ctx context.Context, id string) (*thread, error) {
+	snap, content, err := t.snapshot(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.moment(ctx, snap.point(t.rec.Head, content))
+}
+
+// point returns the moment after a turn.
+func (s *storedSnapshot) point(head, content string) point {
+	return point{
+		Head: head, Messages: uint64(max(s.To, 0)), Turns: uint64(s.Turn), Last: s.ID, Status: s.Status,
+		State: s.State, Content: content, View: s.View, HiddenMessages: s.HiddenMessages, HiddenTurns: s.HiddenTurns,
+	}
+}
+
+// snapshot finds the snapshot of a run in the thread, in one of its branches or
+// in what it was forked from, and the id of the content that has it.
+func (t *thread) snapshot(ctx context.Context, run string) (*storedSnapshot, string, error) {
+	if err := validID("snapshot", run, MaxMessageIDBytes); err != nil {
+		return nil, "", err
+	}
+	content := t.rec.root()
+	raw, err := t.get(ctx, t.root().run(run))
+	if err == nil && raw == nil {
+		content, raw, err = t.inheritedRun(ctx, run)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if raw == nil {
+		return nil, "", host.Errorf(host.NotFound, "thread %q has no snapshot %q", t.rec.ID, run)
+	}
+	var elsewhere runElsewhere
+	if len(raw) > 1 && raw[1] == '{' {
+		if kv.DecodeRecord(raw, &elsewhere) != nil || elsewhere.Content == "" {
+			return nil, "", damaged("index of runs of thread %q is damaged", t.rec.ID)
+		}
+		content = elsewhere.Content
+		if raw, err = t.get(ctx, contentOf(content).run(run)); err != nil {
+			return nil, "", err
+		}
+	}
+	var n uint64
+	if kv.DecodeRecord(raw, &n) != nil {
+		return nil, "", damaged("index of runs of thread %q is damaged", t.rec.ID)
+	}
+	snap, err := t.snapshotAt(ctx, contentOf(content), n)
+	return snap, content, err
+}
+
+// inheritedRun finds a run among the turns that the thread shows of others.
+func (t *thread) inheritedRun(ctx context.Context, run string) (content string, raw []byte, err error) {
+	shown := t.turns()
+	for rank, id := range slices.Backward(t.view.Origins) {
+		raw, err := t.get(ctx, contentOf(id).run(run))
+		if err != nil || raw == nil {
+			if err != nil {
+				return "", nil, err
+			}
+			continue
+		}
+		var n uint64
+		if kv.DecodeRecord(raw, &n) == nil && n > 0 && shown.has(place{uint64(rank), n - 1}) {
+			return id, raw, nil
+		}
+	}
+	return "", nil, nil
+}

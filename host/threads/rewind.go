@@ -1,0 +1,167 @@
+package threads
+
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// numbered is a message with its number in the conversation.
+type numbered struct {
+	*host.Message
+	number uint64
+}
+
+// around reads a message that the thread shows with those near enough to belong
+// to it, and returns its place among them. Code not_found if it shows none.
+func (t *thread) around(ctx context.Context, id string) (near []numbered, i int, err error) {
+	if err := validID("message", id, MaxMessageIDBytes); err != nil {
+		return nil, 0, err
+	}
+	at, found, err := t.position(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !found {
+		return nil, 0, host.Errorf(host.NotFound, "thread %q has no message %q", t.rec.ID, id)
+	}
+	shown := t.messages()
+	number := shown.indexOf(at)
+	first := number - min(number, maxPairSpan)
+	for _, p := range shown.slice(first, min(number+maxPairSpan+1, shown.len())) {
+		for m, err := range t.read(ctx, p) {
+			if err != nil {
+				return nil, 0, err
+			}
+			near = append(near, numbered{m, first + uint64(len(near))})
+		}
+	}
+	return near, int(number - first), nil
+}
+
+// pairs returns, of each tool result, where its call is and where the result is.
+func pairs(messages []numbered) [][2]int {
+	var out [][2]int
+	calls := map[string]int{}
+	for i, m := range messages {
+		for _, c := range m.ToolCalls() {
+			calls[c.ID] = i
+		}
+		for _, r := range m.ToolResults() {
+			if call, ok := calls[r.ID]; ok && call < i {
+				out = append(out, [2]int{call, i})
+			}
+		}
+	}
+	return out
+}
+
+// afterPairs returns the first number from i on before which the messages can be
+// cut without separating a call from its result.
+func afterPairs(messages []numbered, i int) int {
+	for again := true; again; {
+		again = false
+		for _, p := range pairs(messages) {
+			if p[0] < i && i <= p[1] {
+				i, again = p[1]+1, true
+			}
+		}
+	}
+	return i
+}
+
+// beforePairs is afterPairs in the other direction.
+func beforePairs(messages []numbered, i int) int {
+	for again := true; again; {
+		again = false
+		for _, p := range pairs(messages) {
+			if p[0] < i && i <= p[1] {
+				i, again = p[0], true
+			}
+		}
+	}
+	return i
+}
+
+// together returns which messages go with message i: calls and their results.
+func together(messages []numbered, i int) []uint64 {
+	with := make([]bool, len(messages))
+	with[i] = true
+	all := pairs(messages)
+	for again := true; again; {
+		again = false
+		for _, p := range all {
+			if with[p[0]] != with[p[1]] {
+				with[p[0]], with[p[1]], again = true, true, true
+			}
+		}
+	}
+	var out []uint64
+	for i, m := range messages {
+		if with[i] {
+			out = append(out, m.number)
+		}
+	}
+	return out
+}
+
+// atMessage returns the thread as it was with a message as its last one.
+func (t *thread) atMessage(ctx context.Context, id string, before bool) (*thread, error) {
+	near, i, err := t.around(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	end := afterPairs(near, i+1)
+	if before {
+		end = beforePairs(near, i)
+	}
+	if end == len(near) {
+		return t.upTo(ctx, near[end-1].number+1)
+	}
+	return t.upTo(ctx, near[end].number)
+}
+
+// upTo returns the thread as it was with its first n messages and the turns that
+// ended by then.
+func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
+	shown := t.messages()
+	if n >= shown.len() {
+		return t, nil
+	}
+	turns, err := t.turnsBefore(ctx, shown.at(n).stands)
+	if err != nil {
+		return nil, err
+	}
+	out := *t
+	out.view.Messages, out.view.Tail = shown.slice(0, n), t.rec.Messages
+	out.view.Turns, out.view.TurnTail = turns, t.rec.Turns
+	out.count()
+	p := &out.rec.point
+	p.State, p.Last, p.Status = nil, "", ""
+	if len(turns) > 0 {
+		last := turns[len(turns)-1]
+		snap, err := t.snapshotAt(ctx, t.contentAt(last.at.rank), last.to)
+		if err != nil {
+			return nil, err
+		}
+		p.State, p.Last, p.Status = snap.State, snap.ID, snap.Status
+	}
+	return &out, nil
+}
+
+// turnsBefore returns the turns that had ended before a place of the log.
+func (t *thread) turnsBefore(ctx context.Context, end place) ([]part, error) {
+	shown := t.turns()
+	n, err := search(shown.len(), func(i uint64) (bool, error) {
+		turn := shown.at(i)
+		if turn.at.rank != end.rank {
+			return turn.at.rank > end.rank, nil
+		}
+		snap, err := t.snapshotAt(ctx, t.contentAt(turn.at.rank), turn.to)
+		if err != nil {
+			return false, err
+		}
+		return uint64(snap.To) > end.seq, nil
+	})
+	return shown.slice(0, n), err
+}
