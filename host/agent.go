@@ -42,6 +42,11 @@ type AgentOptions struct {
 	Providers  []Provider
 	History    *History // for runs of the agent on its own only
 
+	// Messages keep the messages of the agent's threads: see [Agent.NewThread].
+	// Default: each thread has its own, in memory. Where a model's service keeps
+	// the conversation, they are not used.
+	Messages MessageStores
+
 	// ProviderTools are tools that the models' providers run by themselves.
 	ProviderTools []ProviderTool
 

@@ -70,6 +70,7 @@ func (t *turn) branch() *run {
 	n.results, n.artifacts, n.stack, n.past = nil, nil, nil, nil
 	n.usage, n.cost, n.iterations, n.seq = Usage{}, Cost{}, 0, 0
 	n.placed = false
+	n.conversation, n.known = "", nil // what the run's service keeps is not the branch's
 	n.depth++
 	return &n
 }

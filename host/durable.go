@@ -61,7 +61,8 @@ type (
 		Usage     Usage           `json:"usage"`
 		Output    json.RawMessage `json:"output,omitempty"`
 		Misfit    *Error          `json:"misfit,omitempty"`
-		Stack     []string        `json:"stack,omitempty"` // who waits behind the agent
+		Stack     []string        `json:"stack,omitempty"`   // who waits behind the agent
+		Service   string          `json:"service,omitempty"` // the conversation that the model's service keeps
 		Cost      Cost            `json:"cost"`
 		Tokens    int64           `json:"tokens"`
 	}
@@ -305,7 +306,7 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 		Cost: t.cost, Tokens: t.spent.tokens.Load(),
 	}
 	if t.depth == 0 {
-		step.Stack = t.stack
+		step.Stack, step.Service = t.stack, t.conversation
 	}
 	t.recorded = true
 	return t.rec.commit(ctx, entry{In: t.branchKey(), Answer: step})

@@ -45,6 +45,13 @@ type (
 		Cost   *Cost    `json:"cost,omitempty"`
 	}
 
+	// ThreadDecided tells that two could keep the messages of an agent thread, its
+	// message store and the model's service, and who does.
+	ThreadDecided struct {
+		Kind  ThreadKind `json:"kind"`
+		Store string     `json:"store"` // the type of the message store
+	}
+
 	// AgentStarted opens one agent's run.
 	AgentStarted struct {
 		Model string `json:"model"`
@@ -202,6 +209,9 @@ func (*RunStarted) Type() string { return "run.started" }
 
 // Type returns "route".
 func (*RouteChosen) Type() string { return "route" }
+
+// Type returns "thread.decided".
+func (*ThreadDecided) Type() string { return "thread.decided" }
 
 // Type returns "agent.started".
 func (*AgentStarted) Type() string { return "agent.started" }

@@ -123,6 +123,11 @@ type Loaded struct {
 	// cannot check.
 	Tenant string
 	Thread string
+
+	// Of an agent thread: by what id its model's service keeps the conversation,
+	// and how many of Messages, from the first, that has.
+	conversation string
+	known        int
 }
 
 // Turn is what one run leaves behind.
@@ -134,6 +139,14 @@ type Turn struct {
 	Status    FinishReason
 	Error     *Error // why it failed
 	Usage     Usage
+
+	// Of an agent thread: whether it had the input before, whether a model has
+	// answered, by what id its service keeps the conversation, and the messages
+	// that it has.
+	inputKept    bool
+	answered     bool
+	conversation string
+	known        map[string]bool
 }
 
 // Round is what a run has added to the conversation since it stored something

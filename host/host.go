@@ -87,6 +87,11 @@ type Request struct {
 	// is loaded, and everything is stored as usual.
 	Messages []*Message
 
+	// AgentThread is the conversation to go on with, if the target is an agent: see
+	// [Agent.NewThread]. Its messages are where it has them, and no history is
+	// used; Thread and Messages stay empty.
+	AgentThread *AgentThread
+
 	// Instructions are for this run alone: they follow the instructions of every
 	// agent in it, after a blank line. Nothing stores them.
 	Instructions string

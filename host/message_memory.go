@@ -40,7 +40,8 @@ type MemoryMessagesOptions struct {
 }
 
 // NewMemoryMessages returns stores that keep a thread's messages in memory, and
-// in what they serialize themselves as. Code invalid_argument for an unknown trigger.
+// in the serialized thread. Without [AgentOptions].Messages a thread has one of
+// these. Code invalid_argument for an unknown trigger.
 func NewMemoryMessages(opts *MemoryMessagesOptions) (MessageStores, error) {
 	s := &memoryStores{}
 	if opts != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// MessageStore keeps the messages of one thread: a list to append to and
+// MessageStore keeps the messages of one [AgentThread]: a list to append to and
 // to read. What it returns is sent to the model, so keeping it short enough is
 // the store's business. Implementations are safe for concurrent use, prove
 // themselves with hosttest.TestMessageStores, and may also be a
@@ -36,8 +36,8 @@ type MessageClearer interface {
 	ClearMessages(ctx context.Context) error
 }
 
-// MessageStores opens the message stores of threads. Implementations are safe for
-// concurrent use.
+// MessageStores opens the message stores of agent threads: see
+// [AgentOptions].Messages. Implementations are safe for concurrent use.
 type MessageStores interface {
 	// StoreType names the kind of store, such as "memory" or "redis". It is
 	// written down with a thread, and a thread of another type is refused.

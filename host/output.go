@@ -117,9 +117,13 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 		return nil, err
 	}
 	again := *req
-	again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()),
-		UserText("That is not the JSON that was asked for: "+shorten(fault.Error())+
-			". Answer again, with nothing but JSON of this schema: "+string(t.agent.opts.Output.told)))
+	wrong := UserText("That is not the JSON that was asked for: " + shorten(fault.Error()) +
+		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
+	if again.Conversation = t.conversation; again.Conversation != "" { // the service has the rest
+		again.Messages = t.withInstructions(t.instructions, nil, []*Message{wrong})
+	} else {
+		again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()), wrong)
+	}
 	again.Tools, again.ProviderTools, again.ToolChoice = nil, nil, ""
 	t.result.Rounds++
 	better, err := t.generate(ctx, t.model, &again, t.result.Rounds, true)
@@ -127,6 +131,9 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(better.Usage)
+	if err := t.heard(better); err != nil {
+		return nil, err
+	}
 	if err := t.hookResponse(ctx, better); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type replay struct {
 	artifacts  []Artifact
 	tokens     int64
 	toolCalls  int64
+	answered   bool
+	service    string                // the conversation that a model's service keeps
 	current    *savedTurn            // the agent at work
 	branches   map[string]*savedTurn // agents used as tools, by the key of the call
 	named      map[string]*namedStep
@@ -132,7 +134,7 @@ func (p *replay) answer(in string, a *answerStep, run string) error {
 	p.toolCalls += int64(len(t.calls))
 	p.tokens = a.Tokens
 	if in == "" {
-		p.stack, p.cost = a.Stack, a.Cost
+		p.stack, p.cost, p.service, p.answered = a.Stack, a.Cost, a.Service, true
 	}
 	return nil
 }
@@ -237,6 +239,7 @@ func (r *run) take(p *replay) error {
 	r.spent.toolCalls.Store(p.toolCalls)
 	r.steps.restore(p.named)
 	r.branches = &branches{byKey: p.branches}
+	r.answered, r.conversation = p.answered, p.service
 	names := slices.Clone(p.stack)
 	if p.current != nil {
 		names = append(names, p.current.agent)

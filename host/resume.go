@@ -57,6 +57,9 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.agentThread != nil && rec.Thread != r.thread {
+		return nil, Errorf(FailedPrecondition, "run %q is one in another thread than %q", rec.Run, r.thread)
+	}
 	r.thread, r.resumes = rec.Thread, rec.Run
 	return rec, nil
 }
@@ -189,6 +192,7 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 		return err
 	}
 	r.past = closeCalls(r.past, p.begin.From == nil)
+	r.serviceHeard(loaded, p)
 	switch c := p.begin.From; {
 	case p.end != nil: // only the results are still to be stored, and perhaps not even these
 		if c == nil && !stored {
@@ -240,7 +244,7 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 			}
 		}
 	}
-	r.input, r.placed, r.earlier = c.Input, true, c.Results
+	r.input, r.placed, r.inputKept, r.earlier = c.Input, true, true, c.Results
 	r.iterations, r.stack = c.Iterations, c.Stack
 	req := *r.req
 	req.Instructions = c.Instructions
@@ -274,6 +278,7 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 			return err
 		}
 	}
+	r.serviceKnows(loaded)
 	var err error
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err

@@ -64,6 +64,12 @@ type run struct {
 	ended    *endStep    // how the run ended before its results were stored
 
 	askedToRoute bool // a model was asked who is next
+
+	agentThread  *AgentThread    // nil if the request brings none
+	inputKept    bool            // the thread has the input already
+	answered     bool            // a model has, so that the thread's kind is decided
+	conversation string          // by which the model's service keeps it, if it does
+	known        map[string]bool // ids of messages that the service has
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -76,6 +82,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r.keys = r.id
 	r.history = h.historyOf(n)
+	if err := r.checkThread(); err != nil {
+		return nil, err
+	}
 	if err := r.history.checkDiscard(n); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.setState(loaded); err != nil {
 		return err
 	}
+	r.serviceKnows(loaded)
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 		}
 		past = append(past, m)
 	}
-	if at < 0 {
+	if r.inputKept = r.inputKept || at >= 0; at < 0 {
 		return past, nil
 	}
 	if slices.ContainsFunc(past[at+1:], func(m *Message) bool { return m.Role == User }) {
@@ -299,7 +300,8 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 	if r.history == nil || r.history.appendResult == nil || r.iterations == 0 && failure == nil {
 		return nil
 	}
-	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage}
+	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage,
+		inputKept: r.inputKept, answered: r.answered, conversation: r.conversation, known: r.known}
 	if !r.net.opts.StateOfRun && !r.foreign {
 		turn.State = r.state.JSON()
 	}

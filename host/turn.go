@@ -192,7 +192,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.keepRound(ctx); err != nil {
 		return nil, err
 	}
-	messages, stop, err := t.hookStart(ctx, append(t.messages(), t.result.Messages...))
+	messages, stop, err := t.hookStart(ctx, t.unsent(append(t.messages(), t.result.Messages...)))
 	if stop || err != nil {
 		return nil, err
 	}
@@ -207,6 +207,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
+	if err := t.heard(resp); err != nil {
+		return nil, err
+	}
 	if err := t.hookResponse(ctx, resp); err != nil {
 		return nil, err
 	}
@@ -217,6 +220,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
+	t.answeredWith(answer)
 	if err := t.recordAnswer(ctx, answer); err != nil {
 		return nil, err
 	}
@@ -246,6 +250,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 		Messages: messages, Output: t.agent.outputSpec(),
 		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
+		Conversation: t.conversation,
 	}
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
@@ -265,6 +270,13 @@ func (r *run) withInstructions(instructions string, provided, view []*Message) [
 // view returns what the model is shown: the conversation through the processors
 // of the history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
+	if t.conversation != "" {
+		return t.newView(ctx, messages)
+	}
+	return t.processed(ctx, messages)
+}
+
+func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var ofHistory []Processor
 	if t.history != nil {
 		ofHistory = t.history.processors

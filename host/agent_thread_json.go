@@ -1,0 +1,359 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// threadVersion is the version of a serialized agent thread.
+const threadVersion = 1
+
+// MaxThreadBytes is the longest serialized agent thread.
+const MaxThreadBytes = 64 << 20
+
+// Serialize returns the thread as JSON, to be kept until the agent's
+// [Agent.RestoreThread]: in package threads, or anywhere else. It holds the
+// messages that are nowhere else, and no secret. Members:
+//
+//	version    1
+//	kind       "undecided", "service" or "store"
+//	id, tenant
+//	agent      {"name", "digest"}: whose it is, and of which configuration
+//	service    {"conversation"}: the id of the service's conversation
+//	store      {"type", "state"}: opaque to all but the store's factory
+//	open       messages that neither has, the first "known" of which the service knows
+//	state      custom state
+//	providers  {key: state} of context providers
+//	sum        of all other members, so that a damaged thread is found
+//
+// Its members may be put in another order and spaced anew, as databases do. A
+// run that is under way is not in it. Code resource_exhausted beyond
+// [MaxThreadBytes].
+func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := strconv.AppendInt([]byte(`{"version":`), threadVersion, 10)
+	b = appendString(append(b, `,"kind":`...), string(t.kind))
+	b = appendString(append(b, `,"id":`...), t.opts.ID)
+	if t.opts.Tenant != "" {
+		b = appendString(append(b, `,"tenant":`...), t.opts.Tenant)
+	}
+	b = appendString(append(b, `,"agent":{"name":`...), t.agent.name)
+	b = append(appendString(append(b, `,"digest":`...), t.agent.threadDigest()), '}')
+	if t.kind == ThreadService {
+		b = append(appendString(append(b, `,"service":{"conversation":`...), t.service), '}')
+	} else if t.store != nil {
+		state, err := t.store.Serialize(ctx)
+		if err == nil && checkJSON(state) != nil {
+			err = Errorf(Internal, "the store serialized itself as what is not JSON")
+		}
+		if err != nil {
+			return nil, wrapError(err, "serialize the messages of thread %q", t.opts.ID)
+		}
+		b = appendString(append(b, `,"store":{"type":`...), t.storesOrMemory().StoreType())
+		b = append(append(append(b, `,"state":`...), state...), '}')
+	}
+	if len(t.open) > 0 {
+		b = AppendMessagesJSON(append(b, `,"open":`...), t.open)
+		b = strconv.AppendInt(append(b, `,"known":`...), int64(t.known), 10)
+	}
+	if t.state != nil {
+		b = append(append(b, `,"state":`...), t.state...)
+	}
+	if len(t.providers) > 0 {
+		b = appendMetadata(append(b, `,"providers":`...), t.providers)
+	}
+	b = append(b, '}')
+	sum, err := threadSum(b)
+	if err != nil {
+		return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
+	}
+	b = append(appendString(append(b[:len(b)-1], `,"sum":`...), sum), '}')
+	if len(b) > MaxThreadBytes {
+		return nil, Errorf(ResourceExhausted, "thread %q is %d bytes, more than %d", t.opts.ID, len(b), MaxThreadBytes).
+			WithHint("keep its messages in a message store, or reduce them")
+	}
+	return b, nil
+}
+
+// threadSum hashes what a serialized thread says, however it is written down.
+func threadSum(raw []byte) (string, error) {
+	doc, err := decodeDocument(raw)
+	if err != nil {
+		return "", err
+	}
+	members, ok := doc.(map[string]any)
+	if !ok {
+		return "", fmt.Errorf("it is %s, not an object", kindOf(doc))
+	}
+	delete(members, "sum")
+	sum := sha256.Sum256(encodeDocument(plainNumbers(members)))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// plainNumbers writes the numbers of a document in one way, in place: 1.50 and
+// 15e-1 are the same.
+func plainNumbers(doc any) any {
+	switch v := doc.(type) {
+	case map[string]any:
+		for name, e := range v {
+			v[name] = plainNumbers(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = plainNumbers(e)
+		}
+	case json.Number:
+		d := decimalOf(v)
+		if d.overflow == "" {
+			return json.Number(fmt.Sprintf("%t %s %d", d.negative, d.digits, d.exponent))
+		}
+	}
+	return doc
+}
+
+// RestoreThread returns the thread that [AgentThread.Serialize] wrote. Its store
+// is opened by the factory of [AgentOptions].Messages. Nothing is written, and
+// data is left alone; from one serialized thread any number of threads can be
+// made, which are independent except for a store that they share. Of opts
+// Tenant, StrictStore, DiscardOnFailure, AnyAgent and Store are used. Codes:
+//
+//	data_loss            it is damaged: cut off, changed, of another shape
+//	failed_precondition  it is of another version, agent or configuration
+//	permission_denied    it is another tenant's
+//	resource_exhausted   it is longer than MaxThreadBytes
+//	invalid_argument     opts has an ID or a Conversation
+func (a *Agent) RestoreThread(ctx context.Context, data []byte, opts *ThreadOptions) (*AgentThread, error) {
+	if opts != nil && (opts.ID != "" || opts.Conversation != "") {
+		return nil, Errorf(InvalidArgument, "a serialized thread has an id and a conversation of its own").WithHint("leave ID and Conversation out")
+	}
+	if len(data) > MaxThreadBytes {
+		return nil, Errorf(ResourceExhausted, "serialized thread is %d bytes, more than %d", len(data), MaxThreadBytes)
+	}
+	e, err := readEnvelope(data)
+	if err != nil {
+		if CodeOf(err) == FailedPrecondition {
+			return nil, err
+		}
+		return nil, Errorf(DataLoss, "serialized thread cannot be read: %w", err).
+			WithHint("it is not what was serialized; nothing of it was used")
+	}
+	t, err := a.newThread(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkEnvelope(e); err != nil {
+		return nil, err
+	}
+	if err := t.take(ctx, e); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// envelope is a serialized thread.
+type envelope struct {
+	kind          ThreadKind
+	id, tenant    string
+	agent, digest string
+	conversation  string
+	storeType     string
+	store         json.RawMessage // its state; nil if there is no store
+	open          []*Message
+	known         int
+	state         json.RawMessage
+	providers     map[string]json.RawMessage
+}
+
+// readEnvelope reads what a serialized thread says, and checks that nothing was
+// changed.
+func readEnvelope(data []byte) (*envelope, error) {
+	if err := checkVersion(data); err != nil {
+		return nil, err
+	}
+	e := &envelope{}
+	var version, kind, id, tenant, agent, service, store, open, known, providers, sum json.RawMessage
+	err := decodeMembers(data, member{"version", true, &version}, member{"kind", true, &kind}, member{"id", true, &id},
+		member{"tenant", false, &tenant}, member{"agent", true, &agent}, member{"service", false, &service}, member{"store", false, &store},
+		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"sum", true, &sum})
+	if err != nil {
+		return nil, err
+	}
+	var want string
+	if err := stringValue("sum", sum, &want); err != nil {
+		return nil, err
+	}
+	if got, err := threadSum(data); err != nil || got != want {
+		return nil, fmt.Errorf("its sum is not that of its members")
+	}
+	err = firstError(stringValue("kind", kind, (*string)(&e.kind)), stringValue("id", id, &e.id), e.readAgent(agent), e.readService(service),
+		e.readStore(store), e.readOpen(open, known), e.readProviders(providers))
+	if err == nil && tenant != nil {
+		err = stringValue("tenant", tenant, &e.tenant)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, e.check()
+}
+
+// checkVersion looks at the version before anything else, so that a thread of a
+// newer version is called that.
+func checkVersion(data []byte) error {
+	if err := checkJSON(data); err != nil {
+		return err
+	}
+	var version []byte
+	err := eachMember(data, func(name string, v []byte) error {
+		if name == "version" && version == nil {
+			version = v
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(string(version))
+	switch {
+	case err != nil || n < 1:
+		return fmt.Errorf("its version is %.20q", version)
+	case n != threadVersion:
+		return Errorf(FailedPrecondition, "serialized thread is of version %d, and this host reads version %d", n, threadVersion).
+			WithHint("use the version of the host that wrote it; nothing was changed")
+	}
+	return nil
+}
+
+func (e *envelope) readAgent(raw json.RawMessage) error {
+	var name, digest json.RawMessage
+	if err := decodeMembers(raw, member{"name", true, &name}, member{"digest", true, &digest}); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return firstError(stringValue("agent's name", name, &e.agent), stringValue("agent's digest", digest, &e.digest))
+}
+
+func (e *envelope) readService(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	var conversation json.RawMessage
+	if err := decodeMembers(raw, member{"conversation", true, &conversation}); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	return stringValue("conversation", conversation, &e.conversation)
+}
+
+func (e *envelope) readStore(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	var kind json.RawMessage
+	if err := decodeMembers(raw, member{"type", true, &kind}, member{"state", true, &e.store}); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return stringValue("store's type", kind, &e.storeType)
+}
+
+func (e *envelope) readOpen(raw, known json.RawMessage) (err error) {
+	if raw == nil && known == nil {
+		return nil
+	}
+	if e.open, err = DecodeMessages(raw); err != nil {
+		return err
+	}
+	if e.known, err = strconv.Atoi(string(known)); err != nil || e.known < 0 || e.known > min(1, len(e.open)) {
+		return fmt.Errorf("known is %.20q of %d open messages", known, len(e.open))
+	}
+	return checkMessages(e.open)
+}
+
+func (e *envelope) readProviders(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	e.providers = map[string]json.RawMessage{}
+	return eachMember(raw, func(name string, v []byte) error {
+		if e.providers[name] != nil {
+			return fmt.Errorf("provider %.40q is given twice", name)
+		}
+		e.providers[name] = bytes.Clone(v)
+		return nil
+	})
+}
+
+// check holds the members to their kind.
+func (e *envelope) check() error {
+	switch {
+	case e.id == "":
+		return fmt.Errorf("it has no id")
+	case e.kind == ThreadService && (e.conversation == "" || e.store != nil):
+		return fmt.Errorf("a thread of the kind service has a conversation and no store")
+	case e.kind == ThreadStore && (e.conversation != "" || e.store == nil):
+		return fmt.Errorf("a thread of the kind store has a store and no conversation")
+	case e.kind == ThreadUndecided && e.conversation != "":
+		return fmt.Errorf("an undecided thread has no conversation")
+	case e.kind != ThreadService && e.known > 0:
+		return fmt.Errorf("no service knows its messages")
+	case e.kind != ThreadService && e.kind != ThreadStore && e.kind != ThreadUndecided:
+		return fmt.Errorf("its kind is %.20q", e.kind)
+	}
+	if e.state == nil {
+		return nil
+	}
+	if _, err := decodeState(e.state); err != nil {
+		return fmt.Errorf("its state: %w", err)
+	}
+	return nil
+}
+
+// checkEnvelope refuses what is another's.
+func (t *AgentThread) checkEnvelope(e *envelope) error {
+	if e.tenant != t.opts.Tenant {
+		return Errorf(PermissionDenied, "the serialized thread is not this tenant's")
+	}
+	if t.opts.AnyAgent {
+		return nil
+	}
+	if e.agent != t.agent.name {
+		return Errorf(FailedPrecondition, "the serialized thread is one of agent %q, not of %q", e.agent, t.agent.name).
+			WithHint("restore it with that agent, or allow it with ThreadOptions.AnyAgent")
+	}
+	if e.digest != t.agent.threadDigest() {
+		return Errorf(FailedPrecondition, "agent %q had other message stores or providers when the thread was serialized", e.agent).
+			WithHint("give it those, or allow others with ThreadOptions.AnyAgent")
+	}
+	return nil
+}
+
+// take makes the thread what the envelope says.
+func (t *AgentThread) take(ctx context.Context, e *envelope) error {
+	t.opts.ID, t.kind, t.service = e.id, e.kind, e.conversation
+	t.open, t.known, t.state, t.providers = e.open, e.known, e.state, e.providers
+	if e.store == nil {
+		if t.kind == ThreadUndecided {
+			return t.openStore(ctx, nil)
+		}
+		return nil
+	}
+	if own := t.storesOrMemory().StoreType(); own != e.storeType {
+		return Errorf(FailedPrecondition, "the messages of thread %q are in a store of the type %s, and agent %q has one of the type %s", e.id, e.storeType, t.agent.name, own).
+			WithHint("give the agent stores of that type")
+	}
+	return t.openStore(ctx, e.store)
+}
+
+// threadDigest names the configuration that a serialized thread depends on.
+func (a *Agent) threadDigest() string {
+	store := memoryType
+	if a.opts.Messages != nil {
+		store = a.opts.Messages.StoreType()
+	}
+	b := appendString([]byte(`{"store":`), store)
+	sum := sha256.Sum256(append(b, '}'))
+	return hex.EncodeToString(sum[:16])
+}

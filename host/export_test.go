@@ -1,0 +1,20 @@
+package host
+
+// ThreadWithSum gives a serialized thread that was changed the sum of what it
+// says now, for tests of what the sum does not find.
+func ThreadWithSum(data []byte) ([]byte, error) {
+	doc, err := decodeDocument(data)
+	if err != nil {
+		return nil, err
+	}
+	members, ok := doc.(map[string]any)
+	if !ok {
+		return nil, Errorf(InvalidArgument, "not an object")
+	}
+	sum, err := threadSum(data)
+	if err != nil {
+		return nil, err
+	}
+	members["sum"] = sum
+	return encodeDocument(members), nil
+}

@@ -1,0 +1,156 @@
+package host
+
+import "context"
+
+// A model's service may keep the conversation. An agent thread whose service does
+// has its id, and a run sends what the service does not know.
+
+// checkThread holds a request to the agent thread that it brings.
+func (r *run) checkThread() error {
+	t := r.req.AgentThread
+	if t == nil {
+		return nil
+	}
+	switch {
+	case r.req.Thread != "" && r.req.Thread != t.opts.ID || len(r.req.Messages) > 0:
+		return Errorf(InvalidArgument, "request brings an agent thread and another conversation").
+			WithHint("leave Thread and Messages out")
+	case !r.net.solo:
+		return Errorf(InvalidArgument, "network %q cannot run an agent thread, which is one agent's", r.net.name).
+			WithHint("give the network a History, and name its thread")
+	case t.opts.Tenant != r.req.Tenant:
+		return Errorf(PermissionDenied, "thread %q is not this tenant's", t.opts.ID)
+	case t.agent.name != r.net.name || t.agent.threadDigest() != r.net.agents[0].threadDigest():
+		return Errorf(FailedPrecondition, "thread %q is one of agent %q, not of %q", t.opts.ID, t.agent.name, r.net.name).
+			WithHint("restore it with the agent that is to go on with it: see ThreadOptions.AnyAgent")
+	}
+	r.agentThread, r.thread, r.history = t, t.opts.ID, t.history
+	return nil
+}
+
+// serviceKnows takes over what the service knows of what was loaded.
+func (r *run) serviceKnows(loaded *Loaded) {
+	if r.conversation = loaded.conversation; r.conversation == "" {
+		return
+	}
+	r.known = map[string]bool{}
+	for _, m := range loaded.Messages[:loaded.known] {
+		r.known[m.ID] = true
+	}
+}
+
+// serviceHeard takes over what the service knows of a run whose process has ended:
+// everything up to its last answer.
+func (r *run) serviceHeard(loaded *Loaded, p *replay) {
+	if p.service == "" {
+		r.serviceKnows(loaded)
+		return
+	}
+	r.known = map[string]bool{}
+	messages := r.messages()
+	if p.current != nil {
+		messages = append(messages, p.current.result.Messages...)
+	}
+	for _, m := range messages {
+		r.known[m.ID] = true
+	}
+}
+
+// heard takes an answer's word for who keeps the conversation.
+func (t *turn) heard(resp *ModelResponse) error {
+	thread := t.agentThread
+	if thread == nil || t.depth > 0 {
+		return nil
+	}
+	switch {
+	case resp.Conversation == "" && t.conversation == "":
+		t.answered = true
+		return nil
+	case resp.Conversation == "":
+		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.thread, t.model.Name()).
+			WithHint("run it with the model that began it, told to store")
+	case t.conversation == "":
+		service, err := t.passOver(thread)
+		if t.answered = err == nil; err != nil || !service {
+			return err
+		}
+	}
+	t.answered, t.conversation = true, resp.Conversation
+	if t.known == nil {
+		t.known = map[string]bool{}
+	}
+	for _, m := range append(t.messages(), t.result.Messages...) {
+		t.known[m.ID] = true
+	}
+	t.provided = nil // it was sent
+	return nil
+}
+
+// passOver decides between a message store and a service that keeps the
+// conversation as well. The service wins where nothing is stored yet; a
+// conversation in a store stays there.
+func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
+	thread.mu.Lock()
+	kind, chosen, told := thread.kind, thread.stores != nil, thread.told
+	thread.told = true
+	thread.mu.Unlock()
+	service = kind != ThreadStore
+	if service && !chosen {
+		return true, nil
+	}
+	if thread.opts.StrictStore {
+		return false, Errorf(FailedPrecondition, "thread %q has a message store of the type %s, and the service of model %q keeps the conversation too",
+			t.thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
+	}
+	if told {
+		return service, nil
+	}
+	ev := &ThreadDecided{Kind: ThreadStore, Store: thread.storesOrMemory().StoreType()}
+	if service {
+		ev.Kind = ThreadService
+	}
+	t.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.id)
+	t.emit(ev)
+	return service, nil
+}
+
+// answeredWith notes that the service knows its own answer.
+func (t *turn) answeredWith(answer *Message) {
+	if t.conversation != "" && t.depth == 0 {
+		t.known[answer.ID] = true
+	}
+}
+
+// unsent returns the messages that a model's service does not know: all, if it
+// keeps none.
+func (r *run) unsent(messages []*Message) []*Message {
+	if r.conversation == "" {
+		return messages
+	}
+	var out []*Message
+	for _, m := range messages {
+		if !r.known[m.ID] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// newView is the view of a conversation that the model's service keeps: what is
+// new. Results of tools go as they are, for the service waits for each; the rest
+// passes the processors, which see nothing of what was sent before.
+func (t *turn) newView(ctx context.Context, messages []*Message) ([]*Message, error) {
+	var results, rest []*Message
+	for _, m := range messages {
+		if m.Role == ToolRole {
+			results = append(results, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	if len(rest) == 0 {
+		return results, nil
+	}
+	rest, err := t.processed(ctx, rest)
+	return append(results, rest...), err
+}
