@@ -28,6 +28,10 @@
 // (question.go, approval.go, checkpoint.go: what is asked; durable.go, step.go: what
 // is written down; replay.go, resume.go: how it is read again).
 //
+// A conversation is kept by a [History], or by whoever talks to one agent, as an
+// [AgentThread]: a value that is serialized between turns, and whose messages are
+// with the model's service, in a [MessageStore] or in itself.
+//
 // Configuration ([Agent], [Network], [Tool], [Host]) is immutable once made and
 // safe for concurrent use. Errors are of type [*Error] with a [Code].
 package host

@@ -67,6 +67,7 @@ var eventTypes = map[string]func() EventData{
 	(*ProviderRan)(nil).Type():    func() EventData { return new(ProviderRan) },
 	(*ModelCalled)(nil).Type():    func() EventData { return new(ModelCalled) },
 	(*ModelThrottled)(nil).Type(): func() EventData { return new(ModelThrottled) },
+	(*ThreadDecided)(nil).Type():  func() EventData { return new(ThreadDecided) },
 	(*ModelRetried)(nil).Type():   func() EventData { return new(ModelRetried) },
 	(*ModelFellBack)(nil).Type():  func() EventData { return new(ModelFellBack) },
 	(*ToolStarted)(nil).Type():    func() EventData { return new(ToolStarted) },
