@@ -69,3 +69,12 @@ func Enqueue(ctx context.Context, name string, payload any, opts *EnqueueOptions
 	}
 	return s.queue.Enqueue(ctx, job)
 }
+
+// ScopeOf returns the scope of the run that ctx belongs to, without the agent;
+// the zero Scope outside of a run.
+func ScopeOf(ctx context.Context) Scope {
+	if s, _ := ctx.Value(servicesKey{}).(*services); s != nil {
+		return s.scope()
+	}
+	return Scope{}
+}

@@ -62,13 +62,8 @@ func (s *Store) one(ctx context.Context, scope Scope, c Change) (*Memory, error)
 // [MaxChanges]. It may be repeated when its outcome is not known, if additions
 // have ids.
 func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error) {
-	if len(changes) > MaxChanges {
-		return nil, host.Errorf(host.ResourceExhausted, "%d changes of memories at once, more than %d", len(changes), MaxChanges)
-	}
-	for i := range changes {
-		if err := changes[i].check(); err != nil {
-			return nil, err
-		}
+	if err := checkChanges(changes); err != nil {
+		return nil, err
 	}
 	unlock, err := s.locks.lock(ctx, scope)
 	if err != nil {
@@ -94,6 +89,18 @@ func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*M
 		}
 	}
 	return nil, host.Errorf(host.Conflict, "write memories: others wrote to the scope first, %d times", maxAttempts)
+}
+
+func checkChanges(changes []Change) error {
+	if len(changes) > MaxChanges {
+		return host.Errorf(host.ResourceExhausted, "%d changes of memories at once, more than %d", len(changes), MaxChanges)
+	}
+	for i := range changes {
+		if err := changes[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // batch is changes to one scope that are committed together. What it has read

@@ -32,7 +32,8 @@
 //
 // [Tools] are the tools create_memories, recall_memories, update_memories and
 // delete_memories, or the last three as manage_memories; [NewProvider] puts what
-// fits the conversation before an agent.
+// fits the conversation before an agent. Over a [Queued] they leave what they write
+// in a durable queue, and answer at once.
 //
 // # Errors
 //

@@ -44,7 +44,8 @@ func (s *Store) unlink(ctx context.Context, o *opened) error {
 	return err
 }
 
-// sweep removes the content that no scope has any more.
+// sweep removes the content that no scope has any more. Ids of contents are not
+// used again.
 func (s *Store) sweep(ctx context.Context, partition string) error {
 	for e, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: deletedKeys}) {
 		if err != nil {
@@ -55,7 +56,7 @@ func (s *Store) sweep(ctx context.Context, partition string) error {
 		if !ok || id == "" {
 			continue // not ours
 		}
-		if err := s.removeAll(ctx, partition, content(id).all()); err != nil {
+		if err := kv.Remove(ctx, s.driver, partition, content(id).all()); err != nil {
 			return err
 		}
 		if _, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: partition, Writes: []kv.Write{kv.Delete(e.Key)}}); err != nil {
@@ -63,22 +64,6 @@ func (s *Store) sweep(ctx context.Context, partition string) error {
 		}
 	}
 	return nil
-}
-
-func (s *Store) removeAll(ctx context.Context, partition string, prefix kv.Key) error {
-	for {
-		page, err := s.driver.Scan(ctx, partition, kv.Range{Prefix: prefix, Limit: min(kv.MaxScanLimit, kv.MaxTxWrites)})
-		if err != nil || len(page.Entries) == 0 {
-			return err
-		}
-		tx := kv.Tx{Partition: partition}
-		for _, e := range page.Entries {
-			tx.Writes = append(tx.Writes, kv.Delete(e.Key))
-		}
-		if _, err := kv.Apply(ctx, s.driver, tx); err != nil {
-			return err
-		}
-	}
 }
 
 // Expire removes a tenant's memories that have expired, which searches pass over

@@ -42,20 +42,20 @@ const (
 
 // Change is one of the things that [Store.Apply] does.
 type Change struct {
-	Kind ChangeKind
+	Kind ChangeKind `json:"kind"`
 
 	// ID is of the memory to update or delete. For a new one it is a name of the
 	// caller's, by which adding the same again does nothing; "" has one made.
-	ID string
+	ID string `json:"id,omitempty"`
 
 	// Text is what it says. An update without one keeps the text.
-	Text string
+	Text string `json:"text,omitempty"`
 
 	// Metadata replaces what there is; nil keeps it.
-	Metadata map[string]json.RawMessage
+	Metadata map[string]json.RawMessage `json:"metadata,omitempty"`
 
 	// Expires is when it ends; zero is never, and in an update, as before.
-	Expires time.Time
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 func (c *Change) check() error {

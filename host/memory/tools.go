@@ -47,7 +47,8 @@ type Tools struct {
 }
 
 // NewTools returns the tools over a backend. What they write is durable when they
-// have answered, and a call that is tried again writes nothing twice.
+// have answered, in the store or, over a [Queued], in the queue; a call that is
+// tried again writes nothing twice.
 func NewTools(backend Backend, scope ScopeFunc) *Tools { return &Tools{backend, scope} }
 
 // Granular returns create_memories, recall_memories, update_memories and

@@ -172,20 +172,7 @@ func (s *Store) named(ctx context.Context, part string, prefix kv.Key) ([]string
 	return names, nil
 }
 
-// remove deletes every key that begins with prefix, a page at a time.
+// remove deletes every key that begins with prefix.
 func (s *Store) remove(ctx context.Context, part string, prefix kv.Key) error {
-	r := kv.Range{Prefix: prefix, Limit: deletePage}
-	for {
-		page, err := s.driver.Scan(ctx, part, r)
-		if err != nil || len(page.Entries) == 0 {
-			return err
-		}
-		tx := kv.Tx{Partition: part}
-		for _, e := range page.Entries {
-			tx.Writes = append(tx.Writes, kv.Delete(e.Key))
-		}
-		if _, err := kv.Apply(ctx, s.driver, tx); err != nil {
-			return err
-		}
-	}
+	return kv.Remove(ctx, s.driver, part, prefix)
 }

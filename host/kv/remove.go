@@ -1,0 +1,23 @@
+package kv
+
+import "context"
+
+// Remove deletes every key of a partition that begins with prefix, a page at a
+// time: a reader may see some of them gone and others not. What is written there
+// meanwhile may stay.
+func Remove(ctx context.Context, d Driver, partition string, prefix Key) error {
+	r := Range{Prefix: prefix, Limit: min(MaxScanLimit, MaxTxWrites)}
+	for {
+		page, err := d.Scan(ctx, partition, r)
+		if err != nil || len(page.Entries) == 0 {
+			return err
+		}
+		tx := Tx{Partition: partition}
+		for _, e := range page.Entries {
+			tx.Writes = append(tx.Writes, Delete(e.Key))
+		}
+		if _, err := Apply(ctx, d, tx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// JobName is the name of the jobs that a [Queued] leaves.
+const JobName = "agenthost/memory"
+
+// missingAttempts is how often a change of a memory that is not there is tried:
+// what adds it may still wait in the queue.
+const missingAttempts = 3
+
+// Queued is a backend whose writes are left in a queue: who writes, an agent's
+// tools or its provider, does not wait for the backend, and what was answered is
+// not lost if that fails or the process ends. Of a run, they are made when its
+// turn is stored, and not if it is discarded. Until they are made, searches do not
+// find them. It is safe for concurrent use.
+//
+//	memories := memory.NewQueued(store, q)
+//	q.Handle(memory.JobName, memories.HandleJob)
+//	tools := memory.NewTools(memories, memory.UserAt("/user"))
+type Queued struct {
+	backend Backend
+	jobs    host.Enqueuer
+}
+
+var _ Backend = (*Queued)(nil)
+
+// NewQueued returns a backend that leaves what is to be written to backend in
+// jobs, which must have [Queued.HandleJob] called for jobs named [JobName].
+func NewQueued(backend Backend, jobs host.Enqueuer) *Queued { return &Queued{backend, jobs} }
+
+// write is a job's payload.
+type write struct {
+	Scope   Scope    `json:"scope"`
+	Changes []Change `json:"changes"`
+}
+
+// Apply leaves the changes in the queue as one job and returns the memories as
+// they will be: with the ids and texts of the changes, and the rest as far as
+// those say it. Additions without an id get one. What only the backend can know,
+// such as that there is no memory of an id, makes the job fail, not Apply.
+func (q *Queued) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error) {
+	if err := scope.check(); err != nil {
+		return nil, err
+	}
+	if err := checkChanges(changes); err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	left := write{Scope: scope, Changes: append([]Change(nil), changes...)}
+	var memories []*Memory
+	for i := range left.Changes {
+		c := &left.Changes[i]
+		if c.ID == "" {
+			c.ID = host.NewID()
+		}
+		memories = append(memories, &Memory{ID: c.ID, Text: c.Text, Metadata: c.Metadata, Created: now, Updated: now, Expires: c.Expires})
+	}
+	raw, err := json.Marshal(left)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "leave changes of memories: %w", err)
+	}
+	job := &host.Job{Name: JobName, Payload: raw, Serial: JobName + "/" + digestOf(string(scope.key())), Scope: host.ScopeOf(ctx)}
+	job.Scope.Tenant = scope.partition()
+	_, err = q.jobs.Enqueue(ctx, job)
+	return memories, err
+}
+
+// Search implements [Backend].
+func (q *Queued) Search(ctx context.Context, scope Scope, query string, opts *SearchOptions) ([]Hit, error) {
+	return q.backend.Search(ctx, scope, query, opts)
+}
+
+// HandleJob makes the changes of a job. It may be called again for one that was
+// done.
+func (q *Queued) HandleJob(ctx context.Context, job *host.Job) error {
+	var w write
+	if err := json.Unmarshal(job.Payload, &w); err != nil {
+		return host.Errorf(host.InvalidArgument, "read changes of memories: %w", err)
+	}
+	if w.Scope.partition() != (Scope{Tenant: job.Scope.Tenant}).partition() {
+		return host.Errorf(host.PermissionDenied, "changes of another tenant's memories")
+	}
+	_, err := q.backend.Apply(ctx, w.Scope, w.Changes...)
+	if err == nil || host.CodeOf(err) != host.NotFound {
+		return err
+	}
+	if job.Attempt > 1 { // the first attempt may have been interrupted after it was done
+		rest, dropped := q.withoutDeletions(ctx, &w)
+		if dropped != nil {
+			return dropped
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		if _, err = q.backend.Apply(ctx, w.Scope, rest...); err == nil {
+			return nil
+		}
+	}
+	if host.CodeOf(err) == host.NotFound && job.Attempt < missingAttempts {
+		return &host.Error{Code: host.NotFound, Message: err.Error(), Retryable: true, Err: err}
+	}
+	return err
+}
+
+// withoutDeletions makes the deletions, each by itself and as if it had been made
+// if there is nothing to delete, and returns the other changes.
+func (q *Queued) withoutDeletions(ctx context.Context, w *write) (rest []Change, err error) {
+	for _, c := range w.Changes {
+		if c.Kind != Delete {
+			rest = append(rest, c)
+			continue
+		}
+		if _, err := q.backend.Apply(ctx, w.Scope, c); err != nil && host.CodeOf(err) != host.NotFound {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
