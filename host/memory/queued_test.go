@@ -118,8 +118,8 @@ func TestQueuedChangesMayBeMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		tea, walks := add(t, s, ada, "Ada drinks tea."), add(t, s, ada, "Ada walks.")
-		memories, q := queued(t, nil, driver)
-		memories = memory.NewQueued(&interrupted{Backend: s}, q)
+		_, q := queued(t, nil, driver)
+		memories := memory.NewQueued(&interrupted{Backend: s}, q)
 		q.Handle(memory.JobName, memories.HandleJob)
 		if _, err := memories.Apply(t.Context(), ada, memory.Change{Kind: memory.Delete, ID: tea.ID},
 			memory.Change{Kind: memory.Update, ID: walks.ID, Text: "Ada runs."}, memory.Change{Kind: memory.Add, Text: "Ada sings."}); err != nil {
