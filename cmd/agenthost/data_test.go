@@ -22,9 +22,10 @@ func TestUnwritableDataDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = os.Chmod(filepath.Join(dir, storeName), 0o500) // where it was made
-			driver, err := openDriver(dir, slog.New(slog.DiscardHandler))
+			env := &environment{getenv: func(string) string { return "" }}
+			driver, err := env.openStore(dir, slog.New(slog.DiscardHandler))
 			if err == nil {
-				t.Fatal("openDriver succeeded", driver.Close())
+				t.Fatal("openStore succeeded", driver.Close())
 			}
 			var stderr strings.Builder
 			if code := exit(&environment{stdout: io.Discard, stderr: &stderr}, err); code != 3 {

@@ -186,7 +186,7 @@ func (env *environment) checkData(dir string) finding {
 	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, fs.ErrNotExist) {
 		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + quoted(dir)}
 	}
-	driver, err := openDriver(dir, env.quietLogger())
+	driver, err := env.openStore(dir, env.quietLogger())
 	if err != nil {
 		return failed("data", err)
 	}

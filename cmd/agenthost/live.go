@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/watch"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -62,6 +63,8 @@ func (l *live) serve(path string) (*control.Server, error) {
 		"plugin.unload":   handler(l.unload),
 		"plugin.usage":    handler(l.usage),
 		"plugin.bill":     handler(l.bill),
+		"data.backup":     handler(l.backup),
+		"data.verify":     handler(l.verify),
 	})
 }
 
@@ -382,6 +385,32 @@ func withoutGrants(c *config) config {
 		out.Plugins[id] = p
 	}
 	return out
+}
+
+// backup writes the data to a file for whoever may open the socket, who is this
+// user.
+func (l *live) backup(ctx context.Context, args backupArgs) (*badgerkv.BackupInfo, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(args.Path) {
+		return nil, host.Errorf(host.InvalidArgument, "back up: the path %q is not absolute", args.Path)
+	}
+	return l.app.data.backup(ctx, args.Path, nil)
+}
+
+func (l *live) verify(ctx context.Context, _ struct{}) (*verified, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return l.app.data.verify(ctx, func(int) {})
+}
+
+func (l *live) keepsData() error {
+	if l.app.data.db == nil {
+		return host.Errorf(host.FailedPrecondition, "the host keeps its threads in memory").WithHint("start it with --data DIR")
+	}
+	return nil
 }
 
 // socketPath returns where the control socket of a data directory is.

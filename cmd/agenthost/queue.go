@@ -88,7 +88,7 @@ func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (er
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", f.data, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", quoted(f.data))
 	}
-	driver, err := openDriver(f.data, env.logger())
+	driver, err := env.openStore(f.data, env.logger())
 	if err != nil {
 		return err
 	}

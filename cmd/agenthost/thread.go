@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -39,14 +37,10 @@ func threadCommand(env *environment) *cobra.Command {
 
 // withThreads opens a data directory that must exist.
 func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
-	if f.data == "" {
-		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread"}
+	if err := checkData(f.data, "agenthost thread"); err != nil {
+		return err
 	}
-	if _, err := os.Stat(filepath.Join(f.data, storeName)); err != nil {
-		return host.Errorf(host.NotFound, "there are no threads in %s: %w", f.data, err).
-			WithHint("a data directory is made by: agenthost run PROJECT --data %s", quoted(f.data))
-	}
-	driver, err := openDriver(f.data, env.logger())
+	driver, err := env.openStore(f.data, env.logger())
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := openDriver(f.data, env.logger())
+	driver, err := env.openStore(f.data, env.logger())
 	if err != nil {
 		return err
 	}

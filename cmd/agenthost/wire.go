@@ -13,7 +13,6 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/queue"
@@ -29,6 +28,7 @@ type app struct {
 	config  *config
 	logger  *slog.Logger
 	runtime *plugin.Runtime
+	data    *store
 	threads *threads.Store
 	queue   *queue.Queue // what runs leave for after their turns
 	tokens  *tokens.Counter
@@ -111,18 +111,18 @@ func (a *app) Close() error {
 // open opens the store and loads the plugins, at the same time: one waits for the
 // disk while the other computes.
 func (a *app) open(ctx context.Context, opts appOptions) error {
-	var driver kv.Driver
+	var data *store
 	var dataErr error
 	var wg sync.WaitGroup
-	wg.Go(func() { driver, dataErr = openDriver(opts.data, a.logger) })
+	wg.Go(func() { data, dataErr = a.env.openStore(opts.data, a.logger) })
 	pluginErr := a.openPlugins(ctx, opts.quiet)
 	wg.Wait()
 	if dataErr != nil {
 		return dataErr
 	}
-	a.closers = append(a.closers, driver.Close)
-	a.threads = threads.New(driver, nil)
-	a.openQueue(driver)
+	a.closers = append(a.closers, data.Close)
+	a.data, a.threads = data, threads.New(data, nil)
+	a.openQueue(data)
 	if pluginErr != nil || opts.data == "" {
 		return pluginErr
 	}
@@ -153,18 +153,6 @@ func (a *app) openPlugins(ctx context.Context, quiet bool) error {
 // wants one for itself.
 const storeName = "db"
 
-// openDriver opens the store of a data directory, or memory for "".
-func openDriver(dir string, logger *slog.Logger) (kv.Driver, error) {
-	if dir == "" {
-		return kv.NewMemory(), nil
-	}
-	store, err := badgerkv.Open(filepath.Join(dir, storeName), &badgerkv.Options{Logger: logger})
-	if err != nil {
-		return nil, dataError(dir, err)
-	}
-	return kv.Group(store), nil
-}
-
 type advice struct {
 	is   error
 	code host.Code
@@ -178,6 +166,7 @@ func dataErrors() []advice {
 		{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data"},
 		{kv.ErrReadOnly, host.FailedPrecondition, "make it writable for this user, or name another --data"},
 		{kv.ErrInvalid, host.FailedPrecondition, "name a directory with --data"},
+		{kv.ErrKey, host.FailedPrecondition, "set " + keyFileVariable + " or " + keyVariable + " to the key that it was made with, or neither if it has none; nothing was changed"},
 		{kv.ErrFormat, host.FailedPrecondition, "name another --data; nothing was changed in this one"},
 		{kv.ErrNoSpace, host.ResourceExhausted, "free some space, or name a --data on another device"},
 		{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},

@@ -112,7 +112,7 @@ func decode(value []byte, into any, what, name string) error {
 	case v.V < layout || v.V > known:
 		return newer(v.V, what, name)
 	}
-	if err := kv.DecodeRecord(value, into); err != nil {
+	if err := kv.DecodeRecord(value, into); err != nil || !utf8.Valid(value) {
 		return damaged("%s %q is damaged", what, name)
 	}
 	return nil

@@ -65,13 +65,21 @@ func decode(path string, line []byte, result any) error {
 	return nil
 }
 
+// errUnreachable is the cause of an error of [Call] that reached nobody.
+var errUnreachable = errors.New("nobody listens")
+
+// Unreachable reports whether an error of [Call] says that nobody listens.
+func Unreachable(err error) bool { return errors.Is(err, errUnreachable) }
+
 func dialError(path string, err error) error {
 	const start = "start one with: agenthost dev PROJECT --data DIR"
 	switch {
 	case len(path) > maxPathBytes:
 		return host.Errorf(host.InvalidArgument, "the path of the control socket is %d bytes, more than the %d that a socket's may have", len(path), maxPathBytes)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return host.Errorf(host.FailedPrecondition, "no host is running at %s", path).WithHint(start)
+		e := host.Errorf(host.FailedPrecondition, "no host is running at %s", path).WithHint(start)
+		e.Err = errUnreachable
+		return e
 	case errors.Is(err, fs.ErrPermission):
 		return host.Errorf(host.PermissionDenied, "the host at %s is another user's", path)
 	}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A host serves on while another command backs its data up and checks it, and
+// what was backed up is what another host goes on with.
+func TestDataOfARunningHost(t *testing.T) {
+	dir, err := os.MkdirTemp("", "d") // short: there is to be a socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
+	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
+	writeText(t, dir, "data.key", strings.Repeat("5a", 32)+"\n")
+	data, cache := filepath.Join(dir, "data"), t.TempDir()
+	getenv := func(name string) string {
+		return map[string]string{"AGENTHOST_CACHE": cache, "AGENTHOST_DATA_KEY_FILE": filepath.Join(dir, "data.key")}[name]
+	}
+	stdin, typed := io.Pipe()
+	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	done := make(chan int, 1)
+	go func() {
+		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}
+		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1"}, env)
+	}()
+	say := func(text, want string) {
+		t.Helper()
+		if _, err := io.WriteString(typed, text+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		out.waitFor(want)
+	}
+	other := func(code int, want string, args ...string) {
+		t.Helper()
+		var b bytes.Buffer
+		got := run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
+		if got != code || !strings.Contains(b.String(), want) {
+			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
+		}
+	}
+	file, copied := filepath.Join(dir, "b"), filepath.Join(dir, "copy")
+
+	out.waitFor("> ")
+	say("one", "it is the first")
+	out.waitFor("> ") // the turn is stored
+	other(0, "encrypted.\n", "data", "backup", file, "--data", data)
+	say("two", "it is the second") // after the backup
+	out.waitFor("> ")
+	other(0, "1 thread of 1 tenant: 4 messages, 2 turns", "data", "verify", "--data", data)
+	other(0, `"damaged":[]`, "data", "verify", "--data", data, "--json")
+	other(3, "write", "data", "backup", filepath.Join(dir, "nowhere", "b"), "--data", data)
+	say("", "")
+	if code := <-done; code != 0 {
+		t.Errorf("dev ends with exit code %d", code)
+	}
+
+	other(0, "is whole", "data", "verify", "--backup", file)
+	other(0, "Restored", "data", "restore", file, "--data", copied)
+	other(0, "2 messages, 1 turn", "data", "verify", "--data", copied)
+	other(0, "it is the second", "run", dir, "two", "--data", copied, "--thread", "t1")
+	other(0, "4 messages", "thread", "show", "t1", "--data", copied)
+}

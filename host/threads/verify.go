@@ -1,0 +1,120 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Verified is what [Store.Verify] has read of a thread.
+type Verified struct {
+	Thread   string `json:"thread"`
+	Messages int    `json:"messages"`
+	Turns    int    `json:"turns"`
+	// Blobs are the states and artifacts that were compared with their digests.
+	Blobs int   `json:"blobs"`
+	Bytes int64 `json:"bytes"` // of them
+}
+
+// Verify reads everything that a thread holds and checks that it is what was
+// stored: every message, that it is found by its id, every turn, and every state
+// and artifact by its digest. Code data_loss for the first thing that is not,
+// with what was read until then; not_found if there is no such thread.
+func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error) {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{t: t, out: Verified{Thread: id}, seen: map[string]bool{}}
+	for _, check := range []func(context.Context) error{v.messages, v.turns, v.state, v.artifacts} {
+		if err := check(ctx); err != nil {
+			return &v.out, err
+		}
+	}
+	return &v.out, nil
+}
+
+type verifier struct {
+	t    *thread
+	out  Verified
+	seen map[string]bool // digests
+}
+
+func (v *verifier) messages(ctx context.Context) error {
+	for m, err := range v.t.all(ctx) {
+		if err != nil {
+			return err
+		}
+		at, found, err := v.t.position(ctx, m.ID)
+		if err != nil {
+			return err
+		}
+		if !found || at != uint64(v.out.Messages) {
+			return damaged("message %d of thread %q is not found by its id", v.out.Messages, v.t.rec.ID)
+		}
+		v.out.Messages++
+	}
+	return nil
+}
+
+func (v *verifier) turns(ctx context.Context) error {
+	for snap, err := range v.t.snapshots(ctx, kv.Range{}) {
+		if err != nil {
+			return err
+		}
+		if v.out.Turns++; snap.Turn != v.out.Turns || snap.From > snap.To || snap.To > v.out.Messages {
+			return damaged("turn %d of thread %q is damaged", v.out.Turns, v.t.rec.ID)
+		}
+		if err := v.stateOf(ctx, snap.State); err != nil {
+			return err
+		}
+	}
+	if v.out.Turns != int(v.t.rec.Turns) {
+		return damaged("turn %d of thread %q is missing", v.out.Turns+1, v.t.rec.ID)
+	}
+	return nil
+}
+
+func (v *verifier) state(ctx context.Context) error { return v.stateOf(ctx, v.t.rec.State) }
+
+func (v *verifier) stateOf(ctx context.Context, ref *Ref) error {
+	if ref == nil || v.seen[ref.Digest] {
+		return nil
+	}
+	raw, err := v.blob(ctx, ref, "state")
+	if err == nil && !json.Valid(raw) {
+		err = damaged("state of thread %q is damaged", v.t.rec.ID)
+	}
+	return err
+}
+
+func (v *verifier) blob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
+	raw, err := v.t.readBlob(ctx, ref, what)
+	if err != nil {
+		return nil, err
+	}
+	v.seen[ref.Digest] = true
+	v.out.Blobs++
+	v.out.Bytes += int64(len(raw))
+	return raw, nil
+}
+
+func (v *verifier) artifacts(ctx context.Context) error {
+	list, err := v.t.artifacts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range list {
+		if v.seen[info.Digest] {
+			continue
+		}
+		if _, err := v.blob(ctx, &info.Ref, "artifact"); err != nil {
+			return err
+		}
+		if _, err := v.t.artifact(ctx, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
