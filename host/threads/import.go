@@ -460,7 +460,7 @@ func (im *importer) flushAll(ctx context.Context) error {
 // endsHere reports whether the thread has what was read and no more. If it has
 // gone on, its state and artifacts are its own.
 func (im *importer) endsHere() bool {
-	return int(im.t.rec.Messages) == im.messages && int(im.t.rec.Turns) == im.turns
+	return im.t.rec.shownMessages() == im.messages && im.t.rec.shownTurns() == im.turns
 }
 
 // finish stores what is left, and the state and artifacts of now.

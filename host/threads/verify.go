@@ -19,7 +19,8 @@ type Verified struct {
 
 // Verify reads everything that a thread holds and checks that it is what was
 // stored: every message, that it is found by its id, every turn, and every state
-// and artifact by its digest. Code data_loss for the first thing that is not,
+// and artifact by its digest; of the heads that were left behind what they show,
+// and the messages that nothing shows any more. Code data_loss for the first thing that is not,
 // with what was read until then; not_found if there is no such thread.
 func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error) {
 	t, err := s.find(ctx, tenant, id)
@@ -27,7 +28,7 @@ func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error
 		return nil, err
 	}
 	v := &verifier{t: t, out: Verified{Thread: id}, seen: map[string]bool{}}
-	for _, check := range []func(context.Context) error{v.messages, v.turns, v.state, v.artifacts} {
+	for _, check := range []func(context.Context) error{v.messages, v.turns, v.state, v.artifacts, v.lineage} {
 		if err := check(ctx); err != nil {
 			return &v.out, err
 		}
@@ -38,10 +39,11 @@ func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error
 type verifier struct {
 	t    *thread
 	out  Verified
-	seen map[string]bool // digests
+	seen map[string]bool // digests, and contents
 }
 
 func (v *verifier) messages(ctx context.Context) error {
+	shown := v.t.messages()
 	for m, err := range v.t.all(ctx) {
 		if err != nil {
 			return err
@@ -50,7 +52,7 @@ func (v *verifier) messages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !found || at != uint64(v.out.Messages) {
+		if !found || shown.indexOf(at) != uint64(v.out.Messages) {
 			return damaged("message %d of thread %q is not found by its id", v.out.Messages, v.t.rec.ID)
 		}
 		v.out.Messages++
@@ -70,7 +72,7 @@ func (v *verifier) turns(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.out.Turns != int(v.t.rec.Turns) {
+	if v.out.Turns != v.t.rec.shownTurns() {
 		return damaged("turn %d of thread %q is missing", v.out.Turns+1, v.t.rec.ID)
 	}
 	return nil
@@ -114,6 +116,46 @@ func (v *verifier) artifacts(ctx context.Context) error {
 		}
 		if _, err := v.t.artifact(ctx, info); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// lineage reads the logs of all heads, each once.
+func (v *verifier) lineage(ctx context.Context) error {
+	if err := v.logs(ctx, v.t); err != nil {
+		return err
+	}
+	for h, err := range v.t.heads(ctx) {
+		if err != nil {
+			return err
+		}
+		then, err := v.t.moment(ctx, h.Point)
+		if err != nil {
+			return err
+		}
+		if err := v.logs(ctx, then); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logs reads the logs that a head shows messages of.
+func (v *verifier) logs(ctx context.Context, t *thread) error {
+	for rank := range t.view.own() + 1 {
+		c := t.contentAt(rank)
+		if v.seen[string(c.all())] {
+			continue
+		}
+		v.seen[string(c.all())] = true
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.log()}) {
+			if err != nil {
+				return wrap(err, "read thread %q", t.rec.ID)
+			}
+			if _, err := t.span(ctx, c, e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -70,3 +70,48 @@ func apply(t testing.TB, d kv.Driver, w kv.Write) {
 		t.Fatal(err)
 	}
 }
+
+// Of a thread that was changed, the messages that it does not show are read, too,
+// and of a fork those of the thread it is from.
+func TestVerifyReadsLineage(t *testing.T) {
+	s, d := newStore(t, nil)
+	talk(t, s, "t1", 6)
+	if _, err := s.Rewind(t.Context(), "", "t1", threads.At{Snapshot: "t1-r2"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DeleteMessage(t.Context(), "", "t1", load(t, s, "t1").Messages[0].ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
+		t.Fatal(err)
+	}
+	talk(t, s, "fork", 1)
+	for id, messages := range map[string]int{"t1": 5, "fork": 7} {
+		if got, err := s.Verify(t.Context(), "", id); err != nil || got.Messages != messages {
+			t.Errorf("Verify(%s) = %+v, %v, want %d messages", id, got, err, messages)
+		}
+	}
+	for _, key := range keysUnder(t, d, "default", threads.ContentPrefix) {
+		rest, _ := key.CutPrefix(threads.ContentPrefix)
+		_, rest, _ = rest.CutString()
+		kind, rest, _ := rest.CutString()
+		if seq, _, _ := rest.CutUint(); kind != "log" || seq != 10 { // the last question: rewound
+			continue
+		}
+		put := func(value []byte) {
+			if _, err := kv.Apply(t.Context(), d, kv.Tx{Partition: "default", Writes: []kv.Write{kv.Put(key, value)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := d.Get(t.Context(), "default", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(flipped(e.Value))
+		_, err = s.Verify(t.Context(), "", "t1")
+		wantCode(t, "Verify of a thread with a damaged message that it does not show", err, host.DataLoss)
+		put(e.Value)
+		return
+	}
+	t.Error("there is no message to damage")
+}
