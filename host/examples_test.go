@@ -13,6 +13,7 @@ import (
 var compiledOnly = map[string]string{
 	"host/kv/kvtest":       "a kit wants a test to report to",
 	"host/postgreshistory": "it wants a server",
+	"host/redismessages":   "it wants a server",
 }
 
 // Each package that others may import shows how it is used, by an example that a

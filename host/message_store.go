@@ -65,7 +65,7 @@ type StoreRequest struct {
 }
 
 // KeepNewest returns the newest limit messages of a conversation, and before
-// them its first system message if there is one, which does not count. A tool
+// them its first system message if that is older, which does not count. A tool
 // call and its results stay together: where the limit would part them, both go;
 // if nothing else is left, both stay. A limit below 1 is none. The slice is
 // returned as it is if nothing goes, and a new one otherwise.
@@ -78,11 +78,14 @@ func KeepNewest(messages []*Message, limit int) []*Message {
 	if limit < 1 || len(rest) <= limit {
 		return messages
 	}
-	kept := rest[wholeFrom(rest, len(rest)-limit):]
-	if system >= 0 {
-		return slices.Insert(slices.Clone(kept), 0, messages[system])
+	from := wholeFrom(rest, len(rest)-limit)
+	if system < 0 {
+		return slices.Clone(rest[from:])
 	}
-	return slices.Clone(kept)
+	if from <= system {
+		return slices.Clone(messages[from:])
+	}
+	return slices.Insert(slices.Clone(rest[from:]), 0, messages[system])
 }
 
 // wholeFrom returns the first place from at on, or else the last before it,

@@ -66,6 +66,12 @@
 // [NewSource] reads what Export writes and OpenAI's messages. Both hold a page of a
 // thread at a time, and importing twice is importing once.
 //
+// # Agent threads
+//
+// [Store.MessageStores] keeps the messages of agent threads as threads of this
+// package, and [Store.SaveAgentThread] keeps serialized ones as they are, each
+// under a key.
+//
 // # Tenants and ids
 //
 // Every method takes the tenant and reads and writes only what is that

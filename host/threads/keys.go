@@ -28,6 +28,8 @@ import (
 //	threads/content/<content id>/view/<n>           what a head shows
 //	threads/content/<content id>/head/<n>           head n, left behind
 //	threads/content/<content id>/owned/<content id> empty; other contents of the thread
+//	threads/serialized/<key>                  an agent thread, or what its pieces are
+//	threads/piece/<key>/<head>/<i>            a piece of a large one
 //	threads/child/<content id>/<content id>         empty; the second refers to the first
 //
 // The content of a thread lies under an id of its own that is never used again.
@@ -43,6 +45,9 @@ var (
 	leaseKeys   = kv.NewKey("threads", "lease")
 	openRunKeys = kv.NewKey("threads", "open")
 	childKeys   = kv.NewKey("threads", "child")
+
+	serializedKeys = kv.NewKey("threads", "serialized")
+	pieceOfKeys    = kv.NewKey("threads", "piece")
 )
 
 func threadKey(id string) kv.Key   { return threadKeys.With(id) }

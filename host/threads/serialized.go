@@ -1,0 +1,250 @@
+package threads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Serialized agent threads, kept as they are. What they say is not looked at: a
+// thread of a newer version stays what it is.
+
+// StaleSave is how old what an interrupted save has left must be to be removed.
+const StaleSave = time.Hour
+
+// maxInlineThread is how long a serialized thread may be to lie in one entry.
+const maxInlineThread = ChunkBytes
+
+// serialized is the entry of one: its bytes, or what its pieces must be together.
+type serialized struct {
+	version
+	Head   string `json:"head"`
+	Data   []byte `json:"data,omitempty"` // if it is short
+	Size   int    `json:"size"`
+	Digest string `json:"digest"`
+}
+
+func serializedKey(key string) kv.Key { return serializedKeys.With(key) }
+
+func pieceKeys(key string) kv.Key { return pieceOfKeys.With(key) }
+
+// errOvertaken says that what was being read was replaced meanwhile.
+var errOvertaken = errors.New("replaced meanwhile")
+
+// SaveAgentThread keeps data, which [host.AgentThread.Serialize] returned, under a
+// key of the caller's: an id as a thread has. It replaces what is there if that
+// has the head that was last loaded or saved, and code conflict otherwise; an empty
+// head guards nothing. It returns the new head. What was there stays readable until
+// the new one is whole. Code resource_exhausted beyond [host.MaxThreadBytes].
+func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []byte, head string) (string, error) {
+	part, err := serializedPartition(tenant, key)
+	if err != nil {
+		return "", err
+	}
+	if len(data) > host.MaxThreadBytes {
+		return "", host.Errorf(host.ResourceExhausted, "agent thread %q is %d bytes, more than %d", key, len(data), host.MaxThreadBytes)
+	}
+	rec := serialized{version: version{layout}, Head: host.NewID(), Size: len(data), Digest: digestOf(data)}
+	if len(data) <= maxInlineThread {
+		rec.Data = data
+	} else if err := s.putPieces(ctx, part, key, rec.Head, data); err != nil {
+		return "", wrap(err, "save agent thread %q", key)
+	}
+	for range maxAttempts {
+		old, revision, err := s.serializedAt(ctx, part, key)
+		if err != nil {
+			return "", err
+		}
+		if head != "" && head != old.Head {
+			return "", host.Errorf(host.Conflict, "agent thread %q has been saved by another since it was loaded", key).
+				WithHint("load it, and run the turn again")
+		}
+		raw, err := encode(rec)
+		if err != nil {
+			return "", err
+		}
+		_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+			Writes: []kv.Write{kv.Put(serializedKey(key), raw)}})
+		if errors.Is(err, kv.ErrPrecondition) {
+			continue
+		}
+		if err == nil && revision != 0 && old.Data == nil {
+			err = s.remove(ctx, part, pieceKeys(key).With(old.Head))
+		}
+		return rec.Head, wrap(err, "save agent thread %q", key)
+	}
+	return "", host.Errorf(host.Conflict, "save agent thread %q: others changed it first, %d times", key, maxAttempts)
+}
+
+func serializedPartition(tenant, key string) (string, error) {
+	part, err := partition(tenant)
+	if err == nil {
+		err = validID("agent thread", key, MaxThreadIDBytes)
+	}
+	return part, err
+}
+
+// serializedAt returns the entry at key, revision 0 if there is none.
+func (s *Store) serializedAt(ctx context.Context, part, key string) (rec serialized, revision uint64, err error) {
+	e, err := s.driver.Get(ctx, part, serializedKey(key))
+	if errors.Is(err, kv.ErrNotFound) {
+		return rec, 0, nil
+	}
+	if err != nil {
+		return rec, 0, wrap(err, "read agent thread %q", key)
+	}
+	return rec, e.Revision, decode(e.Value, &rec, "entry of agent thread", key)
+}
+
+// putPieces writes data ahead of the entry that will refer to it.
+func (s *Store) putPieces(ctx context.Context, part, key, head string, data []byte) error {
+	for i := 0; i*ChunkBytes < len(data); i++ {
+		piece := data[i*ChunkBytes : min((i+1)*ChunkBytes, len(data))]
+		tx := kv.Tx{Partition: part, Writes: []kv.Write{kv.Put(pieceKeys(key).With(head).WithUint(uint64(i)), piece)}}
+		if _, err := kv.Apply(ctx, s.driver, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadAgentThread returns what SaveAgentThread keeps under key, as it was given,
+// and its head. Code not_found if there is nothing, data_loss if it is not what
+// was saved.
+func (s *Store) LoadAgentThread(ctx context.Context, tenant, key string) (data []byte, head string, err error) {
+	part, err := serializedPartition(tenant, key)
+	if err != nil {
+		return nil, "", err
+	}
+	for range maxAttempts {
+		rec, revision, err := s.serializedAt(ctx, part, key)
+		if err != nil {
+			return nil, "", err
+		}
+		if revision == 0 {
+			return nil, "", host.Errorf(host.NotFound, "there is no agent thread %q", key)
+		}
+		data, err = s.readPieces(ctx, part, key, &rec)
+		if errors.Is(err, errOvertaken) {
+			_, now, err := s.serializedAt(ctx, part, key)
+			if err != nil || now != revision {
+				continue
+			}
+			return nil, "", damaged("agent thread %q: a piece is missing", key)
+		}
+		if err != nil {
+			return nil, "", wrap(err, "read agent thread %q", key)
+		}
+		if len(data) != rec.Size || digestOf(data) != rec.Digest {
+			return nil, "", damaged("agent thread %q is not what was saved", key)
+		}
+		return data, rec.Head, nil
+	}
+	return nil, "", host.Errorf(host.Conflict, "read agent thread %q: others replaced it first, %d times", key, maxAttempts)
+}
+
+func (s *Store) readPieces(ctx context.Context, part, key string, rec *serialized) ([]byte, error) {
+	if rec.Data != nil || rec.Size == 0 {
+		return rec.Data, nil
+	}
+	var data []byte
+	for i := 0; len(data) < rec.Size; i++ {
+		e, err := s.driver.Get(ctx, part, pieceKeys(key).With(rec.Head).WithUint(uint64(i)))
+		if errors.Is(err, kv.ErrNotFound) || err == nil && len(e.Value) == 0 {
+			return nil, errOvertaken
+		}
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, e.Value...)
+	}
+	return data, nil
+}
+
+// DeleteAgentThread removes what is kept under key, and what saves that were
+// interrupted more than [StaleSave] ago have left there. That there is nothing is
+// no error.
+func (s *Store) DeleteAgentThread(ctx context.Context, tenant, key string) error {
+	part, err := serializedPartition(tenant, key)
+	if err != nil {
+		return err
+	}
+	for range maxAttempts {
+		rec, revision, err := s.serializedAt(ctx, part, key)
+		if err != nil {
+			return err
+		}
+		if revision != 0 {
+			_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+				Writes: []kv.Write{kv.Delete(serializedKey(key))}})
+		}
+		if errors.Is(err, kv.ErrPrecondition) {
+			continue
+		}
+		if err == nil && revision != 0 {
+			err = s.remove(ctx, part, pieceKeys(key).With(rec.Head))
+		}
+		if err == nil {
+			err = s.removeStale(ctx, part, key)
+		}
+		return wrap(err, "delete agent thread %q", key)
+	}
+	return host.Errorf(host.Conflict, "delete agent thread %q: others changed it first, %d times", key, maxAttempts)
+}
+
+// removeStale removes pieces that no entry refers to. A head is a UUIDv7, so its
+// text says when it was made: a save that goes on is left alone.
+func (s *Store) removeStale(ctx context.Context, part, key string) error {
+	ms := s.now().Add(-StaleSave).UnixMilli()
+	stale := fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)
+	for {
+		page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: pieceKeys(key), Limit: 1})
+		if err != nil || len(page.Entries) == 0 {
+			return err
+		}
+		rest, _ := page.Entries[0].Key.CutPrefix(pieceKeys(key))
+		head, _, ok := rest.CutString()
+		if !ok || head >= stale {
+			return nil
+		}
+		if err := s.remove(ctx, part, pieceKeys(key).With(head)); err != nil {
+			return err
+		}
+	}
+}
+
+// AgentThreads returns the keys of a tenant's agent threads behind the key after,
+// in order of their bytes; "" begins. limit is [DefaultListLimit] below 1 and at
+// most [MaxListLimit].
+func (s *Store) AgentThreads(ctx context.Context, tenant, after string, limit int) ([]string, error) {
+	part, err := partition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	if limit < 1 {
+		limit = DefaultListLimit
+	}
+	r := kv.Range{Prefix: serializedKeys, Limit: min(limit, MaxListLimit)}
+	if after != "" {
+		if err := validID("agent thread", after, MaxThreadIDBytes); err != nil {
+			return nil, err
+		}
+		r.After = serializedKey(after)
+	}
+	page, err := s.driver.Scan(ctx, part, r)
+	if err != nil {
+		return nil, wrap(err, "list agent threads")
+	}
+	keys := make([]string, 0, len(page.Entries))
+	for _, e := range page.Entries {
+		rest, _ := e.Key.CutPrefix(serializedKeys)
+		if key, _, ok := rest.CutString(); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
