@@ -48,6 +48,8 @@ var layers = []layer{
 		"the kit for plugins in any language"},
 	{"host/plugin/extismsdk", []string{"host", "host/plugin"},
 		"a second engine for trusted plugins; whoever does not want it does not link it"},
+	{"host/plugin/pluginkv", []string{"host", "host/internal/kverror", "host/kv", "host/plugin"},
+		"what plugins keep is records over the one driver interface; the sandbox knows no driver"},
 	{"host/plugin/watch", []string{"host", "host/plugin"},
 		"follows files; whoever does not want that does not link it"},
 	{"host/trace", []string{"host"},

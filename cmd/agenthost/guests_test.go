@@ -47,7 +47,8 @@ func guests() map[string][]byte {
 		"state-get":  operation("state.get", `{"path":""}`),
 		"messages":   operation("messages.get", `{"indices":[1]}`),
 		"tokens":     operation("tokens.count", `{"texts":["hello world"]}`),
-		"kv-get":     operation("kv.get", `{"key":"a"}`),
+		"kv-get":     operationOf(asking(`{"kv":"write"}`), "kv.get", `{"key":"a"}`),
+		"kv-put":     operationOf(asking(`{"kv":"write"}`), "kv.put", `{"key":"a","value":"aGVsbG8="}`),
 		"fetch":      operation("http.fetch", `{}`),
 		"later":      operationOf(`{"abi":1,"name":"later","tools":[{"name":"t"}],"permissions":{"queue":true}}`, "queue.send", `{"handler":"t","payload":{},"idempotency_key":"once"}`),
 
@@ -96,7 +97,12 @@ func writeData(n int, status byte) []byte {
 // operation is a guest that answers every call with what a host operation does,
 // and with its status.
 func operation(name, request string) []byte {
-	return operationOf(`{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":{"state":"read","messages":true,"http":[{"host":"example.com"}]}}`, name, request)
+	return operationOf(asking(`{"state":"read","messages":true,"http":[{"host":"example.com"}]}`), name, request)
+}
+
+// asking is the manifest of a guest that asks for permissions.
+func asking(permissions string) string {
+	return `{"abi":1,"name":"guest","tools":[{"name":"t"}],"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions":` + permissions + `}`
 }
 
 // operationOf is operation for a guest with a manifest of its own.

@@ -134,7 +134,7 @@ func (env *environment) openPlugin(ctx context.Context, c *config, id string) (*
 			WithHint("add one: %s: {path: %s}", id, id)
 	}
 	a := &app{env: env, config: c, logger: env.quietLogger(), plugins: map[string]parts{}, only: map[string]bool{id: true}}
-	if err := a.openPlugins(ctx, false); err != nil {
+	if err := a.openPlugins(ctx, nil, false); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil

@@ -182,7 +182,7 @@ func (t *processorsTrial) openProject(ctx context.Context, project string) (_ fu
 			a.only[id] = true
 		}
 	}
-	if err := a.openPlugins(ctx, t.flags.json); err != nil {
+	if err := a.openPlugins(ctx, nil, t.flags.json); err != nil {
 		return nil, err
 	}
 	for _, list := range lists {

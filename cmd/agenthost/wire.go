@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -113,14 +115,21 @@ func (a *app) Close() error {
 func (a *app) open(ctx context.Context, opts appOptions) error {
 	var data *store
 	var dataErr error
+	keys := newLateStore()
 	var wg sync.WaitGroup
-	wg.Go(func() { data, dataErr = a.env.openStore(opts.data, a.logger) })
-	pluginErr := a.openPlugins(ctx, opts.quiet)
+	wg.Go(func() {
+		if data, dataErr = a.env.openStore(opts.data, a.logger); dataErr != nil {
+			keys.set(nil)
+			return
+		}
+		keys.set(pluginkv.New(data, nil))
+	})
+	pluginErr := a.openPlugins(ctx, keys, opts.quiet)
 	wg.Wait()
 	if dataErr != nil {
 		return dataErr
 	}
-	a.closers = append(a.closers, data.Close)
+	a.closers = slices.Insert(a.closers, 0, data.Close) // after the plugins, which write to it
 	a.data, a.threads = data, threads.New(data, nil)
 	a.openQueue(data)
 	if pluginErr != nil || opts.data == "" {
@@ -130,11 +139,14 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 	return dataErr
 }
 
-func (a *app) openPlugins(ctx context.Context, quiet bool) error {
+// openPlugins starts the runtime and loads the plugins, which keep their keys in
+// store.
+func (a *app) openPlugins(ctx context.Context, store plugin.Store, quiet bool) error {
 	opts, err := a.env.runtimeOptions(a.logger)
 	if err != nil {
 		return err
 	}
+	opts.Store = store
 	if err := a.config.tenants(opts); err != nil {
 		return err
 	}
@@ -149,8 +161,8 @@ func (a *app) openPlugins(ctx context.Context, quiet bool) error {
 	return a.loadPlugins(ctx, quiet)
 }
 
-// storeName is the directory in a data directory that holds threads: the store
-// wants one for itself.
+// storeName is the directory in a data directory that holds threads and what
+// plugins keep: the store wants one for itself.
 const storeName = "db"
 
 type advice struct {

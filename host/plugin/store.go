@@ -8,9 +8,10 @@ import (
 )
 
 // Store keeps what plugins keep between calls: values by key, for each owner
-// apart. Implementations are safe for concurrent use; [NewMemoryStore] is one.
-// Keys are valid UTF-8 of 1 to 512 bytes, values have at most 256 KiB. Slices
-// belong to the caller on both sides.
+// apart. Implementations are safe for concurrent use; [NewMemoryStore] is one, and
+// host/plugin/pluginkv has one that a restart does not end. plugintest.TestStore
+// holds any to what is promised here. Keys are valid UTF-8 of 1 to 512 bytes,
+// values have at most 256 KiB. Slices belong to the caller on both sides.
 //
 // Errors have code not_found, conflict, resource_exhausted (the quota),
 // unavailable (the store is down; retryable), canceled and deadline_exceeded.

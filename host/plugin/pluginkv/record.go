@@ -1,0 +1,131 @@
+package pluginkv
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// What is stored of an owner, in its tenant's partition:
+//
+//	plugin/ID/usage          usageRecord, as long as there are items
+//	plugin/ID/item/ + key    an item: format, when it expires, its value
+//	plugin/ID/time/MS/ + key nothing; for each item that expires, in that order
+//
+// Keys of items stand at the end as they are, so that a prefix of one is a
+// prefix of the other. Whatever changes an owner's items changes its usage in the
+// same transaction, and only if it is what was read.
+const (
+	rootKey  = "plugin"
+	usageKey = "usage"
+	itemKey  = "item"
+	timeKey  = "time"
+)
+
+// usageFormat is the version of usageRecord.
+const usageFormat = 1
+
+// usageRecord is what an owner's items are together, expired ones among them.
+type usageRecord struct {
+	V     int   `json:"v"`
+	Bytes int64 `json:"bytes"` // by plugin.ItemBytes
+	Items int   `json:"items"`
+	Timed int   `json:"timed"` // items that expire
+}
+
+// place is where an owner's items are.
+type place struct {
+	partition          string
+	usage, items, time kv.Key
+}
+
+const (
+	// defaultTenant is where the items of calls without a tenant are, as their
+	// conversations.
+	defaultTenant = "default"
+	maxKeyBytes   = 512 // of a plugin's key
+	timeBytes     = 9   // of a time in a key
+)
+
+func placeOf(owner plugin.Owner) (place, error) {
+	p := place{partition: owner.Tenant}
+	if p.partition == "" {
+		p.partition = defaultTenant
+	}
+	root := kv.NewKey(rootKey, owner.Plugin)
+	p.usage, p.items, p.time = root.With(usageKey), root.With(itemKey), root.With(timeKey)
+	if len(p.partition) > kv.MaxPartitionBytes || len(p.time)+timeBytes+maxKeyBytes > kv.MaxKeyBytes {
+		return place{}, host.Errorf(host.InvalidArgument, "plugin %.40q of tenant %.40q cannot keep keys: a name is too long", owner.Plugin, owner.Tenant).
+			WithHint("a tenant's name has at most %d bytes, a plugin's id about half as many", kv.MaxPartitionBytes)
+	}
+	return p, nil
+}
+
+// item is where an item is, or what a range of items begins with.
+func (p *place) item(key string) kv.Key { return p.items + kv.Key(key) }
+
+// key is an item's key, of where it is.
+func (p *place) key(at kv.Key) string {
+	rest, _ := at.CutPrefix(p.items)
+	return string(rest)
+}
+
+// timed is where it is noted when an item expires.
+func (p *place) timed(ms int64, key string) kv.Key {
+	return p.time.WithUint(uint64(ms)) + kv.Key(key)
+}
+
+// cutTimed takes such a key apart.
+func (p *place) cutTimed(at kv.Key) (ms int64, key string, ok bool) {
+	rest, ok := at.CutPrefix(p.time)
+	n, rest, isTime := rest.CutUint()
+	return int64(n), string(rest), ok && isTime && n <= math.MaxInt64
+}
+
+// itemFormat is the first byte of an item. It is none of the formats of
+// [kv.EncodeRecord].
+const itemFormat = 0x10
+
+// itemHead is how many bytes stand before an item's value: the format, and when
+// it expires in milliseconds since 1970, 0 for never.
+const itemHead = 1 + 8
+
+// storedItem is an item as it was read.
+type storedItem struct {
+	value    []byte
+	expires  int64 // in milliseconds since 1970; 0: never
+	revision uint64
+}
+
+func (it *storedItem) live(now time.Time) bool {
+	return it.expires == 0 || now.UnixMilli() < it.expires
+}
+
+func readItem(e kv.Entry) (*storedItem, error) {
+	if len(e.Value) < itemHead {
+		return nil, host.Errorf(host.DataLoss, "a plugin's item is cut off after %d bytes", len(e.Value)).WithHint("restore it from a backup")
+	}
+	if e.Value[0] != itemFormat {
+		return nil, host.Errorf(host.FailedPrecondition, "a plugin's item has format %d, which this version does not know", e.Value[0]).
+			WithHint("open it with the version that wrote it, or a newer one; nothing was changed")
+	}
+	expires := int64(binary.BigEndian.Uint64(e.Value[1:]))
+	return &storedItem{e.Value[itemHead:], expires, e.Revision}, nil
+}
+
+func encodeItem(value []byte, expires int64) []byte {
+	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, itemHead+len(value)), itemFormat), uint64(expires))
+	return append(b, value...)
+}
+
+// millis is a time as it is stored; one that was asked for is never 0.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.UnixMilli(), 1)
+}
