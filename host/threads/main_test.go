@@ -18,8 +18,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		if err := crashChild(dir); err != nil {
+	for variable, child := range map[string]func(dir string) error{crashDir: crashChild, turnsDir: turnsChild} {
+		dir := os.Getenv(variable)
+		if dir == "" {
+			continue
+		}
+		if err := child(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
