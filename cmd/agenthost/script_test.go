@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[scriptValues{}] = map[any]any{}
-			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, "REPO="+root)
+			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, "REPO="+root, "LONG="+strings.Repeat("x", 1000))
 			env.Vars = append(env.Vars, toolchain...)
 			bin, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
 			env.Setenv("BIN", bin) // holds agenthost and nothing else

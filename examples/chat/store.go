@@ -41,10 +41,11 @@ func openStore(ctx context.Context, o options) (*store, error) {
 	}
 	driver := kv.Driver(kv.NewMemory())
 	if o.data != "" {
-		var err error
-		if driver, err = badgerkv.Open(filepath.Join(o.data, "db"), &badgerkv.Options{Logger: o.logger}); err != nil {
+		db, err := badgerkv.Open(filepath.Join(o.data, "db"), &badgerkv.Options{Logger: o.logger})
+		if err != nil {
 			return nil, err
 		}
+		driver = kv.Group(db) // turns that end at the same time share a sync
 	}
 	s := threads.New(driver, nil)
 	return &store{history: s, close: driver.Close, list: func(ctx context.Context, tenant string) ([]listed, error) {

@@ -200,9 +200,10 @@ func (im *importer) begin(ctx context.Context) error {
 	if err := errors.Join(checkTitle(id, im.from.Title), im.from.Metadata.check(id)); err != nil {
 		return err
 	}
+	created := false
 	var err error
 	im.t, err = im.store.commit(ctx, im.tenant, id, "import thread", func(d *draft) error {
-		if im.out.Created = d.revision == 0; !im.out.Created {
+		if created = d.revision == 0; !created {
 			return errNothing
 		}
 		d.rec.Title, d.rec.Metadata = im.from.Title, im.from.Metadata
@@ -213,6 +214,7 @@ func (im *importer) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	im.out.Created = created
 	im.stored, im.stopStored = pull3(im.t.all(ctx))
 	im.storedTurns, im.stopTurns = pull3(im.t.snapshots(ctx, kv.Range{}))
 	return nil
