@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -136,7 +135,7 @@ func TestPatchOpsSurviveTheirEncoding(t *testing.T) {
 }
 
 // A patch of a few kilobytes must not keep the host busy, fill its memory or
-// nest a document until a stack ends.
+// nest a document until a stack ends: each ends at a limit, and not by itself.
 func TestHostilePatchesEndSoon(t *testing.T) {
 	repeat := func(n int, ops ...string) string {
 		return "[" + strings.Repeat(strings.Join(ops, ",")+",", n-1) + strings.Join(ops, ",") + "]"
@@ -161,16 +160,12 @@ func TestHostilePatchesEndSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newState(t, c.doc)
 			before := string(s.JSON())
-			started := time.Now()
 			err := patch(s, c.patch)
 			if host.CodeOf(err) != c.code {
 				t.Errorf("patch ends with %.200v (code %q), want code %s", err, host.CodeOf(err), c.code)
 			}
 			if string(s.JSON()) != before {
 				t.Error("a patch that failed changed the state")
-			}
-			if took := time.Since(started); took > 10*time.Second {
-				t.Errorf("patch took %s", took)
 			}
 		})
 	}
