@@ -58,7 +58,7 @@ func newBulkPair(t testing.TB, piece int) *bulkPair {
 	return p
 }
 
-func (p *bulkPair) instance(t testing.TB, code wazero.CompiledModule) api.Module {
+func (p *bulkPair) instance(t rapid.TB, code wazero.CompiledModule) api.Module {
 	t.Helper()
 	mod, err := p.runtime.InstantiateModule(context.Background(), code, wazero.NewModuleConfig().WithName(""))
 	if err != nil {
@@ -85,9 +85,9 @@ func (c bulkCall) price() int64 {
 // compare makes the same calls in both forms of the module, and holds the
 // metered one to the plain one: which calls trap and with which words, all of
 // memory after each call, and one price whatever pieces it is paid in.
-func (p *bulkPair) compare(t *rapid.T, tb testing.TB, calls []bulkCall) {
+func (p *bulkPair) compare(t rapid.TB, calls []bulkCall) {
 	ctx := context.Background()
-	plain, metered := p.instance(tb, p.plain), p.instance(tb, p.metered)
+	plain, metered := p.instance(t, p.plain), p.instance(t, p.metered)
 	defer plain.Close(ctx)
 	defer metered.Close(ctx)
 	p.host.mod, p.host.fuel = metered, metered.ExportedGlobal(meterFuel).(api.MutableGlobal)
@@ -160,14 +160,14 @@ func TestBulkOperationsInPieces(t *testing.T) {
 	for _, piece := range []int{2, 16, 1024} {
 		t.Run(fmt.Sprint(piece), func(t *testing.T) {
 			pair := newBulkPair(t, piece)
-			rapid.Check(t, func(r *rapid.T) { pair.compare(r, t, genBulkCalls(r)) })
+			rapid.Check(t, func(r *rapid.T) { pair.compare(r, genBulkCalls(r)) })
 		})
 	}
 }
 
 func FuzzBulkOperationsInPieces(f *testing.F) {
 	pair := newBulkPair(f, 16)
-	f.Fuzz(rapid.MakeFuzz(func(r *rapid.T) { pair.compare(r, f, genBulkCalls(r)) }))
+	f.Fuzz(rapid.MakeFuzz(func(r *rapid.T) { pair.compare(r, genBulkCalls(r)) }))
 }
 
 // TestBulkOperationsLookBetweenPieces wants a look before every piece of an
