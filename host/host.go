@@ -78,6 +78,10 @@ type Request struct {
 	Tenant string // who is asking; from a credential, never from what they sent
 	Thread string // the conversation to go on with; "" starts one if there is a history
 
+	// Run is the id of the run, if whoever asks wants to know it before: one that no
+	// run had before, up to 256 bytes of UTF-8 without NUL. Default: a fresh one.
+	Run string
+
 	// Text is the user's input. Input is the same as a whole message, with an id
 	// of the client's. With neither the run goes on from what is there.
 	Text  string

@@ -48,7 +48,8 @@ type NetworkOptions struct {
 	State any
 	// StateSchema types the state: the one that a run starts with fits it, and so
 	// does every change, or it is refused. [SchemaOf] makes one of a Go type; a
-	// change is then made with [UpdateState]. Nil is any object.
+	// change is then made with [UpdateState]. An empty state is one that nobody has
+	// set: what the schema requires is asked of the first change. Nil is any object.
 	StateSchema *Schema
 	// StateOfRun keeps custom state out of threads: it ends with the run.
 	StateOfRun bool
@@ -71,6 +72,10 @@ type Target interface {
 	Name() string
 	network() *Network
 }
+
+// StateSchemaOf returns the schema that a target's state keeps to, nil if it is
+// any object.
+func StateSchemaOf(target Target) *Schema { return target.network().opts.StateSchema }
 
 var (
 	_ Target = (*Agent)(nil)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: NewID(), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
+		id: cmp.Or(req.Run, NewID()), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
 	}
 	r.keys = r.id
 	r.history = h.historyOf(n)
@@ -87,6 +88,10 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	if err := r.history.checkDiscard(n); err != nil {
 		return nil, err
+	}
+	if !validMessageID(r.id) {
+		return nil, Errorf(InvalidArgument, "request names a run by %d bytes that no store takes", len(r.id)).
+			WithHint("use at most %d bytes of UTF-8 without NUL, or leave it out", maxMessageID)
 	}
 	var err error
 	if r.input, err = r.readInput(); err != nil {

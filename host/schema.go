@@ -69,6 +69,31 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	return Errorf(InvalidArgument, "%w", err)
 }
 
+// ValidateUnseen is Validate for values that are somebody else's: its error says
+// which places do not fit and which rules they break, and nothing of what is
+// there.
+func (s *Schema) ValidateUnseen(raw json.RawMessage) error {
+	v, nodes, err := decodeStrict(raw)
+	if err != nil {
+		return Errorf(InvalidArgument, "%w", err)
+	}
+	var places string
+	err = s.schema.within(nodes, func(compiled *jsonschema.Schema) error {
+		err := compiled.Validate(v)
+		if err != nil {
+			places = faultSentence(err, ruleOf)
+		}
+		return err
+	})
+	switch {
+	case isA[errTooManyChecks](err):
+		return Errorf(ResourceExhausted, "%w", err)
+	case err != nil:
+		return Errorf(InvalidArgument, "%s", places)
+	}
+	return nil
+}
+
 func compileSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("schema is %d bytes long, more than %d", len(raw), maxSchemaBytes)
@@ -116,20 +141,28 @@ func (s *schema) check(raw json.RawMessage) (any, error) {
 }
 
 func (s *schema) validate(v any, nodes int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.budget.spend(nodes, func() error {
-		if err := s.compiled.Validate(v); err != nil {
+	return s.within(nodes, func(compiled *jsonschema.Schema) error {
+		if err := compiled.Validate(v); err != nil {
 			return fmt.Errorf("%s", validationSentence(err))
 		}
 		return nil
 	})
 }
 
+// within runs a check of a value of so many nodes within the budget.
+func (s *schema) within(nodes int, check func(*jsonschema.Schema) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budget.spend(nodes, func() error { return check(s.compiled) })
+}
+
 // maxFaults bounds how many faults one sentence lists.
 const maxFaults = 5
 
-func validationSentence(err error) string {
+func validationSentence(err error) string { return faultSentence(err, faultOf) }
+
+// faultSentence lists what is wrong and where, each in the words of tell.
+func faultSentence(err error, tell func(*jsonschema.ValidationError) string) string {
 	ve, ok := err.(*jsonschema.ValidationError)
 	if !ok {
 		return oneLine(err.Error())
@@ -143,19 +176,32 @@ func validationSentence(err error) string {
 		if len(e.Causes) > 0 {
 			return
 		}
-		_, what, found := strings.Cut(oneLine(e.Error()), "at '")
-		if found {
-			_, what, _ = strings.Cut(what, "': ")
-		} else {
-			what = oneLine(e.Error())
-		}
-		faults = append(faults, "/"+strings.Join(e.InstanceLocation, "/")+": "+what)
+		faults = append(faults, "/"+strings.Join(e.InstanceLocation, "/")+": "+tell(e))
 	}
 	walk(ve)
 	if n := len(faults); n > maxFaults {
 		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", n-maxFaults))
 	}
 	return strings.Join(faults, "; ")
+}
+
+// faultOf says what is wrong with a value, and mostly the value.
+func faultOf(e *jsonschema.ValidationError) string {
+	_, what, found := strings.Cut(oneLine(e.Error()), "at '")
+	if !found {
+		return oneLine(e.Error())
+	}
+	_, what, _ = strings.Cut(what, "': ")
+	return what
+}
+
+// ruleOf says which rule a value breaks.
+func ruleOf(e *jsonschema.ValidationError) string {
+	path := e.ErrorKind.KeywordPath()
+	if len(path) == 0 {
+		return "is not allowed"
+	}
+	return "breaks the rule " + path[len(path)-1]
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

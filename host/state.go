@@ -64,6 +64,9 @@ func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 	if err := s.checkSize(s.size); err != nil {
 		return nil, err
 	}
+	if len(doc) == 0 {
+		return s, nil // nobody has set it
+	}
 	if err := s.checkFit(doc); err != nil {
 		return nil, Errorf(InvalidArgument, "state does not fit its schema: %w", err)
 	}

@@ -115,7 +115,6 @@ func TestRunsThatBeginWithAStateThatDoesNotFit(t *testing.T) {
 	history := hosttest.NewHistory()
 	n := newNetwork(t, []*host.Agent{agentNamed(t, "a", "")}, &host.NetworkOptions{Router: host.InOrder("line", "a"), History: newHistory(t, history), StateSchema: ticketSchema(t)})
 	for name, state := range map[string]any{
-		"nothing":      nil,
 		"another type": map[string]any{"customer": 1, "open": true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +124,30 @@ func TestRunsThatBeginWithAStateThatDoesNotFit(t *testing.T) {
 			}
 		})
 	}
+	if r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "hi", Model: answering("ok")}); err != nil || string(r.State) != "{}" {
+		t.Errorf("a run with a state that nobody has set: %+v, %v", r, err)
+	}
 	if r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "hi", State: ticket{Customer: "ada"}}); err != nil || string(r.State) != `{"customer":"ada","open":false}` {
 		t.Errorf("a run with what the schema requires: %+v, %v", r, err)
+	}
+}
+
+// Who asks about a value that is somebody else's is told of places and rules.
+func TestAFaultTellsNothingOfTheValue(t *testing.T) {
+	schema, err := host.CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{"a":{"pattern":"^x$"},"b":{"enum":[1]},"c":{"type":"array","items":{"format":"email","maxLength":3}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = schema.ValidateUnseen(json.RawMessage(`{"a":"secret1","b":"secret2","c":["secret3@"]}`))
+	if host.CodeOf(err) != host.InvalidArgument || strings.Contains(err.Error(), "secret") {
+		t.Errorf("ValidateUnseen = %v", err)
+	}
+	for _, want := range []string{"/: breaks the rule required", "/a: breaks the rule pattern", "/b: breaks the rule enum", "/c/0: breaks the rule maxLength"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("ValidateUnseen = %v, want %q in it", err, want)
+		}
+	}
+	if err := schema.ValidateUnseen(json.RawMessage(`{"id":1}`)); err != nil {
+		t.Errorf("ValidateUnseen of what fits = %v", err)
 	}
 }
