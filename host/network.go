@@ -77,6 +77,10 @@ type Target interface {
 // any object.
 func StateSchemaOf(target Target) *Schema { return target.network().opts.StateSchema }
 
+// HasHistory reports whether a target's runs are kept by a history of its own,
+// whatever the host's is.
+func HasHistory(target Target) bool { return target.network().opts.History != nil }
+
 var (
 	_ Target = (*Agent)(nil)
 	_ Target = (*Network)(nil)

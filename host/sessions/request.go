@@ -1,0 +1,103 @@
+package sessions
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Request asks for one turn of a session. With neither Text nor Input nor
+// Answers the turn that failed last is tried again; of a session without one, the
+// model is asked with what is there.
+type Request struct {
+	// Tenant is who is asking: from a credential, never from what they sent.
+	Tenant string `json:"-"`
+
+	// Session goes on with a session that a store keeps: from its last completed
+	// turn. One that is not there begins, under this id; without an id, under a
+	// fresh one.
+	Session string `json:"session,omitempty"`
+	// Snapshot goes on from that turn, whatever came after it, and whether it
+	// completed or not. If Session is named as well, the snapshot has to be its.
+	Snapshot string `json:"snapshot,omitempty"`
+
+	// State is the session, where clients keep theirs: as the last turn returned
+	// it. Sealed is the same where it is sealed.
+	State  *State          `json:"state,omitempty"`
+	Sealed json.RawMessage `json:"sealed,omitempty"`
+
+	Text  string        `json:"text,omitempty"`  // the user's input
+	Input *host.Message `json:"input,omitempty"` // or all of it, with an id of the client's
+
+	// Answers answer the questions of the turn that is gone on from, all of them.
+	Answers []host.Answer `json:"answers,omitempty"`
+
+	// Detach has the turn run in the background: see [Service.Turn].
+	Detach bool `json:"detach,omitempty"`
+}
+
+// says reports whether the request brings something new.
+func (r *Request) says() bool { return r.Text != "" || r.Input != nil }
+
+// check refuses what does not go together, before anything is done.
+func (s *Service) checkRequest(r *Request) error {
+	if s.store == nil && (r.Session != "" || r.Snapshot != "") {
+		return host.Errorf(host.FailedPrecondition, "Cannot use 'session' or 'snapshot': the sessions of %q are kept by their clients", s.Name()).
+			WithHint("send the session itself, as the last turn has returned it")
+	}
+	if s.store != nil && (r.State != nil || len(r.Sealed) > 0) {
+		return host.Errorf(host.FailedPrecondition, "Cannot send 'state': the sessions of %q are kept by the server", s.Name()).
+			WithHint("send the session's id, or a snapshot's")
+	}
+	if r.State != nil && len(r.Sealed) > 0 {
+		return host.Errorf(host.InvalidArgument, "request has both a session and a sealed one")
+	}
+	if r.Text != "" && r.Input != nil {
+		return host.Errorf(host.InvalidArgument, "request has both text and input")
+	}
+	if len(r.Answers) > 0 && r.says() {
+		return host.Errorf(host.FailedPrecondition, "request answers questions and says something new").
+			WithHint("send the answers, then say the rest")
+	}
+	if r.Detach && s.store == nil {
+		return host.Errorf(host.FailedPrecondition, "only sessions that a store keeps can run in the background")
+	}
+	if r.Session != "" {
+		if err := checkSession(r.Session); err != nil {
+			return err
+		}
+	}
+	return s.checkSnapshot(r)
+}
+
+// checkSnapshot holds the two names of where to go on to each other.
+func (s *Service) checkSnapshot(r *Request) error {
+	if r.Snapshot == "" {
+		return nil
+	}
+	session, _, err := readSnapshotID(r.Snapshot)
+	if err != nil {
+		return err
+	}
+	if r.Session != "" && r.Session != session {
+		return host.Errorf(host.InvalidArgument, "snapshot %.100q does not belong to session %.100q", r.Snapshot, r.Session)
+	}
+	return nil
+}
+
+// A snapshot's id names the turn and its session, so that either finds it alone.
+func snapshotID(session, run string) string {
+	if run == "" {
+		return ""
+	}
+	return run + ":" + session
+}
+
+func readSnapshotID(id string) (session, run string, err error) {
+	run, session, ok := strings.Cut(id, ":")
+	if !ok || run == "" || checkSession(session) != nil {
+		return "", "", host.Errorf(host.NotFound, "there is no snapshot %.100q", id)
+	}
+	return session, run, nil
+}

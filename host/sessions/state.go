@@ -1,0 +1,150 @@
+package sessions
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// stateVersion is the version of a serialized session.
+const stateVersion = 1
+
+// State is a session: as a client keeps it, or as it is read. Its JSON is
+//
+//	{"version":1,"kind":"session","session","agent","custom"?,"messages":[...],
+//	 "first"?,"artifacts":[...],"waiting"?}
+type State struct {
+	Session string // its id
+	Agent   string // the agent or network it is a session of
+
+	// Custom is the application's state, a JSON object; nil if nobody has set it.
+	Custom json.RawMessage
+	// Messages are the conversation, without instructions. Of a session that a
+	// server keeps they are its last ones: First is the position of the first.
+	Messages  []*host.Message
+	First     int
+	Artifacts []host.Artifact
+	// Waiting is the interrupted run whose questions are open, if there is one, of
+	// a session that a client keeps.
+	Waiting string
+}
+
+type stateJSON struct {
+	Version   int             `json:"version"`
+	Kind      string          `json:"kind"`
+	Session   string          `json:"session"`
+	Agent     string          `json:"agent,omitempty"`
+	Custom    json.RawMessage `json:"custom,omitempty"`
+	Messages  []*host.Message `json:"messages"`
+	First     int             `json:"first,omitempty"`
+	Artifacts []host.Artifact `json:"artifacts"`
+	Waiting   string          `json:"waiting,omitempty"`
+}
+
+const stateKind = "session"
+
+// MarshalJSON writes the session.
+func (s *State) MarshalJSON() ([]byte, error) {
+	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting}
+	if j.Messages == nil {
+		j.Messages = []*host.Message{}
+	}
+	if j.Artifacts == nil {
+		j.Artifacts = []host.Artifact{}
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and a session that a client makes
+// up: version and kind may be absent, and so may all the rest. Code
+// failed_precondition for a session of another version, invalid_argument for
+// what is none. Members that it does not know are left out.
+func (s *State) UnmarshalJSON(raw []byte) error {
+	var head struct {
+		Version *int    `json:"version"`
+		Kind    *string `json:"kind"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return notASession("%w", err)
+	}
+	if v := head.Version; v != nil && *v != stateVersion {
+		return host.Errorf(host.FailedPrecondition, "the session has version %d, which is not known here", *v).
+			WithHint("use it with the version that wrote it, or a newer one; nothing was changed")
+	}
+	if k := head.Kind; k != nil && *k != stateKind {
+		return notASession("its kind is %.40q, not %q", *k, stateKind)
+	}
+	var in stateJSON
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return notASession("%w", err)
+	}
+	out := State{in.Session, in.Agent, in.Custom, in.Messages, in.First, in.Artifacts, in.Waiting}
+	if string(out.Custom) == "null" {
+		out.Custom = nil
+	}
+	if err := out.check(); err != nil {
+		return err
+	}
+	*s = out
+	return nil
+}
+
+func notASession(format string, args ...any) error {
+	return host.Errorf(host.InvalidArgument, "this is not a session: %w", fmt.Errorf(format, args...))
+}
+
+// check refuses what no session can be.
+func (s *State) check() error {
+	if s.Session != "" {
+		if err := checkSession(s.Session); err != nil {
+			return err
+		}
+	}
+	if len(s.Custom) > 0 {
+		doc, err := host.ReadDocument(s.Custom)
+		if err != nil {
+			return notASession("custom: %w", err)
+		}
+		if !doc.IsObject() {
+			return notASession("custom is not an object")
+		}
+	}
+	seen := make(map[string]bool, len(s.Messages))
+	for i, m := range s.Messages {
+		switch {
+		case m == nil || !m.Role.Valid():
+			return notASession("message %d has no known role", i)
+		case m.Role == host.System:
+			return notASession("message %d has role system", i)
+		case m.ID != "" && seen[m.ID]:
+			return notASession("message %d has an id that another has", i)
+		}
+		seen[m.ID] = true
+	}
+	return nil
+}
+
+// checkSession refuses an id that no session can have.
+func checkSession(id string) error {
+	if err := threads.ValidateID(id); err != nil {
+		return host.Errorf(host.InvalidArgument, "session id: %w", err)
+	}
+	if strings.TrimSpace(id) == "" {
+		return host.Errorf(host.InvalidArgument, "session id is blank").WithHint("leave it out for a fresh one")
+	}
+	return nil
+}
+
+// put adds an artifact: a named one takes the place of the one of its name.
+func put(list []host.Artifact, a host.Artifact) []host.Artifact {
+	for i := range list {
+		if a.Name != "" && list[i].Name == a.Name {
+			list[i] = a
+			return list
+		}
+	}
+	return append(list, a)
+}

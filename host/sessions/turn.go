@@ -1,0 +1,245 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// FinishDetached ends a turn that goes on in the background.
+const FinishDetached host.FinishReason = "detached"
+
+// Output is how a turn ended. A turn that failed has an Error, and leaves the
+// session as it was before: Snapshot, or State, is what the next one goes on
+// from.
+type Output struct {
+	Session string `json:"session"`
+	// Snapshot is what the session goes on from, where a store keeps it: this turn,
+	// or if it did not complete the last one that did.
+	Snapshot string `json:"snapshot,omitempty"`
+	// Turn is this turn's own snapshot, also if it failed: who names it goes on
+	// from what was finished of it. Parent is the one before.
+	Turn   string `json:"turn,omitempty"`
+	Parent string `json:"parent,omitempty"`
+
+	// State is the session as its client may see it, and Sealed what to send back
+	// in its place if it is sealed: where clients keep theirs.
+	State  *State          `json:"state,omitempty"`
+	Sealed json.RawMessage `json:"sealed,omitempty"`
+
+	// Messages are what the turn added, the user's first.
+	Messages     []*host.Message   `json:"messages,omitempty"`
+	FinishReason host.FinishReason `json:"finish_reason"`
+	Questions    []*host.Question  `json:"questions,omitempty"` // of an interrupted one
+	Usage        host.Usage        `json:"usage"`
+	Error        *host.Error       `json:"error,omitempty"`
+}
+
+// Text returns the text of the turn's last answer.
+func (o *Output) Text() string {
+	for i := len(o.Messages) - 1; i >= 0; i-- {
+		if o.Messages[i].Role == host.Assistant {
+			return o.Messages[i].Text()
+		}
+	}
+	return ""
+}
+
+// TurnEnded closes every turn, after its run has ended and is stored.
+type TurnEnded struct{ Output }
+
+// Type returns "turn.ended".
+func (*TurnEnded) Type() string { return turnEnded }
+
+const turnEnded = "turn.ended"
+
+// Turn runs one turn of a session and yields what happens, as clients may see it,
+// and a [TurnEnded] last. The turn happens in the caller's goroutine; leaving the
+// loop cancels it, and what it finished is kept as a snapshot of its own. A turn
+// that fails says so in its Output: the error that is yielded instead is of a
+// request that cannot be run at all. Codes:
+//
+//	failed_precondition  state where a store keeps sessions, or ids where clients do; another agent's session;
+//	                     answers with something new; a snapshot that is still running
+//	invalid_argument     a snapshot of another session; a custom state that does not fit; nothing to answer
+//	not_found            there is no such snapshot
+//	permission_denied    a sealed session that was changed
+//	resource_exhausted   a session that is too large; too many turns wait
+//
+// A request with Detach is answered at once, with a TurnEnded whose Snapshot is
+// pending: the turn runs in the background, whoever listens, and survives the
+// process (see [Service.Recover]).
+func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		t, err := s.newTurn(ctx, req)
+		if err != nil {
+			yield(host.Event{}, host.AsError(err))
+			return
+		}
+		if req.Detach {
+			out, err := s.detach(ctx, t)
+			yield(host.Event{Seq: 0, Run: t.run, Network: s.Name(), Data: &TurnEnded{*out}}, err)
+			return
+		}
+		t.stream(ctx, yield)
+	}
+}
+
+// Run is [Service.Turn] without the events. A turn that failed returns its output
+// beside its error; a request that cannot be run returns no output.
+func (s *Service) Run(ctx context.Context, req *Request) (*Output, error) {
+	for ev, err := range s.Turn(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+		if d, ok := ev.Data.(*TurnEnded); ok {
+			if d.Error != nil {
+				return &d.Output, d.Error
+			}
+			return &d.Output, nil
+		}
+	}
+	return nil, host.Errorf(host.Internal, "turn ended without an output")
+}
+
+// turn is one turn being run.
+type turn struct {
+	service *Service
+	tenant  string
+	session string
+	run     string
+	req     host.Request
+	input   *host.Message // the user's; nil if there is none
+	plan    *plan         // where a store keeps the session
+	state   *State        // where the client does: as it was
+
+	seq    int64
+	result *host.RunResult
+	err    error
+}
+
+func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
+	if req == nil {
+		req = &Request{}
+	}
+	if err := s.checkRequest(req); err != nil {
+		return nil, err
+	}
+	t := &turn{service: s, tenant: req.Tenant, run: host.NewID()}
+	t.input = req.Input
+	if req.Text != "" {
+		t.input = host.UserText(req.Text)
+	}
+	if t.input != nil && t.input.ID == "" {
+		t.input = t.input.Clone()
+		t.input.ID = host.NewID()
+	}
+	if s.store == nil {
+		return t, t.fromClient(req)
+	}
+	return t, t.fromStore(ctx, req)
+}
+
+// stream runs the turn and passes its events on, numbered on their own.
+func (t *turn) stream(ctx context.Context, yield func(host.Event, error) bool) {
+	left := false
+	var misuse error
+	events := t.service.opts.View.Events(ctx, t.events(ctx, t.service.host.Stream(t.context(ctx), t.service.target, &t.req)))
+	for ev, err := range events {
+		if err != nil {
+			misuse = err
+			break
+		}
+		t.seq = ev.Seq + 1
+		if left = !yield(ev, nil); left {
+			break
+		}
+	}
+	switch {
+	case left:
+		return
+	case misuse != nil && t.seq == 0 && t.result == nil:
+		yield(host.Event{}, host.AsError(misuse))
+		return
+	case misuse != nil: // the view failed
+		t.err = misuse
+	}
+	out, err := t.output(context.WithoutCancel(ctx))
+	if err != nil {
+		yield(host.Event{}, host.AsError(err))
+		return
+	}
+	yield(host.Event{Seq: t.seq, Run: t.run, Network: t.service.Name(), Data: &TurnEnded{*out}}, nil)
+}
+
+// events notes how the run ends, before a view hides it. The error of a run that
+// has ended is in its result.
+func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		for ev, err := range events {
+			if err != nil {
+				if t.result == nil {
+					yield(ev, err)
+				}
+				return
+			}
+			if d, ok := ev.Data.(*host.RunFinished); ok {
+				t.result = d.Result
+				t.run = d.Result.Run
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// context has what the history needs to know of the turn.
+func (t *turn) context(ctx context.Context) context.Context {
+	if t.plan == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, planKey{}, t.plan)
+}
+
+// output is what the turn answers with.
+func (t *turn) output(ctx context.Context) (*Output, error) {
+	out := &Output{Session: t.session, Error: t.failure(), FinishReason: host.FinishFailed}
+	if t.result != nil {
+		out.FinishReason, out.Usage, out.Questions = t.result.FinishReason, t.result.Usage, t.result.Questions
+	}
+	if out.Error != nil && out.FinishReason != host.FinishCanceled {
+		out.FinishReason = host.FinishFailed
+	}
+	if out.Error == nil {
+		out.Messages = t.added()
+	}
+	if t.plan != nil {
+		return out, t.stored(ctx, out)
+	}
+	return out, t.forClient(ctx, out)
+}
+
+func (t *turn) failure() *host.Error {
+	if t.err != nil {
+		return host.AsError(t.err)
+	}
+	if t.result == nil {
+		return host.Errorf(host.Internal, "the turn ended without a result")
+	}
+	return t.result.Error
+}
+
+// added returns the messages that the turn added.
+func (t *turn) added() []*host.Message {
+	var out []*host.Message
+	if t.input != nil {
+		out = append(out, t.input)
+	}
+	for _, r := range t.result.Results {
+		out = append(out, r.Messages...)
+	}
+	return out
+}
