@@ -62,6 +62,8 @@ var layers = []layer{
 		"work left for later is records over the one driver interface, like conversations"},
 	{"host/threads", []string{"host", "host/internal/kverror", "host/kv"},
 		"conversations are records over the one driver interface, never over one database"},
+	{"host/sessions", []string{"host", "host/internal/kverror", "host/kv", "host/stream", "host/threads"},
+		"what clients hold of a conversation: threads and streams, put together"},
 	{"host/reduce", []string{"host"},
 		"shortening a conversation needs the conversation and nothing that keeps it"},
 	{"host/postgreshistory", []string{"host"},

@@ -47,7 +47,7 @@ func (s *Service) readState(req *Request) (*State, error) {
 		return nil, otherAgent("session", state.Session, state.Agent, s.Name())
 	}
 	state.Agent = s.Name()
-	if len(state.Custom) > 0 && s.schema != nil {
+	if !unset(state.Custom) && s.schema != nil {
 		if err := s.schema.ValidateUnseen(state.Custom); err != nil {
 			return nil, misfit(state.Session, err)
 		}
@@ -116,7 +116,10 @@ func (t *turn) forClient(ctx context.Context, out *Output) error {
 	state := *t.state
 	if out.Error == nil {
 		state.Messages = slices.Concat(t.state.Messages, out.Messages)
-		state.Custom = t.result.State
+		state.Custom = nil
+		if !unset(t.result.State) {
+			state.Custom = t.result.State
+		}
 		for _, a := range t.result.Artifacts {
 			state.Artifacts = put(state.Artifacts, a)
 		}

@@ -63,6 +63,9 @@ func (s *Service) checkRequest(r *Request) error {
 	if r.Detach && s.store == nil {
 		return host.Errorf(host.FailedPrecondition, "only sessions that a store keeps can run in the background")
 	}
+	if r.Detach && len(r.Answers) > 0 {
+		return host.Errorf(host.Unimplemented, "answers cannot be sent into the background").WithHint("send them without detach")
+	}
 	if r.Session != "" {
 		if err := checkSession(r.Session); err != nil {
 			return err

@@ -111,6 +111,7 @@ func (s *State) check() error {
 		if !doc.IsObject() {
 			return notASession("custom is not an object")
 		}
+		s.Custom = doc.JSON()
 	}
 	seen := make(map[string]bool, len(s.Messages))
 	for i, m := range s.Messages {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -80,7 +81,11 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 		}
 		if req.Detach {
 			out, err := s.detach(ctx, t)
-			yield(host.Event{Seq: 0, Run: t.run, Network: s.Name(), Data: &TurnEnded{*out}}, err)
+			if err != nil {
+				yield(host.Event{}, host.AsError(err))
+				return
+			}
+			yield(t.ended(out), nil)
 			return
 		}
 		t.stream(ctx, yield)
@@ -171,7 +176,11 @@ func (t *turn) stream(ctx context.Context, yield func(host.Event, error) bool) {
 		yield(host.Event{}, host.AsError(err))
 		return
 	}
-	yield(host.Event{Seq: t.seq, Run: t.run, Network: t.service.Name(), Data: &TurnEnded{*out}}, nil)
+	yield(t.ended(out), nil)
+}
+
+func (t *turn) ended(out *Output) host.Event {
+	return host.Event{Seq: t.seq, Time: time.Now().UTC(), Run: t.run, Network: t.service.Name(), Data: &TurnEnded{*out}}
 }
 
 // events notes how the run ends, before a view hides it. The error of a run that

@@ -67,11 +67,22 @@ func (s *Store) DeleteMessage(ctx context.Context, tenant, id, message string, g
 // thread or moment. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
 func (s *Store) Rewind(ctx context.Context, tenant, id string, at At, guard *If) (*Thread, error) {
+	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return s.RewindHeld(ctx, tenant, id, at, guard)
+}
+
+// RewindHeld is [Store.Rewind] for who holds the thread: a turn that has called
+// [Store.LockThread] and begins somewhere else than at the thread's end.
+func (s *Store) RewindHeld(ctx context.Context, tenant, id string, at At, guard *If) (*Thread, error) {
 	if at == (At{}) {
 		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
 			WithHint("name a message, a snapshot or a branch")
 	}
-	return s.change(ctx, tenant, id, "rewind thread", guard, func(d *draft) error {
+	return s.changeHeld(ctx, tenant, id, "rewind thread", guard, func(d *draft) error {
 		return d.rewind(ctx, at)
 	})
 }
@@ -83,6 +94,10 @@ func (s *Store) change(ctx context.Context, tenant, id, doing string, guard *If,
 		return nil, err
 	}
 	defer unlock()
+	return s.changeHeld(ctx, tenant, id, doing, guard, build)
+}
+
+func (s *Store) changeHeld(ctx context.Context, tenant, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
 	t, err := s.commit(ctx, tenant, id, doing, func(d *draft) error {
 		if d.revision == 0 {
 			return notFound(id)

@@ -51,6 +51,10 @@ func New(driver kv.Driver, opts *Options) *Store {
 	return s
 }
 
+// Driver returns what the store keeps threads on, for who keeps something beside
+// them.
+func (s *Store) Driver() kv.Driver { return s.driver }
+
 // thread is a thread as it was at one moment: its record, and with it the part
 // of the log, turns and artifacts that belonged to it then. What is committed
 // later lies behind the counts of the record and is not seen.

@@ -1,0 +1,472 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// Turns in the background. Each has a record from before it begins until its
+// snapshot is stored:
+//
+//	sessions/run/<run id>   a turn in the background
+//
+// Who runs it gives a sign of life there; who asks it to end writes that there.
+
+// recordVersion is the version of a record.
+const recordVersion = 1
+
+// record is a turn in the background.
+type record struct {
+	V       int    `json:"v"`
+	Run     string `json:"run"`
+	Session string `json:"session"`
+	Agent   string `json:"agent"`
+	Parent  string `json:"parent,omitempty"` // the run it goes on from
+	At      string `json:"at,omitempty"`     // the same, if it was named
+	Status  Status `json:"status"`
+	// Of one that has ended without a snapshot.
+	Error   *host.Error `json:"error,omitempty"`
+	Created time.Time   `json:"created"`
+	// Heartbeat is the last sign of life; Released says that there is nobody to
+	// give one, and the turn is to be had.
+	Heartbeat time.Time     `json:"heartbeat"`
+	Released  bool          `json:"released,omitempty"`
+	Attempts  int           `json:"attempts"` // how often it was begun or gone on with
+	Input     *host.Message `json:"input,omitempty"`
+	Retry     bool          `json:"retry,omitempty"`
+}
+
+// maxAttempts is how often a turn is gone on with whose host has died.
+const maxAttempts = 5
+
+// pollEvery is how often a turn that another process runs is asked about.
+const pollEvery = time.Second
+
+var recordKeys = kv.NewKey("sessions", "run")
+
+func recordKey(run string) kv.Key { return recordKeys.With(run) }
+
+func partition(tenant string) string { return cmp.Or(tenant, threads.DefaultTenant) }
+
+type runKey struct{ partition, run string }
+
+// detached is a turn that this process runs in the background.
+type detached struct {
+	turn    *turn
+	cancel  context.CancelCauseFunc // never nil
+	over    chan struct{}           // closed when it has ended and is stored
+	leaving bool                    // the service is closed, and the turn is left to others
+}
+
+func errAborted() *host.Error { return host.Errorf(host.Canceled, "the turn was aborted") }
+
+// pending returns the record of a turn in the background, nil if there is none.
+func (s *Service) pending(ctx context.Context, tenant, run string) (*record, uint64, error) {
+	e, err := s.store.Driver().Get(ctx, partition(tenant), recordKey(run))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, kverror.Wrap(err, "read turn %q", run)
+	}
+	p, err := readRecord(e.Value, run)
+	return p, e.Revision, err
+}
+
+func readRecord(value []byte, run string) (*record, error) {
+	p := &record{}
+	if err := kv.DecodeRecord(value, p); err != nil {
+		return nil, host.Errorf(host.DataLoss, "the record of turn %q is damaged", run).WithHint("restore it from a backup")
+	}
+	if p.V != recordVersion {
+		return nil, host.Errorf(host.FailedPrecondition, "the record of turn %q has version %d, which is not known here", run, p.V).
+			WithHint("use it with the version that wrote it, or a newer one; nothing was changed")
+	}
+	return p, nil
+}
+
+// write stores a record if it is still at revision; code conflict otherwise.
+func (s *Service) write(ctx context.Context, tenant string, p *record, revision uint64) error {
+	value, err := kv.EncodeRecord(p)
+	if err != nil {
+		return host.Errorf(host.Internal, "write turn %q: %w", p.Run, err)
+	}
+	_, err = kv.Apply(ctx, s.store.Driver(), kv.Tx{Partition: partition(tenant),
+		Conds: []kv.Cond{kv.AtRevision(recordKey(p.Run), revision)}, Writes: []kv.Write{kv.Put(recordKey(p.Run), value)}})
+	return kverror.Wrap(err, "write turn %q", p.Run)
+}
+
+func (s *Service) forget(ctx context.Context, tenant, run string) error {
+	_, err := kv.Apply(ctx, s.store.Driver(), kv.Tx{Partition: partition(tenant), Writes: []kv.Write{kv.Delete(recordKey(run))}})
+	return kverror.Wrap(err, "forget turn %q", run)
+}
+
+// expired reports whether who ran a turn is gone.
+func (s *Service) expired(p *record) bool {
+	return !p.Status.Settled() && (p.Released || time.Since(p.Heartbeat) > s.opts.Expiry)
+}
+
+// pendingSnapshot is a record as clients see it.
+func (s *Service) pendingSnapshot(p *record) *Snapshot {
+	out := &Snapshot{
+		ID: snapshotID(p.Session, p.Run), Session: p.Session, Parent: snapshotID(p.Session, p.Parent), Agent: p.Agent,
+		Status: p.Status, Error: p.Error, Created: p.Created, Heartbeat: p.Heartbeat,
+	}
+	switch {
+	case s.expired(p):
+		out.Status = Expired
+	case p.Status == Failed:
+		out.FinishReason = host.FinishFailed
+	case p.Status == Aborted:
+		out.FinishReason = host.FinishCanceled
+	}
+	return out
+}
+
+// notYet refuses to go on from a turn in the background.
+func (s *Service) notYet(p *record) error {
+	id := snapshotID(p.Session, p.Run)
+	switch snap := s.pendingSnapshot(p); snap.Status {
+	case Expired:
+		return host.Errorf(host.FailedPrecondition, "snapshot %.300q has expired: who ran it is gone", id).
+			WithHint("go on from its parent %q, or let a host recover it", snap.Parent)
+	case Failed, Aborted:
+		return host.Errorf(host.FailedPrecondition, "snapshot %.300q is of a turn that left nothing", id).WithHint("go on from its parent %q", snap.Parent)
+	default:
+		return host.Errorf(host.FailedPrecondition, "snapshot %.300q is %s", id, snap.Status).WithHint("wait for it, or abort it")
+	}
+}
+
+// detach begins a turn in the background. Its record is stored first.
+func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
+	now := time.Now().UTC()
+	p := &record{V: recordVersion, Run: t.run, Session: t.session, Agent: s.Name(), Parent: t.plan.snapshot, At: t.plan.snapshot,
+		Status: Pending, Created: now, Heartbeat: now, Attempts: 1, Input: t.input, Retry: t.plan.retry}
+	if p.Parent == "" {
+		var err error
+		if p.Parent, err = s.good(ctx, t.tenant, t.session, ""); err != nil {
+			return nil, err
+		}
+	}
+	t.req.Durable = true
+	if err := s.begin(ctx, t, p, 0); err != nil {
+		return nil, err
+	}
+	return &Output{Session: t.session, Snapshot: snapshotID(t.session, t.run), Turn: snapshotID(t.session, t.run),
+		Parent: snapshotID(t.session, p.Parent), FinishReason: FinishDetached}, nil
+}
+
+// begin runs a turn in the background, when its record is stored.
+func (s *Service) begin(ctx context.Context, t *turn, p *record, revision uint64) error {
+	own, cancel := context.WithCancelCause(s.ctx)
+	d, err := s.reserve(t, cancel)
+	if err != nil {
+		cancel(nil)
+		return err
+	}
+	if err := s.write(ctx, t.tenant, p, revision); err != nil {
+		cancel(nil)
+		s.release(d)
+		return err
+	}
+	go s.work(own, d)
+	return nil
+}
+
+// reserve makes room for a turn in the background.
+func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, host.Errorf(host.Unavailable, "the host is being stopped")
+	}
+	if len(s.detached) >= s.opts.Detached {
+		return nil, host.Errorf(host.ResourceExhausted, "%d turns run in the background, as many as the limit Detached allows", s.opts.Detached).
+			WithHint("try again when one has ended")
+	}
+	key := runKey{partition(t.tenant), t.run}
+	if s.detached[key] != nil {
+		return nil, host.Errorf(host.AlreadyExists, "turn %q runs already", t.run)
+	}
+	d := &detached{turn: t, cancel: cancel, over: make(chan struct{})}
+	s.detached[key] = d
+	s.working.Add(1)
+	return d, nil
+}
+
+// release tells who waits that the turn is over.
+func (s *Service) release(d *detached) {
+	s.mu.Lock()
+	delete(s.detached, runKey{partition(d.turn.tenant), d.turn.run})
+	s.mu.Unlock()
+	close(d.over)
+	s.working.Done()
+}
+
+func (s *Service) local(tenant, run string) *detached {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detached[runKey{partition(tenant), run}]
+}
+
+// leaving reports whether a turn in the background is to be left to others.
+func (s *Service) leaving(tenant, run string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.detached[runKey{partition(tenant), run}]
+	return d != nil && d.leaving
+}
+
+// work runs a turn in the background to its end.
+func (s *Service) work(ctx context.Context, d *detached) {
+	defer s.release(d)
+	var beating sync.WaitGroup
+	beating.Go(func() { s.beat(ctx, d) })
+	t := d.turn
+	var err error
+	for _, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
+		if err != nil {
+			break
+		}
+	}
+	d.cancel(nil)
+	beating.Wait()
+	s.settle(context.WithoutCancel(ctx), t, err)
+}
+
+// beat gives signs of life, and learns there that the turn is to end.
+func (s *Service) beat(ctx context.Context, d *detached) {
+	tick := time.NewTicker(s.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p, revision, err := s.pending(ctx, d.turn.tenant, d.turn.run)
+		if err != nil {
+			continue // it is late, which is what others see
+		}
+		if p == nil || p.Status == Aborting {
+			d.cancel(errAborted())
+			return
+		}
+		p.Heartbeat = time.Now().UTC()
+		_ = s.write(ctx, d.turn.tenant, p, revision) // likewise, and who was faster asks it to end
+	}
+}
+
+// settle ends the record of a turn: its snapshot takes its place, or the record
+// says why there is none.
+func (s *Service) settle(ctx context.Context, t *turn, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, host.DefaultCommitTimeout)
+	defer cancel()
+	if s.leaving(t.tenant, t.run) && s.openIn(ctx, t) {
+		s.change(ctx, t.tenant, t.run, func(p *record) { p.Released = true })
+		return
+	}
+	if _, err := s.store.Snapshot(ctx, t.tenant, t.session, t.run); err == nil {
+		if err := s.forget(ctx, t.tenant, t.run); err != nil {
+			s.log("the record of a turn stays", t.run, err)
+		}
+		return
+	}
+	if failure == nil && t.result != nil {
+		failure = t.failure()
+	}
+	e := host.AsError(failure)
+	if e == nil {
+		e = host.Errorf(host.Internal, "the turn left no snapshot")
+	}
+	s.change(ctx, t.tenant, t.run, func(p *record) {
+		p.Status, p.Error, p.Input = Failed, e, nil
+		if e.Code == host.Canceled {
+			p.Status = Aborted
+		}
+	})
+}
+
+// openIn reports whether a turn is in the journal, to be gone on with.
+func (s *Service) openIn(ctx context.Context, t *turn) bool {
+	rec, err := s.store.ReadRun(ctx, t.tenant, t.run)
+	if host.CodeOf(err) == host.NotFound {
+		return t.result == nil || t.result.FinishReason == host.FinishCanceled
+	}
+	return err == nil && rec.Status == host.RunOpen
+}
+
+// change changes a record, however many others do.
+func (s *Service) change(ctx context.Context, tenant, run string, fn func(*record)) {
+	for {
+		p, revision, err := s.pending(ctx, tenant, run)
+		if err == nil && p != nil {
+			fn(p)
+			err = s.write(ctx, tenant, p, revision)
+		}
+		if host.CodeOf(err) != host.Conflict {
+			if err != nil {
+				s.log("the record of a turn is not up to date", run, err)
+			}
+			return
+		}
+	}
+}
+
+func (s *Service) log(what, run string, err error) {
+	if l := s.opts.Host.Logger; l != nil {
+		l.Error(what, "run", run, "error", err)
+	}
+}
+
+// Abort asks a turn in the background to end, and returns its status: aborting
+// until it has. One that has ended stays as it is; one whose host is gone is
+// aborted. Code not_found if there is no such snapshot.
+func (s *Service) Abort(ctx context.Context, tenant, snapshot string) (Status, error) {
+	if err := s.needStore("abort a turn"); err != nil {
+		return "", err
+	}
+	session, run, err := readSnapshotID(snapshot)
+	if err != nil {
+		return "", err
+	}
+	for {
+		p, revision, err := s.pending(ctx, tenant, run)
+		if err != nil {
+			return "", err
+		}
+		if p == nil || p.Session != session {
+			snap, err := s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, session, run)
+			if err != nil {
+				return "", err
+			}
+			return snap.Status, nil
+		}
+		if p.Status.Settled() {
+			return p.Status, nil
+		}
+		p.Status = Aborting
+		if s.expired(p) && s.local(tenant, run) == nil {
+			p.Status, p.Error, p.Input = Aborted, errAborted(), nil
+		}
+		err = s.write(ctx, tenant, p, revision)
+		if host.CodeOf(err) == host.Conflict {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if d := s.local(tenant, run); d != nil {
+			d.cancel(errAborted())
+		}
+		return p.Status, nil
+	}
+}
+
+// Wait waits for a turn in the background to end and returns its snapshot, as
+// [Service.Snapshot] does; one whose host is gone has ended as expired.
+func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	for {
+		snap, err := s.Snapshot(ctx, req)
+		if err != nil || snap.Status.Settled() {
+			return snap, err
+		}
+		_, run, err := readSnapshotID(snap.ID)
+		if err != nil {
+			return nil, err
+		}
+		var over chan struct{}
+		if d := s.local(req.Tenant, run); d != nil {
+			over = d.over
+		}
+		poll := time.NewTimer(pollEvery)
+		select {
+		case <-over:
+		case <-poll.C:
+		case <-ctx.Done():
+			poll.Stop()
+			return nil, host.AsError(context.Cause(ctx))
+		}
+		poll.Stop()
+	}
+}
+
+// Recover goes on with the turns of a tenant whose hosts are gone, and returns
+// how many these are: from their last step, if they had begun, and from the
+// beginning otherwise. A turn that [Service.Abort] was asked to end is aborted,
+// and one that five hosts have died of fails. Call it when a host starts, and
+// from time to time if several share a store.
+func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error) {
+	if err := s.needStore("recover turns"); err != nil {
+		return 0, err
+	}
+	for e, err := range kv.All(ctx, s.store.Driver(), partition(tenant), kv.Range{Prefix: recordKeys}) {
+		if err != nil {
+			return n, kverror.Wrap(err, "list turns in the background")
+		}
+		p, err := readRecord(e.Value, "")
+		if err != nil {
+			return n, err
+		}
+		if p.Agent != s.Name() || !s.expired(p) || s.local(tenant, p.Run) != nil {
+			continue
+		}
+		began, err := s.takeOver(ctx, tenant, p, e.Revision)
+		if err != nil && host.CodeOf(err) != host.Conflict { // somebody else was faster
+			return n, err
+		}
+		if began {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// takeOver goes on with a turn whose host is gone, or ends it.
+func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64) (began bool, err error) {
+	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
+		return false, s.forget(ctx, tenant, p.Run)
+	}
+	switch {
+	case p.Status == Aborting:
+		p.Status, p.Error, p.Input = Aborted, errAborted(), nil
+		return false, s.write(ctx, tenant, p, revision)
+	case p.Attempts >= maxAttempts:
+		p.Status, p.Input = Failed, nil
+		p.Error = host.Errorf(host.Unavailable, "%d hosts have ended while they ran this turn", p.Attempts)
+		return false, s.write(ctx, tenant, p, revision)
+	}
+	t := &turn{service: s, tenant: tenant, session: p.Session, run: p.Run, input: p.Input,
+		plan: &plan{session: p.Session, snapshot: p.At, retry: p.Retry, good: p.Parent}}
+	t.req = host.Request{Tenant: tenant, Resume: p.Run}
+	if _, err := s.store.ReadRun(ctx, tenant, p.Run); host.CodeOf(err) == host.NotFound {
+		t.req = host.Request{Tenant: tenant, Thread: p.Session, Run: p.Run, Input: p.Input, Durable: true}
+	} else if err != nil {
+		return false, err
+	}
+	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
+	err = s.begin(ctx, t, p, revision)
+	return err == nil, err
+}
+
+// Close stops the turns in the background and waits for that. They are left as
+// they are after their last step: [Service.Recover] goes on with them. It may be
+// called twice; turns that somebody listens to are not concerned.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, d := range s.detached {
+		d.leaving = true
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.working.Wait()
+}

@@ -1,0 +1,45 @@
+// Package sessions serves an agent or network to clients that come back: as
+// sessions, each with messages, custom state and artifacts, and a snapshot of
+// every turn.
+//
+//	store := threads.New(driver, nil)
+//	service, err := sessions.New(agent, &sessions.Options{Host: host.Options{Model: model}, Store: store})
+//	out, err := service.Run(ctx, &sessions.Request{Tenant: tenant, Text: "Add buy milk to my list."})
+//	out, err = service.Run(ctx, &sessions.Request{Tenant: tenant, Session: out.Session, Text: "And bread."})
+//
+// # Who keeps a session
+//
+// With a store the server does: a session is a thread of it, under the same id,
+// and a snapshot one of its turns. The client names a session, to go on from its
+// last completed turn, or a snapshot, to go on from exactly there, whatever came
+// after it. What came after it stays, under its own snapshots.
+//
+// Without a store the client does: each turn answers with the whole session, and
+// the next one brings it along. A service with [Keys] seals it, so that a client
+// can neither read what is not for it nor forge what was never said.
+//
+// # Turns that fail
+//
+// A turn that fails answers with what was before it: by the name of the session
+// the next turn goes on from the last one that completed, without the message
+// that could not be answered. What was finished of the turn that failed is kept
+// as a snapshot of its own; who names that goes on from there, and who says
+// nothing at all has it tried again, without the tools that have run already.
+//
+// Turns of one session that come at the same time wait for each other, and none
+// of them is lost.
+//
+// # In the background
+//
+// A turn may be detached: it is answered at once and goes on whoever listens,
+// with signs of life, until it is done, aborted, or found expired because its
+// process has ended; then [Service.Recover] goes on with it.
+//
+// # What clients see
+//
+// Events, with every change of the custom state as a JSON Patch: the first of a
+// turn replaces the whole, the others are differences. A [stream.View] says what
+// clients may see, of events and snapshots alike.
+//
+// The model is Genkit's sessions; where behaviour differs it is said there.
+package sessions

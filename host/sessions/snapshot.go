@@ -1,0 +1,165 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// Status says how far a turn is.
+type Status string
+
+// The statuses of a snapshot.
+const (
+	Pending   Status = "pending"   // it runs in the background
+	Aborting  Status = "aborting"  // and was asked to end
+	Completed Status = "completed" // the session can be gone on with from here
+	Failed    Status = "failed"    // so it can from here, by this snapshot's name
+	Aborted   Status = "aborted"   // and from here
+	Expired   Status = "expired"   // it was pending, and who ran it is gone
+)
+
+// Settled reports whether the turn has ended, one way or another.
+func (s Status) Settled() bool { return s != Pending && s != Aborting }
+
+func statusOf(s threads.Status) Status {
+	switch s {
+	case threads.Failed:
+		return Failed
+	case threads.Canceled:
+		return Aborted
+	}
+	return Completed // also with a question
+}
+
+// Snapshot is what a turn left of a session.
+type Snapshot struct {
+	ID           string            `json:"snapshot"`
+	Session      string            `json:"session"`
+	Parent       string            `json:"parent,omitempty"`
+	Agent        string            `json:"agent,omitempty"`
+	Status       Status            `json:"status"`
+	FinishReason host.FinishReason `json:"finish_reason,omitempty"`
+	Error        *host.Error       `json:"error,omitempty"`
+	Created      time.Time         `json:"created_at"`
+	Heartbeat    time.Time         `json:"heartbeat_at,omitzero"` // of one that runs
+	Usage        host.Usage        `json:"usage"`
+	Questions    []*host.Question  `json:"questions,omitempty"` // that are open
+
+	// State is the session after the turn, as clients may see it, with its last
+	// messages. Artifacts are listed, not held: see [Service.Artifact].
+	State     *State                 `json:"state,omitempty"`
+	Artifacts []threads.ArtifactInfo `json:"artifacts,omitempty"`
+}
+
+// SnapshotRequest asks for a snapshot: by its id, or for the one that a session
+// goes on from. With both, the snapshot has to be the session's.
+type SnapshotRequest struct {
+	Tenant   string `json:"-"`
+	Session  string `json:"session,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+
+	WithoutState bool `json:"without_state,omitempty"`
+	Messages     int  `json:"messages,omitempty"` // at most, the last ones (2,000)
+}
+
+// Snapshot reads a snapshot. Code not_found if there is none,
+// failed_precondition if clients keep the sessions, invalid_argument for a
+// snapshot of another session and for a request that names neither.
+func (s *Service) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	if err := s.needStore("read a snapshot"); err != nil {
+		return nil, err
+	}
+	session, run, err := s.named(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := s.pending(ctx, req.Tenant, run)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil && p.Session == session {
+		return s.pendingSnapshot(p), nil
+	}
+	return s.read(ctx, req, session, run)
+}
+
+// named returns what a request names.
+func (s *Service) named(ctx context.Context, req *SnapshotRequest) (session, run string, err error) {
+	switch {
+	case req.Session == "" && req.Snapshot == "":
+		return "", "", host.Errorf(host.InvalidArgument, "neither a snapshot nor a session is named")
+	case req.Messages < 0:
+		return "", "", host.Errorf(host.InvalidArgument, "read a snapshot: messages is %d", req.Messages).WithHint("leave it out for the default")
+	case req.Snapshot != "":
+		if err := s.checkSnapshot(&Request{Session: req.Session, Snapshot: req.Snapshot}); err != nil {
+			return "", "", err
+		}
+		return readSnapshotID(req.Snapshot)
+	}
+	if err := checkSession(req.Session); err != nil {
+		return "", "", err
+	}
+	run, err = s.good(ctx, req.Tenant, req.Session, "")
+	if err == nil && run == "" {
+		err = host.Errorf(host.NotFound, "session %.100q has no snapshot", req.Session)
+	}
+	return req.Session, run, err
+}
+
+// read reads a snapshot of a turn that has ended.
+func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run string) (*Snapshot, error) {
+	snap, err := s.store.Snapshot(ctx, req.Tenant, session, run)
+	if err != nil {
+		return nil, noSnapshot(err, snapshotID(session, run))
+	}
+	if snap.Network != "" && snap.Network != s.Name() && !s.opts.AnyAgent {
+		return nil, host.Errorf(host.NotFound, "there is no snapshot %.300q", snapshotID(session, run))
+	}
+	out := &Snapshot{
+		ID: snapshotID(session, run), Session: session, Parent: snapshotID(session, snap.Parent), Agent: snap.Network,
+		Status: statusOf(snap.Status), FinishReason: snap.FinishReason, Error: snap.Error, Created: snap.Time, Usage: snap.Usage,
+	}
+	if snap.Status == threads.Interrupted {
+		out.Questions, err = s.host.Questions(ctx, s.target, req.Tenant, run)
+		if err != nil && host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound { // answered, or forgotten
+			return nil, err
+		}
+	}
+	if req.WithoutState {
+		return out, nil
+	}
+	return out, s.readSession(ctx, req, out, run)
+}
+
+func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {
+	then, err := s.store.ShowAt(ctx, req.Tenant, out.Session, threads.At{Snapshot: run}, req.Messages)
+	if err != nil {
+		return err
+	}
+	state := &State{Session: out.Session, Agent: out.Agent, Messages: then.Messages, First: then.First}
+	if !unset(then.State) {
+		state.Custom = then.State
+	}
+	if out.State, err = s.seen(ctx, state); err != nil {
+		return err
+	}
+	if !s.opts.View.HidesArtifacts() {
+		out.Artifacts = then.Artifacts
+	}
+	return nil
+}
+
+// Artifact returns an artifact of a session by the digest that a snapshot lists.
+// Code not_found if the session has none as it is now, or clients see none.
+func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) (*host.Artifact, error) {
+	if err := s.needStore("read an artifact"); err != nil {
+		return nil, err
+	}
+	if s.opts.View.HidesArtifacts() {
+		return nil, host.Errorf(host.NotFound, "session %.100q has no artifact %.80q", session, digest)
+	}
+	return s.store.Artifact(ctx, tenant, session, digest)
+}
