@@ -80,22 +80,20 @@ func TestTurnsGoOn(t *testing.T) {
 		if second.Session != first.Session {
 			t.Errorf("session %q became %q", first.Session, second.Session)
 		}
-		messages, custom := second.Messages, ""
-		if second.State != nil {
-			messages, custom = second.State.Messages, string(second.State.Custom)
-		} else {
+		state := second.State
+		if state == nil {
 			snap := snapshot(t, s, second.Snapshot)
-			messages, custom = snap.State.Messages, string(snap.State.Custom)
+			state = snap.State
 			if snap.Parent != first.Snapshot || second.Parent != first.Snapshot {
 				t.Errorf("the parent is %q, want %q", snap.Parent, first.Snapshot)
 			}
 		}
 		want := []string{"user: a", "assistant: ", "tool: ", "assistant: one", "user: b", "assistant: ", "tool: ", "assistant: two"}
-		if diff := cmp.Diff(want, texts(messages)); diff != "" {
+		if diff := cmp.Diff(want, texts(state.Messages)); diff != "" {
 			t.Error(diff)
 		}
-		if custom != `{"N":2}` {
-			t.Errorf("custom state is %s", custom)
+		if string(state.Custom) != `{"N":2}` {
+			t.Errorf("custom state is %s", state.Custom)
 		}
 	})
 }
