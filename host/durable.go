@@ -110,7 +110,6 @@ type (
 type recorder struct {
 	journal Journal
 	state   *State
-	timeout time.Duration
 	storing sync.Mutex // held while steps are stored, so that they stay in order
 
 	mu      sync.Mutex
@@ -121,7 +120,7 @@ type recorder struct {
 }
 
 func newRecorder(r *run, j Journal, ref RunRef, steps int) *recorder {
-	return &recorder{journal: j, state: r.state, timeout: r.limits.CommitTimeout, ref: ref, next: steps}
+	return &recorder{journal: j, state: r.state, ref: ref, next: steps}
 }
 
 // note has a step stored with the next commit: what it says is only needed if
@@ -175,7 +174,7 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	if err != nil || len(steps) == 0 {
 		return err
 	}
-	err = w.store(ctx, ref, at, steps)
+	err = w.journal.AppendSteps(context.WithoutCancel(ctx), ref, at, steps)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
@@ -185,19 +184,6 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	}
 	w.next += len(steps)
 	return nil
-}
-
-// store calls the journal. Its panic would end the process where a call is
-// written down, in the call's goroutine.
-func (w *recorder) store(ctx context.Context, ref RunRef, at int, steps []json.RawMessage) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = Errorf(Internal, "the journal panicked: %v", p)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
-	defer cancel()
-	return w.journal.AppendSteps(ctx, ref, at, steps)
 }
 
 // newRecord returns the record of a run that begins to be in the journal.
@@ -222,8 +208,6 @@ func (r *run) record(ctx context.Context, begin *beginning) error {
 		rec.Answers = r.resumes
 	}
 	j := r.journalOf()
-	ctx, cancel := context.WithTimeout(ctx, r.limits.CommitTimeout)
-	defer cancel()
 	if err := j.CreateRun(ctx, rec); err != nil {
 		return wrapError(err, "begin the journal of run %q", r.id)
 	}
@@ -288,9 +272,7 @@ func (r *run) end(ctx context.Context) {
 	if r.rec == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
-	defer cancel()
-	if err := r.rec.journal.EndRun(ctx, r.rec.ref, RunEnded, nil); err != nil {
+	if err := r.rec.journal.EndRun(context.WithoutCancel(ctx), r.rec.ref, RunEnded, nil); err != nil {
 		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.id, "error", err)
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -10,8 +11,8 @@ import (
 // How a run calls its history adapter: within a time, with copies, and so that
 // an adapter that panics or never returns ends the run and not the process.
 
-// historyGrace is how long an adapter may take to return after its context has
-// ended.
+// historyGrace is how long an adapter, or a journal, may take to return after its
+// context has ended.
 const historyGrace = 2 * time.Second
 
 // historyCall is one call of an adapter.
@@ -50,13 +51,27 @@ func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error
 		Message: "history took longer than the limit " + c.limit + " of " + c.within.String()}
 }
 
-// awaitHistory runs the method. One that does not return after its context has
-// ended is left behind: it would hold the run, and the thread, for ever.
+// awaitHistory runs the method.
 func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyAnswer[T] {
+	return await(ctx, foreignCall[T]{"history adapter", c.method, r.id, r.host.opts.Logger,
+		func(ctx context.Context) (T, error) { return c.fn(ctx, r.historyRequest()) }, c.late})
+}
+
+// foreignCall is a call of somebody's code that may panic, or never return.
+type foreignCall[T any] struct {
+	who, method, run string
+	logger           *slog.Logger
+	fn               func(context.Context) (T, error)
+	late             func(T) // takes an answer that nobody waits for any more; may be nil
+}
+
+// await makes the call. One that does not return after its context has ended is
+// left behind: it would hold the run, and the thread, for ever.
+func await[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 	answer := make(chan historyAnswer[T])
 	left := make(chan struct{})
-	go r.runHistory(c.method, func() {
-		a := historyAnswer[T]{err: Errorf(Internal, "history adapter failed in %s", c.method)}
+	go c.guard(func() {
+		a := historyAnswer[T]{err: Errorf(Internal, "%s failed in %s", c.who, c.method)}
 		defer func() {
 			select {
 			case answer <- a:
@@ -66,7 +81,7 @@ func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyA
 				}
 			}
 		}()
-		a.value, a.err = c.fn(ctx, r.historyRequest())
+		a.value, a.err = c.fn(ctx)
 	})
 	select {
 	case a := <-answer:
@@ -80,16 +95,16 @@ func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyA
 		return a
 	case <-grace.C:
 		close(left)
-		r.host.opts.Logger.Error("history adapter goes on after its context has ended", "method", c.method, "run", r.id)
+		c.logger.Error(c.who+" goes on after its context has ended", "method", c.method, "run", c.run)
 		return historyAnswer[T]{err: ctx.Err()}
 	}
 }
 
-// runHistory runs fn where a panic would end the process.
-func (r *run) runHistory(method string, fn func()) {
+// guard runs fn where a panic would end the process.
+func (c *foreignCall[T]) guard(fn func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.host.opts.Logger.Error("history adapter panicked", "method", method, "run", r.id, "panic", p, "stack", string(debug.Stack()))
+			c.logger.Error(c.who+" panicked", "method", c.method, "run", c.run, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	fn()

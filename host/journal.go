@@ -15,6 +15,10 @@ import (
 // stored what they return without an error. They prove themselves with
 // hosttest.TestJournal. A history adapter that is a journal as well is the
 // journal of its runs: see [NewHistory].
+//
+// Each call must heed its context, which ends after [Limits].CommitTimeout, for
+// ReadRun after HistoryTimeout. One that goes on after that is left behind, and
+// one that panics fails; the run ends in both cases.
 type Journal interface {
 	// CreateRun stores a new run with its first steps, under fence 1; the fence
 	// of rec is not looked at. If rec.Answers names a run, that one is marked as
@@ -77,14 +81,16 @@ type RunRecord struct {
 }
 
 // journalOf returns the journal of a network's runs: the host's, or its history's.
+// It is guarded: see [guardedJournal].
 func (h *Host) journalOf(history *History) Journal {
-	if j := h.opts.Journal; j != nil {
-		return j
+	j := h.opts.Journal
+	if j == nil && history != nil {
+		j = history.journal
 	}
-	if history != nil {
-		return history.journal
+	if j == nil {
+		return nil
 	}
-	return nil
+	return &guardedJournal{j, h.opts.Limits, h.opts.Logger}
 }
 
 func (r *run) journalOf() Journal { return r.host.journalOf(r.history) }

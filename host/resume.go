@@ -19,8 +19,7 @@ func (r *run) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.limits.CommitTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	if r.rec != nil {
 		err = j.EndRun(ctx, r.rec.ref, RunInterrupted, rec.Steps[0])
 	} else {
