@@ -23,14 +23,38 @@ type Quota interface {
 	CallTools(ctx context.Context, tenant string, n int) error
 }
 
+// TimeQuota is what a [Quota] may also be: it bounds how long a tenant's runs take
+// together.
+type TimeQuota interface {
+	// UseTime books time that a run has taken: before each model call and each
+	// batch of tool calls, and at its end. Waiting for a thread or for a turn at a
+	// model is not booked. When it is used up, AskModel and CallTools fail. It is
+	// called in runs that were cancelled as well, and must not wait.
+	UseTime(tenant string, d time.Duration)
+}
+
+// useTime books the time since it was booked last. What agents used as tools take
+// is the time of the call.
+func (r *run) useTime() {
+	quota, ok := r.host.opts.Quota.(TimeQuota)
+	if !ok || r.depth > 0 || r.working.IsZero() {
+		return
+	}
+	now := time.Now()
+	quota.UseTime(r.tenant, now.Sub(r.working))
+	r.working = now
+}
+
 // askable waits until the tenant may ask a model.
 func (r *run) askable(ctx context.Context, model Model) error {
 	quota := r.host.opts.Quota
 	if quota == nil {
 		return nil
 	}
+	r.useTime()
 	waited, err := quota.AskModel(ctx, r.tenant, model.Name())
 	if waited > 0 {
+		r.working = r.working.Add(waited)
 		r.emit(&ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
 	}
 	return err
@@ -50,6 +74,7 @@ func (r *run) callable(ctx context.Context, n int) error {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", r.limits.MaxToolCalls)
 	}
 	if quota := r.host.opts.Quota; quota != nil {
+		r.useTime()
 		return quota.CallTools(ctx, r.tenant, n)
 	}
 	return nil

@@ -30,6 +30,7 @@ type run struct {
 	tenant  string
 	thread  string
 	started time.Time
+	working time.Time // until when its time is booked; zero before it begins to work
 	seq     int64
 	at      string // the agent at work
 
@@ -255,6 +256,8 @@ func (r *run) do(ctx context.Context) error {
 		return wrapError(err, "wait for thread %q", r.thread)
 	}
 	defer unlock()
+	r.working = time.Now()
+	defer r.useTime()
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
 			return nameEnd(ctx, err)

@@ -261,6 +261,7 @@ func keyDocs() map[string]keyDoc {
 		"budgetConfig.model_tokens":  say("How many tokens of models that plugins ask in a window."),
 		"budgetConfig.tokens":        say("How many tokens of all runs in a window."),
 		"budgetConfig.tool_calls":    say("How many tool calls of all runs in a window."),
+		"budgetConfig.time":          say("How long all runs may take together in a window, such as 2h. Runs that are under way at once count each."),
 		"budgetConfig.model_calls":   say("How often runs may ask each model in a minute; beyond it they wait."),
 
 		"grantConfig.state":    among("Read or write the network's state.", onOff...),

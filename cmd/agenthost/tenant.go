@@ -49,9 +49,10 @@ type budgetConfig struct {
 	HTTPRequests int64    `yaml:"http_requests"`
 	ModelTokens  int64    `yaml:"model_tokens"` // of its plugins
 
-	Tokens     int64 `yaml:"tokens"` // of its runs
-	ToolCalls  int64 `yaml:"tool_calls"`
-	ModelCalls int   `yaml:"model_calls"` // to each model, in a minute
+	Tokens     int64    `yaml:"tokens"` // of its runs
+	ToolCalls  int64    `yaml:"tool_calls"`
+	Time       duration `yaml:"time"`
+	ModelCalls int      `yaml:"model_calls"` // to each model, in a minute
 }
 
 // tenants maps the configuration's tenants to what a runtime takes.
@@ -88,7 +89,7 @@ func (c *config) quotas() (*quota.Quotas, error) {
 }
 
 func (b budgetConfig) ofRuns() quota.Budget {
-	return quota.Budget{Window: time.Duration(b.Window), Tokens: b.Tokens, ToolCalls: b.ToolCalls, ModelCalls: b.ModelCalls}
+	return quota.Budget{Window: time.Duration(b.Window), Tokens: b.Tokens, ToolCalls: b.ToolCalls, Time: time.Duration(b.Time), ModelCalls: b.ModelCalls}
 }
 
 func (c *config) tenant(at place, t tenantConfig) (*plugin.Tenant, error) {

@@ -14,6 +14,7 @@ const (
 	DefaultWindow     = time.Minute
 	DefaultTokens     = 10_000_000
 	DefaultToolCalls  = 100_000
+	DefaultTime       = 24 * time.Hour
 	DefaultModelCalls = 6_000
 	DefaultBurst      = 100
 	DefaultMaxWait    = 10 * time.Second
@@ -32,11 +33,16 @@ const others = "\x00"
 // Budget bounds what a tenant may use. A zero field is its default; nothing is
 // unlimited.
 type Budget struct {
-	// Window is for how long the next two hold. It begins with the first use after
+	// Window is for how long the next three hold. It begins with the first use after
 	// the last one (1 minute).
 	Window    time.Duration
 	Tokens    int64 // of input and output, of all models (10,000,000)
 	ToolCalls int64 // (100,000)
+
+	// Time is how long runs may take together, which is more than the window if
+	// several run at once (24 h: 1,440 of them). A run that is under way when it is
+	// used up ends before its next model or tool call.
+	Time time.Duration
 
 	// ModelCalls is how often each model may be asked in a minute, evenly spread
 	// but for Burst calls at once (6,000, 100).
@@ -52,6 +58,7 @@ func (b Budget) withDefaults() Budget {
 	fill(&b.Window, DefaultWindow)
 	fill(&b.Tokens, DefaultTokens)
 	fill(&b.ToolCalls, DefaultToolCalls)
+	fill(&b.Time, DefaultTime)
 	fill(&b.ModelCalls, DefaultModelCalls)
 	fill(&b.Burst, DefaultBurst)
 	fill(&b.MaxWait, DefaultMaxWait)
@@ -70,7 +77,7 @@ func (b Budget) check(tenant string) error {
 		name string
 		v    int64
 	}{
-		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"ModelCalls", int64(b.ModelCalls)}, {"Burst", int64(b.Burst)},
+		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"Time", int64(b.Time)}, {"ModelCalls", int64(b.ModelCalls)}, {"Burst", int64(b.Burst)},
 	} {
 		if f.v < 0 {
 			return host.Errorf(host.InvalidArgument, "%s of the budget of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
@@ -100,10 +107,14 @@ type account struct {
 	ends      time.Time // of the window
 	tokens    int64
 	toolCalls int64
+	time      time.Duration
 	rates     map[string]time.Time // by model: when all that was asked has been paid for
 }
 
-var _ host.Quota = (*Quotas)(nil)
+var (
+	_ host.Quota     = (*Quotas)(nil)
+	_ host.TimeQuota = (*Quotas)(nil)
+)
 
 // New returns quotas with empty books. Code invalid_argument for a negative
 // number.
@@ -139,6 +150,7 @@ func (q *Quotas) Set(tenant string, b Budget) error {
 type Used struct {
 	Tokens    int64
 	ToolCalls int64
+	Time      time.Duration
 	Ends      time.Time // of the window; zero if none is open
 }
 
@@ -150,7 +162,7 @@ func (q *Quotas) Used(tenant string) Used {
 	if a == nil || !time.Now().Before(a.ends) {
 		return Used{}
 	}
-	return Used{a.tokens, a.toolCalls, a.ends}
+	return Used{a.tokens, a.toolCalls, a.time, a.ends}
 }
 
 // AskModel implements host.Quota: it fails when the tenant's tokens are used up,
@@ -181,6 +193,9 @@ func (q *Quotas) reserve(tenant, model string) (time.Duration, error) {
 	a, b := q.open(tenant, now)
 	if a.tokens >= b.Tokens {
 		return 0, usedUp("Tokens", b.Tokens, b, a.ends.Sub(now))
+	}
+	if a.time >= b.Time {
+		return 0, usedUp("Time", b.Time, b, a.ends.Sub(now))
 	}
 	if _, known := a.rates[model]; !known && len(a.rates) >= maxModels {
 		a.forget(now)
@@ -225,6 +240,14 @@ func (q *Quotas) UseTokens(tenant string, tokens int) {
 	a.tokens += int64(max(tokens, 0))
 }
 
+// UseTime implements host.TimeQuota.
+func (q *Quotas) UseTime(tenant string, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, _ := q.open(tenant, time.Now())
+	a.time += max(d, 0)
+}
+
 // CallTools implements host.Quota: it books the calls, or fails and books
 // nothing.
 func (q *Quotas) CallTools(_ context.Context, tenant string, n int) error {
@@ -234,6 +257,9 @@ func (q *Quotas) CallTools(_ context.Context, tenant string, n int) error {
 	a, b := q.open(tenant, now)
 	if a.toolCalls+int64(n) > b.ToolCalls {
 		return usedUp("ToolCalls", b.ToolCalls, b, a.ends.Sub(now))
+	}
+	if a.time >= b.Time {
+		return usedUp("Time", b.Time, b, a.ends.Sub(now))
 	}
 	a.toolCalls += int64(n)
 	return nil
@@ -258,7 +284,7 @@ func (q *Quotas) open(tenant string, now time.Time) (*account, Budget) {
 		q.accounts[tenant] = a
 	}
 	if !now.Before(a.ends) {
-		a.ends, a.tokens, a.toolCalls = now.Add(b.Window), 0, 0
+		a.ends, a.tokens, a.toolCalls, a.time = now.Add(b.Window), 0, 0, 0
 	}
 	return a, b
 }
@@ -285,9 +311,9 @@ func (a *account) forget(now time.Time) {
 	}
 }
 
-func usedUp(name string, limit int64, b Budget, refill time.Duration) error {
+func usedUp[N int64 | time.Duration](name string, limit N, b Budget, refill time.Duration) error {
 	return &host.Error{Code: host.ResourceExhausted, Retryable: true,
-		Message: fmt.Sprintf("the tenant's budget %s of %d in %s is used up", name, limit, b.Window),
+		Message: fmt.Sprintf("the tenant's budget %s of %v in %s is used up", name, limit, b.Window),
 		Hint:    fmt.Sprintf("it is refilled in %s", refill.Round(time.Millisecond))}
 }
 

@@ -77,6 +77,83 @@ func TestTokensInAWindow(t *testing.T) {
 	})
 }
 
+func TestTimeInAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuotas(t, &quota.Options{Default: quota.Budget{Time: 10 * time.Minute, Window: time.Hour}})
+		q.UseTime("acme", 9*time.Minute)
+		if _, err := q.AskModel(t.Context(), "acme", "m"); err != nil {
+			t.Fatal(err)
+		}
+		q.UseTime("acme", 2*time.Minute) // past what is left
+		_, err := q.AskModel(t.Context(), "acme", "m")
+		wantUsedUp(t, err, "Time of 10m0s in 1h0m0s", "refilled in 1h0m0s")
+		wantUsedUp(t, q.CallTools(t.Context(), "acme", 1), "Time of 10m0s in 1h0m0s", "refilled in 1h0m0s")
+		if u := q.Used("acme"); u.Time != 11*time.Minute || u.ToolCalls != 0 {
+			t.Errorf("Used: %+v", u)
+		}
+		if _, err := q.AskModel(t.Context(), "umbrella", "m"); err != nil {
+			t.Errorf("another tenant: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if _, err := q.AskModel(t.Context(), "acme", "m"); err != nil || q.Used("acme").Time != 0 {
+			t.Errorf("in the next window: %v, %+v", err, q.Used("acme"))
+		}
+	})
+}
+
+// What runs take is booked while they go on, whatever becomes of them: models and
+// tools, those of agents used as tools once, and nothing of what they wait.
+func TestRunsBookTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuotas(t, &quota.Options{Default: quota.Budget{Time: time.Minute, Window: time.Hour, ModelCalls: 60, Burst: 1}})
+		model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+			time.Sleep(2 * time.Second)
+			if req.Messages[0].Text() == "nap" || len(req.Messages) > 1 {
+				return hosttest.Say("done")
+			}
+			return hosttest.Call("rest", `{"request":"nap"}`).Call("wait", `{}`)
+		})
+		helper, err := host.NewAgent("rest", &host.AgentOptions{Description: "Rests.", Model: model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, err := host.NewAgentTool(helper, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := host.NewTool("wait", "waits", func(context.Context, *host.Call, struct{}) (string, error) {
+			time.Sleep(5 * time.Second)
+			return "ok", nil
+		}, nil)
+		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{rest, wait}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := host.New(&host.Options{Quota: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Used("acme").Time; got != 9*time.Second { // 2 and 5 and 2; the helper's 2 are in the 5
+			t.Errorf("the run has used %s, want 9s", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Run(ctx, agent, &host.Request{Tenant: "acme", Text: "go"}); err == nil {
+			t.Error("the run was not cut short")
+		}
+		if got := q.Used("acme").Time; got < 10*time.Second || got > 11*time.Second {
+			t.Errorf("with a run that was cut short it is %s, want 10s to 11s", got)
+		}
+		for range 6 {
+			_, err = h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
+		}
+		wantUsedUp(t, err, "Time of 1m0s in 1h0m0s", "refilled")
+	})
+}
+
 func TestToolCallsAreBookedWholeOrNot(t *testing.T) {
 	q := newQuotas(t, &quota.Options{Tenants: map[string]quota.Budget{"acme": {ToolCalls: 5}}})
 	for _, tt := range []struct {
