@@ -70,11 +70,10 @@ type extismPlugin struct {
 // extismState is the Extism side of an instance. A nil one is of a native plugin.
 type extismState struct {
 	extismCall
-	blocks   blocks
-	vars     map[string][]byte // as old as the instance's memory, and forgotten with it
-	tenant   string            // whose they are
-	own      bool              // it has seen or kept what is not the module's alone
-	varBytes int
+	blocks blocks
+	vars   map[string][]byte // as old as the instance's memory, and forgotten with it
+	tenant string            // whose they are
+	own    bool              // it has seen or kept what is not the module's alone
 }
 
 // extismCall is what one call has set.
@@ -96,11 +95,26 @@ type extismRange struct {
 	saved []byte
 }
 
-func (p *Plugin) newExtismState() *extismState {
+func (p *Plugin) newExtismState(sh *share) *extismState {
 	if p.extism == nil {
 		return nil
 	}
-	return &extismState{blocks: blocks{limit: p.limits.BlockBytes}}
+	return &extismState{blocks: blocks{limit: p.limits.BlockBytes, claim: claim{from: &p.runtime.memories, share: sh}}}
+}
+
+// lend says whose call the memory is used by from now on; nil: nobody's.
+func (x *extismState) lend(to *share) {
+	if x != nil {
+		x.blocks.claim.lend(to)
+	}
+}
+
+// close gives back what the host holds for the instance.
+func (x *extismState) close() {
+	if x != nil {
+		x.vars = nil
+		x.blocks.close()
+	}
 }
 
 // begin prepares for a call of a tenant. Variables are never another's.
@@ -109,7 +123,8 @@ func (x *extismState) begin(tenant string) {
 		return
 	}
 	if x.rest(); x.tenant != tenant {
-		x.vars, x.varBytes, x.tenant = nil, 0, tenant
+		x.forget()
+		x.tenant = tenant
 	}
 }
 
@@ -124,7 +139,8 @@ func (x *extismState) rest() {
 // forget makes the instance as new: it has no variables.
 func (x *extismState) forget() {
 	if x != nil {
-		x.vars, x.varBytes = nil, 0
+		x.vars = nil
+		x.blocks.keepVars(0)
 	}
 }
 
@@ -137,7 +153,7 @@ func (x *extismState) size() int64 {
 	if x == nil {
 		return 0
 	}
-	return int64(len(x.blocks.mem) + x.varBytes)
+	return int64(x.blocks.size())
 }
 
 // lastError is the error that the guest has set, if any.

@@ -14,12 +14,20 @@ import (
 // page in use, as in Extism itself. It can garble nothing but its own bytes
 // there: where blocks begin and how long they are is kept beside them, not
 // between them.
+//
+// Their memory lies outside the Go heap, like a module's own, and counts with it;
+// so does what is kept of each, and the plugin's variables.
 type blocks struct {
+	space space
+	all   []byte  // of space, what can be used; zero behind mem
 	mem   []byte  // from offset 0, whole pages, as far as offsets have been given out
 	top   int     // where the next new block begins
 	list  []block // by offset
 	freed [bits.UintSize][]int32
 	limit int // what blocks may take, with what is kept of each
+
+	claim claim
+	vars  int // bytes of the plugin's variables
 }
 
 // block is one allocation. A freed one has no bytes in use.
@@ -60,28 +68,67 @@ func (b *blocks) alloc(n uint64) (at uint64, ok bool) {
 	if top+size+(len(b.list)+1)*blockWeight > b.limit {
 		return 0, false
 	}
-	b.grow(top + size)
-	clear(b.mem[top : top+size]) // a plugin may have written there
+	old := len(b.mem)
+	if !b.hold(top+size, len(b.list)+1) || !b.grow(top+size) {
+		return 0, false
+	}
+	if top < old { // a plugin may have written there
+		clear(b.mem[top:min(top+size, old)])
+	}
 	b.list = append(b.list, block{uint32(top), uint32(size), uint32(n), true})
 	b.top = top + size
 	return uint64(top), true
 }
 
-// grow makes room for offsets below end. What is new is zero.
-func (b *blocks) grow(end int) {
-	end = (end + pageBytes - 1) &^ (pageBytes - 1)
-	if end <= len(b.mem) {
-		return
+// grow makes room for offsets below end; false if the system has none. What is
+// new is zero.
+func (b *blocks) grow(end int) bool {
+	if end = wholePages(end); end <= len(b.mem) {
+		return true
 	}
-	if end > cap(b.mem) {
-		mem := make([]byte, len(b.mem), max(end, min(2*cap(b.mem), b.limit)))
-		copy(mem, b.mem)
-		b.mem = mem
+	if end > len(b.all) && !b.open(end) {
+		return false
 	}
-	old := len(b.mem)
-	b.mem = b.mem[:end]
-	clear(b.mem[old:])
+	b.mem = b.all[:end]
+	return true
 }
+
+// open makes memory below end usable; false if the system has none.
+func (b *blocks) open(end int) bool {
+	if b.all == nil {
+		s, err := reserve(wholePages(b.limit))
+		if err != nil {
+			return false
+		}
+		b.space = s
+	}
+	all := b.space.resize(len(b.all), end)
+	if all != nil {
+		b.all = all
+	}
+	return all != nil
+}
+
+// hold claims memory for offsets below end and a list of n blocks, and reports
+// whether there is any. Pages that are there already stay claimed.
+func (b *blocks) hold(end, n int) bool {
+	return b.claim.set(int64(max(wholePages(end), len(b.all)) + wholePages(n*blockWeight+b.vars)))
+}
+
+// keepVars notes how large the plugin's variables are; false if there is no
+// memory for them.
+func (b *blocks) keepVars(n int) bool {
+	old := b.vars
+	b.vars = n
+	if !b.hold(0, len(b.list)) {
+		b.vars = old
+		return false
+	}
+	return true
+}
+
+// wholePages is n in whole pages.
+func wholePages(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
 
 // takeFreed takes a freed block of at least size bytes off the lists. Those of
 // class c have 2^c bytes or more; the last of the class of size itself may have
@@ -189,15 +236,33 @@ func (b *blocks) put(bytes []byte) (at uint64, ok bool) {
 // maxKeptBlocks bounds the memory and the list that are kept between calls.
 const maxKeptBlocks = 64 << 10
 
-// reset forgets all blocks, and of the memory what is more than keep bytes.
+// reset forgets all blocks, and gives back their memory if it is more than keep
+// bytes.
 func (b *blocks) reset(keep int) {
 	b.top = 0
-	b.mem = b.mem[:0]
-	b.list = b.list[:0]
 	for c := range b.freed {
 		b.freed[c] = b.freed[c][:0]
 	}
-	if cap(b.mem) > keep {
-		*b = blocks{limit: b.limit}
+	if len(b.all) > keep || cap(b.list)*blockWeight > keep {
+		b.drop()
 	}
+	clear(b.mem)
+	b.mem, b.list = b.all[:0], b.list[:0]
+	b.hold(0, 0)
+}
+
+// drop gives back all memory.
+func (b *blocks) drop() {
+	b.space.free()
+	b.all, b.mem, b.list, b.freed = nil, nil, nil, [bits.UintSize][]int32{}
+}
+
+// size is how many bytes the host holds.
+func (b *blocks) size() int { return len(b.mem) + len(b.list)*blockWeight + b.vars }
+
+// close gives back all memory and what is claimed of it.
+func (b *blocks) close() {
+	b.drop()
+	b.vars = 0
+	b.claim.set(0)
 }

@@ -106,7 +106,11 @@ func (inst *instance) block(bytes []byte) uint64 {
 	return at
 }
 
+// noBlocks stops a guest for which there is no room.
 func (inst *instance) noBlocks(n uint64) {
+	if inst.extism.blocks.claim.refused {
+		inst.stop(inst.plugin.runtime.memories.exhausted())
+	}
 	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s asked for a block of %d bytes, which the limit BlockBytes of %d has no room for",
 		inst.plugin.id, inst.call.export, n, inst.call.limits.BlockBytes).WithHint("raise the limit, or free blocks that are done with"))
 }
@@ -271,19 +275,24 @@ func extismVarSet(inst *instance, stack []uint64) {
 	x, name := inst.extism, string(inst.text(stack[0]))
 	x.own = true
 	x.free(stack[0])
+	size := x.blocks.vars
 	if old, ok := x.vars[name]; ok {
-		x.varBytes -= len(name) + len(old) + varWeight
+		size -= len(name) + len(old) + varWeight
 		delete(x.vars, name)
 	}
 	if stack[1] == 0 {
+		x.blocks.keepVars(size)
 		return
 	}
 	value := slices.Clone(inst.text(stack[1]))
 	x.free(stack[1])
-	x.varBytes += len(name) + len(value) + varWeight
-	if limit := inst.call.limits.VarBytes; x.varBytes > limit {
+	size += len(name) + len(value) + varWeight
+	if limit := inst.call.limits.VarBytes; size > limit {
 		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s keeps more in variables than the limit VarBytes of %d",
 			inst.plugin.id, inst.call.export, limit).WithHint("raise the limit, or keep less"))
+	}
+	if !x.blocks.keepVars(size) {
+		inst.stop(inst.plugin.runtime.memories.exhausted())
 	}
 	if x.vars == nil {
 		x.vars = map[string][]byte{}

@@ -131,7 +131,7 @@ func instanceOf(ctx context.Context) *instance {
 // running its start code. ctx bounds that together with the limit StartTimeout.
 // The instance is never nil; with an error it is to be closed.
 func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, seat: s, share: sh, extism: p.newExtismState()}
+	inst := &instance{plugin: p, tenant: s.account.id, seat: s, share: sh, extism: p.newExtismState(sh)}
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.world.inst = inst
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
@@ -298,6 +298,7 @@ func (inst *instance) cost(started time.Time) host.Cost {
 }
 
 func (inst *instance) close() {
+	inst.extism.close()
 	if inst.module != nil {
 		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
 	}

@@ -68,6 +68,35 @@ func (m *linearMemory) Free() {
 	m.space.free()
 }
 
+// claim is memory that the host holds for an instance beside the module's own.
+type claim struct {
+	from  *memories // nil: nobody counts
+	share *share    // of the tenant whose call runs, nil while none does
+	size  int64
+
+	refused bool // there was no more to claim
+}
+
+// set changes how much it is. More may be refused; then it stays as it is.
+func (c *claim) set(n int64) bool {
+	if n != c.size && c.from != nil && !c.from.take(n-c.size, c.share) {
+		c.refused = true
+		return false
+	}
+	c.size = n
+	return true
+}
+
+// lend says whose call the memory is used by from now on; nil: nobody's.
+func (c *claim) lend(to *share) {
+	if c.share != nil {
+		c.share.memory.Add(-c.size)
+	}
+	if c.share = to; to != nil {
+		to.memory.Add(c.size)
+	}
+}
+
 // take adds n bytes to those in use, and to a tenant's, unless that is too many.
 func (ms *memories) take(n int64, by *share) bool {
 	own := int64(0)

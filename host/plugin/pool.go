@@ -300,6 +300,7 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 	}
 	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
 	inst.linear.lend(sh)
+	inst.extism.lend(sh)
 	return inst, nil
 }
 
@@ -342,6 +343,7 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
 	}
 	inst.rest()
 	inst.linear.lend(nil)
+	inst.extism.lend(nil)
 	keep = keep && !p.runtime.memories.tight()
 	p.mu.Lock()
 	surplus := inst

@@ -82,7 +82,8 @@ type Options struct {
 	// plugins and tenants. A tenant may have as many as are still free, so that one
 	// alone gets half (512).
 	Calls int
-	// TotalMemoryBytes bounds the linear memory of all instances together (4 GiB).
+	// TotalMemoryBytes bounds the memory of all instances together (4 GiB): their
+	// linear memory, and of Extism plugins their blocks and variables.
 	TotalMemoryBytes int64
 
 	// Tenants are what the plugins of each tenant may do and use, by the tenant's
