@@ -2,8 +2,6 @@ package threads_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,33 +59,5 @@ func TestThreadsSurviveReopening(t *testing.T) {
 			t.Errorf("round %d: List = %+v, %v", round, page, err)
 		}
 		done()
-	}
-}
-
-func TestDiskOfAGrowingConversation(t *testing.T) {
-	const turns = 500
-	dir := t.TempDir()
-	s, done := openBadger(t, dir)
-	raw := 0
-	for i := range turns {
-		question, reply := fmt.Sprintf("question %d %s", i, host.NewID()), fmt.Sprintf("answer %d %s", i, host.NewID())
-		run := host.NewID()
-		head := say(t, s, "t1", run, host.UserText(question))
-		m := host.AssistantText(reply)
-		answer(t, s, "t1", run, head, m)
-		raw += len(question) + len(reply)
-	}
-	done()
-	size := int64(0)
-	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
-		if err == nil && !info.IsDir() {
-			size += info.Size()
-		}
-		return err
-	})
-	t.Logf("%d turns of %d bytes of text leave %d bytes, %d a turn beside the text", turns, raw, size, (size-int64(raw))/turns)
-	const perTurn = 4 << 10
-	if err != nil || size > int64(raw)+turns*perTurn {
-		t.Errorf("%d turns leave %d bytes (%v), more than their %d and %d each", turns, size, err, raw, perTurn)
 	}
 }

@@ -538,17 +538,3 @@ func TestOnlyThreadsWithViewsAreOfTheNewLayout(t *testing.T) {
 		t.Errorf("record of a rewound thread has version %v", got)
 	}
 }
-
-func BenchmarkFork(b *testing.B) {
-	d := &spy{Driver: kv.NewMemory()}
-	s := threads.New(d, nil)
-	fill(b, s, "t1", 100_000)
-	i := 0
-	bytes, _, _ := d.measure(func() {
-		for b.Loop() {
-			fork(b, s, "t1", fmt.Sprint(i), threads.At{})
-			i++
-		}
-	})
-	b.ReportMetric(float64(bytes)/float64(i), "kvbytes/op")
-}
