@@ -15,6 +15,7 @@ const checkpointVersion = 1
 type checkpoint struct {
 	V            int             `json:"v"`
 	Input        *Message        `json:"input,omitempty"`
+	Branch       string          `json:"branch,omitempty"`   // of the thread
 	Messages     []*Message      `json:"messages,omitempty"` // the conversation, if no thread has it
 	Last         string          `json:"last,omitempty"`     // id of the last message
 	State        json.RawMessage `json:"state"`
@@ -66,7 +67,7 @@ func (r *run) checkpoint() *checkpoint {
 	interrupted := r.results[len(r.results)-1]
 	before := slices.Concat(r.earlier, r.results[:len(r.results)-1])
 	c := &checkpoint{
-		V: checkpointVersion, Input: r.input, State: r.state.JSON(), Instructions: r.req.Instructions,
+		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions,
 		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
 		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(),
 		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.waiting,

@@ -38,6 +38,7 @@ type (
 		State        json.RawMessage `json:"state,omitempty"`
 		Foreign      bool            `json:"foreign,omitempty"` // the state is the client's
 		Head         string          `json:"head,omitempty"`
+		Branch       string          `json:"branch,omitempty"`
 		From         *checkpoint     `json:"from,omitempty"`
 		Answers      []Answer        `json:"answers,omitempty"`
 	}
@@ -228,7 +229,7 @@ func (r *run) begin(ctx context.Context) error {
 		return nil
 	}
 	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Instructions: r.req.Instructions,
-		State: r.state.JSON(), Foreign: r.foreign, Head: r.head})
+		State: r.state.JSON(), Foreign: r.foreign, Head: r.head, Branch: r.branch})
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }

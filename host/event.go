@@ -31,6 +31,7 @@ type (
 	RunStarted struct {
 		Tenant  string `json:"tenant,omitempty"`
 		Thread  string `json:"thread,omitempty"`
+		Branch  string `json:"branch,omitempty"`  // of the thread, if the run is not on its own line
 		Message string `json:"message,omitempty"` // id of the user's message
 		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one goes on with
 	}

@@ -8,13 +8,17 @@ import (
 // A history adapter keeps conversations. It is any value with at least one of
 // the methods of [ThreadCreator], [HistoryLoader], [UserMessageAppender] and
 // [ResultAppender]: which ones it has is found once, by [NewHistory]. The
-// names and the order are AgentKit's.
+// names and the order are AgentKit's. It may also have those of [ThreadLocker],
+// [RoundAppender], [Regenerator] and [Brancher].
 //
 // A run calls them in this order, each at most once, but for AppendRound:
 //
 //	LockThread         if the request names its thread
-//	CreateThread       always: a thread that the request names is made sure of
+//	Branch             if another turn is running there and Racing is [RaceBranch] (then LockThread
+//	                   again), or with Regenerate and NewBranch
+//	CreateThread       always, but to regenerate: a thread that the request names is made sure of
 //	AppendUserMessage  if there is a user's message, before anything is loaded
+//	Regenerate         in the place of both, to answer a stored message again
 //	Get                if the request names its thread, CreateThread did not just make it, and
 //	                   the request brings no Messages
 //	AppendRound        with HistoryOptions.EachRound, before each model call after the first
@@ -24,8 +28,10 @@ import (
 //
 // A thread that the request does not name gets the id that CreateThread returns;
 // without CreateThread, but with Get, a fresh one; without both it has none. A
-// method that fails ends the run with its error: of the first four, before any
-// model is asked; of AppendResults, beside the results. One agent on its own is
+// method that fails ends the run with its error: before any model is asked, but
+// for AppendRound; of AppendResults, beside the results. A run of a [Journal] that
+// is resumed calls LockThread, Get and AppendResults alone: what the others did is
+// done. One agent on its own is
 // kept exactly as a network of one.
 //
 // Who keeps the conversation is for each request to say. The server does: it
@@ -92,8 +98,10 @@ type (
 
 	// ThreadLocker makes racing turns on one thread wait for each other.
 	ThreadLocker interface {
-		// LockThread waits for the thread. It fails with code resource_exhausted
-		// when too many wait already and with ctx's error when that ends first.
+		// LockThread waits for the thread, or for the branch of it that req names. It
+		// fails with code resource_exhausted when too many wait already and with ctx's
+		// error when that ends first. If req.Racing is neither empty nor [RaceWait],
+		// it does not wait: code conflict if another turn has the thread.
 		LockThread(ctx context.Context, req *HistoryRequest) (unlock func(), err error)
 	}
 )
@@ -102,9 +110,11 @@ type (
 type HistoryRequest struct {
 	Tenant  string
 	Thread  string // "" when the run named none and none is created yet
+	Branch  string // of the thread, that a [Brancher] made; "" is its own line
 	Run     string
 	Network string
 	Input   *Message // the user's message of this run; may be nil
+	Racing  Racing   // for LockThread
 
 	// Fence is the owner's number of a run that is in the adapter's own journal
 	// (see [Journal]), and 0 for any other: an adapter refuses to store the results
@@ -178,6 +188,10 @@ type HistoryOptions struct {
 	// network with DiscardOnFailure is refused. A run in a [Journal] stores no
 	// rounds: its steps are there.
 	EachRound bool
+
+	// Racing is how turns race on one thread, of requests that do not say: wait by
+	// default. Any other needs a [ThreadLocker], and RaceBranch a [Brancher].
+	Racing Racing
 }
 
 // History is a history adapter with its abilities found. It is immutable and
@@ -185,6 +199,7 @@ type HistoryOptions struct {
 type History struct {
 	processors []Processor
 	eachRound  bool
+	racing     Racing
 
 	createThread func(context.Context, *HistoryRequest) (string, bool, error)
 	appendUser   func(context.Context, *HistoryRequest) (string, error)
@@ -193,6 +208,8 @@ type History struct {
 	appendRound  func(context.Context, *HistoryRequest, *Round) (string, error)
 	lock         func(context.Context, *HistoryRequest) (func(), error)
 	journal      Journal
+	regenerate   func(context.Context, *HistoryRequest, string) (string, error)
+	branch       func(context.Context, *HistoryRequest, string) (string, error)
 }
 
 // NewHistory returns a history kept by adapter. Code invalid_argument if the
@@ -201,7 +218,7 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	h := &History{}
 	if opts != nil {
 		h.processors = append(h.processors, opts.Processors...)
-		h.eachRound = opts.EachRound
+		h.eachRound, h.racing = opts.EachRound, opts.Racing
 	}
 	if a, ok := adapter.(ThreadCreator); ok {
 		h.createThread = a.CreateThread
@@ -221,6 +238,12 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread
 	}
+	if a, ok := adapter.(Regenerator); ok {
+		h.regenerate = a.Regenerate
+	}
+	if a, ok := adapter.(Brancher); ok {
+		h.branch = a.Branch
+	}
 	if a, ok := adapter.(Journal); ok {
 		h.journal = a
 	}
@@ -231,6 +254,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	if h.eachRound && h.appendRound == nil {
 		return nil, Errorf(InvalidArgument, "history adapter %T cannot store each round", adapter).
 			WithHint("it needs AppendRound; leave EachRound out to store a turn at its end")
+	}
+	if err := h.checkRacing(h.racing); err != nil {
+		return nil, err
 	}
 	return h, nil
 }

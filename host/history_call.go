@@ -113,7 +113,7 @@ func (c *foreignCall[T]) guard(fn func()) {
 // historyRequest says whose history the run asks for: a copy for each call, so
 // that an adapter may keep or change it.
 func (r *run) historyRequest() *HistoryRequest {
-	req := &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name}
+	req := &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Run: r.id, Network: r.net.name, Racing: r.racing()}
 	if r.input != nil {
 		req.Input = r.input.deepClone()
 	}

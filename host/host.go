@@ -96,6 +96,21 @@ type Request struct {
 	// used; Thread and Messages stay empty.
 	AgentThread *AgentThread
 
+	// Regenerate names a stored user's message to answer again; Text, Input and
+	// Messages stay empty. The thread shows it as its last message then, and what
+	// came after is kept in the thread's lineage. With NewBranch the thread stays
+	// as it is, and the new answer is on a branch of it, which the result names.
+	// The history must be a [Regenerator], or a [Brancher]. Code not_found if the
+	// thread has no such message.
+	Regenerate string
+	NewBranch  bool
+
+	// Branch is the branch of the thread to go on with; empty is its own line.
+	Branch string
+
+	// Racing beats the history's way of racing; empty leaves it.
+	Racing Racing
+
 	// Instructions are for this run alone: they follow the instructions of every
 	// agent in it, after a blank line. Nothing stores them.
 	Instructions string
@@ -163,6 +178,7 @@ func (r *Result) ToolResults() []*ToolResult {
 type RunResult struct {
 	Run          string          `json:"run"`
 	Thread       string          `json:"thread,omitempty"`
+	Branch       string          `json:"branch,omitempty"` // of the thread, if the run was not on its own line
 	FinishReason FinishReason    `json:"finish_reason"`
 	Results      []*Result       `json:"results"`
 	State        json.RawMessage `json:"state"`

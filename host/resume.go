@@ -153,7 +153,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
-	r.input, r.foreign, r.head = b.Input, b.Foreign, b.Head
+	r.input, r.foreign, r.head, r.branch = b.Input, b.Foreign, b.Head, b.Branch
 	req := *r.req
 	req.Instructions, req.Messages = b.Instructions, b.Messages
 	r.req = &req

@@ -34,15 +34,17 @@ type run struct {
 	seq     int64
 	at      string // the agent at work
 
-	history *History
-	head    string
-	input   *Message
-	past    []*Message      // before this turn, with open calls closed
-	placed  bool            // past holds the input
-	kept    map[string]bool // ids of messages that rounds have stored
-	foreign bool            // the state is the client's, and not for the thread
-	state   *State
-	patched bool // the whole state has been sent
+	history  *History
+	branch   string // of the thread; empty is its own line
+	branched bool   // the run began the branch
+	head     string
+	input    *Message
+	past     []*Message      // before this turn, with open calls closed
+	placed   bool            // past holds the input
+	kept     map[string]bool // ids of messages that rounds have stored
+	foreign  bool            // the state is the client's, and not for the thread
+	state    *State
+	patched  bool // the whole state has been sent
 
 	results    []*Result
 	artifacts  []Artifact
@@ -80,7 +82,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: cmp.Or(req.Run, NewID()), tenant: req.Tenant, thread: req.Thread, started: time.Now(), steps: newSteps(), spent: &spent{},
+		id: cmp.Or(req.Run, NewID()), tenant: req.Tenant, thread: req.Thread, branch: req.Branch, started: time.Now(), steps: newSteps(), spent: &spent{},
 	}
 	r.keys = r.id
 	r.history = h.historyOf(n)
@@ -99,6 +101,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, err
 	}
 	if err := r.checkResume(); err != nil {
+		return nil, err
+	}
+	if err := r.checkTurn(); err != nil {
 		return nil, err
 	}
 	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
@@ -409,7 +414,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		reason = statusOf(err)
 	}
 	result := &RunResult{
-		Run: r.id, Thread: r.thread, FinishReason: reason, Results: append([]*Result{}, r.results...), Artifacts: r.artifacts,
+		Run: r.id, Thread: r.thread, Branch: r.branch, FinishReason: reason, Results: append([]*Result{}, r.results...), Artifacts: r.artifacts,
 		Usage: r.usage, Cost: r.cost, Error: AsError(err),
 	}
 	if r.state != nil {

@@ -9,31 +9,16 @@ import (
 
 // What a run has to do with its thread: lock, open, load, commit.
 
-func (r *run) lockThread(ctx context.Context) (func(), error) {
-	if r.history == nil || r.history.lock == nil || r.thread == "" {
-		return func() {}, nil
-	}
-	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.history.lock, late: func(unlock func()) {
-		if unlock != nil {
-			unlock()
-		}
-	}})
-	if unlock == nil {
-		unlock = func() {}
-	}
-	return unlock, err
-}
-
 // open makes the thread, stores the user's message and loads what was before.
 func (r *run) open(ctx context.Context) error {
-	created, err := r.ensureThread(ctx)
+	created, err := r.enter(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.storeInput(ctx); err != nil {
-		return err
-	}
 	loaded, err := r.load(ctx, created)
+	if err == nil && r.req.Regenerate != "" {
+		err = r.inputOf(loaded)
+	}
 	if err != nil {
 		return err
 	}
@@ -62,11 +47,23 @@ func (r *run) start() {
 		return
 	}
 	r.opened = true
-	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Resumes: r.resumes}
+	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Resumes: r.resumes}
 	if r.input != nil {
 		started.Message = r.input.ID
 	}
 	r.emit(started)
+}
+
+// enter brings the thread to where the run begins: with the user's message, or
+// without the answer to one.
+func (r *run) enter(ctx context.Context) (created bool, err error) {
+	if r.req.Regenerate != "" {
+		return false, r.regenerate(ctx)
+	}
+	if created, err = r.ensureThread(ctx); err != nil {
+		return false, err
+	}
+	return created, r.storeInput(ctx)
 }
 
 func (r *run) ensureThread(ctx context.Context) (created bool, err error) {

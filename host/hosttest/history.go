@@ -57,6 +57,8 @@ type abilities struct {
 	results host.ResultAppender
 	round   host.RoundAppender
 	lock    host.ThreadLocker
+	again   host.Regenerator
+	branch  host.Brancher
 }
 
 func abilitiesOf(adapter any) *abilities {
@@ -67,10 +69,12 @@ func abilitiesOf(adapter any) *abilities {
 	a.results, _ = adapter.(host.ResultAppender)
 	a.round, _ = adapter.(host.RoundAppender)
 	a.lock, _ = adapter.(host.ThreadLocker)
+	a.again, _ = adapter.(host.Regenerator)
+	a.branch, _ = adapter.(host.Brancher)
 	return a
 }
 
-// missing returns the first method of needs (letters c, u, g, r, a, l) that the
+// missing returns the first method of needs (letters c, u, g, r, a, l, e, b) that the
 // adapter does not have.
 func (a *abilities) missing(needs string) string {
 	for _, n := range needs {
@@ -87,6 +91,10 @@ func (a *abilities) missing(needs string) string {
 			return "AppendRound"
 		case n == 'l' && a.lock == nil:
 			return "LockThread"
+		case n == 'e' && a.again == nil:
+			return "Regenerate"
+		case n == 'b' && a.branch == nil:
+			return "Branch"
 		}
 	}
 	return ""
@@ -117,6 +125,12 @@ var historyRules = []struct {
 	{"storing a round again changes nothing", "uga", roundOnce},
 	{"a round on a stale head loses nothing", "ugra", staleRoundLosesNothing},
 	{"a locked thread is waited for", "l", lockedThreadWaits},
+	{"a thread that does not wait is refused", "l", busyThreadRefuses},
+	{"an answer is taken back, once", "ugre", answerIsTakenBack},
+	{"only what can be answered is answered again", "ugre", regenerateRefuses},
+	{"what was taken back can be said again", "ugre", takenBackIsSaidAgain},
+	{"a branch goes on beside the thread", "ugrb", branchesAreApart},
+	{"a branch begins before the turn that runs", "ugrbl", branchBeginsBeforeTheTurn},
 	{"runs of a host are kept", "ugr", runsAreKept},
 }
 
@@ -125,12 +139,13 @@ type conversation struct {
 	*abilities
 	t              *testing.T
 	tenant, thread string
+	line           string // the branch; empty is the thread's own line
 }
 
 // open makes a thread, if the adapter can, and returns it.
 func (a *abilities) open(t *testing.T, tenant, thread string) *conversation {
 	t.Helper()
-	c := &conversation{a, t, tenant, thread}
+	c := &conversation{a, t, tenant, thread, ""}
 	if a.create != nil {
 		got, _, err := a.create.CreateThread(t.Context(), c.request("setup", nil))
 		if err != nil {
@@ -144,7 +159,7 @@ func (a *abilities) open(t *testing.T, tenant, thread string) *conversation {
 }
 
 func (c *conversation) request(run string, input *host.Message) *host.HistoryRequest {
-	return &host.HistoryRequest{Tenant: c.tenant, Thread: c.thread, Run: run, Network: "kit", Input: input}
+	return &host.HistoryRequest{Tenant: c.tenant, Thread: c.thread, Branch: c.line, Run: run, Network: "kit", Input: input}
 }
 
 // say stores a user's message and returns the head.
@@ -224,7 +239,7 @@ func answer(id, text string) *host.Message {
 }
 
 func unknownThreadIsEmpty(t *testing.T, a *abilities, _ *HistoryOptions) {
-	c := &conversation{a, t, "acme", "never-made"}
+	c := &conversation{a, t, "acme", "never-made", ""}
 	if n := len(c.get().Messages); n != 0 {
 		t.Errorf("Get of a thread that was never made returns %d messages, not none", n)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,12 +17,17 @@ import (
 type History struct {
 	mu      sync.Mutex
 	threads map[threadKey]*memoryThread
+	begun   map[threadKey]*memoryThread // what threads were before the turn that runs on them
 	locks   map[threadKey]chan struct{} // each holds a value while a turn is under way
 	calls   []string
 	turns   []*host.Turn
 }
 
-type threadKey struct{ tenant, thread string }
+type threadKey struct{ tenant, thread, branch string }
+
+func keyOf(req *host.HistoryRequest) threadKey {
+	return threadKey{req.Tenant, req.Thread, req.Branch}
+}
 
 type memoryThread struct {
 	messages []*host.Message
@@ -29,18 +35,26 @@ type memoryThread struct {
 	runs     map[string]bool // runs whose results are stored
 	state    json.RawMessage
 	head     int
+	ends     []memoryEnd // of turns
+	branches int
+}
+
+// memoryEnd is where a turn ended and what the state was then.
+type memoryEnd struct {
+	messages int
+	state    json.RawMessage
 }
 
 // NewHistory returns an empty history.
 func NewHistory() *History {
-	return &History{threads: map[threadKey]*memoryThread{}, locks: map[threadKey]chan struct{}{}}
+	return &History{threads: map[threadKey]*memoryThread{}, begun: map[threadKey]*memoryThread{}, locks: map[threadKey]chan struct{}{}}
 }
 
 // Seed puts messages into a thread, as if earlier turns had left them there.
 func (h *History) Seed(tenant, thread string, messages ...*host.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t, _ := h.thread(tenant, thread)
+	t, _ := h.thread(threadKey{tenant, thread, ""})
 	t.add(messages)
 }
 
@@ -62,7 +76,7 @@ func (h *History) Turns() []*host.Turn {
 func (h *History) Messages(tenant, thread string) []*host.Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.threads[threadKey{tenant, thread}]; t != nil {
+	if t := h.threads[threadKey{tenant, thread, ""}]; t != nil {
 		return slices.Clone(t.messages)
 	}
 	return nil
@@ -80,8 +94,7 @@ func (h *History) note(format string, args ...any) {
 }
 
 // thread returns a thread, which it makes if there is none.
-func (h *History) thread(tenant, id string) (t *memoryThread, created bool) {
-	key := threadKey{tenant, id}
+func (h *History) thread(key threadKey) (t *memoryThread, created bool) {
 	t = h.threads[key]
 	if t == nil {
 		t, created = &memoryThread{seen: map[string]bool{}, runs: map[string]bool{}}, true
@@ -111,7 +124,7 @@ func (h *History) CreateThread(_ context.Context, req *host.HistoryRequest) (str
 	if id == "" {
 		id = host.NewID()
 	}
-	_, created := h.thread(req.Tenant, id)
+	_, created := h.thread(threadKey{req.Tenant, id, ""})
 	return id, created, nil
 }
 
@@ -120,7 +133,7 @@ func (h *History) AppendUserMessage(_ context.Context, req *host.HistoryRequest)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("AppendUserMessage %q", req.Input.Text())
-	t, _ := h.thread(req.Tenant, req.Thread)
+	t, _ := h.thread(keyOf(req))
 	if !t.seen[req.Input.ID] {
 		t.add([]*host.Message{req.Input})
 	}
@@ -131,7 +144,7 @@ func (h *History) AppendUserMessage(_ context.Context, req *host.HistoryRequest)
 func (h *History) Get(_ context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.threads[threadKey{req.Tenant, req.Thread}]
+	t := h.threads[keyOf(req)]
 	if t == nil {
 		h.note("Get: no such thread")
 		return &host.Loaded{}, nil
@@ -146,7 +159,7 @@ func (h *History) AppendRound(_ context.Context, req *host.HistoryRequest, round
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("AppendRound: %d messages", len(round.Messages))
-	t, _ := h.thread(req.Tenant, req.Thread)
+	t, _ := h.thread(keyOf(req))
 	if !slices.ContainsFunc(round.Messages, func(m *host.Message) bool { return !t.seen[m.ID] }) {
 		return t.headName(), nil
 	}
@@ -162,7 +175,7 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("AppendResults: %d results, %s", len(turn.Results), turn.Status)
-	t, _ := h.thread(req.Tenant, req.Thread)
+	t, _ := h.thread(keyOf(req))
 	if t.runs[req.Run] {
 		return nil
 	}
@@ -174,18 +187,115 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	if turn.State != nil {
 		t.state = slices.Clone(turn.State)
 	}
+	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state})
 	h.turns = append(h.turns, turn)
 	return nil
 }
 
-// LockThread waits until no other turn is under way in the thread.
+// Regenerate makes a user's message the last of the thread.
+func (h *History) Regenerate(_ context.Context, req *host.HistoryRequest, message string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("Regenerate %q", message)
+	t := h.threads[keyOf(req)]
+	if t == nil {
+		return "", host.Errorf(host.NotFound, "there is no thread %q", req.Thread)
+	}
+	n, err := t.upTo(message)
+	if err != nil || n == len(t.messages) {
+		return t.headName(), err
+	}
+	*t = *t.first(n)
+	return t.headName(), nil
+}
+
+// upTo returns how many messages there are up to and with a user's message.
+func (t *memoryThread) upTo(message string) (int, error) {
+	i := slices.IndexFunc(t.messages, func(m *host.Message) bool { return m.ID == message })
+	if i < 0 {
+		return 0, host.Errorf(host.NotFound, "there is no message %q", message)
+	}
+	if t.messages[i].Role != host.User {
+		return 0, host.Errorf(host.InvalidArgument, "message %q is not a user's", message)
+	}
+	return i + 1, nil
+}
+
+// first returns a thread that begins as t with its first n messages, at a head
+// that t has not had.
+func (t *memoryThread) first(n int) *memoryThread {
+	out := &memoryThread{seen: map[string]bool{}, runs: maps.Clone(t.runs), head: t.head, branches: t.branches}
+	for _, end := range t.ends {
+		if end.messages <= n {
+			out.ends, out.state = append(out.ends, end), end.state
+		}
+	}
+	out.add(t.messages[:n])
+	return out
+}
+
+// Branch begins a branch of the thread.
+func (h *History) Branch(_ context.Context, req *host.HistoryRequest, message string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("Branch %q", message)
+	key := threadKey{req.Tenant, req.Thread, ""}
+	if message != "" && h.threads[key] == nil {
+		return "", host.Errorf(host.NotFound, "there is no thread %q", req.Thread)
+	}
+	t, _ := h.thread(key)
+	from := t
+	if begun := h.begun[key]; begun != nil && message == "" {
+		from = begun
+	}
+	n := len(from.messages)
+	if message != "" {
+		var err error
+		if n, err = from.upTo(message); err != nil {
+			return "", err
+		}
+	}
+	t.branches++
+	key.branch = fmt.Sprintf("b%d", t.branches)
+	h.threads[key] = from.first(n)
+	return key.branch, nil
+}
+
+// LockThread waits until no other turn is under way in the thread, or refuses
+// one that does not wait.
 func (h *History) LockThread(ctx context.Context, req *host.HistoryRequest) (func(), error) {
-	lock := h.lock(threadKey{req.Tenant, req.Thread})
+	key := keyOf(req)
+	lock := h.lock(key)
+	if req.Racing != "" && req.Racing != host.RaceWait {
+		select {
+		case lock <- struct{}{}:
+			return h.begin(key, lock), nil
+		default:
+			return nil, host.Errorf(host.Conflict, "another turn is under way in thread %q", req.Thread)
+		}
+	}
 	select {
 	case lock <- struct{}{}:
-		return func() { <-lock }, nil
+		return h.begin(key, lock), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// begin remembers what a thread is before a turn, and returns what ends that.
+func (h *History) begin(key threadKey, lock chan struct{}) func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t, ok := h.threads[key]
+	if !ok {
+		t = &memoryThread{}
+	}
+	h.begun[key] = t.first(len(t.messages))
+	return func() {
+		h.mu.Lock()
+		delete(h.begun, key)
+		h.mu.Unlock()
+		<-lock
 	}
 }
 
@@ -205,4 +315,6 @@ var (
 	_ host.ResultAppender      = (*History)(nil)
 	_ host.RoundAppender       = (*History)(nil)
 	_ host.ThreadLocker        = (*History)(nil)
+	_ host.Regenerator         = (*History)(nil)
+	_ host.Brancher            = (*History)(nil)
 )

@@ -23,6 +23,7 @@ type draft struct {
 	run     string
 	unknown []*host.Message // that the thread does not have yet, each once
 	stored  bool            // the run has a turn already
+	turned  bool            // it adds one
 
 	head, messages, turns int64
 	title, status         string
@@ -105,6 +106,11 @@ func (d *draft) write(ctx context.Context, tx pgx.Tx) error {
 		state = coalesce($8::text::json, state), updated_at = greatest(updated_at, clock_timestamp())
 		where tenant = $1 and id = $2`),
 		k.tenant, k.thread, d.head, d.messages+int64(len(d.unknown)), d.turns, d.title, d.status, textOrNull(d.state))
+	if d.turned {
+		b.Queue(d.s.sql(`update {schema}.turns set state_after = coalesce(
+			(select state from {schema}.threads where tenant = $1 and id = $2), 'null'::json)
+			where tenant = $1 and thread = $2 and turn = $3`), k.tenant, k.thread, d.turns)
+	}
 	return tx.SendBatch(ctx, b).Close()
 }
 
@@ -137,6 +143,7 @@ type resultInfo struct {
 // turn adds what the turn leaves beside messages.
 func (d *draft) turn(req *host.HistoryRequest, turn *host.Turn) error {
 	d.turns++
+	d.turned = true
 	d.status, d.state = string(turn.Status), turn.State
 	infos := make([]resultInfo, len(turn.Results))
 	for i, r := range turn.Results {

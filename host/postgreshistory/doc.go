@@ -5,7 +5,7 @@
 //	defer store.Close()
 //	history, err := host.NewHistory(store, nil)
 //
-// A [Store] has every ability of a history adapter. Any number of hosts may share
+// A [Store] has every ability of a history adapter but branches. Any number of hosts may share
 // a database: nothing is kept in a process that another would need.
 //
 // # Tables
@@ -19,6 +19,7 @@
 //	messages   its log: one row a message, by position; body is the message's JSON
 //	turns      what each run left beside messages: status, error, usage, results
 //	artifacts  what runs made, newest turn last
+//	taken_back messages that [Store.Regenerate] took out of their threads
 //	locks      which run holds a thread, and until when
 //
 // body and state are of type json, not jsonb: what comes back is what was

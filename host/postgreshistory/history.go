@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// A Store has every ability of a history adapter.
+// A Store has every ability of a history adapter but branches.
 var (
 	_ host.ThreadCreator       = (*Store)(nil)
 	_ host.UserMessageAppender = (*Store)(nil)
@@ -19,6 +19,7 @@ var (
 	_ host.ResultAppender      = (*Store)(nil)
 	_ host.RoundAppender       = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
+	_ host.Regenerator         = (*Store)(nil)
 )
 
 // CreateThread implements [host.ThreadCreator]: a thread without an id gets a

@@ -25,6 +25,8 @@ const (
 // another, those of this process in the order in which they asked. A host that
 // waits for another asks four times a second.
 //
+// A run that does not wait (req.Racing) gets code conflict if another holds it.
+//
 // Code invalid_argument without a thread id, resource_exhausted when
 // Options.MaxWaiting turns of this process wait already, ctx's error when that
 // ends first. unlock may be called more than once.
@@ -33,26 +35,35 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.locks.wait(ctx, k, s.maxWaiting)
+	waits := req.Racing == "" || req.Racing == host.RaceWait
+	limit := s.maxWaiting
+	if !waits {
+		limit = -1
+	}
+	leave, err := s.locks.wait(ctx, k, limit)
 	if err != nil {
 		return nil, wrap(err, "wait for thread %q", req.Thread)
 	}
 	holder := host.NewID()
-	if err := s.waitForLease(ctx, k, holder); err != nil {
+	if err := s.waitForLease(ctx, k, holder, waits); err != nil {
 		leave()
 		return nil, wrap(err, "wait for thread %q", req.Thread)
 	}
-	stop := make(chan struct{})
+	stop, left := make(chan struct{}), make(chan struct{})
 	s.held.Go(func() {
+		defer close(left)
 		s.renew(k, holder, stop)
 		s.giveBack(k, holder)
 		leave()
 	})
-	return sync.OnceFunc(func() { close(stop) }), nil
+	return sync.OnceFunc(func() {
+		close(stop)
+		<-left // or the next turn, which does not wait, would be refused
+	}), nil
 }
 
-// waitForLease asks until the lease is ours.
-func (s *Store) waitForLease(ctx context.Context, k key, holder string) error {
+// waitForLease asks until the lease is ours, or once.
+func (s *Store) waitForLease(ctx context.Context, k key, holder string, waits bool) error {
 	for wait := firstAsk; ; wait = min(2*wait, longestAsk) {
 		tag, err := s.pool.Exec(ctx, s.sql(`insert into {schema}.locks as l (tenant, thread, holder, until)
 			values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))
@@ -60,6 +71,9 @@ func (s *Store) waitForLease(ctx context.Context, k key, holder string) error {
 			where l.until < clock_timestamp()`), k.tenant, k.thread, holder, LeaseTime.Seconds())
 		if err != nil || tag.RowsAffected() == 1 {
 			return err
+		}
+		if !waits {
+			return errHeld(k)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -69,6 +83,10 @@ func (s *Store) waitForLease(ctx context.Context, k key, holder string) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+func errHeld(k key) error {
+	return host.Errorf(host.Conflict, "another turn is running on thread %q", k.thread)
 }
 
 // renew keeps the lease until stop is closed. One that is lost is told of and
@@ -143,7 +161,10 @@ func (l *lockTable) join(k key, limit int) (chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	queue := l.queues[k]
-	if len(queue) > limit {
+	if limit < 0 && len(queue) > 0 {
+		return nil, errHeld(k)
+	}
+	if limit >= 0 && len(queue) > limit {
 		return nil, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", k.thread, len(queue)-1).
 			WithHint("send the next message when an answer has come")
 	}

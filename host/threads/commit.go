@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"slices"
+	"sync"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -30,9 +32,19 @@ type draft struct {
 // else was faster it begins again. build may find a thread that does not exist
 // yet (revision 0). The thread is returned as it is afterwards.
 func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func(*draft) error) (*thread, error) {
+	return s.commitOn(ctx, tenant, id, "", doing, build)
+}
+
+// commitOn is commit to a branch of a thread, which there must be.
+func (s *Store) commitOn(ctx context.Context, tenant, id, branch, doing string, build func(*draft) error) (*thread, error) {
 	var d *draft
 	for attempt := range maxAttempts {
-		t, err := s.openOrNew(ctx, tenant, id)
+		if attempt == queueAfter {
+			crowd := s.crowd(tenant, id)
+			crowd.Lock()
+			defer crowd.Unlock()
+		}
+		t, err := s.openOrNew(ctx, tenant, id, branch)
 		if err != nil {
 			return nil, err
 		}
@@ -58,10 +70,16 @@ func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func
 		WithHint("try again, with fewer writers at once")
 }
 
+// crowd is where those queue who have lost several times, so that they do not go
+// on being in each other's way. Threads share them: there is no harm in that.
+func (s *Store) crowd(tenant, id string) *sync.Mutex {
+	return &s.crowds[maphash.Comparable(s.seed, [2]string{tenant, id})%uint64(len(s.crowds))]
+}
+
 // openOrNew returns a thread, or one to be made. Its content gets an id that no
 // other attempt has used: what an attempt wrote ahead may be on its way out.
-func (s *Store) openOrNew(ctx context.Context, tenant, id string) (*thread, error) {
-	t, err := s.open(ctx, tenant, id)
+func (s *Store) openOrNew(ctx context.Context, tenant, id, branch string) (*thread, error) {
+	t, err := s.openOn(ctx, tenant, id, branch)
 	if err != nil || t != nil {
 		return t, err
 	}
@@ -88,6 +106,9 @@ func (d *draft) moveHead() {
 
 // apply commits the draft if the thread is still what it was made from.
 func (d *draft) apply(ctx context.Context) error {
+	if d.branch != nil {
+		return d.applyToBranch(ctx)
+	}
 	d.rec.V = d.rec.layout()
 	raw, err := encode(d.rec)
 	if err != nil {

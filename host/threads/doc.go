@@ -45,6 +45,11 @@
 // said until then, which stays for as long as somebody refers to it, whatever is
 // deleted.
 //
+// Answering a message again ([Store.Regenerate]) is a rewind to it. A branch
+// ([Store.Branch]) goes on beside the thread's own line, on which nothing changes:
+// runs name it ([host.Request].Branch), and a run that comes while another runs can
+// take one ([host.RaceBranch]).
+//
 // A message that a view hides can be said again under its id. A run that was
 // committed stays committed, whichever head shows it. What was deleted is out of
 // sight, not destroyed: deleting the thread does that.

@@ -196,11 +196,17 @@ func (d *draft) rewind(ctx context.Context, at At) error {
 	if to.rec.Content != d.rec.Content {
 		return d.moveTo(ctx, to, at)
 	}
+	return d.showAgain(to, Rewound, at.Message)
+}
+
+// showAgain makes a moment the present whose log goes on where the present one
+// does.
+func (d *draft) showAgain(to *thread, cause Cause, message string) error {
 	v := to.closedView()
 	v.Tail, v.TurnTail = d.rec.Messages, d.rec.Turns
 	p := to.rec.point
 	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
-	return d.leave(Rewound, at.Message, v)
+	return d.leave(cause, message, v)
 }
 
 // shows reports whether a moment is what the thread shows now.
@@ -234,7 +240,7 @@ func (d *draft) moveTo(ctx context.Context, to *thread, at At) error {
 func (d *draft) leave(cause Cause, message string, v view) error {
 	d.rec.Heads++
 	d.moveHead()
-	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.store.now().UTC()})
+	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.store.now().UTC(), false})
 	if err != nil {
 		return err
 	}

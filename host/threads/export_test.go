@@ -18,7 +18,7 @@ func (s *Store) Queues() int {
 func (s *Store) Waiting(partition, thread string) int {
 	s.locks.mu.Lock()
 	defer s.locks.mu.Unlock()
-	q := s.locks.queues[lockKey{partition, thread}]
+	q := s.locks.queues[lockKey{partition, thread, ""}]
 	if q == nil {
 		return 0
 	}

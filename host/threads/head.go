@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Cause says why a head was left behind.
+// Cause says why there is a branch.
 type Cause string
 
 // The causes.
@@ -20,6 +20,11 @@ const (
 	Edited  Cause = "edit"
 	Deleted Cause = "delete"
 	Rewound Cause = "rewind"
+	// Regenerated is of what a message was answered with before, or of a branch on
+	// which it is answered again.
+	Regenerated Cause = "regenerate"
+	// Raced is of the branch of a turn that came while another was running.
+	Raced Cause = "race"
 )
 
 // Branch is a head of a thread: what its conversation is, or once was. A thread
@@ -36,6 +41,9 @@ type Branch struct {
 	Cause    Cause     `json:"cause,omitempty"`
 	Message  string    `json:"message,omitempty"` // that was edited, deleted or rewound to
 	Left     time.Time `json:"left,omitzero"`
+	// Open says that turns can go on with it as it is: see [host.Request].Branch.
+	// Others were left behind, and are rewound to or forked.
+	Open bool `json:"open,omitempty"`
 }
 
 // storedHead is a head that was left behind.
@@ -45,13 +53,14 @@ type storedHead struct {
 	Cause   Cause     `json:"cause"`
 	Message string    `json:"message,omitempty"`
 	Left    time.Time `json:"left"`
+	Own     bool      `json:"own,omitempty"` // nothing else goes on in its content
 }
 
 func (h *storedHead) public(n uint64) *Branch {
 	p := &h.Point
 	return &Branch{
 		ID: branchID(n), Head: p.Head, Messages: p.shownMessages(), Turns: p.shownTurns(), Snapshot: p.Last,
-		Status: p.Status, Cause: h.Cause, Message: h.Message, Left: h.Left,
+		Status: p.Status, Cause: h.Cause, Message: h.Message, Left: h.Left, Open: h.Own,
 	}
 }
 
@@ -78,7 +87,7 @@ func (s *Store) Branches(ctx context.Context, tenant, id string) iter.Seq2[*Bran
 			return
 		}
 		now := (&storedHead{Point: t.rec.point}).public(0)
-		now.ID = ""
+		now.ID, now.Open = "", true
 		if !yield(now, nil) {
 			return
 		}
@@ -175,15 +184,15 @@ func (t *thread) atBranch(ctx context.Context, name string) (*thread, error) {
 	if name == t.rec.Head {
 		return t, nil
 	}
-	h, err := t.branch(ctx, name)
+	h, err := t.findBranch(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return t.moment(ctx, h.Point)
 }
 
-// branch finds a head that was left behind. By its number it is one read.
-func (t *thread) branch(ctx context.Context, name string) (*numberedHead, error) {
+// findBranch finds a head that was left behind. By its number it is one read.
+func (t *thread) findBranch(ctx context.Context, name string) (*numberedHead, error) {
 	if n := branchNumber(name); n > 0 {
 		raw, err := t.get(ctx, t.root().head(n))
 		if err != nil {
@@ -202,8 +211,7 @@ func (t *thread) branch(ctx context.Context, name string) (*numberedHead, error)
 			return h, nil
 		}
 	}
-	return nil, host.Errorf(host.NotFound, "thread %q has no branch %.80q", t.rec.ID, name).
-		WithHint("see agenthost thread branches for those it has")
+	return nil, noBranch(t.rec.ID, name)
 }
 
 func (t *thread) atSnapshot(ctx context.Context, id string) (*thread, error) {

@@ -15,6 +15,8 @@ var (
 	_ host.ResultAppender      = (*Store)(nil)
 	_ host.RoundAppender       = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
+	_ host.Regenerator         = (*Store)(nil)
+	_ host.Brancher            = (*Store)(nil)
 )
 
 // CreateThread implements [host.ThreadCreator]: a thread without an id gets a
@@ -34,7 +36,7 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
-	t, err := s.commit(ctx, req.Tenant, req.Thread, "append to thread", func(d *draft) error {
+	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append to thread", func(d *draft) error {
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err
 		} else if n == 0 {
@@ -44,6 +46,7 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 			d.rec.Title = titleOf(req.Input)
 		}
 		d.moveHead()
+		d.begins(req)
 		return nil
 	})
 	if err != nil {
@@ -52,11 +55,17 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 	return t.rec.Head, nil
 }
 
+// begins notes what the thread is, before the first commit of the turn that has
+// it: a branch that is begun from then on finds it.
+func (d *draft) begins(req *host.HistoryRequest) {
+	d.store.locks.began(lockKey{d.partition, req.Thread, req.Branch}, d.before.point)
+}
+
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
 // Options.Window of them, with the message just stored, and the thread's state.
 // The window separates no call from its results. An unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
-	t, err := s.open(ctx, req.Tenant, req.Thread)
+	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +102,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 	if err := validID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
-	_, err := s.commit(ctx, req.Tenant, req.Thread, "append a turn to thread", func(d *draft) error {
+	_, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
 		return d.turn(ctx, req, turn)
 	})
 	return err
@@ -103,7 +112,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 // not have are one commit, which leaves no snapshot. Code conflict if round.Head
 // is not the thread's head and there is something to store.
 func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (head string, err error) {
-	t, err := s.commit(ctx, req.Tenant, req.Thread, "append a round to thread", func(d *draft) error {
+	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append a round to thread", func(d *draft) error {
 		stale := round.Head != "" && round.Head != d.rec.Head
 		d.careful = d.careful || stale
 		switch n, err := d.append(ctx, round.Messages); {

@@ -46,6 +46,9 @@ const (
 	// faster. Of racing commits one always wins, so it takes more racers than
 	// this for one of them to give up.
 	maxAttempts = 128
+	// queueAfter is how many of these are made before those who lose them go one
+	// after another.
+	queueAfter = 4
 	// maxErrorBytes is how much of an error's text a snapshot keeps.
 	maxErrorBytes = 4 << 10
 	// maxWindowBytes ends a window early when messages are huge.

@@ -8,13 +8,13 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// LockThread implements [host.ThreadLocker]: turns on one thread run one after
-// another, in the order in which they asked. It holds within this Store; turns
+// LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch
+// of it, run one after another, in the order in which they asked. It holds within this Store; turns
 // of other processes meet at the head, where one of them gets a conflict.
 //
 // Code invalid_argument without a thread id, resource_exhausted when
-// Options.MaxWaiting turns wait already, ctx's error when that ends first.
-// unlock may be called more than once.
+// Options.MaxWaiting turns wait already, ctx's error when that ends first,
+// conflict for a turn that does not wait (req.Racing) while another runs. unlock may be called more than once.
 func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unlock func(), err error) {
 	part, err := partition(req.Tenant)
 	if err != nil {
@@ -26,8 +26,12 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 	if ctx.Err() != nil {
 		return nil, contextError(ctx, "wait for thread %q", req.Thread)
 	}
-	key := lockKey{part, req.Thread}
-	turn, err := s.locks.enter(key, s.maxWaiting)
+	key := lockKey{part, req.Thread, req.Branch}
+	limit := s.maxWaiting
+	if req.Racing != "" && req.Racing != host.RaceWait {
+		limit = 0
+	}
+	turn, err := s.locks.enter(key, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +45,7 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 	}
 }
 
-type lockKey struct{ partition, thread string }
+type lockKey struct{ partition, thread, branch string }
 
 // lockTable holds a queue for each thread that a turn is running on, and
 // nothing for others. The zero table is ready.
@@ -52,7 +56,31 @@ type lockTable struct {
 
 // queue is who waits behind the turn that runs. A channel is closed when its
 // owner's turn has come.
-type queue struct{ waiting []chan struct{} }
+type queue struct {
+	waiting []chan struct{}
+	before  *point // what the thread was when the turn that runs began; nil if it wrote nothing yet
+}
+
+// began notes what a thread was before the first commit of the turn that runs on
+// it, if one does.
+func (l *lockTable) began(key lockKey, before point) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[key]; q != nil && q.before == nil {
+		q.before = &before
+	}
+}
+
+// before returns what a thread was before the turn that runs on it; nil if none
+// does or it has written nothing yet.
+func (l *lockTable) before(key lockKey) *point {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[key]; q != nil {
+		return q.before
+	}
+	return nil
+}
 
 // enter joins the queue. The channel is closed when the caller holds the thread.
 func (l *lockTable) enter(key lockKey, limit int) (<-chan struct{}, error) {
@@ -67,6 +95,9 @@ func (l *lockTable) enter(key lockKey, limit int) (<-chan struct{}, error) {
 		l.queues[key] = &queue{}
 		close(turn)
 		return turn, nil
+	}
+	if limit == 0 {
+		return nil, host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
 	}
 	if len(q.waiting) >= limit {
 		return nil, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", key.thread, len(q.waiting)).
@@ -86,7 +117,7 @@ func (l *lockTable) leave(key lockKey) {
 		return
 	}
 	close(q.waiting[0])
-	q.waiting = q.waiting[1:]
+	q.waiting, q.before = q.waiting[1:], nil
 }
 
 // giveUp leaves the queue. If the turn had come in the same moment, it goes to

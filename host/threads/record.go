@@ -68,6 +68,14 @@ func (p *point) layout() int {
 	return layout
 }
 
+// layout is that of the point, but that a reader must know of lineage, too.
+func (r *record) layout() int {
+	if r.Heads > 0 {
+		return layoutOfViews
+	}
+	return r.point.layout()
+}
+
 // root returns the id of the content that belongs to the thread for as long as
 // it lives: its lineage and the index of its runs lie there.
 func (r *record) root() string { return cmp.Or(r.Root, r.Content) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -20,6 +22,8 @@ type Store struct {
 	maxWaiting int
 	now        func() time.Time // but for tests time.Now
 	locks      lockTable
+	crowds     [64]sync.Mutex
+	seed       maphash.Seed
 }
 
 // Options are settings of a store. The zero value of each is its default.
@@ -41,7 +45,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now}
+	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed()}
 	if s.window < 1 {
 		s.window = DefaultWindow
 	}
@@ -65,6 +69,7 @@ type thread struct {
 	revision  uint64 // of the record; 0 if there is none yet
 	content   content
 	view      view
+	branch    *onBranch // nil on its own line
 }
 
 // open reads a thread's record. A thread that does not exist is nil.
@@ -87,7 +92,7 @@ func (s *Store) open(ctx context.Context, tenant, id string) (*thread, error) {
 	if err := decode(e.Value, &t.rec, "record of thread", id); err != nil {
 		return nil, err
 	}
-	if t.rec.View == 0 && t.rec.V != layout {
+	if t.rec.V > t.rec.layout() {
 		return nil, newer(t.rec.V, "record of thread", id)
 	}
 	return t, t.look(ctx)

@@ -1,0 +1,213 @@
+package host
+
+import (
+	"context"
+	"slices"
+)
+
+// What a history adapter may do beside keeping a conversation: take an answer
+// back, and let a conversation go two ways.
+
+type (
+	// Regenerator takes answers back, so that a stored message is answered anew.
+	Regenerator interface {
+		// Regenerate makes the user's message of that id the last that the thread
+		// shows, with the state of before its answer, and returns the thread's head.
+		// What came after is not lost, if the adapter can keep it; a thread that ends
+		// with the message is left as it is. Code not_found for a thread or a message
+		// that there is not, invalid_argument for one that is not a user's.
+		Regenerate(ctx context.Context, req *HistoryRequest, message string) (head string, err error)
+	}
+
+	// Brancher keeps conversations that leave a thread's own where it is. What it
+	// returns is in [HistoryRequest].Branch of every later call of the run, and
+	// each method then reads and writes that branch of the thread.
+	Brancher interface {
+		// Branch begins a branch of the thread and returns its name, which is not
+		// empty. With a message it begins as the thread up to and with that one;
+		// without, as the thread before the turn that is running on it. Codes as of
+		// Regenerate; without a message there may be no thread yet.
+		Branch(ctx context.Context, req *HistoryRequest, message string) (branch string, err error)
+	}
+)
+
+// Racing says what happens to a turn that comes while another runs on its thread.
+type Racing string
+
+// The kinds of racing.
+const (
+	// RaceWait waits for the other, with the limits of [ThreadLocker]. It is the
+	// default.
+	RaceWait Racing = "wait"
+	// RaceConflict refuses the later turn with code conflict before anything of it
+	// is stored or any model is asked.
+	RaceConflict Racing = "conflict"
+	// RaceBranch runs the later turn at once, on a branch of its own, which begins
+	// as the thread was before the other turn.
+	RaceBranch Racing = "branch"
+)
+
+// Valid reports whether r is one of the kinds, or empty for the default.
+func (r Racing) Valid() bool {
+	return r == "" || slices.Contains([]Racing{RaceWait, RaceConflict, RaceBranch}, r)
+}
+
+// errRunning is what LockThread answers a turn that does not wait.
+func errRunning(thread string, err error) error {
+	return &Error{Code: Conflict, Message: "another turn is running on thread " + quote(thread), Err: err,
+		Hint: "nothing of this one was stored; send it again when that has ended, or let turns wait or branch"}
+}
+
+func quote(s string) string { return Errorf("", "%q", s).Message }
+
+// checkRacing refuses a way to race that the adapter cannot keep.
+func (h *History) checkRacing(racing Racing) error {
+	switch {
+	case !racing.Valid():
+		return Errorf(InvalidArgument, "there is no way to race called %.40q", string(racing)).WithHint("use wait, conflict or branch")
+	case racing == "" || racing == RaceWait:
+		return nil
+	case h == nil || h.lock == nil:
+		return Errorf(InvalidArgument, "turns cannot race by %q: the history does not know when another runs", string(racing)).
+			WithHint("it needs LockThread")
+	case racing == RaceBranch && h.branch == nil:
+		return errNoBranches()
+	}
+	return nil
+}
+
+func errNoBranches() error {
+	return Errorf(InvalidArgument, "the history keeps no branches").WithHint("it needs Branch; host/threads has it")
+}
+
+// checkTurn refuses what the request asks of a history that cannot do it.
+func (r *run) checkTurn() error {
+	req := r.req
+	if err := r.history.checkRacing(req.Racing); err != nil {
+		return err
+	}
+	if req.Branch != "" && (r.history == nil || r.history.branch == nil) {
+		return errNoBranches()
+	}
+	if req.Branch != "" && (r.thread == "" || req.Resume != "") {
+		return Errorf(InvalidArgument, "request names the branch %q and not its thread", req.Branch)
+	}
+	if req.Regenerate == "" {
+		if req.NewBranch {
+			return Errorf(InvalidArgument, "request wants a branch for nothing").WithHint("name the message to answer again in Regenerate")
+		}
+		return nil
+	}
+	return r.checkRegenerate()
+}
+
+func (r *run) checkRegenerate() error {
+	req, h := r.req, r.history
+	switch {
+	case r.input != nil || len(req.Messages) > 0 || req.Resume != "":
+		return Errorf(InvalidArgument, "request answers the message %q again and says something new", req.Regenerate).
+			WithHint("regenerate with nothing else, then say the rest")
+	case !validMessageID(req.Regenerate):
+		return Errorf(InvalidArgument, "there can be no message with an id of %d bytes like that", len(req.Regenerate))
+	case r.thread == "":
+		return Errorf(InvalidArgument, "request answers the message %q again and names no thread", req.Regenerate)
+	case h == nil || h.get == nil || !req.NewBranch && h.regenerate == nil:
+		return Errorf(InvalidArgument, "the history cannot take an answer back").WithHint("it needs Regenerate and Get")
+	case req.NewBranch && h.branch == nil:
+		return errNoBranches()
+	}
+	return nil
+}
+
+// racing returns how the run races. One that goes on with another waits: that one
+// has its place already.
+func (r *run) racing() Racing {
+	switch {
+	case r.req.Resume != "":
+		return RaceWait
+	case r.req.Racing != "":
+		return r.req.Racing
+	}
+	return r.history.racing
+}
+
+// lockThread makes the thread the run's, or a branch of it.
+func (r *run) lockThread(ctx context.Context) (func(), error) {
+	if r.history == nil || r.history.lock == nil || r.thread == "" {
+		return func() {}, nil
+	}
+	if r.req.NewBranch { // it takes nothing from whoever runs on the thread
+		if err := r.takeBranch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	unlock, err := r.lock(ctx)
+	if err == nil || CodeOf(err) != Conflict || r.racing() == RaceWait || r.racing() == "" {
+		return unlock, err
+	}
+	if r.racing() == RaceConflict || r.branch != "" {
+		return nil, errRunning(r.thread, err)
+	}
+	if err := r.takeBranch(ctx); err != nil {
+		return nil, err
+	}
+	return r.lock(ctx)
+}
+
+func (r *run) lock(ctx context.Context) (func(), error) {
+	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.history.lock, late: func(unlock func()) {
+		if unlock != nil {
+			unlock()
+		}
+	}})
+	if unlock == nil {
+		unlock = func() {}
+	}
+	return unlock, err
+}
+
+// takeBranch begins a branch and has the run go on there.
+func (r *run) takeBranch(ctx context.Context) error {
+	branch, err := callHistory(ctx, r, historyCall[string]{"Branch", "HistoryTimeout", r.limits.HistoryTimeout,
+		func(ctx context.Context, req *HistoryRequest) (string, error) {
+			return r.history.branch(ctx, req, r.req.Regenerate)
+		}, nil})
+	if err == nil && branch == "" {
+		err = Errorf(Internal, "history adapter made a branch without a name")
+	}
+	if err != nil {
+		return wrapError(err, "begin a branch of thread %q", r.thread)
+	}
+	r.branch, r.branched = branch, true
+	return nil
+}
+
+// regenerate takes back what came after the message that the request names.
+func (r *run) regenerate(ctx context.Context) error {
+	message := r.req.Regenerate
+	if r.branched {
+		return nil // the branch that the run got ends there
+	}
+	if r.req.NewBranch { // the history has no locks
+		return r.takeBranch(ctx)
+	}
+	head, err := callHistory(ctx, r, historyCall[string]{"Regenerate", "HistoryTimeout", r.limits.HistoryTimeout,
+		func(ctx context.Context, req *HistoryRequest) (string, error) {
+			return r.history.regenerate(ctx, req, message)
+		}, nil})
+	if err != nil {
+		return wrapError(err, "take back the answer to message %q of thread %q", message, r.thread)
+	}
+	r.head = head
+	return nil
+}
+
+// inputOf finds the message to answer again at the end of the conversation.
+func (r *run) inputOf(loaded *Loaded) error {
+	n := len(loaded.Messages)
+	if n == 0 || loaded.Messages[n-1].ID != r.req.Regenerate || loaded.Messages[n-1].Role != User {
+		return Errorf(DataLoss, "history adapter did not make message %q of thread %q the last", r.req.Regenerate, r.thread)
+	}
+	r.input = loaded.Messages[n-1]
+	return nil
+}

@@ -1,0 +1,176 @@
+package threads
+
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Branch implements [host.Brancher]: the conversation of the branch goes on beside
+// the thread's own, which stays as it is, head included. Without a message the
+// branch begins as the thread was before the turn that holds it, as LockThread
+// and AppendUserMessage of this Store know it.
+func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message string) (string, error) {
+	var name string
+	_, err := s.commit(ctx, req.Tenant, req.Thread, "begin a branch of thread", func(d *draft) error {
+		if message != "" && d.revision == 0 {
+			return notFound(req.Thread)
+		}
+		from, cause, err := d.branchPoint(ctx, message)
+		if err != nil {
+			return err
+		}
+		if err := d.branchOff(ctx, from, cause, message); err != nil {
+			return err
+		}
+		name = branchID(d.rec.Heads)
+		return nil
+	})
+	return name, err
+}
+
+// branchPoint returns the moment that a branch begins at.
+func (d *draft) branchPoint(ctx context.Context, message string) (from *thread, cause Cause, err error) {
+	if message != "" {
+		from, err = d.atInput(ctx, message)
+		return from, Regenerated, err
+	}
+	if before := d.store.locks.before(lockKey{d.partition, d.rec.ID, ""}); before != nil && before.Content == d.rec.Content {
+		from, err = d.moment(ctx, *before)
+		return from, Raced, err
+	}
+	return d.thread, Raced, nil
+}
+
+// atInput returns the thread with a user's message as its last.
+func (t *thread) atInput(ctx context.Context, message string) (*thread, error) {
+	near, i, err := t.around(ctx, message)
+	if err != nil {
+		return nil, err
+	}
+	if near[i].Role != host.User {
+		return nil, host.Errorf(host.InvalidArgument, "message %q of thread %q is the %s's, and only a user's can be answered", message, t.rec.ID, near[i].Role)
+	}
+	return t.upTo(ctx, near[i].number+1)
+}
+
+// branchOff adds a branch to the lineage that goes on from a moment, in a content
+// of its own. The thread's own line, and its head, stay as they are.
+func (d *draft) branchOff(ctx context.Context, from *thread, cause Cause, message string) error {
+	v, err := from.forkedView(ctx)
+	if err != nil {
+		return err
+	}
+	b := &draft{thread: &thread{store: d.store, partition: d.partition, rec: d.rec}}
+	p := from.rec.point
+	b.rec.point = point{Head: host.NewID(), Content: host.NewID(), State: p.State, Last: p.Last, Status: p.Status}
+	b.content = contentOf(b.rec.Content)
+	b.refer(v)
+	if err := b.show(v); err != nil {
+		return err
+	}
+	b.put(d.root().owned().With(b.rec.Content), nil)
+	d.rec.Heads++
+	head := storedHead{version{layoutOfViews}, b.rec.point, cause, message, d.store.now().UTC(), true}
+	raw, err := encode(head)
+	if err != nil {
+		return err
+	}
+	b.put(d.root().head(d.rec.Heads), raw)
+	d.tx.Writes = append(d.tx.Writes, b.tx.Writes...)
+	return nil
+}
+
+// onBranch is the branch of its thread that a thread was opened on.
+type onBranch struct {
+	storedHead
+	number   uint64
+	revision uint64
+	main     record // of its thread
+}
+
+// openOn is open of a branch of the thread. One without a name is the thread's own
+// line. Code not_found if there is no such branch.
+func (s *Store) openOn(ctx context.Context, tenant, id, branch string) (*thread, error) {
+	t, err := s.open(ctx, tenant, id)
+	if err != nil || branch == "" {
+		return t, err
+	}
+	n := branchNumber(branch)
+	if t == nil || n == 0 || n > t.rec.Heads {
+		return nil, noBranch(id, branch)
+	}
+	e, err := s.driver.Get(ctx, t.partition, t.root().head(n))
+	if err != nil {
+		return nil, wrap(err, "read branch %s of thread %q", branch, id)
+	}
+	b := &onBranch{number: n, revision: e.Revision, main: t.rec}
+	if err := decode(e.Value, &b.storedHead, "branch of thread", id); err != nil {
+		return nil, err
+	}
+	if !b.Own {
+		return nil, host.Errorf(host.FailedPrecondition, "branch %s of thread %q has been left behind", branch, id).
+			WithHint("rewind the thread to it, or fork it")
+	}
+	out, err := t.moment(ctx, b.Point)
+	if err == nil {
+		out.branch = b
+	}
+	return out, err
+}
+
+func noBranch(id, branch string) error {
+	return host.Errorf(host.NotFound, "thread %q has no branch %.80q", id, branch).
+		WithHint("see agenthost thread branches for those it has")
+}
+
+// applyToBranch commits a draft of a branch, if the branch is still what it was
+// made from and nobody has begun to remove its content. Turns of the thread itself
+// do not disturb it.
+func (d *draft) applyToBranch(ctx context.Context) error {
+	h := d.branch.storedHead
+	h.Point, h.version = d.rec.point, version{d.rec.layout()}
+	raw, err := encode(h)
+	if err != nil {
+		return err
+	}
+	key, here := d.root().head(d.branch.number), d.root().owned().With(d.rec.Content)
+	d.tx.Conds = append([]kv.Cond{kv.AtRevision(key, d.branch.revision), kv.Fence(here, nil)}, d.tx.Conds...)
+	d.put(key, raw)
+	if main := d.branch.main; main.Heads != d.rec.Heads { // heads are numbered in the thread
+		main.Heads = d.rec.Heads
+		main.V = main.layout()
+		if raw, err = encode(main); err != nil {
+			return err
+		}
+		d.tx.Conds = append(d.tx.Conds, kv.AtRevision(threadKey(main.ID), d.revision))
+		d.put(threadKey(main.ID), raw)
+	}
+	_, err = kv.Apply(ctx, d.store.driver, d.tx)
+	return err
+}
+
+// Regenerate implements [host.Regenerator]: the thread is rewound to the message,
+// and what it was until now is kept in lineage. It does not wait for the thread,
+// which the run that asks has.
+func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, message string) (head string, err error) {
+	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
+		if d.revision == 0 {
+			return notFound(req.Thread)
+		}
+		to, err := d.atInput(ctx, message)
+		if err != nil {
+			return err
+		}
+		if d.shows(to) {
+			return errNothing
+		}
+		d.begins(req)
+		return d.showAgain(to, Regenerated, message)
+	})
+	if err != nil {
+		return "", err
+	}
+	return t.rec.Head, nil
+}
