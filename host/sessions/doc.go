@@ -39,7 +39,8 @@
 //
 // Events, with every change of the custom state as a JSON Patch: the first of a
 // turn replaces the whole, the others are differences. A [stream.View] says what
-// clients may see, of events and snapshots alike.
+// clients may see, of events and snapshots alike. A [Chat] keeps a live copy of a
+// session, in the same process or, with a [Remote], over HTTP.
 //
 // The model is Genkit's sessions; where behaviour differs it is said there.
 package sessions

@@ -158,3 +158,13 @@ func (d *dying) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	}
 	return out
 }
+
+// rawTool is tool for those that return more than a text.
+func rawTool(t testing.TB, name string, fn func(context.Context, *host.Call) (*host.ToolOutput, error)) *host.Tool {
+	t.Helper()
+	tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: name}, fn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}

@@ -1,0 +1,453 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// Client is what a [Chat] speaks to: [Service.For] in the same process, a
+// [Remote] over HTTP.
+type Client interface {
+	// Turn runs a turn: see [Service.Turn].
+	Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error]
+	// Snapshot reads a snapshot: see [Service.Snapshot].
+	Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
+}
+
+// For returns the service as a tenant's client.
+func (s *Service) For(tenant string) Client { return tenantsClient{s, tenant} }
+
+type tenantsClient struct {
+	service *Service
+	tenant  string
+}
+
+func (c tenantsClient) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
+	own := *req
+	own.Tenant = c.tenant
+	return c.service.Turn(ctx, &own)
+}
+
+func (c tenantsClient) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	own := *req
+	own.Tenant = c.tenant
+	return c.service.Snapshot(ctx, &own)
+}
+
+// Start says where a chat begins. The zero Start is a new session.
+type Start struct {
+	// Session follows a session: each turn goes on from its last completed one,
+	// also if that is another chat's.
+	Session string
+	// Snapshot goes on from a snapshot, and then on its own branch.
+	Snapshot string
+	// State or Sealed is a session that the client keeps.
+	State  *State
+	Sealed json.RawMessage
+}
+
+// Chat is a client's end of a session. It knows what to send with the next turn,
+// whoever keeps the session, and has a live copy of it: as far as the turn is
+// that goes on. A turn that fails, or whose connection is lost, leaves the copy
+// as it was before. One turn runs at a time; the rest may be used meanwhile.
+type Chat struct {
+	client Client
+	busy   chan struct{} // held by the turn
+
+	mu       sync.Mutex
+	managed  Managed // empty until it is known
+	session  string
+	snapshot string // what the next turn goes on from
+	branch   bool   // the chat follows its own snapshots, and not the session
+	failed   string // the snapshot of the last turn, if it failed
+	sealed   json.RawMessage
+	stale    bool // the host has what the chat does not
+	settled  copied
+	live     copied
+}
+
+// copied is a chat's copy of a session.
+type copied struct {
+	agent     string
+	custom    *host.Document // nil if nobody has set it
+	messages  []*host.Message
+	first     int
+	artifacts []Artifact
+	waiting   string
+}
+
+// Artifact is an artifact as a chat knows it. What is nil has not come over the
+// connection: it can be read by its digest.
+type Artifact struct {
+	threads.ArtifactInfo
+	Artifact *host.Artifact `json:"artifact,omitempty"`
+}
+
+// NewChat returns a chat. It says nothing before the first turn, or [Chat.Load].
+// Code invalid_argument if start names several things.
+func NewChat(client Client, start *Start) (*Chat, error) {
+	if start == nil {
+		start = &Start{}
+	}
+	c := &Chat{client: client, busy: make(chan struct{}, 1), session: start.Session, snapshot: start.Snapshot,
+		branch: start.Snapshot != "", sealed: start.Sealed}
+	kept := start.State != nil || len(start.Sealed) > 0
+	if kept && (start.Session != "" || start.Snapshot != "") || start.State != nil && len(start.Sealed) > 0 {
+		return nil, host.Errorf(host.InvalidArgument, "a chat begins with a session that is kept here, or with the names of one that is kept by the host")
+	}
+	if kept {
+		c.managed = ByClient
+	}
+	c.stale = start.Session != "" || start.Snapshot != ""
+	if start.State != nil {
+		if err := c.take(start.State, nil); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// take makes a session the chat's copy. c.mu is held, or nobody else has c.
+func (c *Chat) take(state *State, artifacts []threads.ArtifactInfo) error {
+	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting}
+	if len(state.Custom) > 0 {
+		var err error
+		if got.custom, err = host.ReadDocument(state.Custom); err != nil {
+			return err
+		}
+	}
+	for i := range state.Artifacts {
+		a := &state.Artifacts[i]
+		got.artifacts = append(got.artifacts, Artifact{threads.ArtifactInfo{Name: a.Name}, a})
+	}
+	for _, info := range artifacts {
+		got.artifacts = append(got.artifacts, Artifact{info, nil})
+	}
+	if state.Session != "" {
+		c.session = state.Session
+	}
+	c.settled, c.live = got, got
+	return nil
+}
+
+// Load makes the chat's copy what the host has. Of a session that the client
+// keeps there is nothing to load. Code not_found if the host has no such session.
+func (c *Chat) Load(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	defer c.end()
+	return c.load(ctx)
+}
+
+func (c *Chat) load(ctx context.Context) error {
+	c.mu.Lock()
+	req := &SnapshotRequest{Session: c.session}
+	if c.branch {
+		req.Snapshot = c.snapshot
+	}
+	client := c.managed == ByClient || req.Session == "" && req.Snapshot == ""
+	c.mu.Unlock()
+	if client {
+		return nil
+	}
+	snap, err := c.client.Snapshot(ctx, req)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.managed, c.snapshot = ByServer, snap.ID
+	state := snap.State
+	if state == nil { // it runs, in the background
+		state = &State{Session: snap.Session, Agent: snap.Agent}
+	}
+	c.stale = !snap.Status.Settled()
+	return c.take(state, snap.Artifacts)
+}
+
+// begin waits for the turn that runs.
+func (c *Chat) begin(ctx context.Context) error {
+	select {
+	case c.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return host.AsError(context.Cause(ctx))
+	}
+}
+
+func (c *Chat) end() { <-c.busy }
+
+// Say is what a client says in a turn. The zero Say has the last turn tried
+// again.
+type Say struct {
+	Text    string
+	Input   *host.Message
+	Answers []host.Answer // to the questions of the last turn
+	Detach  bool
+}
+
+// Chunk is one thing that happened in a turn.
+type Chunk struct {
+	host.Event
+	// Custom is the custom state after this event, if it has changed it; nil
+	// otherwise.
+	Custom *host.Document
+}
+
+// Send says a text and returns how the turn ended. An output with an error is
+// returned beside it.
+func (c *Chat) Send(ctx context.Context, text string) (*Output, error) {
+	return c.Do(ctx, &Say{Text: text})
+}
+
+// Do is [Chat.Stream] without the stream.
+func (c *Chat) Do(ctx context.Context, say *Say) (*Output, error) {
+	for chunk, err := range c.Stream(ctx, say) {
+		if err != nil {
+			return nil, err
+		}
+		if d, ok := chunk.Data.(*TurnEnded); ok {
+			if d.Error != nil {
+				return &d.Output, d.Error
+			}
+			return &d.Output, nil
+		}
+	}
+	return nil, host.Errorf(host.Internal, "the turn ended without an output")
+}
+
+// Stream says something and yields what happens; a [TurnEnded] comes last. The
+// chat's copy follows. An error is of a turn that did not begin or whose
+// connection was lost: then the copy is as before, and the next turn begins with
+// loading what the host has. Leaving the loop cancels the turn.
+func (c *Chat) Stream(ctx context.Context, say *Say) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		if say == nil {
+			say = &Say{}
+		}
+		if err := c.begin(ctx); err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		defer c.end()
+		if c.isStale() {
+			if err := c.load(ctx); err != nil && host.CodeOf(err) != host.NotFound {
+				yield(Chunk{}, err)
+				return
+			}
+		}
+		c.stream(ctx, say, yield)
+	}
+}
+
+func (c *Chat) isStale() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stale
+}
+
+func (c *Chat) stream(ctx context.Context, say *Say, yield func(Chunk, error) bool) {
+	ended := false
+	defer func() {
+		if !ended {
+			c.lost()
+		}
+	}()
+	req, input := c.request(say)
+	if input != nil {
+		c.add(input)
+	}
+	next := int64(0)
+	for ev, err := range c.client.Turn(ctx, req) {
+		if err == nil && ev.Seq != next {
+			err = host.Errorf(host.DataLoss, "event %d comes where event %d should", ev.Seq, next)
+		}
+		next++
+		var custom *host.Document
+		if err == nil {
+			custom, ended, err = c.follow(ev)
+		}
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		if !yield(Chunk{ev, custom}, nil) {
+			return
+		}
+	}
+	if !ended {
+		yield(Chunk{}, host.Errorf(host.Unavailable, "the connection was lost before the turn ended").WithHint("load the chat to see what became of it"))
+	}
+}
+
+// request is what a turn is asked for with.
+func (c *Chat) request(say *Say) (*Request, *host.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	req := &Request{Input: say.Input, Answers: say.Answers, Detach: say.Detach}
+	if say.Text != "" {
+		req.Input = host.UserText(say.Text)
+	}
+	switch {
+	case c.managed == ByClient && len(c.sealed) > 0:
+		req.Sealed = c.sealed
+	case c.managed == ByClient:
+		req.State = c.state(&c.settled)
+	default:
+		req.Session = c.session
+		if c.branch {
+			req.Snapshot = c.snapshot
+			if req.Input == nil && len(req.Answers) == 0 && c.failed != "" {
+				req.Snapshot = c.failed
+			}
+		}
+	}
+	return req, req.Input
+}
+
+func (c *Chat) add(m *host.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live.messages = append(slices.Clip(c.live.messages), m)
+}
+
+// follow makes the copy follow an event.
+func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch d := ev.Data.(type) {
+	case *host.RunStarted:
+		if d.Thread != "" { // a store keeps it, under this name also if the rest is lost
+			c.managed, c.session = ByServer, d.Thread
+		}
+	case *host.StatePatched:
+		doc := c.live.custom
+		if doc == nil {
+			if doc, err = host.ReadDocument(json.RawMessage("{}")); err != nil {
+				return nil, false, err
+			}
+		}
+		if doc, err = doc.Patch(d.Ops); err != nil {
+			return nil, false, host.Errorf(host.DataLoss, "a change of the state does not fit: %w", err)
+		}
+		c.live.custom = doc
+		return doc, false, nil
+	case *host.MessageDone:
+		c.live.messages = append(slices.Clip(c.live.messages), d.Message)
+	case *host.ArtifactMade:
+		c.live.artifacts = putArtifact(slices.Clone(c.live.artifacts), d.Artifact)
+	case *TurnEnded:
+		return nil, true, c.settle(&d.Output)
+	}
+	return nil, false, nil
+}
+
+func putArtifact(list []Artifact, a *host.Artifact) []Artifact {
+	made := Artifact{threads.ArtifactInfo{Name: a.Name}, a}
+	for i := range list {
+		if a.Name != "" && list[i].Name == a.Name {
+			list[i] = made
+			return list
+		}
+	}
+	return append(list, made)
+}
+
+// settle makes the copy what the turn says that it is. c.mu is held.
+func (c *Chat) settle(out *Output) error {
+	c.session = out.Session
+	if out.State != nil || len(out.Sealed) > 0 {
+		c.managed, c.sealed = ByClient, out.Sealed
+		if out.State == nil {
+			c.live = c.settled
+			return nil
+		}
+		return c.take(out.State, nil)
+	}
+	if c.managed == ByClient { // it could not be shown: what there was is still good
+		c.live = c.settled
+		return nil
+	}
+	c.managed = ByServer
+	before := c.snapshot
+	c.snapshot, c.failed = out.Snapshot, ""
+	if out.Error != nil || out.FinishReason == FinishDetached {
+		c.live, c.failed = c.settled, out.Turn
+		c.stale = out.FinishReason == FinishDetached || out.Snapshot != before
+		if out.FinishReason == FinishDetached {
+			c.snapshot, c.failed = before, ""
+			if c.branch {
+				c.snapshot = out.Snapshot
+			}
+		}
+		return nil
+	}
+	c.live.messages = append(slices.Clip(c.settled.messages), out.Messages...)
+	c.settled, c.stale = c.live, out.Parent != before
+	return nil
+}
+
+// lost puts the copy back to what it was before the turn.
+func (c *Chat) lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = c.settled
+	c.stale = c.managed != ByClient && (c.session != "" || c.snapshot != "")
+}
+
+// State returns the chat's copy of the session as it is now. Artifacts that have
+// not come over the connection are in [Chat.Artifacts] alone.
+func (c *Chat) State() *State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state(&c.live)
+}
+
+func (c *Chat) state(from *copied) *State {
+	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting}
+	if from.custom != nil && from.custom.Size() > len("{}") {
+		out.Custom = from.custom.JSON()
+	}
+	for _, a := range from.artifacts {
+		if a.Artifact != nil {
+			out.Artifacts = append(out.Artifacts, *a.Artifact)
+		}
+	}
+	return out
+}
+
+// Artifacts returns the session's artifacts as the chat knows them.
+func (c *Chat) Artifacts() []Artifact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.live.artifacts)
+}
+
+// Session returns the session's id; empty before the first turn of a new one.
+func (c *Chat) Session() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// Snapshot returns what the next turn goes on from, where the host keeps the
+// session.
+func (c *Chat) Snapshot() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.snapshot
+}
+
+// Sealed returns the session to be kept, where it is sealed.
+func (c *Chat) Sealed() json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sealed
+}

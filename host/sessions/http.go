@@ -1,0 +1,158 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+// maxRequestBytes is what a request may have beside a session.
+const maxRequestBytes = 2 << 20
+
+// Handler serves sessions over HTTP. tenant says who is asking, from a credential
+// and never from the body; its error is the answer. Bodies are JSON, chunked or
+// not; members that are not known are left out.
+//
+//	POST /turn       a [Request]; answers {"result": Output}, or events if it accepts
+//	                 text/event-stream or application/x-ndjson, or asks with ?stream=true
+//	POST /snapshot   a [SnapshotRequest]; {"result": Snapshot}
+//	POST /wait       the same, when the turn has ended
+//	POST /abort      {"snapshot"}; {"result": {"snapshot","status"}}
+//	GET  /artifact   ?session=...&digest=...; {"result": the artifact}
+//
+// A turn that failed is status 200 with its error in the output. A request that
+// cannot be run is answered with the status of its error, as
+// {"error":{"code","message","hint"?}}.
+func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handler {
+	h := &handler{s, tenant}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /turn", h.turn)
+	mux.HandleFunc("POST /snapshot", serve(h, s.Snapshot))
+	mux.HandleFunc("POST /wait", serve(h, s.Wait))
+	mux.HandleFunc("POST /abort", serve(h, s.abortAsked))
+	mux.HandleFunc("GET /artifact", h.artifact)
+	return mux
+}
+
+type handler struct {
+	service *Service
+	tenant  func(*http.Request) (string, error)
+}
+
+// read returns who asks, having read what for.
+func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant string, err error) {
+	if tenant, err = h.tenant(r); err != nil {
+		return "", err
+	}
+	limit := int64(2*h.service.opts.StateBytes + maxRequestBytes)
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	if err := body.Decode(into); err != nil {
+		return "", badBody(err, limit)
+	}
+	if body.More() {
+		return "", host.Errorf(host.InvalidArgument, "the body has more than one JSON value")
+	}
+	return tenant, nil
+}
+
+func badBody(err error, limit int64) error {
+	var tooLarge *http.MaxBytesError
+	var coded *host.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return host.Errorf(host.ResourceExhausted, "the body is more than %d bytes", limit)
+	case errors.As(err, &coded):
+		return coded
+	}
+	return host.Errorf(host.InvalidArgument, "the body is not a request: %w", err)
+}
+
+func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
+	req := &Request{}
+	tenant, err := h.read(w, r, req)
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	req.Tenant = tenant
+	if wantsEvents(r) {
+		_ = stream.Serve(w, r, h.service.Turn(r.Context(), req), &stream.ServeOptions{Encoder: stream.Brief()})
+		return
+	}
+	out, err := h.service.Run(r.Context(), req)
+	if out != nil {
+		err = nil
+	}
+	answer(w, out, err)
+}
+
+// wantsEvents finds the media types wherever they stand among what is accepted.
+func wantsEvents(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "application/x-ndjson") || r.URL.Query().Get("stream") == "true"
+}
+
+// serve answers with what one call returns. R is a request that knows its tenant.
+func serve[R any, A any](h *handler, call func(context.Context, *R) (A, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req := new(R)
+		tenant, err := h.read(w, r, req)
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		if t, ok := any(req).(interface{ of(string) }); ok {
+			t.of(tenant)
+		}
+		result, err := call(r.Context(), req)
+		answer(w, result, err)
+	}
+}
+
+func (r *SnapshotRequest) of(tenant string) { r.Tenant = tenant }
+func (r *abortRequest) of(tenant string)    { r.Tenant = tenant }
+
+type abortRequest struct {
+	Tenant   string `json:"-"`
+	Snapshot string `json:"snapshot"`
+}
+
+type aborted struct {
+	Snapshot string `json:"snapshot"`
+	Status   Status `json:"status"`
+}
+
+func (s *Service) abortAsked(ctx context.Context, req *abortRequest) (*aborted, error) {
+	status, err := s.Abort(ctx, req.Tenant, req.Snapshot)
+	return &aborted{req.Snapshot, status}, err
+}
+
+func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
+	tenant, err := h.tenant(r)
+	var a *host.Artifact
+	if err == nil {
+		a, err = h.service.Artifact(r.Context(), tenant, r.URL.Query().Get("session"), r.URL.Query().Get("digest"))
+	}
+	answer(w, a, err)
+}
+
+func answer(w http.ResponseWriter, result any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	body := map[string]any{"result": result}
+	if err != nil {
+		e := host.AsError(err)
+		body = map[string]any{"error": e}
+		w.WriteHeader(e.Code.HTTPStatus())
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		raw = []byte(`{"error":{"code":"internal","message":"the answer cannot be written"}}`)
+	}
+	_, _ = w.Write(append(raw, '\n'))
+}

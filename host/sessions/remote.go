@@ -1,0 +1,212 @@
+package sessions
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+// MaxFrameBytes is the longest event that a [Remote] reads.
+const MaxFrameBytes = 64 << 20
+
+// Remote is a client of a service that another process serves with
+// [Service.Handler]. Its fields must not be changed once it is used; it is safe
+// for concurrent use.
+type Remote struct {
+	URL    string       // where the handler is, without a slash at the end
+	Client *http.Client // default: one without a timeout of its own
+	// Header adds to each request, such as a credential; may be nil.
+	Header func(ctx context.Context) (http.Header, error)
+}
+
+var (
+	_ Client = (*Remote)(nil)
+	_ Client = tenantsClient{}
+)
+
+// Turn runs a turn. A connection that is lost before the turn has ended is an
+// error of code unavailable, an event that is missing one of data_loss.
+func (r *Remote) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		resp, err := r.do(ctx, http.MethodPost, "/turn", req, "application/x-ndjson")
+		if err != nil {
+			yield(host.Event{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		read := stream.ReadBrief()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, MaxFrameBytes)
+		lines.Split(wholeLines)
+		for lines.Scan() {
+			ev, err := readEvent(lines.Bytes(), read)
+			if err != nil {
+				yield(host.Event{}, err)
+				return
+			}
+			if _, ended := ev.Data.(*TurnEnded); !yield(ev, nil) || ended {
+				return
+			}
+		}
+		yield(host.Event{}, lostAt(ctx, lines.Err()))
+	}
+}
+
+// wholeLines is bufio.ScanLines for lines that all have an end: a piece of one is
+// what a lost connection leaves.
+func wholeLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return 0, nil, nil
+}
+
+// readEvent reads a line, which may be the error of a stream.
+func readEvent(line []byte, read func(json.RawMessage) (host.Event, error)) (host.Event, error) {
+	var failure struct {
+		Error *host.Error `json:"error"`
+	}
+	if bytes.HasPrefix(line, []byte(`{"error"`)) {
+		if err := json.Unmarshal(line, &failure); err == nil && failure.Error != nil {
+			return host.Event{}, failure.Error
+		}
+	}
+	ev, err := read(bytes.Clone(line))
+	if err != nil {
+		return ev, err
+	}
+	unknown, ok := ev.Data.(*host.UnknownEvent)
+	if !ok || unknown.Name != turnEnded {
+		return ev, nil
+	}
+	end := &TurnEnded{}
+	if err := json.Unmarshal(unknown.JSON, end); err != nil {
+		return ev, host.Errorf(host.DataLoss, "read the end of a turn: %w", err)
+	}
+	ev.Data = end
+	return ev, nil
+}
+
+func lostAt(ctx context.Context, cause error) error {
+	if ctx.Err() != nil {
+		return host.AsError(context.Cause(ctx))
+	}
+	if cause == nil {
+		cause = io.ErrUnexpectedEOF
+	}
+	return host.Errorf(host.Unavailable, "the connection was lost before the turn ended: %w", cause).
+		WithHint("load the session to see what became of it")
+}
+
+// Snapshot reads a snapshot.
+func (r *Remote) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	return called[Snapshot](ctx, r, http.MethodPost, "/snapshot", req)
+}
+
+// Wait waits for a turn in the background.
+func (r *Remote) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	return called[Snapshot](ctx, r, http.MethodPost, "/wait", req)
+}
+
+// Abort asks a turn in the background to end.
+func (r *Remote) Abort(ctx context.Context, snapshot string) (Status, error) {
+	var out aborted
+	err := r.call(ctx, http.MethodPost, "/abort", &abortRequest{Snapshot: snapshot}, &out)
+	return out.Status, err
+}
+
+// Artifact reads an artifact of a session by its digest.
+func (r *Remote) Artifact(ctx context.Context, session, digest string) (*host.Artifact, error) {
+	query := url.Values{"session": {session}, "digest": {digest}}
+	return called[host.Artifact](ctx, r, http.MethodGet, "/artifact?"+query.Encode(), nil)
+}
+
+// called is call for answers of one type.
+func called[A any](ctx context.Context, r *Remote, method, path string, req any) (*A, error) {
+	out := new(A)
+	if err := r.call(ctx, method, path, req, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (r *Remote) call(ctx context.Context, method, path string, req, out any) error {
+	resp, err := r.do(ctx, method, path, req, "application/json")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxFrameBytes))
+	if err != nil {
+		return lostAt(ctx, err)
+	}
+	answer := struct {
+		Result any `json:"result"`
+	}{out}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return host.Errorf(host.Unavailable, "the host answers with what is no answer: %w", err)
+	}
+	return nil
+}
+
+// do sends a request. An answer that is an error is returned as one.
+func (r *Remote) do(ctx context.Context, method, path string, req any, accept string) (*http.Response, error) {
+	var body io.Reader
+	if req != nil {
+		raw, err := json.Marshal(req)
+		if err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "write the request: %w", err)
+		}
+		body = bytes.NewReader(raw)
+	}
+	out, err := http.NewRequestWithContext(ctx, method, r.URL+path, body)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "ask %s: %w", path, err)
+	}
+	if r.Header != nil {
+		if out.Header, err = r.Header(ctx); err != nil {
+			return nil, err
+		}
+		out.Header = out.Header.Clone()
+	}
+	if out.Header == nil {
+		out.Header = http.Header{}
+	}
+	out.Header.Set("Accept", accept)
+	out.Header.Set("Content-Type", "application/json")
+	client := r.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(out)
+	if err != nil {
+		return nil, lostAt(ctx, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, remoteError(resp)
+}
+
+func remoteError(resp *http.Response) error {
+	var body struct {
+		Error *host.Error `json:"error"`
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxRequestBytes))
+	if err == nil && json.Unmarshal(raw, &body) == nil && body.Error != nil {
+		return body.Error
+	}
+	return host.Errorf(host.Unavailable, "the host answers with status %d", resp.StatusCode)
+}
