@@ -109,9 +109,9 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	for _, a := range n.artifacts {
 		c.putArtifact(a)
 	}
-	out := &ToolOutput{Cost: &n.cost, Schedule: n.stack}
+	out := &ToolOutput{Cost: &n.cost, Schedule: n.stack, Usage: &n.usage}
 	if result != nil {
-		out.Usage = &result.Usage
+		n.usage = n.usage.Add(result.Usage)
 		out.Content = result.answer()
 	}
 	if err == nil && result.FinishReason == FinishInterrupted {

@@ -139,7 +139,7 @@ func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelRespons
 		return nil, answerTooLong(r.limits)
 	}
 	own := *resp
-	own.Parts = normalCalls(resp.Parts)
+	own.Parts, own.Usage = normalCalls(resp.Parts), resp.Usage.counted()
 	if own.Usage == (Usage{}) {
 		own.Usage = estimateUsage(req, resp)
 	}
@@ -147,6 +147,19 @@ func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelRespons
 		own.FinishReason = FinishStop
 	}
 	return &own, nil
+}
+
+// maxAnswerTokens is the most that one answer is believed to have cost, either
+// way: more would make sums of it overflow.
+const maxAnswerTokens = 1 << 30
+
+// counted returns a usage as books can bear it. A server that counts below
+// nothing would give its tenant back what others have cost.
+func (u Usage) counted() Usage {
+	for _, n := range []*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.ReasoningTokens} {
+		*n = min(max(*n, 0), maxAnswerTokens)
+	}
+	return u
 }
 
 func answerTooLong(l Limits) error {

@@ -179,6 +179,12 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		"arguments that do not fit": {func(run, q string) *host.Request {
 			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`{"order":"x"}`)}}}
 		}, host.InvalidArgument},
+		"arguments that are not JSON": {func(run, q string) *host.Request {
+			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`{"order":`)}}}
+		}, host.InvalidArgument},
+		"arguments without end": {func(run, q string) *host.Request {
+			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`"` + strings.Repeat("x", host.DefaultArgumentBytes) + `"`)}}}
+		}, host.ResourceExhausted},
 		"a value that is not JSON": {func(run, q string) *host.Request {
 			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Reply, Value: json.RawMessage(`{`)}}}
 		}, host.InvalidArgument},

@@ -68,6 +68,28 @@ func (r *run) useTokens(u Usage) {
 	}
 }
 
+// paidFor books what an answer cost that did not come to its end, or was not
+// taken: its provider has worked for it all the same. Without the answer's own
+// count it is estimated from what was asked and what has come. A request that
+// was refused before it had anything to show costs nothing, unless the run's end
+// is why it broke off: nobody knows then how far the provider had got.
+func (r *run) paidFor(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
+	var u Usage
+	switch {
+	case resp != nil && resp.Usage != (Usage{}):
+		u = resp.Usage.counted()
+	case resp != nil:
+		u = estimateUsage(req, resp)
+	case shown > 0 || ctx.Err() != nil:
+		u = estimateUsage(req, &ModelResponse{})
+		u.OutputTokens = shown / bytesPerToken
+	default:
+		return
+	}
+	r.usage = r.usage.Add(u)
+	r.useTokens(u)
+}
+
 // callable asks whether n more tools may be called.
 func (r *run) callable(ctx context.Context, n int) error {
 	if r.spent.toolCalls.Add(int64(n)) > int64(r.limits.MaxToolCalls) {

@@ -25,7 +25,8 @@ type checkpoint struct {
 	Stack        []string        `json:"stack,omitempty"`
 	Tokens       int64           `json:"tokens"`
 	ToolCalls    int64           `json:"tool_calls"`
-	Agent        string          `json:"agent"` // at work
+	Executed     int64           `json:"executed,omitempty"` // of WebAssembly
+	Agent        string          `json:"agent"`              // at work
 	Rounds       int             `json:"rounds"`
 	Calls        []*openCall     `json:"calls"`
 }
@@ -69,7 +70,7 @@ func (r *run) checkpoint() *checkpoint {
 	c := &checkpoint{
 		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions,
 		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
-		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(),
+		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(), Executed: r.spent.instructions.Load(),
 		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.waiting,
 	}
 	messages := r.messages()

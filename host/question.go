@@ -90,6 +90,10 @@ func (a *Answer) check(q *Question, limits Limits) error {
 			return misfit("an approval has neither value nor reason")
 		case len(a.Arguments) > 0 && q.Kind == AskUnknown:
 			return misfit("a call whose outcome is unknown can only be repeated as it was")
+		case len(a.Arguments) > limits.ArgumentBytes:
+			return Errorf(ResourceExhausted, "answer to question %q is %d bytes, more than the limit ArgumentBytes of %d", q.ID, len(a.Arguments), limits.ArgumentBytes)
+		case len(a.Arguments) > 0 && checkJSON(a.Arguments) != nil:
+			return misfit("the arguments are not JSON")
 		}
 	case Deny:
 		if len(a.Value) > 0 || len(a.Arguments) > 0 {

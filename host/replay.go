@@ -237,6 +237,11 @@ func (r *run) take(p *replay) error {
 	r.saved, r.ended, r.waiting = p.current, p.end, p.waiting
 	r.spent.tokens.Store(p.tokens)
 	r.spent.toolCalls.Store(p.toolCalls)
+	r.spent.instructions.Add(p.cost.Instructions)
+	for i := range p.artifacts {
+		r.spent.artifacts.Add(1)
+		r.spent.artifactBytes.Add(int64(len(p.artifacts[i].appendJSON(nil))))
+	}
 	r.steps.restore(p.named)
 	r.branches = &branches{byKey: p.branches}
 	r.answered, r.conversation = p.answered, p.service

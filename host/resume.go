@@ -250,6 +250,7 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 	r.req = &req
 	r.spent.tokens.Store(c.Tokens)
 	r.spent.toolCalls.Store(c.ToolCalls)
+	r.spent.instructions.Store(c.Executed)
 	return r.restoreState(c.State)
 }
 

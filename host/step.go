@@ -24,7 +24,8 @@ type StepOptions struct {
 // Step runs fn once per run and name, and returns what it returned as JSON reads
 // it. A second Step of the name returns the first one's result, in a durable run
 // also in another process. Failures are not kept: the next Step of the name runs
-// fn again.
+// fn again. Steps of one name wait for each other, as long as their contexts last;
+// one inside itself is an error of code failed_precondition.
 //
 // If the process ended while fn ran, nobody knows what it did: Step returns an
 // error that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
@@ -74,18 +75,40 @@ type steps struct {
 }
 
 type step struct {
-	mu      sync.Mutex
+	turn    chan struct{} // holds one while it runs
 	ok      bool
 	unknown bool // it began in another process
 	result  json.RawMessage
 }
+
+func newStep() *step { return &step{turn: make(chan struct{}, 1)} }
+
+// inStep is the key of a context in which a step runs.
+type inStep struct{ *step }
+
+// enter waits until nobody else is at the step.
+func (st *step) enter(ctx context.Context, name string) error {
+	if ctx.Value(inStep{st}) != nil {
+		return Errorf(FailedPrecondition, "step %q is begun within itself", strings.TrimPrefix(name, "/")).WithHint("give each step a name of its own")
+	}
+	select {
+	case st.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (st *step) leave() { <-st.turn }
 
 func newSteps() *steps { return &steps{done: map[string]*step{}} }
 
 // restore takes over what another process wrote down.
 func (s *steps) restore(named map[string]*namedStep) {
 	for name, n := range named {
-		s.done[name] = &step{ok: n.Done, unknown: !n.Done && !n.Failed, result: n.Result}
+		st := newStep()
+		st.ok, st.unknown, st.result = n.Done, !n.Done && !n.Failed, n.Result
+		s.done[name] = st
 	}
 }
 
@@ -93,13 +116,15 @@ func (s *steps) do(ctx context.Context, name string, idempotent bool, fn func(co
 	s.mu.Lock()
 	st := s.done[name]
 	if st == nil {
-		st = &step{}
+		st = newStep()
 		s.done[name] = st
 	}
 	s.mu.Unlock()
 
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	if err := st.enter(ctx, name); err != nil {
+		return nil, err
+	}
+	defer st.leave()
 	switch {
 	case st.ok:
 		return st.result, nil
@@ -113,7 +138,7 @@ func (s *steps) do(ctx context.Context, name string, idempotent bool, fn func(co
 			return nil, err
 		}
 	}
-	result, err := fn(ctx)
+	result, err := fn(context.WithValue(ctx, inStep{st}, true))
 	if err != nil {
 		s.rec.note(entry{Step: &namedStep{Name: name, Failed: true}})
 		return result, err

@@ -53,6 +53,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	t.recordEnd(err)
 	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) == 0 {
+		r.usage = r.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
 	}
 	return t.result, err
@@ -355,30 +356,40 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 		return nil, err
 	}
 	r.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
-	var resp *ModelResponse
-	bytes := 0
+	resp, shown, err := r.listen(ctx, model, req, show)
+	if err != nil {
+		r.paidFor(ctx, req, resp, shown)
+		return nil, err
+	}
+	r.useTokens(resp.Usage)
+	return resp, nil
+}
+
+// listen reads an answer and checks it. shown is how many bytes of it have come;
+// beside an error resp is the answer that is not taken, if there is one.
+func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
-			return nil, err
+			return nil, shown, err
 		}
-		bytes += r.pass(&chunk, show)
+		shown += r.pass(&chunk, show)
 		if chunk.Response != nil {
 			resp = chunk.Response
 		} else if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, shown, context.Cause(ctx)
 		}
-		if bytes > r.limits.ResponseBytes {
-			return nil, answerTooLong(r.limits)
+		if shown > r.limits.ResponseBytes {
+			return resp, shown, answerTooLong(r.limits)
 		}
 	}
 	if resp == nil {
-		return nil, errNoAnswer()
+		return nil, shown, errNoAnswer()
 	}
 	own, err := r.checkAnswer(req, resp)
-	if err == nil {
-		r.useTokens(own.Usage)
+	if err != nil {
+		return resp, shown, err
 	}
-	return own, err
+	return own, shown, nil
 }
 
 // pass shows a delta to the reader and returns its size.
