@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -26,9 +27,11 @@ type AgentToolOptions struct {
 // "agent", whose data is the event. Nothing but the result joins the
 // conversation.
 //
-// Agents may be tools of agents that are tools, [MaxAgentDepth] deep. An agent
-// used as a tool cannot ask a person: its call fails. Code invalid_argument for
-// a name that no provider takes or a missing description.
+// Agents may be tools of agents that are tools, [MaxAgentDepth] deep. When one asks
+// a person, the run around it does: it ends interrupted with the question, whose
+// Via leads there, and with the answer the agent goes on where it asked; what else
+// was called beside it has run and does not run again. Code invalid_argument for a
+// name that no provider takes or a missing description.
 func NewAgentTool(agent *Agent, opts *AgentToolOptions) (*Tool, error) {
 	if agent == nil {
 		return nil, Errorf(InvalidArgument, "no agent to make a tool of")
@@ -103,6 +106,9 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	saved := &savedTurn{agent: agent.name}
 	if began := n.branches.take(n.keys); began != nil {
 		saved = began
+		if saved.input != nil {
+			n.input = saved.input
+		}
 		n.stack, n.artifacts, n.cost = saved.stack, saved.artifacts, saved.cost
 	}
 	result, err := n.runAgent(ctx, agent, saved)
@@ -115,7 +121,12 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 		out.Content = result.answer()
 	}
 	if err == nil && result.FinishReason == FinishInterrupted {
-		err = Errorf(FailedPrecondition, "The agent %s wants to ask a person, which it cannot do as a tool.", agent.name)
+		out.inside = &inside{Agent: agent.name, Input: n.input, Result: result, Calls: n.waiting}
+		for _, call := range asking(n.waiting) {
+			q := *call.Question
+			q.Via = slices.Insert(slices.Clone(q.Via), 0, c.ID)
+			call.Question = &q
+		}
 	}
 	return out, err
 }

@@ -89,11 +89,6 @@ func TestAnAgentToolAnswersWithItsOutput(t *testing.T) {
 }
 
 func TestAgentToolFailures(t *testing.T) {
-	asks := host.NewTool("ask", "", func(context.Context, *host.Call, struct{}) (string, error) { return "", nil }, nil)
-	hooks := host.Hooks{ToolStart: func(_ context.Context, at *host.ToolStartHook) error {
-		at.Output = &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "may I?"}}
-		return nil
-	}}
 	for _, test := range []struct {
 		name      string
 		opts      *host.AgentOptions
@@ -103,8 +98,6 @@ func TestAgentToolFailures(t *testing.T) {
 		{"its model fails", &host.AgentOptions{Model: hosttest.NewModel(hosttest.Fail(host.Errorf(host.Unavailable, "the server is down")))},
 			`{"request":"x"}`, "the server is down"},
 		{"no request", &host.AgentOptions{Model: hosttest.NewModel()}, `{}`, "do not fit the schema"},
-		{"it asks a person", &host.AgentOptions{Model: hosttest.NewModel(hosttest.Call("ask", `{}`)), Tools: []*host.Tool{asks}, Hooks: hooks},
-			`{"request":"x"}`, "wants to ask a person"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := call(t, expert(t, test.opts), test.arguments)

@@ -160,7 +160,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.took = time.Since(started)
 		c.finish()
 		t.conclude(ctx, c)
-		if c.question == nil {
+		if c.open == nil {
 			b.tell(c.finished())
 		}
 	}()
@@ -435,7 +435,7 @@ func (t *turn) addResult(c *toolCall) {
 		t.artifacts = putArtifact(t.artifacts, a)
 		t.emit(&ArtifactMade{Artifact: &a})
 	}
-	if c.question != nil {
+	if c.open != nil {
 		t.interrupt(c)
 		return
 	}
@@ -453,6 +453,8 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 	}
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
+	case c.output.inside != nil:
+		c.open = &openCall{Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments}, Key: c.call.IdempotencyKey, Attempt: c.call.Attempt, Inside: c.output.inside}
 	case c.question != nil:
 		attempt := c.call.Attempt
 		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
@@ -471,7 +473,9 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.waiting = append(t.waiting, c.open)
-	t.emit(&Interrupted{Question: c.question})
+	for _, q := range questionsOf([]*openCall{c.open}) {
+		t.emit(&Interrupted{Question: q})
+	}
 }
 
 // maxToolSentence bounds what a model is told of a failure.

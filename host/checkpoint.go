@@ -33,15 +33,57 @@ type checkpoint struct {
 
 // openCall is a call that waits for an answer.
 type openCall struct {
-	Question *Question    `json:"question"`
+	Question *Question    `json:"question,omitempty"` // nil if it is an agent's, which waits itself
 	Part     *callPart    `json:"call"`
 	Key      string       `json:"key"`
 	Attempt  int          `json:"attempt"` // the last one; 0 before the first
 	Resumed  []Resumption `json:"resumed,omitempty"`
+	Inside   *inside      `json:"inside,omitempty"`
 
 	answer *Answer   // of the run that goes on
 	begun  int       // the attempt that began, of a run that did not end
 	done   *callDone // its outcome, of a run that did not end
+}
+
+// inside is what an agent used as a tool leaves when it asks. What it has used and
+// made is the run's already.
+type inside struct {
+	Agent  string      `json:"agent"`
+	Input  *Message    `json:"input"`
+	Result *Result     `json:"result"` // so far
+	Calls  []*openCall `json:"calls"`
+}
+
+// turn returns the agent's run that goes on after the answers.
+func (in *inside) turn() *savedTurn {
+	result := *in.Result
+	result.Usage, result.FinishReason = Usage{}, FinishStop
+	return &savedTurn{agent: in.Agent, input: in.Input, calls: in.Calls, result: &result}
+}
+
+// addBranches puts the agents that wait behind calls, and behind theirs, where they
+// are found when the calls go on.
+func addBranches(byKey map[string]*savedTurn, calls []*openCall) {
+	for _, call := range calls {
+		if call.Inside != nil {
+			byKey[call.Key] = call.Inside.turn()
+			addBranches(byKey, call.Inside.Calls)
+		}
+	}
+}
+
+// asking returns the calls that ask something: those behind agents used as tools,
+// and not the agents'.
+func asking(calls []*openCall) []*openCall {
+	var out []*openCall
+	for _, call := range calls {
+		if call.Inside != nil {
+			out = append(out, asking(call.Inside.Calls)...)
+		} else {
+			out = append(out, call)
+		}
+	}
+	return out
 }
 
 // callPart is a tool call as the model wrote it.
@@ -58,6 +100,7 @@ type savedTurn struct {
 	calls  []*openCall
 	misfit *Error // why its answer is not its output
 
+	input     *Message // of an agent used as a tool; nil if it has not begun
 	stack     []string // of an agent used as a tool
 	artifacts []Artifact
 	cost      Cost
@@ -82,8 +125,9 @@ func (r *run) checkpoint() *checkpoint {
 }
 
 func questionsOf(calls []*openCall) []*Question {
-	out := make([]*Question, len(calls))
-	for i, call := range calls {
+	open := asking(calls)
+	out := make([]*Question, len(open))
+	for i, call := range open {
 		out[i] = call.Question
 	}
 	return out
@@ -123,9 +167,23 @@ func (c *checkpoint) check() error {
 	if len(c.Calls) == 0 || c.Agent == "" {
 		return Errorf(DataLoss, "there is no question")
 	}
-	for _, call := range c.Calls {
-		if call == nil || call.Question == nil || call.Part == nil {
+	return checkOpen(c.Calls, 0)
+}
+
+func checkOpen(calls []*openCall, depth int) error {
+	for _, call := range calls {
+		switch {
+		case call == nil || call.Part == nil:
 			return Errorf(DataLoss, "a call is missing")
+		case call.Inside == nil && call.Question == nil:
+			return Errorf(DataLoss, "a call asks nothing")
+		case call.Inside == nil:
+			continue
+		case depth >= MaxAgentDepth || call.Inside.Result == nil || len(call.Inside.Calls) == 0:
+			return Errorf(DataLoss, "an agent used as a tool is damaged")
+		}
+		if err := checkOpen(call.Inside.Calls, depth+1); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -35,6 +35,10 @@ type Question struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Reason    string          `json:"reason,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"` // of a tool's own question
+
+	// Via are the calls of agents used as tools that lead to it, the outermost first:
+	// their ids.
+	Via []string `json:"via,omitempty"`
 }
 
 // Decision is what an answer decides.

@@ -91,6 +91,7 @@ func (p *replay) beginning(b *beginning, run string) error {
 		}
 		p.stack, p.iterations, p.tokens, p.toolCalls = c.Stack, c.Iterations, c.Tokens, c.ToolCalls
 		p.current = c.turn(fmt.Sprintf("%s/%d", run, c.Iterations))
+		addBranches(p.branches, c.Calls)
 	}
 	return nil
 }

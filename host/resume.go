@@ -112,6 +112,8 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 		return err
 	}
 	r.saved = c.turn(r.resultID())
+	r.branches = &branches{byKey: map[string]*savedTurn{}}
+	addBranches(r.branches.byKey, c.Calls)
 	return r.record(ctx, &beginning{From: c, Answers: r.req.Answers})
 }
 
@@ -236,12 +238,11 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.resumes, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its run: put them on call")
 	}
-	for _, call := range c.Calls {
-		if call.answer = answers[call.Question.ID]; call.answer.Decision == Approve {
-			if err := r.checkEdited(ctx, c.Agent, call); err != nil {
-				return err
-			}
-		}
+	for _, call := range asking(c.Calls) {
+		call.answer = answers[call.Question.ID]
+	}
+	if err := r.checkAnswers(ctx, r.agent(c.Agent), c.Calls); err != nil {
+		return err
 	}
 	r.input, r.placed, r.inputKept, r.earlier = c.Input, true, true, c.Results
 	r.iterations, r.stack = c.Iterations, c.Stack
@@ -254,12 +255,31 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 	return r.restoreState(c.State)
 }
 
+// checkAnswers holds what was approved to the tools of an agent, and of those that
+// are tools of its.
+func (r *run) checkAnswers(ctx context.Context, agent *Agent, calls []*openCall) error {
+	for _, call := range calls {
+		tool := agent.set.current(ctx).byName[call.Part.Name]
+		var err error
+		switch {
+		case tool == nil:
+		case call.Inside != nil && tool.agent != nil:
+			err = r.checkAnswers(ctx, tool.agent, call.Inside.Calls)
+		case call.Inside == nil && call.answer.Decision == Approve:
+			err = r.checkEdited(tool, call)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkEdited holds the arguments that a person put in the place of the model's
 // to the tool's schema. A tool that a provider brings is not known yet: its
 // arguments are checked when it runs.
-func (r *run) checkEdited(ctx context.Context, agent string, call *openCall) error {
-	tool := r.agent(agent).set.current(ctx).byName[call.Part.Name]
-	if tool == nil || len(call.answer.Arguments) == 0 {
+func (r *run) checkEdited(tool *Tool, call *openCall) error {
+	if len(call.answer.Arguments) == 0 {
 		return nil
 	}
 	if _, err := tool.arguments(call.answer.Arguments, r.limits.ArgumentBytes); err != nil {
@@ -336,6 +356,8 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		switch {
 		case o.done != nil:
 			c.restored(o.done)
+		case o.Inside != nil:
+			c.goesOn(o)
 		case !c.settled && t.resumed():
 			t.repeat(c, o)
 		}
@@ -356,14 +378,8 @@ func (t *turn) repeat(c *toolCall, o *openCall) {
 	if repeatable || o.begun == 0 {
 		return
 	}
-	c.settled = true
-	q := t.question(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
-	if t.depth > 0 { // nobody can be asked
-		c.err = (&Answer{}).denied(q)
-		c.finish()
-		return
-	}
-	c.question, c.output = q, &ToolOutput{}
+	c.settled, c.output = true, &ToolOutput{}
+	c.question = t.question(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
 }
 
 // restored gives a call the outcome that was written down.
@@ -377,6 +393,11 @@ func (c *toolCall) restored(d *callDone) {
 		c.call.putArtifact(a)
 	}
 	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
+}
+
+// goesOn lets a call of an agent go on where the agent asked.
+func (c *toolCall) goesOn(o *openCall) {
+	c.call.IdempotencyKey, c.call.Attempt, c.admitted = o.Key, o.Attempt, true
 }
 
 // answered does with a call what the answer says.

@@ -67,6 +67,8 @@ type ToolOutput struct {
 	Interrupt *Interrupt // ask a person instead of answering
 	Cost      *Cost      // set by sandboxed tools
 	Usage     *Usage     // set by agents used as tools
+
+	inside *inside // of an agent used as a tool that asks a person
 }
 
 // Interrupt is a tool's own question: the run ends with finish reason
