@@ -65,9 +65,10 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 
-	whole json.RawMessage
-	grown strings.Builder // text, thinking or the JSON of the input
-	call  int             // which call of the answer it is
+	whole  json.RawMessage
+	grown  strings.Builder // text, thinking or the JSON of the input
+	signed strings.Builder // the signature
+	call   int             // which call of the answer it is
 }
 
 // answer is what has come of an answer.
@@ -186,6 +187,7 @@ func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
 		a.growText(b, b.Text)
 	case "thinking":
 		a.growThinking(b, b.Thinking)
+		b.signed.WriteString(b.Signature)
 	case "tool_use":
 		b.call = a.calls
 		a.calls++
@@ -227,7 +229,7 @@ func (a *answer) grow(ev *event) error {
 	case "thinking_delta":
 		a.growThinking(b, d.Thinking)
 	case "signature_delta":
-		b.Signature += d.Signature
+		b.signed.WriteString(d.Signature)
 	case "input_json_delta":
 		b.grown.WriteString(d.PartialJSON)
 		if b.Type == "tool_use" && d.PartialJSON != "" {
@@ -255,7 +257,7 @@ func (b *block) part() host.Part {
 		}
 		return &host.Text{Text: b.grown.String()}
 	case "thinking":
-		return &host.Reasoning{Text: b.grown.String(), Signature: b.Signature}
+		return &host.Reasoning{Text: b.grown.String(), Signature: b.signed.String()}
 	case "tool_use":
 		return &host.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.input()}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	maxAnswerBytes = 16 << 20 // text, reasoning and arguments together
 	maxCalls       = 256      // tool calls
+	maxDetails     = 16 << 10 // of reasoning_details that are not pieces of one
 )
 
 // chunk is one event of a stream, or the whole document of a server that does
@@ -93,9 +94,11 @@ func (t *flexText) UnmarshalJSON(b []byte) error {
 		if err := json.Unmarshal(b, &parts); err != nil {
 			return err
 		}
+		var all strings.Builder
 		for _, p := range parts {
-			*t += flexText(p.Text)
+			all.WriteString(p.Text)
 		}
+		*t = flexText(all.String())
 		return nil
 	}
 	return json.Unmarshal(b, (*string)(t))
@@ -118,7 +121,7 @@ type answer struct {
 	id, model       string
 	text, reasoning strings.Builder
 	reasoningField  string // the field that reasoning came in
-	details         []detail
+	details         []*detail
 	calls           []*draft
 	finish          string // the server's word, "" until it came
 	chosen          bool   // a choice has come
@@ -200,7 +203,9 @@ func (a *answer) addPiece(p *piece) error {
 	}
 	if len(p.ReasoningDetails) > 0 {
 		a.size += len(p.ReasoningDetails)
-		a.details = addDetails(a.details, p.ReasoningDetails)
+		if a.details = addDetails(a.details, p.ReasoningDetails); len(a.details) > maxDetails {
+			return &modelhttp.TooLong{What: fmt.Sprintf("an answer with more than %d reasoning details", maxDetails)}
+		}
 	}
 	if reasoning != "" {
 		a.reasoningField = field

@@ -120,48 +120,80 @@ func lastUser(messages []*host.Message) int {
 	return -1
 }
 
-// detail is one of reasoning_details on its way.
-type detail map[string]json.RawMessage
+// detail is one of reasoning_details on its way. Text that comes in pieces is put
+// together when all are there: servers send it word by word.
+type detail struct {
+	members map[string]json.RawMessage
+	texts   map[string]*strings.Builder // of the members that came as strings
+}
 
 // textMembers are the members of a detail that come in pieces.
 var textMembers = []string{"text", "summary", "data"}
 
 // addDetails puts the pieces of reasoning_details together: those of one index
-// and type that follow each other are one.
-func addDetails(list []detail, raw json.RawMessage) []detail {
-	var pieces []detail
+// and type that follow each other are one. It stops at the first that is too much.
+func addDetails(list []*detail, raw json.RawMessage) []*detail {
+	var pieces []map[string]json.RawMessage
 	if json.Unmarshal(raw, &pieces) != nil {
 		return list
 	}
 	for _, p := range pieces {
-		n := len(list)
-		if n > 0 && string(p["index"]) != "" && string(list[n-1]["index"]) == string(p["index"]) && string(list[n-1]["type"]) == string(p["type"]) {
-			list[n-1].grow(p)
-		} else if len(p) > 0 {
-			list = append(list, maps.Clone(p))
+		switch {
+		case len(p) == 0:
+			continue
+		case len(list) > maxDetails:
+			return list
 		}
+		if n := len(list); n == 0 || !list[n-1].goesOn(p) {
+			list = append(list, &detail{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
+		}
+		list[len(list)-1].grow(p)
 	}
 	return list
 }
 
-func (d detail) grow(p detail) {
+// goesOn reports whether a piece is more of the same.
+func (d *detail) goesOn(p map[string]json.RawMessage) bool {
+	return len(p["index"]) > 0 && string(d.members["index"]) == string(p["index"]) && string(d.members["type"]) == string(p["type"])
+}
+
+func (d *detail) grow(p map[string]json.RawMessage) {
 	for name, v := range p {
-		if slices.Contains(textMembers, name) {
-			v = joined(d[name], v)
+		if slices.Contains(textMembers, name) && d.growText(name, v) {
+			continue
 		}
-		if string(v) != "null" || d[name] == nil {
-			d[name] = v
+		if string(v) != "null" || d.members[name] == nil {
+			d.members[name] = v
 		}
 	}
 }
 
-// joined is two JSON strings as one; what is no string is nothing.
-func joined(a, b json.RawMessage) json.RawMessage {
-	var s, t string
-	if json.Unmarshal(a, &s) != nil && a != nil || json.Unmarshal(b, &t) != nil {
-		return b
+// growText takes a piece of a member that is a string, and stays one. What is no
+// string takes the place of what was before.
+func (d *detail) growText(name string, v json.RawMessage) bool {
+	var piece string
+	if v[0] != '"' || json.Unmarshal(v, &piece) != nil {
+		if string(v) != "null" {
+			delete(d.texts, name)
+		}
+		return false
 	}
-	return host.AppendJSONString(nil, s+t)
+	text := d.texts[name]
+	if text == nil {
+		text = &strings.Builder{}
+		d.texts[name] = text
+	}
+	text.WriteString(piece)
+	return true
+}
+
+// MarshalJSON writes the detail as if it had come at once.
+func (d *detail) MarshalJSON() ([]byte, error) {
+	whole := maps.Clone(d.members)
+	for name, text := range d.texts {
+		whole[name] = host.AppendJSONString(nil, text.String())
+	}
+	return json.Marshal(whole)
 }
 
 // reasoningPart is what an answer thought, nil for nothing.

@@ -140,6 +140,32 @@ func TestReasoningDetailsGoBack(t *testing.T) {
 	}
 }
 
+// Servers send details word by word. Putting each word to all before it would
+// take longer than a test may.
+func TestReasoningDetailsInManyPieces(t *testing.T) {
+	const pieces = 50_000
+	lines := make([]string, 0, pieces+2)
+	for range pieces {
+		lines = append(lines, delta(`{"reasoning_details":[{"type":"reasoning.text","text":"a thought of some words ","index":0}]}`))
+	}
+	o := ask(t.Context(), serve(t, stream(append(lines, finish("stop"), done)...), nil), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}})
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	want := `{"model":"m1","details":[{"index":0,"text":"` + strings.Repeat("a thought of some words ", pieces) + `","type":"reasoning.text"}]}`
+	if r, ok := o.response.Parts[0].(*host.Reasoning); !ok || string(r.Extra[0].Value) != want {
+		t.Errorf("the pieces are not one detail: %.200s", r.Extra[0].Value)
+	}
+}
+
+func TestReasoningDetailsAreBounded(t *testing.T) {
+	many := delta(`{"reasoning_details":[` + strings.Repeat(`{"a":1},`, 20_000) + `{}]}`)
+	o := ask(t.Context(), serve(t, stream(many, finish("stop"), done), nil), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}})
+	if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "16384 reasoning details") {
+		t.Errorf("20,000 details: %v", o.err)
+	}
+}
+
 // What a server sends with a call and nobody here knows goes back with it.
 func TestUnknownMembersOfACallGoBack(t *testing.T) {
 	r := &recorder{answers: []http.HandlerFunc{

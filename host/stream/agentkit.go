@@ -77,6 +77,8 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 		k.agentStarted()
 	case *host.TextDelta:
 		k.delta("text", "text.delta", d.Text)
+	case *host.ModelRetried, *host.ModelFellBack:
+		k.abandon() // what comes now is another answer
 	case *host.ReasoningDelta:
 		k.delta("reasoning", "reasoning.delta", d.Text)
 	case *host.ToolCallDelta:

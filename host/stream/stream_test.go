@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,39 @@ func TestAgentKitChunksOfAnyRun(t *testing.T) {
 		}
 		checkChunks(rt, chunks, failed)
 	})
+}
+
+// An answer that is asked for again is another text: a client that puts the
+// deltas together must not read both as one.
+func TestAgentKitChunksOfAnAnswerThatIsAskedForAgain(t *testing.T) {
+	output, err := host.CompileSchema(json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := newAgent(t, "clerk", &host.AgentOptions{Output: output, Model: hosttest.NewModel(hosttest.Say(`{"n": "one"}`), hosttest.Say(`{"n": 1}`))})
+	e := stream.AgentKit(&stream.AgentKitOptions{Standalone: true})
+	var finals []any
+	for ev, err := range newHost(t, nil).Stream(t.Context(), agent, &host.Request{Text: "hi"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames, err := e.Encode(nil, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			var c chunk
+			if err := json.Unmarshal(f.Data, &c); err != nil {
+				t.Fatal(err)
+			}
+			if c.Event == "part.completed" {
+				finals = append(finals, c.Data["finalContent"])
+			}
+		}
+	}
+	if want := []any{`{"n": "one"}`, `{"n": 1}`}; !slices.Equal(finals, want) {
+		t.Errorf("the parts are %q, want %q", finals, want)
+	}
 }
 
 func checkChunks(t *rapid.T, chunks []chunk, failed bool) {
