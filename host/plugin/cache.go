@@ -20,7 +20,8 @@ import (
 // plugins in Go, or of 10,000 in Rust.
 const DefaultCacheBytes = 1 << 30
 
-// codeCache keeps compiled code in a directory: native code, which this process
+// codeCache keeps compiled code, and the metered modules that it was made of, in a
+// directory: native code, which this process
 // runs, so that whoever can write there can do what this process can.
 //
 // Each module has an entry, a directory named by its key, with the file that
@@ -118,9 +119,14 @@ func (c *codeCache) get(key string) string {
 		c.remove(dir)
 		return ""
 	}
+	c.use(dir)
+	return dir
+}
+
+// use notes that an entry is used.
+func (c *codeCache) use(dir string) {
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(dir, sealFile), now, now) // else it looks older than it is
-	return dir
 }
 
 // add makes an entry of a directory that code was compiled into. Somebody else's
@@ -129,6 +135,11 @@ func (c *codeCache) add(key, built string) error {
 	if err := writeSeal(built, key); err != nil {
 		return host.Errorf(host.Internal, "seal compiled code: %w", err)
 	}
+	return c.place(key, built)
+}
+
+// place gives a sealed directory its name.
+func (c *codeCache) place(key, built string) error {
 	dir := filepath.Join(c.dir, key)
 	for range 2 {
 		if os.Rename(built, dir) == nil {
@@ -140,7 +151,7 @@ func (c *codeCache) add(key, built string) error {
 		}
 		c.remove(dir)
 	}
-	return host.Errorf(host.FailedPrecondition, "keep compiled code in %s: what is there cannot be replaced", dir).
+	return host.Errorf(host.FailedPrecondition, "keep a plugin in %s: what is there cannot be replaced", dir).
 		WithHint("remove the directory; what it holds is made again")
 }
 
@@ -174,21 +185,29 @@ func writeSeal(dir, key string) error {
 // maxSeal bounds a seal's file.
 const maxSeal = 4 << 10
 
-// verify returns why an entry is not what its key promises, nil if it is.
-func verify(dir, key string) error {
+// errSeal says that an entry is damaged or another's.
+var errSeal = errors.New("an entry is not what its seal says")
+
+// readSeal reads the seal of an entry that belongs to this user alone.
+func readSeal(dir string) (s seal, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return err
+		return s, err
 	}
 	if err := checkPrivate(dir, info); err != nil {
-		return err
+		return s, err
 	}
 	b, err := readAtMost(filepath.Join(dir, sealFile), maxSeal)
 	if err != nil {
-		return err
+		return s, err
 	}
-	var s seal
-	if err := json.Unmarshal(b, &s); err != nil {
+	return s, json.Unmarshal(b, &s)
+}
+
+// verify returns why an entry is not what its key promises, nil if it is.
+func verify(dir, key string) error {
+	s, err := readSeal(dir)
+	if err != nil {
 		return err
 	}
 	name, err := codeFile(dir)
@@ -200,7 +219,7 @@ func verify(dir, key string) error {
 		return err
 	}
 	if is := (seal{key, filepath.ToSlash(name), size, digest}); is != s {
-		return errors.New("an entry is not what its seal says")
+		return errSeal
 	}
 	return nil
 }

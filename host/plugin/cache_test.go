@@ -122,11 +122,13 @@ func flip(path string, place float64) error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-func TestDamagedCodeIsMadeAnew(t *testing.T) {
-	type damage struct {
-		name string
-		do   func(entry, code, seal string) error
-	}
+// damage is something that can happen to an entry of the cache.
+type damage struct {
+	name string
+	do   func(entry, code, seal string) error
+}
+
+func damages() []damage {
 	list := []damage{
 		{"code is cut off", func(_, code, _ string) error { return os.Truncate(code, 100) }},
 		{"code is empty", func(_, code, _ string) error { return os.Truncate(code, 0) }},
@@ -164,8 +166,12 @@ func TestDamagedCodeIsMadeAnew(t *testing.T) {
 			damage{fmt.Sprintf("a bit of the code at %.2f", place), func(_, code, _ string) error { return flip(code, place) }},
 			damage{fmt.Sprintf("a bit of the seal at %.2f", place), func(_, _, seal string) error { return flip(seal, place) }})
 	}
+	return list
+}
+
+func TestDamagedCodeIsMadeAnew(t *testing.T) {
 	wasm := number(t, 0)
-	for _, d := range list {
+	for _, d := range damages() {
 		t.Run(d.name, func(t *testing.T) {
 			dir := t.TempDir()
 			compilesOnLoad(t, dir, wasm, Limits{})

@@ -49,6 +49,7 @@ type compilation struct {
 	metered []byte
 	limits  Limits
 	keeps   keeps
+	code    *verifiedCode // nil: nobody has looked for it
 }
 
 // code is a compiled module, shared by the plugins that have the same bytes.
@@ -77,7 +78,7 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compile returns the compiled module, compiling it if nobody has. The caller
 // may leave; the work goes on for whoever waits too.
 func (rt *Runtime) compile(ctx context.Context, mod *prepared, limits Limits) (*code, error) {
-	job := &compilation{sha256.Sum256(mod.wasm), mod.wasm, limits, mod.keeps()}
+	job := &compilation{mod.key, mod.wasm, limits, mod.keeps(), mod.code}
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err

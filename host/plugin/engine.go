@@ -139,11 +139,20 @@ func (rt *Runtime) newEngine(ctx context.Context, job *compilation) (*engine, er
 	return openEngine(ctx, job.metered, dir)
 }
 
+// verified returns the directory of a job's code in the cache, "" if there is
+// none.
+func (rt *Runtime) verified(job *compilation) string {
+	if job.code != nil {
+		return job.code.wait()
+	}
+	return rt.cache.get(rt.cache.key(job.key))
+}
+
 // cachedEngine takes code from the cache. Another process may remove an entry
 // after it was looked at, so a second try compiles.
 func (rt *Runtime) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
 	key := rt.cache.key(job.key)
-	if dir := rt.cache.get(key); dir != "" {
+	if dir := rt.verified(job); dir != "" {
 		e, err := openEngine(ctx, job.metered, dir)
 		if err == nil {
 			return e, nil

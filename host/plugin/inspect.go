@@ -156,7 +156,7 @@ func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts
 
 // prepare makes the plugin's code ready, without knowing what it offers.
 func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
-	mod, err := prepare(wasm, p.limits.structure())
+	mod, err := p.runtime.prepare(wasm, p.limits.structure())
 	if err != nil {
 		return err
 	}

@@ -85,10 +85,16 @@ import (
 // so that what is invalid before stays invalid after, which wazero then finds
 // when it compiles the result.
 
+// meterVersion changes with what prepare makes of a module, so that what an older
+// version made and kept on disk is made anew. TestMeterVersion says when.
+const meterVersion = 1
+
 // prepared is a module that passed the checks, and its metered form.
 type prepared struct {
 	structure
-	wasm []byte // metered; what is compiled
+	wasm []byte            // metered; what is compiled
+	key  [sha256.Size]byte // of wasm
+	code *verifiedCode     // of wasm, in the cache; nil: nobody has looked
 	// restorable: an image of memory and of the globals exported by the pass is
 	// all the state that calls can change, apart from memory's size. False if
 	// the code writes a table, drops a segment, or has a mutable global of
@@ -110,6 +116,16 @@ type structure struct {
 // is allowed and what to do.
 func prepare(wasm []byte, l *structureLimits) (*prepared, error) {
 	l = l.withDefaults()
+	s, err := survey(wasm, l)
+	if err != nil {
+		return nil, err
+	}
+	return s.prepare(l)
+}
+
+// survey reads a module's structure and holds it to the limits, without a look
+// at instructions.
+func survey(wasm []byte, l *structureLimits) (*structure, error) {
 	if len(wasm) > l.moduleBytes {
 		return nil, tooMany("the module has", len(wasm), "bytes", l.moduleBytes)
 	}
@@ -117,15 +133,17 @@ func prepare(wasm []byte, l *structureLimits) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problems := s.problems(l); len(problems) > 0 {
-		return nil, problems[0]
-	}
+	return s, first(s.problems(l))
+}
+
+// prepare meters a module whose structure is within the limits.
+func (s *structure) prepare(l *structureLimits) (*prepared, error) {
 	t := newMeter(s.module, l)
 	metered, err := t.write()
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{structure: *s, wasm: metered, restorable: t.restorable()}, nil
+	return &prepared{structure: *s, wasm: metered, key: sha256.Sum256(metered), restorable: t.restorable()}, nil
 }
 
 // inspect reads a module's structure. It refuses only what is no core module or

@@ -379,7 +379,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
-	mod, err := prepare(wasm, p.limits.structure())
+	mod, err := p.runtime.prepare(wasm, p.limits.structure())
 	if err != nil {
 		return nil, err
 	}

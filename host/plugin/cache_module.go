@@ -1,0 +1,175 @@
+package plugin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Metered modules in the cache, beside their code: metering a large one takes
+// longer than reading it. An entry is like one of code, with a seal, and in a
+// directory the metered module under a name that says whether it is restorable.
+
+const (
+	// moduleFormat changes with what an entry of a module looks like.
+	moduleFormat = "agenthost module 1"
+	// keptModule is from how many bytes on a module is worth an entry: smaller
+	// ones are metered in about two milliseconds.
+	keptModule = 256 << 10
+
+	moduleDir      = "module"
+	restorableName = "restorable.wasm"
+	plainName      = "plain.wasm"
+)
+
+// prepare is the function prepare, which looks into the cache first. What it
+// finds there was accepted under the same limits.
+func (rt *Runtime) prepare(wasm []byte, l *structureLimits) (*prepared, error) {
+	if rt.cache == nil || len(wasm) < keptModule {
+		return prepare(wasm, l)
+	}
+	l = l.withDefaults()
+	s, err := survey(wasm, l)
+	if err != nil {
+		return nil, err
+	}
+	key := rt.cache.moduleKey(s.digest, l)
+	if p := rt.keptModule(key, s); p != nil {
+		return p, nil
+	}
+	p, err := s.prepare(l)
+	if err != nil {
+		return nil, err
+	}
+	if err := rt.cache.addModule(key, p); err != nil {
+		rt.opts.Logger.Warn("a metered module is not kept", "error", err)
+	}
+	return p, nil
+}
+
+// moduleKey names the entry of a module: by its bytes, by what it was held to,
+// and by the version of what was made of it.
+func (c *codeCache) moduleKey(original [sha256.Size]byte, l *structureLimits) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%d\x00%+v\x00%x", moduleFormat, meterVersion, *l, original)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// keptModule returns a metered module from the cache, nil if it is not there.
+// What is there and is not what it should be is removed. While it reads and
+// verifies the module, its code is verified too.
+func (rt *Runtime) keptModule(key string, s *structure) *prepared {
+	dir := filepath.Join(rt.cache.dir, key)
+	if _, err := os.Lstat(dir); err != nil {
+		return nil
+	}
+	is, err := readSeal(dir)
+	p := &prepared{structure: *s}
+	if err == nil {
+		p.code = rt.verifyAhead(is.SHA256)
+		err = p.readEntry(dir, key, is)
+	}
+	if err != nil {
+		rt.cache.remove(dir)
+		return nil
+	}
+	rt.cache.use(dir)
+	return p
+}
+
+// readEntry reads an entry of a module and verifies it on the way.
+func (p *prepared) readEntry(dir, key string, is seal) error {
+	name, err := codeFile(dir)
+	if err != nil {
+		return err
+	}
+	if p.wasm, err = readExactly(filepath.Join(dir, name), is.Size); err != nil {
+		return err
+	}
+	p.key, p.restorable = sha256.Sum256(p.wasm), filepath.Base(name) == restorableName
+	want := seal{key, filepath.ToSlash(name), int64(len(p.wasm)), hex.EncodeToString(p.key[:])}
+	if filepath.Dir(name) != moduleDir || is != want {
+		return errSeal
+	}
+	return nil
+}
+
+// verifiedCode is an entry of code that is being verified.
+type verifiedCode struct {
+	done chan struct{} // closed when dir is set
+	dir  string        // "": there is none
+}
+
+// wait returns the entry's directory, "" if there is none.
+func (v *verifiedCode) wait() string {
+	<-v.done
+	return v.dir
+}
+
+// verifyAhead begins to verify the code of a metered module, if this process has
+// not loaded it. [Runtime.Close] waits for it, as for the load that it is part of.
+func (rt *Runtime) verifyAhead(digest string) *verifiedCode {
+	var key [sha256.Size]byte
+	if n, err := hex.Decode(key[:], []byte(digest)[:min(len(digest), 2*len(key))]); err != nil || n != len(key) {
+		return nil
+	}
+	rt.mu.Lock()
+	loaded := rt.codes[key] != nil
+	rt.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	v := &verifiedCode{done: make(chan struct{})}
+	rt.loads.Go(func() {
+		defer close(v.done)
+		v.dir = rt.cache.get(rt.cache.key(key))
+	})
+	return v
+}
+
+// readExactly reads a file that has n bytes, if that is what it has.
+func readExactly(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() != n {
+		return nil, errSeal
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(f, b)
+	return b, err
+}
+
+// addModule makes an entry of a metered module.
+func (c *codeCache) addModule(key string, p *prepared) error {
+	built, err := os.MkdirTemp(c.dir, buildPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(built)
+	name := plainName
+	if p.restorable {
+		name = restorableName
+	}
+	if err := os.Mkdir(filepath.Join(built, moduleDir), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(built, moduleDir, name), p.wasm, 0o600); err != nil {
+		return err
+	}
+	s := seal{Key: key, Name: moduleDir + "/" + name, Size: int64(len(p.wasm)), SHA256: hex.EncodeToString(p.key[:])}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(built, sealFile), b, 0o600); err != nil {
+		return err
+	}
+	return c.place(key, built)
+}
