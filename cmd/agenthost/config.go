@@ -153,6 +153,7 @@ type useConfig struct {
 type historyConfig struct {
 	AddressEnv string      `yaml:"address_env"` // the environment variable that holds the address of a PostgreSQL database
 	EachRound  bool        `yaml:"each_round"`
+	Racing     string      `yaml:"racing"` // wait (default), conflict or branch
 	Processors []useConfig `yaml:"processors"`
 }
 

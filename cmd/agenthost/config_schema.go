@@ -164,6 +164,7 @@ func keyDocs() map[string]keyDoc {
 
 		"historyConfig.address_env": say("The environment variable that holds the address of a PostgreSQL database, such as postgres://app@db/app. Absent: conversations are kept in --data, or in memory. An address itself, which may have a password, never stands in a configuration."),
 		"historyConfig.each_round":  say("Whether what an agent has said and its tools have answered is stored before the model is asked again. Absent: a turn is stored at its end."),
+		"historyConfig.racing":      among("What a turn does while another runs on its thread: wait for it (default), end with code conflict, or take a branch of the thread.", "wait", "conflict", "branch"),
 		"historyConfig.processors":  say("What changes the history that every model is shown, before the processors of the network and the agent."),
 
 		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),

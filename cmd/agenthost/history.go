@@ -11,7 +11,11 @@ import (
 // command line or the configuration names, otherwise with the other data.
 func (a *app) makeHistory(ctx context.Context, dsn string) (*host.History, error) {
 	c := a.config.History
-	opts := &host.HistoryOptions{EachRound: c.EachRound}
+	opts := &host.HistoryOptions{EachRound: c.EachRound, Racing: host.Racing(c.Racing)}
+	if !opts.Racing.Valid() {
+		return nil, a.config.errorAt(keys("history", "racing"), "there is no way to race called %q", c.Racing).
+			WithHint("use wait, conflict or branch")
+	}
 	var err error
 	if opts.Processors, err = a.processors(keys("history", "processors"), c.Processors); err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ const maxPromptBytes = 64 << 20
 
 type runFlags struct {
 	thread, data, history, model, target, tenant string
-	json, durable                                bool
+	regenerate, on, racing                       string
+	json, durable, branch                        bool
 	answerFlags
 }
 
@@ -53,6 +54,9 @@ on with a run whose process was killed.`,
 			if f.resume != "" {
 				return runProject(c.Context(), env, list[0], "", false, f)
 			}
+			if f.regenerate != "" {
+				return runProject(c.Context(), env, list[0], "", false, f)
+			}
 			prompt, talk, err := readPrompt(env, list[1:], f.thread != "")
 			if errors.Is(err, errNoPrompt) {
 				return usageError{err, c.CommandPath()}
@@ -67,6 +71,10 @@ on with a run whose process was killed.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	flags.BoolVar(&f.durable, "durable", false, "write each step down, so that --resume can go on if the process ends")
+	flags.StringVar(&f.regenerate, "regenerate", "", "answer a stored message of --thread again, by its id, in the place of what came after it")
+	flags.BoolVar(&f.branch, "branch", false, "with --regenerate: answer on a branch of the thread, and leave the thread as it is")
+	flags.StringVar(&f.on, "on", "", "the branch of --thread to go on with: see thread branches")
+	flags.StringVar(&f.racing, "racing", "", "while another turn runs on the thread: wait, conflict or branch (default: the project's)")
 	flags.StringVar(&f.resume, "resume", "", "go on with a run that asked something, with the answers of the flags below, or with one whose process ended: see thread runs")
 	flags.StringArrayVar(&f.approve, "approve", nil, "let a call run: QUESTION is the id of the question or of the call, or its tool")
 	flags.StringArrayVar(&f.deny, "deny", nil, "do not let a call run: QUESTION, or QUESTION=REASON")
@@ -81,6 +89,16 @@ func (f *runFlags) check(prompt []string) error {
 		return errors.New("--approve, --deny and --reply answer a run: name it with --resume")
 	case f.resume != "" && (len(prompt) > 0 || f.thread != ""):
 		return errors.New("--resume goes on with a run: it takes no prompt and no --thread")
+	case f.resume != "" && (f.regenerate != "" || f.on != ""):
+		return errors.New("--resume goes on with a run where it is: it takes no --regenerate and no --on")
+	case f.regenerate != "" && (len(prompt) > 0 || f.thread == ""):
+		return errors.New("--regenerate answers a message of --thread: it takes no prompt")
+	case f.branch && f.regenerate == "":
+		return errors.New("--branch is of --regenerate; to go on with a branch name it with --on")
+	case f.on != "" && f.thread == "":
+		return errors.New("--on names a branch of --thread")
+	case !host.Racing(f.racing).Valid():
+		return fmt.Errorf("--racing %q is none of wait, conflict and branch", f.racing)
 	case f.resume != "" && f.data == "":
 		return errors.New("--resume needs --data: the directory that keeps the run")
 	}
@@ -170,6 +188,8 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 		return s.talk(ctx)
 	case f.resume != "":
 		err = s.resume(ctx, &f.answerFlags)
+	case f.regenerate != "":
+		err = s.stream(ctx, &host.Request{Regenerate: f.regenerate, NewBranch: f.branch})
 	default:
 		err = s.turn(ctx, prompt)
 	}
@@ -178,13 +198,15 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	}
 	s.howToAnswer()
 	if !f.json {
+		s.whichBranch()
 		s.footer()
 	}
 	return nil
 }
 
 func newSession(a *app, project string, f runFlags) (s *session, err error) {
-	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target}
+	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
+		branch: f.on, racing: host.Racing(f.racing)}
 	s.target, err = a.target(f.target)
 	return s, err
 }
@@ -201,17 +223,23 @@ type session struct {
 	tenant  string
 	json    bool
 	durable bool
+	branch  string // of the thread; "" is its own line
+	racing  host.Racing
 	asked   asked // by the last run; nothing if it did not ask
 }
 
 // turn runs one prompt and shows what happens.
 func (s *session) turn(ctx context.Context, prompt string) error {
-	return s.stream(ctx, &host.Request{Tenant: tenantOr(s.tenant), Thread: s.thread, Text: prompt, Durable: s.durable})
+	return s.stream(ctx, &host.Request{Text: prompt})
 }
 
 // stream runs a request and shows what happens.
 func (s *session) stream(ctx context.Context, req *host.Request) error {
 	s.asked = asked{}
+	req.Tenant = tenantOr(s.tenant)
+	if req.Resume == "" {
+		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
+	}
 	show := newPrinter(s.app.env)
 	defer show.endText()
 	if s.live != nil {
@@ -233,7 +261,7 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 		}
 		switch d := ev.Data.(type) {
 		case *host.RunStarted:
-			s.thread = d.Thread
+			s.thread, s.branch = d.Thread, d.Branch
 		case *host.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
@@ -261,6 +289,13 @@ func (s *session) tenantWords() string {
 		return ""
 	}
 	return " --tenant " + quoted(s.tenant)
+}
+
+// whichBranch says where an answer is that is not on the thread's own line.
+func (s *session) whichBranch() {
+	if s.branch != "" {
+		fmt.Fprintf(s.app.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, safe(s.thread), s.branch)
+	}
 }
 
 // quoted makes a word fit for a shell's command line.

@@ -24,14 +24,15 @@ func threadCommand(env *environment) *cobra.Command {
 	var f threadFlags
 	c := &cobra.Command{
 		Use:   "thread",
-		Short: "Look at stored conversations, and move them",
+		Short: "Look at stored conversations, change and move them",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
 	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadImport(env, &f), threadRuns(env, &f))
+	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadImport(env, &f), threadRuns(env, &f),
+		threadEdit(env, &f), threadDeleteMessage(env, &f), threadRewind(env, &f), threadFork(env, &f), threadBranches(env, &f))
 	return c
 }
 
@@ -96,13 +97,18 @@ func oneLine(s string) string { return safe(strings.Join(strings.Fields(s), " ")
 
 func threadShow(env *environment, f *threadFlags) *cobra.Command {
 	var limit int
+	var m momentFlags
 	c := &cobra.Command{
 		Use:   "show THREAD",
 		Short: "Show a thread's messages",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return withThreads(env, f, func(s *threads.Store) error {
-				t, err := s.Show(c.Context(), f.tenant, list[0], limit)
+				at, err := m.at(c.Context(), s, f.tenant, list[0])
+				if err != nil {
+					return err
+				}
+				t, err := s.ShowAt(c.Context(), f.tenant, list[0], at, limit)
 				if err != nil {
 					return err
 				}
@@ -114,6 +120,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 0, "the last messages only")
+	m.add(c)
 	return c
 }
 

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// momentFlags name a moment of a thread.
+type momentFlags struct {
+	message, snapshot, branch string
+	before                    bool
+}
+
+func (m *momentFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&m.message, "message", "", "up to and with that message: its id, or its number in thread show")
+	flags.BoolVar(&m.before, "before", false, "stop before --message")
+	flags.StringVar(&m.snapshot, "snapshot", "", "after that turn, by its run")
+	flags.StringVar(&m.branch, "branch", "", "a branch, by its name in thread branches")
+}
+
+// at returns the moment. A number is of a message as the moment without it shows
+// it.
+func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread string) (threads.At, error) {
+	at := threads.At{Snapshot: m.snapshot, Branch: m.branch}
+	if m.message == "" {
+		at.Before = m.before
+		return at, nil
+	}
+	id, err := messageID(ctx, s, tenant, thread, at, m.message)
+	at.Message, at.Before = id, m.before
+	return at, err
+}
+
+// messageID returns the id of the message that a person means: one that has it,
+// or the one with that number.
+func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
+	n, err := strconv.Atoi(name)
+	if err != nil || n < 0 {
+		return name, nil
+	}
+	i, id := 0, name
+	for m, err := range s.Messages(ctx, tenant, thread, at) {
+		if err != nil {
+			return "", err
+		}
+		if m.ID == name {
+			return name, nil
+		}
+		if i == n {
+			id = m.ID
+		}
+		i++
+	}
+	return id, nil
+}
+
+// printChanged prints what a thread is after a change.
+func printChanged(env *environment, f *threadFlags, t *threads.Thread, what string) error {
+	if f.json {
+		return printJSON(env.stdout, t)
+	}
+	fmt.Fprintf(env.stdout, "%s: %s now has %d messages. What it was is kept: see agenthost thread branches.\n", what, safe(t.ID), t.Messages)
+	return nil
+}
+
+func threadEdit(env *environment, f *threadFlags) *cobra.Command {
+	var id string
+	c := &cobra.Command{
+		Use:   "edit THREAD MESSAGE TEXT",
+		Short: "Put a text in the place of a message",
+		Long: `Put a text in the place of a message of a thread: MESSAGE is its id or its number
+in thread show. What follows stays, and the old message is kept in a branch. To
+have the new one answered, run the project with --regenerate.`,
+		Args: args(cobra.ExactArgs(3)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				old, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
+				if err != nil {
+					return err
+				}
+				m := &host.Message{ID: id, Parts: []host.Part{&host.Text{Text: list[2]}}}
+				t, err := s.EditMessage(c.Context(), f.tenant, list[0], old, m, nil)
+				if err != nil {
+					return err
+				}
+				return printChanged(env, f, t, "Edited")
+			})
+		},
+	}
+	c.Flags().StringVar(&id, "id", "", "the new message's id (default: a fresh one)")
+	return c
+}
+
+func threadDeleteMessage(env *environment, f *threadFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete-message THREAD MESSAGE",
+		Short: "Take a message out of a thread",
+		Long: `Take a message out of a thread: MESSAGE is its id or its number in thread show. A
+tool call goes with its results. What is taken out is kept in a branch.`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				id, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
+				if err != nil {
+					return err
+				}
+				t, err := s.DeleteMessage(c.Context(), f.tenant, list[0], id, nil)
+				if err != nil {
+					return err
+				}
+				return printChanged(env, f, t, "Deleted")
+			})
+		},
+	}
+}
+
+func threadRewind(env *environment, f *threadFlags) *cobra.Command {
+	var m momentFlags
+	c := &cobra.Command{
+		Use:   "rewind THREAD",
+		Short: "Go back to a message, a turn or a branch",
+		Long: `Make a moment of a thread its present: messages, state and artifacts are those of
+then, and the next turn goes on from there. What the thread was is kept in a
+branch; to rewind to a branch is to resume it.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if m == (momentFlags{}) {
+				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
+			}
+			return withThreads(env, f, func(s *threads.Store) error {
+				at, err := m.at(c.Context(), s, f.tenant, list[0])
+				if err != nil {
+					return err
+				}
+				t, err := s.Rewind(c.Context(), f.tenant, list[0], at, nil)
+				if err != nil {
+					return err
+				}
+				return printChanged(env, f, t, "Rewound")
+			})
+		},
+	}
+	m.add(c)
+	return c
+}
+
+func threadFork(env *environment, f *threadFlags) *cobra.Command {
+	var m momentFlags
+	var id string
+	c := &cobra.Command{
+		Use:   "fork THREAD",
+		Short: "Begin another thread as this one is, or once was",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				at, err := m.at(c.Context(), s, f.tenant, list[0])
+				if err != nil {
+					return err
+				}
+				t, err := s.Fork(c.Context(), f.tenant, list[0], &threads.ForkOptions{ID: id, At: at})
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, t)
+				}
+				fmt.Fprintf(env.stdout, "%s begins with %d messages of %s.\n", safe(t.ID), t.Messages, safe(list[0]))
+				return nil
+			})
+		},
+	}
+	m.add(c)
+	c.Flags().StringVar(&id, "id", "", "the new thread's id (default: a fresh one)")
+	return c
+}
+
+func threadBranches(env *environment, f *threadFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "branches THREAD",
+		Short: "List what a thread is and was",
+		Long: `List the heads of a thread: the one it goes on from, and those that edits,
+deletions and rewinds left, the last first. Turns can go on with one that is open,
+by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				return printBranches(c.Context(), env, f, s, list[0])
+			})
+		},
+	}
+}
+
+func printBranches(ctx context.Context, env *environment, f *threadFlags, s *threads.Store, thread string) error {
+	all := []*threads.Branch{}
+	for b, err := range s.Branches(ctx, f.tenant, thread) {
+		if err != nil {
+			return err
+		}
+		all = append(all, b)
+	}
+	if f.json {
+		return printJSON(env.stdout, all)
+	}
+	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")
+	for _, b := range all {
+		name, since := b.ID, ""
+		if name == "" {
+			name = "(now)"
+		} else {
+			since = b.Left.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%t\t%s\t%s %s\n", name, b.Messages, b.Turns, b.Open, since, b.Cause, safe(b.Message))
+	}
+	return tw.Flush()
+}
