@@ -112,6 +112,9 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if err := a.checkProviderTools(); err != nil {
 		return nil, err
 	}
+	if err := checkProviders(&Network{}, a); err != nil {
+		return nil, Errorf(InvalidArgument, "agent %q: %w", name, err)
+	}
 	if len(opts.Providers) == 0 {
 		if err := a.checkToolChoice(a.set); err != nil {
 			return nil, err

@@ -225,7 +225,7 @@ func (h *threadHistory) Get(ctx context.Context, _ *HistoryRequest) (*Loaded, er
 	if err != nil {
 		return nil, err
 	}
-	return &Loaded{Messages: messages, State: t.state, conversation: t.service, known: t.known}, nil
+	return &Loaded{Messages: messages, State: t.state, Providers: t.providers, conversation: t.service, known: t.known}, nil
 }
 
 // AppendResults implements [ResultAppender]: one write of a store, or none.
@@ -248,6 +248,9 @@ func (h *threadHistory) AppendResults(ctx context.Context, req *HistoryRequest, 
 	}
 	if turn.State != nil {
 		t.state = turn.State
+	}
+	if turn.Providers != nil {
+		t.providers = turn.Providers
 	}
 	return nil
 }

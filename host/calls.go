@@ -145,7 +145,7 @@ func (b *batch) tell(ev EventData) {
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
 	c.tell = b.tell
-	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments})
+	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit

@@ -29,6 +29,9 @@ type checkpoint struct {
 	Agent        string          `json:"agent"`              // at work
 	Rounds       int             `json:"rounds"`
 	Calls        []*openCall     `json:"calls"`
+
+	// Providers are the states of context providers, if no thread has them.
+	Providers map[string]json.RawMessage `json:"providers,omitempty"`
 }
 
 // openCall is a call that waits for an answer.
@@ -119,7 +122,7 @@ func (r *run) checkpoint() *checkpoint {
 	messages := r.messages()
 	c.Last = messages[len(messages)-1].ID
 	if r.history == nil || r.history.get == nil || r.history.appendResult == nil {
-		c.Messages = messages
+		c.Messages, c.Providers = messages, r.states.json(false)
 	}
 	return c
 }

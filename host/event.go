@@ -141,6 +141,7 @@ type (
 		ID        string          `json:"id"`
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
+		Provider  string          `json:"provider,omitempty"` // that has added the tool
 	}
 
 	// ToolProgress is what a running tool emits.

@@ -128,6 +128,10 @@ type Loaded struct {
 	State    json.RawMessage // custom state; nil if none was stored
 	Head     string
 
+	// Providers are the states of context providers, by key: what the thread's
+	// last turn that had any brought.
+	Providers map[string]json.RawMessage
+
 	// Tenant and Thread say whose it is, as the adapter found it stored beside
 	// the messages. The host refuses what is not what it asked for; empty ones it
 	// cannot check.
@@ -146,9 +150,16 @@ type Turn struct {
 	Results   []*Result
 	State     json.RawMessage // nil when it must not be stored
 	Artifacts []Artifact
-	Status    FinishReason
-	Error     *Error // why it failed
-	Usage     Usage
+
+	// Providers are the states of all context providers, by key; empty if nothing
+	// is kept any more, and nil when those of the thread must stay as they are. A
+	// turn that failed has those from before it. An adapter gives them back in
+	// Loaded.
+	Providers map[string]json.RawMessage
+
+	Status FinishReason
+	Error  *Error // why it failed
+	Usage  Usage
 
 	// Of an agent thread: whether it had the input before, whether a model has
 	// answered, by what id its service keeps the conversation, and the messages

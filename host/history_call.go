@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -132,6 +133,10 @@ func (t *Turn) copyOf() *Turn {
 		c.Results[i] = r.deepClone()
 	}
 	c.State = slices.Clone(t.State)
+	c.Providers = maps.Clone(t.Providers)
+	for key, state := range c.Providers {
+		c.Providers[key] = slices.Clone(state)
+	}
 	c.Artifacts = slices.Clone(t.Artifacts)
 	for i := range c.Artifacts {
 		c.Artifacts[i].Parts = deepParts(c.Artifacts[i].Parts)

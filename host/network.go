@@ -225,6 +225,9 @@ func (n *Network) addAgent(a *Agent) error {
 	if err := n.checkHistory(a); err != nil {
 		return err
 	}
+	if err := checkProviders(n, a); err != nil {
+		return Errorf(InvalidArgument, "agent %q of network %q: %w", a.name, n.name, err)
+	}
 	n.byName[a.name] = a
 	return nil
 }

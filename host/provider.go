@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"maps"
+)
 
 // Provider is a context provider: it adds what it knows before an agent runs.
 // Implementations are safe for concurrent use. An error ends the run.
@@ -17,21 +21,48 @@ type Observer interface {
 }
 
 // ProvideRequest is what a provider sees: the history as it will be processed,
-// with this turn's input.
+// with this turn's input; the run's state; and what the provider itself keeps in
+// the thread.
 type ProvideRequest struct {
 	Scope    Scope
 	Messages []*Message
 	State    *State
+	Own      *ProviderState
 }
 
-// Provided is what a provider adds. Instructions are joined to the agent's by a
-// line; Messages come before the history and are not stored; Tools join the
-// agent's for this run.
+// Provided is what a provider adds, for this run of the agent. Instructions are
+// joined to the agent's by a line break, those of several providers in the order
+// of the providers. Messages come behind the history and before this turn, in the
+// same order; with Store they are part of the agent's result instead, behind this
+// turn's input, and stored with it. Tools join the agent's.
+//
+// Who has added something is said where it goes: [MetadataProvider] of a message
+// names the provider, and so do the events of a call of its tools.
 type Provided struct {
 	Instructions string
 	Messages     []*Message
+	Store        bool // Messages stay in the conversation
 	Tools        []*Tool
 	Cost         *Cost
+}
+
+// MetadataProvider is a name in [Message].Metadata: of the context provider that
+// has added the message, as a JSON string.
+const MetadataProvider = "provider"
+
+// attributed returns the messages of a provider with its name.
+func attributed(messages []*Message, provider string) []*Message {
+	out := make([]*Message, len(messages))
+	for i, m := range messages {
+		m = withIdentity(m, nil).Clone()
+		m.Metadata = maps.Clone(m.Metadata)
+		if m.Metadata == nil {
+			m.Metadata = map[string]json.RawMessage{}
+		}
+		m.Metadata[MetadataProvider] = jsonString(provider)
+		out[i] = m
+	}
+	return out
 }
 
 // ObserveRequest is what an observer sees.

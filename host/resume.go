@@ -186,8 +186,9 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 	}
 	r.foreign = foreign
 	if c := p.begin.From; c != nil && c.Messages != nil {
-		loaded = &Loaded{Messages: c.Messages}
+		loaded = &Loaded{Messages: c.Messages, Providers: c.Providers}
 	}
+	r.states = newProviderStates(loaded.Providers)
 	stored := r.withoutOwn(loaded, p)
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err
@@ -291,7 +292,7 @@ func (r *run) checkEdited(tool *Tool, call *openCall) error {
 // openAgain loads the conversation, which must end where the questions were
 // asked.
 func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
-	loaded := &Loaded{Messages: c.Messages}
+	loaded := &Loaded{Messages: c.Messages, Providers: c.Providers}
 	if loaded.Messages == nil {
 		var err error
 		if loaded, err = r.load(ctx, false); err != nil {
@@ -299,6 +300,7 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 		}
 	}
 	r.serviceKnows(loaded)
+	r.states = newProviderStates(loaded.Providers)
 	var err error
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err

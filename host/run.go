@@ -44,7 +44,8 @@ type run struct {
 	kept     map[string]bool // ids of messages that rounds have stored
 	foreign  bool            // the state is the client's, and not for the thread
 	state    *State
-	patched  bool // the whole state has been sent
+	states   *providerStates // of context providers
+	patched  bool            // the whole state has been sent
 
 	results    []*Result
 	artifacts  []Artifact

@@ -25,6 +25,7 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.setState(loaded); err != nil {
 		return err
 	}
+	r.states = newProviderStates(loaded.Providers)
 	r.serviceKnows(loaded)
 	if r.past, err = r.pastMessages(loaded); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (r *run) checkLoaded(loaded *Loaded) error {
 	if err := checkMessages(loaded.Messages); err != nil {
 		return Errorf(DataLoss, "history adapter returned a damaged conversation: %w", err)
 	}
-	return nil
+	return checkProviderStates(loaded.Providers)
 }
 
 func checkMessages(messages []*Message) error {
@@ -302,10 +303,13 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 	if !r.net.opts.StateOfRun && !r.foreign {
 		turn.State = r.state.JSON()
 	}
+	if !r.foreign {
+		turn.Providers = r.states.json(failure != nil)
+	}
 	if failure != nil {
 		turn.Error = AsError(failure)
 		if r.net.opts.DiscardOnFailure {
-			turn.Results, turn.State, turn.Artifacts = nil, nil, nil
+			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}
 	}
 	_, err := callHistory(context.WithoutCancel(ctx), r, historyCall[struct{}]{"AppendResults", "CommitTimeout", r.limits.CommitTimeout,

@@ -32,6 +32,7 @@ type Tool struct {
 	approve    ApprovalRule
 	client     bool   // somebody else executes it
 	agent      *Agent // that the tool runs, if it is one
+	provider   string // the context provider that has added it, if one has
 	schema     *schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool

@@ -27,6 +27,21 @@ func (t *Tool) With(opts *ToolOptions) (*Tool, error) {
 	return own, nil
 }
 
+// of returns the tool with the name of the context provider that adds it.
+func (t *Tool) of(provider string) *Tool {
+	if t == nil {
+		return nil
+	}
+	own := *t
+	own.provider = provider
+	if now := t.live; now != nil {
+		own.live = func(ctx context.Context) *Tool {
+			return now(ctx).of(provider)
+		}
+	}
+	return &own
+}
+
 func (t *Tool) under(opts ToolOptions) *Tool {
 	own := *t
 	own.ReadOnly = t.ReadOnly || opts.ReadOnly

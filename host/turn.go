@@ -16,7 +16,8 @@ type turn struct {
 	agent        *Agent
 	model        Model
 	instructions string
-	provided     []*Message // before history, not stored
+	provided     []*Message // before this turn, not stored
+	brought      int        // how many messages of the result are providers'
 	tools        toolSet
 	result       *Result
 	interrupted  bool
@@ -40,7 +41,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.emit(&AgentStarted{Model: t.model.Name()})
 	err := r.guard("agent "+strconv.Quote(a.name), func() error {
-		if err := t.prepare(ctx); err != nil {
+		if err := t.prepare(ctx, saved); err != nil {
 			return err
 		}
 		return t.goOn(ctx, saved)
@@ -52,7 +53,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	}
 	t.recordEnd(err)
 	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
-	if err != nil && len(t.result.Messages) == 0 {
+	if err != nil && len(t.result.Messages) <= t.brought {
 		r.usage = r.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
 	}
@@ -60,15 +61,16 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 }
 
 // prepare makes the instructions and lets the context providers speak.
-func (t *turn) prepare(ctx context.Context) error {
+func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var err error
 	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input})
 	if err != nil {
 		return err
 	}
 	var tools []*Tool
-	for _, p := range t.providers() {
-		got, err := p.Provide(ctx, t.provideRequest())
+	var stored []*Message
+	for _, p := range ownedProviders(t.net, t.agent) {
+		got, err := p.Provide(ctx, t.provideRequest(p))
 		if err != nil {
 			return wrapError(err, "provider %q", p.Name())
 		}
@@ -82,11 +84,19 @@ func (t *turn) prepare(ctx context.Context) error {
 		if got.Instructions != "" {
 			t.instructions = strings.TrimPrefix(t.instructions+"\n"+got.Instructions, "\n")
 		}
-		for _, m := range got.Messages {
-			t.provided = append(t.provided, withIdentity(m, nil))
+		if messages := attributed(got.Messages, p.Name()); got.Store {
+			stored = append(stored, messages...)
+		} else {
+			t.provided = append(t.provided, messages...)
 		}
-		tools = append(tools, got.Tools...)
+		for _, tool := range got.Tools {
+			tools = append(tools, tool.of(p.Name()))
+		}
 		t.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+	}
+	if saved.result == nil || t.resumed() { // otherwise they are stored already
+		t.result.Messages = append(stored, t.result.Messages...)
+		t.brought = len(stored)
 	}
 	if len(tools) > 0 {
 		all, err := newToolSet(slices.Concat(t.agent.opts.Tools, tools))
@@ -102,26 +112,30 @@ func (t *turn) prepare(ctx context.Context) error {
 	return t.agent.checkToolChoice(t.tools)
 }
 
-func (t *turn) providers() []Provider {
-	return slices.Concat(t.net.opts.Providers, t.agent.opts.Providers)
+func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
+	return &ProvideRequest{Scope: t.scope(), Messages: t.messages(), State: t.state, Own: t.states.of(p.key)}
 }
 
-func (t *turn) provideRequest() *ProvideRequest {
-	return &ProvideRequest{Scope: t.scope(), Messages: t.messages(), State: t.state}
+// responses are what the agent has said and its tools have answered.
+func (t *turn) responses() []*Message {
+	if t.replaced { // a hook has made others of them
+		return t.result.Messages
+	}
+	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
 }
 
 // observe tells the observers how it went. It has time of its own: a cancelled
 // run is something to learn from as well.
 func (t *turn) observe(ctx context.Context, failure error) {
-	for _, p := range t.providers() {
-		o, ok := p.(Observer)
+	for _, p := range ownedProviders(t.net, t.agent) {
+		o, ok := p.Provider.(Observer)
 		if !ok {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limits.ToolTimeout)
 		var cost *Cost
 		err := t.guard("it", func() (err error) {
-			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(), Responses: t.result.Messages, Err: failure})
+			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure})
 			return err
 		})
 		cancel()
@@ -243,7 +257,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
-	messages := t.withInstructions(t.instructions, t.provided, view)
+	messages := t.withInstructions(t.instructions, t.withProvided(view))
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
@@ -260,12 +274,43 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	return req
 }
 
-func (r *run) withInstructions(instructions string, provided, view []*Message) []*Message {
-	out := make([]*Message, 0, 1+len(provided)+len(view))
+// providerOf returns the context provider that has added a tool, "" if none has.
+func (t *turn) providerOf(tool string) string {
+	if t := t.tools.byName[tool]; t != nil {
+		return t.provider
+	}
+	return ""
+}
+
+// withProvided puts what providers have added before what this turn has: behind
+// what stays the same from turn to turn. A model's service that keeps the
+// conversation has it from the first call on.
+func (t *turn) withProvided(view []*Message) []*Message {
+	if len(t.provided) == 0 || t.conversation != "" && t.called {
+		return view
+	}
+	turn := map[string]bool{}
+	if t.input != nil {
+		turn[t.input.ID] = true
+	}
+	for _, r := range append(slices.Clone(t.results), t.result) {
+		for _, m := range r.Messages {
+			turn[m.ID] = true
+		}
+	}
+	at := slices.IndexFunc(view, func(m *Message) bool { return turn[m.ID] })
+	if at < 0 {
+		at = len(view)
+	}
+	return slices.Insert(slices.Clone(view), at, t.provided...)
+}
+
+func (r *run) withInstructions(instructions string, view []*Message) []*Message {
+	out := make([]*Message, 0, 1+len(view))
 	if instructions != "" {
 		out = append(out, &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: instructions}}})
 	}
-	return append(append(out, provided...), view...)
+	return append(out, view...)
 }
 
 // view returns what the model is shown: the conversation through the processors

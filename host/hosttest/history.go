@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -115,6 +117,7 @@ var historyRules = []struct {
 	{"storing one turn again changes nothing", "ugr", turnOnce},
 	{"custom state comes back", "ugr", stateComesBack},
 	{"a turn without state leaves the state alone", "ugr", noStateKeepsState},
+	{"what context providers keep comes back", "ugr", providersComeBack},
 	{"a failed turn keeps what was finished", "ugr", failedTurnIsKept},
 	{"a turn on a stale head loses nothing", "ugr", staleHeadLosesNothing},
 	{"tenants do not see each other", "ug", tenantsAreApart},
@@ -370,6 +373,39 @@ func noStateKeepsState(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c.mustStore("run2", u2, turnOf(c.say("run2", u2), answer("a2", "hi")))
 	if got := c.get().State; string(got) != `{"a":1}` {
 		t.Errorf("after a turn without state Get returns state %s, want {\"a\":1}", got)
+	}
+}
+
+func providersComeBack(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := a.open(t, "acme", "providers")
+	type states = map[string]json.RawMessage
+	first := states{"clerk/memory": json.RawMessage(`{"n":9007199254740993}`), "notes": json.RawMessage(`["a"]`)}
+	for i, step := range []struct {
+		why              string
+		state            string
+		providers, after states
+	}{
+		{"after a turn with states", "", first, first},
+		{"after a turn without", "", nil, first},
+		{"after a turn with custom state alone", `{"a":1}`, nil, first},
+		{"after a turn with another", "", states{"notes": json.RawMessage(`1`)}, states{"notes": json.RawMessage(`1`)}},
+		{"after a turn with none left", `{"a":2}`, states{}, states{}},
+	} {
+		n := strconv.Itoa(i)
+		user := userSays("u"+n, "hello")
+		turn := turnOf(c.say("run"+n, user), answer("a"+n, "hi"))
+		turn.Providers = step.providers
+		if step.state != "" {
+			turn.State = json.RawMessage(step.state)
+		}
+		c.mustStore("run"+n, user, turn)
+		got := c.get()
+		if !maps.EqualFunc(got.Providers, step.after, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
+			t.Errorf("%s Get returns the providers %s, want %s", step.why, got.Providers, step.after)
+		}
+		if step.state != "" && string(got.State) != step.state {
+			t.Errorf("%s Get returns the state %s, want %s", step.why, got.State, step.state)
+		}
 	}
 }
 

@@ -30,19 +30,21 @@ func keyOf(req *host.HistoryRequest) threadKey {
 }
 
 type memoryThread struct {
-	messages []*host.Message
-	seen     map[string]bool // ids of messages
-	runs     map[string]bool // runs whose results are stored
-	state    json.RawMessage
-	head     int
-	ends     []memoryEnd // of turns
-	branches int
+	messages  []*host.Message
+	seen      map[string]bool // ids of messages
+	runs      map[string]bool // runs whose results are stored
+	state     json.RawMessage
+	providers map[string]json.RawMessage
+	head      int
+	ends      []memoryEnd // of turns
+	branches  int
 }
 
 // memoryEnd is where a turn ended and what the state was then.
 type memoryEnd struct {
-	messages int
-	state    json.RawMessage
+	messages  int
+	state     json.RawMessage
+	providers map[string]json.RawMessage
 }
 
 // NewHistory returns an empty history.
@@ -150,7 +152,7 @@ func (h *History) Get(_ context.Context, req *host.HistoryRequest) (*host.Loaded
 		return &host.Loaded{}, nil
 	}
 	h.note("Get: %d messages", len(t.messages))
-	return &host.Loaded{Messages: slices.Clone(t.messages), State: t.state, Head: t.headName()}, nil
+	return &host.Loaded{Messages: slices.Clone(t.messages), State: t.state, Providers: t.providers, Head: t.headName()}, nil
 }
 
 // AppendRound stores messages that the thread does not have, if its head is
@@ -187,7 +189,10 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	if turn.State != nil {
 		t.state = slices.Clone(turn.State)
 	}
-	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state})
+	if turn.Providers != nil {
+		t.providers = turn.Providers
+	}
+	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state, t.providers})
 	h.turns = append(h.turns, turn)
 	return nil
 }
@@ -227,7 +232,7 @@ func (t *memoryThread) first(n int) *memoryThread {
 	out := &memoryThread{seen: map[string]bool{}, runs: maps.Clone(t.runs), head: t.head, branches: t.branches}
 	for _, end := range t.ends {
 		if end.messages <= n {
-			out.ends, out.state = append(out.ends, end), end.state
+			out.ends, out.state, out.providers = append(out.ends, end), end.state, end.providers
 		}
 	}
 	out.add(t.messages[:n])

@@ -71,6 +71,8 @@ var mutants = map[string]mutant{
 				l.Messages[i] = c
 			}
 		}}),
+	"forgets providers": historyMutant("--- FAIL: TestMutant/what_context_providers_keep_comes_back", &broken{
+		loaded: func(l *host.Loaded) { l.Providers = nil }}),
 	"takes one tenant for all": historyMutant("--- FAIL: TestMutant/tenants_do_not_see_each_other", &broken{
 		request: func(req *host.HistoryRequest) { req.Tenant = "all" }}),
 	"takes the beginning of a name for the name": historyMutant("--- FAIL: TestMutant/threads_do_not_see_each_other", &broken{

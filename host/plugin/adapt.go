@@ -319,7 +319,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations: baseOperations{s, req.Scope, req.State}}
+	ops := viewOperations{baseOperations: baseOperations{seat: s, scope: req.Scope, state: req.State}}
 	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}
@@ -439,19 +439,20 @@ func (pr *provider) input(req *host.ProvideRequest) *object {
 
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), p.providerOperations(req))
 	if err != nil {
 		return nil, err
 	}
 	var got struct {
 		Instructions string          `json:"instructions"`
 		Messages     json.RawMessage `json:"messages"`
+		Store        bool            `json:"store"`
 		Tools        []string        `json:"tools"`
 	}
 	if err := p.decode(exportProvide, raw, &got); err != nil {
 		return nil, err
 	}
-	out := &host.Provided{Instructions: got.Instructions, Cost: cost}
+	out := &host.Provided{Instructions: got.Instructions, Store: got.Store, Cost: cost}
 	if isSet(got.Messages) {
 		if out.Messages, err = host.DecodeMessages(got.Messages); err != nil {
 			return nil, host.Errorf(host.Internal, "plugin %q: the output of provider %q: %w", p.id, pr.name, err)
@@ -465,6 +466,10 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 		out.Tools = append(out.Tools, tool)
 	}
 	return out, nil
+}
+
+func (p *Plugin) providerOperations(req *host.ProvideRequest) baseOperations {
+	return baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State, req.Own}
 }
 
 // tool finds a tool that a provider offers: the plugin's own first.
@@ -488,7 +493,7 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State})
+	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), p.providerOperations(&req.ProvideRequest))
 	if err == nil {
 		err = p.decode(exportObserve, raw, &struct{}{})
 	}

@@ -246,7 +246,7 @@ func TestManifestsAreChecked(t *testing.T) {
 		{`{"abi":1,"name":"n","routers":[{"name":"a"},{"name":"a"}]}`, host.InvalidArgument, "empty or given twice"},
 		{`{"abi":1,"name":"n","processors":[{"name":"a","tokens":{}}]}`, host.InvalidArgument, "exactly one of"},
 		{`{"abi":1,"name":"n","processors":[{"name":"a","tokens":{"model":true,"encoding":"o200k_base"}}]}`, host.InvalidArgument, "exactly one of"},
-		{`{"abi":1,"name":"n","requires":["provider_state.get"]}`, host.FailedPrecondition, `the operation "provider_state.get"`},
+		{`{"abi":1,"name":"n","requires":["time.travel"]}`, host.FailedPrecondition, `the operation "time.travel"`},
 		{`{"abi":7,"name":"n"}`, host.FailedPrecondition, "this host speaks 1"},
 		{`null`, host.InvalidArgument, "manifest"},
 		{"{\"abi\":1,\"name\":\"\xff\"}", host.InvalidArgument, "UTF-8"},

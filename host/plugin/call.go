@@ -19,7 +19,8 @@ type CallResult struct {
 // where the plugin is not granted it, the operations answer as they do in a run
 // that has none.
 type CallOptions struct {
-	State *host.State // of a tool, router or provider; nil is an empty one
+	State *host.State         // of a tool, router or provider; nil is an empty one
+	Own   *host.ProviderState // what a provider keeps; nil is nothing kept
 
 	// View is the conversation of a processor, or of a router that is granted
 	// messages. If the input has neither messages nor an outline, it gets what
@@ -117,8 +118,13 @@ func (o *rawOperations) make() (err error) {
 			return err
 		}
 	}
-	base := baseOperations{s, scope, state}
+	base := baseOperations{seat: s, scope: scope, state: state}
 	switch {
+	case o.export == exportProvide || o.export == exportObserve:
+		if base.own = o.opts.Own; base.own == nil {
+			base.own = host.NewProviderState(nil)
+		}
+		o.made = base
 	case o.export == exportTool, o.export >= exportCount:
 		call := host.NewCall("", nil, state)
 		call.Scope = scope

@@ -69,7 +69,10 @@ func TestCallGivesEachExportTheOperationsOfARun(t *testing.T) {
 		{"a router that is not granted messages", "route", readMessages, Permissions{State: Read}, full, "permission_denied"},
 		{"a provider reads the state", "provide", readState, all, full, `"value":{"a":1}`},
 		{"an observer reads the state", "observe", readState, all, full, `"value":{"a":1}`},
-		{"an operation that is not", "tool", "provider_state.get", all, full, "unimplemented"},
+		{"a provider reads what it keeps", "provide", "provider_state.get", Permissions{}, nil, `{"value":null,"revision":0}`},
+		{"an observer reads what it keeps", "observe", "provider_state.get", Permissions{}, &CallOptions{Own: host.NewProviderState([]byte(`{"a":1}`))}, `{"value":{"a":1},"revision":1}`},
+		{"a tool keeps nothing", "tool", "provider_state.get", all, full, "failed_precondition"},
+		{"an operation that is not", "tool", "time.travel", all, full, "unimplemented"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			request := `{"path":""}`

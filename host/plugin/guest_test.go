@@ -172,7 +172,7 @@ func TestGuestFailuresAreTheModelsToRead(t *testing.T) {
 		{"grow", `{}`, "limit MemoryBytes of 33554432"},
 		{"recurse", `{}`, "limit CallDepth of 10000"},
 		{"lie", `{}`, "not what the ABI says"},
-		{"call", `{"op":"provider_state.get","request":{}}`, `no operation "provider_state.get"`},
+		{"call", `{"op":"time.travel","request":{}}`, `no operation "time.travel"`},
 		{"call", `{"op":"emit","request":{"data":1}}`, "needs a kind"},
 		{"call", `{"op":"emit","request":7}`, "request of emit"},
 		{"call", `{"op":"state.get","request":{"path":"/nowhere"}}`, "nothing at"},

@@ -257,6 +257,10 @@ type operations interface {
 var prices = map[string]int64{
 	"artifact.read":  20_000,
 	"artifact.write": 20_000,
+
+	"provider_state.get": 5_000,
+	"provider_state.put": 20_000,
+
 	"emit":           5_000,
 	"http.fetch":     100_000,
 	"kv.delete":      20_000,

@@ -9,11 +9,12 @@ import (
 )
 
 // baseOperations are what every call may ask for: what it is granted, and the
-// state, where there is one.
+// state and what a provider keeps, where there is such.
 type baseOperations struct {
 	seat  *seat
 	scope host.Scope
 	state *host.State
+	own   *host.ProviderState
 }
 
 func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
@@ -38,6 +39,10 @@ func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]b
 		return o.getState(req)
 	case op == "state.patch" && o.state != nil:
 		return o.patchState(req)
+	case op == "provider_state.get" && o.own != nil:
+		return o.getOwn(req)
+	case op == "provider_state.put" && o.own != nil:
+		return o.putOwn(req)
 	}
 	return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to work on in this call", op)
 }
@@ -94,6 +99,43 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 	return out.end(), nil
 }
 
+func (o baseOperations) getOwn(req []byte) ([]byte, error) {
+	if err := readRequest("provider_state.get", req, &struct{}{}); err != nil {
+		return nil, err
+	}
+	value, revision := o.own.JSON()
+	out := newObject(len(value) + envelopeSize)
+	out.raw("value", orNull(value))
+	out.int("revision", revision)
+	return out.end(), nil
+}
+
+func (o baseOperations) putOwn(req []byte) ([]byte, error) {
+	in := struct {
+		Value    json.RawMessage
+		Revision *int64
+	}{}
+	if err := readRequest("provider_state.put", req, &in); err != nil {
+		return nil, err
+	}
+	if in.Value == nil {
+		return nil, host.Errorf(host.InvalidArgument, "request of provider_state.put: it has no value").WithHint("null is nothing kept")
+	}
+	at := int64(-1)
+	if in.Revision != nil {
+		if at = *in.Revision; at < 0 {
+			return nil, host.Errorf(host.InvalidArgument, "request of provider_state.put: revision is %d", at)
+		}
+	}
+	revision, err := o.own.SetAt(at, in.Value)
+	if err != nil {
+		return nil, err
+	}
+	out := newObject(64)
+	out.int("revision", revision)
+	return out.end(), nil
+}
+
 // mayState fails unless the state may be read, or written.
 func (s *seat) mayState(access Access) error {
 	if !s.rights().granted.State.allows(access) {
@@ -130,7 +172,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "artifact.read":
 		return o.artifacts.read(req, o.seat.rights().limits.ResponseBytes)
 	}
-	return baseOperations{o.seat, o.call.Scope, o.call.State}.operate(ctx, op, req)
+	return baseOperations{seat: o.seat, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
 }
 
 func (o *toolOperations) emit(req []byte) ([]byte, error) {

@@ -153,7 +153,7 @@ func rewritten(t *testing.T, got any, document []byte) []byte {
 		case *host.Route:
 			value = map[string]any{"next": got.Next, "delegate": got.Delegate, "reason": got.Reason}[name]
 		case *host.Provided:
-			value = map[string]any{"instructions": got.Instructions, "messages": got.Messages, "tools": names(got.Tools, func(t *host.Tool) string { return t.Name })}[name]
+			value = map[string]any{"instructions": got.Instructions, "messages": got.Messages, "store": got.Store, "tools": names(got.Tools, func(t *host.Tool) string { return t.Name })}[name]
 		}
 		raw, err := json.Marshal(value)
 		if err != nil {

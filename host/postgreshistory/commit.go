@@ -28,6 +28,7 @@ type draft struct {
 	head, messages, turns int64
 	title, status         string
 	state                 json.RawMessage // nil leaves it
+	providers             json.RawMessage // nil leaves them
 	batch                 pgx.Batch       // beside messages and thread
 }
 
@@ -103,12 +104,13 @@ func (d *draft) write(ctx context.Context, tx pgx.Tx) error {
 		d.putMessages(b)
 	}
 	b.Queue(d.s.sql(`update {schema}.threads set head = $3, messages = $4, turns = $5, title = $6, status = $7,
-		state = coalesce($8::text::json, state), updated_at = greatest(updated_at, clock_timestamp())
+		state = coalesce($8::text::json, state), providers = coalesce($9::text::json, providers), updated_at = greatest(updated_at, clock_timestamp())
 		where tenant = $1 and id = $2`),
-		k.tenant, k.thread, d.head, d.messages+int64(len(d.unknown)), d.turns, d.title, d.status, textOrNull(d.state))
+		k.tenant, k.thread, d.head, d.messages+int64(len(d.unknown)), d.turns, d.title, d.status, textOrNull(d.state), textOrNull(d.providers))
 	if d.turned {
-		b.Queue(d.s.sql(`update {schema}.turns set state_after = coalesce(
-			(select state from {schema}.threads where tenant = $1 and id = $2), 'null'::json)
+		b.Queue(d.s.sql(`update {schema}.turns set
+			state_after = coalesce((select state from {schema}.threads where tenant = $1 and id = $2), 'null'::json),
+			providers_after = coalesce((select providers from {schema}.threads where tenant = $1 and id = $2), 'null'::json)
 			where tenant = $1 and thread = $2 and turn = $3`), k.tenant, k.thread, d.turns)
 	}
 	return tx.SendBatch(ctx, b).Close()
@@ -152,6 +154,13 @@ func (d *draft) turn(req *host.HistoryRequest, turn *host.Turn) error {
 		for _, m := range r.Messages {
 			infos[i].Messages = append(infos[i].Messages, m.ID)
 		}
+	}
+	if turn.Providers != nil {
+		raw, err := json.Marshal(turn.Providers)
+		if err != nil {
+			return host.Errorf(host.InvalidArgument, "the states of context providers of thread %q: %w", req.Thread, err)
+		}
+		d.providers = raw
 	}
 	results, err1 := json.Marshal(infos)
 	usage, err2 := json.Marshal(turn.Usage)

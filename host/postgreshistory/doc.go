@@ -15,7 +15,7 @@
 // it one after another. Every primary key begins with the tenant, and so does
 // every condition of every statement.
 //
-//	threads    a row a conversation: title, head, state, the status of its last turn
+//	threads    a row a conversation: title, head, state, what providers keep, the last turn's status
 //	messages   its log: one row a message, by position; body is the message's JSON
 //	turns      what each run left beside messages: status, error, usage, results
 //	artifacts  what runs made, newest turn last

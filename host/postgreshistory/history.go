@@ -73,7 +73,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	// One implicit transaction. The head is read before the messages: if another
 	// commit comes between, the turn is refused rather than blind.
 	b := &pgx.Batch{}
-	b.Queue(s.sql(`select tenant, id, head, messages, state::text from {schema}.threads where tenant = $1 and id = $2`), k.tenant, k.thread)
+	b.Queue(s.sql(`select tenant, id, head, messages, state::text, providers::text from {schema}.threads where tenant = $1 and id = $2`), k.tenant, k.thread)
 	b.Queue(s.sql(`select seq, body::text from (
 		select seq, body from {schema}.messages where tenant = $1 and thread = $2 order by seq desc limit $3) m order by seq`),
 		k.tenant, k.thread, s.window)
@@ -91,8 +91,8 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 func readThread(results pgx.BatchResults, req *host.HistoryRequest) (*host.Loaded, error) {
 	loaded := &host.Loaded{}
 	var head, length int64
-	var state []byte
-	err := results.QueryRow().Scan(&loaded.Tenant, &loaded.Thread, &head, &length, &state)
+	var state, providers []byte
+	err := results.QueryRow().Scan(&loaded.Tenant, &loaded.Thread, &head, &length, &state, &providers)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &host.Loaded{}, nil
 	}
@@ -103,6 +103,11 @@ func readThread(results pgx.BatchResults, req *host.HistoryRequest) (*host.Loade
 		loaded.Tenant = ""
 	}
 	loaded.Head, loaded.State = strconv.FormatInt(head, 10), state
+	if providers != nil {
+		if err := json.Unmarshal(providers, &loaded.Providers); err != nil {
+			return nil, host.Errorf(host.DataLoss, "what context providers keep in thread %q cannot be read: %w", req.Thread, err).WithHint("restore it from a backup")
+		}
+	}
 	rows, err := results.Query()
 	if err != nil {
 		return nil, err

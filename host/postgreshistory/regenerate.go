@@ -71,14 +71,18 @@ func (d *draft) takeBack(ctx context.Context, tx pgx.Tx, last int64) error {
 	b.Queue(d.s.sql(`delete from {schema}.artifacts a using {schema}.turns t
 		where a.tenant = $1 and a.thread = $2 and t.tenant = $1 and t.thread = $2 and t.turn = a.turn and t.taken_back = $3`),
 		k.tenant, k.thread, d.head)
-	b.Queue(d.s.sql(`with kept as (select state_after, status from {schema}.turns
+	b.Queue(d.s.sql(`with kept as (select state_after, providers_after, status from {schema}.turns
 			where tenant = $1 and thread = $2 and taken_back is null order by turn desc limit 1)
 		update {schema}.threads set head = $3, messages = $4, updated_at = greatest(updated_at, clock_timestamp()),
 			status = coalesce((select status from kept), ''),
 			state = case when not exists (select from kept) then null
 				when (select state_after from kept) is null then state
 				when (select state_after::text from kept) = 'null' then null
-				else (select state_after from kept) end
+				else (select state_after from kept) end,
+			providers = case when not exists (select from kept) then null
+				when (select providers_after from kept) is null then providers
+				when (select providers_after::text from kept) = 'null' then null
+				else (select providers_after from kept) end
 		where tenant = $1 and id = $2`), k.tenant, k.thread, d.head, last+1)
 	return tx.SendBatch(ctx, b).Close()
 }

@@ -24,7 +24,9 @@ const (
 	//	 "messages":[...],        as the plugin contract has them
 	//	 "snapshots":[...],       as Snapshot, and "state_value", the state after
 	//	                          the turn if it is not that of the turn before
-	//	 "state":{...},           absent if there is none
+	//	 "state":{...},           absent if there is none; with what context providers
+	//	                          keep it is [{...},{"provider":state}], and so is
+	//	                          a state_value
 	//	 "artifacts":[...]}       {"name"?,"parts","metadata"?}
 	//
 	// State and artifacts are those of now. Import wants the members in this order.
@@ -176,11 +178,11 @@ func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
 }
 
 func exportState(ctx context.Context, t *thread, o *exportWriter) error {
-	state, err := t.state(ctx)
-	if err != nil {
-		return err
-	}
-	if state != nil {
+	if t.rec.State != nil {
+		state, err := t.readBlob(ctx, t.rec.State, "state")
+		if err != nil {
+			return err
+		}
 		o.text("\"state\":")
 		o.raw(state)
 		o.text(",\n")

@@ -79,16 +79,14 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	if loaded.Messages, _, err = t.last(ctx, s.window); err != nil {
 		return nil, err
 	}
-	loaded.State, err = t.state(ctx)
+	loaded.State, loaded.Providers, err = t.states(ctx)
 	return loaded, err
 }
 
 // state returns the thread's custom state, nil if it has none.
 func (t *thread) state(ctx context.Context) (json.RawMessage, error) {
-	if t.rec.State == nil {
-		return nil, nil
-	}
-	return t.readBlob(ctx, t.rec.State, "state")
+	state, _, err := t.states(ctx)
+	return state, err
 }
 
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts, a

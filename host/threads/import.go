@@ -39,7 +39,8 @@ type Item struct {
 	Snapshot *Snapshot
 	// State is the thread's custom state now or, beside a Snapshot, after that
 	// turn. It may be left out of a Snapshot that names the same state as the
-	// one before.
+	// one before. With what context providers keep it is an array of two, the
+	// custom state and an object of theirs.
 	State    json.RawMessage
 	Artifact *host.Artifact
 }

@@ -203,7 +203,7 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 		return err
 	}
 	snap.To = int(d.rec.Messages)
-	if err := d.putState(ctx, turn.State); err != nil {
+	if err := d.putStates(ctx, turn); err != nil {
 		return err
 	}
 	snap.State = d.rec.State

@@ -11,20 +11,26 @@ type Provide struct {
 	instructions []string
 	messages     []Message
 	tools        []string
+	store        bool
 }
 
 // Instruct adds to the agent's instructions, on a line of its own.
 func (p *Provide) Instruct(text string) { p.instructions = append(p.instructions, text) }
 
-// Insert adds a message before the conversation. It is not stored.
+// Insert adds a message behind the history and before this turn's input. It is
+// not stored, but see [Provide.Store].
 func (p *Provide) Insert(m Message) { p.messages = append(p.messages, m) }
+
+// Store has the inserted messages stay in the conversation: they stand behind this
+// turn's input and are stored with the answer.
+func (p *Provide) Store() { p.store = true }
 
 // Tools offers further tools to the agent: names of the plugin's own tools or of
 // host tools granted to it.
 func (p *Provide) Tools(names ...string) { p.tools = append(p.tools, names...) }
 
 // An Observe is one call of a context provider after an agent has run. What the
-// provider learns it keeps through host operations.
+// provider learns it keeps with [PutOwn] or other host operations.
 type Observe struct {
 	Name      string // the provider's name
 	Config    Raw    // its configuration, "" if there is none; may be kept
@@ -117,6 +123,9 @@ func (p *Provide) append(w *Writer) {
 			w.message(&p.messages[i])
 		}
 		w.EndArray()
+	}
+	if p.store {
+		w.key("store").Bool(true)
 	}
 	if len(p.tools) > 0 {
 		w.strings("tools", p.tools)

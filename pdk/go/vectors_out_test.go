@@ -232,6 +232,9 @@ func TestProvideOutVectors(t *testing.T) {
 					c.Insert(m)
 				}
 			}
+			if store, _ := document.Get("store").Bool(); store {
+				c.Store()
+			}
 			for tool := range document.Get("tools").Elements() {
 				name, _ := tool.Str()
 				c.Tools(name)

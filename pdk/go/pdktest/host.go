@@ -28,6 +28,11 @@ type Host struct {
 	// Revision is the state's revision.
 	Revision int64
 
+	// Own is what a provider keeps in the thread; "" is nothing. Provider calls read
+	// it with provider_state.get and change it with provider_state.put.
+	Own         pdk.Raw
+	OwnRevision int64
+
 	// Tokens counts the tokens of a text for outlines and tokens.count. nil
 	// counts one for every four bytes, rounded up.
 	Tokens func(text string) int

@@ -65,8 +65,38 @@ func (h *Host) operation(op string) func(pdk.Raw) (pdk.Raw, *pdk.Error) {
 		return h.artifactWrite
 	case "artifact.read":
 		return h.artifactRead
+	case "provider_state.get":
+		return h.ownGet
+	case "provider_state.put":
+		return h.ownPut
 	}
 	return nil
+}
+
+func (h *Host) ownGet(pdk.Raw) (pdk.Raw, *pdk.Error) {
+	value := h.Own
+	if value == "" {
+		value = "null"
+	}
+	var w pdk.Writer
+	return w.BeginObject().Key("value").Raw(value).Key("revision").Int(h.OwnRevision).EndObject().Value(), nil
+}
+
+func (h *Host) ownPut(request pdk.Raw) (pdk.Raw, *pdk.Error) {
+	value := request.Get("value")
+	if value == "" {
+		return "", pdk.Errorf(pdk.InvalidArgument, "the request has no value")
+	}
+	if at := integer(request, "revision", -1); at >= 0 && at != h.OwnRevision {
+		return "", pdk.Errorf(pdk.Conflict, "the state of the provider is at revision %d, not %d", h.OwnRevision, at)
+	}
+	h.revisions++
+	h.Own, h.OwnRevision = value, h.revisions
+	if value == "null" {
+		h.Own, h.OwnRevision = "", 0
+	}
+	var w pdk.Writer
+	return w.BeginObject().Key("revision").Int(h.OwnRevision).EndObject().Value(), nil
 }
 
 func digest(data string) string {
