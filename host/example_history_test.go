@@ -49,15 +49,21 @@ func (n *notebook) Get(_ context.Context, req *host.HistoryRequest) (*host.Loade
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	loaded, _ := n.thread(req.Tenant, req.Thread)
-	return &host.Loaded{Messages: slices.Clone(loaded.Messages), State: loaded.State, Tenant: loaded.Tenant, Thread: loaded.Thread}, nil
+	copied := *loaded
+	copied.Messages = slices.Clone(loaded.Messages)
+	return &copied, nil
 }
 
 func (n *notebook) AppendResults(_ context.Context, req *host.HistoryRequest, turn *host.Turn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.add(req, turn.Messages()...)
-	if t, _ := n.thread(req.Tenant, req.Thread); turn.State != nil {
+	t, _ := n.thread(req.Tenant, req.Thread)
+	if turn.State != nil { // the state of the conversation
 		t.State = turn.State
+	}
+	if turn.Providers != nil { // and what context providers keep in it
+		t.Providers = turn.Providers
 	}
 	return nil
 }
