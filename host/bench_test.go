@@ -67,3 +67,45 @@ func BenchmarkDocumentDiff(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkStateUpdate changes one member of a state of 100 kB as a Go value: it
+// is read, and what was done to it is found out. Encoding and decoding it once is
+// what that takes at least.
+func BenchmarkStateUpdate(b *testing.B) {
+	type item struct {
+		Name string `json:"name"`
+		List []int  `json:"list"`
+	}
+	type typed struct {
+		N     int             `json:"n"`
+		Items map[string]item `json:"items"`
+	}
+	doc := typed{Items: map[string]item{}}
+	for i := range 1000 {
+		doc.Items[fmt.Sprint("key", i)] = item{strings.Repeat("x", 50), []int{1, 2, 3}}
+	}
+	state, err := host.NewState(doc, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("update", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := host.UpdateState(state, func(s *typed) error { s.N++; return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("limit=encode+decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			raw, err := json.Marshal(doc)
+			if err == nil {
+				err = json.Unmarshal(raw, new(typed))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -19,7 +19,7 @@ type View struct {
 	hide      []string // pointers into the custom state
 	artifacts bool     // are hidden
 	all       bool     // of the state is hidden
-	state     func(context.Context, json.RawMessage) (json.RawMessage, error)
+	state     func(context.Context, *host.Document) (*host.Document, error)
 	event     func(context.Context, host.Event) (host.Event, bool, error)
 }
 
@@ -29,10 +29,11 @@ type ViewOptions struct {
 	// in the custom state, "/custom" all of it, "/artifacts" all artifacts.
 	Hide []string
 
-	// State returns the custom state as clients may see it; what Hide names is gone
-	// from what it gets. The context says who is asking. The bytes it gets must not
-	// be changed, and what it returns is a JSON object.
-	State func(ctx context.Context, custom json.RawMessage) (json.RawMessage, error)
+	// State returns the custom state as clients may see it, a JSON object; what Hide
+	// names is gone from what it gets. The context says who is asking. A document
+	// that is made of the one it gets, by Without or Patch, is compared to the last
+	// one at little cost; one that was read anew costs reading it.
+	State func(ctx context.Context, custom *host.Document) (*host.Document, error)
 
 	// Event returns an event as clients may see it, and whether they may see it at
 	// all. Changes of the state come to it as they are sent: made from State's
@@ -100,12 +101,11 @@ func (v *View) document(ctx context.Context, doc *host.Document) (*host.Document
 	if v.state == nil {
 		return doc, nil
 	}
-	raw, err := guarded("state", func() (json.RawMessage, error) { return v.state(ctx, doc.JSON()) })
+	out, err := guarded("state", func() (*host.Document, error) { return v.state(ctx, doc) })
 	if err != nil {
 		return nil, err
 	}
-	out, err := host.ReadDocument(raw)
-	if err != nil || !out.IsObject() {
+	if out == nil || !out.IsObject() {
 		return nil, host.Errorf(host.Internal, "the view of the state is not a JSON object")
 	}
 	return out, nil
@@ -163,9 +163,15 @@ func (v *View) Events(ctx context.Context, events iter.Seq2[host.Event, error]) 
 type follower struct {
 	view  *View
 	seq   int64
-	state *host.Document // as it is
-	shown *host.Document // as clients have it; nil before the first change
+	state *host.Document // as it is, but for behind
+	shown *host.Document // as clients have it, but for behind; nil before the first change
+	// behind are changes of both that were passed on as they are: most are never
+	// followed by one that has to look at the documents.
+	behind []host.PatchOp
 }
+
+// maxBehind bounds the changes that are not in the documents yet.
+const maxBehind = 1000
 
 func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, error) {
 	shown := true
@@ -207,18 +213,12 @@ func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, e
 
 // change returns what clients are told of a change.
 func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.PatchOp, error) {
-	var err error
-	if f.state == nil {
-		if f.state, err = emptyDocument(); err != nil {
-			return nil, err
-		}
+	if f.shown != nil && len(f.behind)+len(ops) <= maxBehind && f.view.passes(ops) {
+		f.behind = append(f.behind, ops...)
+		return ops, nil
 	}
-	if f.state, err = f.state.Patch(ops); err != nil {
+	if err := f.catchUp(ops); err != nil {
 		return nil, host.Errorf(host.Internal, "follow the state: %w", err)
-	}
-	if f.shown != nil && f.view.passes(ops) {
-		f.shown, err = f.shown.Patch(ops)
-		return ops, err
 	}
 	shown, err := f.view.document(ctx, f.state)
 	if err != nil {
@@ -230,6 +230,27 @@ func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.Patch
 		return []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}}, nil
 	}
 	return before.Diff(shown), nil
+}
+
+// catchUp brings the documents to where ops lead, and what is shown to where they
+// begin.
+func (f *follower) catchUp(ops []host.PatchOp) (err error) {
+	if f.state == nil {
+		if f.state, err = emptyDocument(); err != nil {
+			return err
+		}
+	}
+	if len(f.behind) > 0 {
+		if f.shown, err = f.shown.Patch(f.behind); err != nil {
+			return err
+		}
+		if f.state, err = f.state.Patch(f.behind); err != nil {
+			return err
+		}
+		f.behind = nil
+	}
+	f.state, err = f.state.Patch(ops)
+	return err
 }
 
 // passes reports whether operations can be told as they are: none of them meets

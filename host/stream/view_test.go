@@ -62,10 +62,12 @@ func shown(t *testing.T, v *stream.View, events iter.Seq2[host.Event, error]) []
 
 func TestAViewShowsDifferencesOfWhatIsSeen(t *testing.T) {
 	hidden := &stream.ViewOptions{Hide: []string{"/custom/sec"}}
-	pub := &stream.ViewOptions{State: func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	pub := &stream.ViewOptions{State: func(_ context.Context, d *host.Document) (*host.Document, error) {
 		var s struct{ Pub json.Number }
-		err := json.Unmarshal(raw, &s)
-		return json.RawMessage(`{"pub":` + s.Pub.String() + `}`), err
+		if err := json.Unmarshal(d.JSON(), &s); err != nil {
+			return nil, err
+		}
+		return host.ReadDocument(json.RawMessage(`{"pub":` + s.Pub.String() + `}`))
 	}}
 	for _, c := range []struct {
 		name    string
@@ -103,12 +105,13 @@ func TestAViewShowsDifferencesOfWhatIsSeen(t *testing.T) {
 func TestAViewFailsClosed(t *testing.T) {
 	secret := errors.New("the password is 1234")
 	for name, opts := range map[string]*stream.ViewOptions{
-		"state fails":  {State: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, secret }},
-		"state panics": {State: func(context.Context, json.RawMessage) (json.RawMessage, error) { panic(secret) }},
-		"state is none": {State: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return json.RawMessage(`"1234"`), nil
+		"state fails":  {State: func(context.Context, *host.Document) (*host.Document, error) { return nil, secret }},
+		"state panics": {State: func(context.Context, *host.Document) (*host.Document, error) { panic(secret) }},
+		"state is none": {State: func(context.Context, *host.Document) (*host.Document, error) {
+			return host.ReadDocument(json.RawMessage(`"1234"`))
 		}},
-		"events fail": {Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) { return ev, true, secret }},
+		"state is nothing": {State: func(context.Context, *host.Document) (*host.Document, error) { return nil, nil }},
+		"events fail":      {Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) { return ev, true, secret }},
 		"events panic": {Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) {
 			panic(secret)
 		}},
