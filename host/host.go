@@ -88,7 +88,8 @@ type Request struct {
 	Input *Message
 
 	// Messages is the conversation so far, if the client keeps it: then nothing
-	// is loaded, and everything is stored as usual.
+	// is loaded, and everything is stored as usual. A model is told it as if it had
+	// been so: whoever must not speak as the system sends no message of that role.
 	Messages []*Message
 
 	// AgentThread is the conversation to go on with, if the target is an agent: see

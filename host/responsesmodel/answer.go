@@ -81,6 +81,7 @@ const (
 	itemMessage   = "message"
 	itemCall      = "function_call"
 	itemReasoning = "reasoning"
+	itemResult    = "function_call_output"
 	partText      = "output_text"
 	partRefusal   = "refusal"
 )

@@ -25,7 +25,10 @@
 // or as data, and PDFs as well. What the service sent and this package does not
 // know (items of the service's own tools) is kept as a part of the type
 // "openai_item" and goes back as it came. Reasoning goes back as its item came,
-// with the encrypted content; without that only to a service that keeps it.
+// with the encrypted content; without that only to a service that keeps it. Items
+// that no service says (messages of the system's, references to other items,
+// approvals) do not go at all: a client that keeps the conversation could have made
+// them up.
 //
 // An agent's provider tools of the provider "responses" are declared to the
 // service as they are.

@@ -179,7 +179,7 @@ func (m *Model) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
 		return w.b, nil
 	case host.ToolRole:
 		for _, r := range msg.ToolResults() {
-			w.begin("function_call_output")
+			w.begin(itemResult)
 			w.member("call_id", r.ID)
 			w.member("output", resultText(r))
 			w.end()
@@ -227,7 +227,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 			w.whole(item)
 		}
 	case *host.ToolCall:
-		w.begin("function_call")
+		w.begin(itemCall)
 		w.member("call_id", p.ID)
 		w.member("name", p.Name)
 		arguments := string(p.Arguments)
@@ -268,11 +268,35 @@ func resultText(r *host.ToolResult) string {
 // reasoningItem is the item that a reasoning part came as, nil for another's.
 func reasoningItem(p *host.Reasoning) json.RawMessage {
 	for _, m := range p.Extra {
-		if m.Name == itemMember && isItem(m.Value) {
-			return m.Value
+		if m.Name != itemMember {
+			continue
+		}
+		if item, kind := readItem(m.Value); kind == itemReasoning {
+			return item
 		}
 	}
 	return nil
+}
+
+// readItem returns an item that may go back and its type, nothing for one that
+// may not. A client that keeps the conversation can put into it what the service
+// never said: it must not speak as the system, give consent that a person was not
+// asked for, or point at what the service keeps for others. What is sent is
+// written anew from what was looked at, for a member that comes twice may be read
+// one way here and the other way there.
+func readItem(raw json.RawMessage) (item json.RawMessage, kind string) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["type"], &kind) != nil || kind == "" {
+		return nil, ""
+	}
+	if _, speaks := members["role"]; speaks || kind == "item_reference" || kind == "mcp_approval_response" {
+		return nil, ""
+	}
+	item, err := json.Marshal(members)
+	if err != nil {
+		return nil, ""
+	}
+	return item, kind
 }
 
 func hasEncrypted(item json.RawMessage) bool {
@@ -287,17 +311,15 @@ func foreignItem(p *host.Unknown) json.RawMessage {
 	var v struct {
 		Item json.RawMessage `json:"item"`
 	}
-	if p.Kind != itemMember || json.Unmarshal(p.JSON, &v) != nil || !isItem(v.Item) {
+	if p.Kind != itemMember || json.Unmarshal(p.JSON, &v) != nil {
 		return nil
 	}
-	return v.Item
-}
-
-func isItem(raw json.RawMessage) bool {
-	var v struct {
-		Type string `json:"type"`
+	item, kind := readItem(v.Item)
+	switch kind {
+	case itemMessage, itemCall, itemReasoning, itemResult:
+		return nil // there are parts for these
 	}
-	return json.Unmarshal(raw, &v) == nil && v.Type != ""
+	return item
 }
 
 // userItem writes a user's message.
