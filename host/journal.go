@@ -96,7 +96,8 @@ func (h *Host) journalOf(history *History) Journal {
 func (r *run) journalOf() Journal { return r.host.journalOf(r.history) }
 
 func errAnswered(rec *RunRecord) error {
-	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy)
+	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy).
+		WithHint("an answer counts once; what came of it is in thread %q, and what else is wanted is a new message there", rec.Thread)
 }
 
 // Questions returns what an interrupted run of a target asks, for who has not
