@@ -35,6 +35,13 @@
 // with signs of life, until it is done, aborted, or found expired because its
 // process has ended; then [Service.Recover] goes on with it.
 //
+// # Artifacts
+//
+// Tools make artifacts, up to a megabyte each. A larger one is put by
+// [Service.PutArtifact] and read by [Service.OpenArtifact], a piece at a time. One
+// with a name takes the place of the one of that name, one without is added; a
+// snapshot has those of its time, and content that is the same is stored once.
+//
 // # What clients see
 //
 // Events, with every change of the custom state as a JSON Patch: the first of a

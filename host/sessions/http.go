@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -24,6 +26,9 @@ const maxRequestBytes = 2 << 20
 //	POST /wait       the same, when the turn has ended
 //	POST /abort      {"snapshot"}; {"result": {"snapshot","status"}}
 //	GET  /artifact   ?session=...&digest=...; {"result": the artifact}
+//	PUT  /artifact   ?session=...&name=...; the body is the content, of its
+//	                 Content-Type; {"result": Snapshot}
+//	GET  /content    ?session=...&digest=...; the content of what was put
 //
 // A turn that failed is status 200 with its error in the output. A request that
 // cannot be run is answered with the status of its error, as
@@ -36,6 +41,8 @@ func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handl
 	mux.HandleFunc("POST /wait", serve(h, s.Wait))
 	mux.HandleFunc("POST /abort", serve(h, s.abortAsked))
 	mux.HandleFunc("GET /artifact", h.artifact)
+	mux.HandleFunc("PUT /artifact", h.putArtifact)
+	mux.HandleFunc("GET /content", h.content)
 	return mux
 }
 
@@ -139,6 +146,41 @@ func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
 		a, err = h.service.Artifact(r.Context(), tenant, r.URL.Query().Get("session"), r.URL.Query().Get("digest"))
 	}
 	answer(w, a, err)
+}
+
+func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
+	tenant, err := h.tenant(r)
+	var snap *Snapshot
+	if err == nil {
+		up := &ArtifactUpload{Name: r.URL.Query().Get("name"), MediaType: r.Header.Get("Content-Type")}
+		snap, err = h.service.PutArtifact(r.Context(), tenant, r.URL.Query().Get("session"), up, r.Body)
+	}
+	answer(w, snap, err)
+}
+
+// content sends what was put. What a client has put is not for a browser to run
+// in this place: it is sent as a file, with the type that it was given.
+func (h *handler) content(w http.ResponseWriter, r *http.Request) {
+	tenant, err := h.tenant(r)
+	var content io.Reader
+	var mediaType string
+	var size int64
+	if err == nil {
+		content, mediaType, size, err = h.service.OpenArtifact(r.Context(), tenant, r.URL.Query().Get("session"), r.URL.Query().Get("digest"))
+	}
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Content-Length", strconv.FormatInt(size, 10))
+	header.Set("Content-Disposition", "attachment")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	if _, err := io.Copy(w, content); err != nil {
+		panic(http.ErrAbortHandler) // too late to say so in another way
+	}
 }
 
 func answer(w http.ResponseWriter, result any, err error) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -132,6 +133,31 @@ func (r *Remote) Artifact(ctx context.Context, session, digest string) (*host.Ar
 	return called[host.Artifact](ctx, r, http.MethodGet, "/artifact?"+query.Encode(), nil)
 }
 
+// PutArtifact stores an artifact: see [Service.PutArtifact]; Metadata and Limit
+// are the host's. What r yields is sent as it comes.
+func (r *Remote) PutArtifact(ctx context.Context, session string, up *ArtifactUpload, content io.Reader) (*Snapshot, error) {
+	if up == nil {
+		up = &ArtifactUpload{}
+	}
+	query := url.Values{"session": {session}, "name": {up.Name}}
+	resp, err := r.send(ctx, http.MethodPut, "/artifact?"+query.Encode(), content, http.Header{"Content-Type": {up.MediaType}})
+	if err != nil {
+		return nil, err
+	}
+	out := &Snapshot{}
+	return out, readAnswer(ctx, resp, out)
+}
+
+// OpenArtifact returns the content of what was put. Close it.
+func (r *Remote) OpenArtifact(ctx context.Context, session, digest string) (io.ReadCloser, error) {
+	query := url.Values{"session": {session}, "digest": {digest}}
+	resp, err := r.send(ctx, http.MethodGet, "/content?"+query.Encode(), nil, http.Header{})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 // called is call for answers of one type.
 func called[A any](ctx context.Context, r *Remote, method, path string, req any) (*A, error) {
 	out := new(A)
@@ -146,6 +172,10 @@ func (r *Remote) call(ctx context.Context, method, path string, req, out any) er
 	if err != nil {
 		return err
 	}
+	return readAnswer(ctx, resp, out)
+}
+
+func readAnswer(ctx context.Context, resp *http.Response, out any) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxFrameBytes))
 	if err != nil {
@@ -170,21 +200,22 @@ func (r *Remote) do(ctx context.Context, method, path string, req any, accept st
 		}
 		body = bytes.NewReader(raw)
 	}
+	return r.send(ctx, method, path, body, http.Header{"Accept": {accept}, "Content-Type": {"application/json"}})
+}
+
+func (r *Remote) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
 	out, err := http.NewRequestWithContext(ctx, method, r.URL+path, body)
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "ask %s: %w", path, err)
 	}
 	if r.Header != nil {
-		if out.Header, err = r.Header(ctx); err != nil {
+		own, err := r.Header(ctx)
+		if err != nil {
 			return nil, err
 		}
-		out.Header = out.Header.Clone()
+		maps.Copy(out.Header, own)
 	}
-	if out.Header == nil {
-		out.Header = http.Header{}
-	}
-	out.Header.Set("Accept", accept)
-	out.Header.Set("Content-Type", "application/json")
+	maps.Copy(out.Header, header)
 	client := r.Client
 	if client == nil {
 		client = http.DefaultClient

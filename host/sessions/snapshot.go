@@ -151,15 +151,3 @@ func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Sn
 	}
 	return nil
 }
-
-// Artifact returns an artifact of a session by the digest that a snapshot lists.
-// Code not_found if the session has none as it is now, or clients see none.
-func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) (*host.Artifact, error) {
-	if err := s.needStore("read an artifact"); err != nil {
-		return nil, err
-	}
-	if s.opts.View.HidesArtifacts() {
-		return nil, host.Errorf(host.NotFound, "session %.100q has no artifact %.80q", session, digest)
-	}
-	return s.store.Artifact(ctx, tenant, session, digest)
-}

@@ -24,6 +24,8 @@ import (
 //	threads/content/<content id>/artifacts/<n>      what turn n put
 //	threads/content/<content id>/blob/<digest>      the size of a blob
 //	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
+//	threads/content/<content id>/upload/<digest>    size and name of an upload, whose chunks
+//	                                                are under that name instead of a digest
 //	threads/content/<content id>/journal/<run id>   empty; journaled runs of the thread
 //	threads/content/<content id>/view/<n>           what a head shows
 //	threads/content/<content id>/head/<n>           head n, left behind
@@ -76,6 +78,7 @@ func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
 func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
 func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
 func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }
+func (c content) upload(d string) kv.Key      { return c.all().With("upload", d) }
 func (c content) views() kv.Key               { return c.all().With("view") }
 func (c content) view(n uint64) kv.Key        { return c.views().WithUint(n) }
 func (c content) heads() kv.Key               { return c.all().With("head") }

@@ -1,0 +1,239 @@
+package threads
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// What is too large to be held as a message or an artifact is stored on its own,
+// a piece at a time, and messages and artifacts refer to it by an address.
+
+// MaxUploadBytes bounds what one upload stores.
+const MaxUploadBytes = 1 << 30
+
+// uploadScheme begins the address of what was uploaded.
+const uploadScheme = "upload:"
+
+// URL returns the address by which messages and artifacts of the thread refer to
+// what [Store.Upload] has stored.
+func (r *Ref) URL() string { return uploadScheme + r.Digest }
+
+// UploadDigest returns the digest that an address of [Ref.URL] names.
+func UploadDigest(url string) (digest string, ok bool) {
+	digest, ok = strings.CutPrefix(url, uploadScheme)
+	if raw, err := hex.DecodeString(digest); !ok || err != nil || len(raw) != sha256.Size {
+		return "", false
+	}
+	return digest, true
+}
+
+// upload says that something is stored whole, and under which name its chunks
+// are: not its digest, which is known when the last of them is written.
+type upload struct {
+	version
+	Size   int    `json:"size"`
+	Chunks string `json:"chunks"`
+}
+
+// Upload stores what r yields, up to limit bytes (0 is [MaxUploadBytes]), and
+// returns its digest and size. It holds one piece of [ChunkBytes] at a time. What
+// the thread has already is not stored twice. It changes nothing of the
+// conversation: a message or an artifact refers to it by [Ref.URL]. It is removed
+// with the thread, and so is what an upload leaves that was broken off.
+//
+// Code not_found if there is no such thread, resource_exhausted beyond the limit,
+// and whatever r fails with.
+func (s *Store) Upload(ctx context.Context, tenant, id string, r io.Reader, limit int64) (*Ref, error) {
+	if limit < 0 || limit > MaxUploadBytes {
+		return nil, host.Errorf(host.InvalidArgument, "upload to thread %q: the limit is %d, not up to %d", id, limit, MaxUploadBytes)
+	}
+	if limit == 0 {
+		limit = MaxUploadBytes
+	}
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	w := &uploadWriter{thread: t, name: "upload/" + host.NewID(), sum: sha256.New(), limit: limit}
+	if err := w.copy(ctx, r); err != nil {
+		return nil, errors.Join(err, w.discard(context.WithoutCancel(ctx)))
+	}
+	ref := &Ref{Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: int(w.size)}
+	known, err := w.publish(ctx, tenant, ref)
+	if err != nil || known {
+		err = errors.Join(err, w.discard(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
+		return nil, host.AsError(err)
+	}
+	return ref, nil
+}
+
+// uploadWriter writes an upload.
+type uploadWriter struct {
+	*thread
+	name   string
+	sum    hash.Hash
+	size   int64
+	limit  int64
+	chunks int
+}
+
+func (w *uploadWriter) copy(ctx context.Context, r io.Reader) error {
+	piece := make([]byte, ChunkBytes)
+	for {
+		n, err := io.ReadFull(r, piece)
+		if w.size += int64(n); w.size > w.limit {
+			return host.Errorf(host.ResourceExhausted, "upload to thread %q: there are more than %d bytes", w.rec.ID, w.limit)
+		}
+		if n > 0 {
+			w.sum.Write(piece[:n])
+			put := kv.Tx{Partition: w.partition, Writes: []kv.Write{kv.Put(w.content.chunk(w.name, w.chunks), piece[:n])}}
+			if _, err := kv.Apply(ctx, w.store.driver, put); err != nil {
+				return wrap(err, "upload to thread %q", w.rec.ID)
+			}
+			w.chunks++
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return host.Errorf(codeOfReader(err), "upload to thread %q: %w", w.rec.ID, err)
+		}
+	}
+}
+
+// codeOfReader is the code of what a reader failed with: its own, if it has one.
+func codeOfReader(err error) host.Code {
+	if code := host.CodeOf(err); code != host.Internal {
+		return code
+	}
+	return host.Unavailable
+}
+
+// publish makes the upload known, unless the thread has one like it. A thread
+// that was deleted meanwhile, or goes on elsewhere, has lost the chunks.
+func (w *uploadWriter) publish(ctx context.Context, tenant string, ref *Ref) (known bool, err error) {
+	_, err = w.store.commit(ctx, tenant, w.rec.ID, "upload to thread", func(d *draft) error {
+		if d.revision == 0 {
+			return notFound(w.rec.ID)
+		}
+		if d.rec.Content != w.rec.Content {
+			return moved(w.rec.ID)
+		}
+		old, err := d.get(ctx, d.content.upload(ref.Digest))
+		if known = old != nil; err != nil {
+			return err
+		}
+		if known {
+			return errNothing
+		}
+		header, err := encode(upload{version{layout}, ref.Size, w.name})
+		if err != nil {
+			return err
+		}
+		d.put(d.content.upload(ref.Digest), header)
+		return nil
+	})
+	return known, err
+}
+
+// discard removes the chunks of an upload that nobody will know of.
+func (w *uploadWriter) discard(ctx context.Context) error {
+	return w.store.remove(ctx, w.partition, w.content.all().With("chunk", w.name))
+}
+
+// OpenUpload returns a reader of what was uploaded, also to a thread that this
+// one was forked from. It reads a piece of [ChunkBytes] at a time, with ctx, and
+// holds nothing open. What it has yielded is what was stored once it has reached
+// its end: a piece that is missing or was changed is an error of code data_loss.
+// Code not_found if there is none.
+func (s *Store) OpenUpload(ctx context.Context, tenant, id, digest string) (io.Reader, *Ref, error) {
+	if _, ok := UploadDigest(uploadScheme + digest); !ok {
+		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
+	}
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	from := t.content
+	raw, err := t.get(ctx, from.upload(digest))
+	if err == nil && raw == nil {
+		from, raw, err = t.inherited(ctx, func(c content) kv.Key { return c.upload(digest) })
+	}
+	if err == nil && raw == nil {
+		from = t.root()
+		raw, err = t.get(ctx, from.upload(digest))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if raw == nil {
+		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
+	}
+	var u upload
+	if err := decode(raw, &u, "upload of thread", id); err != nil {
+		return nil, nil, err
+	}
+	r := &uploadReader{thread: t, from: from, upload: u, digest: digest, sum: sha256.New(),
+		get: func(key kv.Key) ([]byte, error) { return t.get(ctx, key) }}
+	return r, &Ref{Digest: digest, Size: u.Size}, nil
+}
+
+// uploadReader reads an upload.
+type uploadReader struct {
+	*thread
+	from   content
+	upload upload
+	digest string
+	get    func(kv.Key) ([]byte, error)
+
+	sum  hash.Hash
+	read int // bytes of the chunks so far
+	next int // chunk
+	rest []byte
+}
+
+func (r *uploadReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(r.rest) == 0 {
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// fill reads the next piece, or finds out that what was read is what was stored.
+func (r *uploadReader) fill() error {
+	if r.read == r.upload.Size {
+		if hex.EncodeToString(r.sum.Sum(nil)) != r.digest {
+			return damaged("upload %s of thread %q is not what was stored", r.digest, r.rec.ID)
+		}
+		return io.EOF
+	}
+	piece, err := r.get(r.from.chunk(r.upload.Chunks, r.next))
+	if err != nil {
+		return err
+	}
+	if len(piece) == 0 || r.read+len(piece) > r.upload.Size {
+		return damaged("upload %s of thread %q: a piece is missing", r.digest, r.rec.ID)
+	}
+	r.next++
+	r.read += len(piece)
+	r.sum.Write(piece)
+	r.rest = piece
+	return nil
+}

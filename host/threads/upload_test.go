@@ -1,0 +1,185 @@
+package threads_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"testing/iotest"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func create(t testing.TB, s *threads.Store, id string) {
+	t.Helper()
+	if _, _, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// countEntries counts what is stored for the default tenant.
+func countEntries(t testing.TB, driver kv.Driver) int {
+	t.Helper()
+	n := 0
+	for _, err := range kv.All(t.Context(), driver, threads.DefaultTenant, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func TestUploadsComeBack(t *testing.T) {
+	driver := kv.NewMemory()
+	s := threads.New(driver, nil)
+	create(t, s, "a")
+	for _, size := range []int{0, 1, threads.ChunkBytes - 1, threads.ChunkBytes, threads.ChunkBytes + 1, 3*threads.ChunkBytes + 7} {
+		content := make([]byte, size)
+		for i := range content {
+			content[i] = byte(rand.Int())
+		}
+		sum := sha256.Sum256(content)
+		ref, err := s.Upload(t.Context(), "", "a", iotest.HalfReader(bytes.NewReader(content)), 0)
+		if err != nil || ref.Size != size || ref.Digest != hex.EncodeToString(sum[:]) {
+			t.Fatalf("Upload of %d bytes = %+v, %v", size, ref, err)
+		}
+		before := countEntries(t, driver)
+		if again, err := s.Upload(t.Context(), "", "a", bytes.NewReader(content), 0); err != nil || *again != *ref || countEntries(t, driver) != before {
+			t.Errorf("the same again = %+v, %v; %d entries, before %d", again, err, countEntries(t, driver), before)
+		}
+		r, info, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+		if err != nil || *info != *ref {
+			t.Fatalf("OpenUpload = %+v, %v", info, err)
+		}
+		if err := iotest.TestReader(r, content); err != nil {
+			t.Error(err)
+		}
+		if digest, ok := threads.UploadDigest(ref.URL()); !ok || digest != ref.Digest {
+			t.Errorf("UploadDigest(%q) = %q, %v", ref.URL(), digest, ok)
+		}
+	}
+	if _, err := s.Fork(t.Context(), "", "a", &threads.ForkOptions{ID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if n := countEntries(t, driver); n != 0 {
+		t.Errorf("deleting leaves %d entries", n)
+	}
+}
+
+func TestBadUploads(t *testing.T) {
+	driver := kv.NewMemory()
+	s := threads.New(driver, nil)
+	create(t, s, "a")
+	before := countEntries(t, driver)
+	broken := errors.New("the line is dead")
+	content := bytes.Repeat([]byte("x"), 2*threads.ChunkBytes)
+	for name, c := range map[string]struct {
+		id    string
+		r     io.Reader
+		limit int64
+		code  host.Code
+	}{
+		"no thread":        {"b", bytes.NewReader(content), 0, host.NotFound},
+		"too large":        {"a", bytes.NewReader(content), int64(len(content) - 1), host.ResourceExhausted},
+		"broken off":       {"a", io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)), 0, host.Unavailable},
+		"canceled":         {"a", io.MultiReader(bytes.NewReader(content), iotest.ErrReader(context.Canceled)), 0, host.Canceled},
+		"a negative limit": {"a", bytes.NewReader(content), -1, host.InvalidArgument},
+	} {
+		if _, err := s.Upload(t.Context(), "", c.id, c.r, c.limit); host.CodeOf(err) != c.code {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+		}
+		if n := countEntries(t, driver); n != before {
+			t.Errorf("%s leaves %d entries more", name, n-before)
+		}
+	}
+	ref, err := s.Upload(t.Context(), "", "a", bytes.NewReader(content), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, digest := range []string{"", "x", ref.Digest[1:], ref.Digest + "0", "../" + ref.Digest, hex.EncodeToString(make([]byte, 32))} {
+		if _, _, err := s.OpenUpload(t.Context(), "", "a", digest); host.CodeOf(err) != host.NotFound {
+			t.Errorf("OpenUpload(%q) = %v", digest, err)
+		}
+	}
+	if _, _, err := s.OpenUpload(t.Context(), "other", "a", ref.Digest); host.CodeOf(err) != host.NotFound {
+		t.Errorf("another tenant reads it: %v", err)
+	}
+	// Every piece that is changed or gone is noticed.
+	for e, err := range kv.All(t.Context(), driver, threads.DefaultTenant, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Value) < threads.ChunkBytes {
+			continue
+		}
+		changed := bytes.Clone(e.Value)
+		changed[7] ^= 1
+		for _, w := range []kv.Write{kv.Put(e.Key, changed), kv.Put(e.Key, e.Value[1:]), kv.Delete(e.Key)} {
+			write(t, driver, w)
+			r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+			if err == nil {
+				_, err = io.Copy(io.Discard, r)
+			}
+			if host.CodeOf(err) != host.DataLoss {
+				t.Errorf("an upload that was changed: %v", err)
+			}
+		}
+		write(t, driver, kv.Put(e.Key, e.Value))
+	}
+}
+
+func write(t testing.TB, driver kv.Driver, w kv.Write) {
+	t.Helper()
+	if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: threads.DefaultTenant, Writes: []kv.Write{w}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgetful is a driver that keeps no chunks, so that what is held is the
+// store's doing.
+type forgetful struct{ kv.Driver }
+
+func (d forgetful) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	for i := range txs {
+		for j := range txs[i].Writes {
+			if w := &txs[i].Writes[j]; len(w.Value) == threads.ChunkBytes {
+				w.Value = w.Value[:1]
+			}
+		}
+	}
+	return d.Driver.Commit(ctx, txs...)
+}
+
+// An upload is never held whole.
+func TestAnUploadIsNotHeld(t *testing.T) {
+	s := threads.New(forgetful{kv.NewMemory()}, nil)
+	create(t, s, "a")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const size = 64 << 20
+	if ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, size), 0); err != nil || ref.Size != size {
+		t.Fatalf("Upload = %+v, %v", ref, err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
+		t.Errorf("an upload of %d bytes allocates %d", size, got)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
