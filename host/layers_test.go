@@ -38,6 +38,8 @@ var layers = []layer{
 		"the kit for drivers knows the driver interface only"},
 	{"host/kv/badgerkv", []string{"host/kv"},
 		"a driver is one technology behind one interface"},
+	{"host/kv/sockkv", []string{"host/kv"},
+		"a driver of another process is a driver like any other"},
 	{"host/tokens", nil,
 		"counting tokens is text in, number out; host.TokenCounter is satisfied without importing it"},
 	{"host/egress", []string{"host"},

@@ -2,15 +2,18 @@ package threads
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 // LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch
-// of it, run one after another, in the order in which they asked. It holds within this Store; turns
-// of other processes meet at the head, where one of them gets a conflict.
+// of it, run one after another, in the order in which they asked. It holds within this Store and, if
+// the driver is a [kv.Locker], among all who share that; turns of others meet at
+// the head, where one of them gets a conflict.
 //
 // Code invalid_argument without a thread id, resource_exhausted when
 // Options.MaxWaiting turns wait already, ctx's error when that ends first,
@@ -38,11 +41,35 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 	unlock = sync.OnceFunc(func() { s.locks.leave(key) })
 	select {
 	case <-turn:
-		return unlock, nil
+		return s.lockShared(ctx, key, limit > 0, unlock)
 	case <-ctx.Done():
 		s.locks.giveUp(key, turn)
 		return nil, contextError(ctx, "wait for thread %q", req.Thread)
 	}
+}
+
+// lockShared takes the lock that other processes take, too, if the driver has
+// such. unlock gives back what this process has.
+func (s *Store) lockShared(ctx context.Context, key lockKey, wait bool, unlock func()) (func(), error) {
+	if s.locker == nil {
+		return unlock, nil
+	}
+	unlockShared, err := s.locker.Lock(ctx, key.partition, string(kv.NewKey("threads", key.thread, key.branch)), wait)
+	switch {
+	case err == nil:
+		return sync.OnceFunc(func() { unlockShared(); unlock() }), nil
+	case ctx.Err() != nil:
+		err = contextError(ctx, "wait for thread %q", key.thread)
+	case errors.Is(err, kv.ErrBusy) && wait:
+		err = host.Errorf(host.ResourceExhausted, "thread %q: too many turns wait for it already", key.thread).
+			WithHint("send the next message when an answer has come")
+	case errors.Is(err, kv.ErrBusy):
+		err = host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
+	default:
+		err = wrap(err, "wait for thread %q", key.thread)
+	}
+	unlock()
+	return nil, err
 }
 
 type lockKey struct{ partition, thread, branch string }

@@ -22,6 +22,7 @@ type Store struct {
 	maxWaiting int
 	now        func() time.Time // but for tests time.Now
 	locks      lockTable
+	locker     kv.Locker // nil unless other processes lock threads, too
 	crowds     [64]sync.Mutex
 	seed       maphash.Seed
 }
@@ -46,6 +47,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 		opts = &Options{}
 	}
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed()}
+	s.locker, _ = driver.(kv.Locker)
 	if s.window < 1 {
 		s.window = DefaultWindow
 	}
