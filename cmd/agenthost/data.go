@@ -16,13 +16,15 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
 // store is the driver of a data directory.
 type store struct {
 	kv.Driver
-	db *badgerkv.Store // nil in memory
+	db     *badgerkv.Store // nil in memory, and if another process has it
+	shared *sockkv.Shared  // is the driver, if db is not nil
 }
 
 // openStore opens the store of a data directory, or memory for "".
@@ -38,7 +40,45 @@ func (env *environment) openStore(dir string, logger *slog.Logger) (*store, erro
 	if err != nil {
 		return nil, dataError(dir, err)
 	}
-	return &store{kv.Group(db), db}, nil
+	shared := sockkv.Share(kv.Group(db))
+	return &store{shared, db, shared}, nil
+}
+
+// openAny opens the store of a data directory, or uses it through the host that
+// has it open, if that is one that can be steered.
+func (env *environment) openAny(ctx context.Context, dir string, logger *slog.Logger) (*store, error) {
+	s, err := env.openStore(dir, logger)
+	if !errors.Is(err, kv.ErrLocked) {
+		return s, err
+	}
+	client, dialErr := sockkv.Dial(ctx, "unix", dataSocketPath(dir))
+	if dialErr != nil {
+		return nil, err
+	}
+	return &store{Driver: client}, nil
+}
+
+// dataSocketName is the socket in a data directory that other processes use the
+// store through.
+const dataSocketName = "data.sock"
+
+func dataSocketPath(dir string) string { return filepath.Join(dir, dataSocketName) }
+
+// share has other processes of this user use the store for as long as it is open.
+func (s *store) share(dir string) (stop func() error, err error) {
+	path := dataSocketPath(dir)
+	l, err := control.ListenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	s.shared.Serve(l)
+	return func() error {
+		err := os.Remove(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}, nil
 }
 
 // checkData refuses a data directory that does not exist, which opening would make.
@@ -390,7 +430,7 @@ func (s *store) verify(ctx context.Context, tell func(threads int)) (*verified, 
 }
 
 func (s *store) verifyTenant(ctx context.Context, tenant string, out *verified, tell func(int)) error {
-	all := threads.New(s, nil)
+	all := threads.New(s.Driver, nil)
 	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
 	for {
 		page, err := all.List(ctx, tenant, opts)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A host serves on while another command backs its data up and checks it, and
-// what was backed up is what another host goes on with.
+// A host serves on while other commands use its threads, back its data up and check
+// it, and what was backed up is what another host goes on with.
 func TestDataOfARunningHost(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // short: there is to be a socket in it
 	if err != nil {
@@ -57,12 +57,24 @@ func TestDataOfARunningHost(t *testing.T) {
 	out.waitFor("> ")
 	other(0, "1 thread of 1 tenant: 4 messages, 2 turns", "data", "verify", "--data", data)
 	other(0, `"damaged":[]`, "data", "verify", "--data", data, "--json")
+	other(0, "4 messages", "thread", "show", "t1", "--data", data)
+	other(0, "it is the second", "run", dir, "two", "--data", data, "--thread", "t1")
+	say("one", "it is the first")
+	out.waitFor("> ")
+	other(0, "8 messages", "thread", "show", "t1", "--data", data)
+	writeText(t, dir, "chat.jsonl", "{\"role\":\"user\",\"content\":\"hi\"}\n")
+	other(0, "Imported thread t2", "thread", "import", filepath.Join(dir, "chat.jsonl"), "--thread", "t2", "--data", data)
+	other(0, "", "queue", "dead", "--data", data)
 	other(3, "write", "data", "backup", filepath.Join(dir, "nowhere", "b"), "--data", data)
+	other(3, "one process owns", "dev", dir, "--data", data)
 	say("", "")
 	if code := <-done; code != 0 {
 		t.Errorf("dev ends with exit code %d", code)
 	}
 
+	if _, err := os.Lstat(dataSocketPath(data)); !os.IsNotExist(err) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
 	other(0, "is whole", "data", "verify", "--backup", file)
 	other(0, "Restored", "data", "restore", file, "--data", copied)
 	other(0, "2 messages, 1 turn", "data", "verify", "--data", copied)

@@ -109,7 +109,23 @@ func (s *session) steerable(socket string) error {
 		return err
 	}
 	s.app.closers = append(s.app.closers, server.Close)
-	return nil
+	return s.share()
+}
+
+// share has other commands use the threads of a session that keeps them.
+func (s *session) share() error {
+	if s.app.data.shared == nil {
+		return nil
+	}
+	stop, err := s.app.data.share(s.data)
+	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
+		s.say("other commands cannot use %s meanwhile: %s", s.data, sentence(err))
+		return nil
+	}
+	if err == nil {
+		s.app.closers = append(s.app.closers, stop)
+	}
+	return err
 }
 
 // say tells who sits at the terminal of something that they did not type.

@@ -88,12 +88,12 @@ func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (er
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", f.data, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", quoted(f.data))
 	}
-	driver, err := env.openStore(f.data, env.logger())
+	driver, err := env.openAny(context.Background(), f.data, env.logger())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	q := queue.New(driver, nil)
+	q := queue.New(driver.Driver, nil)
 	defer func() { err = errors.Join(err, q.Close()) }()
 	return fn(q)
 }

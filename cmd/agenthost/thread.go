@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,12 +42,12 @@ func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error
 	if err := checkData(f.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := env.openStore(f.data, env.logger())
+	driver, err := env.openAny(context.Background(), f.data, env.logger())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	return fn(threads.New(driver, nil))
+	return fn(threads.New(driver.Driver, nil))
 }
 
 func threadList(env *environment, f *threadFlags) *cobra.Command {

@@ -157,13 +157,13 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := env.openStore(f.data, env.logger())
+	driver, err := env.openAny(ctx, f.data, env.logger())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	show := newProgress(env)
-	got, err := threads.New(driver, nil).Import(ctx, f.tenant, src, &threads.ImportOptions{
+	got, err := threads.New(driver.Driver, nil).Import(ctx, f.tenant, src, &threads.ImportOptions{
 		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
 	})
 	show.end()

@@ -118,7 +118,7 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 	keys := newLateStore()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if data, dataErr = a.env.openStore(opts.data, a.logger); dataErr != nil {
+		if data, dataErr = a.openData(ctx, opts); dataErr != nil {
 			keys.set(nil)
 			return
 		}
@@ -130,13 +130,22 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 		return dataErr
 	}
 	a.closers = slices.Insert(a.closers, 0, data.Close) // after the plugins, which write to it
-	a.data, a.threads = data, threads.New(data, nil)
+	a.data, a.threads = data, threads.New(data.Driver, nil)
 	a.openQueue(data)
 	if pluginErr != nil || opts.data == "" {
 		return pluginErr
 	}
 	a.traces, dataErr = trace.Open(filepath.Join(opts.data, tracesName), &trace.Options{Logger: a.logger})
 	return dataErr
+}
+
+// openData opens the store. A live host is to be the one that others use; any
+// other command may use it through such a host.
+func (a *app) openData(ctx context.Context, opts appOptions) (*store, error) {
+	if opts.live {
+		return a.env.openStore(opts.data, a.logger)
+	}
+	return a.env.openAny(ctx, opts.data, a.logger)
 }
 
 // openPlugins starts the runtime and loads the plugins, which keep their keys in

@@ -63,13 +63,9 @@ type Server struct {
 // operations. A socket that nobody listens at any more is replaced. Code
 // failed_precondition if somebody does, or if there is something else.
 func Listen(path string, handlers map[string]Handler) (*Server, error) {
-	if err := checkFree(path); err != nil {
-		return nil, err
-	}
-	listener, err := listen(path)
+	listener, err := ListenSocket(path)
 	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "open control socket %s: %w", path, err).
-			WithHint("name another one with --socket")
+		return nil, err
 	}
 	s := &Server{path: path, listener: listener, handlers: handlers, slots: make(chan struct{}, MaxConnections), conns: map[net.Conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -78,6 +74,21 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 	}
 	s.running.Go(s.accept)
 	return s, nil
+}
+
+// ListenSocket makes a socket at path that only this user can open. A socket that
+// nobody listens at any more is replaced. Code failed_precondition if somebody
+// does, or if there is something else. Closing it leaves the file.
+func ListenSocket(path string) (net.Listener, error) {
+	if err := checkFree(path); err != nil {
+		return nil, err
+	}
+	listener, err := listen(path)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "open control socket %s: %w", path, err).
+			WithHint("name another one with --socket")
+	}
+	return listener, nil
 }
 
 // checkFree looks at what is at the path.
