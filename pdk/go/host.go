@@ -139,7 +139,7 @@ func TokensCount(encoding string, texts ...string) (TokenCount, error) {
 	for s.next('}') {
 		switch s.key() {
 		case "tokens":
-			out.Tokens = s.column(make([]int, 0, len(texts)))
+			out.Tokens = s.column(make([]int, 0, len(texts)), 0)
 		case "encoding":
 			out.Encoding = s.str()
 		case "exact":

@@ -76,20 +76,20 @@ func (s *scanner) outline(o *Outline) {
 		case "roles":
 			o.Roles = s.str()
 		case "bytes":
-			o.Bytes = s.column(o.Bytes[:0])
+			o.Bytes = s.column(o.Bytes[:0], count)
 		case "chars":
-			o.Chars = s.column(o.Chars[:0])
+			o.Chars = s.column(o.Chars[:0], count)
 		case "tokens":
 			tokens = true
-			o.Tokens = s.column(o.Tokens[:0])
+			o.Tokens = s.column(o.Tokens[:0], count)
 		case "encoding":
 			o.Encoding = s.str()
 		case "parts":
-			o.Parts = s.column(o.Parts[:0])
+			o.Parts = s.column(o.Parts[:0], count)
 		case "keep":
-			o.Keep = s.column(o.Keep[:0])
+			o.Keep = s.column(o.Keep[:0], 0)
 		case "tools":
-			o.Tools = s.outlineTools(o.Tools[:0])
+			o.Tools = s.outlineTools(o.Tools[:0], count)
 		default:
 			s.skip()
 		}
@@ -137,9 +137,12 @@ func validRoles(roles string) bool {
 	return true
 }
 
-// column reads an array of numbers that count something.
-func (s *scanner) column(out []int) []int {
+// column reads an array of numbers that count something, about n of them.
+func (s *scanner) column(out []int, n int) []int {
 	if s.open('[') {
+		if n = min(n, (len(s.src)-s.pos)/2); n > cap(out) {
+			out = make([]int, 0, n)
+		}
 		out = s.plainNumbers(out)
 	}
 	for s.next(']') {
@@ -152,14 +155,18 @@ func (s *scanner) column(out []int) []int {
 	return out
 }
 
-func (s *scanner) outlineTools(out []OutlineTool) []OutlineTool {
+// toolBytes is about how long a row of an outline's tools is at least.
+const toolBytes = 24
+
+// outlineTools reads the rows of calls and results in a conversation of n messages.
+func (s *scanner) outlineTools(out []OutlineTool, n int) []OutlineTool {
 	s.open('[')
-	for s.next(']') {
-		var t OutlineTool
-		if s.plainTool(&t) {
-			out = append(out, t)
-			continue
-		}
+	if n = min(n, (len(s.src)-s.pos)/toolBytes); n > cap(out) {
+		out = make([]OutlineTool, 0, n)
+	}
+	for out = s.plainTools(out); s.next(']'); out = s.plainTools(out) {
+		out = append(out, OutlineTool{})
+		t := &out[len(out)-1]
 		s.open('[')
 		s.element()
 		t.Message = s.integer()
@@ -180,7 +187,6 @@ func (s *scanner) outlineTools(out []OutlineTool) []OutlineTool {
 		for s.next(']') {
 			s.skip() // later hosts may add columns
 		}
-		out = append(out, t)
 	}
 	return out
 }
@@ -233,7 +239,24 @@ func (e *Edit) append(w *Writer) {
 // one function: in a wasm module a call costs as much as ten bytes.
 func (w *Writer) pair(name string, a, b int) {
 	w.comma()
-	buf := append(append(append(w.buf, `{"`...), name...), `":[`...)
-	buf = append(strconv.AppendInt(buf, int64(a), 10), ',')
-	w.buf = append(strconv.AppendInt(buf, int64(b), 10), "]}"...)
+	buf := append(append(append(w.buf, '{', '"'), name...), '"', ':', '[')
+	buf = append(appendCount(buf, a), ',')
+	w.buf = append(appendCount(buf, b), ']', '}')
+}
+
+// appendCount appends a number, which is quick for the small ones that most are.
+func appendCount(buf []byte, n int) []byte {
+	digit := func(n uint32) byte { return byte('0' + n%10) }
+	switch u := uint32(n); {
+	case n < 0 || n >= 10_000:
+		return strconv.AppendInt(buf, int64(n), 10)
+	case n < 10:
+		return append(buf, digit(u))
+	case n < 100:
+		return append(buf, digit(u/10), digit(u))
+	case n < 1000:
+		return append(buf, digit(u/100), digit(u/10), digit(u))
+	default:
+		return append(buf, digit(u/1000), digit(u/100), digit(u/10), digit(u))
+	}
 }

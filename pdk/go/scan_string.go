@@ -65,17 +65,21 @@ func (s *scanner) skipString() (escaped, ok bool) {
 	}
 }
 
+// Words of eight equal bytes: times a byte it is that byte everywhere.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
 // plainRun returns the index of the first byte of src from i on that is special
 // in a JSON string (a quote, a backslash, a control character), len(src) if
 // there is none, and whether all bytes before it are ASCII. It looks at eight
 // bytes at a time, which matters: a guest runs this for every byte of every
 // history that it is given.
 func plainRun(src string, i int) (end int, ascii bool) {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	high := uint64(0)
 	for ; i+8 <= len(src); i += 8 {
-		b := src[i : i+8]
-		x := load64(b)
+		x := load64(src, i)
 		quote, back := x^('"'*ones), x^('\\'*ones)
 		// The lowest byte of each that is flagged is rightly so; a borrow can
 		// only flag higher ones by mistake.
@@ -95,14 +99,6 @@ func plainRun(src string, i int) (end int, ascii bool) {
 		high |= uint64(b)
 	}
 	return i, high&highs == 0
-}
-
-// load64 returns the first eight bytes of b, the first in the lowest bits. The
-// compiler makes it one load.
-func load64(b string) uint64 {
-	_ = b[7]
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
 func (s *scanner) skipEscape() bool {
