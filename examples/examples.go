@@ -5,6 +5,7 @@ package examples
 import "embed"
 
 //go:generate go run ../cmd/agenthost plugin build piimask -o piimask/piimask.wasm
+//go:generate go run ../cmd/agenthost plugin build preferences/plugin -o preferences/preferences.wasm
 //go:generate go run ../cmd/agenthost plugin build orderdesk/plugins/desk -o orderdesk/plugins/desk/desk.wasm
 //go:generate go run ../cmd/agenthost plugin build orderdesk/plugins/orders -o orderdesk/plugins/orders/orders.wasm
 

@@ -36,6 +36,7 @@ var committedModules = map[string]string{
 	"examples/piimask":                  "examples/piimask/piimask.wasm",
 	"examples/orderdesk/plugins/orders": "examples/orderdesk/plugins/orders/orders.wasm",
 	"examples/orderdesk/plugins/desk":   "examples/orderdesk/plugins/desk/desk.wasm",
+	"examples/preferences/plugin":       "examples/preferences/preferences.wasm",
 }
 
 // A module that is not what its source builds would be a program that nobody
