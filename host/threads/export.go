@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -27,7 +30,9 @@ const (
 	//	 "state":{...},           absent if there is none; with what context providers
 	//	                          keep it is [{...},{"provider":state}], and so is
 	//	                          a state_value
-	//	 "artifacts":[...]}       {"name"?,"parts","metadata"?}
+	//	 "artifacts":[...],       {"name"?,"parts","metadata"?}
+	//	 "uploads":[...]}         what these refer to, {"digest","chunks":[...]}, the
+	//	                          pieces in base64; absent if there is none
 	//
 	// State and artifacts are those of now. Import wants the members in this order.
 	FormatThread Format = "thread"
@@ -86,6 +91,21 @@ type exportWriter struct {
 	w   *bufio.Writer
 	err error
 	buf []byte // of one message
+
+	uploads []string // digests that were referred to
+}
+
+// refer notes the uploads that parts refer to.
+func (o *exportWriter) refer(parts []host.Part) {
+	for _, p := range parts {
+		media, ok := p.(*host.Media)
+		if !ok {
+			continue
+		}
+		if digest, ok := UploadDigest(media.URL); ok && !slices.Contains(o.uploads, digest) {
+			o.uploads = append(o.uploads, digest)
+		}
+	}
 }
 
 func (o *exportWriter) text(s string) {
@@ -118,13 +138,13 @@ func exportThread(ctx context.Context, t *thread, o *exportWriter) error {
 	}
 	o.text(fmt.Sprintf("{\"format\":%q,\"version\":%d,\n\"thread\":%s,\n\"messages\":[", exportFormat, exportVersion, head))
 	for _, part := range []func(context.Context, *thread, *exportWriter) error{
-		exportMessages, exportSnapshots, exportState, exportArtifacts,
+		exportMessages, exportSnapshots, exportState, exportArtifacts, exportUploads,
 	} {
 		if err := part(ctx, t, o); err != nil {
 			return err
 		}
 	}
-	o.text("]}\n")
+	o.text("}\n")
 	return nil
 }
 
@@ -137,6 +157,7 @@ func exportMessages(ctx context.Context, t *thread, o *exportWriter) error {
 		o.separate(i, "\n", ",\n")
 		o.buf = m.AppendJSON(o.buf[:0])
 		o.raw(o.buf)
+		o.refer(m.Parts)
 		i++
 	}
 	o.text("],\n\"snapshots\":[")
@@ -203,7 +224,55 @@ func exportArtifacts(ctx context.Context, t *thread, o *exportWriter) error {
 		}
 		o.separate(i, "\n", ",\n")
 		o.raw(raw)
+		var a host.Artifact
+		if a.UnmarshalJSON(raw) == nil {
+			o.refer(a.Parts)
+		}
 	}
+	o.text("]")
+	return nil
+}
+
+func exportUploads(ctx context.Context, t *thread, o *exportWriter) error {
+	n := 0
+	for _, digest := range o.uploads {
+		r, _, err := t.store.OpenUpload(ctx, t.partition, t.rec.ID, digest)
+		if host.CodeOf(err) == host.NotFound {
+			continue // an address that somebody made up
+		}
+		if err != nil {
+			return err
+		}
+		o.separate(n, ",\n\"uploads\":[\n", ",\n")
+		if err := exportUpload(o, digest, r); err != nil {
+			return err
+		}
+		n++
+	}
+	if n > 0 {
+		o.text("]")
+	}
+	return nil
+}
+
+func exportUpload(o *exportWriter, digest string, r io.Reader) error {
+	o.text(fmt.Sprintf(`{"digest":%q,"chunks":[`, digest))
+	piece := make([]byte, ChunkBytes)
+	for i := 0; o.err == nil; i++ {
+		n, err := io.ReadFull(r, piece)
+		if n > 0 {
+			o.separate(i, "", ",")
+			o.buf = append(base64.StdEncoding.AppendEncode(append(o.buf[:0], '"'), piece[:n]), '"')
+			o.raw(o.buf)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return host.AsError(err)
+		}
+	}
+	o.text("]}")
 	return nil
 }
 

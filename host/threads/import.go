@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ import (
 type Source interface {
 	// Items yields what the conversation consists of: first an Item.Thread, if
 	// something is known of it; the messages in their order; the snapshots, the
-	// first turn's first; state; artifacts. An error comes last. It is called
+	// first turn's first; state; artifacts; uploads. An error comes last. It is called
 	// once.
 	Items() iter.Seq2[Item, error]
 }
@@ -43,6 +44,14 @@ type Item struct {
 	// custom state and an object of theirs.
 	State    json.RawMessage
 	Artifact *host.Artifact
+	Upload   *Upload
+}
+
+// Upload is something that messages or artifacts refer to by [Ref.URL]. Content is
+// read to its end before the next item is asked for.
+type Upload struct {
+	Digest  string // SHA-256 in hex
+	Content io.Reader
 }
 
 // ImportOptions are the optional parts of an import.
@@ -181,6 +190,8 @@ func (im *importer) item(ctx context.Context, item Item) error {
 		return nil
 	case item.Artifact != nil:
 		return im.artifact(ctx, item.Artifact)
+	case item.Upload != nil:
+		return im.upload(ctx, item.Upload)
 	}
 	return host.Errorf(host.InvalidArgument, "import: an item of the source is empty")
 }
@@ -451,6 +462,21 @@ func (im *importer) artifact(ctx context.Context, a *host.Artifact) error {
 		_, err := d.putBlob(ctx, raw)
 		return err
 	})
+}
+
+// upload stores what was uploaded, if it is what its digest says.
+func (im *importer) upload(ctx context.Context, u *Upload) error {
+	if err := im.finish(ctx); err != nil || !im.endsHere() {
+		return err
+	}
+	ref, err := im.store.Upload(ctx, im.tenant, im.t.rec.ID, u.Content, 0)
+	if err != nil {
+		return err
+	}
+	if ref.Digest != u.Digest {
+		return host.Errorf(host.InvalidArgument, "import thread %q: upload %.80q is not what its digest says", im.t.rec.ID, u.Digest)
+	}
+	return nil
 }
 
 func (im *importer) flushAll(ctx context.Context) error {

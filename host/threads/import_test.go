@@ -652,6 +652,7 @@ func FuzzImport(f *testing.F) {
 	f.Add("[" + strings.Join(openAICases(), ",") + "]")
 	f.Add(strings.Join(openAICases(), "\n"))
 	f.Add(`{"messages":[]}`)
+	f.Add(`{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[{"id":"m","role":"user","parts":[{"type":"media","media_type":"x/y","url":"upload:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}],"uploads":[{"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","chunks":[]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s, d := newStore(t, nil)
 		if _, err := importInto(t, s, "acme", "t1", "", text); err != nil {

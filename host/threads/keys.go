@@ -78,7 +78,8 @@ func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
 func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
 func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
 func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }
-func (c content) upload(d string) kv.Key      { return c.all().With("upload", d) }
+func (c content) uploads() kv.Key             { return c.all().With("upload") }
+func (c content) upload(d string) kv.Key      { return c.uploads().With(d) }
 func (c content) views() kv.Key               { return c.all().With("view") }
 func (c content) view(n uint64) kv.Key        { return c.views().WithUint(n) }
 func (c content) heads() kv.Key               { return c.all().With("head") }

@@ -255,7 +255,7 @@ func readThread(d *document) error {
 // exportMembers are the members of FormatThread in order; the first
 // exportRequired must be there.
 func exportMembers() []string {
-	return []string{"format", "version", "thread", "messages", "snapshots", "state", "artifacts"}
+	return []string{"format", "version", "thread", "messages", "snapshots", "state", "artifacts", "uploads"}
 }
 
 const exportRequired = 4
@@ -287,6 +287,8 @@ func (t *threadReader) member(name string) error {
 		return t.d.elements(t.snapshot)
 	case "artifacts":
 		return t.d.elements(t.artifact)
+	case "uploads":
+		return t.uploads()
 	}
 	raw, err := t.d.value()
 	if err != nil {
@@ -344,4 +346,90 @@ func (t *threadReader) artifact(i int, raw json.RawMessage) error {
 		return t.d.wrong("artifact %d: %w", i, err)
 	}
 	return t.d.emit(Item{Artifact: &a})
+}
+
+// uploads reads a list of uploads, piece by piece.
+func (t *threadReader) uploads() error {
+	if err := t.d.open('['); err != nil {
+		return err
+	}
+	for t.d.dec.More() {
+		var digest string
+		err := t.d.members(func(name string) error {
+			switch name {
+			case "digest":
+				raw, err := t.d.value()
+				if err != nil {
+					return err
+				}
+				if json.Unmarshal(raw, &digest) != nil {
+					return t.d.wrong("the digest of an upload is no text")
+				}
+				return nil
+			case "chunks":
+				return t.upload(digest)
+			}
+			return t.d.wrong("%.40q has no place in an upload", name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := t.d.dec.Token()
+	return t.d.failed(err)
+}
+
+// upload has whoever asked for items read an upload while it is read here.
+func (t *threadReader) upload(digest string) error {
+	if _, ok := UploadDigest(uploadScheme + digest); !ok {
+		return t.d.wrong("an upload has no digest in front of its chunks")
+	}
+	if err := t.d.open('['); err != nil {
+		return err
+	}
+	chunks := &chunkReader{d: t.d}
+	if err := t.d.emit(Item{Upload: &Upload{Digest: digest, Content: chunks}}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, chunks); err != nil {
+		return err
+	}
+	return nil
+}
+
+// chunkReader reads the rest of a list of texts in base64.
+type chunkReader struct {
+	d    *document
+	rest []byte
+	err  error
+}
+
+func (c *chunkReader) Read(b []byte) (int, error) {
+	for len(c.rest) == 0 && c.err == nil {
+		c.rest, c.err = c.chunk()
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	if n == 0 && len(b) > 0 {
+		return 0, c.err
+	}
+	return n, nil
+}
+
+func (c *chunkReader) chunk() ([]byte, error) {
+	if !c.d.dec.More() {
+		if _, err := c.d.dec.Token(); err != nil {
+			return nil, c.d.failed(err)
+		}
+		return nil, io.EOF
+	}
+	raw, err := c.d.value()
+	if err != nil {
+		return nil, err
+	}
+	var piece []byte
+	if err := json.Unmarshal(raw, &piece); err != nil {
+		return nil, c.d.wrong("a chunk of an upload is not base64")
+	}
+	return piece, nil
 }

@@ -179,8 +179,13 @@ func (s *Store) OpenUpload(ctx context.Context, tenant, id, digest string) (io.R
 	if raw == nil {
 		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
 	}
+	return t.openUpload(ctx, from, raw, digest)
+}
+
+// openUpload reads what a content has, by what it says of it.
+func (t *thread) openUpload(ctx context.Context, from content, raw []byte, digest string) (io.Reader, *Ref, error) {
 	var u upload
-	if err := decode(raw, &u, "upload of thread", id); err != nil {
+	if err := decode(raw, &u, "upload of thread", t.rec.ID); err != nil {
 		return nil, nil, err
 	}
 	r := &uploadReader{thread: t, from: from, upload: u, digest: digest, sum: sha256.New(),

@@ -3,7 +3,9 @@ package threads
 import (
 	"context"
 	"encoding/json"
+	"io"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -12,14 +14,14 @@ type Verified struct {
 	Thread   string `json:"thread"`
 	Messages int    `json:"messages"`
 	Turns    int    `json:"turns"`
-	// Blobs are the states and artifacts that were compared with their digests.
+	// Blobs are the states, artifacts and uploads that were compared with their digests.
 	Blobs int   `json:"blobs"`
 	Bytes int64 `json:"bytes"` // of them
 }
 
 // Verify reads everything that a thread holds and checks that it is what was
-// stored: every message, that it is found by its id, every turn, and every state
-// and artifact by its digest; of the heads that were left behind what they show,
+// stored: every message, that it is found by its id, every turn, and every state,
+// artifact and upload by its digest; of the heads that were left behind what they show,
 // and the messages that nothing shows any more. Code data_loss for the first thing that is not,
 // with what was read until then; not_found if there is no such thread.
 func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error) {
@@ -157,6 +159,31 @@ func (v *verifier) logs(ctx context.Context, t *thread) error {
 				return err
 			}
 		}
+		if err := v.uploads(ctx, t, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uploads reads what was uploaded to a content.
+func (v *verifier) uploads(ctx context.Context, t *thread, c content) error {
+	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.uploads()}) {
+		if err != nil {
+			return wrap(err, "read thread %q", t.rec.ID)
+		}
+		rest, _ := e.Key.CutPrefix(c.uploads())
+		digest, _, _ := rest.CutString()
+		r, _, err := t.openUpload(ctx, c, e.Value, digest)
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(io.Discard, r)
+		if err != nil {
+			return host.AsError(err)
+		}
+		v.out.Blobs++
+		v.out.Bytes += n
 	}
 	return nil
 }

@@ -1,0 +1,118 @@
+package threads_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// uploadStore has a thread t1 of acme with uploads: one that a message refers to,
+// one that an artifact does, one that nothing does, and an address of none.
+func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
+	t.Helper()
+	s, d := newStore(t, nil)
+	if _, _, err := s.Create(t.Context(), "acme", &threads.CreateOptions{ID: "t1"}); err != nil {
+		t.Fatal(err)
+	}
+	var refs []*threads.Ref
+	for _, text := range []string{strings.Repeat("a", 700_000), "", "nobody's"} {
+		ref, err := s.Upload(t.Context(), "acme", "t1", strings.NewReader(text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+	}
+	made := threads.Ref{Digest: strings.Repeat("0", 64)}
+	question := withID("q", "look")
+	question.Parts = append(question.Parts, &host.Media{MediaType: "x/y", URL: refs[0].URL()}, &host.Media{MediaType: "x/y", URL: made.URL()})
+	req := &host.HistoryRequest{Tenant: "acme", Thread: "t1", Run: "r", Input: question}
+	head, err := s.AppendUserMessage(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := turnOf(head, withID("a", "yes"))
+	turn.Artifacts = []host.Artifact{{Name: "empty", Parts: []host.Part{&host.Media{MediaType: "x/y", URL: refs[1].URL()}, &host.Media{URL: refs[0].URL()}}}}
+	if err := s.AppendResults(t.Context(), req, turn); err != nil {
+		t.Fatal(err)
+	}
+	return s, d, refs
+}
+
+func TestUploadsAreMovedWithTheirThread(t *testing.T) {
+	from, _, refs := uploadStore(t)
+	text := exportOf(t, from, "acme", "t1", threads.FormatThread)
+	to, _ := newStore(t, nil)
+	for range 2 {
+		if _, err := importInto(t, to, "other", "copy", "", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, ref := range refs {
+		r, _, err := to.OpenUpload(t.Context(), "other", "copy", ref.Digest)
+		if i == 2 {
+			wantCode(t, "OpenUpload of what nothing refers to", err, host.NotFound)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(r); err != nil || len(b) != ref.Size {
+			t.Errorf("upload %d has %d bytes (%v), want %d", i, len(b), err, ref.Size)
+		}
+	}
+	if _, err := to.Fork(t.Context(), "other", "copy", &threads.ForkOptions{ID: "t1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := exportOf(t, to, "other", "t1", threads.FormatThread); strings.Count(got, `"chunks"`) != 2 {
+		t.Errorf("a fork is exported with %d uploads, want those it refers to", strings.Count(got, `"chunks"`))
+	}
+	wantSame(t, text, strings.ReplaceAll(exportOf(t, to, "other", "copy", threads.FormatThread), `"id":"copy"`, `"id":"t1"`))
+}
+
+func TestVerifyReadsUploads(t *testing.T) {
+	s, d, _ := uploadStore(t)
+	if got, err := s.Verify(t.Context(), "acme", "t1"); err != nil || got.Blobs != 4 || got.Bytes < 700_008 {
+		t.Errorf("Verify = %+v, %v, want an artifact and three uploads", got, err)
+	}
+	for _, key := range keysUnder(t, d, "acme", threads.ContentPrefix) {
+		e, err := d.Get(t.Context(), "acme", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Value) == 0 || !bytes.Equal(bytes.Trim(e.Value, "a"), nil) { // a chunk
+			continue
+		}
+		apply(t, d, kv.Put(key, flipped(e.Value)))
+		_, err = s.Verify(t.Context(), "acme", "t1")
+		wantCode(t, "Verify of a changed upload", err, host.DataLoss)
+		apply(t, d, kv.Put(key, e.Value))
+	}
+}
+
+func TestBadUploadsAreRefused(t *testing.T) {
+	from, _, refs := uploadStore(t)
+	text := exportOf(t, from, "acme", "t1", threads.FormatThread)
+	for name, bad := range map[string]string{
+		"another digest":      strings.Replace(text, `{"digest":"`+refs[1].Digest, `{"digest":"`+strings.Repeat("0", 64), 1),
+		"no digest":           strings.Replace(text, `{"digest":"`+refs[1].Digest+`",`, `{`, 1),
+		"a digest of numbers": strings.Replace(text, `{"digest":"`+refs[1].Digest+`"`, `{"digest":7`, 1),
+		"no base64":           strings.Replace(text, `"chunks":["YWFh`, `"chunks":["!!!!`, 1),
+		"a chunk of numbers":  strings.Replace(text, `"chunks":["YWFh`, `"chunks":[7,"YWFh`, 1),
+		"an unknown member":   strings.Replace(text, `"chunks":[`, `"more":1,"chunks":[`, 1),
+		"cut off":             text[:len(text)-20],
+		"cut in a chunk":      text[:len(text)-200_000],
+	} {
+		if bad == text {
+			t.Fatalf("%s: the export is as it was", name)
+		}
+		s, d := newStore(t, nil)
+		_, err := importInto(t, s, "acme", "", "", bad)
+		wantCode(t, name, err, host.InvalidArgument)
+		wantNoThread(t, s, d, "acme")
+	}
+}
