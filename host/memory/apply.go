@@ -316,7 +316,7 @@ func (b *batch) remove(m *storedMemory) {
 
 // stems are the words by which a text is found; the same ones each time.
 func (b *batch) stems(text string) (counts map[string]int, total int) {
-	counts, total = b.store.words.count(text)
+	counts, total = b.store.words.Count(text)
 	if len(counts) > MaxStems {
 		for _, stem := range slices.Sorted(maps.Keys(counts))[MaxStems:] {
 			delete(counts, stem)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) Search(ctx context.Context, scope Scope, query string, opts *Sea
 	if err != nil || o.Count == 0 {
 		return nil, err
 	}
-	ranked, err := s.rank(ctx, o, s.queryStems(query))
+	ranked, err := s.rank(ctx, o, s.words.Query(query, MaxQueryWords))
 	if err != nil {
 		return nil, err
 	}
@@ -50,18 +51,6 @@ func (s *Store) Search(ctx context.Context, scope Scope, query string, opts *Sea
 		}
 	}
 	return hits, nil
-}
-
-// queryStems are the different stems of a query.
-func (s *Store) queryStems(query string) (stems []string) {
-	seen := map[string]bool{}
-	s.words.each(query, func(stem string) {
-		if !seen[stem] && len(stems) < MaxQueryWords {
-			seen[stem] = true
-			stems = append(stems, stem)
-		}
-	})
-	return stems
 }
 
 // candidate is a memory that has a word of the query.
@@ -89,15 +78,6 @@ func (c *candidates) Pop() any {
 	return last
 }
 
-// The parameters of BM25.
-const (
-	k1 = 1.2
-	b  = 0.75
-)
-
-// scorePrecision makes equal what differs by the order of additions alone.
-const scorePrecision = 1e6
-
 // rank scores the memories that have any of the stems.
 func (s *Store) rank(ctx context.Context, o *opened, stems []string) (*candidates, error) {
 	ix := s.cache.index(o)
@@ -108,16 +88,14 @@ func (s *Store) rank(ctx context.Context, o *opened, stems []string) (*candidate
 		if err != nil {
 			return nil, err
 		}
-		df := float64(len(list))
-		idf := math.Log(1 + (float64(o.Count)-df+0.5)/(df+0.5))
+		idf := words.IDF(o.Count, len(list))
 		for _, p := range list {
-			tf := float64(p.times)
-			scores[p.memory] += idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(p.words)/mean))
+			scores[p.memory] += words.Score(idf, uint64(p.times), uint64(p.words), mean)
 		}
 	}
 	ranked := make(candidates, 0, len(scores))
 	for memory, score := range scores {
-		ranked = append(ranked, candidate{ix.id(memory), math.Round(score*scorePrecision) / scorePrecision})
+		ranked = append(ranked, candidate{ix.id(memory), words.Round(score)})
 	}
 	heap.Init(&ranked)
 	return &ranked, nil

@@ -7,11 +7,15 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
 // DefaultCacheBytes is the default of Options.CacheBytes.
 const DefaultCacheBytes = 32 << 20
+
+// NoStemming is the language of Options whose words are not stemmed.
+const NoStemming = words.NoStemming
 
 // Options are the optional parts of a store.
 type Options struct {
@@ -30,7 +34,7 @@ type Options struct {
 // Store keeps memories on a driver. It is safe for concurrent use.
 type Store struct {
 	driver kv.Driver
-	words  words
+	words  words.Words
 	cache  *cache
 	now    func() time.Time
 	locks  locks
@@ -42,7 +46,7 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	w, err := newWords(opts.Language)
+	w, err := words.New(opts.Language)
 	if err != nil {
 		return nil, err
 	}

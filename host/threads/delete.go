@@ -124,8 +124,10 @@ func (s *Store) removeContent(ctx context.Context, part, id string, mark []byte)
 	if err != nil || len(children.Entries) > 0 {
 		return false, err
 	}
-	if err := s.remove(ctx, part, contentOf(id).all()); err != nil {
-		return false, err
+	for _, prefix := range []kv.Key{wordsKey(id), contentOf(id).all()} {
+		if err := s.remove(ctx, part, prefix); err != nil {
+			return false, err
+		}
 	}
 	tx := kv.Tx{Partition: part, Writes: []kv.Write{kv.Delete(deletedKeys.With(id))}}
 	if len(mark) > 0 { // older ones are empty

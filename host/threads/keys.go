@@ -32,6 +32,7 @@ import (
 //	threads/content/<content id>/owned/<content id> empty; other contents of the thread
 //	threads/serialized/<key>                  an agent thread, or what its pieces are
 //	threads/piece/<key>/<head>/<i>            a piece of a large one
+//	threads/words/<content id>/<seq>                what the messages there are found by
 //	threads/child/<content id>/<content id>         empty; the second refers to the first
 //
 // The content of a thread lies under an id of its own that is never used again.
@@ -46,11 +47,14 @@ var (
 	runKeys     = kv.NewKey("threads", "run")
 	leaseKeys   = kv.NewKey("threads", "lease")
 	openRunKeys = kv.NewKey("threads", "open")
+	wordsKeys   = kv.NewKey("threads", "words")
 	childKeys   = kv.NewKey("threads", "child")
 
 	serializedKeys = kv.NewKey("threads", "serialized")
 	pieceOfKeys    = kv.NewKey("threads", "piece")
 )
+
+func wordsKey(content string) kv.Key { return wordsKeys.With(content) }
 
 func threadKey(id string) kv.Key   { return threadKeys.With(id) }
 func runKey(run string) kv.Key     { return runKeys.With(run) }

@@ -220,9 +220,9 @@ func appendParts(parts, more []part) []part {
 	return parts
 }
 
-// search returns the smallest number in [0, n) for which found holds, or n, when
+// firstOf returns the smallest number in [0, n) for which found holds, or n, when
 // found holds for every number after the first that it holds for.
-func search(n uint64, found func(i uint64) (bool, error)) (uint64, error) {
+func firstOf(n uint64, found func(i uint64) (bool, error)) (uint64, error) {
 	var failed error
 	i := sort.Search(int(n), func(i int) bool {
 		if failed != nil {

@@ -292,6 +292,29 @@ func (m *machine) read(t *rapid.T) {
 	}
 }
 
+// checkSearch looks for a word in what a thread shows.
+func (m *machine) checkSearch(t *rapid.T, req *host.HistoryRequest, th *modelThread) {
+	word := short(t, "word")
+	hits, err := m.store.Search(t.Context(), req.Tenant, word, &threads.SearchOptions{Thread: req.Thread, Limit: threads.MaxHits})
+	if err != nil {
+		t.Fatalf("Search = %v", err)
+	}
+	var got, want []string
+	for _, h := range hits {
+		got = append(got, h.Message)
+	}
+	for _, msg := range th.messages {
+		if msg.text == "["+word+"]" {
+			want = append(want, msg.id)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("Search for %q in %q = %q, want %q", word, req.Thread, got, want)
+	}
+}
+
 func (m *machine) checkSnapshots(t *rapid.T, want modelMoment, got []threads.Snapshot) {
 	if len(got) != len(want.turns) {
 		t.Fatalf("%d snapshots, want %d", len(got), len(want.turns))

@@ -289,6 +289,7 @@ func (m *machine) checkAll(t *rapid.T) {
 			m.checkThread(t, req, th)
 			if th != nil {
 				m.checkExport(t, req, th)
+				m.checkSearch(t, req, th)
 				want = append(want, id)
 			}
 		}

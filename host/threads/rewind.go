@@ -152,7 +152,7 @@ func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
 // turnsBefore returns the turns that had ended before a place of the log.
 func (t *thread) turnsBefore(ctx context.Context, end place) ([]part, error) {
 	shown := t.turns()
-	n, err := search(shown.len(), func(i uint64) (bool, error) {
+	n, err := firstOf(shown.len(), func(i uint64) (bool, error) {
 		turn := shown.at(i)
 		if turn.at.rank != end.rank {
 			return turn.at.rank > end.rank, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -23,8 +24,11 @@ type Store struct {
 	now        func() time.Time // but for tests time.Now
 	locks      lockTable
 	locker     kv.Locker // nil unless other processes lock threads, too
-	crowds     [64]sync.Mutex
-	seed       maphash.Seed
+	words      words.Words
+
+	searchDisabled bool
+	crowds         [64]sync.Mutex
+	seed           maphash.Seed
 }
 
 // Options are settings of a store. The zero value of each is its default.
@@ -35,6 +39,9 @@ type Options struct {
 	// MaxWaiting is how many turns may wait for one thread in LockThread before
 	// the next is refused ([DefaultMaxWaiting]).
 	MaxWaiting int
+	// SearchDisabled keeps no index of the words of messages, which is about half
+	// the size of their texts. Search then finds what other stores have indexed.
+	SearchDisabled bool
 }
 
 // New returns a store on a driver. nil options are the defaults, and so are
@@ -46,8 +53,10 @@ func New(driver kv.Driver, opts *Options) *Store {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed()}
+	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed(),
+		searchDisabled: opts.SearchDisabled}
 	s.locker, _ = driver.(kv.Locker)
+	s.words, _ = words.New("") // English is known
 	if s.window < 1 {
 		s.window = DefaultWindow
 	}
@@ -90,6 +99,11 @@ func (s *Store) open(ctx context.Context, tenant, id string) (*thread, error) {
 	if err != nil {
 		return nil, wrap(err, "read thread %q", id)
 	}
+	return s.threadOf(ctx, part, id, e)
+}
+
+// threadOf is the thread of a record.
+func (s *Store) threadOf(ctx context.Context, part, id string, e kv.Entry) (*thread, error) {
 	t := &thread{store: s, partition: part, revision: e.Revision}
 	if err := decode(e.Value, &t.rec, "record of thread", id); err != nil {
 		return nil, err
