@@ -33,7 +33,8 @@ func threadCommand(env *environment) *cobra.Command {
 	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadImport(env, &f), threadRuns(env, &f),
-		threadEdit(env, &f), threadDeleteMessage(env, &f), threadRewind(env, &f), threadFork(env, &f), threadBranches(env, &f))
+		threadEdit(env, &f), threadDeleteMessage(env, &f), threadRewind(env, &f), threadFork(env, &f), threadBranches(env, &f),
+		threadSearch(env, &f), threadPrune(env, &f), threadDelete(env, &f))
 	return c
 }
 

@@ -151,7 +151,8 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 	if err != nil || len(messages) == 0 {
 		return 0, err
 	}
-	var index, words []kv.Write
+	var index []kv.Write
+	d.indexWords(d.rec.Messages, messages)
 	each := (len(messages) + maxTurnEntries - 1) / maxTurnEntries
 	for group := range slices.Chunk(messages, each) {
 		entry, err := d.entry(ctx, group)
@@ -159,7 +160,6 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 			return 0, err
 		}
 		d.put(d.content.logAt(d.rec.Messages), entry)
-		words = append(words, d.indexWords(d.rec.Messages, group)...)
 		for _, m := range group {
 			seq, err := d.indexEntry(m.ID)
 			if err != nil {
@@ -169,13 +169,6 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 			d.rec.Messages++
 		}
 	}
-	if len(messages) > maxTurnWords {
-		if err := d.writeAhead(ctx, words); err != nil {
-			return 0, err
-		}
-		words = nil
-	}
-	d.tx.Writes = append(d.tx.Writes, words...)
 	if len(messages) <= maxTurnEntries {
 		d.tx.Writes = append(d.tx.Writes, index...)
 		return len(messages), nil

@@ -13,10 +13,18 @@ import (
 // removed; if that is interrupted, the tenant's next Delete goes on with it.
 // Code not_found if there is no such thread.
 func (s *Store) Delete(ctx context.Context, tenant, id string) error {
+	return s.deleteIf(ctx, tenant, id, func(*thread) bool { return true })
+}
+
+// deleteIf removes a thread, unless it has become one that is to stay.
+func (s *Store) deleteIf(ctx context.Context, tenant, id string, goes func(*thread) bool) error {
 	for range maxAttempts {
 		t, err := s.find(ctx, tenant, id)
 		if err != nil {
 			return err
+		}
+		if !goes(t) {
+			return errNothing
 		}
 		if err := t.forgetRuns(ctx); err != nil {
 			return wrap(err, "delete thread %q", id)

@@ -54,6 +54,14 @@
 // committed stays committed, whichever head shows it. What was deleted is out of
 // sight, not destroyed: deleting the thread does that.
 //
+// # Finding and pruning
+//
+// [Store.Search] finds messages of a tenant's threads by their words, with the
+// part that is about the query; the index is written in the commit of the messages
+// ([Store.Reindex] makes one for what was stored before there was any).
+// [Store.Prune] removes threads by age, number or size, and leaves what others
+// refer to.
+//
 // # What it costs
 //
 // A commit writes what is new, however long the thread is. State and artifacts

@@ -46,9 +46,8 @@ const (
 	// maxTurnEntries is how many entries of the log one turn makes. A turn with
 	// more messages puts several into an entry.
 	maxTurnEntries = 256
-	// maxTurnWords is how many entries of the index of words one commit has; those
-	// of a larger turn are written ahead.
-	maxTurnWords = 64
+	// indexEntryBytes is where an entry of the index of words is full.
+	indexEntryBytes = 64 << 10
 	// aheadBytes and aheadWrites bound one transaction of what is written ahead.
 	aheadBytes  = 1 << 20
 	aheadWrites = 512

@@ -189,9 +189,12 @@ func (q *search) hits(ctx context.Context, limit int) ([]Hit, error) {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.content, a.content), cmp.Compare(b.seq, a.seq))
 	})
 	hits := []Hit{}
-	for _, f := range q.found {
+	for i, f := range q.found {
 		if len(hits) == limit {
 			break
+		}
+		if i > 0 && f.content == q.found[i-1].content && f.seq == q.found[i-1].seq {
+			continue // it is being indexed anew
 		}
 		hit, err := q.hit(ctx, f)
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// The index of the words of messages. Each entry of a log has one entry of the
-// index, committed with it: which words its messages have, not which messages a
+// The index of the words of messages. What a commit adds to a log has an entry of
+// the index, committed with it: which words its messages have, not which messages a
 // word has. So a turn writes one small value however many words it brings, no two
 // threads meet in a key, and a search reads the index of the tenant once.
 
@@ -45,37 +45,48 @@ func searchable(m *host.Message) string {
 	return text
 }
 
-// indexOf returns the index's entry of messages that an entry of the log has.
-func (s *Store) indexOf(messages []*host.Message) []byte {
-	out := []byte{indexFormat}
-	for _, m := range messages {
-		counts, total := s.words.Count(searchable(m))
-		hashes := map[uint32]int{}
-		for stem, n := range counts {
-			hashes[hashOf(stem)] += n
-		}
-		sorted := slices.Sorted(maps.Keys(hashes))
-		sorted = sorted[:min(len(sorted), maxIndexedWords)]
-		out = binary.AppendUvarint(out, uint64(total))
-		out = binary.AppendUvarint(out, uint64(len(sorted)))
-		for _, h := range sorted {
-			out = append(binary.BigEndian.AppendUint32(out, h), byte(min(hashes[h], maxTimes)))
+// indexOf returns the index's entries of messages that follow each other from
+// position seq on.
+func (s *Store) indexOf(content string, seq uint64, messages []*host.Message) []kv.Write {
+	var out []kv.Write
+	first, entry := seq, []byte{indexFormat}
+	for i, m := range messages {
+		entry = s.appendWords(entry, m)
+		if len(entry) >= indexEntryBytes || i == len(messages)-1 {
+			out = append(out, kv.Put(wordsKey(content).WithUint(seq), entry))
+			seq, entry = first+uint64(i)+1, []byte{indexFormat}
 		}
 	}
 	return out
 }
 
-// indexWords returns what a new entry of the log is found by, if it is kept and
-// there is room for it: what has none is more than a megabyte of one turn.
-func (d *draft) indexWords(seq uint64, messages []*host.Message) []kv.Write {
+func (s *Store) appendWords(entry []byte, m *host.Message) []byte {
+	counts, total := s.words.Count(searchable(m))
+	hashes := map[uint32]int{}
+	for stem, n := range counts {
+		hashes[hashOf(stem)] += n
+	}
+	sorted := slices.Sorted(maps.Keys(hashes))
+	sorted = sorted[:min(len(sorted), maxIndexedWords)]
+	entry = binary.AppendUvarint(entry, uint64(total))
+	entry = binary.AppendUvarint(entry, uint64(len(sorted)))
+	for _, h := range sorted {
+		entry = append(binary.BigEndian.AppendUint32(entry, h), byte(min(hashes[h], maxTimes)))
+	}
+	return entry
+}
+
+// indexWords adds to the draft what new messages are found by. What has no room
+// is not found: it is more than a megabyte of one turn.
+func (d *draft) indexWords(seq uint64, messages []*host.Message) {
 	if d.store.searchDisabled {
-		return nil
+		return
 	}
-	entry := d.store.indexOf(messages)
-	if !d.take(len(entry)) {
-		return nil
+	for _, w := range d.store.indexOf(d.rec.Content, seq, messages) {
+		if d.take(len(w.Value)) {
+			d.tx.Writes = append(d.tx.Writes, w)
+		}
 	}
-	return []kv.Write{kv.Put(wordsKey(d.rec.Content).WithUint(seq), entry)}
 }
 
 // indexedMessage is a message as the index has it.
@@ -143,6 +154,9 @@ func (s *Store) reindex(ctx context.Context, part, id string, t *thread) (messag
 		tx.Writes = nil
 		return wrap(err, "index thread %q", t.rec.ID)
 	}
+	if err := s.remove(ctx, part, wordsKey(id)); err != nil {
+		return 0, wrap(err, "index thread %q", t.rec.ID)
+	}
 	c := contentOf(id)
 	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: c.log()}) {
 		if err != nil {
@@ -152,11 +166,7 @@ func (s *Store) reindex(ctx context.Context, part, id string, t *thread) (messag
 		if err != nil {
 			return messages, err
 		}
-		entry := s.indexOf(log.messages)
-		if len(entry) > kv.MaxValueBytes {
-			continue
-		}
-		tx.Writes = append(tx.Writes, kv.Put(wordsKey(id).WithUint(log.first), entry))
+		tx.Writes = append(tx.Writes, s.indexOf(id, log.first, log.messages)...)
 		messages += len(log.messages)
 		if len(tx.Writes) == aheadWrites || tx.Size() >= aheadBytes {
 			if err := flush(); err != nil {

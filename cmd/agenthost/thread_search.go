@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func threadSearch(env *environment, f *threadFlags) *cobra.Command {
+	var opts threads.SearchOptions
+	var reindex bool
+	c := &cobra.Command{
+		Use:   "search WORDS...",
+		Short: "Find messages by their words",
+		Long: `Find what was said in a tenant's threads: messages that have words of the query,
+the best first, with the part of each that is about it. What was edited, deleted
+or rewound away is not found. Threads that were stored by a version which kept no
+index are found after one search with --reindex.`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				if reindex {
+					n, err := s.Reindex(c.Context(), f.tenant)
+					if err != nil {
+						return err
+					}
+					fmt.Fprintf(env.stderr, "agenthost: %d messages indexed\n", n)
+				}
+				hits, err := s.Search(c.Context(), f.tenant, strings.Join(list, " "), &opts)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, hits)
+				}
+				printHits(env.stdout, hits)
+				return nil
+			})
+		},
+	}
+	c.Flags().IntVar(&opts.Limit, "limit", 0, "how many at most")
+	c.Flags().StringVar(&opts.Thread, "thread", "", "the only thread to search")
+	c.Flags().BoolVar(&reindex, "reindex", false, "index every thread anew first")
+	return c
+}
+
+func printHits(w io.Writer, hits []threads.Hit) {
+	if len(hits) == 0 {
+		fmt.Fprintln(w, "Nothing found.")
+	}
+	for i, h := range hits {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		who := string(h.Role)
+		if h.Agent != "" {
+			who += " " + h.Agent
+		}
+		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", safe(h.Thread), oneLine(h.Title), safe(who), safe(h.Message),
+			h.Time.Local().Format(time.DateTime), oneLine(h.Snippet))
+	}
+}
+
+type pruneFlags struct {
+	age      time.Duration
+	keep     int
+	maxBytes string
+	dry      bool
+}
+
+func threadPrune(env *environment, f *threadFlags) *cobra.Command {
+	var p pruneFlags
+	c := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove old threads, or many, or large ones",
+		Long: `Remove the threads of a tenant that any of the flags names. What a thread that
+stays was forked from stays with it.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			opts, err := p.options(time.Now())
+			if err != nil {
+				return usageError{err, c.CommandPath()}
+			}
+			return withThreads(env, f, func(s *threads.Store) error {
+				pruned, err := s.Prune(c.Context(), f.tenant, opts)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, pruned)
+				}
+				verb := "Removed"
+				if p.dry {
+					verb = "Would remove"
+				}
+				for _, t := range pruned.Threads {
+					fmt.Fprintf(env.stdout, "%s  %s  %s\n", safe(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
+				}
+				fmt.Fprintf(env.stdout, "%s %d threads; %d stay.\n", verb, len(pruned.Threads), pruned.Kept+pruned.Running)
+				return nil
+			})
+		},
+	}
+	flags := c.Flags()
+	flags.DurationVar(&p.age, "older-than", 0, "those that were not updated for so long, such as 720h")
+	flags.IntVar(&p.keep, "keep", 0, "all but so many, those that were updated last")
+	flags.StringVar(&p.maxBytes, "max-bytes", "", "all but those that were updated last and have stored no more than this, such as 500MB")
+	flags.BoolVar(&p.dry, "dry-run", false, "say what would go, and remove nothing")
+	return c
+}
+
+func (p *pruneFlags) options(now time.Time) (threads.PruneOptions, error) {
+	opts := threads.PruneOptions{Keep: p.keep, DryRun: p.dry}
+	if p.age < 0 || p.keep < 0 {
+		return opts, errors.New("--older-than and --keep are not negative")
+	}
+	if p.age > 0 {
+		opts.Before = now.Add(-p.age)
+	}
+	if p.maxBytes != "" {
+		n, err := parseBytes(p.maxBytes)
+		if err != nil || n == 0 {
+			return opts, fmt.Errorf("--max-bytes %q is not a size such as 500MB", p.maxBytes)
+		}
+		opts.MaxBytes = n
+	}
+	if opts.Before.IsZero() && p.keep == 0 && opts.MaxBytes == 0 {
+		return opts, errors.New("name what goes with --older-than, --keep or --max-bytes")
+	}
+	return opts, nil
+}
+
+func threadDelete(env *environment, f *threadFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete THREAD...",
+		Short: "Remove threads for good",
+		Args:  args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return withThreads(env, f, func(s *threads.Store) error {
+				for _, id := range list {
+					if err := s.Delete(c.Context(), f.tenant, id); err != nil {
+						return err
+					}
+					if !f.json {
+						fmt.Fprintf(env.stdout, "Deleted %s.\n", safe(id))
+					}
+				}
+				if f.json {
+					return printJSON(env.stdout, map[string][]string{"deleted": list})
+				}
+				return nil
+			})
+		},
+	}
+}
