@@ -10,7 +10,8 @@ import (
 // Branch implements [host.Brancher]: the conversation of the branch goes on beside
 // the thread's own, which stays as it is, head included. Without a message the
 // branch begins as the thread was before the turn that holds it, as LockThread
-// and AppendUserMessage of this Store know it.
+// and AppendUserMessage of this Store know it; where other processes lock threads,
+// too, and one of them runs that turn, as it was after the turn before.
 func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message string) (string, error) {
 	var name string
 	_, err := s.commit(ctx, req.Tenant, req.Thread, "begin a branch of thread", func(d *draft) error {
@@ -40,7 +41,27 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *thread, 
 		from, err = d.moment(ctx, *before)
 		return from, Raced, err
 	}
-	return d.thread, Raced, nil
+	if d.store.locker == nil {
+		return d.thread, Raced, nil
+	}
+	from, err = d.afterLastTurn(ctx) // the turn that runs may be another process's
+	return from, Raced, err
+}
+
+// afterLastTurn returns the thread as it was when its last turn ended, without
+// what was said since.
+func (t *thread) afterLastTurn(ctx context.Context) (*thread, error) {
+	turns := t.turns()
+	n := turns.len()
+	if n == 0 {
+		return t.upTo(ctx, 0)
+	}
+	last := turns.at(n - 1)
+	snap, err := t.snapshotAt(ctx, t.contentAt(last.at.rank), last.to)
+	if err != nil {
+		return nil, err
+	}
+	return t.upTo(ctx, t.messages().before(place{last.at.rank, uint64(max(snap.To, 0))}))
 }
 
 // atInput returns the thread with a user's message as its last.

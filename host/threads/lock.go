@@ -11,13 +11,14 @@ import (
 )
 
 // LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch
-// of it, run one after another, in the order in which they asked. It holds within this Store and, if
-// the driver is a [kv.Locker], among all who share that; turns of others meet at
-// the head, where one of them gets a conflict.
+// of it, run one after another, in the order in which they asked. It holds within
+// this Store and, if the driver is a [kv.Locker], among all who share that; turns
+// of others meet at the head, where one of them gets a conflict.
 //
 // Code invalid_argument without a thread id, resource_exhausted when
 // Options.MaxWaiting turns wait already, ctx's error when that ends first,
-// conflict for a turn that does not wait (req.Racing) while another runs. unlock may be called more than once.
+// conflict for a turn that does not wait (req.Racing) while another runs. unlock
+// may be called more than once.
 func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unlock func(), err error) {
 	part, err := partition(req.Tenant)
 	if err != nil {
