@@ -105,6 +105,7 @@ type agentConfig struct {
 	StopAfter    []string    `yaml:"stop_after"`
 
 	ProviderTools []providerToolConfig `yaml:"provider_tools"`
+	Client        clientConfig         `yaml:"client"` // of a run of its own
 }
 
 // providerToolConfig is a tool that a model's provider runs.
@@ -129,6 +130,7 @@ type networkConfig struct {
 	StateOf       string         `yaml:"state_of"`   // thread (default) or run
 	OnFailure     string         `yaml:"on_failure"` // keep (default) or discard
 	Durable       bool           `yaml:"durable"`
+	Client        clientConfig   `yaml:"client"`
 }
 
 // routingConfig is how a router that is a model decides. It has no tools.

@@ -202,6 +202,9 @@ func keyDocs() map[string]keyDoc {
 		"providerToolConfig.provider": {"The provider of the models that are told of it; models of others are not.", toolProviderNames(), true},
 		"providerToolConfig.tool":     need("Its declaration, in the provider's own words."),
 
+		"networkConfig.client":         say("What clients of its sessions may see."),
+		"agentConfig.client":           say("What clients of its sessions may see, of an agent on its own."),
+		"clientConfig.hide":            say("Pointers to what is left out of events, sessions and snapshots: /custom/... in the custom state, /custom, /artifacts."),
 		"networkConfig.description":    say("What it is for."),
 		"networkConfig.agents":         say("Its agents, by their names above."),
 		"networkConfig.on_call":        say("Agents that routers and tools may name, and that no model is told of."),

@@ -20,6 +20,7 @@ func (a *app) makeHistory(ctx context.Context, dsn string) (*host.History, error
 	if opts.Processors, err = a.processors(keys("history", "processors"), c.Processors); err != nil {
 		return nil, err
 	}
+	a.historyOptions = *opts
 	if dsn == "" && c.AddressEnv != "" {
 		if dsn = a.env.getenv(c.AddressEnv); dsn == "" {
 			return nil, a.config.errorAt(keys("history", "address_env"), "the environment variable %s is not set", c.AddressEnv).

@@ -55,16 +55,19 @@ func (a *app) whereIs(id string) string {
 
 // serve opens the control socket.
 func (l *live) serve(path string) (*control.Server, error) {
+	clients := newServed(l.app)
 	return control.Listen(path, map[string]control.Handler{
-		"plugin.list":     handler(l.list),
-		"plugin.load":     handler(l.load),
-		"plugin.reload":   handler(l.reloadAsked),
-		"plugin.rollback": handler(l.rollback),
-		"plugin.unload":   handler(l.unload),
-		"plugin.usage":    handler(l.usage),
-		"plugin.bill":     handler(l.bill),
-		"data.backup":     handler(l.backup),
-		"data.verify":     handler(l.verify),
+		"session.turn":     handler(clients.turn),
+		"session.snapshot": handler(clients.snapshot),
+		"plugin.list":      handler(l.list),
+		"plugin.load":      handler(l.load),
+		"plugin.reload":    handler(l.reloadAsked),
+		"plugin.rollback":  handler(l.rollback),
+		"plugin.unload":    handler(l.unload),
+		"plugin.usage":     handler(l.usage),
+		"plugin.bill":      handler(l.bill),
+		"data.backup":      handler(l.backup),
+		"data.verify":      handler(l.verify),
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/host/trace"
@@ -35,7 +36,12 @@ type app struct {
 	queue   *queue.Queue // what runs leave for after their turns
 	tokens  *tokens.Counter
 	host    *host.Host
-	traces  *trace.Log // nil without a data directory
+	// What sessions need beside it: hosts of their own are made of the options.
+	hostOptions    host.Options
+	historyOptions host.HistoryOptions
+	views          map[string]*stream.View // by target; nil shows everything
+	elsewhere      bool                    // threads are in a database
+	traces         *trace.Log              // nil without a data directory
 
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 	live     bool            // plugins can be replaced while they serve
@@ -89,6 +95,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
 		a.makeTargets,
+		a.makeViews,
 		func() error { return a.makeHost(ctx, opts.dsn) },
 		a.checkTargets,
 		func() error { return a.startQueue(ctx) },
@@ -299,12 +306,14 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
-	a.host, err = host.New(&host.Options{
+	a.hostOptions = host.Options{
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
 		Quota:   quotas,
 		Queue:   a.queue,
-	})
+	}
+	a.elsewhere = journal != nil
+	a.host, err = host.New(&a.hostOptions)
 	return err
 }
 

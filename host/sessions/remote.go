@@ -43,12 +43,12 @@ func (r *Remote) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, e
 			return
 		}
 		defer resp.Body.Close()
-		read := stream.ReadBrief()
+		read := ReadEvents()
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, MaxFrameBytes)
 		lines.Split(wholeLines)
 		for lines.Scan() {
-			ev, err := readEvent(lines.Bytes(), read)
+			ev, err := readLine(lines.Bytes(), read)
 			if err != nil {
 				yield(host.Event{}, err)
 				return
@@ -73,8 +73,8 @@ func wholeLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	return 0, nil, nil
 }
 
-// readEvent reads a line, which may be the error of a stream.
-func readEvent(line []byte, read func(json.RawMessage) (host.Event, error)) (host.Event, error) {
+// readLine reads a line, which may be the error of a stream.
+func readLine(line []byte, read func(json.RawMessage) (host.Event, error)) (host.Event, error) {
 	var failure struct {
 		Error *host.Error `json:"error"`
 	}
@@ -83,10 +83,25 @@ func readEvent(line []byte, read func(json.RawMessage) (host.Event, error)) (hos
 			return host.Event{}, failure.Error
 		}
 	}
-	ev, err := read(bytes.Clone(line))
-	if err != nil {
-		return ev, err
+	return read(bytes.Clone(line))
+}
+
+// ReadEvents returns a function that reads the events of one turn as a client is
+// sent them, for who carries them over a connection of its own: see
+// [stream.ReadBrief].
+func ReadEvents() func(data json.RawMessage) (host.Event, error) {
+	read := stream.ReadBrief()
+	return func(data json.RawMessage) (host.Event, error) {
+		ev, err := read(data)
+		if err != nil {
+			return ev, err
+		}
+		return withEnd(ev)
 	}
+}
+
+// withEnd reads the end of a turn.
+func withEnd(ev host.Event) (host.Event, error) {
 	unknown, ok := ev.Data.(*host.UnknownEvent)
 	if !ok || unknown.Name != turnEnded {
 		return ev, nil

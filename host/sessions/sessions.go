@@ -48,6 +48,10 @@ type Options struct {
 	// the whole session, which the next one brings along.
 	Store *threads.Store
 
+	// HistoryOptions are those of the store's history, such as processors of what a
+	// model is shown.
+	HistoryOptions host.HistoryOptions
+
 	// View is what clients may see; nil is everything. What a client keeps and is
 	// not allowed to see needs Keys, or the next turn does not have it.
 	View *stream.View
@@ -84,7 +88,7 @@ func New(target host.Target, opts *Options) (*Service, error) {
 	hostOpts := opts.Host
 	if s.store != nil {
 		var err error
-		if hostOpts.History, err = host.NewHistory(&history{Store: s.store, service: s}, nil); err != nil {
+		if hostOpts.History, err = host.NewHistory(&history{Store: s.store, service: s}, &s.opts.HistoryOptions); err != nil {
 			return nil, err
 		}
 	}

@@ -17,43 +17,67 @@ import (
 // into result, which may be nil. The host's errors keep their codes and hints.
 // Code failed_precondition if nobody listens there.
 func Call(ctx context.Context, path, op string, args, result any) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	conn, err := ask(ctx, path, op, args)
 	if err != nil {
-		return dialError(path, err)
+		return err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	line, err := readLine(bufio.NewReader(conn), MaxAnswerBytes)
+	if err != nil {
+		return lost(ctx, path, err)
+	}
+	return decode(path, line, result)
+}
+
+// ask sends a request.
+func ask(ctx context.Context, path, op string, args any) (net.Conn, error) {
 	req := Request{Op: op}
+	var err error
 	if args != nil {
 		if req.Args, err = json.Marshal(args); err != nil {
-			return host.Errorf(host.InvalidArgument, "encode the request: %w", err)
+			return nil, host.Errorf(host.InvalidArgument, "encode the request: %w", err)
 		}
 	}
 	line, err := json.Marshal(req)
 	if err != nil {
-		return host.Errorf(host.InvalidArgument, "encode the request: %w", err)
+		return nil, host.Errorf(host.InvalidArgument, "encode the request: %w", err)
 	}
-	_, err = conn.Write(append(line, '\n'))
-	if err == nil {
-		line, err = readLine(bufio.NewReader(conn), MaxAnswerBytes)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, dialError(path, err)
 	}
-	switch {
-	case ctx.Err() != nil:
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		conn.Close()
+		return nil, lost(ctx, path, err)
+	}
+	return conn, nil
+}
+
+func lost(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil {
 		return host.Errorf(host.Canceled, "interrupted: %w", ctx.Err())
-	case err != nil:
-		return host.Errorf(host.Unavailable, "the host at %s does not answer: %w", path, err).WithHint("has it ended?")
 	}
-	return decode(path, line, result)
+	return host.Errorf(host.Unavailable, "the host at %s does not answer: %w", path, err).WithHint("has it ended?")
+}
+
+func notAnAnswer(path string, err error) error {
+	return host.Errorf(host.Unavailable, "the host at %s answers with what is no answer: %w", path, err)
 }
 
 func decode(path string, line []byte, result any) error {
 	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
-		return host.Errorf(host.Unavailable, "the host at %s answers with what is no answer: %w", path, err)
+		return notAnAnswer(path, err)
 	}
 	if a.Error != nil {
 		return a.Error
+	}
+	if a.Event != nil {
+		return notAnAnswer(path, errEvents)
 	}
 	if result == nil {
 		return nil
@@ -64,6 +88,9 @@ func decode(path string, line []byte, result any) error {
 	}
 	return nil
 }
+
+// errEvents is that of a [Call] that should have been a [Stream].
+var errEvents = errors.New("it answers with events")
 
 // errUnreachable is the cause of an error of [Call] that reached nobody.
 var errUnreachable = errors.New("nobody listens")

@@ -29,7 +29,8 @@ const (
 const maxPathBytes = 103
 
 // Handler answers one kind of request. args is absent or JSON; the result is
-// sent as JSON. It is called by many goroutines at once.
+// sent as JSON, or as it comes if it is [Events]. It is called by many goroutines
+// at once.
 type Handler func(ctx context.Context, args json.RawMessage) (any, error)
 
 // Request is what a client sends.
@@ -39,6 +40,7 @@ type Request struct {
 }
 
 type answer struct {
+	Event  json.RawMessage `json:"event,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *host.Error     `json:"error,omitempty"`
 }
@@ -225,34 +227,43 @@ func (s *Server) serve(conn net.Conn) {
 			_ = write(conn, answer{Error: host.Errorf(host.ResourceExhausted, "a request is more than %d bytes", MaxRequestBytes)})
 			return
 		}
-		a := s.answer(line)
-		_ = conn.SetDeadline(time.Now().Add(IdleTime))
-		if write(conn, a) != nil || err != nil {
+		if s.reply(conn, lines, line) != nil || err != nil {
 			return
 		}
 	}
 }
 
-func (s *Server) answer(line []byte) answer {
+// reply answers a request. Its error is that the client cannot be told.
+func (s *Server) reply(conn net.Conn, lines *bufio.Reader, line []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, HandlerTime)
+	defer cancel()
+	result, err := s.handle(ctx, line)
+	if events, ok := result.(Events); ok && err == nil {
+		return s.stream(conn, lines, cancel, events)
+	}
+	a := answer{}
+	if err == nil {
+		if a.Result, err = json.Marshal(result); err != nil {
+			err = host.Errorf(host.Internal, "encode the answer: %w", err)
+		}
+	}
+	if err != nil {
+		a = answer{Error: host.AsError(err)}
+	}
+	_ = conn.SetDeadline(time.Now().Add(IdleTime))
+	return write(conn, a)
+}
+
+func (s *Server) handle(ctx context.Context, line []byte) (any, error) {
 	var req Request
 	if err := json.Unmarshal(line, &req); err != nil {
-		return answer{Error: host.Errorf(host.InvalidArgument, "request is not JSON: %w", err).WithHint(`write {"op":NAME,"args":{...}} on a line`)}
+		return nil, host.Errorf(host.InvalidArgument, "request is not JSON: %w", err).WithHint(`write {"op":NAME,"args":{...}} on a line`)
 	}
 	handle := s.handlers[req.Op]
 	if handle == nil {
-		return answer{Error: host.Errorf(host.Unimplemented, "this host has no operation %.60q", req.Op).WithHint("is it of another version of agenthost?")}
+		return nil, host.Errorf(host.Unimplemented, "this host has no operation %.60q", req.Op).WithHint("is it of another version of agenthost?")
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, HandlerTime)
-	defer cancel()
-	result, err := handle(ctx, req.Args)
-	if err != nil {
-		return answer{Error: host.AsError(err)}
-	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return answer{Error: host.Errorf(host.Internal, "encode the answer of %s: %w", req.Op, err)}
-	}
-	return answer{Result: raw}
+	return handle(ctx, req.Args)
 }
 
 func write(w io.Writer, a answer) error {

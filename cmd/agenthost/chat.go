@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/sessions"
+)
+
+type chatFlags struct {
+	remote
+	target, tenant, session, snapshot string
+}
+
+func chatCommand(env *environment) *cobra.Command {
+	f := chatFlags{remote: remote{env: env}}
+	c := &cobra.Command{
+		Use:   "chat TEXT|-",
+		Short: "Say something in a session of a running host",
+		Long: `Say something in a session of a running host (agenthost dev PROJECT --data DIR),
+and see the answer as it comes. The host keeps the session: --session goes on
+with one from its last completed turn, or begins it; --snapshot goes on from one of
+its turns, whatever came after it. Without either a new session begins. An empty
+text ("") has the last turn tried again, if it failed.
+
+What the configuration hides from clients (client: {hide: [...]}) is not shown.`,
+		Example: `  agenthost chat --data ./data --session desk "where is order 1042?"
+  agenthost chat --data ./data --session desk "and 1043?" --json`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			path, err := f.path()
+			if err != nil {
+				return usageError{err, c.CommandPath()}
+			}
+			text := list[0]
+			if text == "-" {
+				if text, _, err = readPrompt(env, list, true); err != nil {
+					return err
+				}
+			}
+			return f.say(c.Context(), path, text)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f.add(c)
+	flags := c.Flags()
+	flags.StringVar(&f.session, "session", "", "the session to go on with, or to begin")
+	flags.StringVar(&f.snapshot, "snapshot", "", "the turn to go on from")
+	flags.StringVar(&f.target, "target", "", "the network or agent (default: the configuration's)")
+	flags.StringVar(&f.tenant, "tenant", "", "whose session it is")
+	return c
+}
+
+// say runs one turn and shows it.
+func (f *chatFlags) say(ctx context.Context, path, text string) error {
+	chat, err := sessions.NewChat(socketClient{path, f.target, f.tenant}, &sessions.Start{Session: f.session, Snapshot: f.snapshot})
+	if err != nil {
+		return err
+	}
+	said := &sessions.Say{Text: text}
+	wrote := false
+	for chunk, err := range chat.Stream(ctx, said) {
+		if err != nil {
+			return err
+		}
+		if f.json {
+			line, err := json.Marshal(chunk.Event)
+			if err != nil {
+				return host.Errorf(host.Internal, "write an event: %w", err)
+			}
+			fmt.Fprintf(f.env.stdout, "%s\n", line)
+		}
+		switch d := chunk.Data.(type) {
+		case *host.TextDelta:
+			if !f.json {
+				fmt.Fprint(f.env.stdout, d.Text)
+				wrote = true
+			}
+		case *sessions.TurnEnded:
+			return f.ended(&d.Output, wrote)
+		}
+	}
+	return nil
+}
+
+// ended says how a turn has ended, and where one can go on.
+func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
+	if !f.json {
+		if wrote {
+			fmt.Fprintln(f.env.stdout)
+		}
+		for _, q := range out.Questions {
+			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", q.Tool, strings.TrimSpace(q.Reason))
+		}
+		if out.Snapshot != "" {
+			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", out.Session, out.Snapshot)
+		}
+	}
+	if out.Error != nil {
+		return out.Error
+	}
+	return nil
+}

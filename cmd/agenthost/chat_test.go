@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Clients of a running host go on with sessions and branch from snapshots, and
+// see nothing of what the configuration hides.
+func TestChat(t *testing.T) {
+	dir, err := os.MkdirTemp("", "d") // short: there is to be a socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	writeText(t, dir, "agenthost.yaml", `version: 1
+agents: {clerk: {}}
+networks:
+  desk:
+    agents: [clerk]
+    router: in_order
+    state: {internalNotes: angry, case: 7}
+    client: {hide: [/custom/internalNotes]}
+models: {m: {provider: scripted, rules: rules.yaml}}
+`)
+	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
+	data, cache := filepath.Join(dir, "data"), t.TempDir()
+	getenv := func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }
+	stdin, typed := io.Pipe()
+	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	done := make(chan int, 1)
+	go func() {
+		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}
+		done <- run(context.Background(), []string{"dev", dir, "--data", data}, env)
+	}()
+	chat := func(code int, want string, args ...string) string {
+		t.Helper()
+		var b bytes.Buffer
+		args = append([]string{"chat", "--data", data}, args...)
+		got := run(t.Context(), args, &environment{stdin: strings.NewReader("one, from stdin"), stdout: &b, stderr: &b, getenv: getenv})
+		if got != code || !strings.Contains(b.String(), want) {
+			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
+		}
+		if strings.Contains(b.String(), "angry") {
+			t.Errorf("agenthost %s shows what is hidden:\n%s", strings.Join(args, " "), b.String())
+		}
+		return b.String()
+	}
+	out.waitFor("> ")
+	first := chat(0, "it is the first\n(session s1; snapshot ", "--session", "s1", "one")
+	snapshot := regexp.MustCompile(`snapshot (.*)\)`).FindStringSubmatch(first)[1]
+	chat(0, "it is the second\n(session s1;", "--session", "s1", "two")
+	events := chat(0, `"type":"turn.ended"`, "--snapshot", snapshot, "two", "--json")
+	if !strings.Contains(events, `{"case":7}`) || !strings.Contains(events, `"parent":"`+snapshot+`"`) {
+		t.Errorf("the branch's events are\n%s", events)
+	}
+	chat(0, "it is the first", "-")
+	chat(0, "it is the first", "--target", "clerk", "one")
+	chat(3, "is one of agent", "--target", "clerk", "--session", "s1", "one")
+	chat(4, "no snapshot", "--snapshot", "r9:s1", "one")
+	chat(4, "no network or agent", "--target", "dsk", "one")
+	chat(3, "does not belong to session", "--snapshot", snapshot, "--session", "s2", "one")
+	chat(3, "say something", "")
+	chat(4, "no snapshot", "--snapshot", snapshot, "--tenant", "eve", "one")
+
+	if _, err := io.WriteString(typed, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != 0 {
+		t.Errorf("dev ends with exit code %d", code)
+	}
+	chat(3, "no host is running", "one")
+	var b bytes.Buffer
+	if code := run(t.Context(), []string{"thread", "show", "s1", "--data", data, "--json"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv}); code != 0 || !strings.Contains(b.String(), "angry") {
+		t.Errorf("thread show: exit code %d and\n%s\nwant the whole state", code, b.String())
+	}
+}
+
+func TestWhatCannotBeHidden(t *testing.T) {
+	dir := t.TempDir()
+	for where, config := range map[string]string{
+		"networks.desk.client": "networks: {desk: {agents: [clerk], router: in_order, client: {hide: [/messages]}}}\nagents: {clerk: {}}\n",
+		"agents.clerk.client":  "agents: {clerk: {client: {hide: [custom]}}}\n",
+	} {
+		writeText(t, dir, "agenthost.yaml", "version: 1\nmodels: {m: {provider: scripted}}\n"+config)
+		var b bytes.Buffer
+		code := run(t.Context(), []string{"run", dir, "hi"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b,
+			getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": dir}[name] }})
+		if code != 3 || !strings.Contains(b.String(), "nothing that clients see") {
+			t.Errorf("%s: exit code %d and\n%s", where, code, b.String())
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+// clientConfig says what clients may see.
+type clientConfig struct {
+	Hide []string `yaml:"hide"` // pointers: /custom/..., /custom, /artifacts
+}
+
+// makeViews finds out what the clients of each target may see.
+func (a *app) makeViews() error {
+	a.views = map[string]*stream.View{}
+	for name, nc := range a.config.Networks {
+		if err := a.makeView(keys("networks", name), name, nc.Client); err != nil {
+			return err
+		}
+	}
+	for name, ac := range a.config.Agents {
+		if err := a.makeView(keys("agents", name), name, ac.Client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) makeView(at place, name string, c clientConfig) error {
+	if len(c.Hide) == 0 {
+		return nil
+	}
+	var err error
+	a.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
+	return a.config.wrap(err, at.to("client"))
+}
+
+// served has the sessions of an app's targets, for clients over a socket.
+type served struct {
+	app *app
+
+	mu       sync.Mutex
+	services map[string]*sessions.Service // by target
+	targets  map[string]host.Target       // that they are of
+}
+
+func newServed(a *app) *served {
+	return &served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
+}
+
+// service returns that of a target, as it is now: saving a plugin may have made
+// another one of it.
+func (v *served) service(name string) (*sessions.Service, error) {
+	target, err := v.app.target(name)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s := v.services[target.Name()]; s != nil && v.targets[target.Name()] == target {
+		return s, nil
+	}
+	if v.app.elsewhere {
+		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").
+			WithHint("leave out --history and history.address_env")
+	}
+	opts := &sessions.Options{Host: v.app.hostOptions, HistoryOptions: v.app.historyOptions, Store: v.app.threads, View: v.app.views[target.Name()]}
+	opts.Host.History = nil
+	s, err := sessions.New(target, opts)
+	if err != nil {
+		return nil, err
+	}
+	v.services[target.Name()], v.targets[target.Name()] = s, target
+	return s, nil
+}
+
+// turnArgs ask for a turn, and snapshotArgs for a snapshot.
+type (
+	turnArgs struct {
+		Target  string            `json:"target,omitempty"`
+		Tenant  string            `json:"tenant,omitempty"`
+		Request *sessions.Request `json:"request"`
+	}
+	snapshotArgs struct {
+		Target  string                    `json:"target,omitempty"`
+		Tenant  string                    `json:"tenant,omitempty"`
+		Request *sessions.SnapshotRequest `json:"request"`
+	}
+)
+
+func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error) {
+	s, err := v.service(args.Target)
+	if err != nil {
+		return nil, err
+	}
+	if args.Request == nil {
+		return nil, host.Errorf(host.InvalidArgument, "a turn needs a request")
+	}
+	if args.Request.Detach {
+		return nil, host.Errorf(host.Unimplemented, "over this socket no turn runs in the background")
+	}
+	args.Request.Tenant = args.Tenant
+	return func(yield func(json.RawMessage, error) bool) {
+		enc := stream.Brief()
+		var frames []stream.Frame
+		for ev, err := range s.Turn(ctx, args.Request) {
+			if err == nil {
+				frames, err = enc.Encode(frames[:0], ev)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, f := range frames {
+				if !yield(f.Data, nil) {
+					return
+				}
+			}
+		}
+	}, nil
+}
+
+func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Snapshot, error) {
+	s, err := v.service(args.Target)
+	if err != nil {
+		return nil, err
+	}
+	if args.Request == nil {
+		return nil, host.Errorf(host.InvalidArgument, "a snapshot needs a request")
+	}
+	args.Request.Tenant = args.Tenant
+	return s.Snapshot(ctx, args.Request)
+}
+
+// socketClient speaks to the sessions of a running host.
+type socketClient struct{ path, target, tenant string }
+
+var _ sessions.Client = socketClient{}
+
+// Turn runs a turn there.
+func (c socketClient) Turn(ctx context.Context, req *sessions.Request) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		read := sessions.ReadEvents()
+		for raw, err := range control.Stream(ctx, c.path, "session.turn", turnArgs{c.target, c.tenant, req}) {
+			var ev host.Event
+			if err == nil {
+				ev, err = read(raw)
+			}
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Snapshot reads a snapshot there.
+func (c socketClient) Snapshot(ctx context.Context, req *sessions.SnapshotRequest) (*sessions.Snapshot, error) {
+	out := &sessions.Snapshot{}
+	if err := control.Call(ctx, c.path, "session.snapshot", snapshotArgs{c.target, c.tenant, req}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
