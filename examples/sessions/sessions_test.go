@@ -189,7 +189,7 @@ func Example_sealed() {
 	check(err)
 	again, err := s.Run(ctx, &sessions.Request{Sealed: out.Sealed, Text: "And?"})
 	check(err)
-	fmt.Println(bytes.Contains(out.Sealed, []byte("1234")), again.Text())
+	fmt.Println(bytes.Contains(out.Sealed, []byte("pin is")), again.Text())
 	_, err = s.Run(ctx, &sessions.Request{State: out.State, Text: "And?"})
 	fmt.Println(host.CodeOf(err))
 	// Output:

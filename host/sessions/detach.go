@@ -403,18 +403,23 @@ func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, er
 // how many these are: from their last step, if they had begun, and from the
 // beginning otherwise. A turn that [Service.Abort] was asked to end is aborted,
 // and one that five hosts have died of fails. Call it when a host starts, and
-// from time to time if several share a store.
+// from time to time if several share a store. What cannot be read is left alone
+// and told at the end.
 func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error) {
 	if err := s.needStore("recover turns"); err != nil {
 		return 0, err
 	}
+	var bad []error
 	for e, err := range kv.All(ctx, s.store.Driver(), partition(tenant), kv.Range{Prefix: recordKeys}) {
 		if err != nil {
 			return n, kverror.Wrap(err, "list turns in the background")
 		}
-		p, err := readRecord(e.Value, "")
+		rest, _ := e.Key.CutPrefix(recordKeys)
+		run, _, _ := rest.CutString()
+		p, err := readRecord(e.Value, run)
 		if err != nil {
-			return n, err
+			bad = append(bad, err)
+			continue
 		}
 		if p.Agent != s.Name() || !s.expired(p) || s.local(tenant, p.Run) != nil {
 			continue
@@ -427,7 +432,7 @@ func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error)
 			n++
 		}
 	}
-	return n, nil
+	return n, errors.Join(bad...)
 }
 
 // takeOver goes on with a turn whose host is gone, or ends it.
