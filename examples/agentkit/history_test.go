@@ -252,6 +252,41 @@ func Example_idempotentWrites() {
 	// true
 }
 
+// stepwise is the adapter with its write in a step of the run, as AgentKit advises.
+// Here that is for an adapter that does more than write: what it calls beside its
+// database is called once for each run, also when the write is tried again.
+type stepwise struct {
+	adapter
+	saved *int
+}
+
+func (s stepwise) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (string, error) {
+	return host.Step(ctx, "save-user-message", func(ctx context.Context) (string, error) {
+		*s.saved++
+		return s.adapter.AppendUserMessage(ctx, req)
+	}, &host.StepOptions{Idempotent: true})
+}
+
+func Example_durableSteps() {
+	db, saved := newDatabase(), 0
+	agent := must(host.NewAgent("chat-agent", &host.AgentOptions{
+		Model:   says("Hello."),
+		History: must(host.NewHistory(stepwise{adapter{db}, &saved}, nil)),
+		Hooks: host.Hooks{Start: func(ctx context.Context, at *host.StartHook) error {
+			again := func(context.Context) (string, error) { saved++; return "", nil } // whoever names the step again has its result
+			_, err := host.Step(ctx, "save-user-message", again, nil)
+			return err
+		}},
+	}))
+	run(agent, host.Request{Thread: "t", Text: "Hi."})
+	show(db.rows["t"])
+	fmt.Println("saved", saved, "time")
+	// Output:
+	// user: Hi.
+	// assistant: Hello.
+	// saved 1 time
+}
+
 // An unknown thread is an empty conversation, for every adapter.
 func Example_missingThread() {
 	loaded := must(adapter{newDatabase()}.Get(context.Background(), &host.HistoryRequest{Thread: "nobody's"}))
