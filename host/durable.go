@@ -38,9 +38,17 @@ type (
 		State        json.RawMessage `json:"state,omitempty"`
 		Foreign      bool            `json:"foreign,omitempty"` // the state is the client's
 		Head         string          `json:"head,omitempty"`
+		History      *loadedStep     `json:"history,omitempty"` // nil if it is to be loaded again
 		Branch       string          `json:"branch,omitempty"`
 		From         *checkpoint     `json:"from,omitempty"`
 		Answers      []Answer        `json:"answers,omitempty"`
+	}
+
+	// loadedStep is what the history adapter answered, so that a run that is
+	// resumed does not ask it again.
+	loadedStep struct {
+		Messages  json.RawMessage            `json:"messages"`
+		Providers map[string]json.RawMessage `json:"providers,omitempty"`
 	}
 
 	// routeStep is a router's decision. Usage and cost are the run's so far.
@@ -200,7 +208,7 @@ func (r *run) newRecord(status RunStatus, step entry) (*RunRecord, error) {
 
 // record begins to write a run's steps down.
 func (r *run) record(ctx context.Context, begin *beginning) error {
-	begin.V = checkpointVersion
+	begin.V, begin.Head, begin.History = checkpointVersion, r.head, r.loadedStep()
 	rec, err := r.newRecord(RunOpen, entry{Begin: begin})
 	if err != nil {
 		return err
@@ -229,7 +237,7 @@ func (r *run) begin(ctx context.Context) error {
 		return nil
 	}
 	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Instructions: r.req.Instructions,
-		State: r.state.JSON(), Foreign: r.foreign, Head: r.head, Branch: r.branch})
+		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch})
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }

@@ -30,8 +30,9 @@ import (
 // without CreateThread, but with Get, a fresh one; without both it has none. A
 // method that fails ends the run with its error: before any model is asked, but
 // for AppendRound; of AppendResults, beside the results. A run of a [Journal] that
-// is resumed calls LockThread, Get and AppendResults alone: what the others did is
-// done. One agent on its own is
+// is resumed calls LockThread, ThreadHead and AppendResults alone: what the others
+// did is done, and what Get answered is in the journal, unless it was more than
+// 256 kB; then Get is called again, and ThreadHead is not. One agent on its own is
 // kept exactly as a network of one.
 //
 // Who keeps the conversation is for each request to say. The server does: it
@@ -94,6 +95,13 @@ type (
 		// thread's head. If it has all of them it does nothing, whatever the head.
 		// AppendResults gets them once more at the end, with the rest of the turn.
 		AppendRound(ctx context.Context, req *HistoryRequest, round *Round) (head string, err error)
+	}
+
+	// HeadReader tells a thread's head without its messages. A run that is resumed
+	// asks it whether the thread has moved on: what it had loaded is in the journal.
+	HeadReader interface {
+		// ThreadHead returns the head of the thread, "" if there is no thread.
+		ThreadHead(ctx context.Context, req *HistoryRequest) (head string, err error)
 	}
 
 	// ThreadLocker makes racing turns on one thread wait for each other.
@@ -217,6 +225,7 @@ type History struct {
 	get          func(context.Context, *HistoryRequest) (*Loaded, error)
 	appendResult func(context.Context, *HistoryRequest, *Turn) error
 	appendRound  func(context.Context, *HistoryRequest, *Round) (string, error)
+	threadHead   func(context.Context, *HistoryRequest) (string, error)
 	lock         func(context.Context, *HistoryRequest) (func(), error)
 	journal      Journal
 	regenerate   func(context.Context, *HistoryRequest, string) (string, error)
@@ -245,6 +254,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	}
 	if a, ok := adapter.(RoundAppender); ok {
 		h.appendRound = a.AppendRound
+	}
+	if a, ok := adapter.(HeadReader); ok {
+		h.threadHead = a.ThreadHead
 	}
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread

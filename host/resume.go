@@ -132,6 +132,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	} else {
 		err = r.restoreBeginning(p.begin)
 	}
+	r.head = p.begin.Head
 	if err == nil {
 		err = r.take(p)
 	}
@@ -155,7 +156,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
-	r.input, r.foreign, r.head, r.branch = b.Input, b.Foreign, b.Head, b.Branch
+	r.input, r.foreign, r.branch = b.Input, b.Foreign, b.Branch
 	req := *r.req
 	req.Instructions, req.Messages = b.Instructions, b.Messages
 	r.req = &req
@@ -174,13 +175,17 @@ func (r *run) restoreState(raw json.RawMessage) error {
 	return nil
 }
 
-// openAsItWas loads the conversation of a run whose process has ended. If the
-// thread has moved on, the run has lost the race that it would have lost alive,
-// before it costs more.
+// openAsItWas takes over the conversation of a run whose process has ended, as it
+// was loaded then, or loads it again. If the thread has moved on, the run has lost
+// the race that it would have lost alive, before it costs more.
 func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 	head, foreign := r.head, r.foreign
-	r.head = ""
-	loaded, err := r.load(ctx, false)
+	loaded, err := p.begin.History.read()
+	journaled := loaded != nil
+	if err == nil && !journaled {
+		r.head = ""
+		loaded, err = r.load(ctx, false)
+	}
 	if err != nil {
 		return err
 	}
@@ -201,13 +206,19 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 			r.head = head
 		}
 		return nil
+	case journaled:
+		return r.checkHead(ctx)
 	case c != nil:
 		return r.checkLast(c)
 	case head != "" && r.head != "" && r.head != head && !stored:
-		return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
-			WithHint("what it had done is not in the thread; say what is wanted as a new message")
+		return errMovedOn(r)
 	}
 	return nil
+}
+
+func errMovedOn(r *run) error {
+	return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
+		WithHint("what it had done is not in the thread; say what is wanted as a new message")
 }
 
 // withoutOwn takes what the run itself has stored, round by round, out of what

@@ -35,8 +35,9 @@ type run struct {
 	at      string // the agent at work
 
 	history  *History
-	branch   string // of the thread; empty is its own line
-	branched bool   // the run began the branch
+	loaded   *Loaded // what the adapter answered; nil if it was not asked
+	branch   string  // of the thread; empty is its own line
+	branched bool    // the run began the branch
 	head     string
 	input    *Message
 	past     []*Message      // before this turn, with open calls closed

@@ -121,15 +121,20 @@ func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 		r.foreign = !created && r.req.State == nil
 		return &Loaded{Messages: r.req.Messages}, nil
 	}
-	if r.history == nil || r.history.get == nil || created {
+	if r.history == nil || r.history.get == nil {
 		return &Loaded{}, nil
+	}
+	if created {
+		r.loaded = &Loaded{}
+		return r.loaded, nil
 	}
 	loaded, err := callHistory(ctx, r, historyCall[*Loaded]{"Get", "HistoryTimeout", r.limits.HistoryTimeout, r.history.get, nil})
 	if err != nil {
 		return nil, wrapError(err, "load thread %q", r.thread)
 	}
-	if loaded == nil {
-		return &Loaded{}, nil
+	if r.loaded = loaded; loaded == nil {
+		r.loaded = &Loaded{}
+		return r.loaded, nil
 	}
 	if err := r.checkLoaded(loaded); err != nil {
 		return nil, wrapError(err, "load thread %q", r.thread)

@@ -58,6 +58,7 @@ type abilities struct {
 	load    host.HistoryLoader
 	results host.ResultAppender
 	round   host.RoundAppender
+	head    host.HeadReader
 	lock    host.ThreadLocker
 	again   host.Regenerator
 	branch  host.Brancher
@@ -70,6 +71,7 @@ func abilitiesOf(adapter any) *abilities {
 	a.load, _ = adapter.(host.HistoryLoader)
 	a.results, _ = adapter.(host.ResultAppender)
 	a.round, _ = adapter.(host.RoundAppender)
+	a.head, _ = adapter.(host.HeadReader)
 	a.lock, _ = adapter.(host.ThreadLocker)
 	a.again, _ = adapter.(host.Regenerator)
 	a.branch, _ = adapter.(host.Brancher)
@@ -91,6 +93,8 @@ func (a *abilities) missing(needs string) string {
 			return "AppendResults"
 		case n == 'a' && a.round == nil:
 			return "AppendRound"
+		case n == 'h' && a.head == nil:
+			return "ThreadHead"
 		case n == 'l' && a.lock == nil:
 			return "LockThread"
 		case n == 'e' && a.again == nil:
@@ -127,6 +131,7 @@ var historyRules = []struct {
 	{"rounds are kept in order, and once with their turn", "ugra", roundsAreKept},
 	{"storing a round again changes nothing", "uga", roundOnce},
 	{"a round on a stale head loses nothing", "ugra", staleRoundLosesNothing},
+	{"the head is told without the messages", "ugrh", headIsTold},
 	{"a locked thread is waited for", "l", lockedThreadWaits},
 	{"a thread that does not wait is refused", "l", busyThreadRefuses},
 	{"an answer is taken back, once", "ugre", answerIsTakenBack},
@@ -569,6 +574,29 @@ func threadsAtOnce(t *testing.T, a *abilities, _ *HistoryOptions) {
 	wg.Wait()
 	for i, c := range all {
 		c.want(want[i]...)
+	}
+}
+
+func headIsTold(t *testing.T, a *abilities, _ *HistoryOptions) {
+	head := func(c *conversation) string {
+		t.Helper()
+		h, err := a.head.ThreadHead(t.Context(), c.request("read", nil))
+		if err != nil {
+			t.Fatalf("ThreadHead: %v", err)
+		}
+		return h
+	}
+	if got := head(&conversation{abilities: a, t: t, tenant: "acme", thread: "nobody's"}); got != "" {
+		t.Errorf("an unknown thread has the head %q", got)
+	}
+	c := a.open(t, "acme", "t1")
+	said := c.say("run1", message("m1", host.User, &host.Text{Text: "hi"}))
+	if got := head(c); got != said {
+		t.Errorf("the head is %q after the user's message, which left %q", got, said)
+	}
+	c.mustStore("run1", nil, &host.Turn{Head: said, Status: host.FinishStop, Results: []*host.Result{{Agent: "a", Messages: []*host.Message{message("m2", host.Assistant, &host.Text{Text: "hello"})}}}})
+	if got := head(c); got == said || got != c.get().Head {
+		t.Errorf("the head is %q after the turn, and loaded %q; it was %q", got, c.get().Head, said)
 	}
 }
 

@@ -155,6 +155,17 @@ func (h *History) Get(_ context.Context, req *host.HistoryRequest) (*host.Loaded
 	return &host.Loaded{Messages: slices.Clone(t.messages), State: t.state, Providers: t.providers, Head: t.headName()}, nil
 }
 
+// ThreadHead returns the thread's head.
+func (h *History) ThreadHead(_ context.Context, req *host.HistoryRequest) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("ThreadHead")
+	if t := h.threads[keyOf(req)]; t != nil {
+		return t.headName(), nil
+	}
+	return "", nil
+}
+
 // AppendRound stores messages that the thread does not have, if its head is
 // still the round's.
 func (h *History) AppendRound(_ context.Context, req *host.HistoryRequest, round *host.Round) (string, error) {
@@ -319,6 +330,7 @@ var (
 	_ host.HistoryLoader       = (*History)(nil)
 	_ host.ResultAppender      = (*History)(nil)
 	_ host.RoundAppender       = (*History)(nil)
+	_ host.HeadReader          = (*History)(nil)
 	_ host.ThreadLocker        = (*History)(nil)
 	_ host.Regenerator         = (*History)(nil)
 	_ host.Brancher            = (*History)(nil)

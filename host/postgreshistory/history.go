@@ -18,6 +18,7 @@ var (
 	_ host.HistoryLoader       = (*Store)(nil)
 	_ host.ResultAppender      = (*Store)(nil)
 	_ host.RoundAppender       = (*Store)(nil)
+	_ host.HeadReader          = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
 	_ host.Regenerator         = (*Store)(nil)
 )
@@ -86,6 +87,23 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 		return nil, wrap(err, "read thread %q", req.Thread)
 	}
 	return loaded, nil
+}
+
+// ThreadHead implements [host.HeadReader]; an unknown thread has none.
+func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (string, error) {
+	k, err := keyOf(req.Tenant, req.Thread)
+	if err != nil {
+		return "", err
+	}
+	var head int64
+	err = s.pool.QueryRow(ctx, s.sql(`select head from {schema}.threads where tenant = $1 and id = $2`), k.tenant, k.thread).Scan(&head)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", wrap(err, "read thread %q", req.Thread)
+	}
+	return strconv.FormatInt(head, 10), nil
 }
 
 func readThread(results pgx.BatchResults, req *host.HistoryRequest) (*host.Loaded, error) {

@@ -14,6 +14,7 @@ var (
 	_ host.HistoryLoader       = (*Store)(nil)
 	_ host.ResultAppender      = (*Store)(nil)
 	_ host.RoundAppender       = (*Store)(nil)
+	_ host.HeadReader          = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
 	_ host.Regenerator         = (*Store)(nil)
 	_ host.Brancher            = (*Store)(nil)
@@ -81,6 +82,15 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)
 	return loaded, err
+}
+
+// ThreadHead implements [host.HeadReader]; an unknown thread has none.
+func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (string, error) {
+	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	if err != nil || t == nil {
+		return "", err
+	}
+	return t.rec.Head, nil
 }
 
 // state returns the thread's custom state, nil if it has none.

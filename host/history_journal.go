@@ -1,0 +1,62 @@
+package host
+
+import "context"
+
+// What a history adapter has answered is in the journal of a durable run, so that
+// one that is resumed asks it nothing but whether the thread has moved on.
+
+// maxJournaledHistory is how many bytes of a conversation are written down. A
+// longer one is loaded again: it would cost each durable run a write of its length,
+// where the run itself writes what is new.
+const maxJournaledHistory = 256 << 10
+
+// loadedStep returns what was loaded, to be written down; nil if nothing was, or
+// too much. What an agent thread has is not an adapter's answer.
+func (r *run) loadedStep() *loadedStep {
+	if r.loaded == nil || r.agentThread != nil {
+		return nil
+	}
+	size := 0
+	for _, m := range r.loaded.Messages { // a first guess, and cheap
+		bytes, _ := m.Size()
+		if size += bytes; size > maxJournaledHistory {
+			return nil
+		}
+	}
+	raw := AppendMessagesJSON(nil, r.loaded.Messages)
+	if len(raw) > maxJournaledHistory {
+		return nil
+	}
+	return &loadedStep{Messages: raw, Providers: r.loaded.Providers}
+}
+
+// read returns what was written down, nil if that is nothing.
+func (s *loadedStep) read() (*Loaded, error) {
+	if s == nil {
+		return nil, nil
+	}
+	messages, err := DecodeMessages(s.Messages)
+	if err == nil {
+		err = checkProviderStates(s.Providers)
+	}
+	if err != nil {
+		return nil, Errorf(DataLoss, "the conversation of a run in the journal cannot be read: %w", err)
+	}
+	return &Loaded{Messages: messages, Providers: s.Providers}, nil
+}
+
+// checkHead asks whether the thread is where the run has left it. An adapter that
+// cannot tell says so when the results are stored.
+func (r *run) checkHead(ctx context.Context) error {
+	if r.history == nil || r.history.threadHead == nil || r.head == "" {
+		return nil
+	}
+	head, err := callHistory(ctx, r, historyCall[string]{"ThreadHead", "HistoryTimeout", r.limits.HistoryTimeout, r.history.threadHead, nil})
+	if err != nil {
+		return wrapError(err, "read the head of thread %q", r.thread)
+	}
+	if head != r.head {
+		return errMovedOn(r)
+	}
+	return nil
+}
