@@ -132,7 +132,7 @@ func (b *batch) emit(ctx context.Context, ev EventData) error {
 	}
 }
 
-func errCallEnded() error { return Errorf(FailedPrecondition, "emit an event: the call has ended") }
+func errCallEnded() error { return Errorf(FailedPrecondition, "the call has ended") }
 
 // tell is how the host sends an event: it is sent after a cancel too.
 func (b *batch) tell(ev EventData) {
@@ -186,7 +186,7 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
 	c.call.State = t.state.view()
-	defer func() { c.call.State.endView() }()
+	defer func() { c.call.endSteps(); c.call.State.endView() }()
 	if !c.checked {
 		var err error
 		if c.call.Arguments, err = tool.arguments(c.call.Arguments, t.limits.ArgumentBytes); err != nil {
@@ -232,6 +232,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			timer.Stop()
 			return out, err
 		}
+		c.call.endSteps()
 		c.call.State.endView()
 		c.call = c.call.again()
 		c.call.State = t.state.view()

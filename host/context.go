@@ -34,8 +34,11 @@ type Call struct {
 	steps  *steps
 	spent  *spent // of the run
 	branch *run   // for a tool that is an agent
-	mu     sync.Mutex
-	out    callOutput
+
+	mu        sync.Mutex
+	out       callOutput
+	begun     map[string]*step // by name
+	stepsOver bool
 }
 
 // again returns the call for another attempt: what the last one left behind

@@ -30,7 +30,8 @@ type StepOptions struct {
 // If the process ended while fn ran, nobody knows what it did: Step returns an
 // error that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
 // everything that runs in a run (tools, routers, hooks, processors); outside of
-// one fn just runs. Code invalid_argument for a result that is not JSON.
+// one fn just runs. Code invalid_argument for a result that is not JSON,
+// resource_exhausted beyond 10,000 steps of a run or 32 MiB of results.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts *StepOptions) (T, error) {
 	var out T
 	raw, err := stepsOf(ctx).do(ctx, "/"+name, opts != nil && opts.Idempotent, func(ctx context.Context) (json.RawMessage, error) {
@@ -60,18 +61,19 @@ func stepsOf(ctx context.Context) *steps {
 	return newSteps()
 }
 
-// Step is the function [Step] for raw JSON, with a name that belongs to the agent
-// and the tool.
-func (c *Call) Step(ctx context.Context, name string, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	return c.steps.do(ctx, c.Scope.Agent+"/"+c.Tool+"/"+name, false, fn)
-}
+// The bounds of the steps of one run.
+const (
+	maxSteps     = 10_000
+	maxStepBytes = 32 << 20 // of their results together
+)
 
 // steps remembers what the steps of one run returned.
 type steps struct {
 	rec *recorder // set before anything runs
 
-	mu   sync.Mutex
-	done map[string]*step
+	mu    sync.Mutex
+	done  map[string]*step
+	bytes int
 }
 
 type step struct {
@@ -89,7 +91,7 @@ type inStep struct{ *step }
 // enter waits until nobody else is at the step.
 func (st *step) enter(ctx context.Context, name string) error {
 	if ctx.Value(inStep{st}) != nil {
-		return Errorf(FailedPrecondition, "step %q is begun within itself", strings.TrimPrefix(name, "/")).WithHint("give each step a name of its own")
+		return Errorf(FailedPrecondition, "step %s is begun within itself", stepName(name)).WithHint("give each step a name of its own")
 	}
 	select {
 	case st.turn <- struct{}{}:
@@ -108,44 +110,98 @@ func (s *steps) restore(named map[string]*namedStep) {
 	for name, n := range named {
 		st := newStep()
 		st.ok, st.unknown, st.result = n.Done, !n.Done && !n.Failed, n.Result
+		s.bytes += len(n.Result)
 		s.done[name] = st
 	}
 }
 
 func (s *steps) do(ctx context.Context, name string, idempotent bool, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	st, done, err := s.begin(ctx, name, idempotent)
+	switch {
+	case err != nil:
+		return nil, err
+	case done:
+		return st.result, nil
+	}
+	defer st.leave()
+	result, err := fn(context.WithValue(ctx, inStep{st}, true))
+	if err != nil {
+		s.failed(name)
+		return result, err
+	}
+	return result, s.end(ctx, name, st, result)
+}
+
+// begin waits for a step's turn. Unless it is done, the caller has the step and
+// must leave it.
+func (s *steps) begin(ctx context.Context, name string, idempotent bool) (st *step, done bool, err error) {
+	if st, err = s.step(name); err != nil {
+		return nil, false, err
+	}
+	if err := st.enter(ctx, name); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case st.ok:
+		st.leave()
+		return st, true, nil
+	case st.unknown && !idempotent:
+		st.leave()
+		return nil, false, &Error{Code: FailedPrecondition, Err: ErrOutcomeUnknown,
+			Message: "step " + stepName(name) + " was running when its process ended, so its outcome is unknown",
+			Hint:    "look up what it did, or make it idempotent"}
+	}
+	if err := s.begun(ctx, name, idempotent); err != nil {
+		st.leave()
+		return nil, false, err
+	}
+	return st, false, nil
+}
+
+// begun writes down that a step begins which must not happen twice.
+func (s *steps) begun(ctx context.Context, name string, idempotent bool) error {
+	if idempotent {
+		return nil
+	}
+	return s.rec.commit(ctx, entry{Step: &namedStep{Name: name}})
+}
+
+// step returns the step of that name.
+func (s *steps) step(name string) (*step, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	st := s.done[name]
 	if st == nil {
+		if len(s.done) >= maxSteps {
+			return nil, Errorf(ResourceExhausted, "the run has %d steps, and there may be no more", maxSteps)
+		}
 		st = newStep()
 		s.done[name] = st
 	}
-	s.mu.Unlock()
+	return st, nil
+}
 
-	if err := st.enter(ctx, name); err != nil {
-		return nil, err
-	}
-	defer st.leave()
-	switch {
-	case st.ok:
-		return st.result, nil
-	case st.unknown && !idempotent:
-		return nil, &Error{Code: FailedPrecondition, Err: ErrOutcomeUnknown,
-			Message: "step " + strconv.Quote(strings.TrimPrefix(name, "/")) + " was running when its process ended, so its outcome is unknown",
-			Hint:    "look up what it did, or make it idempotent"}
-	}
-	if !idempotent {
-		if err := s.rec.commit(ctx, entry{Step: &namedStep{Name: name}}); err != nil {
-			return nil, err
-		}
-	}
-	result, err := fn(context.WithValue(ctx, inStep{st}, true))
-	if err != nil {
-		s.rec.note(entry{Step: &namedStep{Name: name, Failed: true}})
-		return result, err
-	}
+// end keeps what a step returned. The caller has the step.
+func (s *steps) end(ctx context.Context, name string, st *step, result json.RawMessage) error {
 	if s.rec != nil && checkJSON(result) != nil {
-		return nil, Errorf(InvalidArgument, "result of step %q is not JSON", name)
+		return Errorf(InvalidArgument, "result of step %s is not JSON", stepName(name))
+	}
+	s.mu.Lock()
+	tooMuch := len(result) > maxStepBytes-s.bytes
+	if !tooMuch {
+		s.bytes += len(result)
+	}
+	s.mu.Unlock()
+	if tooMuch {
+		s.failed(name)
+		return Errorf(ResourceExhausted, "the steps of the run return more than %d bytes", maxStepBytes)
 	}
 	st.result, st.ok, st.unknown = result, true, false
-	return result, s.rec.commit(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
+	return s.rec.commit(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
 }
+
+// failed notes that a step came to nothing, so that the next one runs again.
+func (s *steps) failed(name string) { s.rec.note(entry{Step: &namedStep{Name: name, Failed: true}}) }
+
+// stepName is a step's name for people.
+func stepName(name string) string { return strconv.Quote(strings.TrimPrefix(name, "/")) }

@@ -272,6 +272,8 @@ var prices = map[string]int64{
 	"queue.send":     50_000,
 	"state.get":      5_000,
 	"state.patch":    20_000,
+	"step.begin":     20_000,
+	"step.end":       20_000,
 	"tokens.count":   20_000,
 }
 

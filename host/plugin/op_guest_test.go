@@ -53,6 +53,7 @@ func TestGuestOperationsInRuns(t *testing.T) {
 		{"fetch", `"200 b a page"`, "is not granted"},
 		{"ask", `"a sum"`, `"model"`},
 		{"later", `null`, `"queue"`},
+		{"once", `"unavailable {\"receipt\":2} {\"receipt\":2} 2"`, ""},
 		{"draw", `"300000 image/svg+xml"`, ""},
 	} {
 		t.Run(row.tool, func(t *testing.T) {

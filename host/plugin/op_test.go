@@ -44,7 +44,7 @@ const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description
 // status.
 func opsGuest(t testing.TB, manifest string) []byte {
 	t.Helper()
-	manifest = strings.Replace(manifest, `"permissions"`, `"processors":[{"name":"p"}],"routers":[{"name":"r"}],"permissions"`, 1)
+	manifest = strings.Replace(manifest, `"permissions"`, `"processors":[{"name":"p"}],"routers":[{"name":"r"}],"providers":[{"name":"v"}],"permissions"`, 1)
 	text := `
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
 		import agenthost_v1 output_write i32 i32 as $output_write
@@ -53,7 +53,7 @@ func opsGuest(t testing.TB, manifest string) []byte {
 		memory 64
 		export memory memory 0
 		custom agenthost.manifest ` + quote(manifest) + "\n"
-	for _, e := range []export{exportTool, exportProcess, exportRoute} {
+	for _, e := range []export{exportTool, exportProcess, exportRoute, exportProvide} {
 		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i32 i64\n%s\n", e, e, opsBody)
 	}
 	return assemble(t, text)

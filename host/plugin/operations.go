@@ -169,6 +169,10 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 		return o.emit(req)
 	case "artifact.write":
 		return o.artifacts.write(req)
+	case "step.begin":
+		return o.beginStep(ctx, req)
+	case "step.end":
+		return o.endStep(ctx, req)
 	case "artifact.read":
 		return o.artifacts.read(req, o.seat.rights().limits.ResponseBytes)
 	}

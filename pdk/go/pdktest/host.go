@@ -54,6 +54,9 @@ type Host struct {
 	Fetch    func(HTTPRequest) (pdk.HTTPResponse, *pdk.Error)
 	Generate func(request pdk.Raw) (pdk.Raw, *pdk.Error)
 
+	// Steps are the results of steps that are done, by name.
+	Steps map[string]pdk.Raw
+
 	// Jobs is what the plugin has left for after the turn.
 	Jobs []Job
 
@@ -65,6 +68,7 @@ type Host struct {
 
 	revisions int64
 	uploads   map[string]*Artifact
+	begun     map[string]bool // steps
 }
 
 var _ pdk.Host = (*Host)(nil)

@@ -61,6 +61,10 @@ func (h *Host) operation(op string) func(pdk.Raw) (pdk.Raw, *pdk.Error) {
 		}
 	case "queue.send":
 		return h.send
+	case "step.begin":
+		return h.stepBegin
+	case "step.end":
+		return h.stepEnd
 	case "artifact.write":
 		return h.artifactWrite
 	case "artifact.read":
@@ -232,6 +236,38 @@ func (h *Host) send(request pdk.Raw) (pdk.Raw, *pdk.Error) {
 	h.Jobs = append(h.Jobs, job)
 	var w pdk.Writer
 	return w.BeginObject().Key("id").Str(strconv.Itoa(len(h.Jobs))).EndObject().Value(), nil
+}
+
+func (h *Host) stepBegin(request pdk.Raw) (pdk.Raw, *pdk.Error) {
+	name := str(request, "name")
+	if name == "" {
+		return "", pdk.Errorf(pdk.InvalidArgument, "the request has no name")
+	}
+	var w pdk.Writer
+	if result, done := h.Steps[name]; done {
+		return w.BeginObject().Key("done").Bool(true).Key("result").Raw(result).EndObject().Value(), nil
+	}
+	if h.begun == nil {
+		h.begun = map[string]bool{}
+	}
+	h.begun[name] = true
+	return w.BeginObject().Key("done").Bool(false).EndObject().Value(), nil
+}
+
+func (h *Host) stepEnd(request pdk.Raw) (pdk.Raw, *pdk.Error) {
+	name, result := str(request, "name"), request.Get("result")
+	if result == "" {
+		return "", pdk.Errorf(pdk.InvalidArgument, "the request has no result")
+	}
+	if !h.begun[name] {
+		return "", pdk.Errorf(pdk.FailedPrecondition, "step %q has not begun", name)
+	}
+	delete(h.begun, name)
+	if h.Steps == nil {
+		h.Steps = map[string]pdk.Raw{}
+	}
+	h.Steps[name] = result
+	return "{}", nil
 }
 
 func (h *Host) artifactWrite(request pdk.Raw) (pdk.Raw, *pdk.Error) {

@@ -108,6 +108,9 @@ func TestOtherOperations(t *testing.T) {
 		{"tokens.count", `{"texts":["abcde",""]}`, `{"tokens":[2,0],"encoding":"o200k_base","exact":true}`},
 		{"tokens.count", `{"texts":[],"encoding":"cl100k_base"}`, `{"tokens":[],"encoding":"cl100k_base","exact":true}`},
 		{"emit", `{"kind":"k","data":[1]}`, `{}`},
+		{"step.begin", `{"name":"a"}`, `{"done":false}`},
+		{"step.end", `{"name":"a","result":[1]}`, `{}`},
+		{"step.begin", `{"name":"a"}`, `{"done":true,"result":[1]}`},
 		{"kv.get", `{"key":"a"}`, `{"value":"a"}`},
 	} {
 		if got := host.Tool(t, "call", call(c.op, c.request)); string(got) != c.want {
@@ -122,7 +125,7 @@ func TestOtherOperations(t *testing.T) {
 	if len(host.Events) != 1 || host.Events[0] != (pdktest.Event{Kind: "k", Data: "[1]"}) {
 		t.Errorf("events %v", host.Events)
 	}
-	if len(host.Calls) != 8 {
+	if len(host.Calls) != 11 {
 		t.Errorf("%d operations were counted: %v", len(host.Calls), host.Calls)
 	}
 }

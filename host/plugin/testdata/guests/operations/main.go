@@ -17,6 +17,7 @@ func init() {
 	pdk.Tool("fetch", "Fetches a page.", "", fetch)
 	pdk.Tool("ask", "Asks a model.", "", ask)
 	pdk.Tool("later", "Leaves work for later.", "", later)
+	pdk.Tool("once", "Does a step, and then again.", "", once)
 	pdk.Tool("draw", "Makes an artifact, and reads it.", "", draw)
 }
 
@@ -60,6 +61,31 @@ func ask(c *pdk.Call) error {
 func later(c *pdk.Call) error {
 	_, err := pdk.Send("count", "{}", pdk.SendOptions{IdempotencyKey: "once"})
 	return err
+}
+
+// once fails in its step the first time, does it the second, and is told of that
+// the third.
+func once(c *pdk.Call) error {
+	runs := 0
+	step := func() (pdk.Raw, error) {
+		return pdk.Step("pay", pdk.StepOptions{}, func() (pdk.Raw, error) {
+			if runs++; runs == 1 {
+				return "", pdk.Errorf(pdk.Unavailable, "not now")
+			}
+			return pdk.Raw(`{"receipt":` + strconv.Itoa(runs) + `}`), nil
+		})
+	}
+	_, first := step()
+	second, err := step()
+	if err != nil {
+		return err
+	}
+	third, err := step()
+	if err != nil {
+		return err
+	}
+	c.Text(string(pdk.CodeOf(first)) + " " + string(second) + " " + string(third) + " " + strconv.Itoa(runs))
+	return nil
 }
 
 func draw(c *pdk.Call) error {

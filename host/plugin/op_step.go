@@ -1,0 +1,46 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// beginStep tells a tool what a step returned when it was done, or has it do the
+// step now.
+func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, error) {
+	var in struct {
+		Name       string
+		Idempotent bool
+	}
+	if err := readRequest("step.begin", req, &in); err != nil {
+		return nil, err
+	}
+	result, done, err := o.call.BeginStep(ctx, in.Name, &host.StepOptions{Idempotent: in.Idempotent})
+	if err != nil {
+		return nil, err
+	}
+	if !done {
+		return []byte(`{"done":false}`), nil
+	}
+	out := newObject(len(result) + envelopeSize)
+	out.raw("done", json.RawMessage("true"))
+	out.raw("result", result)
+	return out.end(), nil
+}
+
+// endStep keeps what a step returned.
+func (o *toolOperations) endStep(ctx context.Context, req []byte) ([]byte, error) {
+	var in struct {
+		Name   string
+		Result json.RawMessage
+	}
+	if err := readRequest("step.end", req, &in); err != nil {
+		return nil, err
+	}
+	if len(in.Result) == 0 {
+		return nil, host.Errorf(host.InvalidArgument, "request of step.end: it has no result").WithHint("null is one")
+	}
+	return []byte("{}"), o.call.EndStep(ctx, in.Name, in.Result)
+}
