@@ -197,7 +197,7 @@ func (t *tenantHealth) openError(plugin string, now time.Time) error {
 	if t.probing {
 		when = "until a first call has succeeded"
 	}
-	err := host.Errorf(host.Unavailable, "plugin %q is not called %s: %d of its calls failed in a row, the last so: %v", plugin, when, t.inARow, t.last)
+	err := host.Errorf(host.Unavailable, "plugin %q is not called %s: its calls failed, the last so: %v", plugin, when, t.last)
 	return &OpenError{Plugin: plugin, Retry: t.retry, err: err}
 }
 
@@ -247,10 +247,11 @@ func (h *health) watch(tenant string, v verdict, now time.Time) *tenantHealth {
 	return t
 }
 
-// forgetOld makes room: tenants that have not called in their window.
+// forgetOld makes room: tenants that have not called in their window, or not since
+// they could have been let through again.
 func (h *health) forgetOld(now time.Time) {
 	for name, t := range h.tenants {
-		if t.backOff == 0 && now.Sub(t.window) > h.guard.Window {
+		if !t.probing && now.Sub(t.window) > h.guard.Window && (t.backOff == 0 || now.Sub(t.retry) > h.guard.MaxBackOff) {
 			h.forget(name, t)
 		}
 	}

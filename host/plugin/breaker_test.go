@@ -62,7 +62,7 @@ func TestBreakerOpensAndBacksOff(t *testing.T) {
 		if !errors.As(err, &open) || host.CodeOf(err) != host.Unavailable || !open.Retry.Equal(time.Now().Add(time.Second)) || !host.AsError(err).Retryable {
 			t.Errorf("admit: %v, want unavailable with when to retry", err)
 		}
-		if want := `plugin "p" is not called for another 1s: 5 of its calls failed in a row, the last so: trapped`; err.Error() != want {
+		if want := `plugin "p" is not called for another 1s: its calls failed, the last so: trapped`; err.Error() != want {
 			t.Errorf("admit says %q, want %q", err, want)
 		}
 		if st := j.open(); len(st) != 1 || st[0].Tenant != "a" || st[0].Error != "trapped" {
@@ -260,4 +260,21 @@ func TestGuestErrorsAndCancellationsAreNoFaults(t *testing.T) {
 	if st := s.State(); st.Open || st.Serving().Faults != 0 || st.Serving().Calls != 4*DefaultFaultsInARow {
 		t.Errorf("State = %+v, want calls and no faults", st.Serving())
 	}
+}
+
+// Tenants whose calls failed and that never called again make room for others: a
+// version whose table is full of them would judge nobody any more.
+func TestBreakerForgetsTenantsThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := judging(t, Guard{BackOff: time.Second, MaxBackOff: time.Minute}, time.Time{})
+		for i := range maxWatchedTenants {
+			j.calls(fmt.Sprint(i), "fffff", "fffff")
+		}
+		j.calls("late", "ffffff", "ffffff") // there is no room
+		time.Sleep(3 * time.Minute)
+		j.calls("late", "ffffff", "fffffx")
+		if n, troubled := len(j.tenants), j.troubled.Load(); n != 1 || troubled != 1 {
+			t.Errorf("%d tenants are watched, %d in trouble; want the last alone", n, troubled)
+		}
+	})
 }

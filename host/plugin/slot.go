@@ -241,7 +241,7 @@ func (s *Slot) publish(v *version, replacesHeld bool) error {
 	}
 	s.lastErr, s.asked = nil, v.plugin.manifest.Permissions
 	v.err, v.phase, v.since = nil, Serving, time.Now()
-	v.health = newHealth(&s.opts.Guard, v.since)
+	v.health.Store(newHealth(&s.opts.Guard, v.since))
 	v.refs.And(^retired)
 	if before := s.current.Swap(v); before != nil {
 		before.phase, before.since = Kept, v.since

@@ -117,7 +117,7 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	}
 	v := s.versions[i]
 	v.phase, v.since = Serving, time.Now()
-	v.health = newHealth(&s.opts.Guard, time.Time{})
+	v.health.Store(newHealth(&s.opts.Guard, time.Time{}))
 	v.refs.And(^retired)
 	s.current.Store(v)
 	logger := s.runtime.opts.Logger.With("plugin", s.id, "from", bad.number, "to", v.number)

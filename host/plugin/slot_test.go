@@ -590,3 +590,32 @@ func TestRuntimeCloseEndsSlotsAndPins(t *testing.T) {
 	}
 	release()
 }
+
+// A pinned run goes on calling a version while it is rolled back to, which begins
+// to judge its calls anew.
+func TestPinnedCallsDuringARollback(t *testing.T) {
+	rt := startRuntime(t, nil)
+	s := newSlot(t, rt, numbered(t, 1), nil)
+	pinned, release := rt.Pin(t.Context())
+	defer release()
+	ctx, stop := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.Call(pinned, "a", "tool", []byte("{}"), nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		replace(t, s, numbered(t, i+2))
+		if st, err := s.Rollback(t.Context()); err != nil || st.Number != 1 {
+			t.Fatalf("rollback: %+v, %v; want to version 1", st, err)
+		}
+	}
+	stop()
+	calls.Wait()
+}

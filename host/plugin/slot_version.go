@@ -14,7 +14,6 @@ type Phase string
 // The phases. A version that is replaced, failed or unloaded holds nothing any
 // more.
 const (
-	Loading  Phase = "loading"  // it is checked, compiled and tried
 	Serving  Phase = "serving"  // calls go to it
 	Kept     Phase = "kept"     // it served, and waits for a rollback
 	Draining Phase = "draining" // it is closed when its last call has ended
@@ -37,9 +36,11 @@ type version struct {
 	faults atomic.Int64
 	gone   chan struct{} // closed with the plugin
 
-	// Set before the version is published.
-	plugin *Plugin
-	health *health
+	plugin *Plugin // set before the version is published
+
+	// health judges its calls since it was last published. Pinned calls go on
+	// through a rollback to it, which begins anew.
+	health atomic.Pointer[health]
 
 	// Guarded by Slot.mu.
 	phase   Phase
@@ -102,8 +103,8 @@ func (v *version) state() VersionState {
 	if p := v.plugin; p != nil {
 		st.Digest, st.Name, st.Version = p.digest, p.manifest.Name, p.manifest.Version
 	}
-	if v.health != nil {
-		st.Open = v.health.open()
+	if h := v.health.Load(); h != nil {
+		st.Open = h.open()
 	}
 	return st
 }

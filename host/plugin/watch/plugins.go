@@ -3,7 +3,9 @@ package watch
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -45,7 +47,8 @@ type Outcome struct {
 // "_", "-" and "."; others are left out with a warning. A new file is loaded, a
 // changed one replaces the version that serves, as [plugin.Slot.Replace] does,
 // and one that cannot be loaded or fails its health calls changes nothing. A
-// file that is written again with the same bytes is not loaded again.
+// file that is written again with the same bytes is loaded again only if what it
+// holds neither serves nor is held back: because it failed, or was rolled back.
 //
 // A slot of that id which the program has made itself is replaced in the same
 // way. The slots stay when ctx ends; they are the runtime's to close. Errors are
@@ -54,7 +57,7 @@ func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *PluginOp
 	if opts == nil {
 		opts = &PluginOptions{}
 	}
-	f := &follower{runtime: rt, opts: *opts, loaded: map[string][sha256.Size]byte{}}
+	f := &follower{runtime: rt, opts: *opts}
 	if f.opts.ModuleBytes < 0 {
 		return host.Errorf(host.InvalidArgument, "watch with ModuleBytes %d", f.opts.ModuleBytes).WithHint("leave it out for the default")
 	}
@@ -73,8 +76,7 @@ func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *PluginOp
 type follower struct {
 	runtime *plugin.Runtime
 	opts    PluginOptions
-	loaded  map[string][sha256.Size]byte // by id, what was tried last
-	warned  map[string]bool              // of names
+	warned  map[string]bool // of names
 }
 
 var pluginID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -129,7 +131,6 @@ func (f *follower) log(out *Outcome) {
 }
 
 func (f *follower) remove(ctx context.Context, id string) (tried bool, err error) {
-	delete(f.loaded, id)
 	if s := f.runtime.Slot(id); s != nil && f.opts.Unload {
 		return true, s.Unload(ctx)
 	}
@@ -141,12 +142,10 @@ func (f *follower) load(ctx context.Context, c *Change, id string) (tried bool, 
 	if err != nil {
 		return host.CodeOf(err) != host.NotFound, nil, err // gone again: that will be seen too
 	}
-	digest := sha256.Sum256(wasm)
-	if f.loaded[id] == digest {
-		return false, nil, nil
-	}
-	f.loaded[id] = digest
 	if s := f.runtime.Slot(id); s != nil {
+		if has(s, wasm) {
+			return false, nil, nil
+		}
 		st, err := s.Replace(ctx, wasm)
 		return true, &st, err
 	}
@@ -160,4 +159,12 @@ func (f *follower) load(ctx context.Context, c *Change, id string) (tried bool, 
 	}
 	state := s.State()
 	return true, state.Serving(), nil
+}
+
+// has reports whether a module serves, or is held back.
+func has(s *plugin.Slot, wasm []byte) bool {
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(wasm))
+	return slices.ContainsFunc(s.State().Versions, func(v plugin.VersionState) bool {
+		return v.Digest == digest && (v.Phase == plugin.Serving || v.Phase == plugin.Held)
+	})
 }

@@ -152,6 +152,60 @@ func TestPluginsAreNotLoadedTwice(t *testing.T) {
 	f.wantServing("p", "tokenlimiter", 1)
 }
 
+// What was rolled back is loaded again when it is saved again, although it is the
+// same.
+func TestPluginsAreLoadedAgainAfterARollback(t *testing.T) {
+	f := follow(t, watch.PluginOptions{})
+	f.save("p.wasm", tokenlimiter.Wasm)
+	f.outcome()
+	f.save("p.wasm", toolcallfilter.Wasm)
+	f.outcome()
+	if _, err := f.runtime.Slot("p").Rollback(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.wantServing("p", "tokenlimiter", 1)
+	f.save("p.wasm", toolcallfilter.Wasm)
+	if o := f.outcome(); o.Err != nil || o.Version == nil || o.Version.Number != 3 {
+		t.Errorf("saved again: %+v", o)
+	}
+	f.wantServing("p", "toolcallfilter", 3)
+}
+
+// A slot that has what the directory has is left alone.
+func TestPluginsThatServeAlready(t *testing.T) {
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: cacheDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rt.NewSlot(t.Context(), "p", tokenlimiter.Wasm, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"p.wasm", "q.wasm"} {
+		if err := os.WriteFile(filepath.Join(dir, name), tokenlimiter.Wasm, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	opts := &watch.PluginOptions{Told: func(o watch.Outcome) {
+		if o.ID != "q" || o.Err != nil {
+			t.Errorf("told of %+v, want of q alone", o)
+		}
+		cancel() // q comes after p
+	}}
+	opts.Settle, opts.Interval = 5*time.Millisecond, 5*time.Millisecond
+	if err := watch.Plugins(ctx, rt, dir, opts); err != nil {
+		t.Error(err)
+	}
+	if st := s.State(); len(st.Versions) != 1 {
+		t.Errorf("the slot has versions %+v, want the first alone", st.Versions)
+	}
+	if err := rt.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPluginsHaveNamesThatAreIDs(t *testing.T) {
 	var log lockedBuilder
 	f := follow(t, watch.PluginOptions{Options: watch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})

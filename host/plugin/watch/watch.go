@@ -3,12 +3,14 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -26,7 +28,8 @@ const (
 	// notification.
 	missedAfter = 10 * time.Second
 
-	// maxEntries bounds what is read of a directory.
+	// maxEntries bounds what is read of a directory. One that has more cannot be
+	// watched: nobody could say what is in it.
 	maxEntries = 100_000
 )
 
@@ -35,7 +38,7 @@ type Options struct {
 	Match    func(name string) bool // which files; default: those that end in .wasm
 	Settle   time.Duration          // how long a file must not have changed before it counts (100 ms)
 	Interval time.Duration          // how often the directory is read without notifications (1 s)
-	MaxFiles int                    // that match; more of them, by name, are left out (1,000)
+	MaxFiles int                    // that match (1,000); of more, those that are known stay and the rest, by name, is left out
 	Poll     bool                   // without notifications, for file systems that send none
 	Logger   *slog.Logger           // nil discards
 }
@@ -138,10 +141,21 @@ type watcher struct {
 	polls   bool // there are no notifications
 }
 
-// stamp is by what a file is known to have changed; the zero stamp is no file.
+// stamp is by what a file is known to have changed; the zero stamp is no file. Its
+// identity counts, because some builds give all they write the same time.
 type stamp struct {
 	size int64
 	time time.Time
+	file fs.FileInfo
+}
+
+func (s stamp) absent() bool { return s.file == nil }
+
+func (s stamp) equal(o stamp) bool {
+	if s.absent() || o.absent() {
+		return s.absent() && o.absent()
+	}
+	return s.size == o.size && s.time.Equal(o.time) && os.SameFile(s.file, o.file)
 }
 
 // sighting is a stamp and since when it has been seen.
@@ -253,27 +267,22 @@ func (w *watcher) look(now time.Time) (changes []Change) {
 	}
 	for name, s := range found {
 		if w.settled(name, s, now) {
-			changes = append(changes, Change{Dir: w.dir, Name: name, Removed: s == stamp{}})
+			changes = append(changes, Change{Dir: w.dir, Name: name, Removed: s.absent()})
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }
 
 // settled reports whether a file is other than it was reported, and has been so
 // for long enough; it is then as it is reported.
 func (w *watcher) settled(name string, s stamp, now time.Time) bool {
-	if w.known[name] == s {
+	if w.known[name].equal(s) {
 		delete(w.pending, name)
 		return false
 	}
 	p, ok := w.pending[name]
-	if !ok || p.stamp != s {
+	if !ok || !p.stamp.equal(s) {
 		w.pending[name] = sighting{s, now}
 		return false
 	}
@@ -282,7 +291,7 @@ func (w *watcher) settled(name string, s stamp, now time.Time) bool {
 	}
 	delete(w.pending, name)
 	w.known[name] = s
-	if s == (stamp{}) {
+	if s.absent() {
 		delete(w.known, name)
 	}
 	return true
@@ -306,7 +315,7 @@ func (w *watcher) read() (map[string]stamp, error) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		found[name] = stamp{info.Size(), info.ModTime().Round(0).UTC()}
+		found[name] = stamp{info.Size(), info.ModTime(), info}
 	}
 	return found, nil
 }
@@ -317,9 +326,12 @@ func (w *watcher) names(root *os.Root) ([]string, error) {
 		return nil, err
 	}
 	defer d.Close()
-	entries, err := d.ReadDir(maxEntries)
+	entries, err := d.ReadDir(maxEntries + 1)
 	if err != nil && err != io.EOF {
 		return nil, err
+	}
+	if len(entries) > maxEntries {
+		return nil, fmt.Errorf("it has more than %d entries", maxEntries)
 	}
 	var names []string
 	for _, e := range entries {
@@ -327,7 +339,15 @@ func (w *watcher) names(root *os.Root) ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int {
+		switch newA, newB := w.known[a].absent(), w.known[b].absent(); {
+		case newB && !newA:
+			return -1
+		case newA && !newB:
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
 	if tooMany := len(names) > w.opts.MaxFiles; tooMany {
 		if !w.tooMany {
 			w.opts.Logger.Warn("watched directory has more files than MaxFiles; the rest is left out", "dir", w.dir, "files", len(names), "MaxFiles", w.opts.MaxFiles)

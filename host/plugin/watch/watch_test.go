@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -331,4 +332,75 @@ func TestWhatIsReportedIsWhatIsThere(t *testing.T) {
 			_ = os.Remove(filepath.Join(dir, name))
 		}
 	})
+}
+
+// looking is a watcher that looks when a test says so.
+func looking(t *testing.T, opts *Options) (w *watcher, look func() []string) {
+	t.Helper()
+	o, err := opts.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = &watcher{dir: t.TempDir(), opts: o, known: map[string]stamp{}, pending: map[string]sighting{}}
+	now := time.Unix(0, 0)
+	return w, func() (seen []string) {
+		for range 2 {
+			for _, c := range w.look(now) {
+				seen = append(seen, fmt.Sprint(c.Name, map[bool]string{true: " gone"}[c.Removed]))
+			}
+			now = now.Add(o.Settle)
+		}
+		return seen
+	}
+}
+
+// Builds that are reproducible to the last give every file the same time: another
+// file of the same size in the same place is a change.
+func TestAnotherFileOfTheSameTimeAndSize(t *testing.T) {
+	w, look := looking(t, nil)
+	epoch := time.Unix(1, 0)
+	for _, text := range []string{"one", "two"} {
+		tmp := filepath.Join(w.dir, "new")
+		if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(tmp, epoch, epoch); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(tmp, filepath.Join(w.dir, "a.wasm")); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(); !slices.Equal(got, []string{"a.wasm"}) {
+			t.Errorf("after %s was put there: %q", text, got)
+		}
+	}
+	if got := look(); len(got) > 0 {
+		t.Errorf("nothing has changed: %q", got)
+	}
+}
+
+// A new file in a full directory takes no other's place: what is there does not
+// count as removed.
+func TestAFullDirectoryLosesNothing(t *testing.T) {
+	w, look := looking(t, &Options{MaxFiles: 2})
+	put := func(name string) {
+		if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("m.wasm")
+	put("n.wasm")
+	if got := look(); !slices.Equal(got, []string{"m.wasm", "n.wasm"}) {
+		t.Fatalf("seen: %q", got)
+	}
+	put("a.wasm")
+	if got := look(); len(got) > 0 {
+		t.Errorf("after one too many: %q", got)
+	}
+	if err := os.Remove(filepath.Join(w.dir, "m.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(); !slices.Equal(got, []string{"a.wasm", "m.wasm gone"}) {
+		t.Errorf("after there is room: %q", got)
+	}
 }
