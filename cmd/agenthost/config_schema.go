@@ -252,6 +252,11 @@ func keyDocs() map[string]keyDoc {
 		"tenantConfig.limits":  say("What a call may use, where that is less than the plugin's own limits."),
 		"tenantConfig.budget":  say("What its plugins may use together in a window of time."),
 
+		"tenantConfig.retention":      say("Which of its threads are kept; the others are removed while a host runs. Absent: all."),
+		"retentionConfig.max_age":     say("How long after its last update a thread is kept, such as 720h."),
+		"retentionConfig.max_threads": say("How many threads are kept, those that were updated last."),
+		"retentionConfig.max_bytes":   say("How much the threads that are kept have stored, such as 500MB, those that were updated last first."),
+
 		"tenantLimits.timeout":      say("How long a call may take."),
 		"tenantLimits.instructions": say("How many instructions a call may take."),
 		"tenantLimits.output":       say("How large an answer may be."),

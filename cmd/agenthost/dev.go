@@ -109,6 +109,7 @@ func (s *session) steerable(socket string) error {
 		return err
 	}
 	s.app.closers = append(s.app.closers, server.Close)
+	s.app.startRetention()
 	return s.share()
 }
 

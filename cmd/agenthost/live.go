@@ -375,6 +375,9 @@ func (l *live) regrant(ctx context.Context, next *config) error {
 		}
 	}
 	l.app.config.Tenants = next.Tenants
+	if l.app.retention != nil {
+		l.app.retention.take(next)
+	}
 	return nil
 }
 

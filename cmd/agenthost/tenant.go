@@ -23,12 +23,15 @@ func tenantOr(name string) string {
 // tenantUsage is the help of a --tenant flag.
 func tenantUsage(whose string) string { return whose + " (default \"" + defaultTenant + "\")" }
 
-// tenantConfig is what the plugins of a tenant may do and use.
+// tenantConfig is what the plugins of a tenant may do and use, and what is kept of
+// its threads.
 type tenantConfig struct {
 	Plugins []string               `yaml:"plugins"` // those it has; absent: every one that is not for others only
 	Grants  map[string]grantConfig `yaml:"grants"`  // by plugin, in the place of the plugin's own
 	Limits  tenantLimits           `yaml:"limits"`
 	Budget  budgetConfig           `yaml:"budget"`
+
+	Retention retentionConfig `yaml:"retention"`
 }
 
 // tenantLimits are those that a tenant may have tighter than a plugin.
@@ -57,6 +60,9 @@ type budgetConfig struct {
 
 // tenants maps the configuration's tenants to what a runtime takes.
 func (c *config) tenants(opts *plugin.Options) (err error) {
+	if err := c.checkRetention(); err != nil {
+		return err
+	}
 	if opts.AnyTenant, err = c.tenant(keys("any_tenant"), c.AnyTenant); err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type app struct {
 	elsewhere      bool                    // threads are in a database
 	traces         *trace.Log              // nil without a data directory
 
+	retention *retention // nil unless this process removes what is not kept
+
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 	live     bool            // plugins can be replaced while they serve
 	scripted bool            // a stand-in answers, not a model
