@@ -54,6 +54,12 @@
 // committed stays committed, whichever head shows it. What was deleted is out of
 // sight, not destroyed: deleting the thread does that.
 //
+// # Reducing
+//
+// [Store.Reduce] has a reducer of package reduce make what [Store.Get] returns
+// shorter, for good: it stores a marker, and deletes nothing. A change of what lies
+// before the marker takes it away, so that no summary tells what was taken back.
+//
 // # Finding and pruning
 //
 // [Store.Search] finds messages of a tenant's threads by their words, with the

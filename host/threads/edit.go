@@ -245,7 +245,15 @@ func (d *draft) leave(cause Cause, message string, v view) error {
 		return err
 	}
 	d.put(d.root().head(d.rec.Heads), head)
-	return d.show(v)
+	was := *d.thread
+	was.rec = d.before
+	if err := d.show(v); err != nil {
+		return err
+	}
+	if d.branch == nil {
+		d.keepMarker(&was)
+	}
+	return nil
 }
 
 // show gives the thread a view.

@@ -64,7 +64,9 @@ func (d *draft) begins(req *host.HistoryRequest) {
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
 // Options.Window of them, with the message just stored, and the thread's state.
-// The window separates no call from its results. An unknown thread is empty.
+// The window separates no call from its results. Of a thread that was reduced, what
+// is in the place of the messages before stands in front ([Store.Reduce]). An
+// unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
 	if err != nil {
@@ -77,7 +79,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	if req.Tenant != "" {
 		loaded.Tenant = t.partition
 	}
-	if loaded.Messages, _, err = t.last(ctx, s.window); err != nil {
+	if loaded.Messages, err = t.reduced(ctx, s.window); err != nil {
 		return nil, err
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)

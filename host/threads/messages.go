@@ -16,6 +16,12 @@ type MessagesOptions struct {
 	// [host.KeepNewest]. 0 lists all that the store's window holds. Nothing is
 	// deleted: the thread keeps what it has.
 	MaxMessages int
+
+	// Reducer makes what is listed shorter, as [Store.Reduce] does: nothing is lost.
+	// Its failure is that of the call.
+	Reducer host.MessageReducer
+	Trigger host.ReducerTrigger // default: host.BeforeMessagesRetrieval
+	ReduceOptions
 }
 
 // messagesType is the type of these stores in a serialized thread.
@@ -25,7 +31,8 @@ const messagesType = "threads"
 // under the agent thread's id, which is the thread's: it is listed, shown and
 // exported like any other. What goes with a turn (state, artifacts, snapshots) an
 // agent thread has itself; a [host.History] on the store keeps that here as well.
-// opts may be nil. Code invalid_argument for a negative number.
+// opts may be nil. Code invalid_argument for a negative number and an unknown
+// trigger.
 func (s *Store) MessageStores(opts *MessagesOptions) (host.MessageStores, error) {
 	m := &messageStores{store: s}
 	if opts != nil {
@@ -33,6 +40,12 @@ func (s *Store) MessageStores(opts *MessagesOptions) (host.MessageStores, error)
 	}
 	if m.MaxMessages < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "max_messages is %d", m.MaxMessages).WithHint("0 is all of them")
+	}
+	switch m.Trigger {
+	case "", host.BeforeMessagesRetrieval, host.AfterMessageAdded:
+	default:
+		return nil, host.Errorf(host.InvalidArgument, "reducer trigger %q", string(m.Trigger)).
+			WithHint("use %s or %s", host.BeforeMessagesRetrieval, host.AfterMessageAdded)
 	}
 	return m, nil
 }
@@ -100,6 +113,17 @@ func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message
 		d.moveHead()
 		return nil
 	})
+	if err != nil || m.stores.Trigger != host.AfterMessageAdded {
+		return err
+	}
+	return m.reduce(ctx)
+}
+
+func (m *messageStore) reduce(ctx context.Context) error {
+	if m.stores.Reducer == nil {
+		return nil
+	}
+	_, err := m.stores.store.Reduce(ctx, m.tenant, m.thread, m.stores.Reducer, &m.stores.ReduceOptions)
 	return err
 }
 
@@ -107,6 +131,11 @@ func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message
 func (m *messageStore) ListMessages(ctx context.Context) ([]*host.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, wrap(context.Cause(ctx), "read thread %q", m.thread)
+	}
+	if m.stores.Trigger != host.AfterMessageAdded {
+		if err := m.reduce(ctx); err != nil {
+			return nil, err
+		}
 	}
 	loaded, err := m.stores.store.Get(ctx, m.request())
 	if err != nil {

@@ -38,6 +38,7 @@ type record struct {
 	Root     string   `json:"root,omitempty"`  // the content of its first head, if that is another
 	Heads    uint64   `json:"heads,omitempty"` // how many heads were left behind
 	Parent   *Parent  `json:"parent,omitempty"`
+	Marker   *marker  `json:"marker,omitempty"` // of what Get returns
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 

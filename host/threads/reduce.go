@@ -1,0 +1,159 @@
+package threads
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// marker is where the conversation begins that Get returns, and what stands in the
+// place of all before it. The log stays as it is.
+type marker struct {
+	Content string `json:"content"`
+	Seq     uint64 `json:"seq"`
+	Kept    *Ref   `json:"kept,omitempty"` // messages, as the log has them
+}
+
+// ReduceOptions are the optional parts of [Store.Reduce].
+type ReduceOptions struct {
+	// Model names the token tables that a reducer counts with.
+	Model  string
+	Tokens host.TokenCounter
+}
+
+// Reduce has a reducer make what Get returns of a thread shorter, from then on:
+// a marker is stored of where the conversation goes on word for word, with what
+// the reducer left or made of all before. Nothing is deleted: Messages, Show,
+// Search and Export have the whole thread, [Store.ShowWhole] takes the marker away,
+// and so does a change of heads that touches what lies before it. The thread's
+// head stays, so no turn is disturbed. It reports whether anything changed.
+//
+// Code conflict if the thread has moved on while the reducer was at work; then
+// everything is as it was, and so it is when the reducer fails. An unknown thread
+// has nothing to reduce.
+func (s *Store) Reduce(ctx context.Context, tenant, id string, reducer host.MessageReducer, opts *ReduceOptions) (bool, error) {
+	if opts == nil {
+		opts = &ReduceOptions{}
+	}
+	loaded, err := s.Get(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	if err != nil || len(loaded.Messages) == 0 {
+		return false, err
+	}
+	short, err := reducer.Reduce(ctx, host.NewView(loaded.Messages, opts.Model, opts.Tokens))
+	if err != nil {
+		return false, wrap(err, "reduce thread %q", id)
+	}
+	if slices.Equal(short, loaded.Messages) {
+		return false, nil
+	}
+	_, err = s.commit(ctx, tenant, id, "reduce thread", func(d *draft) error {
+		if d.rec.Head != loaded.Head {
+			return moved(id)
+		}
+		return d.mark(ctx, short)
+	})
+	return err == nil, err
+}
+
+// ShowWhole has Get return a thread's messages word for word again. Code not_found
+// if there is no such thread.
+func (s *Store) ShowWhole(ctx context.Context, tenant, id string) error {
+	_, err := s.commit(ctx, tenant, id, "show thread", func(d *draft) error {
+		switch {
+		case d.revision == 0:
+			return notFound(id)
+		case d.rec.Marker == nil:
+			return errNothing
+		}
+		d.rec.Marker = nil
+		return nil
+	})
+	return err
+}
+
+// mark stores that Get returns these messages in the place of all there are now:
+// those at the end that the conversation ends with as well, by where it has them.
+func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
+	shown := d.messages()
+	end, _, err := d.last(ctx, max(len(messages), 1))
+	if err != nil {
+		return err
+	}
+	same := 0
+	for same < min(len(messages), len(end)) && messages[len(messages)-1-same].ID == end[len(end)-1-same].ID {
+		same++
+	}
+	m := &marker{Content: d.rec.Content, Seq: d.rec.Messages}
+	if same > 0 {
+		first := shown.at(shown.len() - uint64(same)).stands
+		m.Content, m.Seq = d.rec.Content, first.seq
+		if first.rank != d.view.own() {
+			m.Content = d.view.Origins[first.rank]
+		}
+	}
+	if kept := messages[:len(messages)-same]; len(kept) > 0 {
+		content := host.AppendMessagesJSON(nil, kept)
+		if _, err := host.DecodeMessages(content); err != nil {
+			return host.Errorf(host.InvalidArgument, "what a reducer made of thread %q cannot be stored: %w", d.rec.ID, err)
+		}
+		if m.Kept, err = d.putBlob(ctx, content); err != nil {
+			return err
+		}
+	}
+	d.rec.Marker = m
+	return nil
+}
+
+// marked returns how many messages the thread's marker stands for; false if it has
+// none that holds.
+func (t *thread) marked() (before uint64, ok bool) {
+	m := t.rec.Marker
+	if m == nil || t.branch != nil {
+		return 0, false
+	}
+	rank := slices.Index(t.view.Origins, m.Content)
+	if m.Content == t.rec.Content {
+		rank = int(t.view.own())
+	}
+	if rank < 0 {
+		return 0, false
+	}
+	return t.messages().before(place{uint64(rank), m.Seq}), true
+}
+
+// reduced returns the end of the conversation as Get does.
+func (t *thread) reduced(ctx context.Context, window int) ([]*host.Message, error) {
+	before, ok := t.marked()
+	if !ok {
+		messages, _, err := t.last(ctx, window)
+		return messages, err
+	}
+	var out []*host.Message
+	if kept := t.rec.Marker.Kept; kept != nil {
+		raw, err := t.readBlob(ctx, kept, "reduced messages")
+		if err != nil {
+			return nil, err
+		}
+		if out, err = host.DecodeMessages(raw); err != nil {
+			return nil, damaged("reduced messages of thread %q are damaged", t.rec.ID)
+		}
+	}
+	after := t.messages().len() - before
+	if after == 0 {
+		return out, nil
+	}
+	messages, _, err := t.last(ctx, int(min(after, uint64(window))))
+	return append(out, messages...), err
+}
+
+// keepMarker leaves the thread's marker as it is if a new view shows the same
+// before it, and takes it away otherwise: what it stands for is not what was said.
+func (d *draft) keepMarker(was *thread) {
+	before, ok := was.marked()
+	now, still := d.marked()
+	if !ok || !still || now != before || was.rec.Content != d.rec.Content ||
+		!slices.Equal(was.messages().slice(0, before), d.messages().slice(0, before)) {
+		d.rec.Marker = nil
+	}
+}
