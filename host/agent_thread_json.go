@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -347,13 +348,28 @@ func (t *AgentThread) take(ctx context.Context, e *envelope) error {
 	return t.openStore(ctx, e.store)
 }
 
-// threadDigest names the configuration that a serialized thread depends on.
+// threadDigest names the configuration that a serialized thread depends on: the
+// type of the message stores, and the context providers, by their names.
 func (a *Agent) threadDigest() string {
 	store := memoryType
 	if a.opts.Messages != nil {
 		store = a.opts.Messages.StoreType()
 	}
-	b := appendString([]byte(`{"store":`), store)
-	sum := sha256.Sum256(append(b, '}'))
+	b := append(appendString([]byte(`{"store":`), store), `,"providers":[`...)
+	for i, name := range slices.Sorted(slices.Values(providerNames(a))) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, name)
+	}
+	sum := sha256.Sum256(append(b, ']', '}'))
 	return hex.EncodeToString(sum[:16])
+}
+
+func providerNames(a *Agent) []string {
+	names := make([]string, len(a.opts.Providers))
+	for i, p := range a.opts.Providers {
+		names[i] = p.Name()
+	}
+	return names
 }

@@ -360,3 +360,58 @@ func FuzzRestoreThread(f *testing.F) {
 		}
 	})
 }
+
+// remembering is a context provider that counts its runs in the thread, and sees
+// what others would see of it.
+type remembering struct {
+	name string
+	fail *bool
+}
+
+func (r remembering) Name() string { return r.name }
+
+func (r remembering) Provide(_ context.Context, req *host.ProvideRequest) (*host.Provided, error) {
+	var n int
+	if _, err := req.Own.Get(&n); err != nil {
+		return nil, err
+	}
+	if err := req.Own.Set(n + 1); err != nil {
+		return nil, err
+	}
+	if r.fail != nil && *r.fail {
+		return nil, host.Errorf(host.Unavailable, "no")
+	}
+	return &host.Provided{Instructions: fmt.Sprintf("%s %d", r.name, n)}, nil
+}
+
+// What context providers keep goes with the thread, each under its own key; a run
+// that failed leaves it as it was; and who has other providers is another agent.
+func TestStatesOfProvidersGoWithTheThread(t *testing.T) {
+	fail := false
+	model := hosttest.NewModel(hosttest.Say("R0"), hosttest.Say("R1"), hosttest.Say("R2"))
+	a := newAgent(t, &host.AgentOptions{Model: model, Providers: []host.Provider{remembering{"first", nil}, remembering{"second", &fail}}})
+	thread := newThread(t, a, nil)
+	for run := range 3 {
+		say(t, a, thread, fmt.Sprint("Q", run))
+		thread = again(t, a, thread)
+		fail = true
+		if _, err := newHost(t, nil).Run(t.Context(), a, &host.Request{Text: "fails", AgentThread: thread}); host.CodeOf(err) != host.Unavailable {
+			t.Errorf("%v; want code %s", err, host.Unavailable)
+		}
+		fail = false
+		thread = again(t, a, thread)
+	}
+	for run, req := range model.Requests() {
+		if want := fmt.Sprintf("first %d\nsecond %d", run, run); req.Messages[0].Text() != want {
+			t.Errorf("run %d has the instructions %q, want %q", run, req.Messages[0].Text(), want)
+		}
+	}
+	raw, err := thread.Serialize(t.Context())
+	if err != nil || !bytes.Contains(raw, []byte(`"providers":{"clerk/first":3,"clerk/second":3}`)) {
+		t.Errorf("serialized: %s, %v", raw, err)
+	}
+	other := newAgent(t, &host.AgentOptions{Model: model, Providers: []host.Provider{remembering{"first", nil}}})
+	if _, err := other.RestoreThread(t.Context(), raw, nil); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("with another list of providers: %v; want code %s", err, host.FailedPrecondition)
+	}
+}
