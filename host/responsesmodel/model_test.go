@@ -140,6 +140,8 @@ func TestAnswers(t *testing.T) {
 		{"streams text", false, recorded(t, "text"), want(host.FinishStop, hello)},
 		{"streams reasoning and parallel calls", false, recorded(t, "tools"),
 			want(host.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
+		{"streams calls that are written at one time", false, recorded(t, "interleaved"),
+			want(host.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
 		{"keeps items of the service's own tools, and citations", true, recorded(t, "search"),
 			kept(want(host.FinishStop, &host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"weather"}}}`)},
 				&host.Text{Text: "Rain.", Extra: host.Extra{{Name: "annotations", Value: json.RawMessage(`[{"type":"url_citation","start_index":0,"end_index":5,"url":"https://example.com","title":"Weather"}]`)}}}), "resp_1")},
