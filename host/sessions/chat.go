@@ -340,13 +340,28 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 		c.live.custom = doc
 		return doc, false, nil
 	case *host.MessageDone:
+		if d.Message == nil {
+			return nil, false, nothingIn(ev)
+		}
 		c.live.messages = append(slices.Clip(c.live.messages), d.Message)
 	case *host.ArtifactMade:
+		if d.Artifact == nil {
+			return nil, false, nothingIn(ev)
+		}
 		c.live.artifacts = putArtifact(slices.Clone(c.live.artifacts), d.Artifact)
 	case *TurnEnded:
-		return nil, true, c.settle(&d.Output)
+		if slices.Contains(d.Messages, nil) {
+			return nil, false, nothingIn(ev)
+		}
+		err := c.settle(&d.Output)
+		return nil, err == nil, err
 	}
 	return nil, false, nil
+}
+
+// nothingIn refuses what no host sends.
+func nothingIn(ev host.Event) error {
+	return host.Errorf(host.DataLoss, "event %d, %s, has nothing in it", ev.Seq, ev.Data.Type())
 }
 
 func putArtifact(list []Artifact, a *host.Artifact) []Artifact {

@@ -249,6 +249,39 @@ func TestAChatWithAQuestion(t *testing.T) {
 	}
 }
 
+// Two questions are answered together, and one answer is not enough.
+func TestTwoQuestions(t *testing.T) {
+	asks := rawTool(t, "asks", func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+		if len(call.Resumed) == 0 {
+			return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "sure?"}}, nil
+		}
+		return &host.ToolOutput{Content: call.Resumed[0].Answer}, nil
+	})
+	managed(t, func() host.Target {
+		return newAgent(t, "clerk", model(hosttest.Call("asks", "{}").Call("asks", "{}"), hosttest.Say("done")), asks)
+	}, func(t *testing.T, s *service, _ nextFn) {
+		chat := newChat(t, s.For(""), nil)
+		out, err := chat.Send(t.Context(), "a")
+		if err != nil || len(out.Questions) != 2 {
+			t.Fatalf("the turn: %+v, %v", out, err)
+		}
+		var answers []host.Answer
+		for i, q := range out.Questions {
+			answers = append(answers, host.Answer{Question: q.ID, Decision: host.Reply, Value: json.RawMessage(fmt.Sprint(i))})
+		}
+		if one, err := chat.Do(t.Context(), &sessions.Say{Answers: answers[:1]}); one != nil || host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), out.Questions[1].ID) {
+			t.Errorf("one answer: %+v, %v; want the other question named", one, err)
+		}
+		if _, err := s.For("").Snapshot(t.Context(), &sessions.SnapshotRequest{Session: out.Session}); s.Managed() == sessions.ByServer && err != nil {
+			t.Error(err)
+		}
+		last, err := chat.Do(t.Context(), &sessions.Say{Answers: answers})
+		if err != nil || last.Text() != "done" || last.Session != out.Session {
+			t.Errorf("both answers: %+v, %v", last, err)
+		}
+	})
+}
+
 // Whatever a run does to the state, however it ends and whatever becomes of the
 // connection: a chat has what the host has, and what clients may see of it.
 func TestAChatHasWhatTheHostHas(t *testing.T) {

@@ -215,6 +215,34 @@ func TestATurnWhoseProcessIsGone(t *testing.T) {
 	})
 }
 
+// Who asks a turn to end need not be who runs it: that one learns of it with its
+// next sign of life.
+func TestAbortFromAnotherHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := threads.New(kv.NewMemory(), nil)
+		tool, begun, _ := gate(t)
+		target := newAgent(t, "clerk", model(hosttest.Call("gate", "{}")), tool)
+		s, other := newService(t, target, &sessions.Options{Store: store}), newService(t, target, &sessions.Options{Store: store})
+		out := run(t, s, &request{Text: "a", Detach: true})
+		<-begun
+		if got, err := other.Abort(t.Context(), "", out.Snapshot); err != nil || got != sessions.Aborting {
+			t.Errorf("Abort = %s, %v", got, err)
+		}
+		if snap := snapshot(t, s, out.Snapshot); snap.Status != sessions.Aborting {
+			t.Errorf("it is %s, want it asked to end", snap.Status)
+		}
+		start := time.Now()
+		if snap := wait(t, other, out.Snapshot); snap.Status != sessions.Aborted {
+			t.Errorf("it is %s", snap.Status)
+		}
+		if took := time.Since(start); took > sessions.DefaultHeartbeat+2*time.Second {
+			t.Errorf("that took %s", took)
+		}
+		s.Close()
+		other.Close()
+	})
+}
+
 // A turn that a host dies of again and again fails.
 func TestATurnThatHostsDieOf(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)

@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,4 +83,48 @@ func FuzzTurn(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever a host sends, a chat takes it or says that it cannot, and then has what
+// it had before.
+func FuzzChat(f *testing.F) {
+	const begin = `{"seq":0,"time":"2026-11-21T20:00:00Z","type":"run.started","run":"r","data":{"thread":"s"}}`
+	for _, next := range []string{
+		`{"seq":1,"type":"turn.ended","data":{"session":"s","finish_reason":"stop","messages":[{"role":"user","parts":[]}]}}`,
+		`{"seq":1,"type":"turn.ended","data":{"session":"s","state":{"version":2}}}`, `{"seq":1,"type":"turn.ended","data":{"state":{"custom":{"a":1}}}}`,
+		`{"seq":1,"type":"turn.ended","data":{"messages":[null]}}`, `{"seq":1,"type":"turn.ended","data":{"sealed":{}}}`,
+		`{"seq":1,"type":"state.patch","data":{"ops":[{"op":"replace","path":"","value":{}}]}}`, `{"seq":1,"type":"state.patch","data":{"ops":[{"op":"remove","path":"/x"}]}}`,
+		`{"seq":1,"type":"message","data":{"message":null}}`, `{"seq":1,"type":"artifact","data":{"artifact":null}}`, `{"seq":2,"type":"text.delta","data":{"text":"x"}}`, `{"error":{}}`,
+	} {
+		f.Add(begin, next)
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		chat := newChat(t, hostile{first, second}, nil)
+		before := seenBy(chat)
+		out, err := chat.Send(context.Background(), "hi")
+		if err != nil && seenBy(chat) != before {
+			t.Fatalf("after %v the chat has %s", err, seenBy(chat))
+		}
+		if err == nil && out == nil {
+			t.Fatal("there is neither an output nor an error")
+		}
+	})
+}
+
+// hostile is a host that sends what it likes.
+type hostile []string
+
+func (h hostile) Turn(context.Context, *request) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		read := sessions.ReadEvents()
+		for _, raw := range h {
+			if ev, err := read(json.RawMessage(raw)); !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (hostile) Snapshot(context.Context, *sessions.SnapshotRequest) (*sessions.Snapshot, error) {
+	return nil, host.Errorf(host.NotFound, "there is none")
 }

@@ -3,6 +3,8 @@ package sessions_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -14,7 +16,17 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killDir); dir != "" {
+		if err := killChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")) // started by an import of Badger's
+}
 
 // newAgent returns an agent with a model and tools.
 func newAgent(t testing.TB, name string, model host.Model, tools ...*host.Tool) *host.Agent {
