@@ -64,7 +64,7 @@ var layers = []layer{
 		"what agents remember is records over the one driver interface, like conversations"},
 	{"host/queue", []string{"host", "host/internal/kverror", "host/kv"},
 		"work left for later is records over the one driver interface, like conversations"},
-	{"host/threads", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv"},
+	{"host/threads", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv", "host/reduce"},
 		"conversations are records over the one driver interface, never over one database"},
 	{"host/sessions", []string{"host", "host/internal/kverror", "host/kv", "host/stream", "host/threads"},
 		"what clients hold of a conversation: threads and streams, put together"},

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/plugins/summarizer"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -28,6 +29,7 @@ func builtins() map[string][]byte {
 	return map[string][]byte{
 		"toolcallfilter": toolcallfilter.Wasm,
 		"tokenlimiter":   tokenlimiter.Wasm,
+		"summarizer":     summarizer.Wasm,
 	}
 }
 
@@ -43,6 +45,8 @@ func checkBuiltin(id string, config json.RawMessage) error {
 		_, err = toolcallfilter.New(pdk.Raw(config))
 	case builtinPrefix + tokenlimiter.Name:
 		_, err = tokenlimiter.New(pdk.Raw(config))
+	case builtinPrefix + summarizer.Name:
+		err = summarizer.Check(pdk.Raw(config))
 	}
 	var fault *pdk.Error
 	if !errors.As(err, &fault) {

@@ -24,6 +24,7 @@ import (
 	pdk "github.com/agenthost/agenthost/pdk/go"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 	"github.com/agenthost/agenthost/plugins/historytest"
+	"github.com/agenthost/agenthost/plugins/summarizer"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -33,6 +34,7 @@ import (
 var committedModules = map[string]string{
 	"plugins/toolcallfilter/guest":      "plugins/toolcallfilter/toolcallfilter.wasm",
 	"plugins/tokenlimiter/guest":        "plugins/tokenlimiter/tokenlimiter.wasm",
+	"plugins/summarizer/guest":          "plugins/summarizer/summarizer.wasm",
 	"examples/piimask":                  "examples/piimask/piimask.wasm",
 	"examples/orderdesk/plugins/orders": "examples/orderdesk/plugins/orders/orders.wasm",
 	"examples/orderdesk/plugins/desk":   "examples/orderdesk/plugins/desk/desk.wasm",
@@ -72,7 +74,7 @@ func TestCommittedModulesAreWhatTheirSourcesBuild(t *testing.T) {
 // The shipped modules are small, for every installation carries them.
 func TestShippedModulesAreSmall(t *testing.T) {
 	const most = 2_200_000
-	for name, wasm := range map[string][]byte{"toolcallfilter": toolcallfilter.Wasm, "tokenlimiter": tokenlimiter.Wasm} {
+	for name, wasm := range map[string][]byte{"toolcallfilter": toolcallfilter.Wasm, "tokenlimiter": tokenlimiter.Wasm, "summarizer": summarizer.Wasm} {
 		if len(wasm) > most {
 			t.Errorf("%s has %d bytes, want at most %d", name, len(wasm), most)
 		}

@@ -1,0 +1,12 @@
+// Command guest is the summarizer plugin: the module that the package above
+// embeds.
+package main
+
+import (
+	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/plugins/summarizer"
+)
+
+func init() { summarizer.Register(pdk.Registered()) }
+
+func main() {}
