@@ -62,6 +62,8 @@ var layers = []layer{
 		"one way to cut text into words, for everything that is searched"},
 	{"host/memory", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv"},
 		"what agents remember is records over the one driver interface, like conversations"},
+	{"host/mem0memory", []string{"host", "host/memory"},
+		"another place for memories, behind the interface that tools and providers use"},
 	{"host/queue", []string{"host", "host/internal/kverror", "host/kv"},
 		"work left for later is records over the one driver interface, like conversations"},
 	{"host/threads", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv", "host/reduce"},

@@ -91,6 +91,16 @@ func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*M
 	return nil, host.Errorf(host.Conflict, "write memories: others wrote to the scope first, %d times", maxAttempts)
 }
 
+// CheckChanges refuses, for backends other than [Store], what no store takes: a
+// scope without a name, too many changes, and changes that are none. Codes:
+// invalid_argument and resource_exhausted.
+func CheckChanges(scope Scope, changes []Change) error {
+	if err := scope.check(); err != nil {
+		return err
+	}
+	return checkChanges(changes)
+}
+
 func checkChanges(changes []Change) error {
 	if len(changes) > MaxChanges {
 		return host.Errorf(host.ResourceExhausted, "%d changes of memories at once, more than %d", len(changes), MaxChanges)
