@@ -79,7 +79,9 @@ type Request struct {
 	Thread string // the conversation to go on with; "" starts one if there is a history
 
 	// Run is the id of the run, if whoever asks wants to know it before: one that no
-	// run had before, up to 256 bytes of UTF-8 without NUL. Default: a fresh one.
+	// run had before, up to 256 bytes of UTF-8 without NUL. Default: a fresh one. A
+	// history takes the turn of a run that it has for the same one sent again, and
+	// stores nothing: an id that a client chose is not to get here unchecked.
 	Run string
 
 	// Text is the user's input. Input is the same as a whole message, with an id
