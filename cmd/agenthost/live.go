@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -28,10 +29,12 @@ type live struct {
 	app *app
 	say func(format string, args ...any) // to who sits at the terminal
 
-	turn   sync.Mutex // held by whoever changes plugins
-	where  map[string]string
+	turn   sync.Mutex             // held by whoever changes plugins, which can take as long as their calls do
 	trees  map[string]*watch.Tree // nil entries are not watched
 	config *watch.Tree
+
+	mu    sync.Mutex
+	where map[string]string // what plugins come from, by id
 }
 
 // newLive makes an app steerable.
@@ -99,17 +102,19 @@ type pluginArgs struct {
 }
 
 func (l *live) list(context.Context, pluginArgs) ([]pluginStatus, error) {
-	l.turn.Lock()
-	where := make(map[string]string, len(l.where))
-	for id, path := range l.where {
-		where[id] = path
-	}
-	l.turn.Unlock()
+	where := l.places()
 	out := []pluginStatus{}
 	for _, s := range l.app.runtime.Slots() {
 		out = append(out, pluginStatus{s.State(), where[s.ID()]})
 	}
 	return out, nil
+}
+
+// places returns what each plugin comes from.
+func (l *live) places() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.where)
 }
 
 func (l *live) slot(id string) (*plugin.Slot, error) {
@@ -165,7 +170,9 @@ func (l *live) load(ctx context.Context, args pluginArgs) (*change, error) {
 			return nil, err
 		}
 	}
+	l.mu.Lock()
 	l.where[args.ID] = args.Path
+	l.mu.Unlock()
 	if l.trees[args.ID] != nil {
 		l.trees[args.ID] = watch.New(args.Path)
 	}
@@ -198,7 +205,7 @@ func (l *live) reloadAsked(ctx context.Context, args pluginArgs) ([]*change, err
 
 // reload reads a plugin's module again and replaces it if it is another.
 func (l *live) reload(ctx context.Context, s *plugin.Slot) (*change, error) {
-	wasm, err := l.app.env.module(ctx, l.app.runtime, l.where[s.ID()], func(what string) { l.say("%s ...", what) })
+	wasm, err := l.app.env.module(ctx, l.app.runtime, l.places()[s.ID()], func(what string) { l.say("%s ...", what) })
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +277,7 @@ func (l *live) usage(_ context.Context, args pluginArgs) (*plugin.Usage, error) 
 func (l *live) watch() {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	for id, path := range l.where {
+	for id, path := range l.places() {
 		if !strings.HasPrefix(path, builtinPrefix) {
 			l.trees[id] = watch.New(path)
 		}
@@ -300,7 +307,7 @@ func (l *live) refresh(ctx context.Context) {
 			return
 		case err != nil:
 			l.sayFailed(id, err)
-		case !c.Same:
+		case !c.Same && c.Serves != nil:
 			l.say("%s: version %d serves", id, c.Serves.Number)
 		}
 	}
@@ -370,7 +377,10 @@ func (l *live) regrant(ctx context.Context, next *config) error {
 		if !configured {
 			continue
 		}
-		if err := s.Grant(ctx, p); err != nil {
+		switch err := s.Grant(ctx, p); {
+		case host.CodeOf(err) == host.PermissionDenied: // a version stays held back, and what is granted is
+			l.say("%s", sentence(err))
+		case err != nil:
 			return next.wrap(err, keys("plugins", s.ID(), "grant"))
 		}
 	}

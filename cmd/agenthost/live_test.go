@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// steerable is a host with the plugin guest, which serves and asks for nothing.
+func steerable(t *testing.T, say func(string, ...any)) *live {
+	t.Helper()
+	dir, cache := t.TempDir(), t.TempDir()
+	writeText(t, dir, "agenthost.yaml", liveConfig("kv: read"))
+	writeText(t, dir, "rules.yaml", "rules: [{match: {}, reply: {text: hi}}]\n")
+	writeText(t, dir, "guest.wasm", string(guests()["echo"]))
+	c, err := readConfig(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &environment{stdout: io.Discard, stderr: io.Discard, getenv: func(name string) string {
+		if name == "AGENTHOST_CACHE" {
+			return cache
+		}
+		return ""
+	}}
+	a, err := newApp(t.Context(), env, c, appOptions{quiet: true, live: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newLive(a, say)
+}
+
+func liveConfig(grant string) string {
+	return fmt.Sprintf(`version: 1
+agents: {clerk: {tools: [guest/t]}}
+plugins: {guest: {path: guest.wasm, grant: {%s}}}
+tenants: {acme: {plugins: []}}
+models: {m: {provider: scripted, rules: rules.yaml}}
+`, grant)
+}
+
+// Whoever asks what a host does is answered while a change waits for calls.
+func TestListDoesNotWaitForChanges(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	l.turn.Lock() // as unload has it until the last call has ended
+	defer l.turn.Unlock()
+	listed := make(chan []pluginStatus)
+	go func() {
+		list, _ := l.list(t.Context(), pluginArgs{})
+		listed <- list
+	}()
+	select {
+	case list := <-listed:
+		if len(list) != 1 || list[0].ID != "guest" || !strings.HasSuffix(list[0].Path, "guest.wasm") {
+			t.Errorf("the list is %+v", list)
+		}
+	case <-time.After(patience):
+		t.Error("the list waits")
+	}
+}
+
+// Grants that are not enough for a version that is held back are grants all the
+// same, and so is the rest of the configuration.
+func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
+	var said []string
+	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	s := l.app.runtime.Slot("guest")
+	if _, err := s.Replace(t.Context(), guests()["state-get"]); host.CodeOf(err) != host.PermissionDenied {
+		t.Fatalf("a version that asks for more: %v", err)
+	}
+	dir := strings.TrimSuffix(l.app.config.name, "/"+configName)
+	writeText(t, dir, "agenthost.yaml", strings.Replace(liveConfig("state: read"), "acme", "globex", 1))
+	l.reconfigure(context.Background())
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants and tenants are taken") || strings.Contains(all, "as it was") {
+		t.Errorf("it says %s", all)
+	}
+	if _, has := l.app.config.Tenants["globex"]; !has {
+		t.Errorf("the tenants are %v", l.app.config.Tenants)
+	}
+	if got := s.Current().Granted(); got.State != plugin.None && got.State != "" {
+		t.Errorf("the version that serves has %+v of what it did not ask for", got)
+	}
+	if v := s.State(); !v.Held {
+		t.Errorf("no version is held back: %+v", v)
+	}
+}
