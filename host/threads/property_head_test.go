@@ -260,6 +260,30 @@ func (m *machine) fork(t *rapid.T) {
 	m.last = to
 }
 
+// prune keeps the threads of a tenant that were updated last.
+func (m *machine) prune(t *rapid.T) {
+	tenant := tenant(t)
+	keep := rapid.IntRange(1, 3).Draw(t, "keep")
+	var names []string
+	for name := range m.model {
+		if strings.HasPrefix(name, tenant+"/") {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return m.model[b].updated - m.model[a].updated })
+	going := names[min(keep, len(names)):]
+	pruned, err := m.store.Prune(t.Context(), tenant, threads.PruneOptions{Keep: keep})
+	if err != nil || len(pruned.Threads) != len(going) {
+		t.Fatalf("Prune = %+v, %v, want %q to go", pruned, err, going)
+	}
+	for i, name := range going {
+		if pruned.Threads[i].ID != strings.TrimPrefix(name, tenant+"/") {
+			t.Fatalf("Prune removed %q, want %q", pruned.Threads[i].ID, name)
+		}
+		delete(m.model, name)
+	}
+}
+
 // byEnd is what the thread's own snapshots hold, by when their turns ended.
 func (th *modelThread) byEnd() map[int]modelMoment {
 	out := map[int]modelMoment{}

@@ -363,7 +363,7 @@ func TestRandomStepsMatchAModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"say": m.say, "say again": m.say, "turn": m.turn, "turn again": m.turn,
 			"create": m.create, "rename": m.rename, "delete": m.remove, "reload": m.reload,
-			"edit": m.edit, "delete message": m.deleteMessage, "rewind": m.rewind, "fork": m.fork, "read": m.read,
+			"edit": m.edit, "delete message": m.deleteMessage, "rewind": m.rewind, "fork": m.fork, "read": m.read, "prune": m.prune,
 			"check all": m.checkAll, "": m.check,
 		})
 		m.checkAll(t)
