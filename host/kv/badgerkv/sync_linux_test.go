@@ -21,8 +21,15 @@ func TestACommitIsSynced(t *testing.T) {
 	if !unsyncedIsSeen(t) {
 		t.Skip("the file system of the temporary directory does not tell what is not synced (tmpfs does not); set TMPDIR to a disk")
 	}
+	for name, opts := range map[string]*Options{"plain": nil, "encrypted": {Key: make([]byte, 32)}} {
+		t.Run(name, func(t *testing.T) { checkSynced(t, opts) })
+	}
+}
+
+func checkSynced(t *testing.T, opts *Options) {
+	t.Helper()
 	dir := t.TempDir()
-	s, err := Open(dir, nil)
+	s, err := Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
