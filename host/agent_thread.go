@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -86,8 +87,8 @@ type ThreadOptions struct {
 
 // NewThread returns an undecided thread, or one of the service's with
 // ThreadOptions.Conversation. opts may be nil. Code invalid_argument if a
-// conversation and a store are given, and the errors of
-// [MessageStores].OpenStore.
+// conversation and a store are given or the id is one that no store takes, and the
+// errors of [MessageStores].OpenStore.
 func (a *Agent) NewThread(ctx context.Context, opts *ThreadOptions) (*AgentThread, error) {
 	t, err := a.newThread(opts)
 	if err != nil {
@@ -115,6 +116,10 @@ func (a *Agent) newThread(opts *ThreadOptions) (*AgentThread, error) {
 	if t.opts.ID == "" {
 		t.opts.ID = NewID()
 	}
+	if !validThreadID(t.opts.ID) {
+		return nil, Errorf(InvalidArgument, "thread of agent %q has an id of %d bytes that no store takes", a.name, len(t.opts.ID)).
+			WithHint("use at most %d bytes of UTF-8 without NUL that are not all blank, or leave it out", maxMessageID)
+	}
 	if t.opts.Store != nil {
 		t.stores = givenStore{t.opts.Store}
 	}
@@ -122,6 +127,8 @@ func (a *Agent) newThread(opts *ThreadOptions) (*AgentThread, error) {
 	t.history, err = NewHistory((*threadHistory)(t), nil)
 	return t, err
 }
+
+func validThreadID(id string) bool { return validMessageID(id) && strings.TrimSpace(id) != "" }
 
 // openStore opens the store that was chosen, if one was, or that the state is of.
 func (t *AgentThread) openStore(ctx context.Context, state json.RawMessage) error {

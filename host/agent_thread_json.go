@@ -290,8 +290,8 @@ func (e *envelope) readProviders(raw json.RawMessage) error {
 // check holds the members to their kind.
 func (e *envelope) check() error {
 	switch {
-	case e.id == "":
-		return fmt.Errorf("it has no id")
+	case !validThreadID(e.id):
+		return fmt.Errorf("its id is one that no thread has")
 	case e.kind == ThreadService && (e.conversation == "" || e.store != nil):
 		return fmt.Errorf("a thread of the kind service has a conversation and no store")
 	case e.kind == ThreadStore && (e.conversation != "" || e.store == nil):

@@ -235,6 +235,20 @@ func TestAThreadWithTwoKeepersAtOnceIsRefused(t *testing.T) {
 	}
 }
 
+func TestIDsThatNoThreadCanHave(t *testing.T) {
+	a := newAgent(t, &host.AgentOptions{Model: says("x")})
+	for _, id := range []string{" ", "\t\n", "a\x00b", "\xff", strings.Repeat("x", 1000)} {
+		if _, err := a.NewThread(t.Context(), &host.ThreadOptions{ID: id}); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%.10q: %v; want code %s", id, err, host.InvalidArgument)
+		}
+	}
+	for _, id := range []string{"../t", "a/b", ".t", "тред", "a b"} {
+		if thread := newThread(t, a, &host.ThreadOptions{ID: id}); thread.ID() != id {
+			t.Errorf("%q is %q", id, thread.ID())
+		}
+	}
+}
+
 func TestAServiceThatForgetsIsAnError(t *testing.T) {
 	k := newKeepingModel(hosttest.Say("R1"), hosttest.Say("R2"), hosttest.Say("R3"))
 	a := newAgent(t, &host.AgentOptions{Model: k})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ type bureau struct {
 	between      []*hosttest.Model
 	history      *hosttest.History
 	journal      *hosttest.Journal
+	mu           sync.Mutex
 	world        map[string]int // what has happened, by tool and key
 	order        []string
 	agent        *host.Agent
@@ -34,6 +36,8 @@ func newBureau(t *testing.T, depth int) *bureau {
 	}
 	tool := func(name string, opts *host.ToolOptions) *host.Tool {
 		return host.NewTool(name, name+"s", func(_ context.Context, call *host.Call, in in) (string, error) {
+			b.mu.Lock() // tools of one answer run at once
+			defer b.mu.Unlock()
 			b.world[name+" "+call.IdempotencyKey]++
 			b.order = append(b.order, fmt.Sprintf("%s %d", name, in.Amount))
 			return name + " done", nil
