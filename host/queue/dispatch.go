@@ -80,6 +80,7 @@ func (q *Queue) turn() (best *tenant, at time.Time) {
 type waitingJob struct {
 	id, serial string
 	key        kv.Key
+	revision   uint64 // of the entry
 }
 
 // find returns a tenant's next job; nil if there is none, and then it is known
@@ -87,7 +88,7 @@ type waitingJob struct {
 func (q *Queue) find(t *tenant) *waitingJob {
 	q.mu.Lock()
 	t.next = time.Time{} // whoever leaves a job meanwhile sets it
-	limit := min(len(t.running)+lookAhead, kv.MaxScanLimit)
+	limit := min(len(t.running)+len(t.parked)+lookAhead, kv.MaxScanLimit)
 	q.mu.Unlock()
 	page, err := q.driver.Scan(q.ctx, t.name, kv.Range{Prefix: dueKeys, Limit: limit})
 	if err != nil {
@@ -111,7 +112,7 @@ func (q *Queue) find(t *tenant) *waitingJob {
 		if !ok {
 			continue // not ours
 		}
-		if _, runs := t.running[id]; runs {
+		if _, runs := t.running[id]; runs || t.parked[id] {
 			continue
 		}
 		if at.After(now) {
@@ -125,7 +126,7 @@ func (q *Queue) find(t *tenant) *waitingJob {
 		t.running[id] = serial
 		t.lookAt(now) // there may be more
 		q.free--
-		return &waitingJob{id, serial, e.Key}
+		return &waitingJob{id, serial, e.Key, e.Revision}
 	}
 	return nil // who ends sets next
 }
@@ -159,6 +160,13 @@ func (q *Queue) begin(t *tenant, w *waitingJob) {
 // work takes a job and runs it once. It reports whether the job is over.
 func (q *Queue) work(t *tenant, w *waitingJob) (over bool) {
 	c, err := q.claim(t, w)
+	if unreadable(err) {
+		q.opts.Logger.Error("job cannot be read, and stays", "tenant", t.name, "job", w.id, "error", err)
+		q.mu.Lock()
+		t.parked[w.id] = true
+		q.mu.Unlock()
+		return false
+	}
 	if err != nil {
 		if q.ctx.Err() == nil && !errors.Is(err, kv.ErrPrecondition) {
 			q.opts.Logger.Error("job cannot be taken", "tenant", t.name, "job", w.id, "error", err)
@@ -225,8 +233,9 @@ func (q *Queue) claim(t *tenant, w *waitingJob) (*claimed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r == nil || dueKey(r.Due, r.ID) != w.key {
-		return nil, nil
+	if r == nil || dueKey(r.Due, r.ID) != w.key { // the entry has gone since it was seen, or belongs to nothing
+		_, err := kv.Apply(q.ctx, q.driver, kv.Tx{Partition: t.name, Conds: []kv.Cond{kv.AtRevision(w.key, w.revision)}, Writes: []kv.Write{kv.Delete(w.key)}})
+		return nil, err
 	}
 	r.Attempts++
 	r.Running = true

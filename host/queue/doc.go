@@ -41,6 +41,9 @@
 // workers; of those that wait, the tenant with the fewest at work goes first. The
 // jobs of a tenant are bounded, waiting and dead.
 //
+// A job whose record cannot be read is left alone until the next process, and holds up
+// nothing else.
+//
 // One process at a time runs the jobs of a store, as one process owns a Badger
 // directory.
 package queue

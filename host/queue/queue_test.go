@@ -588,3 +588,31 @@ func held(t *testing.T, q *queue.Queue) (over chan struct{}, cancel func()) {
 	<-ready
 	return over, sync.OnceFunc(func() { close(release) })
 }
+
+// What cannot be read, and what belongs to nothing, holds up nothing else.
+func TestDamagedJobs(t *testing.T) {
+	for name, record := range map[string][]byte{"damaged": {1, '{'}, "of a newer format": {9}, "of a newer layout": []byte("\x01" + `{"v":99}`), "gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				driver := kv.NewMemory()
+				l := &log{}
+				left := queue.New(driver, nil)
+				id := leave(t, left, jobOf("acme", `"bad"`))
+				held := kv.NewKey("queue", "held", "h")
+				writes := []kv.Write{kv.Delete(kv.NewKey("queue", "job", id))}
+				if record != nil {
+					writes = []kv.Write{kv.Put(kv.NewKey("queue", "job", id), record), kv.Put(kv.NewKey("queue", "job", "h"), record), kv.Put(held, nil)}
+				}
+				if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: "acme", Writes: writes}); err != nil {
+					t.Fatal(err)
+				}
+				q := start(t, driver, &queue.Options{Workers: 1}, note(l))
+				leave(t, q, jobOf("acme", `"good"`))
+				if err := q.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				l.is(t, "done", `"good"`)
+			})
+		})
+	}
+}

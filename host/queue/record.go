@@ -117,6 +117,10 @@ func (q *Queue) load(ctx context.Context, partition, id string) (*record, uint64
 	return r, e.Revision, nil
 }
 
+// unreadable reports whether a job is damaged, or of another version: reading it
+// again is of no use.
+func unreadable(err error) bool { return errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrFormat) }
+
 // storedError is what is kept of an error.
 func storedError(err error) *host.Error {
 	e := *host.AsError(err)

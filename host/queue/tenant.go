@@ -24,6 +24,7 @@ type tenant struct {
 	jobs    int               // waiting, held or running
 	next    time.Time         // when there may be something to run; zero: not known to be
 	running map[string]string // by id, their serials
+	parked  map[string]bool   // ids of jobs that cannot be read, left alone until the next process
 	served  uint64            // when it was its turn last
 }
 
@@ -73,7 +74,7 @@ func (q *Queue) tenantIn(ctx context.Context, name string, listed bool) (*tenant
 // readTenant reads what earlier processes have left of a tenant, and sees to it
 // that later ones find the tenant.
 func (q *Queue) readTenant(ctx context.Context, name string, listed bool, done chan struct{}) (*tenant, error) {
-	t := &tenant{name: name, running: map[string]string{}}
+	t := &tenant{name: name, running: map[string]string{}, parked: map[string]bool{}}
 	held, err := q.countJobs(ctx, t)
 	if err == nil && !listed {
 		_, err = kv.Apply(ctx, q.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(name), nil)}})
@@ -117,6 +118,10 @@ func (q *Queue) countJobs(ctx context.Context, t *tenant) (held []heldJob, err e
 			continue
 		}
 		r, _, err := q.load(ctx, t.name, id)
+		if unreadable(err) {
+			q.opts.Logger.Error("a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
