@@ -61,6 +61,7 @@ type runKey struct{ partition, run string }
 // detached is a turn that this process runs in the background.
 type detached struct {
 	turn    *turn
+	run     string                  // the turn's, for others than the goroutine that runs it
 	cancel  context.CancelCauseFunc // never nil
 	over    chan struct{}           // closed when it has ended and is stored
 	leaving bool                    // the service is closed, and the turn is left to others
@@ -196,7 +197,7 @@ func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, e
 	if s.detached[key] != nil {
 		return nil, host.Errorf(host.AlreadyExists, "turn %q runs already", t.run)
 	}
-	d := &detached{turn: t, cancel: cancel, over: make(chan struct{})}
+	d := &detached{turn: t, run: t.run, cancel: cancel, over: make(chan struct{})}
 	s.detached[key] = d
 	s.working.Add(1)
 	return d, nil
@@ -205,7 +206,7 @@ func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, e
 // release tells who waits that the turn is over.
 func (s *Service) release(d *detached) {
 	s.mu.Lock()
-	delete(s.detached, runKey{partition(d.turn.tenant), d.turn.run})
+	delete(s.detached, runKey{partition(d.turn.tenant), d.run})
 	s.mu.Unlock()
 	close(d.over)
 	s.working.Done()
@@ -252,7 +253,7 @@ func (s *Service) beat(ctx context.Context, d *detached) {
 			return
 		case <-tick.C:
 		}
-		p, revision, err := s.pending(ctx, d.turn.tenant, d.turn.run)
+		p, revision, err := s.pending(ctx, d.turn.tenant, d.run)
 		if err != nil {
 			continue // it is late, which is what others see
 		}

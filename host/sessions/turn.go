@@ -196,7 +196,9 @@ func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) it
 			}
 			if d, ok := ev.Data.(*host.RunFinished); ok {
 				t.result = d.Result
-				t.run = d.Result.Run
+				if d.Result.Run != t.run { // it goes on from answers; in the background it does not
+					t.run = d.Result.Run
+				}
 			}
 			if !yield(ev, nil) {
 				return
