@@ -87,20 +87,22 @@ type waitingJob struct {
 // when to look again.
 func (q *Queue) find(t *tenant) *waitingJob {
 	q.mu.Lock()
+	t.looking = true
 	t.next = time.Time{} // whoever leaves a job meanwhile sets it
 	limit := min(len(t.running)+len(t.parked)+lookAhead, kv.MaxScanLimit)
 	q.mu.Unlock()
 	page, err := q.driver.Scan(q.ctx, t.name, kv.Range{Prefix: dueKeys, Limit: limit})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	defer q.settled()
+	t.looking = false
 	if err != nil {
 		if q.ctx.Err() == nil {
 			q.opts.Logger.Error("jobs cannot be read", "tenant", t.name, "error", err)
 		}
-		q.due(t, time.Now().Add(q.opts.FirstRetry))
+		t.lookAt(time.Now().Add(q.opts.FirstRetry))
 		return nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.settled()
 	serials := map[string]bool{}
 	for _, serial := range t.running {
 		serials[serial] = serial != ""

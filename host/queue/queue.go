@@ -230,11 +230,11 @@ func (q *Queue) Drain(ctx context.Context) error {
 	}
 }
 
-// busy reports whether a job runs or is due. The mutex is held.
+// busy reports whether a job runs or is due, or may be. The mutex is held.
 func (q *Queue) busy() bool {
 	now := time.Now()
 	for _, t := range q.tenants {
-		if len(t.running) > 0 || t.dueAt(now) {
+		if len(t.running) > 0 || t.looking || t.dueAt(now) {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,49 @@ func TestRunsWhatIsLeft(t *testing.T) {
 		synctest.Wait()
 		l.is(t, "at its time", `{"n":1}`, "null", `"late"`)
 		waiting(t, q, "acme", 0)
+	})
+}
+
+// slowScans is a driver whose scans wait, once there is a gate, until that is
+// closed.
+type slowScans struct {
+	kv.Driver
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (d *slowScans) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	if gate := d.gate.Load(); gate != nil {
+		<-*gate
+	}
+	return d.Driver.Scan(ctx, partition, r)
+}
+
+// A job is waited for also while the queue reads what is due.
+func TestDrainWaitsForWhatIsBeingRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done log
+		d := &slowScans{Driver: kv.NewMemory()}
+		q := start(t, d, nil, note(&done))
+		leave(t, q, jobOf("acme", "0"))
+		if err := q.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		gate := make(chan struct{})
+		d.gate.Store(&gate)
+		leave(t, q, jobOf("acme", "1"))
+		synctest.Wait() // the queue reads
+		drained := make(chan error, 1)
+		go func() { drained <- q.Drain(t.Context()) }()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Error("Drain did not wait for a job that is being read")
+		}
+		close(gate)
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		done.is(t, "done", "0", "1")
 	})
 }
 

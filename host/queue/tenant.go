@@ -23,6 +23,7 @@ type tenant struct {
 	name    string            // of the partition
 	jobs    int               // waiting, held or running
 	next    time.Time         // when there may be something to run; zero: not known to be
+	looking bool              // the dispatcher reads what is due
 	running map[string]string // by id, their serials
 	parked  map[string]bool   // ids of jobs that cannot be read, left alone until the next process
 	served  uint64            // when it was its turn last
