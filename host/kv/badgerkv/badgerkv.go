@@ -101,6 +101,9 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := checkKey(abs, s.key); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
+	if err := removeUnmade(abs); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
 	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger).WithEncryptionKey(s.key)); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}

@@ -214,6 +214,19 @@ func TestOpenGoesOnAfterACrashAtTheStart(t *testing.T) {
 	mustPut(t, mustOpen(t, dir, nil), "k", "v")
 }
 
+// A process may be killed between making a file and giving it a size.
+func TestOpenGoesOnAfterACrashThatLeftFilesWithoutASize(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, nil)
+	mustPut(t, s, "k", "v")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(dir, "00070.mem"), "")
+	mustWrite(t, filepath.Join(dir, "000070.vlog"), "")
+	wantValueOf(t, mustOpen(t, dir, nil), "k", "v")
+}
+
 func TestOpenRefusesADirectoryThatCannotBeWritten(t *testing.T) {
 	empty, filled := filepath.Join(publicTempDir(t), "empty"), filepath.Join(publicTempDir(t), "filled")
 	if err := os.Mkdir(empty, 0o700); err != nil {
