@@ -95,7 +95,7 @@ var errGone = &remoteError{"the process that has the store is gone", kv.ErrClose
 
 // ask sends a request and waits for its answer. When ctx ends, the other process
 // is told; with stay the answer is waited for all the same. sent is the id of the
-// request.
+// request, 0 if the other process never had it whole.
 func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response, sent uint64, err error) {
 	answer := make(chan *response, 1)
 	c.mu.Lock()
@@ -108,8 +108,8 @@ func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response,
 	c.waiting[req.ID] = answer
 	c.mu.Unlock()
 	if err := c.send(req); err != nil {
-		_ = c.conn.Close() // what comes after half a request is none
-		return nil, req.ID, errGone
+		c.lose(req.ID)
+		return nil, 0, errGone
 	}
 	select {
 	case r := <-answer:
@@ -124,6 +124,16 @@ func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response,
 	defer c.mu.Unlock()
 	delete(c.waiting, req.ID)
 	return nil, req.ID, ctx.Err()
+}
+
+// lose ends the connection after a request that could not be sent whole: nothing
+// that comes after it could be read.
+func (c *Client) lose(id uint64) {
+	_ = c.conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	delete(c.waiting, id)
 }
 
 func answered(r *response, id uint64) (*response, uint64, error) {
