@@ -1,4 +1,4 @@
-package agentkit
+package examples_test
 
 import (
 	"io/fs"
@@ -9,16 +9,37 @@ import (
 	"testing"
 )
 
-const root = "../.."
-
 var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 	codeSpan = regexp.MustCompile("`([^`]+)`")
 )
 
-// shown returns the names of all tests, examples and transcripts of the
-// repository.
-func shown(t *testing.T) map[string]bool {
+// TestThePagesAreTrue: each row of the pages that say where another system's
+// documentation is found here names what shows it, and that is there; each example
+// of the page's directory is on the page.
+func TestThePagesAreTrue(t *testing.T) {
+	names := shown(t, "..")
+	for dir, atLeast := range map[string]int{"agentkit": 50, "agentframework": 20, "sessions": 30} {
+		t.Run(dir, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := string(text)
+			if n := checkRows(t, page, names); n < atLeast {
+				t.Errorf("the page has %d rows; is it read as it is written?", n)
+			}
+			for name := range shown(t, dir) {
+				if strings.HasPrefix(name, "Example") && !strings.Contains(page, "`"+name+"`") {
+					t.Errorf("%s is not on the page", name)
+				}
+			}
+		})
+	}
+}
+
+// shown returns the names of all tests, examples and transcripts under root.
+func shown(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -44,16 +65,11 @@ func shown(t *testing.T) map[string]bool {
 	return names
 }
 
-// Each row of the page's tables names what shows it, and that is there; each
-// example of this directory is on the page.
-func TestThePageIsTrue(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := shown(t)
-	rows := 0
-	for line := range strings.Lines(string(page)) {
+// checkRows looks at the last cell of each row of three and returns how many there
+// are.
+func checkRows(t *testing.T, page string, names map[string]bool) (rows int) {
+	t.Helper()
+	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[2]) == "Shown by" {
 			continue
@@ -69,22 +85,5 @@ func TestThePageIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if rows < 50 {
-		t.Errorf("the page has %d rows; is it read as it is written?", rows)
-	}
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
-			if strings.HasPrefix(m[1], "Example") && !strings.Contains(string(page), "`"+m[1]+"`") {
-				t.Errorf("%s is not on the page", m[1])
-			}
-		}
-	}
+	return rows
 }
