@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 )
 
 // run is one run of a network: the loop of the package. Everything but the
@@ -177,7 +175,7 @@ func (s *spent) artifact(bytes int, l *Limits) error {
 const maxMessageID = 256
 
 func validMessageID(id string) bool {
-	return len(id) <= maxMessageID && utf8.ValidString(id) && !strings.Contains(id, "\x00")
+	return id == "" || ValidateID("message", id, maxMessageID) == nil
 }
 
 func (r *run) readInput() (*Message, error) {

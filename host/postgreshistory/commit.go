@@ -42,7 +42,7 @@ func (s *Store) commit(ctx context.Context, req *host.HistoryRequest, messages [
 		return err
 	}
 	for _, m := range messages {
-		if err := validID("message", m.ID); err != nil {
+		if err := host.ValidateID("message", m.ID, MaxIDBytes); err != nil {
 			return err
 		}
 	}

@@ -195,7 +195,7 @@ func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round
 // committed again. Code conflict if turn.Head is not the thread's head; an empty
 // one is no guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
-	if err := validID("run", req.Run); err != nil {
+	if err := host.ValidateID("run", req.Run, MaxIDBytes); err != nil {
 		return err
 	}
 	if len(turn.State) > 0 && !json.Valid(turn.State) {

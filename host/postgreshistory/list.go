@@ -97,7 +97,7 @@ func readCursor(text string) (p place, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
-	if err != nil || validID("thread", p.ID) != nil {
+	if err != nil || host.ValidateID("thread", p.ID, MaxIDBytes) != nil {
 		return p, host.Errorf(host.InvalidArgument, "cursor %.40q is none that a list gave", text).WithHint("leave it out to begin again")
 	}
 	return p, nil

@@ -18,7 +18,7 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
-	if err := validID("message", message); err != nil {
+	if err := host.ValidateID("message", message, MaxIDBytes); err != nil {
 		return "", err
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

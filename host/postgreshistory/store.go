@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -151,22 +150,10 @@ func keyOf(tenant, thread string) (key, error) {
 	if tenant == "" {
 		tenant = DefaultTenant
 	}
-	if err := validID("tenant", tenant); err != nil {
+	if err := host.ValidateID("tenant", tenant, MaxIDBytes); err != nil {
 		return key{}, err
 	}
-	return key{tenant, thread}, validID("thread", thread)
-}
-
-func validID(what, id string) error {
-	switch {
-	case id == "":
-		return host.Errorf(host.InvalidArgument, "%s has no id", what).WithHint("name one")
-	case len(id) > MaxIDBytes:
-		return host.Errorf(host.InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), MaxIDBytes)
-	case !utf8.ValidString(id), strings.Contains(id, "\x00"):
-		return host.Errorf(host.InvalidArgument, "%s id %q is not UTF-8 without NUL", what, id)
-	}
-	return nil
+	return key{tenant, thread}, host.ValidateID("thread", thread, MaxIDBytes)
 }
 
 // plain returns what a text column can hold of s.

@@ -160,7 +160,7 @@ func (s *Stores) OpenStore(_ context.Context, req *host.StoreRequest) (host.Mess
 		tenant = DefaultTenant
 	}
 	for what, id := range map[string]string{"tenant": tenant, "thread": thread} {
-		if err := validID(what, id); err != nil {
+		if err := host.ValidateID(what, id, MaxIDBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -178,18 +178,6 @@ func readState(raw json.RawMessage) (*state, error) {
 		return nil, host.Errorf(host.DataLoss, "it is not an object with thread_id and key_prefix")
 	}
 	return &st, nil
-}
-
-func validID(what, id string) error {
-	switch {
-	case id == "":
-		return host.Errorf(host.InvalidArgument, "%s has no id", what).WithHint("name one")
-	case len(id) > MaxIDBytes:
-		return host.Errorf(host.InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), MaxIDBytes)
-	case !utf8.ValidString(id), strings.Contains(id, "\x00"):
-		return host.Errorf(host.InvalidArgument, "%s id %q is not UTF-8 without NUL", what, id)
-	}
-	return nil
 }
 
 // escape makes a name that has no colon, and two names never one.

@@ -194,7 +194,7 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 	out := make([]*host.Message, 0, len(messages))
 	lookUp := d.looksUp(messages)
 	for _, m := range messages {
-		if err := validID("message", m.ID, MaxMessageIDBytes); err != nil {
+		if err := host.ValidateID("message", m.ID, MaxMessageIDBytes); err != nil {
 			return nil, err
 		}
 		if seen[m.ID] {

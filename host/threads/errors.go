@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
@@ -52,24 +51,7 @@ func partition(tenant string) (string, error) {
 
 // ValidateID returns an error of code invalid_argument if no thread can have
 // that id: it must be UTF-8 of 1 to [MaxThreadIDBytes] bytes without NUL.
-func ValidateID(id string) error { return validID("thread", id, MaxThreadIDBytes) }
-
-func validID(what, id string, limit int) error {
-	switch {
-	case id == "":
-		return host.Errorf(host.InvalidArgument, "%s has no id", what).WithHint("name one")
-	case len(id) > limit:
-		return host.Errorf(host.InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), limit)
-	case !utf8.ValidString(id):
-		return host.Errorf(host.InvalidArgument, "%s id %q is not UTF-8", what, id)
-	}
-	for _, r := range id {
-		if r == 0 {
-			return host.Errorf(host.InvalidArgument, "%s id %q contains NUL", what, id)
-		}
-	}
-	return nil
-}
+func ValidateID(id string) error { return host.ValidateID("thread", id, MaxThreadIDBytes) }
 
 // contextError is ctx's end as an error with its code.
 func contextError(ctx context.Context, format string, args ...any) error {

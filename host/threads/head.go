@@ -233,7 +233,7 @@ func (s *storedSnapshot) point(head, content string) point {
 // snapshot finds the snapshot of a run in the thread, in one of its branches or
 // in what it was forked from, and the id of the content that has it.
 func (t *thread) snapshot(ctx context.Context, run string) (*storedSnapshot, string, error) {
-	if err := validID("snapshot", run, MaxMessageIDBytes); err != nil {
+	if err := host.ValidateID("snapshot", run, MaxMessageIDBytes); err != nil {
 		return nil, "", err
 	}
 	content := t.rec.root()

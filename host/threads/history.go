@@ -109,7 +109,7 @@ func (t *thread) state(ctx context.Context) (json.RawMessage, error) {
 // turn.Head says that the turn answers no particular state of the thread, and
 // is no guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
-	if err := validID("run", req.Run, MaxMessageIDBytes); err != nil {
+	if err := host.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
 	_, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {

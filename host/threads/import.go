@@ -386,7 +386,7 @@ func (im *importer) snapshot(ctx context.Context, snap *Snapshot, state json.Raw
 }
 
 func (im *importer) checkTurn(snap *Snapshot) error {
-	if err := validID("run", snap.ID, MaxMessageIDBytes); err != nil {
+	if err := host.ValidateID("run", snap.ID, MaxMessageIDBytes); err != nil {
 		return err
 	}
 	switch {

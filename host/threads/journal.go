@@ -42,7 +42,7 @@ type journaled struct {
 func runPartition(tenant, run string) (string, error) {
 	part, err := partition(tenant)
 	if err == nil {
-		err = validID("run", run, MaxMessageIDBytes)
+		err = host.ValidateID("run", run, MaxMessageIDBytes)
 	}
 	return part, err
 }

@@ -15,7 +15,7 @@ type numbered struct {
 // around reads a message that the thread shows with those near enough to belong
 // to it, and returns its place among them. Code not_found if it shows none.
 func (t *thread) around(ctx context.Context, id string) (near []numbered, i int, err error) {
-	if err := validID("message", id, MaxMessageIDBytes); err != nil {
+	if err := host.ValidateID("message", id, MaxMessageIDBytes); err != nil {
 		return nil, 0, err
 	}
 	at, found, err := t.position(ctx, id)

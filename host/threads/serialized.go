@@ -83,7 +83,7 @@ func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []
 func serializedPartition(tenant, key string) (string, error) {
 	part, err := partition(tenant)
 	if err == nil {
-		err = validID("agent thread", key, MaxThreadIDBytes)
+		err = host.ValidateID("agent thread", key, MaxThreadIDBytes)
 	}
 	return part, err
 }
@@ -230,7 +230,7 @@ func (s *Store) AgentThreads(ctx context.Context, tenant, after string, limit in
 	}
 	r := kv.Range{Prefix: serializedKeys, Limit: min(limit, MaxListLimit)}
 	if after != "" {
-		if err := validID("agent thread", after, MaxThreadIDBytes); err != nil {
+		if err := host.ValidateID("agent thread", after, MaxThreadIDBytes); err != nil {
 			return nil, err
 		}
 		r.After = serializedKey(after)
