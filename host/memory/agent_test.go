@@ -156,3 +156,53 @@ func TestNobodysMemoriesAreShownToNobody(t *testing.T) {
 	_, err := run(t, &host.AgentOptions{Providers: []host.Provider{provider}, Model: hosttest.NewModel(hosttest.Say("x"))}, "", "hello")
 	wantCode(t, "a run without a user", err, host.InvalidArgument)
 }
+
+// Whatever a model writes as arguments is answered, and keeps or loses nothing
+// that it should not.
+func TestHostileArguments(t *testing.T) {
+	s := open(t, nil)
+	tea := add(t, s, ada, "Ada drinks tea.")
+	bobs := add(t, s, memory.Scope{Tenant: "acme", User: "bob"}, "Bob's secret.")
+	many := func(n int, item string) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	for name, c := range map[string]struct{ tool, args, says string }{
+		"nothing to remember":      {"create_memories", `{"statements":[]}`, `[]`},
+		"null":                     {"create_memories", `{"statements":null}`, `[]`},
+		"a blank statement":        {"create_memories", `{"statements":["Ada sings."," \n"]}`, "without text"},
+		"a long statement":         {"create_memories", `{"statements":["` + strings.Repeat("x", memory.MaxTextBytes+1) + `"]}`, "the limit is"},
+		"too many statements":      {"create_memories", `{"statements":` + many(memory.MaxChanges+1, `"x"`) + `}`, "more than 32"},
+		"a scope of its own":       {"create_memories", `{"statements":["x"],"user":"bob"}`, "user"},
+		"too many queries":         {"recall_memories", `{"queries":` + many(memory.MaxChanges+1, `"x"`) + `}`, "more than 32"},
+		"a query of anything":      {"recall_memories", `{"queries":["\u0000 % _ * \" '"]}`, `"memories":[]`},
+		"a long query":             {"recall_memories", `{"queries":["` + strings.Repeat("elephants and lions ", 5000) + `"]}`, `"memories":[]`},
+		"an update to nothing":     {"update_memories", `{"updates":[{"id":"` + tea.ID + `","statement":""}]}`, "to say nothing"},
+		"an update to blanks":      {"update_memories", `{"updates":[{"id":"` + tea.ID + `","statement":"  "}]}`, "without text"},
+		"an update of another's":   {"update_memories", `{"updates":[{"id":"` + bobs.ID + `","statement":"x"}]}`, "there is no memory"},
+		"a deletion of another's":  {"delete_memories", `{"deletions":[{"id":"` + bobs.ID + `"}]}`, "there is no memory"},
+		"a deletion twice":         {"delete_memories", `{"deletions":[{"id":"` + tea.ID + `"},{"id":"` + tea.ID + `"}]}`, "there is no memory"},
+		"an id that is a path":     {"delete_memories", `{"deletions":[{"id":"../../` + tea.ID + `"}]}`, "there is no memory"},
+		"an id with NUL":           {"delete_memories", `{"deletions":[{"id":"\u0000"}]}`, "without NUL"},
+		"an id of nothing":         {"delete_memories", `{"deletions":[{"id":""}]}`, "without the id"},
+		"an id of a kilobyte":      {"delete_memories", `{"deletions":[{"id":"` + strings.Repeat("x", 1000) + `"}]}`, "at most"},
+		"an update to what is":     {"manage_memories", `{"creations":["Ada swims."],"updates":[{"id":"` + tea.ID + `","statement":"Ada swims."},{"id":"nobody","statement":"x"}],"deletions":null}`, "there is no memory"},
+		"all of it, and one wrong": {"manage_memories", `{"creations":["Ada runs."],"updates":null,"deletions":[{"id":"` + tea.ID + `"},{"id":"nobody"}]}`, "there is no memory"},
+	} {
+		tools := memory.NewTools(s, ofUser)
+		r, err := run(t, &host.AgentOptions{Tools: append(tools.Granular(), tools.Manage()),
+			Model: hosttest.NewModel(hosttest.Call(c.tool, c.args), hosttest.Say("ok"))}, "ada", "x")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := results(r); len(got) != 1 || !strings.Contains(got[0], c.says) {
+			t.Errorf("%s is answered %.300q, want %q in it", name, got, c.says)
+		}
+	}
+	for _, scope := range []memory.Scope{ada, {Tenant: "acme", User: "bob"}} {
+		if n, err := s.Count(t.Context(), scope); n != 1 || err != nil {
+			t.Errorf("%s has %d memories, %v", scope.User, n, err)
+		}
+	}
+	if m, err := s.Get(t.Context(), ada, tea.ID); err != nil || m.Text != "Ada drinks tea." {
+		t.Errorf("what there was is %v, %v", m, err)
+	}
+}

@@ -94,7 +94,8 @@ func (s *Store) Expire(ctx context.Context, tenant string) (removed int, err err
 }
 
 // expire removes one memory, if it is still the one that ends at that time, and
-// the entry that says so.
+// the entry that says so. The entry of one that does not end yet stays: its time is
+// told to the millisecond, and a clock may go backwards.
 func (s *Store) expire(ctx context.Context, tenant string, e kv.Entry, contentID, id string) (bool, error) {
 	var scope Scope
 	if err := json.Unmarshal(e.Value, &scope); err != nil {
@@ -120,10 +121,16 @@ func (s *Store) expire(ctx context.Context, tenant string, e kv.Entry, contentID
 			if gone = m != nil && m.expired(b.now); gone {
 				b.remove(m)
 				b.event(m, Delete, m.Text, "")
+			} else if m != nil && !m.Expires.IsZero() && b.expiry(m) == e.Key {
+				return false, nil
 			}
 		}
 		if !gone { // nothing is left of it but the entry
-			_, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: scope.partition(), Writes: []kv.Write{kv.Delete(e.Key)}})
+			_, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: scope.partition(),
+				Conds: []kv.Cond{kv.AtRevision(e.Key, e.Revision)}, Writes: []kv.Write{kv.Delete(e.Key)}})
+			if errors.Is(err, kv.ErrPrecondition) { // it is another's by now
+				err = nil
+			}
 			return false, kverror.Wrap(err, "expire memories")
 		}
 		if err := b.commit(ctx); !errors.Is(err, kv.ErrPrecondition) {

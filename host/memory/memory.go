@@ -69,7 +69,7 @@ func (c *Change) check() error {
 		return refuse("%s without the id of a memory", string(c.Kind))
 	case len(c.ID) > MaxNameBytes || !utf8.ValidString(c.ID) || strings.ContainsRune(c.ID, 0):
 		return refuse("the id of a memory is not UTF-8 without NUL of at most %d bytes", MaxNameBytes)
-	case c.Kind == Add && strings.TrimSpace(c.Text) == "":
+	case strings.TrimSpace(c.Text) == "" && (c.Kind == Add || c.Kind == Update && c.Text != ""):
 		return refuse("a memory without text")
 	case len(c.Text) > MaxTextBytes || !utf8.ValidString(c.Text):
 		return refuse("a memory of %d bytes, or not UTF-8; the limit is %d", len(c.Text), MaxTextBytes).

@@ -257,6 +257,29 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A memory that ends within a millisecond, or whose time a clock that goes backwards
+// has left again, is removed when it ends.
+func TestExpiryAgainstTheClock(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := open(t, &memory.Options{Now: func() time.Time { return now }})
+	end := now.Add(time.Hour + 600*time.Microsecond)
+	if _, err := s.Add(t.Context(), ada, "Ada is away.", &memory.AddOptions{Expires: end}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at   time.Time
+		want int
+	}{{end.Add(-time.Microsecond), 0}, {end.Add(-2 * time.Hour), 0}, {end.Add(-time.Microsecond), 0}, {end, 1}, {end, 0}} {
+		now = c.at
+		if n, err := s.Expire(t.Context(), "acme"); n != c.want || err != nil {
+			t.Errorf("Expire at %s = %d, %v; want %d", c.at.Format(time.StampNano), n, err, c.want)
+		}
+	}
+	if n, err := s.Count(t.Context(), ada); n != 0 || err != nil {
+		t.Errorf("%d memories are left, %v", n, err)
+	}
+}
+
 func TestList(t *testing.T) {
 	s := open(t, nil)
 	for i := range 7 {
@@ -292,6 +315,7 @@ func TestBadInput(t *testing.T) {
 		"NUL in a user":    {memory.Scope{User: "a\x00b"}, memory.Change{Kind: memory.Add, Text: "x"}, host.InvalidArgument},
 		"a user not UTF-8": {memory.Scope{User: "\xff"}, memory.Change{Kind: memory.Add, Text: "x"}, host.InvalidArgument},
 		"no text":          {ada, memory.Change{Kind: memory.Add, Text: " \n"}, host.InvalidArgument},
+		"blank update":     {ada, memory.Change{Kind: memory.Update, ID: "x", Text: " \n"}, host.InvalidArgument},
 		"text not UTF-8":   {ada, memory.Change{Kind: memory.Add, Text: "\xff"}, host.InvalidArgument},
 		"a long text":      {ada, memory.Change{Kind: memory.Add, Text: strings.Repeat(long, 9)}, host.InvalidArgument},
 		"a long id":        {ada, memory.Change{Kind: memory.Add, ID: long, Text: "x"}, host.InvalidArgument},

@@ -29,7 +29,10 @@ type Queued struct {
 	jobs    host.Enqueuer
 }
 
-var _ Backend = (*Queued)(nil)
+var (
+	_ Backend = (*Queued)(nil)
+	_ Getter  = (*Store)(nil)
+)
 
 // NewQueued returns a backend that leaves what is to be written to backend in
 // jobs, which must have [Queued.HandleJob] called for jobs named [JobName].
@@ -92,14 +95,7 @@ func (q *Queued) HandleJob(ctx context.Context, job *host.Job) error {
 		return err
 	}
 	if job.Attempt > 1 { // the first attempt may have been interrupted after it was done
-		rest, dropped := q.withoutDeletions(ctx, &w)
-		if dropped != nil {
-			return dropped
-		}
-		if len(rest) == 0 {
-			return nil
-		}
-		if _, err = q.backend.Apply(ctx, w.Scope, rest...); err == nil {
+		if err = q.again(ctx, &w, err); err == nil {
 			return nil
 		}
 	}
@@ -109,17 +105,59 @@ func (q *Queued) HandleJob(ctx context.Context, job *host.Job) error {
 	return err
 }
 
-// withoutDeletions makes the deletions, each by itself and as if it had been made
-// if there is nothing to delete, and returns the other changes.
-func (q *Queued) withoutDeletions(ctx context.Context, w *write) (rest []Change, err error) {
+// Getter is what a [Backend] may also be. Of one that is, a job that is tried
+// again is still all or nothing.
+type Getter interface {
+	// Get returns a memory, or code not_found: see [Store.Get].
+	Get(ctx context.Context, scope Scope, id string) (*Memory, error)
+}
+
+// again makes the changes of a job that was tried before, as if what there is not
+// to delete had been deleted then.
+func (q *Queued) again(ctx context.Context, w *write, missing error) error {
+	rest, err := q.withoutDeleted(ctx, w)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) == len(w.Changes): // what is missing is to be changed
+		return missing
+	case len(rest) == 0:
+		return nil
+	}
+	_, err = q.backend.Apply(ctx, w.Scope, rest...)
+	return err
+}
+
+// withoutDeleted returns the changes without the deletions of what is not there.
+func (q *Queued) withoutDeleted(ctx context.Context, w *write) (rest []Change, err error) {
 	for _, c := range w.Changes {
-		if c.Kind != Delete {
-			rest = append(rest, c)
-			continue
+		if c.Kind == Delete {
+			gone, err := q.gone(ctx, w.Scope, c)
+			if err != nil {
+				return nil, err
+			}
+			if gone {
+				continue
+			}
 		}
-		if _, err := q.backend.Apply(ctx, w.Scope, c); err != nil && host.CodeOf(err) != host.NotFound {
-			return nil, err
-		}
+		rest = append(rest, c)
 	}
 	return rest, nil
+}
+
+// gone reports whether there is nothing to delete. In a backend that cannot be
+// asked it makes sure of that.
+func (q *Queued) gone(ctx context.Context, scope Scope, c Change) (bool, error) {
+	var err error
+	if g, ok := q.backend.(Getter); ok {
+		if _, err = g.Get(ctx, scope, c.ID); err == nil {
+			return false, nil
+		}
+	} else {
+		_, err = q.backend.Apply(ctx, scope, c)
+	}
+	if err != nil && host.CodeOf(err) != host.NotFound {
+		return false, err
+	}
+	return true, nil
 }

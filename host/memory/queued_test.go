@@ -141,3 +141,36 @@ func TestQueuedChangesMayBeMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// A job that was tried before is all or nothing all the same: what it was to
+// delete stays if another of its changes cannot be made.
+func TestQueuedChangesAreAllOrNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := kv.NewMemory()
+		s, err := memory.New(driver, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memories, q := queued(t, s, driver)
+		tea, walks := add(t, s, ada, "Ada drinks tea."), add(t, s, ada, "Ada walks.")
+		for _, changes := range [][]memory.Change{
+			{{Kind: memory.Delete, ID: tea.ID}, {Kind: memory.Update, ID: "nobody", Text: "x"}},
+			{{Kind: memory.Delete, ID: "nobody"}, {Kind: memory.Delete, ID: walks.ID}, {Kind: memory.Update, ID: "nobody", Text: "x"}},
+		} {
+			if _, err := memories.Apply(t.Context(), ada, changes...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		wants(t, "Ada", strings.Join(found(t, s, ada, "Ada"), " "), "Ada walks. Ada drinks tea.")
+		if dead, err := q.Dead(t.Context(), "acme", 0); err != nil || len(dead) != 2 {
+			t.Errorf("dead: %v, %v; want both jobs", dead, err)
+		}
+		// What is not there any more needs no deletion.
+		if _, err := memories.Apply(t.Context(), ada, memory.Change{Kind: memory.Delete, ID: "nobody"}, memory.Change{Kind: memory.Delete, ID: tea.ID}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		wants(t, "in the end", found(t, s, ada, "Ada"), []string{"Ada walks."})
+	})
+}

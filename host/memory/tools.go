@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -133,7 +134,11 @@ func (t *Tools) Recall() *host.Tool {
 func (t *Tools) Update() *host.Tool {
 	return host.NewTool("update_memories", "Changes what memories say. Look for their ids with recall_memories.",
 		func(ctx context.Context, call *host.Call, in updated) ([]Statement, error) {
-			return t.apply(ctx, call, updates(in.Updates))
+			changes, err := updates(in.Updates)
+			if err != nil {
+				return nil, err
+			}
+			return t.apply(ctx, call, changes)
 		}, &host.ToolOptions{Idempotent: true})
 }
 
@@ -149,8 +154,11 @@ func (t *Tools) Delete() *host.Tool {
 func (t *Tools) Manage() *host.Tool {
 	return host.NewTool("manage_memories", "Remembers, changes and forgets: all of it or, if anything is wrong, nothing. Look for ids with recall_memories.",
 		func(ctx context.Context, call *host.Call, in managed) ([]Statement, error) {
-			changes := append(deletions(in.Deletions), updates(in.Updates)...)
-			return t.apply(ctx, call, append(changes, additions(call, in.Creations)...))
+			changes, err := updates(in.Updates)
+			if err != nil {
+				return nil, err
+			}
+			return t.apply(ctx, call, slices.Concat(deletions(in.Deletions), changes, additions(call, in.Creations)))
 		}, nil)
 }
 
@@ -183,11 +191,15 @@ func additions(call *host.Call, statements []string) (changes []Change) {
 	return changes
 }
 
-func updates(list []Statement) (changes []Change) {
+// updates refuses what would keep the text, which is not what a model asks for.
+func updates(list []Statement) (changes []Change, err error) {
 	for _, u := range list {
+		if u.Statement == "" {
+			return nil, host.Errorf(host.InvalidArgument, "memory %q is to say nothing", u.ID).WithHint("delete it")
+		}
 		changes = append(changes, Change{Kind: Update, ID: u.ID, Text: u.Statement})
 	}
-	return changes
+	return changes, nil
 }
 
 func deletions(list []deletion) (changes []Change) {
