@@ -168,6 +168,7 @@ func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
 // begin runs a turn in the background, when its record is stored.
 func (s *Service) begin(ctx context.Context, t *turn, p *record, revision uint64) error {
 	own, cancel := context.WithCancelCause(s.ctx)
+	t.attempt = p.Attempts
 	d, err := s.reserve(t, cancel)
 	if err != nil {
 		cancel(nil)
@@ -261,18 +262,23 @@ func (s *Service) beat(ctx context.Context, d *detached) {
 			d.cancel(errAborted())
 			return
 		}
+		if p.Attempts != d.turn.attempt {
+			d.cancel(host.Errorf(host.Conflict, "another host has taken the turn over"))
+			return
+		}
 		p.Heartbeat = time.Now().UTC()
 		_ = s.write(ctx, d.turn.tenant, p, revision) // likewise, and who was faster asks it to end
 	}
 }
 
 // settle ends the record of a turn: its snapshot takes its place, or the record
-// says why there is none.
+// says why there is none. The record of a turn that another host has taken over is
+// that host's.
 func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DefaultCommitTimeout)
 	defer cancel()
 	if s.leaving(t.tenant, t.run) && s.openIn(ctx, t) {
-		s.change(ctx, t.tenant, t.run, func(p *record) { p.Released = true })
+		s.change(ctx, t, func(p *record) { p.Released = true })
 		return
 	}
 	if _, err := s.store.Snapshot(ctx, t.tenant, t.session, t.run); err == nil {
@@ -288,7 +294,7 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 	if e == nil {
 		e = host.Errorf(host.Internal, "the turn left no snapshot")
 	}
-	s.change(ctx, t.tenant, t.run, func(p *record) {
+	s.change(ctx, t, func(p *record) {
 		p.Status, p.Error, p.Input = Failed, e, nil
 		if e.Code == host.Canceled {
 			p.Status = Aborted
@@ -305,17 +311,17 @@ func (s *Service) openIn(ctx context.Context, t *turn) bool {
 	return err == nil && rec.Status == host.RunOpen
 }
 
-// change changes a record, however many others do.
-func (s *Service) change(ctx context.Context, tenant, run string, fn func(*record)) {
+// change changes the record of a turn that is ours, however many others do.
+func (s *Service) change(ctx context.Context, t *turn, fn func(*record)) {
 	for {
-		p, revision, err := s.pending(ctx, tenant, run)
-		if err == nil && p != nil {
+		p, revision, err := s.pending(ctx, t.tenant, t.run)
+		if err == nil && p != nil && p.Attempts == t.attempt {
 			fn(p)
-			err = s.write(ctx, tenant, p, revision)
+			err = s.write(ctx, t.tenant, p, revision)
 		}
 		if host.CodeOf(err) != host.Conflict {
 			if err != nil {
-				s.log("the record of a turn is not up to date", run, err)
+				s.log("the record of a turn is not up to date", t.run, err)
 			}
 			return
 		}

@@ -119,6 +119,7 @@ type turn struct {
 	input   *host.Message // the user's; nil if there is none
 	plan    *plan         // where a store keeps the session
 	state   *State        // where the client does: as it was
+	attempt int           // of one in the background: how often it was begun
 
 	seq    int64
 	result *host.RunResult
