@@ -40,7 +40,7 @@ type ArtifactUpload struct {
 // and never whole in memory, and returns the snapshot that has it: the session
 // goes on from there. The session is begun if there is none. Of the artifact the
 // session has the address, as media; [Service.OpenArtifact] yields the content.
-// It waits for a turn that runs.
+// It waits for a turn that runs; the questions of the turn before stay open.
 //
 // Codes: failed_precondition if clients keep the sessions, resource_exhausted
 // beyond the limit, and what r fails with.

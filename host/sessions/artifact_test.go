@@ -2,6 +2,7 @@ package sessions_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -98,4 +99,50 @@ func TestBadArtifacts(t *testing.T) {
 	if _, _, _, err := s.OpenArtifact(t.Context(), "", "s", "x"); host.CodeOf(err) != host.NotFound {
 		t.Errorf("one that is not there: %v", err)
 	}
+}
+
+// A question stays open while artifacts are put: the person may upload what was
+// asked for, and then answer.
+func TestArtifactsMayBePutBeforeAnAnswer(t *testing.T) {
+	s := stored(t, newAgent(t, "clerk", model(hosttest.Call("ask", "{}"), hosttest.Say("done"), hosttest.Say("on")), askOnce(t)))
+	out := run(t, s, &request{Text: "a"})
+	var last *sessions.Snapshot
+	for _, name := range []string{"one", "two"} {
+		var err error
+		if last, err = s.PutArtifact(t.Context(), "", out.Session, &sessions.ArtifactUpload{Name: name}, strings.NewReader(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap, err := s.Snapshot(t.Context(), &sessions.SnapshotRequest{Session: out.Session})
+	if err != nil || snap.ID != last.ID || len(snap.Questions) != 1 || snap.Questions[0].ID != out.Questions[0].ID {
+		t.Fatalf("the session is at %+v, %v; want the question open", snap, err)
+	}
+	answers := []host.Answer{{Question: out.Questions[0].ID, Decision: host.Reply, Value: []byte(`"yes"`)}}
+	answered := run(t, s, &request{Session: out.Session, Answers: answers})
+	if answered.Text() != "done" || answered.Parent != last.ID {
+		t.Errorf("answered: %+v", answered)
+	}
+	snap, err = s.Snapshot(t.Context(), &sessions.SnapshotRequest{Session: out.Session})
+	if err != nil || len(snap.Questions) != 0 || len(snap.Artifacts) != 2 {
+		t.Errorf("in the end the session is %+v, %v", snap, err)
+	}
+	if _, err := s.Run(t.Context(), &request{Session: out.Session, Answers: answers}); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("answered again: %v", err)
+	}
+	// What is said closes the question, and artifacts do not open it again.
+	run(t, s, &request{Session: out.Session, Text: "b"})
+	last, err = s.PutArtifact(t.Context(), "", out.Session, nil, strings.NewReader("x"))
+	if err != nil || len(last.Questions) != 0 {
+		t.Errorf("after more was said: %+v, %v", last, err)
+	}
+}
+
+// askOnce is a tool that asks, and answers with what it is told.
+func askOnce(t *testing.T) *host.Tool {
+	return rawTool(t, "ask", func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+		if len(call.Resumed) == 0 {
+			return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "sure?"}}, nil
+		}
+		return &host.ToolOutput{Content: call.Resumed[0].Answer}, nil
+	})
 }

@@ -47,6 +47,9 @@ type record struct {
 // maxAttempts is how often a turn is gone on with whose host has died.
 const maxAttempts = 5
 
+// keptFor is how long it is known of a turn that it has left nothing.
+const keptFor = 7 * 24 * time.Hour
+
 // pollEvery is how often a turn that another process runs is asked about.
 const pollEvery = time.Second
 
@@ -148,15 +151,21 @@ func (s *Service) notYet(p *record) error {
 
 // detach begins a turn in the background. Its record is stored first.
 func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
-	now := time.Now().UTC()
 	p := &record{V: recordVersion, Run: t.run, Session: t.session, Agent: s.Name(), Parent: t.plan.snapshot, At: t.plan.snapshot,
-		Status: Pending, Created: now, Heartbeat: now, Attempts: 1, Input: t.input, Retry: t.plan.retry}
+		Status: Pending, Attempts: 1, Input: t.input, Retry: t.plan.retry}
 	if p.Parent == "" {
 		var err error
 		if p.Parent, err = s.good(ctx, t.tenant, t.session, ""); err != nil {
 			return nil, err
 		}
 	}
+	// The session is there before the record is: a record without one is of a
+	// session that was deleted.
+	if _, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session}); err != nil {
+		return nil, err
+	}
+	p.Created = time.Now().UTC()
+	p.Heartbeat = p.Created
 	t.req.Durable = true
 	if err := s.begin(ctx, t, p, 0); err != nil {
 		return nil, err
@@ -287,6 +296,12 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 		}
 		return
 	}
+	if gone, err := s.deleted(ctx, t.tenant, t.session, time.Time{}); err == nil && gone {
+		if err := s.forget(ctx, t.tenant, t.run); err != nil {
+			s.log("the record of a turn stays", t.run, err)
+		}
+		return
+	}
 	if failure == nil && t.result != nil {
 		failure = t.failure()
 	}
@@ -300,6 +315,16 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 			p.Status = Aborted
 		}
 	})
+}
+
+// deleted reports whether the session of a turn was deleted since the turn began,
+// also if there is another one under its id.
+func (s *Service) deleted(ctx context.Context, tenant, session string, began time.Time) (bool, error) {
+	thread, err := s.store.Thread(ctx, tenant, session)
+	if host.CodeOf(err) == host.NotFound {
+		return true, nil
+	}
+	return err == nil && !began.IsZero() && thread.Created.After(began), err
 }
 
 // openIn reports whether a turn is in the journal, to be gone on with.
@@ -409,7 +434,8 @@ func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, er
 // Recover goes on with the turns of a tenant whose hosts are gone, and returns
 // how many these are: from their last step, if they had begun, and from the
 // beginning otherwise. A turn that [Service.Abort] was asked to end is aborted,
-// and one that five hosts have died of fails. Call it when a host starts, and
+// and one that five hosts have died of fails; those of sessions that were deleted,
+// and what is known of turns that left nothing a week ago, are forgotten. Call it when a host starts, and
 // from time to time if several share a store. What cannot be read is left alone
 // and told at the end.
 func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error) {
@@ -426,6 +452,12 @@ func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error)
 		p, err := readRecord(e.Value, run)
 		if err != nil {
 			bad = append(bad, err)
+			continue
+		}
+		if p.Status.Settled() && time.Since(p.Heartbeat) > keptFor {
+			if err := s.forget(ctx, tenant, p.Run); err != nil {
+				return n, err
+			}
 			continue
 		}
 		if p.Agent != s.Name() || !s.expired(p) || s.local(tenant, p.Run) != nil {
@@ -445,6 +477,11 @@ func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error)
 // takeOver goes on with a turn whose host is gone, or ends it.
 func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64) (began bool, err error) {
 	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
+		return false, s.forget(ctx, tenant, p.Run)
+	}
+	if gone, err := s.deleted(ctx, tenant, p.Session, p.Created); err != nil {
+		return false, err
+	} else if gone {
 		return false, s.forget(ctx, tenant, p.Run)
 	}
 	switch {

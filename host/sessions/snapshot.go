@@ -122,16 +122,26 @@ func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run s
 		ID: snapshotID(session, run), Session: session, Parent: snapshotID(session, snap.Parent), Agent: snap.Network,
 		Status: statusOf(snap.Status), FinishReason: snap.FinishReason, Error: snap.Error, Created: snap.Time, Usage: snap.Usage,
 	}
-	if snap.Status == threads.Interrupted {
-		out.Questions, err = s.host.Questions(ctx, s.target, req.Tenant, run)
-		if err != nil && host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound { // answered, or forgotten
-			return nil, err
-		}
+	if out.Questions, err = s.questions(ctx, req.Tenant, session, run); err != nil {
+		return nil, err
 	}
 	if req.WithoutState {
 		return out, nil
 	}
 	return out, s.readSession(ctx, req, out, run)
+}
+
+// questions are those that are open after a turn.
+func (s *Service) questions(ctx context.Context, tenant, session, run string) ([]*host.Question, error) {
+	asking, err := s.askingFrom(ctx, tenant, session, run)
+	if err != nil || asking == "" {
+		return nil, err
+	}
+	open, err := s.host.Questions(ctx, s.target, tenant, asking)
+	if err != nil && host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound { // answered, or forgotten
+		return nil, err
+	}
+	return open, nil
 }
 
 func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {

@@ -80,11 +80,10 @@ func (t *turn) fromStore(ctx context.Context, req *Request) error {
 func (t *turn) answers(ctx context.Context, req *Request) error {
 	run := t.plan.snapshot
 	if run == "" {
-		last, err := t.service.last(ctx, t.tenant, t.session)
-		if err != nil {
+		var err error
+		if run, err = t.service.asking(ctx, t.tenant, t.session); err != nil {
 			return err
 		}
-		run = last
 	}
 	if run == "" {
 		return host.Errorf(host.InvalidArgument, "session %.100q asks nothing", t.session)
@@ -92,6 +91,37 @@ func (t *turn) answers(ctx context.Context, req *Request) error {
 	t.plan.good = run
 	t.req = host.Request{Tenant: t.tenant, Resume: run, Answers: req.Answers}
 	return nil
+}
+
+// asking returns the last turn of a session if it has asked something, empty
+// otherwise. Artifacts that were put since do not count: see [Service.PutArtifact].
+func (s *Service) asking(ctx context.Context, tenant, session string) (string, error) {
+	run, err := s.last(ctx, tenant, session)
+	if err != nil || run == "" {
+		return "", err
+	}
+	return s.askingFrom(ctx, tenant, session, run)
+}
+
+// maxPuts is how many artifacts may be put between a question and its answer.
+const maxPuts = 1000
+
+// askingFrom is asking, from a turn on backwards.
+func (s *Service) askingFrom(ctx context.Context, tenant, session, run string) (string, error) {
+	for range maxPuts {
+		snap, err := s.store.Snapshot(ctx, tenant, session, run)
+		if err != nil {
+			return "", err
+		}
+		if snap.Status == threads.Interrupted {
+			return run, nil
+		}
+		put := snap.Status == threads.Completed && snap.Artifacts > 0 && snap.From == snap.To && snap.Input == ""
+		if run = snap.Parent; !put || run == "" {
+			break
+		}
+	}
+	return "", nil
 }
 
 // resumable refuses a snapshot that no turn can go on from.
