@@ -24,7 +24,7 @@ source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + "
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginTest(env), pluginCall(env), pluginBench(env), pluginGrant(env))
+	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginTest(env), pluginCall(env), pluginBench(env), pluginGrant(env), pluginErase(env))
 	c.AddCommand(remoteCommands(env)...)
 	return c
 }

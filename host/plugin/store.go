@@ -37,6 +37,31 @@ type Store interface {
 	List(ctx context.Context, owner Owner, opts ListOptions) (items []Item, more bool, err error)
 }
 
+// Eraser is what a [Store] may be besides: one whose items the operator can erase,
+// when a customer leaves or a plugin is unloaded for good. Both stores of ours are.
+// plugintest.TestStore holds those that are to it.
+//
+// Erasing removes items and whatever else is stored because of them, expired ones
+// too; a quota has all of its room again, and revisions still grow. Where nothing
+// is kept it does nothing. It can be interrupted at any point, by an error or the
+// end of the process: what is left is whole, and erasing again removes it. What is
+// written meanwhile may stay, so the plugin is unloaded, or taken from the tenant,
+// before.
+type Eraser interface {
+	// Erase removes what one plugin keeps for one tenant. With an error, it says
+	// what it has removed until then.
+	Erase(ctx context.Context, owner Owner) (Erased, error)
+
+	// EraseTenant removes what all plugins keep for a tenant.
+	EraseTenant(ctx context.Context, tenant string) (Erased, error)
+}
+
+// Erased is what an [Eraser] has removed.
+type Erased struct {
+	Items int   `json:"items"`
+	Bytes int64 `json:"bytes"` // by [ItemBytes]
+}
+
 // Owner says whose items are meant: one tenant's, of one plugin by the id that it
 // was loaded under.
 type Owner struct{ Tenant, Plugin string }

@@ -188,6 +188,33 @@ func (s *memoryStore) List(_ context.Context, owner Owner, opts ListOptions) (it
 	return items, false, nil
 }
 
+// Erase implements [Eraser].
+func (s *memoryStore) Erase(_ context.Context, owner Owner) (Erased, error) {
+	m := s.locked(owner)
+	defer s.unlock(owner, m)
+	n := Erased{Items: len(m.items), Bytes: m.size}
+	m.items, m.size, m.keys = nil, 0, keyList{} // unlock forgets them
+	return n, nil
+}
+
+// EraseTenant implements [Eraser].
+func (s *memoryStore) EraseTenant(ctx context.Context, tenant string) (sum Erased, err error) {
+	s.mu.Lock()
+	var owners []Owner
+	for o := range s.owners {
+		if o.Tenant == tenant {
+			owners = append(owners, o)
+		}
+	}
+	s.mu.Unlock()
+	for _, o := range owners {
+		n, _ := s.Erase(ctx, o) // never fails
+		sum.Items += n.Items
+		sum.Bytes += n.Bytes
+	}
+	return sum, nil
+}
+
 // keyList is a set of keys in order, in chunks, so that neither a new key nor a
 // list takes time by how many keys there are: some hundred thousand are within
 // the default quota, and a guest pays the same price for each.
@@ -255,4 +282,7 @@ func (l *keyList) from(key string) func(yield func(string) bool) {
 	}
 }
 
-var _ Store = (*memoryStore)(nil)
+var (
+	_ Store  = (*memoryStore)(nil)
+	_ Eraser = (*memoryStore)(nil)
+)

@@ -18,3 +18,6 @@ func (s *Store) Lines() int {
 	defer s.mu.Unlock()
 	return len(s.lines)
 }
+
+// ErasePage is how many items are erased in one transaction.
+const ErasePage = erasePage

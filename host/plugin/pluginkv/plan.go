@@ -160,10 +160,11 @@ func (pl *plan) expire(ctx context.Context) error {
 	return nil
 }
 
-// tx returns the transaction; without writes there is nothing to commit.
+// tx returns the transaction; without writes there is nothing to commit, unless
+// there is a usage of nothing.
 func (pl *plan) tx() (kv.Tx, error) {
 	tx := kv.Tx{Partition: pl.place.partition, Conds: []kv.Cond{kv.AtRevision(pl.place.usage, pl.revision)}}
-	if len(pl.writes) == 0 {
+	if len(pl.writes) == 0 && (pl.usage.Items != 0 || pl.revision == 0) {
 		return tx, nil
 	}
 	for _, w := range pl.writes {

@@ -66,6 +66,7 @@ func storeRules() []storeRule {
 		{"writes at the same time are one after another", storeConcurrency},
 		{"a write whose caller has left is not made by halves", storeCancel},
 		{"it is a map", storeIsAMap},
+		{"what is erased is gone, and nothing else", storeErases},
 	}
 }
 
@@ -306,6 +307,62 @@ func storeExpiry(ctx context.Context, s plugin.Store) []error {
 	c.put("001", "again", plugin.PutOptions{Expires: future})
 	c.has("001", "again", "")
 	c.lists(plugin.ListOptions{Limit: 1, Prefix: "later"}, false, "later")
+	return c.errs
+}
+
+// storeErases is about stores that are a [plugin.Eraser].
+func storeErases(ctx context.Context, s plugin.Store) []error {
+	e, ok := s.(plugin.Eraser)
+	if !ok {
+		return nil
+	}
+	c := checkStore(ctx, s)
+	quota := plugin.PutOptions{Quota: manyItems * plugin.ItemBytes("000", nil)}
+	fill := func(c *storeCheck) {
+		for i := range manyItems {
+			opts := quota
+			if i%2 == 0 {
+				opts.Expires = time.Now().Add(time.Hour)
+			}
+			c.put(fmt.Sprintf("%03d", i), "", opts)
+		}
+	}
+	erase := func(c *storeCheck, want int) {
+		n, err := e.Erase(ctx, c.owner)
+		if err != nil || n.Items != want || n.Bytes != int64(want)*plugin.ItemBytes("000", nil) {
+			c.fail("erase %+v: %+v, %v, want %d items", c.owner, n, err, want)
+		}
+		c.lists(plugin.ListOptions{Limit: 10}, false)
+	}
+	others := []*storeCheck{c.of("acme", "q"), c.of("acme", "p/"), c.of("acme", "p\x00"), c.of("acm", "p"), c.of("acmes", "p"), c.of("acme/p", "item")}
+	for _, o := range others {
+		o.put("k", "v", plugin.PutOptions{})
+	}
+	erase(c, 0)
+	last := c.put("000", "", plugin.PutOptions{})
+	fill(c)
+	erase(c, manyItems)
+	erase(c, 0)
+	if revision := c.put("000", "", plugin.PutOptions{}); revision <= last {
+		c.fail("revision %d follows %d, which was erased", revision, last)
+	}
+	fill(c) // all the room is there again
+	for _, o := range others {
+		o.has("k", "v", "")
+	}
+	n, err := e.EraseTenant(ctx, "acme")
+	if want := manyItems + 3; err != nil || n.Items != want {
+		c.fail("erase tenant: %+v, %v, want %d items", n, err, want)
+	}
+	for i, o := range others {
+		if i < 3 {
+			o.gone("k")
+		} else {
+			o.has("k", "v", "")
+		}
+		c.errs = append(c.errs, o.errs...)
+	}
+	erase(c, 0)
 	return c.errs
 }
 

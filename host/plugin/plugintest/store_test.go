@@ -22,6 +22,18 @@ type wrongStore struct {
 	list   func(s plugin.Store, ctx context.Context, o plugin.Owner, opts plugin.ListOptions) ([]plugin.Item, bool, error)
 	get    func(s plugin.Store, ctx context.Context, o plugin.Owner, key string) (plugin.Item, error)
 	delete func(s plugin.Store, ctx context.Context, o plugin.Owner, key string, at *int64) error
+	erase  func(s plugin.Store, ctx context.Context, tenant string) (plugin.Erased, error)
+}
+
+func (w *wrongStore) Erase(ctx context.Context, o plugin.Owner) (plugin.Erased, error) {
+	return w.Store.(plugin.Eraser).Erase(ctx, o)
+}
+
+func (w *wrongStore) EraseTenant(ctx context.Context, tenant string) (plugin.Erased, error) {
+	if w.erase != nil {
+		return w.erase(w.Store, ctx, tenant)
+	}
+	return w.Store.(plugin.Eraser).EraseTenant(ctx, tenant)
 }
 
 func (w *wrongStore) Put(ctx context.Context, o plugin.Owner, key string, value []byte, opts plugin.PutOptions) (int64, error) {
@@ -107,6 +119,11 @@ func TestWrongStores(t *testing.T) {
 				return plugin.Item{}, host.Errorf(host.NotFound, "lost")
 			}
 			return s.Get(ctx, o, key)
+		}},
+		"what is erased is gone, and nothing else": {erase: func(s plugin.Store, ctx context.Context, tenant string) (plugin.Erased, error) {
+			n, _ := s.(plugin.Eraser).EraseTenant(ctx, tenant)
+			_, err := s.(plugin.Eraser).EraseTenant(ctx, tenant+"s")
+			return n, err
 		}},
 	} {
 		i := slices.IndexFunc(storeRules(), func(r storeRule) bool { return r.name == rule })

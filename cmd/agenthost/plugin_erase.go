@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+)
+
+type eraseFlags struct {
+	data, tenant string
+	all, json    bool
+}
+
+func pluginErase(env *environment) *cobra.Command {
+	var f eraseFlags
+	c := &cobra.Command{
+		Use:   "erase [ID]",
+		Short: "Remove what plugins keep for a tenant, for good",
+		Long: `Remove what the plugin with an ID keeps for a tenant, or with --all what all
+plugins keep for it: when a customer leaves, or a plugin is unloaded for good.
+It works while a host serves. What a plugin that is still loaded writes meanwhile
+may stay: unload it before. Interrupted, it is finished by running it again.`,
+		Example: "  agenthost plugin erase notes --tenant acme --data ./data\n  agenthost plugin erase --all --tenant acme --data ./data",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if err := f.check(c, list); err != nil {
+				return err
+			}
+			n, err := f.erase(c.Context(), env, list)
+			if f.json && err == nil {
+				return printJSON(env.stdout, n)
+			}
+			if n.Items > 0 || err == nil {
+				fmt.Fprintf(env.stdout, "Erased %s items, %s bytes.\n", thousands(int64(n.Items)), thousands(n.Bytes))
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&f.data, "data", "", "the data directory (required)")
+	c.Flags().StringVar(&f.tenant, "tenant", "", tenantUsage("for whom it is kept"))
+	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+func (f *eraseFlags) check(c *cobra.Command, list []string) error {
+	if f.all == (len(list) == 1) {
+		return usageError{errors.New("name one plugin by its ID, or all with --all"), c.CommandPath()}
+	}
+	return checkData(f.data, c.CommandPath())
+}
+
+func (f *eraseFlags) erase(ctx context.Context, env *environment, list []string) (n plugin.Erased, err error) {
+	driver, err := env.openAny(ctx, f.data, env.logger())
+	if err != nil {
+		return n, err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	s := pluginkv.New(driver.Driver, nil)
+	if f.all {
+		return s.EraseTenant(ctx, tenantOr(f.tenant))
+	}
+	return s.Erase(ctx, plugin.Owner{Tenant: tenantOr(f.tenant), Plugin: list[0]})
+}

@@ -1,0 +1,137 @@
+package pluginkv
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// erasePage is how many items go in one transaction. Each is two deletions at
+// most, so that this many are within [kv.MaxTxWrites] and [kv.MaxTxBytes].
+const erasePage = 500
+
+var _ plugin.Eraser = (*Store)(nil)
+
+// Erase implements [plugin.Eraser]. Items go a page at a time, each with its share
+// of the usage, so whatever ends it leaves an owner with fewer items and a quota
+// that is right. Writes for the owner through this Store wait until it is done.
+// An item that is damaged goes, too. Code unavailable if others write for the
+// owner all the time.
+func (s *Store) Erase(ctx context.Context, owner plugin.Owner) (plugin.Erased, error) {
+	var sum plugin.Erased
+	p, err := placeOf(owner)
+	if err != nil {
+		return sum, err
+	}
+	l := s.enter(owner, nil)
+	defer s.leave(owner, l)
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return sum, ctx.Err()
+	}
+	defer func() { <-l.turn }()
+	for tries := 0; tries < maxAttempts; {
+		page, more, err := s.eraseSome(ctx, p)
+		switch {
+		case errors.Is(err, kv.ErrPrecondition):
+			tries++
+			continue
+		case err != nil:
+			return sum, storeError(err, "erase what a plugin keeps")
+		}
+		sum.Items += page.Items
+		sum.Bytes += page.Bytes
+		if tries = 0; !more {
+			return sum, nil
+		}
+	}
+	return sum, host.Errorf(host.Unavailable, "erase what plugin %q keeps: others write it all the time", owner.Plugin).
+		WithHint("unload the plugin, or take it from the tenant, and run it again")
+}
+
+// eraseSome removes some of an owner's items, or, where there are none, what is
+// left besides. It reports whether there may be more.
+func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more bool, err error) {
+	pl, err := s.newPlan(ctx, p)
+	if err != nil {
+		return n, false, err
+	}
+	page, err := s.driver.Scan(ctx, p.partition, kv.Range{Prefix: p.items, Limit: erasePage})
+	if err != nil {
+		return n, false, err
+	}
+	for _, e := range page.Entries {
+		n.Items++
+		if it, err := readItem(e); err == nil {
+			n.Bytes += plugin.ItemBytes(p.key(e.Key), it.value)
+			pl.remove(p.key(e.Key), it)
+		} else {
+			pl.write(kv.Delete(e.Key))
+		}
+	}
+	if more = len(page.Entries) > 0; !more {
+		if more, err = pl.eraseRest(ctx); err != nil {
+			return n, false, err
+		}
+	}
+	_, err = s.commit(ctx, pl)
+	return n, more, err
+}
+
+// eraseRest removes what is there without items: that of damaged ones.
+func (pl *plan) eraseRest(ctx context.Context) (more bool, err error) {
+	page, err := pl.driver.Scan(ctx, pl.place.partition, kv.Range{Prefix: pl.place.time, Limit: erasePage})
+	if err != nil {
+		return false, err
+	}
+	for _, e := range page.Entries {
+		pl.write(kv.Delete(e.Key))
+	}
+	if !page.More {
+		pl.usage = usageRecord{V: usageFormat}
+	}
+	return page.More, nil
+}
+
+// EraseTenant implements [plugin.Eraser]: it erases one plugin after the other, in
+// the order of their ids. What a plugin begins to keep meanwhile may stay.
+func (s *Store) EraseTenant(ctx context.Context, tenant string) (plugin.Erased, error) {
+	var sum plugin.Erased
+	for from := kv.Key(""); ; {
+		id, found, err := s.nextPlugin(ctx, tenant, from)
+		if err != nil || !found {
+			return sum, err
+		}
+		n, err := s.Erase(ctx, plugin.Owner{Tenant: tenant, Plugin: id})
+		sum.Items += n.Items
+		sum.Bytes += n.Bytes
+		if err != nil {
+			return sum, err
+		}
+		from = kv.NewKey(rootKey, id) + "\xff" // behind all that begins with it
+	}
+}
+
+// nextPlugin returns the first plugin of which something is stored for a tenant,
+// from a key on.
+func (s *Store) nextPlugin(ctx context.Context, tenant string, from kv.Key) (id string, found bool, err error) {
+	p, err := placeOf(plugin.Owner{Tenant: tenant})
+	if err != nil {
+		return "", false, err
+	}
+	root := kv.NewKey(rootKey)
+	page, err := s.driver.Scan(ctx, p.partition, kv.Range{Prefix: root, From: from, Limit: 1})
+	if err != nil || len(page.Entries) == 0 {
+		return "", false, storeError(err, "look for what plugins keep")
+	}
+	rest, _ := page.Entries[0].Key.CutPrefix(root)
+	id, _, found = rest.CutString()
+	if !found {
+		return "", false, host.Errorf(host.DataLoss, "a key that plugins keep is damaged: %s", page.Entries[0].Key).WithHint("restore it from a backup")
+	}
+	return id, true, nil
+}
