@@ -153,6 +153,9 @@ func (s *Service) seen(ctx context.Context, state *State) (*State, error) {
 	if out.Custom, err = s.opts.View.State(ctx, state.Custom); err != nil {
 		return nil, err
 	}
+	if out.Messages, err = s.opts.View.Messages(ctx, state.Messages); err != nil {
+		return nil, err
+	}
 	if s.opts.View.HidesArtifacts() {
 		out.Artifacts = nil
 	}

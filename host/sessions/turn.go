@@ -30,7 +30,7 @@ type Output struct {
 	State  *State          `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
-	// Messages are what the turn added, the user's first.
+	// Messages are what the turn added, the user's first, as clients may see them.
 	Messages     []*host.Message   `json:"messages,omitempty"`
 	FinishReason host.FinishReason `json:"finish_reason"`
 	Questions    []*host.Question  `json:"questions,omitempty"` // of an interrupted one
@@ -228,10 +228,19 @@ func (t *turn) output(ctx context.Context) (*Output, error) {
 	if out.Error == nil {
 		out.Messages = t.added()
 	}
+	end := t.forClient
 	if t.plan != nil {
-		return out, t.stored(ctx, out)
+		end = t.stored
 	}
-	return out, t.forClient(ctx, out)
+	if err := end(ctx, out); err != nil {
+		return out, err
+	}
+	var err error
+	if out.Messages, err = t.service.opts.View.Messages(ctx, out.Messages); err != nil { // nothing is shown, and nothing is lost
+		out.Messages, out.Questions = nil, nil
+		out.FinishReason, out.Error = host.FinishFailed, host.AsError(err)
+	}
+	return out, nil
 }
 
 func (t *turn) failure() *host.Error {

@@ -97,3 +97,86 @@ func TestAViewThatFails(t *testing.T) {
 		}
 	}
 }
+
+// A view of messages is that of events, outputs, sessions and snapshots alike, and
+// a chat's copy follows it. The model is shown all.
+func TestAViewOfMessages(t *testing.T) {
+	view, err := stream.NewView(&stream.ViewOptions{
+		Message: func(_ context.Context, m *host.Message) (*host.Message, error) {
+			if m.Role == host.ToolRole || len(m.ToolCalls()) > 0 {
+				return nil, nil
+			}
+			return m, nil
+		},
+		Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) {
+			_, finished := ev.Data.(*host.ToolFinished)
+			return ev, !finished, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hush := tool(t, "hush", func(context.Context, *host.Call) (string, error) { return "hushed", nil })
+	for _, opts := range []*sessions.Options{
+		{Store: threads.New(kv.NewMemory(), nil), View: view},
+		{Keys: newKeys(t, "a", map[string][]byte{"a": key(1)}), View: view},
+	} {
+		told := 0
+		m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+			if last := req.Messages[len(req.Messages)-1]; last.Role == host.User {
+				return hosttest.Call("hush", "{}")
+			}
+			for _, m := range req.Messages {
+				told += len(m.ToolResults())
+			}
+			return hosttest.Say("ok")
+		})
+		s := newService(t, newAgent(t, "clerk", m, hush), opts)
+		chat := newChat(t, s.For(""), nil)
+		for range 2 {
+			for chunk, err := range chat.Stream(t.Context(), &sessions.Say{Text: "go"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if raw, err := json.Marshal(chunk.Event); err != nil || strings.Contains(string(raw), "hushed") {
+					t.Errorf("an event says %s, %v", raw, err)
+				}
+			}
+		}
+		if told != 3 {
+			t.Errorf("the model was told %d results, want 1 and then 2", told)
+		}
+		if got := texts(chat.State().Messages); len(got) != 4 {
+			t.Errorf("the chat has %q", got)
+		}
+		if s.Managed() == sessions.ByServer {
+			if snap := snapshot(t, s, chat.Snapshot()); len(snap.State.Messages) != 4 {
+				t.Errorf("the snapshot has %q", texts(snap.State.Messages))
+			}
+		}
+	}
+}
+
+// A view of messages that fails shows none of a turn, and what was stored stays.
+func TestAViewOfMessagesThatFails(t *testing.T) {
+	view, err := stream.NewView(&stream.ViewOptions{Message: func(_ context.Context, m *host.Message) (*host.Message, error) {
+		if m.Text() == "hush" { // the user's, which is in no event
+			return nil, errors.New("hush")
+		}
+		return m, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newService(t, newAgent(t, "clerk", model(hosttest.Say("1"))), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+	out, err := s.Run(t.Context(), &request{Text: "hush"})
+	if out == nil || host.CodeOf(err) != host.Internal || strings.Contains(err.Error(), "hush") || len(out.Messages) != 0 || out.Snapshot == "" {
+		t.Errorf("the turn: %+v, %v", out, err)
+	}
+	if _, err := s.Snapshot(t.Context(), &sessions.SnapshotRequest{Snapshot: out.Snapshot}); host.CodeOf(err) != host.Internal {
+		t.Errorf("the snapshot: %v", err)
+	}
+	if _, err := s.Snapshot(t.Context(), &sessions.SnapshotRequest{Snapshot: out.Snapshot, WithoutState: true}); err != nil {
+		t.Errorf("the snapshot without state: %v", err)
+	}
+}

@@ -20,6 +20,7 @@ type View struct {
 	artifacts bool     // are hidden
 	all       bool     // of the state is hidden
 	state     func(context.Context, *host.Document) (*host.Document, error)
+	message   func(context.Context, *host.Message) (*host.Message, error)
 	event     func(context.Context, host.Event) (host.Event, bool, error)
 }
 
@@ -35,9 +36,15 @@ type ViewOptions struct {
 	// one at little cost; one that was read anew costs reading it.
 	State func(ctx context.Context, custom *host.Document) (*host.Document, error)
 
+	// Message returns a message as clients may see it, nil if they may not see it at
+	// all: wherever a whole message is shown, in events and in what is read later. It
+	// must not change the one it gets. The pieces that come before, of text,
+	// reasoning, calls and results, are events of their own, which Event leaves out.
+	Message func(ctx context.Context, m *host.Message) (*host.Message, error)
+
 	// Event returns an event as clients may see it, and whether they may see it at
-	// all. Changes of the state come to it as they are sent: made from State's
-	// results. It must not change what the event points to.
+	// all. Changes of the state and messages come to it as they are sent: made from
+	// State's and Message's results. It must not change what the event points to.
 	Event func(ctx context.Context, ev host.Event) (host.Event, bool, error)
 }
 
@@ -47,7 +54,7 @@ func NewView(opts *ViewOptions) (*View, error) {
 	if opts == nil {
 		opts = &ViewOptions{}
 	}
-	v := &View{state: opts.State, event: opts.Event}
+	v := &View{state: opts.State, message: opts.Message, event: opts.Event}
 	for _, p := range opts.Hide {
 		at, custom := strings.CutPrefix(p, "/custom")
 		switch {
@@ -109,6 +116,37 @@ func (v *View) document(ctx context.Context, doc *host.Document) (*host.Document
 		return nil, host.Errorf(host.Internal, "the view of the state is not a JSON object")
 	}
 	return out, nil
+}
+
+// Messages returns messages as clients may see them.
+func (v *View) Messages(ctx context.Context, messages []*host.Message) ([]*host.Message, error) {
+	if v == nil || v.message == nil {
+		return messages, nil
+	}
+	out := make([]*host.Message, 0, len(messages))
+	for _, m := range messages {
+		seen, err := guarded("messages", func() (*host.Message, error) { return v.message(ctx, m) })
+		if err != nil {
+			return nil, err
+		}
+		if seen != nil {
+			out = append(out, seen)
+		}
+	}
+	return out, nil
+}
+
+// done is a message's event as clients may see it; nil if they may not. What the
+// provider has answered goes with a view of messages, which it would tell.
+func (v *View) done(ctx context.Context, data *host.MessageDone) (*host.MessageDone, error) {
+	if v.message == nil || data.Message == nil {
+		return data, nil
+	}
+	seen, err := v.Messages(ctx, []*host.Message{data.Message})
+	if err != nil || len(seen) == 0 {
+		return nil, err
+	}
+	return &host.MessageDone{Message: seen[0], Usage: data.Usage}, nil
 }
 
 func emptyDocument() (*host.Document, error) { return host.ReadDocument(json.RawMessage("{}")) }
@@ -182,6 +220,12 @@ func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, e
 			return ev, false, err
 		}
 		ev.Data = &host.StatePatched{Ops: ops}
+	case *host.MessageDone:
+		d, err := f.view.done(ctx, data)
+		if err != nil || d == nil {
+			return ev, false, err
+		}
+		ev.Data = d
 	case *host.ArtifactMade:
 		shown = !f.view.artifacts
 	case *host.RunFinished:

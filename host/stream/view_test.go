@@ -163,6 +163,61 @@ func TestAViewOfEvents(t *testing.T) {
 	}
 }
 
+// A message is seen in one way wherever it is shown, and what its provider has
+// answered is not shown beside it.
+func TestAViewOfMessages(t *testing.T) {
+	secret := errors.New("the password is 1234")
+	v := newView(t, &stream.ViewOptions{Message: func(_ context.Context, m *host.Message) (*host.Message, error) {
+		switch {
+		case m.Role == host.ToolRole:
+			return nil, nil
+		case m.Text() == "fail":
+			return nil, secret
+		case m.Text() == "panic":
+			panic(secret)
+		}
+		m = m.Clone()
+		m.Parts = []host.Part{&host.Text{Text: strings.ToUpper(m.Text())}}
+		return m, nil
+	}})
+	said := host.UserText("hi")
+	see := func(m *host.Message) (out []string, err error) {
+		events := func(yield func(host.Event, error) bool) {
+			yield(host.Event{Data: &host.MessageDone{Message: m, Raw: json.RawMessage(`"hi"`)}}, nil)
+		}
+		for ev, err := range v.Events(t.Context(), events) {
+			if err != nil {
+				return nil, err
+			}
+			d := ev.Data.(*host.MessageDone)
+			out = append(out, d.Message.Text()+string(d.Raw))
+		}
+		return out, nil
+	}
+	for name, c := range map[string]struct {
+		message *host.Message
+		want    []string
+		code    host.Code
+	}{
+		"shown otherwise": {said, []string{"HI"}, ""},
+		"hidden":          {&host.Message{Role: host.ToolRole}, nil, ""},
+		"fails":           {host.UserText("fail"), nil, host.Internal},
+		"panics":          {host.UserText("panic"), nil, host.Internal},
+	} {
+		got, err := see(c.message)
+		if !slices.Equal(got, c.want) || host.CodeOf(err) != c.code || err != nil && strings.Contains(err.Error(), "1234") {
+			t.Errorf("%s: an event shows %q, %v", name, got, err)
+		}
+		list, err := v.Messages(t.Context(), []*host.Message{c.message})
+		if len(list) != len(c.want) || host.CodeOf(err) != c.code || len(list) > 0 && list[0].Text() != c.want[0] {
+			t.Errorf("%s: a list shows %v, %v", name, list, err)
+		}
+	}
+	if said.Text() != "hi" {
+		t.Errorf("the message itself is %q by now", said.Text())
+	}
+}
+
 func TestBadPointersAreRefused(t *testing.T) {
 	for _, p := range []string{"", "/", "custom/a", "/customs", "/messages", "/custom/~", "/custom/a~2", "/artifacts/0"} {
 		if _, err := stream.NewView(&stream.ViewOptions{Hide: []string{p}}); host.CodeOf(err) != host.InvalidArgument {
