@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 type chatFlags struct {
 	remote
 	target, tenant, session, snapshot string
+	detach                            bool
 }
 
 func chatCommand(env *environment) *cobra.Command {
@@ -28,9 +30,14 @@ with one from its last completed turn, or begins it; --snapshot goes on from one
 its turns, whatever came after it. Without either a new session begins. An empty
 text ("") has the last turn tried again, if it failed.
 
+With --detach the turn runs in the background: the command ends at once, and says
+by which snapshot agenthost session wait, status and abort know the turn. It goes
+on whoever listens; if the host ends, the next one goes on with it.
+
 What the configuration hides from clients (client: {hide: [...]}) is not shown.`,
 		Example: `  agenthost chat --data ./data --session desk "where is order 1042?"
-  agenthost chat --data ./data --session desk "and 1043?" --json`,
+  agenthost chat --data ./data --session desk "and 1043?" --json
+  agenthost chat --data ./data --detach "check all open orders"`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			path, err := f.path()
@@ -51,6 +58,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 	flags := c.Flags()
 	flags.StringVar(&f.session, "session", "", "the session to go on with, or to begin")
 	flags.StringVar(&f.snapshot, "snapshot", "", "the turn to go on from")
+	flags.BoolVar(&f.detach, "detach", false, "have the turn run in the background")
 	flags.StringVar(&f.target, "target", "", "the network or agent (default: the configuration's)")
 	flags.StringVar(&f.tenant, "tenant", "", "whose session it is")
 	return c
@@ -62,7 +70,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 	if err != nil {
 		return err
 	}
-	said := &sessions.Say{Text: text}
+	said := &sessions.Say{Text: text, Detach: f.detach}
 	wrote := false
 	for chunk, err := range chat.Stream(ctx, said) {
 		if err != nil {
@@ -97,7 +105,9 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 		for _, q := range out.Questions {
 			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", q.Tool, strings.TrimSpace(q.Reason))
 		}
-		if out.Snapshot != "" {
+		if out.FinishReason == sessions.FinishDetached {
+			f.howToWait(out)
+		} else if out.Snapshot != "" {
 			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", out.Session, out.Snapshot)
 		}
 	}
@@ -105,4 +115,14 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 		return out.Error
 	}
 	return nil
+}
+
+// howToWait says how one learns what became of a turn in the background.
+func (f *chatFlags) howToWait(out *sessions.Output) {
+	tenant := ""
+	if f.tenant != "" {
+		tenant = " --tenant " + quoted(f.tenant)
+	}
+	fmt.Fprintf(f.env.stdout, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
+		out.Session, out.Snapshot, selfWords(), quoted(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
 }

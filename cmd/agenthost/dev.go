@@ -63,7 +63,7 @@ func dev(ctx context.Context, env *environment, project string, f devFlags) (err
 	if err != nil {
 		return err
 	}
-	if err := s.steerable(socket); err != nil {
+	if err := s.steerable(ctx, socket); err != nil {
 		return err
 	}
 	s.live.watch()
@@ -97,14 +97,19 @@ func hostWords(data, socket string) string {
 }
 
 // steerable opens a control socket for a session whose app is live.
-func (s *session) steerable(socket string) error {
+func (s *session) steerable(ctx context.Context, socket string) error {
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
 		}
 	}
 	s.live = newLive(s.app, s.say)
-	server, err := s.live.serve(socket)
+	clients := newServed(s.app)
+	s.app.closers = append(s.app.closers, clients.close)
+	if err := clients.recover(ctx, hostWords(s.data, socket), s.say); err != nil {
+		return err
+	}
+	server, err := s.live.serve(socket, clients)
 	if err != nil {
 		return err
 	}

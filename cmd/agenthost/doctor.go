@@ -163,7 +163,7 @@ func (env *environment) checkCache(name, what string) finding {
 		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err))
 	}
 	n, size := sizeOf(dir)
-	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %d files, %s", dir, what, n, shortBytes(size))}
+	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, what, plural(n, "file"), shortBytes(size))}
 }
 
 func sizeOf(dir string) (files int, size int64) {
@@ -194,7 +194,7 @@ func (env *environment) checkData(dir string) finding {
 		return failed("data", err)
 	}
 	n, size := sizeOf(dir)
-	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %d files, %s, nobody else has it open", dir, n, shortBytes(size))}
+	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, nobody else has it open", dir, plural(n, "file"), shortBytes(size))}
 }
 
 // checkModels sees whether the servers of models can be reached.

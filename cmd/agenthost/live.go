@@ -57,11 +57,14 @@ func (a *app) whereIs(id string) string {
 }
 
 // serve opens the control socket.
-func (l *live) serve(path string) (*control.Server, error) {
-	clients := newServed(l.app)
+func (l *live) serve(path string, clients *served) (*control.Server, error) {
 	return control.Listen(path, map[string]control.Handler{
 		"session.turn":     handler(clients.turn),
 		"session.snapshot": handler(clients.snapshot),
+		"session.list":     handler(clients.list),
+		"session.status":   handler(clients.status),
+		"session.wait":     handler(clients.wait),
+		"session.abort":    handler(clients.abort),
 		"plugin.list":      handler(l.list),
 		"plugin.load":      handler(l.load),
 		"plugin.reload":    handler(l.reloadAsked),

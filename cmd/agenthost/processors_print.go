@@ -82,7 +82,7 @@ func (s *tryStep) words(p *printer) string {
 }
 
 func sizeWords(s viewSize) string {
-	return fmt.Sprintf("%s messages, %s tokens, %s bytes", thousands(int64(s.Messages)), thousands(int64(s.Tokens)), thousands(int64(s.Bytes)))
+	return fmt.Sprintf("%s, %s, %s", plural(s.Messages, "message"), plural(s.Tokens, "token"), plural(s.Bytes, "byte"))
 }
 
 func savedWords(saved, of viewSize) string {
@@ -94,7 +94,7 @@ func savedWords(saved, of viewSize) string {
 	if of.Tokens > 0 {
 		share = fmt.Sprintf(" (%d %%)", (saved.Tokens*100+of.Tokens/2)/of.Tokens)
 	}
-	return fmt.Sprintf("%s %s tokens%s, %s bytes", verb, thousands(int64(saved.Tokens)), share, thousands(int64(saved.Bytes)))
+	return fmt.Sprintf("%s %s%s, %s", verb, plural(saved.Tokens, "token"), share, plural(saved.Bytes, "byte"))
 }
 
 func (t *processorsTrial) printChanges(p *printer, list []viewChange) {
@@ -126,7 +126,7 @@ func (p *printer) drops(list []viewChange) {
 	for _, c := range list[:ends] {
 		p.change(&c)
 	}
-	p.line("   %s", p.paint(dim, fmt.Sprintf("- ... and %d more in a row, %s tokens (--all shows them)", len(rest), thousands(int64(saved)))))
+	p.line("   %s", p.paint(dim, fmt.Sprintf("- ... and %d more in a row, %s (--all shows them)", len(rest), plural(saved, "token"))))
 	for _, c := range list[len(list)-ends:] {
 		p.change(&c)
 	}

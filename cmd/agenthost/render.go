@@ -143,8 +143,8 @@ func (p *printer) finished(d *host.RunFinished) {
 		about = "~"
 	}
 	took := (time.Duration(d.DurationUS) * time.Microsecond).Round(100 * time.Microsecond)
-	p.line("%s", p.paint(dim, fmt.Sprintf("%s · %s · %s instructions in the sandbox · %s%d tokens in, %s%d out",
-		d.FinishReason, took, thousands(d.Cost.Instructions), about, d.Usage.InputTokens, about, d.Usage.OutputTokens)))
+	p.line("%s", p.paint(dim, fmt.Sprintf("%s · %s · %s instructions in the sandbox · %s%s in, %s%d out",
+		d.FinishReason, took, thousands(d.Cost.Instructions), about, plural(d.Usage.InputTokens, "token"), about, d.Usage.OutputTokens)))
 }
 
 func thousands(n int64) string {

@@ -37,6 +37,7 @@ Start with:   agenthost demo`,
 		runCommand(env),
 		devCommand(env),
 		chatCommand(env),
+		sessionCommand(env),
 		threadCommand(env),
 		dataCommand(env),
 		queueCommand(env),
@@ -82,11 +83,12 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// plural counts something for people: 1 message, 1,500 messages.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n, noun)
+	return thousands(int64(n)) + " " + noun
 }
 
 // The exit codes that are not a host.Code's.

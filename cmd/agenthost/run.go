@@ -179,7 +179,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 		return err
 	}
 	if steered {
-		if err := s.steerable(socketPath(f.data)); err != nil {
+		if err := s.steerable(ctx, socketPath(f.data)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
@@ -49,6 +50,7 @@ type served struct {
 	mu       sync.Mutex
 	services map[string]*sessions.Service // by target
 	targets  map[string]host.Target       // that they are of
+	former   []*sessions.Service          // of targets that were made anew, with turns in the background
 }
 
 func newServed(a *app) *served {
@@ -77,8 +79,31 @@ func (v *served) service(name string) (*sessions.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.retire(v.services[target.Name()])
 	v.services[target.Name()], v.targets[target.Name()] = s, target
 	return s, nil
+}
+
+// retire keeps a service whose target was made anew until its turns in the
+// background have ended.
+func (v *served) retire(s *sessions.Service) {
+	if s != nil {
+		v.former = append(v.former, s)
+	}
+	v.former = slices.DeleteFunc(v.former, func(s *sessions.Service) bool { return s.Running() == 0 })
+}
+
+// close leaves the turns in the background to the next host.
+func (v *served) close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.services {
+		s.Close()
+	}
+	for _, s := range v.former {
+		s.Close()
+	}
+	return nil
 }
 
 // turnArgs ask for a turn, and snapshotArgs for a snapshot.
@@ -103,10 +128,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a turn needs a request")
 	}
-	if args.Request.Detach {
-		return nil, host.Errorf(host.Unimplemented, "over this socket no turn runs in the background")
-	}
-	args.Request.Tenant = args.Tenant
+	args.Request.Tenant = tenantOr(args.Tenant)
 	return func(yield func(json.RawMessage, error) bool) {
 		enc := stream.Brief()
 		var frames []stream.Frame
@@ -135,7 +157,7 @@ func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Sna
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a snapshot needs a request")
 	}
-	args.Request.Tenant = args.Tenant
+	args.Request.Tenant = tenantOr(args.Tenant)
 	return s.Snapshot(ctx, args.Request)
 }
 

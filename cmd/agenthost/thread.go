@@ -105,11 +105,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Show a thread's messages",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
-				at, err := m.at(c.Context(), s, f.tenant, list[0])
-				if err != nil {
-					return err
-				}
+			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
 				t, err := s.ShowAt(c.Context(), f.tenant, list[0], at, limit)
 				if err != nil {
 					return err
@@ -127,7 +123,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 }
 
 func printTranscript(w io.Writer, t *threads.Transcript) error {
-	fmt.Fprintf(w, "%s  %s  %d messages\n", safe(t.Thread.ID), oneLine(t.Thread.Title), t.Thread.Messages)
+	fmt.Fprintf(w, "%s  %s  %s\n", safe(t.Thread.ID), oneLine(t.Thread.Title), plural(t.Thread.Messages, "message"))
 	for i, m := range t.Messages {
 		who := string(m.Role)
 		if m.Agent != "" {

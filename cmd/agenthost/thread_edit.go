@@ -41,6 +41,17 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 	return at, err
 }
 
+// withMoment opens a data directory and finds the moment of a thread that is named.
+func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, thread string, fn func(*threads.Store, threads.At) error) error {
+	return withThreads(env, f, func(s *threads.Store) error {
+		at, err := m.at(c.Context(), s, f.tenant, thread)
+		if err != nil {
+			return err
+		}
+		return fn(s, at)
+	})
+}
+
 // messageID returns the id of the message that a person means: one that has it,
 // or the one with that number.
 func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
@@ -69,7 +80,7 @@ func printChanged(env *environment, f *threadFlags, t *threads.Thread, what stri
 	if f.json {
 		return printJSON(env.stdout, t)
 	}
-	fmt.Fprintf(env.stdout, "%s: %s now has %d messages. What it was is kept: see agenthost thread branches.\n", what, safe(t.ID), t.Messages)
+	fmt.Fprintf(env.stdout, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, safe(t.ID), plural(t.Messages, "message"))
 	return nil
 }
 
@@ -137,11 +148,7 @@ branch; to rewind to a branch is to resume it.`,
 			if m == (momentFlags{}) {
 				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
 			}
-			return withThreads(env, f, func(s *threads.Store) error {
-				at, err := m.at(c.Context(), s, f.tenant, list[0])
-				if err != nil {
-					return err
-				}
+			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
 				t, err := s.Rewind(c.Context(), f.tenant, list[0], at, nil)
 				if err != nil {
 					return err
@@ -162,11 +169,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Begin another thread as this one is, or once was",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
-				at, err := m.at(c.Context(), s, f.tenant, list[0])
-				if err != nil {
-					return err
-				}
+			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
 				t, err := s.Fork(c.Context(), f.tenant, list[0], &threads.ForkOptions{ID: id, At: at})
 				if err != nil {
 					return err
@@ -174,7 +177,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 				if f.json {
 					return printJSON(env.stdout, t)
 				}
-				fmt.Fprintf(env.stdout, "%s begins with %d messages of %s.\n", safe(t.ID), t.Messages, safe(list[0]))
+				fmt.Fprintf(env.stdout, "%s begins with %s of %s.\n", safe(t.ID), plural(t.Messages, "message"), safe(list[0]))
 				return nil
 			})
 		},

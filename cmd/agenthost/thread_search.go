@@ -30,7 +30,7 @@ index are found after one search with --reindex.`,
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(env.stderr, "agenthost: %d messages indexed\n", n)
+					fmt.Fprintf(env.stderr, "agenthost: %s indexed\n", plural(n, "message"))
 				}
 				hits, err := s.Search(c.Context(), f.tenant, strings.Join(list, " "), &opts)
 				if err != nil {
@@ -102,7 +102,7 @@ stays was forked from stays with it.`,
 				for _, t := range pruned.Threads {
 					fmt.Fprintf(env.stdout, "%s  %s  %s\n", safe(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
 				}
-				fmt.Fprintf(env.stdout, "%s %d threads; %d stay.\n", verb, len(pruned.Threads), pruned.Kept+pruned.Running)
+				fmt.Fprintf(env.stdout, "%s %s; %s.\n", verb, plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
 				return nil
 			})
 		},
@@ -113,6 +113,13 @@ stays was forked from stays with it.`,
 	flags.StringVar(&p.maxBytes, "max-bytes", "", "all but those that were updated last and have stored no more than this, such as 500MB")
 	flags.BoolVar(&p.dry, "dry-run", false, "say what would go, and remove nothing")
 	return c
+}
+
+func stayWords(n int) string {
+	if n == 1 {
+		return "1 stays"
+	}
+	return fmt.Sprintf("%d stay", n)
 }
 
 func (p *pruneFlags) options(now time.Time) (threads.PruneOptions, error) {

@@ -50,6 +50,9 @@ const maxAttempts = 5
 // keptFor is how long it is known of a turn that it has left nothing.
 const keptFor = 7 * 24 * time.Hour
 
+// MaxBackground is how many turns [Service.Background] lists.
+const MaxBackground = 1000
+
 // pollEvery is how often a turn that another process runs is asked about.
 const pollEvery = time.Second
 
@@ -429,81 +432,6 @@ func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, er
 		}
 		poll.Stop()
 	}
-}
-
-// Recover goes on with the turns of a tenant whose hosts are gone, and returns
-// how many these are: from their last step, if they had begun, and from the
-// beginning otherwise. A turn that [Service.Abort] was asked to end is aborted,
-// and one that five hosts have died of fails; those of sessions that were deleted,
-// and what is known of turns that left nothing a week ago, are forgotten. Call it when a host starts, and
-// from time to time if several share a store. What cannot be read is left alone
-// and told at the end.
-func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error) {
-	if err := s.needStore("recover turns"); err != nil {
-		return 0, err
-	}
-	var bad []error
-	for e, err := range kv.All(ctx, s.store.Driver(), partition(tenant), kv.Range{Prefix: recordKeys}) {
-		if err != nil {
-			return n, kverror.Wrap(err, "list turns in the background")
-		}
-		rest, _ := e.Key.CutPrefix(recordKeys)
-		run, _, _ := rest.CutString()
-		p, err := readRecord(e.Value, run)
-		if err != nil {
-			bad = append(bad, err)
-			continue
-		}
-		if p.Status.Settled() && time.Since(p.Heartbeat) > keptFor {
-			if err := s.forget(ctx, tenant, p.Run); err != nil {
-				return n, err
-			}
-			continue
-		}
-		if p.Agent != s.Name() || !s.expired(p) || s.local(tenant, p.Run) != nil {
-			continue
-		}
-		began, err := s.takeOver(ctx, tenant, p, e.Revision)
-		if err != nil && host.CodeOf(err) != host.Conflict { // somebody else was faster
-			return n, err
-		}
-		if began {
-			n++
-		}
-	}
-	return n, errors.Join(bad...)
-}
-
-// takeOver goes on with a turn whose host is gone, or ends it.
-func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64) (began bool, err error) {
-	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
-		return false, s.forget(ctx, tenant, p.Run)
-	}
-	if gone, err := s.deleted(ctx, tenant, p.Session, p.Created); err != nil {
-		return false, err
-	} else if gone {
-		return false, s.forget(ctx, tenant, p.Run)
-	}
-	switch {
-	case p.Status == Aborting:
-		p.Status, p.Error, p.Input = Aborted, errAborted(), nil
-		return false, s.write(ctx, tenant, p, revision)
-	case p.Attempts >= maxAttempts:
-		p.Status, p.Input = Failed, nil
-		p.Error = host.Errorf(host.Unavailable, "%d hosts have ended while they ran this turn", p.Attempts)
-		return false, s.write(ctx, tenant, p, revision)
-	}
-	t := &turn{service: s, tenant: tenant, session: p.Session, run: p.Run, input: p.Input,
-		plan: &plan{session: p.Session, snapshot: p.At, retry: p.Retry, good: p.Parent}}
-	t.req = host.Request{Tenant: tenant, Resume: p.Run}
-	if _, err := s.store.ReadRun(ctx, tenant, p.Run); host.CodeOf(err) == host.NotFound {
-		t.req = host.Request{Tenant: tenant, Thread: p.Session, Run: p.Run, Input: p.Input, Durable: true}
-	} else if err != nil {
-		return false, err
-	}
-	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
-	err = s.begin(ctx, t, p, revision)
-	return err == nil, err
 }
 
 // Close stops the turns in the background and waits for that. They are left as

@@ -33,7 +33,8 @@
 //
 // A turn may be detached: it is answered at once and goes on whoever listens,
 // with signs of life, until it is done, aborted, or found expired because its
-// process has ended; then [Service.Recover] goes on with it.
+// process has ended; then [Service.Recover] goes on with it, or, where one process
+// owns the store, [Service.Adopt] when that starts. [Service.Background] lists them.
 //
 // # Artifacts
 //

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/sessions"
+)
+
+// sessionFlags name a turn of a running host.
+type sessionFlags struct {
+	remote
+	target, tenant string
+	timeout        time.Duration
+}
+
+// sessionCommand has the commands about turns in the background.
+func sessionCommand(env *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "session",
+		Short: "Wait for turns in the background, or end them",
+		Long: `Turns in the background of a running host (agenthost dev PROJECT --data DIR): those
+that agenthost chat --detach has begun. Each is known by its snapshot. A host that
+is killed or stopped leaves them to the next one, which goes on behind their last
+step.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(sessionList(env), sessionStatus(env), sessionWait(env), sessionAbort(env))
+	return c
+}
+
+func (f *sessionFlags) add(c *cobra.Command) *cobra.Command {
+	if c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = f.completeSnapshot
+	}
+	f.remote.add(c)
+	c.Flags().StringVar(&f.target, "target", "", "the network or agent (default: any)")
+	c.Flags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose turns"))
+	return c
+}
+
+func (f *sessionFlags) args(snapshot string) backgroundArgs {
+	return backgroundArgs{Target: f.target, Tenant: f.tenant, Snapshot: snapshot}
+}
+
+// completeSnapshot completes the snapshot of a turn in the background.
+func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+	path, err := f.path()
+	if len(list) > 0 || err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	var turns []*sessions.Snapshot
+	if control.Call(ctx, path, "session.list", f.args(""), &turns) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ids := make([]string, len(turns))
+	for i, t := range turns {
+		ids[i] = t.ID + "\t" + string(t.Status)
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func sessionList(env *environment) *cobra.Command {
+	f := &sessionFlags{remote: remote{env: env}}
+	return f.add(&cobra.Command{
+		Use:   "list",
+		Short: "List the turns in the background",
+		Long: `List the turns in the background of a running host: those that run, and those that
+ended without leaving a turn in their session, with why. One that has ended and is
+stored is in its session: see agenthost thread show.`,
+		Example: "  agenthost session list --data ./data",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var turns []*sessions.Snapshot
+			if err := f.ask(c, "session.list", f.args(""), &turns); err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(env.stdout, turns)
+			}
+			return printTurns(env.stdout, turns)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+}
+
+func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
+	if len(turns) == 0 {
+		_, err := fmt.Fprintln(w, "No turn is in the background.")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "SNAPSHOT\tSTATUS\tTARGET\tSINCE\tERROR")
+	for _, t := range turns {
+		why := ""
+		if t.Error != nil {
+			why = oneLine(t.Error.Message)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", safe(t.ID), t.Status, safe(t.Agent), t.Created.Local().Format(time.DateTime), why)
+	}
+	return tw.Flush()
+}
+
+func sessionStatus(env *environment) *cobra.Command {
+	f := &sessionFlags{remote: remote{env: env}}
+	return f.add(&cobra.Command{
+		Use:     "status SNAPSHOT",
+		Short:   "Say how far a turn is",
+		Example: "  agenthost session status SNAPSHOT --data ./data --json",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			snap := &sessions.Snapshot{}
+			if err := f.ask(c, "session.status", f.args(list[0]), snap); err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(env.stdout, snap)
+			}
+			fmt.Fprintf(env.stdout, "%s (%s, since %s)\n", snap.Status, safe(snap.Agent), snap.Created.Local().Format(time.DateTime))
+			if snap.Error != nil {
+				fmt.Fprintf(env.stdout, "  %s\n", oneLine(sentence(snap.Error)))
+			}
+			return nil
+		},
+	})
+}
+
+func sessionWait(env *environment) *cobra.Command {
+	f := &sessionFlags{remote: remote{env: env}}
+	c := f.add(&cobra.Command{
+		Use:   "wait SNAPSHOT",
+		Short: "Wait for a turn to end, and show its answer",
+		Long: `Wait for a turn to end, and show its answer. The exit code says how it ended: 0 if
+it was completed, and that of its error otherwise; an aborted one is interrupted.
+With --timeout the command waits no longer than that; the turn goes on.`,
+		Example: "  agenthost session wait SNAPSHOT --data ./data --timeout 5m",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if f.timeout < 0 {
+				return usageError{fmt.Errorf("--timeout is %s", f.timeout), c.CommandPath()}
+			}
+			return f.wait(c, list[0])
+		},
+	})
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait at most (default: until it has ended)")
+	return c
+}
+
+func (f *sessionFlags) wait(c *cobra.Command, id string) error {
+	path, err := f.path()
+	if err != nil {
+		return usageError{err, c.CommandPath()}
+	}
+	ctx, until := c.Context(), time.Now().Add(f.timeout)
+	if f.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	for {
+		snap := &sessions.Snapshot{}
+		err := control.Call(ctx, path, "session.wait", f.args(id), snap)
+		switch {
+		case err == nil && snap.Status.Settled():
+			return f.ended(snap)
+		case f.timeout > 0 && !time.Now().Before(until) && c.Context().Err() == nil: // whatever the connection says of it
+			return host.Errorf(host.DeadlineExceeded, "the turn %s has not ended after %s", id, f.timeout).WithHint("it goes on: wait again, or abort it")
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// ended shows how a turn has ended.
+func (f *sessionFlags) ended(snap *sessions.Snapshot) error {
+	if f.json {
+		if err := printJSON(f.env.stdout, snap); err != nil {
+			return err
+		}
+	} else {
+		f.answer(snap)
+	}
+	switch {
+	case snap.Status == sessions.Completed:
+		return nil
+	case snap.Status == sessions.Aborted:
+		return host.Errorf(host.Canceled, "the turn %s was aborted", snap.ID)
+	case snap.Status == sessions.Expired:
+		return host.Errorf(host.Unavailable, "the turn %s has expired: who ran it is gone", snap.ID).WithHint("start the host again: it goes on with it")
+	case snap.Error != nil:
+		return snap.Error
+	}
+	return host.Errorf(host.Internal, "the turn %s is %s", snap.ID, snap.Status)
+}
+
+func (f *sessionFlags) answer(snap *sessions.Snapshot) {
+	if snap.State != nil {
+		for i := len(snap.State.Messages) - 1; i >= 0; i-- {
+			m := snap.State.Messages[i]
+			if m.Role == host.User {
+				break
+			}
+			if m.Role == host.Assistant && m.Text() != "" {
+				fmt.Fprintln(f.env.stdout, safe(m.Text()))
+				break
+			}
+		}
+	}
+	for _, q := range snap.Questions {
+		fmt.Fprintf(f.env.stdout, "%s asks: %s\n", safe(q.Tool), oneLine(q.Reason))
+	}
+	fmt.Fprintf(f.env.stdout, "(%s; session %s; snapshot %s)\n", snap.Status, safe(snap.Session), safe(snap.ID))
+}
+
+func sessionAbort(env *environment) *cobra.Command {
+	f := &sessionFlags{remote: remote{env: env}}
+	return f.add(&cobra.Command{
+		Use:   "abort SNAPSHOT",
+		Short: "Ask a turn to end",
+		Long: `Ask a turn to end. It is aborting until it has, and then aborted; what was finished
+of it is kept under its snapshot. A turn that has ended stays as it is.`,
+		Example: "  agenthost session abort SNAPSHOT --data ./data",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			status := &turnStatus{}
+			if err := f.ask(c, "session.abort", f.args(list[0]), status); err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(env.stdout, status)
+			}
+			fmt.Fprintln(env.stdout, status.Status)
+			return nil
+		},
+	})
+}

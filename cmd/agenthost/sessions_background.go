@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/sessions"
+)
+
+// Turns in the background, for clients over the control socket, and what a host
+// finds of them when it starts.
+
+// waitSlice is how long one request waits for a turn: who waits longer asks
+// again, and a connection that nobody reads any more is not held.
+const waitSlice = 10 * time.Second
+
+// backgroundArgs name a turn in the background by its snapshot, or ask for those
+// of a tenant.
+type backgroundArgs struct {
+	Target   string `json:"target,omitempty"` // "": any
+	Tenant   string `json:"tenant,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// turnStatus is how far a turn in the background is.
+type turnStatus struct {
+	Snapshot string          `json:"snapshot"`
+	Status   sessions.Status `json:"status"`
+}
+
+// targets returns the names that a request may mean.
+func (v *served) names(target string) []string {
+	if target != "" {
+		return []string{target}
+	}
+	return v.app.config.targets()
+}
+
+// list returns the turns of a tenant that are in the background, those that began
+// first first.
+func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Snapshot, error) {
+	all := []*sessions.Snapshot{}
+	for _, name := range v.names(args.Target) {
+		s, err := v.service(name)
+		if err != nil {
+			return nil, err
+		}
+		turns, err := s.Background(ctx, tenantOr(args.Tenant))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, turns...)
+	}
+	slices.SortStableFunc(all, func(a, b *sessions.Snapshot) int { return a.Created.Compare(b.Created) })
+	return all, nil
+}
+
+// find returns the service that a turn is of.
+func (v *served) find(ctx context.Context, args backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
+	var last error
+	for _, name := range v.names(args.Target) {
+		s, err := v.service(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Snapshot: args.Snapshot, WithoutState: true})
+		switch {
+		case err == nil && (snap.Agent == s.Name() || snap.Agent == ""):
+			return s, snap, nil
+		case err == nil:
+			err = host.Errorf(host.NotFound, "there is no snapshot %.300q", args.Snapshot)
+		case host.CodeOf(err) != host.NotFound:
+			return nil, nil, err
+		}
+		last = err
+	}
+	return nil, nil, last
+}
+
+// status returns how far a turn is, without its session.
+func (v *served) status(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
+	_, snap, err := v.find(ctx, args)
+	return snap, err
+}
+
+// wait returns a turn's snapshot when it has ended, or as it is after a while.
+func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
+	s, snap, err := v.find(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	slice, cancel := context.WithTimeout(ctx, waitSlice)
+	defer cancel()
+	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Snapshot: args.Snapshot})
+	if err != nil && slice.Err() != nil && ctx.Err() == nil {
+		return snap, nil
+	}
+	return ended, err
+}
+
+func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, error) {
+	s, _, err := v.find(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.Abort(ctx, tenantOr(args.Tenant), args.Snapshot)
+	return &turnStatus{args.Snapshot, status}, err
+}
+
+// recover goes on with the turns in the background that a host has left which is
+// gone: this process owns the directory, so nobody else runs them. It tells of
+// them, and of runs with which only who began them can go on. What cannot be read
+// stays, and is told.
+func (v *served) recover(ctx context.Context, where string, say func(string, ...any)) error {
+	if v.app.data.db == nil || v.app.elsewhere {
+		return nil
+	}
+	var found left
+	for tenant, err := range v.app.data.db.Partitions(ctx) {
+		if err != nil {
+			return host.Errorf(host.CodeOf(err), "look for what was interrupted: %w", err)
+		}
+		if err := v.recoverTenant(ctx, tenant, &found, say); err != nil {
+			return err
+		}
+	}
+	found.tell(where, say)
+	return nil
+}
+
+// left is what a host has left that was killed.
+type left struct {
+	turns, runs               int
+	tenantsTurns, tenantsRuns []string
+}
+
+func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, say func(string, ...any)) error {
+	goOn := map[string]bool{}
+	for _, name := range v.app.config.targets() {
+		s, err := v.service(name)
+		if err != nil {
+			return err
+		}
+		n, err := s.Adopt(ctx, tenant)
+		if err != nil {
+			say("a turn in the background of %s, tenant %s: %s", name, safe(tenant), sentence(err))
+		}
+		if n > 0 {
+			found.turns += n
+			found.tenantsTurns = append(found.tenantsTurns, tenant)
+		}
+		turns, err := s.Background(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			run, _, _ := strings.Cut(t.ID, ":")
+			goOn[run] = true
+		}
+	}
+	runs, err := v.app.threads.Runs(ctx, tenant)
+	if err != nil {
+		say("the interrupted runs of tenant %s: %s", safe(tenant), sentence(err))
+		return nil
+	}
+	n := 0
+	for _, r := range runs {
+		if r.Status == host.RunOpen && !goOn[r.Run] {
+			n++
+		}
+	}
+	if n > 0 {
+		found.runs += n
+		found.tenantsRuns = append(found.tenantsRuns, tenant)
+	}
+	return nil
+}
+
+// tell says it to who sits at the terminal.
+func (l *left) tell(where string, say func(string, ...any)) {
+	if l.turns > 0 {
+		say("going on with %s in the background that a host has left: %s session list %s%s", plural(l.turns, "turn"), selfWords(), where, tenantWords(l.tenantsTurns))
+	}
+	if l.runs > 0 {
+		say("%s interrupted: %s thread runs %s%s", wasWere(l.runs, "run"), selfWords(), where, tenantWords(l.tenantsRuns))
+	}
+}
+
+func wasWere(n int, noun string) string {
+	if n == 1 {
+		return plural(n, noun) + " was"
+	}
+	return plural(n, noun) + " were"
+}
+
+// tenantWords name the only tenant that is concerned, or say how many are.
+func tenantWords(tenants []string) string {
+	all := slices.Compact(slices.Sorted(slices.Values(tenants)))
+	switch {
+	case len(all) == 1 && all[0] == defaultTenant:
+		return ""
+	case len(all) == 1:
+		return " --tenant " + quoted(all[0])
+	}
+	return " (of " + plural(len(all), "tenant") + ": --tenant " + quoted(all[0]) + ", and others)"
+}
