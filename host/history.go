@@ -82,8 +82,10 @@ type (
 	ResultAppender interface {
 		// AppendResults stores a turn in one commit, guarded by turn.Head. Of a run
 		// that failed it gets everything that was finished; Status then says so.
-		// Storing the turn of one run again does nothing. The context is not
-		// cancelled with the run's.
+		// Storing the turn of one run again does nothing. Another turn of a run that
+		// has one, which the ids of its messages tell, is stored too or an error of
+		// code already_exists, not dropped. The context is not cancelled with the
+		// run's.
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
 

@@ -99,6 +99,36 @@ func TestAHistoryThatFailsEndsTheRun(t *testing.T) {
 	}
 }
 
+// An id that a run had before is not taken for a retry: the caller hears that the
+// second turn was not stored.
+func TestARunIDUsedTwiceIsRefused(t *testing.T) {
+	history := hosttest.NewHistory()
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"), hosttest.Say("three")), History: newHistory(t, history)})
+	h := newHost(t, nil)
+	for i, want := range []struct {
+		run  string
+		code host.Code
+	}{{"r", ""}, {"r", host.AlreadyExists}, {"another", ""}} {
+		result, err := h.Run(t.Context(), agent, &host.Request{Thread: "T", Run: want.run, Text: "hi"})
+		if host.CodeOf(err) != want.code {
+			t.Errorf("run %d with id %q: %v; want code %q", i, want.run, err, want.code)
+		}
+		if result == nil || result.Text() == "" {
+			t.Errorf("run %d with id %q returns %+v; what was paid for must not be lost", i, want.run, result)
+		}
+		if want.code != "" && !strings.Contains(err.Error(), "give each run an id of its own") {
+			t.Errorf("run %d: %v does not say what to do", i, err)
+		}
+	}
+	var texts []string
+	for _, m := range history.Messages("", "T") {
+		texts = append(texts, m.Text())
+	}
+	if want := []string{"hi", "one", "hi", "hi", "three"}; !slices.Equal(texts, want) {
+		t.Errorf("the thread has %q, want %q", texts, want)
+	}
+}
+
 func TestNewHistoryWantsOneOfItsMethods(t *testing.T) {
 	for name, adapter := range map[string]any{"nil": nil, "an empty struct": struct{}{}} {
 		if _, err := host.NewHistory(adapter, nil); host.CodeOf(err) != host.InvalidArgument {

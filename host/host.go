@@ -80,8 +80,9 @@ type Request struct {
 
 	// Run is the id of the run, if whoever asks wants to know it before: one that no
 	// run had before, up to 256 bytes of UTF-8 without NUL. Default: a fresh one. A
-	// history takes the turn of a run that it has for the same one sent again, and
-	// stores nothing: an id that a client chose is not to get here unchecked.
+	// shipped history that has a turn of that run does not take another: the run ends
+	// with code already_exists beside its results, which are paid for by then, so an
+	// id that a client chose is not to get here unchecked.
 	Run string
 
 	// Text is the user's input. Input is the same as a whole message, with an id

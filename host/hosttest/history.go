@@ -112,6 +112,7 @@ var historyRules = []struct {
 	{"a user message is stored once for each id", "ug", userMessageOnce},
 	{"equal texts under two ids are two messages", "ug", equalTextsAreTwo},
 	{"storing one turn again changes nothing", "ugr", turnOnce},
+	{"another turn of a run is stored or refused", "ugr", anotherTurnIsNotLost},
 	{"custom state comes back", "ugr", stateComesBack},
 	{"a turn without state leaves the state alone", "ugr", noStateKeepsState},
 	{"what context providers keep comes back", "ugr", providersComeBack},

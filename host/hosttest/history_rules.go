@@ -129,6 +129,35 @@ func turnOnce(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c.want(user, said)
 }
 
+func anotherTurnIsNotLost(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := a.open(t, "acme", "used run")
+	u1, a1, u2 := userSays("u1", "hello"), answer("a1", "hi"), userSays("u2", "bye")
+	c.mustStore("run", u1, turnOf(c.say("run", u1), a1))
+	head := c.say("run", u2)
+	want := []*host.Message{u1, a1, u2}
+	for _, other := range []struct {
+		what     string
+		messages []*host.Message
+	}{
+		{"another answer", []*host.Message{answer("a2", "hi")}},
+		{"the answer and another", []*host.Message{a1, answer("a3", "hi")}},
+	} {
+		turn := turnOf(head, other.messages...)
+		switch err := c.store("run", u2, turn); {
+		case err == nil:
+			want = append(want, other.messages[len(other.messages)-1])
+			head = c.get().Head
+		case host.CodeOf(err) != host.AlreadyExists:
+			t.Errorf("AppendResults of %s for a run that has a turn: %v (code %q); want it stored, or code %s", other.what, err, host.CodeOf(err), host.AlreadyExists)
+		}
+		c.want(want...)
+	}
+	if err := c.store("run", u1, turnOf(head, a1)); err != nil {
+		t.Errorf("AppendResults of the run's own turn again, after others: %v; want it to do nothing", err)
+	}
+	c.want(want...)
+}
+
 func stateComesBack(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c := a.open(t, "acme", "state")
 	user := userSays("u1", "hello")

@@ -31,8 +31,8 @@ func keyOf(req *host.HistoryRequest) threadKey {
 
 type memoryThread struct {
 	messages  []*host.Message
-	seen      map[string]bool // ids of messages
-	runs      map[string]bool // runs whose results are stored
+	seen      map[string]bool     // ids of messages
+	runs      map[string][]string // ids of the messages of the runs that have a turn
 	state     json.RawMessage
 	providers map[string]json.RawMessage
 	head      int
@@ -99,7 +99,7 @@ func (h *History) note(format string, args ...any) {
 func (h *History) thread(key threadKey) (t *memoryThread, created bool) {
 	t = h.threads[key]
 	if t == nil {
-		t, created = &memoryThread{seen: map[string]bool{}, runs: map[string]bool{}}, true
+		t, created = &memoryThread{seen: map[string]bool{}, runs: map[string][]string{}}, true
 		h.threads[key] = t
 	}
 	return t, created
@@ -189,13 +189,16 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	defer h.mu.Unlock()
 	h.note("AppendResults: %d results, %s", len(turn.Results), turn.Status)
 	t, _ := h.thread(keyOf(req))
-	if t.runs[req.Run] {
+	said := idsOf(turn.Messages())
+	if stored, ok := t.runs[req.Run]; ok && !slices.Equal(stored, said) {
+		return host.Errorf(host.AlreadyExists, "thread %q has another turn of run %q", req.Thread, req.Run).WithHint("give each run an id of its own")
+	} else if ok {
 		return nil
 	}
 	if turn.Head != "" && turn.Head != t.headName() {
 		return host.Errorf(host.Conflict, "thread %q has moved on from %s to %s", req.Thread, turn.Head, t.headName())
 	}
-	t.runs[req.Run] = true
+	t.runs[req.Run] = said
 	t.add(turn.Messages())
 	if turn.State != nil {
 		t.state = slices.Clone(turn.State)
@@ -206,6 +209,13 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state, t.providers})
 	h.turns = append(h.turns, turn)
 	return nil
+}
+
+func idsOf(messages []*host.Message) (ids []string) {
+	for _, m := range messages {
+		ids = append(ids, m.ID)
+	}
+	return ids
 }
 
 // Regenerate makes a user's message the last of the thread.

@@ -86,6 +86,13 @@ var mutants = map[string]mutant{
 		}}),
 	"stores a turn each time": historyMutant("--- FAIL: TestMutant/storing_one_turn_again_changes_nothing", &broken{
 		request: func(req *host.HistoryRequest) { req.Run = host.NewID() }}),
+	"takes another turn for a retry": historyMutant("--- FAIL: TestMutant/another_turn_of_a_run_is_stored_or_refused", &broken{
+		refuses: func(err error) error {
+			if host.CodeOf(err) == host.AlreadyExists {
+				return nil
+			}
+			return err
+		}}),
 	"drops failed turns": historyMutant("--- FAIL: TestMutant/a_failed_turn_keeps_what_was_finished", &broken{
 		turn: func(turn *host.Turn) {
 			if turn.Status == host.FinishFailed {
@@ -210,7 +217,7 @@ func historyMutant(rule string, b *broken) mutant {
 		hosttest.TestHistory(t, func(*testing.T) any {
 			return &broken{
 				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get,
-				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked}
+				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked, refuses: b.refuses}
 		}, nil)
 	}}
 }
@@ -226,6 +233,7 @@ type broken struct {
 	head     func() string
 	created  bool
 	unlocked bool
+	refuses  func(error) error // given what AppendResults returns
 }
 
 // kept is what the mutant that shares has given out, by history and thread.
@@ -284,7 +292,11 @@ func (b *broken) AppendResults(ctx context.Context, req *host.HistoryRequest, tu
 	if b.turn != nil {
 		b.turn(&c)
 	}
-	return b.History.AppendResults(ctx, b.changed(req), &c)
+	err := b.History.AppendResults(ctx, b.changed(req), &c)
+	if b.refuses != nil {
+		err = b.refuses(err)
+	}
+	return err
 }
 
 func (b *broken) LockThread(ctx context.Context, req *host.HistoryRequest) (func(), error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +23,7 @@ type draft struct {
 	key     key
 	run     string
 	unknown []*host.Message // that the thread does not have yet, each once
-	stored  bool            // the run has a turn already
+	stored  []byte          // the results of the run's turn, nil if it has none
 	turned  bool            // it adds one
 
 	head, messages, turns int64
@@ -82,7 +83,7 @@ func (d *draft) read(ctx context.Context, tx pgx.Tx, messages []*host.Message) e
 			_, err := pgx.ForEachRow(rows, []any{&id}, func() error { known[id] = true; return nil })
 			return err
 		})
-	b.Queue(s.sql(`select exists (select from {schema}.turns where tenant = $1 and thread = $2 and run = $3)`), k.tenant, k.thread, plain(d.run)).
+	b.Queue(s.sql(`select (select results::text from {schema}.turns where tenant = $1 and thread = $2 and run = $3)`), k.tenant, k.thread, plain(d.run)).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&d.stored) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -140,6 +141,27 @@ type resultInfo struct {
 	Rounds       int               `json:"rounds"`
 	Usage        host.Usage        `json:"usage"`
 	CreatedAt    time.Time         `json:"created_at"`
+}
+
+// saidBefore returns errNothing for the turn that is stored of its run, and code
+// already_exists for another one.
+func (d *draft) saidBefore(req *host.HistoryRequest, turn *host.Turn) error {
+	var infos []resultInfo
+	if err := json.Unmarshal(d.stored, &infos); err != nil {
+		return host.Errorf(host.DataLoss, "the turn of run %q cannot be read: %w", req.Run, err).WithHint("restore it from a backup")
+	}
+	var stored, said []string
+	for _, r := range infos {
+		stored = append(stored, r.Messages...)
+	}
+	for _, m := range turn.Messages() {
+		said = append(said, m.ID)
+	}
+	if !slices.Equal(stored, said) {
+		return host.Errorf(host.AlreadyExists, "thread %q has another turn of run %q", req.Thread, req.Run).
+			WithHint("nothing was stored of this one; give each run an id of its own, or none")
+	}
+	return errNothing
 }
 
 // turn adds what the turn leaves beside messages.

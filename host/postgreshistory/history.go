@@ -192,7 +192,8 @@ func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts and
 // the thread's head are one transaction, of a failed turn too. A turn without
 // state leaves the thread's as it is. A run that was committed before is not
-// committed again. Code conflict if turn.Head is not the thread's head; an empty
+// committed again: the same turn is not an error, another one, by the ids of its
+// messages, is code already_exists. Code conflict if turn.Head is not the thread's head; an empty
 // one is no guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
 	if err := host.ValidateID("run", req.Run, MaxIDBytes); err != nil {
@@ -203,8 +204,8 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 	}
 	return s.commit(ctx, req, turn.Messages(), func(d *draft) error {
 		switch {
-		case d.stored:
-			return errNothing
+		case d.stored != nil:
+			return d.saidBefore(req, turn)
 		case turn.Head != "" && turn.Head != d.headName():
 			return moved(req.Thread)
 		}

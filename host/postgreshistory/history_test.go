@@ -137,6 +137,29 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
+// A run id that is used again is not taken for a retry.
+func TestAnotherTurnOfARunIsRefused(t *testing.T) {
+	s := newStore(t)
+	first, other := host.AssistantText("one"), host.AssistantText("two")
+	for i, row := range []struct {
+		messages []*host.Message
+		code     host.Code
+	}{
+		{[]*host.Message{first}, ""},
+		{[]*host.Message{first}, ""},
+		{[]*host.Message{other}, host.AlreadyExists},
+		{[]*host.Message{first, other}, host.AlreadyExists},
+		{nil, host.AlreadyExists},
+	} {
+		if err := s.AppendResults(t.Context(), request("t", "r", nil), turnOf("", row.messages...)); host.CodeOf(err) != row.code {
+			t.Errorf("turn %d: %v, want code %q", i, err, row.code)
+		}
+	}
+	if got := get(t, s, "t"); len(got.Messages) != 1 || got.Messages[0].ID != first.ID {
+		t.Errorf("the thread has %v, want the first turn", ids(got.Messages))
+	}
+}
+
 // Behind a pooler that gives each transaction another connection nothing can be
 // prepared; the store works without.
 func TestWithoutPreparedStatements(t *testing.T) {

@@ -311,7 +311,10 @@ func TestARunIsCommittedOnceAcrossHeads(t *testing.T) {
 	s, _ := newStore(t, nil)
 	talkWithIDs(t, s, "t1", 0, 2)
 	rewind(t, s, "t1", threads.At{Message: "a0"})
-	answer(t, s, "t1", "r1", "", assistant("again", "x"))
+	answer(t, s, "t1", "r1", "", assistant("a1", "answer 1"))
+	wantIDs(t, s, "t1", "q0", "a0")
+	err := s.AppendResults(t.Context(), request("t1", "r1", nil), turnOf("", assistant("again", "x")))
+	wantCode(t, "AppendResults of another turn", err, host.AlreadyExists)
 	wantIDs(t, s, "t1", "q0", "a0")
 }
 

@@ -104,7 +104,8 @@ func (t *thread) state(ctx context.Context) (json.RawMessage, error) {
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts, a
 // snapshot and the thread's head are one commit, of a failed turn too. A turn
 // without state leaves the thread's as it is. A run that was committed before is
-// not committed again. Code conflict if turn.Head is not the thread's head: then
+// not committed again: the same turn is not an error, another one, by the ids of
+// its messages, is code already_exists. Code conflict if turn.Head is not the thread's head: then
 // nothing is stored of the turn and nothing is lost of the thread. An empty
 // turn.Head says that the turn answers no particular state of the thread, and
 // is no guard.

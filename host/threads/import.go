@@ -437,7 +437,7 @@ func (im *importer) putTurn(ctx context.Context, d *draft, turn importedTurn) er
 	snap.Turn = int(d.rec.Turns)
 	snap.From += int(d.rec.HiddenMessages) // of what the thread shows, and now of its log
 	snap.To += int(d.rec.HiddenMessages)
-	return d.putSnapshot(&snap)
+	return d.putSnapshot(&snap, "")
 }
 
 // artifact stores an artifact's content; it belongs to the thread when finish

@@ -75,7 +75,7 @@ func talk(t testing.TB, s *threads.Store, thread string, n int) {
 	for i := range n {
 		run := fmt.Sprintf("%s-r%d", thread, i)
 		head := say(t, s, thread, run, host.UserText(fmt.Sprintf("question %d", i)))
-		answer(t, s, thread, run, head, host.AssistantText(fmt.Sprintf("answer %d", i)))
+		answer(t, s, thread, run, head, assistant(run+"-answer", fmt.Sprintf("answer %d", i)))
 	}
 }
 

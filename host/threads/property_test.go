@@ -22,6 +22,7 @@ type modelThread struct {
 	modelMoment
 	head    string
 	runs    map[string]modelMoment // what a snapshot holds, by run
+	said    map[string][]string    // ids of the messages that a run's turn brought
 	lineage []modelMoment
 	// inherited is what the snapshots of turns hold that came with a fork, by
 	// when they ended.
@@ -110,7 +111,7 @@ func (m *machine) pick(t *rapid.T) (req *host.HistoryRequest, known *modelThread
 }
 
 func (m *machine) make(req *host.HistoryRequest) *modelThread {
-	th := &modelThread{runs: map[string]modelMoment{}}
+	th := &modelThread{runs: map[string]modelMoment{}, said: map[string][]string{}}
 	m.model[req.Tenant+"/"+req.Thread] = th
 	return th
 }
@@ -151,8 +152,12 @@ func (m *machine) turn(t *rapid.T) {
 	err := m.store.AppendResults(t.Context(), req, turn)
 	switch {
 	case th != nil && th.ran(req.Run):
-		if err != nil {
-			t.Fatalf("AppendResults of a known run = %v", err)
+		want := host.AlreadyExists
+		if slices.Equal(th.said[req.Run], ids(turn.Messages())) {
+			want = ""
+		}
+		if host.CodeOf(err) != want {
+			t.Fatalf("AppendResults of a known run = %v, want code %q", err, want)
 		}
 		return
 	case turn.Head != "" && (th == nil || turn.Head != th.head):
@@ -188,7 +193,7 @@ func (th *modelThread) turn(m *machine, run string, turn *host.Turn) {
 		now.status = threads.Failed
 	}
 	th.turns = append(slices.Clone(th.turns), now)
-	th.runs[run] = th.modelMoment
+	th.runs[run], th.said[run] = th.modelMoment, ids(turn.Messages())
 }
 
 func (m *machine) drawTurn(t *rapid.T, th *modelThread) *host.Turn {

@@ -2,8 +2,11 @@ package threads
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,6 +75,7 @@ type ResultInfo struct {
 type storedSnapshot struct {
 	version
 	Snapshot
+	Said           string `json:"said,omitempty"` // [saidBy] of the turn; not of what was imported
 	View           uint64 `json:"view,omitempty"` // what the thread showed then
 	HiddenMessages int64  `json:"hidden_messages,omitempty"`
 	HiddenTurns    int64  `json:"hidden_turns,omitempty"`
@@ -188,14 +192,15 @@ func (t *thread) snapshotAt(ctx context.Context, c content, n uint64) (*storedSn
 
 // turn adds a whole turn to the draft.
 func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
-	if err := d.guard(ctx, req.Run, turn.Head); err != nil {
+	messages := turn.Messages()
+	said := saidBy(messages)
+	if err := d.guard(ctx, req.Run, turn.Head, said); err != nil {
 		return err
 	}
 	if err := d.fence(ctx, req); err != nil {
 		return err
 	}
 	snap := d.newSnapshot(req, turn)
-	messages := turn.Messages()
 	if err := d.beginAtRounds(ctx, snap, messages); err != nil {
 		return err
 	}
@@ -210,7 +215,18 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 	if err := d.putArtifacts(ctx, turn.Artifacts); err != nil {
 		return err
 	}
-	return d.close(snap)
+	return d.close(snap, said)
+}
+
+// saidBy returns a digest of the ids of a turn's messages, by which the same turn
+// is known when it comes again.
+func saidBy(messages []*host.Message) string {
+	h := sha256.New()
+	for _, m := range messages {
+		h.Write(strconv.AppendInt(nil, int64(len(m.ID)), 10))
+		h.Write([]byte(":" + m.ID))
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
 // beginAtRounds moves the beginning of a turn to where its rounds stored its
@@ -227,9 +243,10 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 }
 
 // guard lets a turn pass that answers the thread as it is, and one that does not
-// say what it answers. A run that is stored already has nothing to commit; at
-// the right head that is so rare that the transaction bets against it first.
-func (d *draft) guard(ctx context.Context, run, head string) error {
+// say what it answers. A run that is stored already has nothing to commit, unless
+// it says something else than then; at the right head that is so rare that the
+// transaction bets against it first.
+func (d *draft) guard(ctx context.Context, run, head, said string) error {
 	key := d.root().run(run)
 	atHead := d.revision != 0 && head == d.rec.Head
 	if atHead && !d.careful {
@@ -241,11 +258,26 @@ func (d *draft) guard(ctx context.Context, run, head string) error {
 	case err != nil:
 		return err
 	case stored != nil:
-		return errNothing
+		return d.saidBefore(ctx, run, said)
 	case !atHead && head != "":
 		return moved(d.rec.ID)
 	}
 	return nil
+}
+
+// saidBefore returns errNothing for a turn that is stored, and code
+// already_exists for another one of its run. What was imported, or stored before
+// snapshots had their digests, is taken for the same.
+func (d *draft) saidBefore(ctx context.Context, run, said string) error {
+	snap, _, err := d.snapshot(ctx, run)
+	switch {
+	case err != nil:
+		return err
+	case snap.Said != "" && snap.Said != said:
+		return host.Errorf(host.AlreadyExists, "thread %q has another turn of run %q", d.rec.ID, run).
+			WithHint("nothing was stored of this one; give each run an id of its own, or none")
+	}
+	return errNothing
 }
 
 // fence lets a turn pass whose run still has the owner that sent it.
@@ -292,16 +324,16 @@ func shortened(e *host.Error) *host.Error {
 
 // close adds what makes a turn a turn: its snapshot, the run that made it, the
 // thread's new head.
-func (d *draft) close(snap *Snapshot) error {
+func (d *draft) close(snap *Snapshot, said string) error {
 	d.moveHead()
 	d.rec.Last, d.rec.Status = snap.ID, snap.Status
 	snap.Time = d.rec.Updated
-	return d.putSnapshot(snap)
+	return d.putSnapshot(snap, said)
 }
 
 // putSnapshot adds the snapshot of the last turn.
-func (d *draft) putSnapshot(snap *Snapshot) error {
-	raw, err := encode(storedSnapshot{version{d.rec.layout()}, *snap, d.rec.View, d.rec.HiddenMessages, d.rec.HiddenTurns})
+func (d *draft) putSnapshot(snap *Snapshot, said string) error {
+	raw, err := encode(storedSnapshot{version{d.rec.layout()}, *snap, said, d.rec.View, d.rec.HiddenMessages, d.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}

@@ -120,14 +120,26 @@ func TestTurn(t *testing.T) {
 			return "r1", turnOf("", host.AssistantText("b"))
 		}, "", []string{"question 0", "answer 0", "q", "b"}, threads.Completed},
 		{"that was committed is not committed again", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("whatever", host.AssistantText("b"))
+			return "t1-r0", turnOf("whatever", assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that was committed is not committed again at the head of now", func(head string) (string, *host.Turn) {
-			return "t1-r0", turnOf(head, host.AssistantText("b"))
+			return "t1-r0", turnOf(head, assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that was committed is not committed again without a head", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("", host.AssistantText("b"))
+			return "t1-r0", turnOf("", assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
+		{"of a run that has another is refused", func(string) (string, *host.Turn) {
+			return "t1-r0", turnOf("whatever", host.AssistantText("b"))
+		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
+		{"of a run that has another is refused at the head of now", func(head string) (string, *host.Turn) {
+			return "t1-r0", turnOf(head, host.AssistantText("b"))
+		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
+		{"of a run that has another is refused without a head", func(string) (string, *host.Turn) {
+			return "t1-r0", turnOf("", host.AssistantText("b"))
+		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
+		{"of a run that has another is refused if it begins alike", func(head string) (string, *host.Turn) {
+			return "t1-r0", turnOf(head, assistant("t1-r0-answer", "answer 0"), host.AssistantText("b"))
+		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that failed is kept and marked", func(head string) (string, *host.Turn) {
 			turn := turnOf(head, host.AssistantText("half"))
 			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "model is down")
