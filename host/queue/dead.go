@@ -81,17 +81,26 @@ func (q *Queue) Retry(ctx context.Context, tenant, id string) error {
 	if err := q.admit(t); err != nil {
 		return err
 	}
+	if err := q.revive(ctx, t, id); err != nil {
+		q.leave(t)
+		return err
+	}
+	return nil
+}
+
+// revive has a dead job run again, which is counted already.
+func (q *Queue) revive(ctx context.Context, t *tenant, id string) error {
 	due := time.Now().UTC()
-	err = q.raise(ctx, t, id, func(r *record) ([]kv.Write, error) {
+	err := q.raise(ctx, t, id, func(r *record) ([]kv.Write, error) {
 		r.Attempts, r.Due, r.Died, r.Error = 0, due, time.Time{}, nil
 		raw, err := r.encode()
 		return []kv.Write{kv.Put(jobKey(id), raw), kv.Put(dueKey(due, id), []byte(r.Serial))}, err
 	})
 	if err != nil {
-		q.leave(t)
 		return err
 	}
 	q.due(t, due)
+	q.point(ctx, t)
 	return nil
 }
 

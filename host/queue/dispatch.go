@@ -122,7 +122,7 @@ func (q *Queue) find(t *tenant) *waitingJob {
 			return nil
 		}
 		serial := string(e.Value)
-		if serials[serial] {
+		if serials[serial] || t.leftToOthers(id, serial, now) {
 			continue
 		}
 		t.running[id] = serial
@@ -131,6 +131,21 @@ func (q *Queue) find(t *tenant) *waitingJob {
 		return &waitingJob{id, serial, e.Key, e.Revision}
 	}
 	return nil // who ends sets next
+}
+
+// leftToOthers reports whether a job, or another of its serial, is another
+// process's for now. Queue.mu is held.
+func (t *tenant) leftToOthers(id, serial string, now time.Time) bool {
+	until := t.others[id].until
+	if at := t.blocked[serial]; at.After(until) {
+		until = at
+	}
+	if !until.After(now) {
+		delete(t.blocked, serial)
+		return false
+	}
+	t.lookAt(until)
+	return true
 }
 
 // lookAt has a tenant looked at no later than that. Queue.mu is held.
@@ -151,7 +166,7 @@ func (q *Queue) begin(t *tenant, w *waitingJob) {
 		delete(t.running, w.id)
 		q.free++
 		if over {
-			t.jobs--
+			t.jobs = max(t.jobs-1, 0) // others may have counted as well
 		}
 		t.lookAt(time.Now())
 		q.settled()
@@ -218,124 +233,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// claimed is a job that this process has taken. Nobody else takes it before the
-// lease ends, and what it writes is refused if somebody has.
-type claimed struct {
-	q        *Queue
-	t        *tenant
-	record   *record
-	due      kv.Key
-	revision uint64
-}
-
-// claim takes a job: from here on its attempt counts, whatever happens. A nil
-// one is no longer what the dispatcher has seen.
-func (q *Queue) claim(t *tenant, w *waitingJob) (*claimed, error) {
-	r, revision, err := q.load(q.ctx, t.name, w.id)
-	if err != nil {
-		return nil, err
-	}
-	if r == nil || dueKey(r.Due, r.ID) != w.key { // the entry has gone since it was seen, or belongs to nothing
-		_, err := kv.Apply(q.ctx, q.driver, kv.Tx{Partition: t.name, Conds: []kv.Cond{kv.AtRevision(w.key, w.revision)}, Writes: []kv.Write{kv.Delete(w.key)}})
-		return nil, err
-	}
-	r.Attempts++
-	r.Running = true
-	c := &claimed{q: q, t: t, record: r, due: w.key, revision: revision}
-	return c, c.put(q.ctx, time.Now().Add(q.opts.Lease))
-}
-
-// put writes the record, with when it is due.
-func (c *claimed) put(ctx context.Context, due time.Time) error {
-	c.record.Due = due.UTC()
-	raw, err := c.record.encode()
-	if err != nil {
-		return err
-	}
-	next := dueKey(due, c.record.ID)
-	tx := kv.Tx{Partition: c.t.name, Conds: c.conds(), Writes: []kv.Write{kv.Put(jobKey(c.record.ID), raw), kv.Put(next, []byte(c.record.Serial))}}
-	if next != c.due {
-		tx.Writes = append(tx.Writes, kv.Delete(c.due))
-	}
-	revision, err := kv.Apply(ctx, c.q.driver, tx)
-	if err == nil {
-		c.due, c.revision = next, revision
-	}
-	return err
-}
-
-func (c *claimed) conds() []kv.Cond {
-	return []kv.Cond{kv.AtRevision(jobKey(c.record.ID), c.revision)}
-}
-
-// renewals is how often a lease is renewed before it would end.
-const renewals = 3
-
-// run calls the handler and holds the job meanwhile.
-func (c *claimed) run() error {
-	ctx, cancel := context.WithCancelCause(c.q.ctx)
-	defer cancel(nil)
-	result := make(chan error, 1)
-	go func() { result <- c.q.call(ctx, c.record.job()) }()
-	tick := time.NewTicker(c.q.opts.Lease / renewals)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-result:
-			return err
-		case <-tick.C:
-			if err := c.put(c.q.ctx, time.Now().Add(c.q.opts.Lease)); errors.Is(err, kv.ErrPrecondition) {
-				cancel(host.Errorf(host.Conflict, "somebody else has taken the job"))
-			}
-		}
-	}
-}
-
-// commitTimeout bounds what is written of a job when it has run.
-const commitTimeout = 30 * time.Second
-
-// end writes what became of the job. It has time of its own: what was done is
-// written down also when the queue is closed.
-func (c *claimed) end(over bool, write func(ctx context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.q.ctx), commitTimeout)
-	defer cancel()
-	if err := write(ctx); err != nil {
-		c.q.opts.Logger.Error("what became of a job is not written down: it runs again", "tenant", c.t.name, "job", c.record.ID, "error", err)
-		return false
-	}
-	return over
-}
-
-func (c *claimed) done() bool {
-	return c.end(true, func(ctx context.Context) error {
-		_, err := kv.Apply(ctx, c.q.driver, kv.Tx{Partition: c.t.name, Conds: c.conds(),
-			Writes: []kv.Write{kv.Delete(jobKey(c.record.ID)), kv.Delete(c.due)}})
-		return err
-	})
-}
-
-func (c *claimed) later(failure error) bool {
-	return c.end(false, func(ctx context.Context) error {
-		c.record.Running, c.record.Error = false, storedError(failure)
-		return c.put(ctx, time.Now().Add(c.q.backoff(c.record.Attempts)))
-	})
-}
-
-// giveBack leaves a job that was stopped as if it had not begun.
-func (c *claimed) giveBack() bool {
-	return c.end(false, func(ctx context.Context) error {
-		c.record.Running = false
-		c.record.Attempts--
-		return c.put(ctx, time.Now())
-	})
-}
-
-func (c *claimed) bury(failure error) bool {
-	return c.end(false, func(ctx context.Context) error { // bury counts
-		return c.q.bury(ctx, c.t, c.record, failure, kv.Tx{Partition: c.t.name, Conds: c.conds(), Writes: []kv.Write{kv.Delete(c.due)}})
-	})
-}
-
 // backoff is how long to wait after so many failures: within a quarter more, so
 // that what failed together does not come back together.
 func (q *Queue) backoff(failures int) time.Duration {
@@ -351,7 +248,8 @@ func (q *Queue) backoff(failures int) time.Duration {
 
 // bury has a job dead: tx takes it from where it was.
 func (q *Queue) bury(ctx context.Context, t *tenant, r *record, failure error, tx kv.Tx) error {
-	r.Running, r.Died, r.Error = false, time.Now().UTC(), storedError(failure)
+	r.rest()
+	r.Died, r.Error = time.Now().UTC(), storedError(failure)
 	raw, err := r.encode()
 	if err != nil {
 		return err

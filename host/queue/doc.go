@@ -30,10 +30,23 @@
 //
 // Whoever takes a job holds it for a while, [Options].Lease, and holds on while
 // its handler runs. If the process is killed, the job is taken again when that
-// has passed, by the next process; such an attempt counts, so that a job that
-// kills its host is given up as well. Jobs of a run whose process was killed
-// before the run could say whether its turn was stored are decided by
-// [Options].RunStatus.
+// has passed, by another process or the next; such an attempt counts, so that a
+// job that kills its host is given up as well. Jobs of a run whose process was
+// killed before the run could say whether its turn was stored are decided by
+// [Options].RunStatus, after the same time.
+//
+// # Several processes
+//
+// Any number of processes may have a queue on one store (package sockkv shares a
+// Badger directory). A job runs in one of them, and of a serial one job, in
+// whichever: mostly in the one that it was left in, and in another if that comes to
+// look first; each looks at everything when it starts, when another has ended, and
+// every [Options].HeldPoll. A process says every third of its lease that it lives.
+// What it holds, jobs that it runs and jobs that wait for its runs, nobody else
+// takes as long as it does; clocks that jump do not change that, for what counts is
+// how long the others have waited for the next sign. A process that was stopped for
+// longer than its lease finds its jobs taken: the contexts of their handlers end,
+// and what they say is not heard.
 //
 // # Tenants
 //
@@ -41,9 +54,8 @@
 // workers; of those that wait, the tenant with the fewest at work goes first. The
 // jobs of a tenant are bounded, waiting and dead.
 //
+// With several processes each counts what the others have left when it looks at it.
+//
 // A job whose record cannot be read is left alone until the next process, and holds up
 // nothing else.
-//
-// One process at a time runs the jobs of a store, as one process owns a Badger
-// directory.
 package queue

@@ -31,6 +31,13 @@ func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err erro
 	}
 	r := newRecord(job, q.opts.KeepKeys)
 	held := q.hold(ctx, t, r)
+	if held != nil {
+		err = q.beAHolder(ctx)
+	}
+	if err != nil {
+		q.leave(t)
+		return "", err
+	}
 	revision, err := q.write(ctx, t, r, held != nil)
 	if err != nil {
 		q.leave(t)
@@ -38,9 +45,10 @@ func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err erro
 	}
 	if held != nil {
 		held.written(r, revision)
-	} else {
-		q.due(t, r.Due)
+		return r.ID, nil
 	}
+	q.due(t, r.Due)
+	q.point(ctx, t)
 	return r.ID, nil
 }
 
@@ -79,7 +87,7 @@ func (q *Queue) admit(t *tenant) error {
 func (q *Queue) leave(t *tenant) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t.jobs--
+	t.jobs = max(t.jobs-1, 0) // others may have counted as well
 }
 
 // write stores a new job.
@@ -90,7 +98,7 @@ func (q *Queue) write(ctx context.Context, t *tenant, r *record, held bool) (rev
 	}
 	tx := kv.Tx{Partition: t.name, Writes: []kv.Write{kv.Put(jobKey(r.ID), raw)}}
 	if held {
-		tx.Writes = append(tx.Writes, kv.Put(heldKey(r.ID), nil))
+		tx.Writes = append(tx.Writes, kv.Put(heldKey(r.ID), []byte(q.id)))
 	} else {
 		tx.Writes = append(tx.Writes, kv.Put(dueKey(r.Due, r.ID), []byte(r.Serial)))
 	}

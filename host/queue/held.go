@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -105,13 +106,50 @@ func (q *Queue) settle(t *tenant, jobs []heldJob, stored bool) {
 				tx.Writes = j.record.dropKey(append(tx.Writes, kv.Delete(jobKey(j.id))))
 			}
 		}
-		if _, err := kv.Apply(ctx, q.driver, tx); err != nil {
+		_, err := kv.Apply(ctx, q.driver, tx)
+		if errors.Is(err, kv.ErrPrecondition) {
+			q.settleEach(ctx, t, some, stored)
+			continue
+		}
+		if err != nil {
 			q.opts.Logger.Error("jobs of a run stay held", "tenant", t.name, "run", some[0].scope.Run, "jobs", len(some), "error", err)
 			q.orphan(t, some)
 			continue
 		}
 		q.count(t, some, stored)
 	}
+}
+
+// settleEach settles jobs one by one, after another process has decided about some
+// of them: it took this one, which was slow, for dead.
+func (q *Queue) settleEach(ctx context.Context, t *tenant, jobs []heldJob, stored bool) {
+	for _, j := range jobs {
+		_, err := q.driver.Get(ctx, t.name, heldKey(j.id))
+		switch {
+		case err == nil && len(jobs) > 1:
+			q.settle(t, []heldJob{j}, stored)
+		case errors.Is(err, kv.ErrNotFound):
+			q.settleDecided(ctx, t, j, stored)
+		default:
+			q.opts.Logger.Error("a job of a run stays held", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+			q.orphan(t, []heldJob{j})
+		}
+	}
+}
+
+// settleDecided has a job run after all that another process gave up with its run,
+// if the run's turn is stored.
+func (q *Queue) settleDecided(ctx context.Context, t *tenant, j heldJob, stored bool) {
+	if stored {
+		err := q.revive(ctx, t, j.id)
+		if err == nil {
+			return
+		}
+		if host.CodeOf(err) != host.NotFound {
+			q.opts.Logger.Error("a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+		}
+	}
+	q.leave(t)
 }
 
 // count says what became of jobs that were held.
@@ -128,38 +166,35 @@ func (q *Queue) count(t *tenant, jobs []heldJob, stored bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t.jobs -= len(jobs)
+	t.jobs = max(t.jobs-len(jobs), 0)
 }
 
 func (q *Queue) orphan(t *tenant, jobs []heldJob) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range jobs {
-		k := runKey{t.name, j.scope.Run}
+		q.adopt(t, j)
+	}
+}
+
+// adopt has a job of a run decided that nobody holds. Queue.mu is held.
+func (q *Queue) adopt(t *tenant, j heldJob) {
+	k := runKey{t.name, j.scope.Run}
+	if !slices.ContainsFunc(q.orphans[k], func(o heldJob) bool { return o.id == j.id }) {
 		q.orphans[k] = append(q.orphans[k], j)
 	}
 }
 
-// decideOrphans asks what became of runs that did not say, until the queue is
-// closed.
+// decideOrphans asks what became of runs that did not say.
 func (q *Queue) decideOrphans() {
-	tick := time.NewTicker(q.opts.HeldPoll)
-	defer tick.Stop()
-	for {
-		q.mu.Lock()
-		orphans := make(map[runKey][]heldJob, len(q.orphans))
-		for k, jobs := range q.orphans {
-			orphans[k] = jobs
-		}
-		q.mu.Unlock()
-		for k, jobs := range orphans {
-			q.decide(k, jobs)
-		}
-		select {
-		case <-tick.C:
-		case <-q.ctx.Done():
-			return
-		}
+	q.mu.Lock()
+	orphans := make(map[runKey][]heldJob, len(q.orphans))
+	for k, jobs := range q.orphans {
+		orphans[k] = jobs
+	}
+	q.mu.Unlock()
+	for k, jobs := range orphans {
+		q.decide(k, jobs)
 	}
 }
 
@@ -190,9 +225,13 @@ func (q *Queue) decide(k runKey, jobs []heldJob) {
 
 // lose has a job dead whose run was lost.
 func (q *Queue) lose(t *tenant, j heldJob) {
-	err := host.Errorf(host.FailedPrecondition, "the run that left the job ended with its process, before its turn was stored")
+	lost := host.Errorf(host.FailedPrecondition, "the run that left the job ended with its process, before its turn was stored")
 	tx := kv.Tx{Partition: t.name, Conds: []kv.Cond{kv.AtRevision(heldKey(j.id), j.revision)}, Writes: []kv.Write{kv.Delete(heldKey(j.id))}}
-	if err := q.bury(q.ctx, t, j.record, err, tx); err != nil {
+	err := q.bury(q.ctx, t, j.record, lost, tx)
+	switch {
+	case errors.Is(err, kv.ErrPrecondition): // somebody else has decided
+		q.leave(t)
+	case err != nil:
 		q.opts.Logger.Error("a job of a lost run stays held", "tenant", t.name, "job", j.id, "error", err)
 		q.orphan(t, []heldJob{j})
 	}

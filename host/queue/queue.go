@@ -45,15 +45,15 @@ type Options struct {
 	FirstRetry time.Duration // after the first failure; each later wait is twice as long (1 s)
 	LastRetry  time.Duration // at most (5 min)
 	Timeout    time.Duration // of one attempt (5 min)
-	Lease      time.Duration // how soon after a crash a job that ran is taken again (30 s)
+	Lease      time.Duration // how soon after a crash what the process held is taken by another (30 s)
 	KeepKeys   time.Duration // how long a key is known, from when its job was left (7 days)
 
 	// RunStatus says where a run stands that left jobs and whose process ended
 	// before it said itself whether its turn is stored: [host.RunOpen] if it is not
 	// over, and then its jobs wait on; any other status if its turn is stored, and
 	// then they run; code not_found if neither, and then they are dead. A method of
-	// threads.Store does. It is asked when the queue starts, and every HeldPoll (1
-	// min) while it has no answer. Without it such jobs are dead.
+	// threads.Store does. It is asked when the lease of that process is over, and
+	// every HeldPoll (1 min) while it has no answer. Without it such jobs are dead.
 	RunStatus func(ctx context.Context, scope host.Scope) (host.RunStatus, error)
 	HeldPoll  time.Duration
 
@@ -99,6 +99,7 @@ type Handler func(ctx context.Context, job *host.Job) error
 // Queue is a durable queue. It is safe for concurrent use.
 type Queue struct {
 	driver   kv.Driver
+	id       string // of this holder
 	opts     Options
 	ctx      context.Context // of the handlers
 	cancel   context.CancelFunc
@@ -107,12 +108,17 @@ type Queue struct {
 	stopped  chan struct{} // closed when the dispatcher has ended
 	starting sync.Once
 
+	holding sync.Mutex
+	holder  bool // other processes know that this one holds jobs
+
 	mu       sync.Mutex
 	handlers map[string]Handler
 	tenants  map[string]*tenant
 	loading  map[string]chan struct{} // tenants that are being read
 	runs     map[runKey]*heldJobs
 	orphans  map[runKey][]heldJob // of runs whose process ended
+	peers    map[string]*peer     // other holders
+	shared   bool                 // there were any
 	free     int                  // workers
 	served   uint64               // counts who was served
 	idle     chan struct{}        // closed, and made anew, whenever less is going on
@@ -128,9 +134,9 @@ func New(driver kv.Driver, opts *Options) *Queue {
 	if opts == nil {
 		opts = &Options{}
 	}
-	q := &Queue{driver: driver, opts: opts.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+	q := &Queue{driver: driver, id: host.NewID(), opts: opts.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		handlers: map[string]Handler{}, tenants: map[string]*tenant{}, loading: map[string]chan struct{}{},
-		runs: map[runKey]*heldJobs{}, orphans: map[runKey][]heldJob{}, idle: make(chan struct{})}
+		runs: map[runKey]*heldJobs{}, orphans: map[runKey][]heldJob{}, peers: map[string]*peer{}, idle: make(chan struct{})}
 	q.free = q.opts.Workers
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q
@@ -153,6 +159,12 @@ func (q *Queue) Start(ctx context.Context) error {
 }
 
 func (q *Queue) start(ctx context.Context) error {
+	if err := q.beAHolder(ctx); err != nil {
+		return err
+	}
+	if _, err := q.observe(ctx); err != nil {
+		return err
+	}
 	for e, err := range kv.All(ctx, q.driver, indexPartition, kv.Range{Prefix: tenantKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return kverror.Wrap(err, "start the queue")
@@ -162,7 +174,7 @@ func (q *Queue) start(ctx context.Context) error {
 		if !ok || name == "" {
 			continue // not ours
 		}
-		if _, err := q.tenantIn(ctx, name, true); err != nil {
+		if _, err := q.tenantIn(ctx, name, e.Revision); err != nil {
 			return err
 		}
 	}
@@ -172,11 +184,7 @@ func (q *Queue) start(ctx context.Context) error {
 		return errClosed()
 	}
 	q.started = true
-	q.workers.Add(1)
-	go func() {
-		defer q.workers.Done()
-		q.decideOrphans()
-	}()
+	q.workers.Go(q.watch)
 	go q.dispatch()
 	return nil
 }

@@ -571,8 +571,11 @@ func TestJobsOfAProcessThatDied(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				driver := kv.NewMemory()
-				left := queue.New(driver, nil)
+				died := &mortal{Driver: driver}
+				left := queue.New(died, nil)
 				h, cancel := held(t, left)
+				died.die()
+				defer func() { _ = left.Close() }()
 				l := &log{}
 				var mu sync.Mutex
 				status, failure := c.status, c.err
@@ -584,6 +587,9 @@ func TestJobsOfAProcessThatDied(t *testing.T) {
 					}
 					return status, failure
 				}}, note(l))
+				synctest.Wait()
+				l.is(t, "before its lease is over")
+				time.Sleep(queue.DefaultLease + queue.DefaultLease/2)
 				synctest.Wait()
 				l.is(t, c.name, c.done...)
 				waiting(t, q, "acme", c.waits)
@@ -621,7 +627,7 @@ func held(t *testing.T, q *queue.Queue) (over chan struct{}, cancel func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{Limits: host.Limits{ToolTimeout: 24 * time.Hour, RunTimeout: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 //
 //	queue/job/<id>                     the record of a job
 //	queue/due/<time>/<id>              its serial; jobs that wait, and those that run until their lease ends
-//	queue/held/<id>                    empty; jobs of a run whose turn is not stored yet
+//	queue/held/<id>                    its holder; jobs of a run whose turn is not stored yet
+//	queue/serial/<digest>              the id of the job of that serial which runs
 //	queue/dead/<time>/<id>             empty; jobs that were given up
 //	queue/key/<digest>                 until when the key with that digest is known
 //	queue/known/<time>/<digest>        empty; lists keys by when they are forgotten
@@ -25,6 +26,7 @@ import (
 // and in a partition of the queue's own, because a driver does not list them:
 //
 //	queue/tenant/<tenant>              empty; tenants that have had jobs
+//	queue/holder/<id>                  the last sign of life of a process that holds jobs
 var (
 	jobKeys    = kv.NewKey("queue", "job")
 	dueKeys    = kv.NewKey("queue", "due")
@@ -32,7 +34,9 @@ var (
 	deadKeys   = kv.NewKey("queue", "dead")
 	keyKeys    = kv.NewKey("queue", "key")
 	knownKeys  = kv.NewKey("queue", "known")
+	serialKeys = kv.NewKey("queue", "serial")
 	tenantKeys = kv.NewKey("queue", "tenant")
+	holderKeys = kv.NewKey("queue", "holder")
 )
 
 // indexPartition is the queue's own. A tenant of that name loses and learns
@@ -46,6 +50,7 @@ func dueKey(at time.Time, id string) kv.Key          { return timed(dueKeys, at)
 func deadKey(at time.Time, id string) kv.Key         { return timed(deadKeys, at).With(id) }
 func knownKey(until time.Time, digest string) kv.Key { return timed(knownKeys, until).With(digest) }
 func idempotencyKey(digest string) kv.Key            { return keyKeys.With(digest) }
+func serialKey(serial string) kv.Key                 { return serialKeys.With(digestOf(kv.NewKey(serial))) }
 
 func timed(k kv.Key, at time.Time) kv.Key { return k.WithUint(uint64(max(at.UnixMilli(), 0))) }
 
@@ -76,6 +81,7 @@ type record struct {
 	Due      time.Time       `json:"due"`      // when it is to run, or the lease of the one that runs it ends
 	Attempts int             `json:"attempts"` // that have begun
 	Running  bool            `json:"running,omitempty"`
+	Holder   string          `json:"holder,omitempty"` // of one that runs
 	Died     time.Time       `json:"died,omitzero"`
 	Error    *host.Error     `json:"error,omitempty"` // of the last attempt
 }
@@ -83,6 +89,9 @@ type record struct {
 func (r *record) job() *host.Job {
 	return &host.Job{ID: r.ID, Name: r.Name, Payload: r.Payload, Key: r.Key, Serial: r.Serial, Scope: r.Scope, Attempt: r.Attempts}
 }
+
+// rest says that nobody runs the job.
+func (r *record) rest() { r.Running, r.Holder = false, "" }
 
 func (r *record) encode() ([]byte, error) {
 	raw, err := kv.EncodeRecord(r)
@@ -93,8 +102,10 @@ func (r *record) encode() ([]byte, error) {
 }
 
 // digest is what a handler's name and a job's key are looked up by.
-func (r *record) digest() string {
-	sum := sha256.Sum256([]byte(kv.NewKey(r.Name, r.Key)))
+func (r *record) digest() string { return digestOf(kv.NewKey(r.Name, r.Key)) }
+
+func digestOf(k kv.Key) string {
+	sum := sha256.Sum256([]byte(k))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -27,6 +27,18 @@ type tenant struct {
 	running map[string]string // by id, their serials
 	parked  map[string]bool   // ids of jobs that cannot be read, left alone until the next process
 	served  uint64            // when it was its turn last
+	indexed uint64            // revision of its entry in the index, as it was seen last
+
+	// Until when a serial, and a job, are left to another process.
+	blocked map[string]time.Time
+	others  map[string]othersJob
+}
+
+// othersJob is a job whose lease is over although its holder lives: it is waited
+// for the holder to renew it.
+type othersJob struct {
+	revision uint64 // of the record
+	until    time.Time
 }
 
 // dueAt reports whether there may be something to run.
@@ -45,11 +57,12 @@ func (q *Queue) due(t *tenant, at time.Time) {
 // tenant returns what is known of a tenant, which it reads if that is nothing
 // yet.
 func (q *Queue) tenant(ctx context.Context, name string) (*tenant, error) {
-	return q.tenantIn(ctx, name, false)
+	return q.tenantIn(ctx, name, 0)
 }
 
-// tenantIn is tenant, with whether the index has the tenant.
-func (q *Queue) tenantIn(ctx context.Context, name string, listed bool) (*tenant, error) {
+// tenantIn is tenant, with the revision of the tenant's entry in the index, 0 if
+// that is not known.
+func (q *Queue) tenantIn(ctx context.Context, name string, indexed uint64) (*tenant, error) {
 	for {
 		q.mu.Lock()
 		if t := q.tenants[name]; t != nil {
@@ -61,7 +74,7 @@ func (q *Queue) tenantIn(ctx context.Context, name string, listed bool) (*tenant
 			wait = make(chan struct{})
 			q.loading[name] = wait
 			q.mu.Unlock()
-			return q.readTenant(ctx, name, listed, wait)
+			return q.readTenant(ctx, name, indexed, wait)
 		}
 		q.mu.Unlock()
 		select {
@@ -74,11 +87,12 @@ func (q *Queue) tenantIn(ctx context.Context, name string, listed bool) (*tenant
 
 // readTenant reads what earlier processes have left of a tenant, and sees to it
 // that later ones find the tenant.
-func (q *Queue) readTenant(ctx context.Context, name string, listed bool, done chan struct{}) (*tenant, error) {
-	t := &tenant{name: name, running: map[string]string{}, parked: map[string]bool{}}
-	held, err := q.countJobs(ctx, t)
-	if err == nil && !listed {
-		_, err = kv.Apply(ctx, q.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(name), nil)}})
+func (q *Queue) readTenant(ctx context.Context, name string, indexed uint64, done chan struct{}) (*tenant, error) {
+	t := &tenant{name: name, running: map[string]string{}, parked: map[string]bool{}, indexed: indexed,
+		blocked: map[string]time.Time{}, others: map[string]othersJob{}}
+	err := q.countJobs(ctx, t)
+	if err == nil && indexed == 0 {
+		t.indexed, err = kv.Apply(ctx, q.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(name), nil)}})
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,49 +102,40 @@ func (q *Queue) readTenant(ctx context.Context, name string, listed bool, done c
 		return nil, kverror.Wrap(err, "read the queue")
 	}
 	q.tenants[name] = t
-	for _, h := range held {
-		k := runKey{name, h.scope.Run}
-		q.orphans[k] = append(q.orphans[k], h)
-	}
 	if !t.next.IsZero() {
 		q.poke()
 	}
 	return t, nil
 }
 
-func (q *Queue) countJobs(ctx context.Context, t *tenant) (held []heldJob, err error) {
+func (q *Queue) countJobs(ctx context.Context, t *tenant) error {
+	due, first, err := q.countDue(ctx, t)
+	if err != nil {
+		return err
+	}
+	held := 0
+	for _, err := range kv.All(ctx, q.driver, t.name, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return err
+		}
+		held++
+	}
+	t.jobs, t.next = due+held, first
+	return nil
+}
+
+// countDue counts the jobs of a tenant that wait or run, and says when the first is
+// to be looked at.
+func (q *Queue) countDue(ctx context.Context, t *tenant) (n int, first time.Time, err error) {
 	for e, err := range kv.All(ctx, q.driver, t.name, kv.Range{Prefix: dueKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
-			return nil, err
+			return 0, time.Time{}, err
 		}
 		if at, _, ok := cutTimed(e.Key, dueKeys); ok {
-			if t.jobs++; t.next.IsZero() {
-				t.next = at
+			if n++; n == 1 {
+				first = at
 			}
 		}
 	}
-	for e, err := range kv.All(ctx, q.driver, t.name, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
-		if err != nil {
-			return nil, err
-		}
-		rest, _ := e.Key.CutPrefix(heldKeys)
-		id, _, ok := rest.CutString()
-		if !ok {
-			continue
-		}
-		r, _, err := q.load(ctx, t.name, id)
-		if unreadable(err) {
-			q.opts.Logger.Error("a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			continue
-		}
-		t.jobs++
-		held = append(held, heldJob{id: id, scope: r.Scope, record: r, revision: e.Revision})
-	}
-	return held, nil
+	return n, first, nil
 }
