@@ -21,8 +21,10 @@ type ProviderOptions struct {
 }
 
 // NewProvider returns a context provider that recalls what fits the newest input.
-// It comes as a user's message before the history, not as instructions, because
-// its text is somebody's; it is not stored.
+// It comes as a user's message behind the history and before the turn, not as
+// instructions, because its text is somebody's; it is not stored. A search that
+// fails ends the run: an agent that has forgotten everybody is worse than one that
+// is away. scope is called for each run, and its failure ends the run likewise.
 func NewProvider(name string, backend Backend, scope ScopeFunc, opts *ProviderOptions) host.Provider {
 	p := &provider{name: name, backend: backend, scope: scope}
 	if opts != nil {
