@@ -1,16 +1,19 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
 // Artifact returns an artifact of a session by the digest that a snapshot lists.
-// Code not_found if the session has none as it is now, or clients see none.
+// Code not_found if the session has none as it is now, or clients see none. One
+// that was replaced since is read by its snapshot: see [Service.ArtifactAt].
 func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) (*host.Artifact, error) {
 	if err := s.artifactsSeen(session, digest); err != nil {
 		return nil, err
@@ -18,23 +21,52 @@ func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) 
 	return s.store.Artifact(ctx, tenant, session, digest)
 }
 
-func (s *Service) artifactsSeen(session, digest string) error {
+// ArtifactAt returns an artifact of a snapshot by the digest that it lists. Code
+// not_found if there is no such snapshot, it has no such artifact, or clients see
+// none.
+func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest string) (*host.Artifact, error) {
+	session, at, err := s.momentOf(ctx, tenant, snapshot, digest)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.ArtifactAt(ctx, tenant, session, at, digest)
+}
+
+// momentOf finds a snapshot whose artifacts are read.
+func (s *Service) momentOf(ctx context.Context, tenant, snapshot, digest string) (session string, at threads.At, err error) {
+	if err := s.artifactsSeen(snapshot, digest); err != nil {
+		return "", at, err
+	}
+	session, run, err := readSnapshotID(snapshot)
+	if err != nil {
+		return "", at, err
+	}
+	_, err = s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, session, run)
+	return session, threads.At{Snapshot: run}, err
+}
+
+func (s *Service) artifactsSeen(of, digest string) error {
 	if err := s.needStore("read an artifact"); err != nil {
 		return err
 	}
 	if s.opts.View.HidesArtifacts() {
-		return host.Errorf(host.NotFound, "session %.100q has no artifact %.80q", session, digest)
+		return host.Errorf(host.NotFound, "%.300q has no artifact %.80q", of, digest)
 	}
 	return nil
 }
 
 // ArtifactUpload is an artifact whose content comes as bytes.
 type ArtifactUpload struct {
+	// Name, MediaType and Metadata are at most MaxArtifactInfoBytes together, as JSON.
 	Name      string // it takes the place of the artifact of that name; empty: it is added
 	MediaType string // default: application/octet-stream
 	Metadata  map[string]json.RawMessage
 	Limit     int64 // of its bytes (1 GiB)
 }
+
+// MaxArtifactInfoBytes bounds what an artifact that is uploaded has beside its
+// content.
+const MaxArtifactInfoBytes = 16 << 10
 
 // PutArtifact stores what r yields as an artifact of a session, a piece at a time
 // and never whole in memory, and returns the snapshot that has it: the session
@@ -43,7 +75,8 @@ type ArtifactUpload struct {
 // It waits for a turn that runs; the questions of the turn before stay open.
 //
 // Codes: failed_precondition if clients keep the sessions, resource_exhausted
-// beyond the limit, and what r fails with.
+// beyond the limit or [MaxArtifactInfoBytes], invalid_argument for a name that is
+// no UTF-8 or metadata that is no JSON, and what r fails with.
 func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *ArtifactUpload, r io.Reader) (*Snapshot, error) {
 	if err := s.needStore("put an artifact"); err != nil {
 		return nil, err
@@ -53,6 +86,10 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 	}
 	if up == nil {
 		up = &ArtifactUpload{}
+	}
+	a, err := up.artifact()
+	if err != nil {
+		return nil, err
 	}
 	p := &plan{session: session}
 	if err := s.checkStored(ctx, tenant, session, p); err != nil {
@@ -65,11 +102,28 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 	if err != nil {
 		return nil, err
 	}
-	media := &host.Media{MediaType: up.MediaType, URL: ref.URL()}
-	if media.MediaType == "" {
-		media.MediaType = "application/octet-stream"
+	a.Parts[0].(*host.Media).URL = ref.URL()
+	return s.keep(ctx, tenant, p, a)
+}
+
+// artifact returns what becomes of an upload, but for where its content is.
+func (up *ArtifactUpload) artifact() (host.Artifact, error) {
+	media := &host.Media{MediaType: cmp.Or(up.MediaType, "application/octet-stream"), URL: "upload:"}
+	a := host.Artifact{Name: up.Name, Parts: []host.Part{media}, Metadata: up.Metadata}
+	raw, err := a.MarshalJSON()
+	if err == nil && utf8.ValidString(up.Name) && utf8.ValidString(up.MediaType) {
+		err = new(host.Artifact).UnmarshalJSON(raw)
+	} else if err == nil {
+		err = host.Errorf(host.InvalidArgument, "its name or type is not UTF-8")
 	}
-	return s.keep(ctx, tenant, p, host.Artifact{Name: up.Name, Parts: []host.Part{media}, Metadata: up.Metadata})
+	switch {
+	case err != nil:
+		return a, host.Errorf(host.InvalidArgument, "artifact %.100q cannot be stored: %w", up.Name, err)
+	case len(raw) > MaxArtifactInfoBytes:
+		return a, host.Errorf(host.ResourceExhausted, "artifact %.100q has a name, type and metadata of %d bytes, more than %d", up.Name, len(raw), MaxArtifactInfoBytes).
+			WithHint("put large things into its content")
+	}
+	return a, nil
 }
 
 // keep stores an artifact as a turn of its own, in which nobody says anything.
@@ -100,6 +154,24 @@ func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest stri
 	if err != nil {
 		return nil, "", 0, err
 	}
+	return s.open(ctx, tenant, session, threads.At{}, a)
+}
+
+// OpenArtifactAt is [Service.OpenArtifact] of a snapshot, whatever was put since.
+func (s *Service) OpenArtifactAt(ctx context.Context, tenant, snapshot, digest string) (r io.Reader, mediaType string, size int64, err error) {
+	session, at, err := s.momentOf(ctx, tenant, snapshot, digest)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	a, err := s.store.ArtifactAt(ctx, tenant, session, at, digest)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	return s.open(ctx, tenant, session, at, a)
+}
+
+// open opens what an artifact refers to.
+func (s *Service) open(ctx context.Context, tenant, session string, at threads.At, a *host.Artifact) (io.Reader, string, int64, error) {
 	for _, part := range a.Parts {
 		media, ok := part.(*host.Media)
 		if !ok {
@@ -109,12 +181,12 @@ func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest stri
 		if !ok {
 			continue
 		}
-		r, ref, err := s.store.OpenUpload(ctx, tenant, session, content)
+		r, ref, err := s.store.OpenUploadAt(ctx, tenant, session, at, content)
 		if err != nil {
 			return nil, "", 0, err
 		}
 		return r, media.MediaType, int64(ref.Size), nil
 	}
-	return nil, "", 0, host.Errorf(host.NotFound, "artifact %.80q of session %.100q was not uploaded", digest, session).
+	return nil, "", 0, host.Errorf(host.NotFound, "artifact %.80q of session %.100q was not uploaded", a.Name, session).
 		WithHint("it is small: read it whole")
 }

@@ -30,6 +30,9 @@ const maxRequestBytes = 2 << 20
 //	                 Content-Type; {"result": Snapshot}
 //	GET  /content    ?session=...&digest=...; the content of what was put
 //
+// Artifacts and contents are those that the session has now; with ?snapshot=... in
+// the place of the session, those of then.
+//
 // A turn that failed is status 200 with its error in the output. A request that
 // cannot be run is answered with the status of its error, as
 // {"error":{"code","message","hint"?}}.
@@ -143,7 +146,12 @@ func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
 	tenant, err := h.tenant(r)
 	var a *host.Artifact
 	if err == nil {
-		a, err = h.service.Artifact(r.Context(), tenant, r.URL.Query().Get("session"), r.URL.Query().Get("digest"))
+		q := r.URL.Query()
+		if snapshot := q.Get("snapshot"); snapshot != "" {
+			a, err = h.service.ArtifactAt(r.Context(), tenant, snapshot, q.Get("digest"))
+		} else {
+			a, err = h.service.Artifact(r.Context(), tenant, q.Get("session"), q.Get("digest"))
+		}
 	}
 	answer(w, a, err)
 }
@@ -166,7 +174,12 @@ func (h *handler) content(w http.ResponseWriter, r *http.Request) {
 	var mediaType string
 	var size int64
 	if err == nil {
-		content, mediaType, size, err = h.service.OpenArtifact(r.Context(), tenant, r.URL.Query().Get("session"), r.URL.Query().Get("digest"))
+		q := r.URL.Query()
+		if snapshot := q.Get("snapshot"); snapshot != "" {
+			content, mediaType, size, err = h.service.OpenArtifactAt(r.Context(), tenant, snapshot, q.Get("digest"))
+		} else {
+			content, mediaType, size, err = h.service.OpenArtifact(r.Context(), tenant, q.Get("session"), q.Get("digest"))
+		}
 	}
 	if err != nil {
 		answer(w, nil, err)

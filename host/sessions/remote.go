@@ -148,6 +148,12 @@ func (r *Remote) Artifact(ctx context.Context, session, digest string) (*host.Ar
 	return called[host.Artifact](ctx, r, http.MethodGet, "/artifact?"+query.Encode(), nil)
 }
 
+// ArtifactAt reads an artifact of a snapshot by its digest.
+func (r *Remote) ArtifactAt(ctx context.Context, snapshot, digest string) (*host.Artifact, error) {
+	query := url.Values{"snapshot": {snapshot}, "digest": {digest}}
+	return called[host.Artifact](ctx, r, http.MethodGet, "/artifact?"+query.Encode(), nil)
+}
+
 // PutArtifact stores an artifact: see [Service.PutArtifact]; Metadata and Limit
 // are the host's. What r yields is sent as it comes.
 func (r *Remote) PutArtifact(ctx context.Context, session string, up *ArtifactUpload, content io.Reader) (*Snapshot, error) {
@@ -165,7 +171,15 @@ func (r *Remote) PutArtifact(ctx context.Context, session string, up *ArtifactUp
 
 // OpenArtifact returns the content of what was put. Close it.
 func (r *Remote) OpenArtifact(ctx context.Context, session, digest string) (io.ReadCloser, error) {
-	query := url.Values{"session": {session}, "digest": {digest}}
+	return r.content(ctx, url.Values{"session": {session}, "digest": {digest}})
+}
+
+// OpenArtifactAt returns the content of what a snapshot has. Close it.
+func (r *Remote) OpenArtifactAt(ctx context.Context, snapshot, digest string) (io.ReadCloser, error) {
+	return r.content(ctx, url.Values{"snapshot": {snapshot}, "digest": {digest}})
+}
+
+func (r *Remote) content(ctx context.Context, query url.Values) (io.ReadCloser, error) {
 	resp, err := r.send(ctx, http.MethodGet, "/content?"+query.Encode(), nil, http.Header{})
 	if err != nil {
 		return nil, err

@@ -30,7 +30,13 @@ func (s *Store) Artifacts(ctx context.Context, tenant, id string) ([]ArtifactInf
 // Artifact returns the artifact with that digest of a thread. Code not_found if
 // there is no such thread or it has no such artifact now.
 func (s *Store) Artifact(ctx context.Context, tenant, id, digest string) (*host.Artifact, error) {
-	t, err := s.find(ctx, tenant, id)
+	return s.ArtifactAt(ctx, tenant, id, At{}, digest)
+}
+
+// ArtifactAt is Artifact of a moment of the thread, whatever was put since. Code
+// not_found if there is no such thread or moment, or it had no such artifact.
+func (s *Store) ArtifactAt(ctx context.Context, tenant, id string, at At, digest string) (*host.Artifact, error) {
+	t, err := s.findAt(ctx, tenant, id, at)
 	if err != nil {
 		return nil, err
 	}

@@ -155,12 +155,18 @@ func (w *uploadWriter) discard(ctx context.Context) error {
 // one was forked from. It reads a piece of [ChunkBytes] at a time, with ctx, and
 // holds nothing open. What it has yielded is what was stored once it has reached
 // its end: a piece that is missing or was changed is an error of code data_loss.
-// Code not_found if there is none.
+// Code not_found if there is none, also while reading if the thread is deleted.
 func (s *Store) OpenUpload(ctx context.Context, tenant, id, digest string) (io.Reader, *Ref, error) {
+	return s.OpenUploadAt(ctx, tenant, id, At{}, digest)
+}
+
+// OpenUploadAt is OpenUpload of a moment of the thread: also of one on a branch
+// that the thread has left.
+func (s *Store) OpenUploadAt(ctx context.Context, tenant, id string, at At, digest string) (io.Reader, *Ref, error) {
 	if _, ok := UploadDigest(uploadScheme + digest); !ok {
 		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
 	}
-	t, err := s.find(ctx, tenant, id)
+	t, err := s.findAt(ctx, tenant, id, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,7 +195,11 @@ func (t *thread) openUpload(ctx context.Context, from content, raw []byte, diges
 		return nil, nil, err
 	}
 	r := &uploadReader{thread: t, from: from, upload: u, digest: digest, sum: sha256.New(),
-		get: func(key kv.Key) ([]byte, error) { return t.get(ctx, key) }}
+		get: func(key kv.Key) ([]byte, error) { return t.get(ctx, key) },
+		find: func() error {
+			_, err := t.store.find(ctx, t.partition, t.rec.ID)
+			return err
+		}}
 	return r, &Ref{Digest: digest, Size: u.Size}, nil
 }
 
@@ -200,6 +210,7 @@ type uploadReader struct {
 	upload upload
 	digest string
 	get    func(kv.Key) ([]byte, error)
+	find   func() error // whether the thread is still there
 
 	sum  hash.Hash
 	read int // bytes of the chunks so far
@@ -232,6 +243,11 @@ func (r *uploadReader) fill() error {
 	piece, err := r.get(r.from.chunk(r.upload.Chunks, r.next))
 	if err != nil {
 		return err
+	}
+	if len(piece) == 0 {
+		if err := r.find(); err != nil { // it was deleted meanwhile, which is no damage
+			return err
+		}
 	}
 	if len(piece) == 0 || r.read+len(piece) > r.upload.Size {
 		return damaged("upload %s of thread %q: a piece is missing", r.digest, r.rec.ID)

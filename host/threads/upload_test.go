@@ -180,6 +180,67 @@ func TestAnUploadIsNotHeld(t *testing.T) {
 	}
 }
 
+// Neither is what is read of it.
+func TestAReadUploadIsNotHeld(t *testing.T) {
+	s := threads.New(zeroed{forgetful{kv.NewMemory()}}, nil)
+	create(t, s, "a")
+	const size = 64 << 20
+	ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, size), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, r); n != size || err != nil {
+		t.Fatalf("read %d bytes, %v", n, err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
+		t.Errorf("reading %d bytes allocates %d", size, got)
+	}
+}
+
+// zeroed gives for the chunks that a forgetful driver has forgotten the zeros that
+// they were.
+type zeroed struct{ kv.Driver }
+
+var zeroChunk = make([]byte, threads.ChunkBytes)
+
+func (d zeroed) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, error) {
+	e, err := d.Driver.Get(ctx, partition, key)
+	if len(e.Value) == 1 {
+		e.Value = zeroChunk
+	}
+	return e, err
+}
+
+// Who reads an upload when its thread is deleted is told that.
+func TestAnUploadIsDeletedWhileItIsRead(t *testing.T) {
+	s := threads.New(kv.NewMemory(), nil)
+	create(t, s, "a")
+	ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, 3*threads.ChunkBytes), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(r, make([]byte, threads.ChunkBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); host.CodeOf(err) != host.NotFound {
+		t.Errorf("reading on: %v", err)
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
