@@ -1,62 +1,98 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strconv"
+	"sync/atomic"
 )
 
 // Document is a JSON value that is patched and compared without being read
 // again. Numbers are kept as they were written, so integers of any size survive.
 // A document is immutable: what was patched shares what did not change with what
 // it came from, so a patch costs what it touches. Safe for concurrent use.
-type Document struct{ doc any }
+type Document struct {
+	raw     json.RawMessage // as it was read; nil for what was made of another
+	decoded atomic.Pointer[any]
+	family  *family
+}
+
+// family are the documents that were made of one that was read.
+type family struct {
+	last atomic.Pointer[encodedDocument] // that was made
+}
 
 // ReadDocument reads JSON. Code invalid_argument for what is none, and for a
 // value that is nested deeper than 512.
 func ReadDocument(raw json.RawMessage) (*Document, error) {
-	doc, err := decodeDocument(raw)
-	if err != nil {
+	if err := checkJSON(raw); err != nil {
 		return nil, Errorf(InvalidArgument, "read JSON: %w", err)
 	}
-	if depthOf(doc) > maxDocumentDepth {
+	if depthOfJSON(raw) > maxDocumentDepth {
 		return nil, Errorf(InvalidArgument, "JSON is nested deeper than %d", maxDocumentDepth)
 	}
-	return &Document{doc}, nil
+	return &Document{raw: bytes.Clone(bytes.Trim(raw, jsonSpace)), family: &family{}}, nil
+}
+
+// of returns another document of the family.
+func (f *family) of(doc any) *Document {
+	d := &Document{family: f}
+	d.decoded.Store(&doc)
+	return d
+}
+
+// tree decodes the document when somebody first looks into it: one that is only
+// compared is not decoded.
+func (d *Document) tree() any {
+	if doc := d.decoded.Load(); doc != nil {
+		return *doc
+	}
+	doc := decodeValid(d.raw)
+	d.decoded.CompareAndSwap(nil, &doc) // all that ask get the same one
+	return *d.decoded.Load()
 }
 
 // JSON returns the document as JSON, the members of objects in the order of
-// their names.
-func (d *Document) JSON() json.RawMessage { return encodeDocument(d.doc) }
+// their names. The bytes must not be changed.
+func (d *Document) JSON() json.RawMessage {
+	e := d.family.last.Load().next(d.tree())
+	d.family.last.Store(e)
+	return e.raw[:len(e.raw):len(e.raw)]
+}
 
 // Size returns how long its JSON is.
-func (d *Document) Size() int { return sizeOf(d.doc) }
+func (d *Document) Size() int { return sizeOf(d.tree()) }
 
 // IsObject reports whether the document is a JSON object.
-func (d *Document) IsObject() bool { return isObject(d.doc) }
+func (d *Document) IsObject() bool {
+	if d.raw != nil {
+		return d.raw[0] == '{'
+	}
+	return isObject(d.tree())
+}
 
 // Equal reports whether two documents are the same: the same members, elements
 // and texts, and numbers that are written alike.
-func (d *Document) Equal(e *Document) bool { return identical(d.doc, e.doc) }
+func (d *Document) Equal(e *Document) bool { return identical(d.tree(), e.tree()) }
 
 // Patch returns the document that RFC 6902 operations lead to, all of them or
 // none. Code invalid_argument for an operation that is malformed or does not
 // apply, conflict for a test that fails, resource_exhausted if they are too many
 // or too much work.
 func (d *Document) Patch(ops []PatchOp) (*Document, error) {
-	doc, _, err := applyPatch(d.doc, ops)
+	doc, _, err := applyPatch(d.tree(), ops)
 	if err != nil {
 		return nil, err
 	}
-	return &Document{doc}, nil
+	return d.family.of(doc), nil
 }
 
 // Without returns the document without what is at RFC 6901 pointers. An element
 // of an array becomes null, so that the others keep their places. A pointer that
 // leads nowhere, and the root, leave the document as it is.
 func (d *Document) Without(pointers ...string) *Document {
-	p := patcher{doc: d.doc}
+	p := patcher{doc: d.tree()}
 	for _, pointer := range pointers {
 		if pointer == "" {
 			continue
@@ -72,23 +108,42 @@ func (d *Document) Without(pointers ...string) *Document {
 			_ = p.setElement(c, key, nil) // it is there
 		}
 	}
-	return &Document{p.doc}
+	return d.family.of(p.doc)
 }
 
 // Diff returns operations that make other of d: add, remove and replace, by
 // member and by element, or the whole where that is less than half. What
 // both share, since one was patched from the other, costs nothing to compare.
+// Of two that were read each by itself, what is written alike is not decoded.
 func (d *Document) Diff(other *Document) []PatchOp {
 	var w differ
-	ops := w.diff("", 0, d.doc, other.doc)
+	var ops []PatchOp
+	if d.decoded.Load() != nil && other.decoded.Load() != nil {
+		ops = w.diff("", 0, d.tree(), other.tree())
+	} else {
+		before, after := d.written(), other.written()
+		w.read = levelsRead * (len(before) + len(after))
+		ops = w.diffJSON("", 0, before, after)
+	}
 	if len(ops) > maxPatchOps || w.work > maxPatchWork {
-		return []PatchOp{replaceOp("", other.doc)}
+		return []PatchOp{replaceOp("", other.tree())}
 	}
 	return ops
 }
 
+// written returns the document as JSON, its members in any order.
+func (d *Document) written() []byte {
+	if d.raw != nil {
+		return d.raw
+	}
+	return d.JSON()
+}
+
 // differ compares documents.
-type differ struct{ work int } // that applying the patch will be
+type differ struct {
+	work int // that applying the patch will be
+	read int // how many bytes of JSON may still be looked at
+}
 
 // diff returns the operations that make after of before, which is at path.
 func (w *differ) diff(path string, depth int, before, after any) []PatchOp {
@@ -115,13 +170,16 @@ func (w *differ) diff(path string, depth int, before, after any) []PatchOp {
 	default:
 		return []PatchOp{replaceOp(path, after)}
 	}
-	// Who shows a value keeps what no operation touches, so the whole has to be
-	// worth it.
-	if whole := sizeOfChange + len(path); len(ops) > 1 && smaller(after, sizeOfOps(ops)/2-whole) {
+	if len(ops) > 1 && smaller(after, worth(path, ops)) {
 		return []PatchOp{replaceOp(path, after)}
 	}
 	return ops
 }
+
+// worth returns how short a value has to be for its whole to be sent instead of
+// ops: who shows a value keeps what no operation touches, so it has to be far
+// shorter.
+func worth(path string, ops []PatchOp) int { return sizeOfOps(ops)/2 - sizeOfChange - len(path) }
 
 // objects takes members in the order of their names, so that the result is the
 // same every time.
@@ -256,8 +314,4 @@ func identicalMembers(a, b map[string]any) bool {
 		}
 	}
 	return true
-}
-
-func sameAddress(a, b any) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

@@ -37,6 +37,12 @@ func readDocument(raw []byte) (*documentReader, error) {
 	return d, nil
 }
 
+// decodeValid decodes what checkJSON has accepted.
+func decodeValid(raw []byte) any {
+	d := documentReader{rest: raw}
+	return d.value()
+}
+
 // decodeStrict decodes JSON and counts its values. It refuses what two readers
 // may read differently, for a check of one reader's value would say nothing of
 // the other's: a member given twice, a number beyond every number type.
@@ -251,6 +257,23 @@ func depthOf(doc any) int {
 		return 0
 	}
 	return deepest + 1
+}
+
+// depthOfJSON is depthOf for a document that is not decoded.
+func depthOfJSON(raw []byte) int {
+	depth, deepest := 0, 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = stringEnd(raw, i)
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 func countNodes(doc any) int {

@@ -127,6 +127,16 @@ func unquote(v []byte) (string, bool) {
 	return s, err == nil
 }
 
+// unquoted returns the bytes of the string that the JSON string v says, of v
+// itself where it can.
+func unquoted(v []byte) []byte {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	s, _ := unquote(v)
+	return []byte(s)
+}
+
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string. It escapes what JSON requires and

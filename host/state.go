@@ -24,9 +24,9 @@ type stateCore struct {
 	watched bool    // a run sends its changes as events
 
 	mu        sync.Mutex
-	doc       any             // decoded with json.Number; replaced, never changed
-	encoded   json.RawMessage // doc as JSON; nil when it must be made again
-	size      int             // of doc as JSON
+	doc       any              // decoded with json.Number; replaced, never changed
+	encoded   *encodedDocument // doc as JSON, or what doc was when that was last asked for
+	size      int              // of doc as JSON
 	revision  int64
 	pending   unsent   // changes since the last event, if watched
 	journaled bool     // a run writes its changes down
@@ -146,10 +146,8 @@ func (s *State) Revision() int64 {
 }
 
 func (s *State) json() json.RawMessage {
-	if s.encoded == nil {
-		s.encoded = encodeDocument(s.doc)
-	}
-	return s.encoded
+	s.encoded = s.encoded.next(s.doc)
+	return s.encoded.raw
 }
 
 // Patch applies RFC 6902 operations, all or none, to the state as it is now. Code
@@ -198,7 +196,7 @@ func (s *State) replace(doc any, growth int, ops []PatchOp) error {
 		return Errorf(InvalidArgument, "state would not fit its schema: %w", err)
 	}
 	before := s.doc
-	s.doc, s.encoded, s.size = doc, nil, s.size+growth
+	s.doc, s.size = doc, s.size+growth
 	s.revision++
 	s.remember(before, ops)
 	if s.watched {
@@ -238,20 +236,28 @@ func (s *State) Get(pointer string, v any) (bool, error) {
 	if pointer != "" && pointer[0] != '/' {
 		return false, Errorf(InvalidArgument, "read state at %q: a pointer starts with /", pointer)
 	}
-	s.mu.Lock()
-	value, err := lookup(s.doc, pointer)
-	var raw json.RawMessage
-	if err == nil {
-		raw = encodeDocument(value)
-	}
-	s.mu.Unlock()
-	if err != nil {
+	raw, ok := s.at(pointer)
+	if !ok {
 		return false, nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		return true, Errorf(InvalidArgument, "read state at %q: %w", pointer, err)
 	}
 	return true, nil
+}
+
+// at returns what is at a pointer as JSON.
+func (s *State) at(pointer string) (json.RawMessage, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pointer == "" {
+		return s.json(), true
+	}
+	value, err := lookup(s.doc, pointer)
+	if err != nil {
+		return nil, false
+	}
+	return encodeDocument(value), true
 }
 
 // Set puts v at a pointer whose parent exists.
@@ -276,8 +282,8 @@ func StateAs[T any](s *State) (T, error) {
 
 // UpdateState reads the state as a T, has fn change it and writes the changes
 // back, with nothing in between. What T does not know stays as it is, except in
-// an array that fn changes: an array is written whole. If fn fails nothing
-// changes. fn must not use s.
+// an array that fn changes: one with something in it that T does not know is
+// written whole. If fn fails nothing changes. fn must not use s.
 func UpdateState[T any](s *State, fn func(*T) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,29 +292,20 @@ func UpdateState[T any](s *State, fn func(*T) error) error {
 	if err := json.Unmarshal(raw, v); err != nil {
 		return Errorf(InvalidArgument, "read state as %s: %w", reflect.TypeFor[T](), err)
 	}
-	before, err := documentOf(v)
+	before, err := marshalNoEscape(v)
 	if err != nil {
-		return err
+		return Errorf(InvalidArgument, "write state: %w", err)
 	}
 	if err := fn(v); err != nil {
 		return err
 	}
-	after, err := documentOf(v)
+	after, err := marshalNoEscape(v)
 	if err != nil {
+		return Errorf(InvalidArgument, "write state: %w", err)
+	}
+	ops, err := diffTyped(s.doc, before, after)
+	if err != nil || len(ops) == 0 {
 		return err
 	}
-	ops := diffDocuments(nil, "", place{s.doc, true}, place{before, true}, place{after, true})
-	if len(ops) == 0 {
-		return nil
-	}
 	return s.patch(ops)
-}
-
-// documentOf returns a Go value's JSON as a document.
-func documentOf(v any) (any, error) {
-	raw, err := marshalNoEscape(v)
-	if err != nil {
-		return nil, Errorf(InvalidArgument, "write state: %w", err)
-	}
-	return decodeDocument(raw)
 }

@@ -1,0 +1,272 @@
+package host
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Documents that were read each by itself share nothing, but most of what is
+// written in them is the same. So they are compared as they are written: what is
+// written alike is the same, and only the rest is decoded. The JSON is valid and
+// there is no white space around it.
+
+// levelsRead bounds how often bytes are looked at, for each level of what is
+// nested looks at what is below it. What is deeper is decoded.
+const levelsRead = 16
+
+// diffJSON is diff for documents as they are written.
+func (w *differ) diffJSON(path string, depth int, before, after []byte) []PatchOp {
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	w.read -= len(before) + len(after)
+	c, ok := differing(before, after)
+	if !ok || depth == maxPatchDepth || w.read < 0 {
+		return w.diff(path, depth, decodeValid(before), decodeValid(after))
+	}
+	var ops []PatchOp
+	if after[0] == '[' {
+		ops = w.arraysJSON(path, depth, c)
+	} else if members, ok := c.members(); ok {
+		ops = w.objectsJSON(path, depth, members)
+	} else {
+		return w.diff(path, depth, decodeValid(before), decodeValid(after))
+	}
+	if len(ops) > 1 && shorter(after, worth(path, ops)) {
+		return []PatchOp{replaceJSON(path, after)}
+	}
+	return ops
+}
+
+func replaceJSON(path string, after []byte) PatchOp { return replaceOp(path, decodeValid(after)) }
+
+func addJSON(path string, after []byte) PatchOp {
+	return PatchOp{Op: "add", Path: path, Value: encodeDocument(decodeValid(after))}
+}
+
+func (w *differ) objectsJSON(path string, depth int, members []memberPair) []PatchOp {
+	var ops []PatchOp
+	for _, m := range members {
+		at := path + "/" + escapeToken(m.name)
+		switch {
+		case m.after == nil:
+			ops = append(ops, PatchOp{Op: "remove", Path: at})
+		case m.before == nil:
+			ops = append(ops, addJSON(at, m.after))
+		default:
+			ops = append(ops, w.diffJSON(at, depth+1, m.before, m.after)...)
+		}
+	}
+	return ops
+}
+
+// arraysJSON is arrays for what differs in two of them.
+func (w *differ) arraysJSON(path string, depth int, c difference) []PatchOp {
+	same := c.same()
+	both := min(len(c.before), len(c.after))
+	w.work += (max(len(c.before), len(c.after)) - both) * (same + len(c.before) - both + 1)
+	var ops []PatchOp
+	for i := range both {
+		ops = append(ops, w.diffJSON(element(path, c.first+i), depth+1, c.before[i].value, c.after[i].value)...)
+	}
+	for i := len(c.before) - 1; i >= both; i-- {
+		ops = append(ops, PatchOp{Op: "remove", Path: element(path, c.first+i)})
+	}
+	for i := both; i < len(c.after); i++ {
+		at := element(path, c.first+i)
+		if same == 0 {
+			at = path + "/-"
+		}
+		ops = append(ops, addJSON(at, c.after[i].value))
+	}
+	return ops
+}
+
+// difference is what two objects or two arrays have between what is written alike
+// at their beginnings and at their ends.
+type difference struct {
+	object        bool
+	head, tail    []byte // with the bracket after which, or before which, they stand
+	first         int    // how many parts the head has
+	before, after []part
+}
+
+// part is an element, or a member with its name as it is written.
+type part struct{ name, value []byte }
+
+// differing reports false for values that are not both objects or both arrays.
+func differing(before, after []byte) (c difference, ok bool) {
+	if before[0] != after[0] || before[0] != '{' && before[0] != '[' {
+		return c, false
+	}
+	c.object = before[0] == '{'
+	alike, alikeAtEnd := commonPrefix(before, after), commonSuffix(before, after)
+	b, a := next(before[1:]), next(after[1:])
+	for len(before)-len(b) < alike && len(b) > 1 {
+		_, rest := c.cut(b)
+		end := len(before) - len(rest)
+		if end > alike || end == alike && c.end(a) != end-(len(after)-len(a)) { // 1 and 12
+			break
+		}
+		c.first++
+		b, a = next(rest), next(after[end:])
+	}
+	c.head = before[:len(before)-len(b)]
+	for len(b) != len(a) || len(b) > alikeAtEnd {
+		// Parts that end as far from the end are the same from there on, if they
+		// are written alike.
+		longer := len(b) - len(a)
+		var p part
+		if longer >= 0 {
+			p, b = c.cut(b)
+			c.before, b = append(c.before, p), next(b)
+		}
+		if longer <= 0 {
+			p, a = c.cut(a)
+			c.after, a = append(c.after, p), next(a)
+		}
+	}
+	c.tail = b
+	return c, true
+}
+
+// cut takes the first part off.
+func (c *difference) cut(b []byte) (p part, rest []byte) {
+	if c.object {
+		end := stringEnd(b, 0) + 1
+		p.name, b = b[:end], next(b[end:])
+	}
+	end := valueEnd(b)
+	p.value = b[:end]
+	return p, b[end:]
+}
+
+// end returns how long the first part is.
+func (c *difference) end(b []byte) int {
+	_, rest := c.cut(b)
+	return len(b) - len(rest)
+}
+
+// same returns how many parts the tail has.
+func (c *difference) same() int {
+	n := 0
+	for b := c.tail; len(b) > 1; n++ {
+		_, b = c.cut(b)
+		b = next(b)
+	}
+	return n
+}
+
+// memberPair is a member of two objects, nil in the one that does not have it.
+type memberPair struct {
+	name          string
+	before, after []byte
+}
+
+// members returns the members that differ in the order of their names. It
+// reports false if one is given twice: only the last of them counts then.
+func (c *difference) members() ([]memberPair, bool) {
+	all := make([]memberPair, 0, len(c.before)+len(c.after))
+	for _, p := range c.before {
+		all = append(all, memberPair{name: string(unquoted(p.name)), before: p.value})
+	}
+	for _, p := range c.after {
+		all = append(all, memberPair{name: string(unquoted(p.name)), after: p.value})
+	}
+	slices.SortFunc(all, func(a, b memberPair) int { return strings.Compare(a.name, b.name) })
+	out := all[:0]
+	for _, m := range all {
+		if n := len(out) - 1; n < 0 || out[n].name != m.name {
+			out = append(out, m)
+			continue
+		} else if !out[n].join(m) {
+			return nil, false
+		}
+	}
+	return out, len(out) == 0 || !holdsAny(c.head[1:], out) && !holdsAny(c.tail, out)
+}
+
+// join reports false if both objects have had the member already.
+func (m *memberPair) join(n memberPair) bool {
+	switch {
+	case m.before == nil && n.before != nil:
+		m.before = n.before
+	case m.after == nil && n.after != nil:
+		m.after = n.after
+	default:
+		return false
+	}
+	return true
+}
+
+// holdsAny reports whether any of the members is among those that are written at
+// the beginning of b.
+func holdsAny(b []byte, members []memberPair) bool {
+	names := make(map[string]struct{}, len(members))
+	for _, m := range members {
+		names[m.name] = struct{}{}
+	}
+	for b = next(b); len(b) > 1; b = next(b) {
+		end := stringEnd(b, 0) + 1
+		if _, held := names[string(unquoted(b[:end]))]; held {
+			return true
+		}
+		b = next(b[end:])
+		b = b[valueEnd(b):]
+	}
+	return false
+}
+
+// shorter is smaller for a document as it is written.
+func shorter(raw []byte, n int) bool {
+	for i := 0; i < len(raw) && n > 0; i++ {
+		switch raw[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			end := stringEnd(raw, i) + 1
+			n -= end - i
+			if quoted := raw[i:end]; bytes.IndexByte(quoted, '\\') >= 0 {
+				s, _ := unquote(quoted)
+				n += len(quoted) - sizeOfString(s)
+			}
+			i = end - 1
+		default:
+			n--
+		}
+	}
+	return n > 0
+}
+
+// commonPrefix returns how many bytes a and b begin with alike.
+func commonPrefix(a, b []byte) int {
+	n := 0
+	for len(a)-n >= 8 && len(b)-n >= 8 {
+		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+		n += 8
+	}
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// commonSuffix returns how many bytes they end with alike.
+func commonSuffix(a, b []byte) int {
+	n := 0
+	for len(a)-n >= 8 && len(b)-n >= 8 {
+		x := binary.LittleEndian.Uint64(a[len(a)-n-8:]) ^ binary.LittleEndian.Uint64(b[len(b)-n-8:])
+		if x != 0 {
+			return n + bits.LeadingZeros64(x)/8
+		}
+		n += 8
+	}
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}

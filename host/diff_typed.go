@@ -1,0 +1,137 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// diffTyped returns the operations that do to doc what was done to a Go value,
+// which encoding/json wrote as before and writes as after. What doc has and the
+// value does not know stays as it is. Only what differs is decoded.
+func diffTyped(doc any, before, after []byte) ([]PatchOp, error) {
+	if !utf8.Valid(before) || !utf8.Valid(after) { // a type may write itself
+		return nil, Errorf(InvalidArgument, "write state: not valid UTF-8")
+	}
+	w := differ{read: levelsRead * (len(before) + len(after))}
+	return w.typed(nil, "", 0, doc, before, after), nil
+}
+
+// typed is diffDocuments for what is in all three.
+func (w *differ) typed(ops []PatchOp, path string, depth int, doc any, before, after []byte) []PatchOp {
+	if bytes.Equal(before, after) {
+		return ops
+	}
+	w.read -= len(before) + len(after)
+	switch list, _ := doc.([]any); {
+	case w.read < 0:
+	case list != nil && before[0] == '[' && after[0] == '[' && writtenAs(list, before):
+		return append(ops, w.elements(path, depth, before, after)...)
+	case isObject(doc) && before[0] == '{' && after[0] == '{':
+		c, _ := differing(before, after)
+		if members, ok := c.members(); ok {
+			return w.typedMembers(ops, path, depth, doc, members)
+		}
+	}
+	return diffDocuments(ops, path, place{doc, true}, place{decodeValid(before), true}, place{decodeValid(after), true})
+}
+
+func (w *differ) typedMembers(ops []PatchOp, path string, depth int, doc any, members []memberPair) []PatchOp {
+	for _, m := range members {
+		at, held := path+"/"+escapeToken(m.name), place{doc, true}.member(m.name)
+		if held.ok && m.before != nil && m.after != nil {
+			ops = w.typed(ops, at, depth+1, held.v, m.before, m.after)
+		} else {
+			ops = diffDocuments(ops, at, held, placeOf(m.before), placeOf(m.after))
+		}
+	}
+	return ops
+}
+
+// elements returns what was done to an array in which nothing is unknown.
+func (w *differ) elements(path string, depth int, before, after []byte) []PatchOp {
+	ops := w.diffJSON(path, depth, before, after)
+	if len(ops) > maxPatchOps/2 || w.work > maxPatchWork/2 {
+		return []PatchOp{replaceJSON(path, after)}
+	}
+	return ops
+}
+
+func placeOf(raw []byte) place {
+	if raw == nil {
+		return place{}
+	}
+	return place{decodeValid(raw), true}
+}
+
+// writtenAs reports whether a document is what the JSON raw says, with the same
+// members, elements and texts, and numbers that are written alike.
+func writtenAs(doc any, raw []byte) bool {
+	rest, ok := afterSame(doc, next(raw))
+	return ok && len(next(rest)) == 0
+}
+
+// afterSame returns what follows the first value in raw, if that value is doc.
+func afterSame(doc any, raw []byte) ([]byte, bool) {
+	switch v := doc.(type) {
+	case map[string]any:
+		return afterSameMembers(v, raw)
+	case []any:
+		return afterSameElements(v, raw)
+	}
+	end := valueEnd(raw)
+	return raw[end:], sameScalar(doc, raw[:end])
+}
+
+func sameScalar(doc any, raw []byte) bool {
+	switch v := doc.(type) {
+	case nil:
+		return raw[0] == 'n'
+	case bool:
+		return v && raw[0] == 't' || !v && raw[0] == 'f'
+	case json.Number:
+		return string(v) == string(raw)
+	case string:
+		return raw[0] == '"' && v == string(unquoted(raw))
+	}
+	return false
+}
+
+// afterSameMembers takes an object in which a member is given twice for one that
+// has another member beside it: all that is written is there.
+func afterSameMembers(members map[string]any, raw []byte) ([]byte, bool) {
+	if raw[0] != '{' {
+		return raw, false
+	}
+	n := 0
+	for raw = next(raw[1:]); raw[0] != '}'; n++ {
+		end := stringEnd(raw, 0) + 1
+		v, ok := members[string(unquoted(raw[:end]))]
+		if !ok {
+			return raw, false
+		}
+		if raw, ok = afterSame(v, next(raw[end:])); !ok {
+			return raw, false
+		}
+		raw = next(raw)
+	}
+	return raw[1:], n == len(members)
+}
+
+func afterSameElements(list []any, raw []byte) ([]byte, bool) {
+	if raw[0] != '[' {
+		return raw, false
+	}
+	raw = next(raw[1:])
+	for _, v := range list {
+		if raw[0] == ']' {
+			return raw, false
+		}
+		var ok bool
+		if raw, ok = afterSame(v, raw); !ok {
+			return raw, false
+		}
+		raw = next(raw)
+	}
+	return raw[1:], raw[0] == ']'
+}
