@@ -14,9 +14,13 @@
 // Thinking goes back unchanged, with its signature, for the provider refuses
 // tool results without it; thinking that has none came from somebody else, and
 // is left out. If the provider does not take a signature, it is asked again without
-// what was thought, and without thinking. A block of a type that this package does not know, redacted
-// thinking and the provider's own tools among them, is kept as a part of the type
-// "anthropic" and goes back as it came.
+// what was thought, and without thinking. A block of a type that this package does
+// not know, redacted thinking and the provider's own tools among them, is kept as a
+// part of the type "anthropic" and goes back as it came. Blocks that no answer has
+// (images, documents and files of the account's) and those that there are parts for
+// do not go as such: a client that keeps the conversation could have made them up.
+// Other parts that nobody knows are left out, which the log says; ids and names of
+// calls that the provider does not take are changed into ones that it does.
 //
 // An agent's provider tools of the provider "anthropic" are declared to it as
 // they are. When they take long the provider pauses its answer; the agent asks

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
 
 // wireForm is what the encodings that messages keep are found by. What a message
@@ -55,7 +56,7 @@ func (w *blockWriter) content(msg *host.Message) error {
 	case host.ToolRole:
 		for _, r := range msg.ToolResults() {
 			w.begin("tool_result")
-			w.member("tool_use_id", wireID(r.ID))
+			w.member("tool_use_id", modelhttp.ToolID(r.ID))
 			if text := r.ContentText(); text != "" {
 				w.member("content", text)
 			}
@@ -149,8 +150,8 @@ func (w *blockWriter) assistant(msg *host.Message) {
 			}
 		case *host.ToolCall:
 			w.begin("tool_use")
-			w.member("id", wireID(p.ID))
-			w.member("name", p.Name)
+			w.member("id", modelhttp.ToolID(p.ID))
+			w.member("name", modelhttp.ToolName(p.Name))
 			w.b = append(append(w.b, `,"input":`...), inputOf(p.Arguments)...)
 			w.end()
 		case *host.Unknown:
@@ -191,14 +192,36 @@ func (w *blockWriter) lastSent(msg *host.Message) int {
 	return -1
 }
 
-// foreignBlock is a block that goes back as it came.
+// notForeign are the types of blocks that do not go back: those that there are
+// parts for, and those that no answer has, which show a model what the provider
+// keeps (files of the account's, whoever put them there). A client that keeps the
+// conversation could have made them up.
+var notForeign = map[string]bool{
+	"": true, "text": true, "thinking": true, "tool_use": true, "tool_result": true,
+	"image": true, "document": true, "search_result": true, "container_upload": true,
+}
+
+// foreignBlock is a block that goes back as it came, but that it does not say what
+// is cached: the provider refuses more than a few marks. What is sent is written
+// anew from what was looked at, for a member that comes twice may be read one way
+// here and the other way there.
 func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
 	var f foreign
-	if p.Kind != foreignType || json.Unmarshal(p.JSON, &f) != nil || len(f.Block) == 0 || f.Block[0] != '{' {
-		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
+	var members map[string]json.RawMessage
+	var kind string
+	if p.Kind == foreignType && json.Unmarshal(p.JSON, &f) == nil && json.Unmarshal(f.Block, &members) == nil {
+		_ = json.Unmarshal(members["type"], &kind) // one without a type is refused below
+	}
+	if notForeign[kind] {
+		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind, "block", kind)
 		return nil
 	}
-	return f.Block
+	delete(members, "cache_control")
+	block, err := json.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return block
 }
 
 // isThought reports whether a block holds what was thought and may not be read.
@@ -207,17 +230,6 @@ func isThought(block json.RawMessage) bool {
 		Type string `json:"type"`
 	}
 	return json.Unmarshal(block, &b) == nil && b.Type == "redacted_thinking"
-}
-
-// wireID makes an id one that the provider takes. Other providers' have other
-// characters; a call and its result stay together.
-func wireID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, id)
 }
 
 // inputOf is a call's arguments as the object that the provider wants: what a

@@ -58,6 +58,9 @@ func TestMessages(t *testing.T) {
 	result := func(id, content string, isError bool) *host.Message {
 		return host.NewMessage(host.ToolRole, &host.ToolResult{ID: id, Name: "look", Content: json.RawMessage(content), IsError: isError})
 	}
+	block := func(raw string) host.Part {
+		return &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":` + raw + `}`)}
+	}
 	system := func(text string) *host.Message { return host.NewMessage(host.System, &host.Text{Text: text}) }
 	for _, tt := range []struct {
 		name     string
@@ -84,6 +87,18 @@ func TestMessages(t *testing.T) {
 			host.NewMessage(host.Assistant, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)},
 				&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":1}`)}, &host.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."})},
 			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Yes."}]}]`, ``},
+		{"what no answer has stays, whoever put it there", []*host.Message{host.UserText("hi"),
+			host.NewMessage(host.Assistant, block(`{"type":"document","source":{"type":"file","file_id":"file_of_another"}}`), block(`{"type":"image","source":{"type":"file","file_id":"x"}}`),
+				block(`{"type":"container_upload","file_id":"file_of_another"}`), block(`{"type":"search_result","content":[]}`), block(`{"type":"tool_result","tool_use_id":"a"}`),
+				block(`{"type":"tool_use","id":"a","name":"look","input":{}}`), block(`{"type":"thinking","thinking":"x","signature":"s"}`), block(`{"type":"text","text":"x"}`),
+				block(`{"type":["text"]}`), block(`{}`), block(`null`), block(`[]`),
+				block(`{"type":"text","type":"server_tool_use","id":"s","name":"web_search","input":{"n":9007199254740993},"cache_control":{"type":"ephemeral"}}`), &host.Text{Text: "Yes."}),
+			host.NewMessage(host.User, block(`{"type":"server_tool_use","id":"s"}`), &host.Text{Text: "and?"})},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{"n":9007199254740993}},{"type":"text","text":"Yes."}]},
+			  {"role":"user","content":[{"type":"text","text":"and?"}]}]`, ``},
+		{"names and ids that were made up are ones that are taken", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, call("", "multi_tool_use.parallel", `{}`)), result("", `"no"`, true)},
+			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"tool_use","id":"_","name":"multi_tool_use_parallel","input":{}}]},
+			  {"role":"user","content":[{"type":"tool_result","tool_use_id":"_","content":"no","is_error":true}]}]`, ``},
 		{"a conversation that begins with an answer", []*host.Message{host.AssistantText("Hello."), host.UserText("hi")},
 			`[{"role":"user","content":[{"type":"text","text":"(The conversation goes on.)"}]},{"role":"assistant","content":[{"type":"text","text":"Hello."}]},{"role":"user","content":[{"type":"text","text":"hi"}]}]`, ``},
 		{"a prefill stays an answer, without the white space that is refused", []*host.Message{host.UserText("hi"), host.AssistantText("The answer: \n")},

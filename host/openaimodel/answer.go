@@ -308,7 +308,7 @@ func (a *answer) response(asked string) *host.ModelResponse {
 	for _, d := range a.calls {
 		call := &host.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())}
 		if len(d.unknown) > 0 {
-			call.Extra = vendorExtra(d.unknown)
+			call.Extra = callExtra(d.unknown, asked)
 		}
 		r.Parts = append(r.Parts, call)
 	}

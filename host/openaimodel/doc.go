@@ -29,7 +29,9 @@
 // default that is so until the user speaks again; see [ReasoningUse]. A server
 // that refuses the field is not sent it again. What a server sends with a tool
 // call and is not known here, such as the signature of a thought, goes back with
-// the call. Both are kept in the member "openai" of the part's JSON.
+// the call, to the same model. Both are kept in the member "openai" of the part's
+// JSON. Thoughts and parts of other protocols are left out; names of calls that no
+// server takes, which a model has made up, are changed into ones that they do.
 //
 // # Retries
 //

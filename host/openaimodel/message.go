@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
 
 // ErrorPrefix begins the text of a tool result that is an error: the protocol
@@ -18,19 +19,26 @@ const messageOverhead = 64
 // writeMessage writes a message as the protocol has it. A tool's message is one
 // for each of its results, separated by commas. Nothing is written for a message
 // of which nothing can be sent.
-func (m *Model) writeMessage(msg *host.Message) ([]byte, error) { return m.write(msg, "") }
+func (m *Model) writeMessage(msg *host.Message) ([]byte, error) { return m.write(msg, wireForm{}) }
 
-// writeThoughts is writeMessage with what the model thought.
-func (m *Model) writeThoughts(msg *host.Message) ([]byte, error) { return m.write(msg, m.name) }
+// writeOwn is writeMessage with what a server sent with the model's calls.
+func (m *Model) writeOwn(msg *host.Message) ([]byte, error) {
+	return m.write(msg, wireForm{model: m.name})
+}
 
-// write writes a message, with what the model of a name thought.
-func (m *Model) write(msg *host.Message, thinker string) ([]byte, error) {
+// writeThoughts is writeOwn with what the model thought.
+func (m *Model) writeThoughts(msg *host.Message) ([]byte, error) {
+	return m.write(msg, wireForm{model: m.name, thoughts: true})
+}
+
+// write writes a message in a form.
+func (m *Model) write(msg *host.Message, form wireForm) ([]byte, error) {
 	dst := make([]byte, 0, roomFor(msg))
 	switch msg.Role {
 	case host.ToolRole:
 		return appendResults(dst, msg), nil
 	case host.Assistant:
-		return m.appendAssistant(dst, msg, thinker), nil
+		return m.appendAssistant(dst, msg, form), nil
 	case host.System:
 		if text := m.server.TextOf(m.name, msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
@@ -90,7 +98,7 @@ func resultText(r *host.ToolResult) string {
 	return text
 }
 
-func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) []byte {
+func (m *Model) appendAssistant(dst []byte, msg *host.Message, form wireForm) []byte {
 	text, calls := m.server.TextOf(m.name, msg), msg.ToolCalls()
 	if text == "" && len(calls) == 0 {
 		return dst
@@ -99,8 +107,8 @@ func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) [
 	if text != "" {
 		dst = appendContent(dst, text)
 	}
-	if thinker != "" {
-		dst = appendReasoning(dst, msg, thinker)
+	if form.thoughts {
+		dst = appendReasoning(dst, msg, form.model)
 	}
 	for i, c := range calls {
 		if i == 0 {
@@ -108,7 +116,7 @@ func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) [
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = appendCall(dst, c)
+		dst = appendCall(dst, c, form.model)
 	}
 	if len(calls) > 0 {
 		dst = append(dst, ']')
@@ -116,15 +124,15 @@ func (m *Model) appendAssistant(dst []byte, msg *host.Message, thinker string) [
 	return append(dst, '}')
 }
 
-func appendCall(dst []byte, c *host.ToolCall) []byte {
+func appendCall(dst []byte, c *host.ToolCall, model string) []byte {
 	arguments := string(c.Arguments)
 	if len(bytes.TrimSpace(c.Arguments)) == 0 {
 		arguments = "{}"
 	}
 	dst = host.AppendJSONString(append(dst, `{"id":`...), c.ID)
-	dst = host.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), c.Name)
+	dst = host.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), modelhttp.ToolName(c.Name))
 	dst = host.AppendJSONString(append(dst, `,"arguments":`...), arguments)
-	return append(appendUnknown(append(dst, '}'), c), '}')
+	return append(appendUnknown(append(dst, '}'), c, model), '}')
 }
 
 func (m *Model) appendUser(dst []byte, msg *host.Message) ([]byte, error) {

@@ -208,6 +208,36 @@ func (a *answer) reasoningPart(model string) host.Part {
 	return &host.Reasoning{Text: a.reasoning.String(), Extra: vendorExtra(o)}
 }
 
+// modelMember is the member of a call's JSON that says which model's it was, if it
+// has a member of this protocol's.
+const modelMember = "openai_model"
+
+// callExtra is what a server sent with a call of a model beyond what is known.
+func callExtra(unknown any, model string) host.Extra {
+	extra := vendorExtra(unknown)
+	return append(extra, host.Member{Name: modelMember, Value: host.AppendJSONString(nil, model)})
+}
+
+// isCallOf reports whether a call is that of a model. One that does not say may be.
+func isCallOf(c *host.ToolCall, model string) bool {
+	for _, m := range c.Extra {
+		var of string
+		if m.Name == modelMember && json.Unmarshal(m.Value, &of) == nil {
+			return of == model
+		}
+	}
+	return true
+}
+
+// hasVendorCall reports whether a message has a call that came with more than is
+// known.
+func hasVendorCall(msg *host.Message) bool {
+	return msg.Role == host.Assistant && slices.ContainsFunc(msg.Parts, func(p host.Part) bool {
+		c, ok := p.(*host.ToolCall)
+		return ok && len(c.Extra) > 0
+	})
+}
+
 // callMembers are the members of a call that the protocol knows.
 var callMembers = []string{"index", "id", "type", "function"}
 
@@ -216,10 +246,11 @@ func isCallMember(name string) bool {
 }
 
 // appendUnknown writes what a server sent with a call beyond what is known here:
-// some need it back, such as the signature of a thought.
-func appendUnknown(dst []byte, c *host.ToolCall) []byte {
+// some need it back, such as the signature of a thought. It goes to the model that
+// it came from alone: others' servers may refuse what they do not know.
+func appendUnknown(dst []byte, c *host.ToolCall, model string) []byte {
 	var members map[string]json.RawMessage
-	if raw := vendor(c.Extra); raw == nil || json.Unmarshal(raw, &members) != nil {
+	if raw := vendor(c.Extra); raw == nil || !isCallOf(c, model) || json.Unmarshal(raw, &members) != nil {
 		return dst
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -186,6 +186,38 @@ func TestUnknownMembersOfACallGoBack(t *testing.T) {
 	}
 }
 
+// What another model's server sent with a call is not for this one.
+func TestCallsOfOthers(t *testing.T) {
+	extra := func(model string) host.Extra {
+		return host.Extra{{Name: "openai", Value: json.RawMessage(`{"cost":7}`)}, {Name: "openai_model", Value: host.AppendJSONString(nil, model)}}
+	}
+	for name, c := range map[string]struct {
+		call *host.ToolCall
+		want string
+	}{
+		"its own":              {&host.ToolCall{ID: "a", Name: "look", Extra: extra("m1")}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"},"cost":7}`},
+		"another's":            {&host.ToolCall{ID: "a", Name: "look", Extra: extra("m2")}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}`},
+		"another protocol's":   {&host.ToolCall{ID: "a", Name: "look", Extra: host.Extra{{Name: "x", Value: json.RawMessage(`1`)}}}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}`},
+		"a name made up":       {&host.ToolCall{ID: "a", Name: "multi_tool_use.parallel"}, `{"id":"a","type":"function","function":{"name":"multi_tool_use_parallel","arguments":"{}"}}`},
+		"a name that is long":  {&host.ToolCall{ID: "a", Name: strings.Repeat("x", 63) + "éé"}, `{"id":"a","type":"function","function":{"name":"` + strings.Repeat("x", 63) + `","arguments":"{}"}}`},
+		"a name without words": {&host.ToolCall{ID: "a"}, `{"id":"a","type":"function","function":{"name":"_","arguments":"{}"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recorder{answers: []http.HandlerFunc{thinkingCall[1], thinkingCall[1]}}
+			m := serve(t, r.handle, nil)
+			said := host.NewMessage(host.Assistant, c.call, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"text","text":"x"}}`)})
+			for i := range 2 { // the second time from what the messages keep
+				if o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), said, result("a")}}); o.err != nil {
+					t.Fatal(o.err)
+				}
+				if want := `{"role":"assistant","tool_calls":[` + c.want + `]}`; !strings.Contains(r.got[i], want) {
+					t.Errorf("it was sent %s\nwant %s", r.got[i], want)
+				}
+			}
+		})
+	}
+}
+
 func TestOptionsOfReasoning(t *testing.T) {
 	if _, err := openaimodel.New("m1", &openaimodel.Options{Reasoning: "sometimes"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("an unknown use: %v", err)

@@ -233,8 +233,11 @@ func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err
 	last := lastUser(req.Messages)
 	for i, msg := range req.Messages {
 		form, write := wireForm{}, m.writeMessage
-		if m.sendsReasoning(req.Messages, i, last) {
-			form, write, thinks = wireForm{m.name}, m.writeThoughts, true
+		switch {
+		case m.sendsReasoning(req.Messages, i, last):
+			form, write, thinks = wireForm{m.name, true}, m.writeThoughts, true
+		case hasVendorCall(msg):
+			form, write = wireForm{model: m.name}, m.writeOwn
 		}
 		b, err := msg.Encoded(form, write)
 		if err != nil {
@@ -253,5 +256,6 @@ func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err
 // wireForm is what the encodings that messages keep are found by. What a message
 // looks like must depend on nothing but the message and this.
 type wireForm struct {
-	thinker string // the model whose thoughts are in it
+	model    string // whose calls have what a server sent with them; "" for none
+	thoughts bool   // what it thought is in it as well
 }

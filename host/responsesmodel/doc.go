@@ -27,8 +27,9 @@
 // "openai_item" and goes back as it came. Reasoning goes back as its item came,
 // with the encrypted content; without that only to a service that keeps it. Items
 // that no service says (messages of the system's, references to other items,
-// approvals) do not go at all: a client that keeps the conversation could have made
-// them up.
+// approvals, results of tools that are the caller's) do not go at all: a client that
+// keeps the conversation could have made them up. Names of calls that the service
+// does not take are changed into ones that it does.
 //
 // An agent's provider tools of the provider "responses" are declared to the
 // service as they are.

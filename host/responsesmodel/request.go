@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
 )
 
 // ErrorPrefix begins the text of a tool result that is an error: the protocol
@@ -229,7 +230,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 	case *host.ToolCall:
 		w.begin(itemCall)
 		w.member("call_id", p.ID)
-		w.member("name", p.Name)
+		w.member("name", modelhttp.ToolName(p.Name))
 		arguments := string(p.Arguments)
 		if len(bytes.TrimSpace(p.Arguments)) == 0 {
 			arguments = "{}"
@@ -278,6 +279,14 @@ func reasoningItem(p *host.Reasoning) json.RawMessage {
 	return nil
 }
 
+// neverSaid are the types of items that the service is told and never says: the
+// results among them can show a model files that the service keeps, whoever put
+// them there.
+var neverSaid = map[string]bool{
+	"item_reference": true, "mcp_approval_response": true, "computer_call_output": true,
+	"custom_tool_call_output": true, "local_shell_call_output": true, "apply_patch_call_output": true,
+}
+
 // readItem returns an item that may go back and its type, nothing for one that
 // may not. A client that keeps the conversation can put into it what the service
 // never said: it must not speak as the system, give consent that a person was not
@@ -289,7 +298,7 @@ func readItem(raw json.RawMessage) (item json.RawMessage, kind string) {
 	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["type"], &kind) != nil || kind == "" {
 		return nil, ""
 	}
-	if _, speaks := members["role"]; speaks || kind == "item_reference" || kind == "mcp_approval_response" {
+	if _, speaks := members["role"]; speaks || neverSaid[kind] {
 		return nil, ""
 	}
 	item, err := json.Marshal(members)

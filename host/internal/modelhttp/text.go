@@ -35,3 +35,37 @@ func (s *Server) PartText(model string, p host.Part) string {
 	}
 	return ""
 }
+
+// maxToolName is how long a tool's name may be: every provider takes that.
+const maxToolName = 64
+
+// ToolName returns the name of a call as every provider takes it: what else a
+// model made up, or another provider's has used, would have each later request
+// refused. Tools' own names are as they are.
+func ToolName(name string) string {
+	if len(name) > maxToolName {
+		name = strings.ToValidUTF8(name[:maxToolName], "")
+	}
+	if name == "" {
+		return "_"
+	}
+	return plainName(name)
+}
+
+// ToolID returns the id of a call as providers take it that take letters, digits,
+// _ and - alone. A call and its result stay together.
+func ToolID(id string) string {
+	if id == "" {
+		return "_"
+	}
+	return plainName(id)
+}
+
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, name)
+}
