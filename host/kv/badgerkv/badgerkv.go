@@ -36,6 +36,10 @@ const (
 // a table and two more tables being merged.
 const DefaultMinFree = 128 << 20
 
+// closeFree is the space that must be free to close a store: for the table that
+// the memtable becomes.
+const closeFree = 2 * memTableSize
+
 // Options are settings of a store. The zero value is the default of each.
 type Options struct {
 	// Logger receives what Badger says, its routine messages at level debug.
@@ -43,7 +47,8 @@ type Options struct {
 	Logger *slog.Logger
 	// MinFree is how many bytes must be free on the device for a commit to
 	// begin; with less, it is refused with [kv.ErrNoSpace]. Badger writes
-	// through memory maps, and on a full device such a write ends the process.
+	// through memory maps, and on a full device such a write ends the process,
+	// which loses nothing that was acknowledged.
 	// 0 is [DefaultMinFree].
 	MinFree uint64
 	// Key encrypts what the store keeps, with AES: 16, 24 or 32 bytes. nil does
@@ -267,12 +272,17 @@ func verify(db *badger.DB) (err error) {
 	return db.VerifyChecksum()
 }
 
-// Close implements [kv.Driver].
+// Close implements [kv.Driver]. If there is no room on the device for the table
+// that Badger writes at the end, it returns [kv.ErrNoSpace] and the store stays
+// open: Close it again when there is, or end the process, which loses nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
+	}
+	if err := checkFree(s.dir, closeFree); err != nil {
+		return fmt.Errorf("close store %q: %w, and close it again; nothing is lost if the process ends instead", filepath.Base(s.dir), err)
 	}
 	s.closed = true
 	if err := s.db.Close(); err != nil {

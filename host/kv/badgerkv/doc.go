@@ -55,5 +55,7 @@
 //
 // Badger writes through memory maps, so a full device would end the process
 // with a signal instead of an error. Commits are therefore refused while there
-// is still room, see Options.MinFree.
+// is still room, see Options.MinFree, and so is closing. If somebody else fills
+// the device to the end between that look and the write, the process ends;
+// nothing that was acknowledged is lost, as after any crash.
 package badgerkv
