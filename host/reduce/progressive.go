@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
@@ -134,9 +135,32 @@ func (p *Progressive) HandleJob(ctx context.Context, job *host.Job) error {
 		if cut == 0 {
 			return nil
 		}
-		if _, err := p.own.summarize(ctx, scope, summary, rest[:cut]); err != nil {
+		next, err := p.own.summary(ctx, scope, summary, rest[:cut])
+		if err != nil {
+			return err
+		}
+		if same, err := p.unchanged(ctx, scope, rest[:cut]); err != nil {
+			return err
+		} else if !same {
+			continue // something of it was edited or deleted while the model was at work
+		}
+		if err := p.own.Summaries.Save(ctx, scope, next); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unchanged reports whether a thread still has these messages, one after the other.
+func (p *Progressive) unchanged(ctx context.Context, scope host.Scope, messages []*host.Message) (bool, error) {
+	loaded, err := p.history.Get(ctx, &host.HistoryRequest{Tenant: scope.Tenant, Thread: scope.Thread})
+	if err != nil {
+		return false, err
+	}
+	_, now := takeSystem(loaded.Messages)
+	at := slices.IndexFunc(now, func(m *host.Message) bool { return m.ID == messages[0].ID })
+	if at < 0 || len(now)-at < len(messages) {
+		return false, nil
+	}
+	return slices.EqualFunc(now[at:at+len(messages)], messages, func(a, b *host.Message) bool { return a.ID == b.ID }), nil
 }

@@ -18,6 +18,9 @@ const SummaryKey = "__summary__"
 const DefaultPrompt = "Summarize the conversation so far in at most five sentences, for an assistant that goes on with it and sees " +
 	"nothing else of it. Keep names, numbers, decisions, what tools found out, and what is still open. Answer with the summary alone."
 
+// MaxSummaryBytes bounds a summary: a longer one is cut.
+const MaxSummaryBytes = 64 << 10
+
 // DefaultSummaryInputBytes is the default of SummarizingOptions.InputBytes.
 const DefaultSummaryInputBytes = 128 << 10
 
@@ -34,7 +37,8 @@ type SummarizingOptions struct {
 	ToolPairs ToolPairs
 
 	// InputBytes is how much text is summarized at once. What is beyond it stays
-	// in the conversation until the next time. Default: DefaultSummaryInputBytes.
+	// in the conversation until the next time; of a message that alone is more, the
+	// beginning is shown. Default: DefaultSummaryInputBytes.
 	InputBytes int
 
 	// Summaries keeps each thread's newest summary, so that nothing is summarized
@@ -48,7 +52,8 @@ type SummarizingOptions struct {
 // results. The next time the model is given its own summary and what has become
 // old since. The result is the first system message, the summary as an
 // assistant's message that carries [SummaryKey], and the rest; other system
-// messages are dropped. A model that fails, fails the reducer.
+// messages are dropped. A model that fails, or answers with no text, fails the
+// reducer: nothing is dropped for nothing.
 //
 // Where to cut is decided as Agent Framework's SummarizingChatReducer does. Code
 // invalid_argument for a nil model, a target below 1 or a negative threshold.
@@ -128,9 +133,11 @@ func latest(known *Summary, messages []*host.Message) (*Summary, []*host.Message
 	return summary, rest
 }
 
-// marked returns the summary that a message carries.
+// marked returns the summary that a message carries. Only an assistant's does: what
+// users send is not taken for what was said before.
 func marked(m *host.Message) (text string, ok bool) {
 	raw, ok := m.Metadata[SummaryKey]
+	ok = ok && m.Role == host.Assistant
 	return text, ok && json.Unmarshal(raw, &text) == nil
 }
 
@@ -152,25 +159,56 @@ func (r *summarizing) cut(messages []*host.Message) int {
 	return cut
 }
 
-// bounded lowers a cut until what is before it is not too much text.
+// bounded lowers a cut until what is before it is not too much text, but never
+// below the first message with the results of its calls: it would be in the way
+// for ever.
 func (r *summarizing) bounded(messages []*host.Message, cut int) int {
-	bytes := 0
+	bytes, last := 0, cut
 	for i, m := range messages[:cut] {
-		if n, _ := m.Size(); bytes+n > r.InputBytes {
-			cut = i
-			for cut > 0 && aboutTools(messages[cut-1]) {
-				cut--
-			}
-			return cut
-		} else {
-			bytes += n
+		n, _ := m.Size()
+		if bytes += n; bytes > r.InputBytes {
+			last = i
+			break
 		}
 	}
-	return cut
+	for last > 0 && last < cut && aboutTools(messages[last-1]) {
+		last--
+	}
+	if last == 0 {
+		last = firstWhole(messages[:cut])
+	}
+	return last
+}
+
+// firstWhole returns how many messages there are up to the first place that parts
+// no call from its results.
+func firstWhole(messages []*host.Message) int {
+	open := map[string]bool{}
+	for i, m := range messages {
+		for _, c := range m.ToolCalls() {
+			open[c.ID] = true
+		}
+		for _, res := range m.ToolResults() {
+			delete(open, res.ID)
+		}
+		if len(open) == 0 {
+			return i + 1
+		}
+	}
+	return len(messages)
 }
 
 // summarize asks the model, and keeps what it answers.
 func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
+	s, err := r.summary(ctx, scope, before, messages)
+	if err != nil {
+		return nil, err
+	}
+	return s, r.Summaries.Save(ctx, scope, s)
+}
+
+// summary asks the model.
+func (r *summarizing) summary(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
 	req := &host.ModelRequest{Scope: scope}
 	if before != nil {
 		req.Messages = append(req.Messages, host.AssistantText(before.Text))
@@ -185,15 +223,14 @@ func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *S
 	if err != nil {
 		return nil, err
 	}
-	summary := &Summary{Text: text, Through: messages[len(messages)-1].ID}
-	return summary, r.Summaries.Save(ctx, scope, summary)
+	return &Summary{Text: text, Through: messages[len(messages)-1].ID}, nil
 }
 
 // shown is what the summarizer is shown of a message, or nil. Models refuse calls
 // of tools that they were not offered, so it reads of them as text.
 func (r *summarizing) shown(m *host.Message) *host.Message {
 	if !aboutTools(m) {
-		return m
+		return r.beginning(m)
 	}
 	if r.ToolPairs == DropToolPairs {
 		return nil
@@ -213,6 +250,23 @@ func (r *summarizing) shown(m *host.Message) *host.Message {
 		Parts: []host.Part{&host.Text{Text: strings.TrimSuffix(b.String(), "\n")}}}
 }
 
+// beginning is a message, or what fits of the text of one that alone is too much.
+func (r *summarizing) beginning(m *host.Message) *host.Message {
+	if n, _ := m.Size(); n <= r.InputBytes {
+		return m
+	}
+	return &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt,
+		Parts: []host.Part{&host.Text{Text: cutTo(m.Text(), r.InputBytes)}}}
+}
+
+// cutTo cuts text to n bytes of whole characters.
+func cutTo(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}
+
 // ask returns the text of a model's answer.
 func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string, error) {
 	var answer *host.ModelResponse
@@ -227,5 +281,9 @@ func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string,
 	if answer == nil {
 		return "", host.Errorf(host.Unavailable, "summarize: the model %s ended without an answer", model.Name())
 	}
-	return (&host.Message{Parts: answer.Parts}).Text(), nil
+	text := (&host.Message{Parts: answer.Parts}).Text()
+	if strings.TrimSpace(text) == "" {
+		return "", host.Errorf(host.Unavailable, "summarize: the model %s answered with no text", model.Name())
+	}
+	return cutTo(text, MaxSummaryBytes), nil
 }

@@ -27,8 +27,9 @@ func (s *Summary) message() *host.Message {
 // concurrent use, and keep tenants apart by Scope.Tenant.
 type Summaries interface {
 	// Load returns the thread's newest summary, or nil. One whose Through is not
-	// among the thread's messages is passed over, so what was edited or rewound is
-	// summarized anew.
+	// among the thread's messages is passed over, so what was rewound is summarized
+	// anew. Of a thread whose messages can be edited or deleted it returns none that
+	// covers one that was: what was deleted must not go on in a summary.
 	Load(ctx context.Context, scope host.Scope) (*Summary, error)
 
 	// Save replaces it.

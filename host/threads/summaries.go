@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -11,7 +12,8 @@ import (
 
 // Summaries returns where reducers keep the newest summary of each thread of the
 // store: beside its log, so that it goes when the thread goes. A summary says which
-// message it reaches to; it covers the thread up to that one. It is no part of the
+// message it reaches to; it covers the thread up to that one, and is gone when
+// something of that is edited, deleted or rewound. It is no part of the
 // conversation, and no commit of it.
 func (s *Store) Summaries() reduce.Summaries { return summaries{s} }
 
@@ -21,6 +23,10 @@ type summaries struct{ *Store }
 type storedSummary struct {
 	version
 	reduce.Summary
+	// Covers is what it covers of the log of a content; nothing if the thread does
+	// not show Through.
+	Content string `json:"content,omitempty"`
+	Covers  []part `json:"covers,omitempty"`
 }
 
 func (c content) summary() kv.Key { return c.all().With("summary") }
@@ -42,18 +48,45 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 	if err := decode(raw, &stored, "summary of thread", scope.Thread); err != nil {
 		return nil, err
 	}
+	if !t.showsFirst(stored.Content, stored.Covers) {
+		return nil, nil
+	}
 	return &stored.Summary, nil
+}
+
+// showsFirst reports whether the thread begins with these parts of a content's log
+// and those that it goes back to.
+func (t *thread) showsFirst(content string, parts []part) bool {
+	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messages().slice(0, lengthOf(parts)), parts)
+}
+
+// through returns the parts that the thread shows up to and with a message; none if
+// it does not show it.
+func (t *thread) through(ctx context.Context, id string) ([]part, error) {
+	if host.ValidateID("message", id, MaxMessageIDBytes) != nil {
+		return nil, nil
+	}
+	at, found, err := t.position(ctx, id)
+	if err != nil || !found {
+		return nil, err
+	}
+	shown := t.messages()
+	return shown.slice(0, shown.indexOf(at)+1), nil
 }
 
 // Save implements [reduce.Summaries]. Code not_found if the thread is not there
 // any more.
 func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.Summary) error {
-	raw, err := encode(storedSummary{version{layout}, *summary})
-	if err != nil {
-		return err
-	}
 	for range maxAttempts {
 		t, err := s.find(ctx, scope.Tenant, scope.Thread)
+		if err != nil {
+			return err
+		}
+		covers, err := t.through(ctx, summary.Through)
+		if err != nil {
+			return err
+		}
+		raw, err := encode(storedSummary{version{layout}, *summary, t.rec.Content, covers})
 		if err != nil {
 			return err
 		}

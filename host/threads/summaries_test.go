@@ -63,6 +63,62 @@ func TestSummariesGoWithTheThread(t *testing.T) {
 	}
 }
 
+// A summary goes when something that it covers does: what was edited or deleted
+// must not go on in it. What comes behind it may change.
+func TestSummariesForgetWhatIsDeleted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, s *threads.Store)
+		stays  bool
+	}{
+		"more is said":           {func(t *testing.T, s *threads.Store) { talkWithIDs(t, s, "t1", 6, 8) }, true},
+		"a later one is edited":  {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a3", assistant("", "x")) }, true},
+		"a later one is deleted": {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "q4") }, true},
+		"rewound behind it":      {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a2"}) }, true},
+		"an old one is edited":   {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "q1", withID("", "x")) }, false},
+		"an old one is deleted":  {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "a0") }, false},
+		"its end is edited":      {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a2", assistant("", "x")) }, false},
+		"its end is deleted":     {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "a2") }, false},
+		"rewound before its end": {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a1"}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newStore(t, nil)
+			talkWithIDs(t, s, "t1", 0, 6)
+			sums, scope := s.Summaries(), host.Scope{Thread: "t1"}
+			load := func() *reduce.Summary {
+				t.Helper()
+				got, err := sums.Load(t.Context(), scope)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
+			}
+			if err := sums.Save(t.Context(), scope, &reduce.Summary{Text: "short", Through: "a2"}); err != nil {
+				t.Fatal(err)
+			}
+			if got := load(); got == nil || got.Through != "a2" {
+				t.Fatalf("as it was saved: %+v", got)
+			}
+			c.change(t, s)
+			if got := load(); (got != nil) != c.stays {
+				t.Errorf("then: %+v", got)
+			}
+			if err := sums.Save(t.Context(), scope, &reduce.Summary{Text: "anew", Through: "q0"}); err != nil {
+				t.Fatal(err)
+			}
+			if got := load(); got == nil || got.Text != "anew" {
+				t.Errorf("made anew: %+v", got)
+			}
+		})
+	}
+}
+
+func deleteMessage(t *testing.T, s *threads.Store, id string) {
+	t.Helper()
+	if _, err := s.DeleteMessage(t.Context(), "", "t1", id, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A host, a thread and a queue: summaries are made after the turns, and the model
 // that answers sees them.
 func TestProgressiveSummariesOfAThread(t *testing.T) {
