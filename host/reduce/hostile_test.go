@@ -83,10 +83,7 @@ func TestOneLongMessageIsSummarizedByItsBeginning(t *testing.T) {
 
 // What is deleted while a model summarizes it is not kept in the summary.
 func TestProgressiveNoticesAnEdit(t *testing.T) {
-	th := &talk{}
-	for _, m := range parse(t, "U:0|A:1|U:2|A:3|U:4|A:5|U:6|A:7") {
-		th.messages = append(th.messages, m)
-	}
+	th := &talk{messages: parse(t, "U:0|A:1|U:2|A:3|U:4|A:5|U:6|A:7")}
 	var asked []string
 	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
 		asked = append(asked, written(req.Messages[:len(req.Messages)-1]))
