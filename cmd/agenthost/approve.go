@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -83,6 +84,15 @@ func (a *app) toolNames() map[string]bool {
 	for _, ac := range a.config.Agents {
 		for _, name := range ac.Agents {
 			names[name] = true
+		}
+		for _, use := range ac.Tools {
+			if !strings.HasPrefix(use, memoryPrefix) {
+				continue
+			}
+			tools, _ := a.memoryTools(nil, use) // whoever uses it will say so
+			for _, t := range tools {
+				names[t.Name] = true
+			}
 		}
 	}
 	return names

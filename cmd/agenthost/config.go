@@ -35,6 +35,7 @@ type config struct {
 	Plugins  map[string]pluginConfig  `yaml:"plugins"`
 	Agents   map[string]agentConfig   `yaml:"agents"`
 	Networks map[string]networkConfig `yaml:"networks"`
+	Memory   map[string]memoryConfig  `yaml:"memory"`
 	History  historyConfig            `yaml:"history"`
 	Limits   limitsConfig             `yaml:"limits"`
 	Approve  []approveConfig          `yaml:"approve"` // what a person must agree to
@@ -286,6 +287,9 @@ func (c *config) check() error {
 			return c.errorAt(keys("plugins", name, "engine"), "engine of plugin %q is %q", name, e).
 				WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
 		}
+	}
+	if err := c.checkMemory(); err != nil {
+		return err
 	}
 	if c.Default != "" && !slices.Contains(c.targets(), c.Default) {
 		return c.unknown(keys("default"), "network or agent", c.Default, c.targets())

@@ -167,6 +167,19 @@ func keyDocs() map[string]keyDoc {
 		"historyConfig.racing":      among("What a turn does while another runs on its thread: wait for it (default), end with code conflict, or take a branch of the thread.", "wait", "conflict", "branch"),
 		"historyConfig.processors":  say("What changes the history that every model is shown, before the processors of the network and the agent."),
 
+		"config.memory":                 say("What agents remember across conversations, by name. An agent has it as tools (memory:NAME, or memory:NAME/TOOL with create, recall, update, delete or manage), and an agent or network as a provider that recalls (use: memory:NAME, config: {limit, heading})."),
+		"memoryConfig.backend":          among("Where memories are kept: own (default), with the other data, or mem0.", ownMemory, mem0Memory),
+		"memoryConfig.language":         say("Of own: the language whose words are stemmed (english), or none. All memories of a configuration have one."),
+		"memoryConfig.key_env":          say("Of mem0: the environment variable that holds the key. Absent: %s.", mem0KeyVariable),
+		"memoryConfig.base_url":         say("Of mem0: where the server is. Absent: Mem0's own."),
+		"memoryConfig.timeout":          say("Of mem0: how long one request may take, such as 30s."),
+		"memoryConfig.writes":           among("Whether what is written is left in the durable queue and made after the turn (default), or at once.", queued, atOnce),
+		"memoryConfig.scope":            say("Whose memories a run uses, within its tenant. Absent: all runs of the tenant share them. Two memories with one scope are the same."),
+		"memoryScopeConfig.application": say("A name: the memories are this application's."),
+		"memoryScopeConfig.user_at":     say("Where the run's state has the name of the user, such as /user: the memories are that user's, and a run without one ends."),
+		"memoryScopeConfig.agent":       say("Whether each agent has memories of its own."),
+		"memoryScopeConfig.run":         say("Whether each run has memories of its own."),
+
 		"pluginConfig.path":    say("A .wasm file, the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file."),
 		"pluginConfig.engine":  among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),
 		"pluginConfig.grant":   say("What it may do, of what it asks for. Absent: nothing."),
@@ -184,7 +197,7 @@ func keyDocs() map[string]keyDoc {
 		"agentConfig.description":       say("What it is good for, in a sentence: a router that is a model decides by it."),
 		"agentConfig.instructions":      say("The system prompt. {{.state.path}} stands for what the network's state has there."),
 		"agentConfig.model":             say("One of the models above."),
-		"agentConfig.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one."),
+		"agentConfig.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one; memory:NAME, memory:NAME/TOOL for those of a memory."),
 		"agentConfig.processors":        say("What changes the history that its model is shown, in order; what is stored stays."),
 		"agentConfig.providers":         say("What adds instructions, messages or tools before its model is asked."),
 		"agentConfig.tool_choice":       say("auto, any, none, or the name of the tool that must be called first."),
@@ -227,7 +240,7 @@ func keyDocs() map[string]keyDoc {
 		"routingConfig.reader":        say("The router, PLUGIN or PLUGIN/ROUTER, that reads the model's answer and says who is next. Without it the model chooses by calling a tool."),
 		"routingConfig.reader_config": say("The configuration that the reader is given."),
 
-		"useConfig.use":        need("PLUGIN, or PLUGIN/PART if it has several."),
+		"useConfig.use":        need("PLUGIN, or PLUGIN/PART if it has several. As a processor also a reducer: " + strings.Join(reducerNames(), ", ") + ". As a provider also a memory: memory:NAME."),
 		"useConfig.config":     say("The configuration that it is given."),
 		"useConfig.on_failure": among("Whether a processor that fails ends the run (default) or is passed over.", "fail", "skip"),
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -86,6 +87,9 @@ func (a *app) tools(at place, uses []string) ([]*host.Tool, error) {
 
 // toolsOf returns all tools of PLUGIN, or the one of PLUGIN/TOOL.
 func (a *app) toolsOf(at place, use string) ([]*host.Tool, error) {
+	if strings.HasPrefix(use, memoryPrefix) {
+		return a.memoryTools(at, use)
+	}
 	p, part, err := a.plugin(at, use)
 	if err != nil {
 		return nil, err
@@ -107,16 +111,9 @@ func (a *app) processors(at place, uses []useConfig) ([]host.Processor, error) {
 	var list []host.Processor
 	for i, use := range uses {
 		at := at.to(i)
-		p, part, opts, err := a.part(at, use, nil)
+		processor, err := a.processor(at, use)
 		if err != nil {
 			return nil, err
-		}
-		processor, err := p.Processor(part, opts)
-		if fault := checkBuiltin(p.ID(), opts.Config); fault != nil {
-			err = fault // in words about the keys, where the schema's are about itself
-		}
-		if err != nil {
-			return nil, a.config.wrap(err, at.to("use"))
 		}
 		skip, err := a.oneOf(at.to("on_failure"), use.OnFailure, "fail", "skip")
 		if err != nil {
@@ -130,6 +127,22 @@ func (a *app) processors(at place, uses []useConfig) ([]host.Processor, error) {
 	return list, nil
 }
 
+// processor returns the processor of a plugin, or a reducer as one.
+func (a *app) processor(at place, use useConfig) (host.Processor, error) {
+	if strings.HasPrefix(use.Use, reducePrefix) {
+		return a.reducerProcessor(at, use)
+	}
+	p, part, opts, err := a.part(at, use, nil)
+	if err != nil {
+		return nil, err
+	}
+	processor, err := p.Processor(part, opts)
+	if fault := checkBuiltin(p.ID(), opts.Config); fault != nil {
+		err = fault // in words about the keys, where the schema's are about itself
+	}
+	return processor, a.config.wrap(err, at.to("use"))
+}
+
 func (a *app) providers(at place, uses []useConfig, tools []*host.Tool) ([]host.Provider, error) {
 	var list []host.Provider
 	for i, use := range uses {
@@ -137,17 +150,26 @@ func (a *app) providers(at place, uses []useConfig, tools []*host.Tool) ([]host.
 		if use.OnFailure != "" {
 			return nil, a.config.errorAt(at.to("on_failure"), "a provider has no on_failure").WithHint("remove it: a provider that fails ends the run")
 		}
-		p, part, opts, err := a.part(at, use, tools)
+		provider, err := a.provider(at, use, tools)
 		if err != nil {
 			return nil, err
-		}
-		provider, err := p.Provider(part, opts)
-		if err != nil {
-			return nil, a.config.wrap(err, at.to("use"))
 		}
 		list = append(list, provider)
 	}
 	return list, nil
+}
+
+// provider returns the provider of a plugin, or a memory as one.
+func (a *app) provider(at place, use useConfig, tools []*host.Tool) (host.Provider, error) {
+	if strings.HasPrefix(use.Use, memoryPrefix) {
+		return a.memoryProvider(at, use)
+	}
+	p, part, opts, err := a.part(at, use, tools)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := p.Provider(part, opts)
+	return provider, a.config.wrap(err, at.to("use"))
 }
 
 // part finds the plugin of a processor or provider in use, and its options.

@@ -185,6 +185,14 @@ func (t *processorsTrial) openProject(ctx context.Context, project string) (_ fu
 	if err := a.openPlugins(ctx, nil, t.flags.json); err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(lists, func(l usedAt) bool {
+		return slices.ContainsFunc(l.uses, func(u useConfig) bool { return asksModel(u.Use, u.Config) })
+	}) {
+		a.models = map[string]host.Model{}
+		if err := a.makeModels(ctx, ""); err != nil {
+			return nil, err
+		}
+	}
 	for _, list := range lists {
 		made, err := a.processors(list.at, list.uses)
 		if err != nil {

@@ -238,6 +238,12 @@ func (t *processorsTrial) gain(ctx context.Context, before, after *host.Message)
 	return a.less(b), err
 }
 
+// sameMessage reports whether a processor has left a message as it was: b, which
+// may be of a file that does not say when it was made.
 func sameMessage(a, b *host.Message) bool {
+	if a != b && b.CreatedAt.IsZero() {
+		a = a.Clone()
+		a.CreatedAt = b.CreatedAt
+	}
 	return a == b || bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
 }

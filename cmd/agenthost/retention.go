@@ -53,6 +53,7 @@ func (c *config) checkRetention() error {
 type retention struct {
 	threads    *threads.Store
 	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
+	expire     func(ctx context.Context, tenant string) error // what a tenant has of memories; may be nil
 	logger     *slog.Logger
 
 	mu      sync.Mutex
@@ -103,6 +104,11 @@ func (r *retention) sweep(ctx context.Context) {
 			r.failed(ctx, "", err)
 			return
 		}
+		if r.expire != nil {
+			if err := r.expire(ctx, tenant); err != nil {
+				r.failed(ctx, tenant, err)
+			}
+		}
 		opts, ok := r.of(tenant).options(time.Now())
 		if !ok {
 			continue
@@ -126,7 +132,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns what removes the threads that an app's configuration does
 // not keep.
 func newRetention(a *app) *retention {
-	r := &retention{threads: a.threads, partitions: a.data.db.Partitions, logger: a.logger}
+	r := &retention{threads: a.threads, partitions: a.data.db.Partitions, expire: a.expire, logger: a.logger}
 	r.take(a.config)
 	return r
 }

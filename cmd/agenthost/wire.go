@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
@@ -42,6 +43,9 @@ type app struct {
 	views          map[string]*stream.View // by target; nil shows everything
 	elsewhere      bool                    // threads are in a database
 	traces         *trace.Log              // nil without a data directory
+
+	memories  map[string]usedMemory // by name
+	ownMemory *memory.Store         // nil if nobody uses it
 
 	retention *retention // nil unless this process removes what is not kept
 
@@ -87,6 +91,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 	a := &app{
 		env: env, config: c, logger: env.logger(), live: opts.live,
 		plugins: map[string]parts{}, models: map[string]host.Model{},
+		elsewhere: opts.dsn != "" || c.History.AddressEnv != "",
 	}
 	defer func() {
 		if err != nil {
@@ -96,6 +101,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 	for _, step := range []func() error{
 		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
+		a.openMemories,
 		a.makeTargets,
 		a.makeViews,
 		func() error { return a.makeHost(ctx, opts.dsn) },
@@ -301,7 +307,7 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 		return err
 	}
 	var journal host.Journal // absent: the history, which is one
-	if dsn != "" || a.config.History.AddressEnv != "" {
+	if a.elsewhere {
 		journal = a.threads
 	}
 	quotas, err := a.config.quotas()
@@ -314,7 +320,6 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 		Quota:   quotas,
 		Queue:   a.queue,
 	}
-	a.elsewhere = journal != nil
 	a.host, err = host.New(&a.hostOptions)
 	return err
 }
