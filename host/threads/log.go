@@ -25,10 +25,25 @@ type reference struct {
 // first: a message that is not what its JSON says would lose the whole thread.
 func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, error) {
 	content := host.AppendMessagesJSON(nil, messages)
-	if _, err := host.DecodeMessages(content); err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
+	if slices.ContainsFunc(messages, holdsJSON) {
+		if _, err := host.DecodeMessages(content); err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
+		}
 	}
 	return d.valueOf(ctx, content)
+}
+
+// holdsJSON reports whether a message has anything in it that may not be written
+// as it can be read: texts always are.
+func holdsJSON(m *host.Message) bool {
+	year := m.CreatedAt.UTC().Year()
+	if !m.Role.Valid() || m.Metadata != nil || m.Extra != nil || year < 0 || year > 9999 {
+		return true
+	}
+	return slices.ContainsFunc(m.Parts, func(p host.Part) bool {
+		text, ok := p.(*host.Text)
+		return !ok || text.Extra != nil
+	})
 }
 
 // value returns the content that value holds or refers to. What it is is for

@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ type Store struct {
 	key     []byte
 	commit  func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
-	turn   chan struct{}         // holds a token while a commit is made
+	turn   chan struct{} // holds a token while a commit is made
+	heads  heads
 	broken atomic.Pointer[error] // why no more commits are made
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
@@ -157,17 +159,22 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	defer s.mu.RUnlock()
+	at := engineKey(partition, key)
+	if e, ok := s.heads.get(at); ok {
+		e.Value = bytes.Clone(e.Value)
+		return e, nil
+	}
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	e, err := get(txn, partition, key)
+	e, err := get(txn, at, key)
 	if err != nil {
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	return e, nil
 }
 
-func get(txn *badger.Txn, partition string, key kv.Key) (kv.Entry, error) {
-	item, err := txn.Get(engineKey(partition, key))
+func get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, error) {
+	item, err := txn.Get(engineKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return kv.Entry{}, kv.ErrNotFound
 	}

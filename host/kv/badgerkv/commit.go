@@ -96,32 +96,37 @@ func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, result
 	if err := s.checkWritable(); err != nil {
 		return 0, err
 	}
-	g := newGroup(s.db.NewTransaction(true))
+	g := newGroup(s.db.NewTransaction(true), &s.heads)
 	defer g.txn.Discard()
-	n := 0
-	for n < len(valid) && g.admits(txs[valid[n]]) {
-		i := valid[n]
-		results[i].Err = g.add(txs[i])
-		n++
+	for _, i := range valid {
+		tx := withKeys(txs[i])
+		if !g.admits(tx) {
+			break
+		}
+		results[i].Err = g.add(tx)
 	}
-	s.finish(g, txs, valid[:n], results)
+	n := len(g.txs)
+	s.finish(g, valid[:n], results)
 	return n, nil
 }
 
-// finish commits the group and gives its Txs their revision or the error.
-func (s *Store) finish(g *group, txs []kv.Tx, which []int, results []kv.Result) {
+// finish commits the group and gives its Txs, whose positions are which, their
+// revision or the error.
+func (s *Store) finish(g *group, which []int, results []kv.Result) {
 	if g.writes == 0 {
 		return
 	}
 	revision := g.txn.ReadTs() + 1
+	s.heads.forget(g.written)
 	err := s.commitGroup(g)
-	for _, i := range which {
+	for n, i := range which {
 		switch {
-		case results[i].Err != nil || len(txs[i].Writes) == 0:
+		case results[i].Err != nil || len(g.txs[n].Writes) == 0:
 		case err != nil:
 			results[i].Err = fmt.Errorf("commit: %w", err)
 		default:
 			results[i].Revision = revision
+			s.heads.keep(g.txs[n], revision)
 		}
 	}
 }
@@ -148,50 +153,79 @@ func (s *Store) checkWritable() error {
 	return s.checkSpace()
 }
 
+// engineTx is a Tx with its keys as Badger has them.
+type engineTx struct {
+	kv.Tx
+	conds, writes [][]byte
+}
+
+func withKeys(tx kv.Tx) engineTx {
+	size := 0
+	for _, c := range tx.Conds {
+		size += len(tx.Partition) + len(c.Key) + 2
+	}
+	for _, w := range tx.Writes {
+		size += len(tx.Partition) + len(w.Key) + 2
+	}
+	all, room := make([][]byte, 0, len(tx.Conds)+len(tx.Writes)), make([]byte, 0, size)
+	add := func(key kv.Key) {
+		begin := len(room)
+		room = appendEngineKey(room, tx.Partition, key)
+		all = append(all, room[begin:len(room):len(room)])
+	}
+	for _, c := range tx.Conds {
+		add(c.Key)
+	}
+	for _, w := range tx.Writes {
+		add(w.Key)
+	}
+	return engineTx{tx, all[:len(tx.Conds)], all[len(tx.Conds):]}
+}
+
+func (tx *engineTx) size() int {
+	return tx.Size() + len(tx.Writes)*(writeOverhead+len(tx.Partition))
+}
+
 // group is a Badger transaction that several Txs share.
 type group struct {
 	txn     *badger.Txn
+	heads   *heads
+	txs     []engineTx
 	written map[string]bool // engine keys
 	bytes   int
 	writes  int
 	err     error // of Badger, for all of the group
 }
 
-func newGroup(txn *badger.Txn) *group {
-	return &group{txn: txn, written: make(map[string]bool), bytes: groupOverhead}
+func newGroup(txn *badger.Txn, heads *heads) *group {
+	return &group{txn: txn, heads: heads, written: make(map[string]bool), bytes: groupOverhead}
 }
 
 // admits reports whether tx may join. The first always may. A Tx that reads or
 // writes a key that the group has written may not: it must see that write with
 // its revision, and its own write needs a revision above it.
-func (g *group) admits(tx kv.Tx) bool {
+func (g *group) admits(tx engineTx) bool {
 	if g.writes == 0 {
 		return true
 	}
-	if g.bytes+engineSize(tx) >= maxGroupBytes || g.writes+len(tx.Writes) > maxGroupWrites {
+	if g.bytes+tx.size() >= maxGroupBytes || g.writes+len(tx.Writes) > maxGroupWrites {
 		return false
 	}
-	for _, c := range tx.Conds {
-		if g.written[string(engineKey(tx.Partition, c.Key))] {
-			return false
-		}
-	}
-	for _, w := range tx.Writes {
-		if g.written[string(engineKey(tx.Partition, w.Key))] {
-			return false
+	for _, keys := range [][][]byte{tx.conds, tx.writes} {
+		for _, key := range keys {
+			if g.written[string(key)] {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-func engineSize(tx kv.Tx) int {
-	return tx.Size() + len(tx.Writes)*(writeOverhead+len(tx.Partition))
-}
-
 // add checks the conditions of tx and, if they hold, adds its writes.
-func (g *group) add(tx kv.Tx) error {
+func (g *group) add(tx engineTx) error {
+	g.txs = append(g.txs, tx)
 	for i, c := range tx.Conds {
-		e, err := get(g.txn, tx.Partition, c.Key)
+		e, err := g.read(tx.conds[i], c.Key)
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
 			return fmt.Errorf("commit: read key %s of condition %d: %w", c.Key, i, err)
 		}
@@ -199,12 +233,20 @@ func (g *group) add(tx kv.Tx) error {
 			return fmt.Errorf("commit: %w", err)
 		}
 	}
-	g.bytes += engineSize(tx)
+	g.bytes += tx.size()
 	g.writes += len(tx.Writes)
-	for _, w := range tx.Writes {
-		g.write(engineKey(tx.Partition, w.Key), w)
+	for i, w := range tx.Writes {
+		g.write(tx.writes[i], w)
 	}
 	return nil
+}
+
+// read returns an entry for a condition to look at.
+func (g *group) read(engineKey []byte, key kv.Key) (kv.Entry, error) {
+	if e, ok := g.heads.get(engineKey); ok {
+		return e, nil
+	}
+	return get(g.txn, engineKey, key)
 }
 
 // write adds one write to the transaction. Badger keeps w.Value until the

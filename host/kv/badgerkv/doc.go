@@ -51,7 +51,9 @@
 // trusted and after a device has failed. A damaged index or manifest is found
 // by [Open].
 //
-// A read that begins while a commit is being synced waits for that sync.
+// A read that begins while a commit is being synced waits for that sync, unless it
+// is of a key that commits are guarded by ([kv.AtRevision]) and write again and
+// again: of those the latest are kept in memory.
 //
 // Badger writes through memory maps, so a full device would end the process
 // with a signal instead of an error. Commits are therefore refused while there

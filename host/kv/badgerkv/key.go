@@ -24,7 +24,10 @@ var lastKey = strings.Repeat("\xff", kv.MaxKeyBytes+1)
 // engineKey is where Badger has the entry at key of partition. With an empty
 // key, it is what all keys of the partition begin with.
 func engineKey(partition string, key kv.Key) []byte {
-	b := make([]byte, 0, 2+len(partition)+len(key))
+	return appendEngineKey(make([]byte, 0, 2+len(partition)+len(key)), partition, key)
+}
+
+func appendEngineKey(b []byte, partition string, key kv.Key) []byte {
 	b = append(b, dataSpace, byte(len(partition)))
 	b = append(b, partition...)
 	return append(b, key...)
