@@ -38,7 +38,8 @@ func (im *image) suits(s *seat) bool {
 	return !(im.clock && granted.Clock) && !(im.random && granted.Random)
 }
 
-// imageRun is a stretch of memory, in whole pages of imagePage.
+// imageRun is a stretch of memory, in whole pages of imagePage and no longer than
+// an imagePiece.
 type imageRun struct {
 	at    int
 	bytes []byte
@@ -47,13 +48,46 @@ type imageRun struct {
 // imagePage is the unit in which images are compared and copied.
 const imagePage = 4 << 10
 
+// imagePiece is how many bytes are read or written of a memory between two looks
+// at whether to go on, and whose turn it is (see goOn): well under a millisecond
+// even where each page is new. A memory as a whole may take a hundred.
+const imagePiece = 256 << 10
+
+// pieces cuts a stretch of memory. It ends early, and reports false, if goOn says
+// so after a piece.
+func (s span) pieces(size int, goOn func(bytes int) bool, do func(span)) bool {
+	for at := s.start; at < s.end; at += size {
+		piece := span{at, min(at+size, s.end)}
+		do(piece)
+		if !goOn(piece.size()) {
+			return false
+		}
+	}
+	return true
+}
+
+// zeroPieces sets a stretch of memory to zero, unless goOn ends it: what is short by
+// writing, what is long by giving its pages back, so that none comes into use that
+// was not.
+func zeroPieces(mem []byte, s span, goOn func(int) bool) bool {
+	if s.size() <= clearAtMost {
+		return s.pieces(imagePiece, goOn, func(p span) { clear(mem[p.start:p.end]) })
+	}
+	return s.pieces(releasePiece, goOn, func(p span) { release(mem[p.start:p.end]) })
+}
+
 // takeImage saves memory and globals; before is what was not zero before the
-// start-up code ran.
-func takeImage(mem []byte, globals []api.MutableGlobal, before []span) *image {
+// start-up code ran. It is nil if goOn says so.
+func takeImage(mem []byte, globals []api.MutableGlobal, before []span, goOn func(int) bool) *image {
 	im := &image{size: len(mem)}
-	held := nonZero(mem)
+	held, ok := nonZero(mem, goOn)
 	for _, s := range held {
-		im.runs = append(im.runs, imageRun{s.start, bytes.Clone(mem[s.start:s.end])})
+		ok = ok && s.pieces(imagePiece, goOn, func(p span) {
+			im.runs = append(im.runs, imageRun{p.start, bytes.Clone(mem[p.start:p.end])})
+		})
+	}
+	if !ok {
+		return nil
 	}
 	im.cleared = without(before, held)
 	for _, g := range globals {
@@ -62,37 +96,41 @@ func takeImage(mem []byte, globals []api.MutableGlobal, before []span) *image {
 	return im
 }
 
-// nonZero returns the stretches of memory whose pages are not all zero.
-func nonZero(mem []byte) (list []span) {
-	for at := 0; at < len(mem); at += imagePage {
-		if isZero(mem[at:min(at+imagePage, len(mem))]) {
-			continue
+// nonZero returns the stretches of memory whose pages are not all zero, unless
+// goOn ends it.
+func nonZero(mem []byte, goOn func(int) bool) (list []span, ok bool) {
+	ok = span{0, len(mem)}.pieces(imagePiece, goOn, func(p span) {
+		for at := p.start; at < p.end; at += imagePage {
+			page := span{at, min(at+imagePage, p.end)}
+			if isZero(mem[page.start:page.end]) {
+				continue
+			}
+			if n := len(list); n > 0 && list[n-1].end == at {
+				list[n-1].end = page.end
+			} else {
+				list = append(list, page)
+			}
 		}
-		end := min(at+imagePage, len(mem))
-		if n := len(list); n > 0 && list[n-1].end == at {
-			list[n-1].end = end
-		} else {
-			list = append(list, span{at, end})
-		}
-	}
-	return list
+	})
+	return list, ok
 }
 
 func isZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
 }
 
-// without returns what is in a and not in b; both are in order.
+// without returns what is in a and not in b; both are in order. It takes time by
+// how many there are of both: a module chooses how many.
 func without(a, b []span) (list []span) {
 	for _, s := range a {
-		for _, cut := range b {
-			if cut.end <= s.start || cut.start >= s.end {
-				continue
+		for len(b) > 0 && b[0].end <= s.start {
+			b = b[1:]
+		}
+		for i := 0; i < len(b) && b[i].start < s.end; i++ {
+			if b[i].start > s.start {
+				list = append(list, span{s.start, b[i].start})
 			}
-			if cut.start > s.start {
-				list = append(list, span{s.start, cut.start})
-			}
-			s.start = min(cut.end, s.end)
+			s.start = min(b[i].end, s.end)
 		}
 		if s.size() > 0 {
 			list = append(list, s)
@@ -101,15 +139,21 @@ func without(a, b []span) (list []span) {
 	return list
 }
 
-// restore makes used memory, which has the image's size, equal to it.
-func (im *image) restore(mem []byte) {
+// restore makes used memory, which has the image's size, equal to it, unless goOn
+// ends it.
+func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 	at := 0
 	for _, r := range im.runs {
-		zero(mem[at:r.at])
+		if !zeroPieces(mem, span{at, r.at}, goOn) {
+			return false
+		}
 		at = r.at + len(r.bytes)
 		copyChanged(mem[r.at:at], r.bytes)
+		if !goOn(len(r.bytes)) {
+			return false
+		}
 	}
-	zero(mem[at:])
+	return zeroPieces(mem, span{at, len(mem)}, goOn)
 }
 
 // copyChanged is copy, but leaves alone the pages that are equal: most are, and
@@ -125,14 +169,21 @@ func copyChanged(to, from []byte) {
 }
 
 // fill makes the memory of a module that was just instantiated, and grown to
-// the image's size, equal to it. It leaves untouched what was never used.
-func (im *image) fill(mem []byte) {
+// the image's size, equal to it, unless goOn ends it. It leaves untouched what was
+// never used.
+func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 	for _, s := range im.cleared {
-		clear(mem[s.start:s.end])
+		if !s.pieces(imagePiece, goOn, func(p span) { clear(mem[p.start:p.end]) }) {
+			return false
+		}
 	}
 	for _, r := range im.runs {
 		copy(mem[r.at:], r.bytes)
+		if !goOn(len(r.bytes)) {
+			return false
+		}
 	}
+	return true
 }
 
 // keeps says what of a module's state an image has to keep, and whether it can.
@@ -177,12 +228,16 @@ func (i *images) put(l Limits, im *image) *image {
 }
 
 // heldBefore returns what is not zero of a memory that was just instantiated,
-// if that is wanted for an image.
-func (inst *instance) heldBefore() []span {
+// if that is wanted for an image. It fails if the call's time is up.
+func (inst *instance) heldBefore() ([]span, error) {
 	if !inst.plugin.hasImages() || inst.memory.Size() == 0 {
-		return nil
+		return nil, nil
 	}
-	return nonZero(inst.bytes(int(inst.memory.Size())))
+	held, ok := nonZero(inst.bytes(int(inst.memory.Size())), inst.goOn)
+	if !ok {
+		return nil, inst.late()
+	}
+	return held, nil
 }
 
 // bytes returns the front of memory.
@@ -192,26 +247,34 @@ func (inst *instance) bytes(n int) []byte {
 }
 
 // keepImage takes the image of an instance whose start-up code has just run,
-// unless one is there or it would not be exact.
-func (inst *instance) keepImage(before []span) {
+// unless one is there or it would not be exact. It fails if the call's time is up.
+func (inst *instance) keepImage(before []span) error {
 	p := inst.plugin
 	if !p.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
-		return
+		return nil
 	}
 	if inst.image = p.code.images.get(p.limits); inst.image == nil {
-		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before)
+		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.goOn)
+		if im == nil {
+			return inst.late()
+		}
 		im.clock, im.random = inst.world.clock, inst.world.random
 		inst.image = p.code.images.put(p.limits, im)
 	}
 	inst.restored = true
+	return nil
 }
 
-// fill makes an instance that was just instantiated equal to its image.
-func (inst *instance) fill(im *image) {
+// fill makes an instance that was just instantiated equal to its image. It fails
+// if the call's time is up.
+func (inst *instance) fill(im *image) error {
+	if !im.fill(inst.bytes(im.size), inst.goOn) {
+		return inst.late()
+	}
 	inst.image, inst.restored = im, true
-	im.fill(inst.bytes(im.size))
 	inst.set(im)
 	_ = inst.settle(instancePrice + int64(im.size)/bytesPerInstruction)
+	return nil
 }
 
 // instancePrice is what a tenant's budget pays for an instance that is made of an
@@ -226,13 +289,17 @@ func (inst *instance) set(im *image) {
 }
 
 // restore brings an instance whose call returned normally back to its image. It
-// reports whether it could: then nothing of the call is left in it.
+// reports whether it could: then nothing of the call is left in it. It does not
+// if the call's time is up or its caller has left: throwing the instance away
+// costs them less.
 func (inst *instance) restore() bool {
 	im := inst.image
 	if im == nil || inst.world.changed || !inst.resize(im.size) {
 		return false
 	}
-	im.restore(inst.bytes(im.size))
+	if !im.restore(inst.bytes(im.size), inst.goOn) {
+		return false
+	}
 	inst.set(im)
 	inst.extism.forget()
 	inst.restored = true
@@ -251,6 +318,9 @@ func (inst *instance) resize(size int) bool {
 	case now < size:
 		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
 		return ok
+	}
+	if !zeroPieces(inst.bytes(now), span{size, now}, inst.goOn) {
+		return false
 	}
 	inst.linear.next = size
 	_, ok := inst.memory.Grow(1)

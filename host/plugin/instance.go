@@ -85,6 +85,7 @@ type call struct {
 	unseen    int64     // charged since the last look at the limits
 	told      int64     // of what is spent, what turns know of
 	stint     int64     // what was spent when it got its turn
+	moved     int64     // instructions' worth of memory that the host has moved since then
 	yielded   time.Time // when others were let run
 	input     []byte
 	output    []byte
@@ -142,17 +143,18 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 	}
 	im := p.code.images.get(p.limits)
 	if im != nil && p.hasImages() && p.code.keeps.fills && im.suits(s) && inst.resize(im.size) {
-		inst.fill(im)
-		return inst, nil
+		return inst, inst.fill(im)
 	}
-	before := inst.heldBefore()
+	before, err := inst.heldBefore()
+	if err != nil {
+		return inst, err
+	}
 	for _, init := range startFunctions(inst.module, p.extism != nil) {
 		if _, err := init.Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
 			return inst, inst.failure(err)
 		}
 	}
-	inst.keepImage(before)
-	return inst, nil
+	return inst, inst.keepImage(before)
 }
 
 // instantiate makes the module of an instance, and runs its start section.

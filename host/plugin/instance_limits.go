@@ -55,39 +55,61 @@ const yieldEvery = 200 * time.Microsecond
 // guest is machine code that Go cannot interrupt, so this is where a collection
 // of garbage, for one, gets to stop it.
 func (inst *instance) yield(spent int64) {
-	c, turns := &inst.call, inst.plugin.runtime.turns
-	if now := time.Now(); now.Sub(c.yielded) >= yieldEvery {
-		runtime.Gosched()
-		c.yielded = now
-	}
-	w := turns.again(inst.share, spent-c.told, spent-c.stint)
+	c := &inst.call
+	inst.letOthers(time.Now())
+	w := inst.plugin.runtime.turns.again(inst.share, spent-c.told, spent-c.stint+c.moved)
 	c.told = spent
-	if w != nil {
-		inst.await(w)
+	if w != nil && !inst.await(w) {
+		inst.stop(inst.late())
 	}
 }
 
-// await waits until it is the call's turn again, and stops the call if its time
-// is up before.
-func (inst *instance) await(w *waiter) {
+// letOthers lets other goroutines run if they have waited for so long.
+func (inst *instance) letOthers(now time.Time) {
+	if c := &inst.call; now.Sub(c.yielded) >= yieldEvery {
+		runtime.Gosched()
+		c.yielded = now
+	}
+}
+
+// await waits until it is the call's turn again. It reports false if the call's
+// time is up before; then the call has none.
+func (inst *instance) await(w *waiter) bool {
 	c := &inst.call
 	since := time.Now()
 	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
-	c.stint = c.told
+	c.stint, c.moved = c.told, 0
 	inst.turnless = err != nil
-	if err != nil {
-		inst.stopWaiting()
-	}
+	return err == nil
 }
 
-// stopWaiting stops a call whose time was up before its turn came: its caller has
-// left, or others have kept it waiting.
-func (inst *instance) stopWaiting() {
-	if c := &inst.call; c.ctx.Err() != nil {
-		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
+// goOn is the tick of what the host does to the memory of an instance where no
+// guest runs: it has read or written so many bytes since the last time. It lets
+// others run, and reports whether the work is still wanted: if not, late says why.
+func (inst *instance) goOn(bytes int) bool {
+	c, now := &inst.call, time.Now()
+	if c.ctx.Err() != nil || !now.Before(c.deadline) {
+		return false
 	}
-	inst.stop(blameless(inst.timeoutError()))
+	inst.letOthers(now)
+	n := int64(bytes) / bytesPerInstruction
+	c.moved += n
+	w := inst.plugin.runtime.turns.again(inst.share, n, c.told-c.stint+c.moved)
+	return w == nil || inst.await(w)
+}
+
+// late is the error of what has to end early: its caller has left, its time is
+// up, or others have kept it waiting until then.
+func (inst *instance) late() error {
+	c := &inst.call
+	switch {
+	case c.ctx.Err() != nil:
+		return gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export)
+	case inst.turnless:
+		return blameless(inst.timeoutError())
+	}
+	return inst.timeoutError()
 }
 
 // pause gives the call's turn to others while a host operation waits. resume
@@ -102,10 +124,10 @@ func (inst *instance) resume() {
 	since := time.Now()
 	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
-	c.stint = c.told
+	c.stint, c.moved = c.told, 0
 	inst.turnless = err != nil
 	if err != nil {
-		inst.stopWaiting()
+		inst.stop(inst.late())
 	}
 }
 
@@ -155,12 +177,8 @@ func (inst *instance) budgetError() error {
 
 // checkTime stops a call whose caller has left or whose time is up.
 func (inst *instance) checkTime() {
-	c := &inst.call
-	if c.ctx.Err() != nil {
-		inst.stop(gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export))
-	}
-	if !time.Now().Before(c.deadline) {
-		inst.stop(inst.timeoutError())
+	if c := &inst.call; c.ctx.Err() != nil || !time.Now().Before(c.deadline) {
+		inst.stop(inst.late())
 	}
 }
 

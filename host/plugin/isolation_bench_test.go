@@ -3,7 +3,9 @@ package plugin
 // What an instance costs to bring back is measured from inside, without a call.
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -66,4 +68,101 @@ func BenchmarkRestore(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// timedLooks is a context that knows the longest time between two times that
+// somebody asked whether it has ended.
+type timedLooks struct {
+	context.Context
+	last    time.Time
+	longest time.Duration
+}
+
+func (c *timedLooks) Err() error {
+	c.look()
+	return nil
+}
+
+func (c *timedLooks) look() {
+	now := time.Now()
+	c.longest = max(c.longest, now.Sub(c.last))
+	c.last = now
+}
+
+// BenchmarkLargeImage takes the image of an instance with 512 MiB of memory, a
+// quarter of it in use, makes another of it, and restores that after a call that
+// wrote to every page of the quarter and grew. longest is the longest time in which
+// nobody looks whether to go on and whose turn it is; whole is all of it, which it
+// would be without pieces. Both are medians: a busy machine stops one or the other
+// run.
+func BenchmarkLargeImage(b *testing.B) {
+	const pages, used = 8 << 10, 128 << 20
+	p, err := startRuntime(b, nil).Load(b.Context(), "x", handWritten(b, fmt.Sprintf(`memory %d %d
+		func $init _initialize
+		i32.const 0 i32.const 7 i32.const %d memory.fill
+		---
+		loop local.get 0 i32.const 2 i32.store8
+		local.get 0 i32.const 4096 i32.add local.tee 0 i32.const %d i32.lt_u br_if 0 end
+		i32.const 1024 memory.grow i32.const 16 i32.shl i32.const 1 i32.const 67108864 memory.fill
+		i32.const 0`, pages, 2*pages, used, used)),
+		&LoadOptions{Isolation: IsolationFresh, Limits: Limits{MemoryBytes: 2 * pages * pageBytes, StartTimeout: time.Minute}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	longest, whole := map[string][]time.Duration{}, map[string][]time.Duration{}
+	measure := func(what string, inst *instance, do func()) {
+		c := &timedLooks{Context: b.Context(), last: time.Now()}
+		inst.call.ctx, inst.call.deadline = c, time.Now().Add(time.Minute)
+		began := time.Now()
+		do()
+		c.look()
+		longest[what] = append(longest[what], c.longest)
+		whole[what] = append(whole[what], time.Since(began))
+	}
+	for b.Loop() {
+		p.code.images = images{}
+		first, err := p.newInstance(b.Context(), p.seat("a"), &share{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		mem := first.bytes(pages * pageBytes)
+		measure("take", first, func() { takeImage(mem, nil, nil, first.goOn) })
+		first.close()
+		second, err := p.newInstance(b.Context(), p.seat("a"), &share{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := runTool(b, second, ""); err != nil {
+			b.Fatal(err)
+		}
+		measure("restore", second, func() {
+			if !second.restore() {
+				b.Fatal("not restored")
+			}
+		})
+		second.close()
+		third := &instance{plugin: p, seat: p.seat("a"), share: &share{}}
+		third.ctx = &instanceContext{context.Background(), third}
+		third.world.inst = third
+		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)
+		if err := third.instantiate(); err != nil {
+			b.Fatal(err)
+		}
+		measure("make", third, func() {
+			if err := third.fill(p.code.images.get(p.limits)); err != nil {
+				b.Fatal(err)
+			}
+		})
+		third.close()
+	}
+	for _, what := range []string{"take", "make", "restore"} {
+		b.ReportMetric(medianMS(longest[what]), what+"-longest-ms")
+		b.ReportMetric(medianMS(whole[what]), what+"-whole-ms")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func medianMS(list []time.Duration) float64 {
+	slices.Sort(list)
+	return float64(list[len(list)/2].Microseconds()) / 1e3
 }

@@ -26,20 +26,21 @@ type linearMemory struct {
 	share *share // of the tenant whose call runs, nil while none does
 	space space
 	size  int // what the guest has
-	next  int // what the next Reallocate gives, whatever it is asked for; -1 for what it is asked for
+	next  int // what the next Reallocate gives, whatever it is asked for, and all beyond is zero; -1 for what it is asked for
 }
 
 // Reallocate implements [experimental.LinearMemory]. It refuses what exceeds the
 // bound on all instances, which the guest learns from memory.grow.
 func (m *linearMemory) Reallocate(size uint64) []byte {
-	n := int(size)
+	n, used := int(size), m.size
 	if m.next >= 0 {
 		n = m.next
+		used = min(used, n)
 	}
 	if !m.from.take(int64(n-m.size), m.share) {
 		return nil
 	}
-	b := m.space.resize(m.size, n)
+	b := m.space.resize(used, n)
 	if b == nil {
 		m.from.take(int64(m.size-n), m.share)
 		return nil
@@ -159,6 +160,15 @@ var errNoMemory = errors.New("")
 // megabyte, and a page that was given back a microsecond or more at its next
 // use.
 const clearAtMost = 8 << 20
+
+// zero sets memory that reserve gave to zero.
+func zero(b []byte) {
+	if len(b) <= clearAtMost {
+		clear(b)
+		return
+	}
+	release(b)
+}
 
 var (
 	_ experimental.MemoryAllocator = (*memoryMaker)(nil)

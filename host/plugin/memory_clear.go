@@ -2,6 +2,10 @@
 
 package plugin
 
-// zero sets memory to zero. Only Linux promises zeroes for pages that are given
+// releasePiece is how many bytes release is given at one time, where more are
+// to be released.
+const releasePiece = imagePiece
+
+// release sets memory to zero. Only Linux promises zeroes for pages that are given
 // back.
-func zero(b []byte) { clear(b) }
+func release(b []byte) { clear(b) }

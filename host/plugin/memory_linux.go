@@ -6,18 +6,18 @@ import (
 	"unsafe"
 )
 
-// zero sets memory that reserve gave to zero.
-func zero(b []byte) {
-	if len(b) <= clearAtMost {
-		clear(b)
-		return
-	}
+// releasePiece is how many bytes release is given at one time, where more are
+// to be released: their pages take the system less than a millisecond.
+const releasePiece = 2 << 20
+
+// release sets memory that reserve gave to zero by giving its pages back.
+func release(b []byte) {
 	mask := uintptr(os.Getpagesize() - 1)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & mask)
+	skip := min(len(b), int(-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&mask))
 	clear(b[:skip])
 	pages := b[skip : skip+(len(b)-skip)&^int(mask)]
 	clear(b[skip+len(pages):])
-	if syscall.Madvise(pages, syscall.MADV_DONTNEED) != nil {
+	if len(pages) > 0 && syscall.Madvise(pages, syscall.MADV_DONTNEED) != nil {
 		clear(pages)
 	}
 }

@@ -289,7 +289,9 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 	}
 	p.mu.Unlock()
 	if foreign != nil {
-		if foreign.restore() && foreign.image.suits(pl.seat) {
+		foreign.tenant, foreign.seat, foreign.share = pl.tenant, pl.seat, sh
+		foreign.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
+		if foreign.restore() && foreign.image.suits(pl.seat) || foreign.turnless {
 			inst = foreign
 		} else {
 			foreign.close()
@@ -301,6 +303,9 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
 	inst.linear.lend(sh)
 	inst.extism.lend(sh)
+	if inst.turnless {
+		return inst, inst.late()
+	}
 	return inst, nil
 }
 
@@ -335,12 +340,14 @@ func (p *Plugin) takeIdle(pl *pool, fresh bool) (inst, foreign *instance) {
 }
 
 // giveBack ends a call, with its instance: to be used again if the call returned
-// normally and the instance is not worn, to be closed otherwise.
-func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
+// normally and the instance is not worn, to be closed otherwise. It reports whether
+// the call has no turn any more.
+func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnless bool) {
 	keep := healthy && inst.calls < inst.call.limits.CallsAnew
 	if keep && (fresh || inst.swollen()) {
 		keep = inst.restore()
 	}
+	turnless = inst.turnless
 	inst.rest()
 	inst.linear.lend(nil)
 	inst.extism.lend(nil)
@@ -359,6 +366,7 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) {
 	p.next(pl)
 	p.leave(pl)
 	p.mu.Unlock()
+	return turnless
 }
 
 // keep makes an instance idle and returns the one to close for it, if there are
@@ -487,8 +495,8 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
 	pl.seat.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
-	used, turnless := inst.unaccounted(), inst.turnless
-	p.giveBack(pl, inst, err == nil, fresh)
+	used := inst.unaccounted()
+	turnless := p.giveBack(pl, inst, err == nil, fresh)
 	turns.leave(share, used, !turnless)
 	return output, guestErr, true, err
 }
