@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,6 +130,7 @@ type importer struct {
 	messages int    // of the source so far
 	turns    int    // of the source so far
 	last     string // id of the last message
+	to       int    // where the last turn ends
 
 	stored      func() (*host.Message, error, bool) // what the thread had when the import began
 	stopStored  func()
@@ -187,7 +189,7 @@ func (im *importer) item(ctx context.Context, item Item) error {
 		return im.snapshot(ctx, item.Snapshot, item.State)
 	case item.State != nil:
 		im.state = item.State
-		return nil
+		return im.checkState("state", item.State)
 	case item.Artifact != nil:
 		return im.artifact(ctx, item.Artifact)
 	case item.Upload != nil:
@@ -356,7 +358,13 @@ func (im *importer) snapshot(ctx context.Context, snap *Snapshot, state json.Raw
 	if err := im.flush(ctx); err != nil {
 		return err
 	}
-	if err := im.checkTurn(snap); err != nil {
+	known := *snap
+	snap = &known
+	if !im.runs[snap.Parent] { // it is of a branch that does not come along
+		snap.Parent = ""
+	}
+	snap.Status = cmp.Or(snap.Status, Completed)
+	if err := im.checkTurn(snap, state); err != nil {
 		return err
 	}
 	at := im.turns
@@ -385,17 +393,49 @@ func (im *importer) snapshot(ctx context.Context, snap *Snapshot, state json.Raw
 	return im.flushTurns(ctx)
 }
 
-func (im *importer) checkTurn(snap *Snapshot) error {
+func (im *importer) checkTurn(snap *Snapshot, state json.RawMessage) error {
 	if err := host.ValidateID("run", snap.ID, MaxMessageIDBytes); err != nil {
 		return err
 	}
+	wrong := func(format string, args ...any) error {
+		return host.Errorf(host.InvalidArgument, "import thread %q: turn %q "+format, append([]any{im.t.rec.ID, snap.ID}, args...)...)
+	}
 	switch {
 	case im.runs[snap.ID]:
-		return host.Errorf(host.InvalidArgument, "import thread %q: turn %q is given twice", im.t.rec.ID, snap.ID)
+		return wrong("is given twice")
 	case snap.From < 0 || snap.To < snap.From || snap.To > im.messages:
-		return host.Errorf(host.InvalidArgument, "import thread %q: turn %q has the messages %d to %d of %d", im.t.rec.ID, snap.ID, snap.From, snap.To, im.messages)
+		return wrong("has the messages %d to %d of %d", snap.From, snap.To, im.messages)
+	case snap.To < im.to:
+		return wrong("ends at message %d, before the turn in front of it, which ends at %d", snap.To, im.to)
+	case !snap.Status.valid():
+		return wrong("has the status %.40q", string(snap.Status))
 	}
-	im.runs[snap.ID] = true
+	if state != nil {
+		if err := im.checkState("state of turn "+snap.ID, state); err != nil {
+			return err
+		}
+	}
+	im.runs[snap.ID], im.to = true, snap.To
+	return nil
+}
+
+// checkState refuses a state that no run could begin with.
+func (im *importer) checkState(what string, raw json.RawMessage) error {
+	state, providers, err := splitState(raw)
+	if err == nil {
+		var doc *host.Document
+		if doc, err = host.ReadDocument(state); err == nil && !doc.IsObject() {
+			err = errors.New("it is not an object")
+		}
+	}
+	for _, p := range providers {
+		if err == nil && len(p) > host.MaxProviderStateBytes {
+			err = errors.New("a context provider keeps too much")
+		}
+	}
+	if err != nil {
+		return host.Errorf(host.InvalidArgument, "import thread %q: %.200s: %v", im.t.rec.ID, what, err)
+	}
 	return nil
 }
 

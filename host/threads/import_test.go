@@ -321,6 +321,8 @@ func TestImportRefuses(t *testing.T) {
 		"a negative turn":    {replace(`"from":1`, `"from":-1`), host.InvalidArgument, "-1 to 7"},
 		"a turn without id":  {replace(`"id":"r1"`, `"id":""`), host.InvalidArgument, "run has no id"},
 		"a state that lacks": {replace(`"state_value":{"big":12345678901234567890}`, `"x":1`), host.InvalidArgument, "state of turn 1"},
+		"a state of text":    {replace(`"state_value":{"big":12345678901234567890}`, `"state_value":"x"`), host.InvalidArgument, "state of turn r1"},
+		"a state of nothing": {replace(`"state_value":{"big":12345678901234567890}`, `"state_value":[]`), host.InvalidArgument, "state of turn r1"},
 		"a bad time":         {replace(`"created_at":"`, `"created_at":"yesterday `), host.InvalidArgument, "thread"},
 		"a title too long":   {replace(`"title":"`, `"title":"`+strings.Repeat("x", 2000)), host.InvalidArgument, "title"},
 		"messages of text":   {head + `"messages":"all"}`, host.InvalidArgument, "a list"},

@@ -25,6 +25,14 @@ const (
 	Canceled    Status = "canceled"
 )
 
+func (s Status) valid() bool {
+	switch s {
+	case Completed, Interrupted, Failed, Canceled:
+		return true
+	}
+	return false
+}
+
 func statusOf(reason host.FinishReason) Status {
 	switch reason {
 	case host.FinishInterrupted:

@@ -1,0 +1,58 @@
+package threads_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// What no run could begin with is refused when it is imported, and not when a run
+// begins; and no lineage leads in a circle.
+func TestImportOfHostileTurns(t *testing.T) {
+	file := func(rest string) string {
+		messages := []string{}
+		for i := range 4 {
+			messages = append(messages, fmt.Sprintf(`{"id":"m%d","role":"user","parts":[{"type":"text","text":"x"}]}`, i))
+		}
+		return `{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[` + strings.Join(messages, ",") + `],` + rest + `}`
+	}
+	for name, rest := range map[string]string{
+		"a state that is a number":     `"snapshots":[],"state":7`,
+		"a state that is a text":       `"snapshots":[],"state":"x"`,
+		"a state that is null":         `"snapshots":[],"state":null`,
+		"a state of one":               `"snapshots":[],"state":[{}]`,
+		"a state of two numbers":       `"snapshots":[],"state":[1,2]`,
+		"providers that are a list":    `"snapshots":[],"state":[{},[]]`,
+		"a provider that keeps much":   `"snapshots":[],"state":[{},{"p":"` + strings.Repeat("x", host.MaxProviderStateBytes) + `"}]`,
+		"a state of a turn":            `"snapshots":[{"id":"r","from":0,"to":2,"state":{"digest":"d","size":1},"state_value":7}]`,
+		"an unknown status":            `"snapshots":[{"id":"r","from":0,"to":2,"status":"zzz"}]`,
+		"a turn before the one before": `"snapshots":[{"id":"r","from":0,"to":4},{"id":"r2","from":0,"to":2}]`,
+	} {
+		s, d := newStore(t, nil)
+		_, err := importInto(t, s, "acme", "", "", file(rest))
+		wantCode(t, name, err, host.InvalidArgument)
+		wantNoThread(t, s, d, "acme")
+	}
+	s, _ := newStore(t, nil)
+	if _, err := importInto(t, s, "acme", "", "", file(`"snapshots":[{"id":"r","from":0,"to":1,"parent":"r"},{"id":"r2","from":1,"to":2,"parent":"r3"},{"id":"r3","from":2,"to":4,"parent":"r2"}],"state":[{"a":1},{"p":7}]`)); err != nil {
+		t.Fatal(err)
+	}
+	var lineage []string
+	for snap, err := range s.Snapshots(t.Context(), "acme", "t1") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lineage = append(lineage, snap.ID+" of "+snap.Parent+" "+string(snap.Status))
+	}
+	if diff := cmp.Diff([]string{"r of  completed", "r2 of  completed", "r3 of r2 completed"}, lineage); diff != "" {
+		t.Errorf("lineage (-want +got):\n%s", diff)
+	}
+	got, err := s.Get(t.Context(), &host.HistoryRequest{Tenant: "acme", Thread: "t1"})
+	if err != nil || string(got.State) != `{"a":1}` || string(got.Providers["p"]) != "7" {
+		t.Errorf("the state is %s, %s, %v", got.State, got.Providers, err)
+	}
+}
