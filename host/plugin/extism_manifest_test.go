@@ -23,13 +23,13 @@ func TestExtismManifestsBecomeOptions(t *testing.T) {
 	wasm := must[[]byte](t)(os.ReadFile(ibanFile))
 	raw := fmt.Sprintf(`{"wasm":[{"path":"iban.wasm","hash":"%X","name":"iban"}],
 		"memory":{"max_pages":32,"max_http_response_bytes":4096,"max_var_bytes":0},
-		"config":{"k":"v"},"allowed_hosts":["api.example.com","*.example.org","*"],"timeout_ms":250}`, sha256.Sum256(wasm))
+		"config":{"k":"v"},"allowed_hosts":["api.example.com","*.example.org","*"],"timeout_ms":25000}`, sha256.Sum256(wasm))
 	m, err := plugin.ReadExtismManifest([]byte(raw), filepath.Dir(ibanFile), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &plugin.ExtismManifest{Wasm: wasm, Name: "iban", Options: plugin.LoadOptions{
-		Limits: plugin.Limits{MemoryBytes: 2 << 20, BlockBytes: 2 << 20, VarBytes: 1, Timeout: 250 * time.Millisecond},
+		Limits: plugin.Limits{MemoryBytes: 2 << 20, BlockBytes: 2 << 20, VarBytes: 1, Timeout: 25 * time.Second},
 		Granted: plugin.Permissions{HTTP: []plugin.HTTPAccess{
 			{Scheme: "https", Host: "api.example.com"}, {Scheme: "https", Host: "*.example.org"}, {Scheme: "https", Host: "*"}}},
 		Extism: plugin.ExtismOptions{Config: map[string]string{"k": "v"}, HTTPBytes: 4096},

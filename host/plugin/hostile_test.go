@@ -322,7 +322,7 @@ func TestCallsBeyondInstancesWait(t *testing.T) {
 }
 
 func TestWaitingForAnInstanceEnds(t *testing.T) {
-	p := loadHand(t, emitter, Limits{Instances: 1, Timeout: 50 * time.Millisecond})
+	p := loadHand(t, emitter, Limits{Instances: 1, Timeout: 500 * time.Millisecond})
 	g := newGate()
 	done := make(chan error)
 	go func() {
