@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 
@@ -16,8 +17,20 @@ const ProgressiveJob = "agenthost/summarize"
 // DefaultBatch is the default of ProgressiveOptions.Batch.
 const DefaultBatch = 50
 
-// maxStages bounds how many summaries one job makes.
-const maxStages = 100
+// stagesOfJob is how many summaries one job makes; another job makes the next ones.
+const stagesOfJob = 10
+
+// stageMessages is how many messages of a long thread are read at once, beside
+// those that are left.
+const stageMessages = 1000
+
+// Pager is what a history can do, too: read a thread from anywhere on.
+type Pager interface {
+	// MessagesAfter returns messages of a thread in order, at most limit, that come
+	// after the one of an id, and whether there are more; from the thread's beginning,
+	// and found is false, if it does not have that one. An unknown thread is empty.
+	MessagesAfter(ctx context.Context, req *host.HistoryRequest, message string, limit int) (messages []*host.Message, found, more bool, err error)
+}
 
 // ProgressiveOptions are the optional parts of [NewProgressive].
 type ProgressiveOptions struct {
@@ -32,22 +45,25 @@ type ProgressiveOptions struct {
 // it. When more than the target and a batch came after it, a job is left for after
 // the turn, which gives the model its summary and what has become old since, and
 // stores the next one with the message that it reaches to. So each message is
-// summarized once, however long the thread gets. Until the first summary is there,
-// and while jobs fail, a view is longer: put a reducer that drops behind it if
-// that may not be.
+// summarized once, however long the thread gets, and of one that was imported or had
+// no summaries for long as well: jobs go through it from its beginning, a part at a
+// time. Until the summary has come near its end, and while jobs fail, a view is
+// longer: put a reducer that drops behind it if that may not be.
 type Progressive struct {
 	own     *summarizing
 	batch   int
 	history host.HistoryLoader
+	pager   Pager // nil if the history is none
 	jobs    host.Enqueuer
 }
 
 var _ Reducer = (*Progressive)(nil)
 
 // NewProgressive returns a progressive reducer that leaves about target messages
-// beside the summary. Jobs load the thread from history, which must return the
-// message that the summary reaches to, so its window is larger than the target and
-// some batches; summaries are kept in summaries. Have jobs' queue call HandleJob
+// beside the summary. Jobs read the thread from history. One that is a [Pager], as
+// threads.Store is, is read from where the summary ends; another's window must have
+// the message that the summary reaches to, and what is before the first window is in
+// no summary. Summaries are kept in summaries. Have jobs' queue call HandleJob
 // for jobs named [ProgressiveJob]. Code invalid_argument for a target below 1, a
 // negative batch, and where something is missing.
 func NewProgressive(model host.Model, target int, history host.HistoryLoader, jobs host.Enqueuer, summaries Summaries, opts *ProgressiveOptions) (*Progressive, error) {
@@ -61,6 +77,7 @@ func NewProgressive(model host.Model, target int, history host.HistoryLoader, jo
 		return nil, err
 	}
 	p := &Progressive{batch: opts.Batch, history: history, jobs: jobs}
+	p.pager, _ = history.(Pager)
 	if p.batch == 0 {
 		p.batch = DefaultBatch
 	}
@@ -84,7 +101,7 @@ func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 	}
 	summary, rest := latest(known, rest)
 	if p.own.cut(rest) > 0 && view.Scope.Thread != "" {
-		if err := p.leave(ctx, view.Scope, summary, len(rest)); err != nil {
+		if err := p.leave(ctx, view.Scope, stageOf(known, summary, rest, p.batch)); err != nil {
 			return nil, err
 		}
 	}
@@ -95,72 +112,130 @@ func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 	return append(append(out, rest...), turn...), nil
 }
 
-// leave leaves one job for each stage of a thread; another one if the thread has
-// grown by a batch and the stage is still the same.
-func (p *Progressive) leave(ctx context.Context, scope host.Scope, summary *Summary, length int) error {
-	through := ""
-	if summary != nil {
-		through = summary.Through
+// stageOf names where the summaries of a thread are: what the newest one reaches to,
+// and how much came after it, in batches. If that one is out of sight, so is how
+// much: then it is by the last message of about each batch.
+func stageOf(known, summary *Summary, rest []*host.Message, batch int) string {
+	through, mark := "", ""
+	if known != nil {
+		through = known.Through
 	}
+	for i := len(rest) - 1; summary == nil && mark == "" && i >= 0; i-- {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(rest[i].ID))
+		if h.Sum32()%uint32(batch) == 0 {
+			mark = rest[i].ID
+		}
+	}
+	return fmt.Sprintf("%.128s/%d/%.128s", through, len(rest)/batch, mark)
+}
+
+// leave leaves one job for each stage of a thread.
+func (p *Progressive) leave(ctx context.Context, scope host.Scope, stage string) error {
 	raw, err := json.Marshal(scope)
 	if err != nil {
 		return err
 	}
 	_, err = p.jobs.Enqueue(ctx, &host.Job{Name: ProgressiveJob, Payload: raw, Scope: scope,
-		Key: fmt.Sprintf("%.128s/%.128s/%d", scope.Thread, through, length/p.batch), Serial: ProgressiveJob + "/" + strconv.Quote(scope.Thread)})
+		Key: fmt.Sprintf("%.128s/%s", scope.Thread, stage), Serial: ProgressiveJob + "/" + strconv.Quote(scope.Thread)})
 	if code := host.CodeOf(err); code == host.AlreadyExists || code == host.ResourceExhausted {
 		return nil
 	}
 	return err
 }
 
-// HandleJob summarizes what has become old in a thread.
+// HandleJob summarizes what has become old in a thread, and leaves another job if
+// there is much of it.
 func (p *Progressive) HandleJob(ctx context.Context, job *host.Job) error {
-	scope := job.Scope
-	for range maxStages {
-		loaded, err := p.history.Get(ctx, &host.HistoryRequest{Tenant: scope.Tenant, Thread: scope.Thread})
-		if err != nil {
+	through := ""
+	for range stagesOfJob {
+		last, err := p.stage(ctx, job.Scope)
+		if err != nil || last == "" {
 			return err
 		}
-		known, err := p.own.Summaries.Load(ctx, scope)
-		if err != nil {
-			return err
-		}
-		_, rest := takeSystem(loaded.Messages)
-		summary, rest := latest(known, rest)
-		cut := p.own.cut(rest)
-		if cut > 0 {
-			cut = p.own.bounded(rest, cut)
-		}
-		if cut == 0 {
-			return nil
-		}
-		next, err := p.own.summary(ctx, scope, summary, rest[:cut])
-		if err != nil {
-			return err
-		}
-		if same, err := p.unchanged(ctx, scope, rest[:cut]); err != nil {
-			return err
-		} else if !same {
-			continue // something of it was edited or deleted while the model was at work
-		}
-		if err := p.own.Summaries.Save(ctx, scope, next); err != nil {
-			return err
-		}
+		through = last
 	}
-	return nil
+	return p.leave(ctx, job.Scope, fmt.Sprintf("%.128s/more", through))
 }
 
-// unchanged reports whether a thread still has these messages, one after the other.
-func (p *Progressive) unchanged(ctx context.Context, scope host.Scope, messages []*host.Message) (bool, error) {
-	loaded, err := p.history.Get(ctx, &host.HistoryRequest{Tenant: scope.Tenant, Thread: scope.Thread})
+// stage makes one summary, if there is something to, and returns the id of the last
+// message that it was asked to cover.
+func (p *Progressive) stage(ctx context.Context, scope host.Scope) (through string, err error) {
+	known, err := p.own.Summaries.Load(ctx, scope)
 	if err != nil {
+		return "", err
+	}
+	summary, rest, more, err := p.unsummarized(ctx, scope, known)
+	if err != nil {
+		return "", err
+	}
+	cut := p.own.cut(rest)
+	if cut == 0 && more {
+		cut = wholeUpTo(rest, len(rest)-1) // they are few, but large
+	}
+	if cut > 0 {
+		cut = p.own.bounded(rest, cut)
+	}
+	if cut == 0 {
+		return "", nil
+	}
+	next, err := p.own.summary(ctx, scope, summary, rest[:cut])
+	if err != nil {
+		return "", err
+	}
+	same, err := p.unchanged(ctx, scope, known, rest[:cut])
+	if err == nil && same { // or something of it was edited or deleted while the model was at work
+		err = p.own.Summaries.Save(ctx, scope, next)
+	}
+	return next.Through, err
+}
+
+// wholeUpTo lowers a cut until it parts no call from its results.
+func wholeUpTo(messages []*host.Message, cut int) int {
+	for cut > 0 && aboutTools(messages[cut-1]) {
+		cut--
+	}
+	return max(cut, 0)
+}
+
+// unsummarized reads a thread: the newest summary, and what comes after it, or the
+// beginning of that.
+func (p *Progressive) unsummarized(ctx context.Context, scope host.Scope, known *Summary) (summary *Summary, rest []*host.Message, more bool, err error) {
+	req := &host.HistoryRequest{Tenant: scope.Tenant, Thread: scope.Thread}
+	if p.pager == nil {
+		loaded, err := p.history.Get(ctx, req)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		_, rest = takeSystem(loaded.Messages)
+		summary, rest = latest(known, rest)
+		return summary, rest, false, nil
+	}
+	through := ""
+	if known != nil {
+		through = known.Through
+	}
+	messages, found, more, err := p.pager.MessagesAfter(ctx, req, through, stageMessages+p.own.target+p.batch)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	_, rest = takeSystem(messages)
+	if summary, rest = latest(nil, rest); summary == nil && found {
+		summary = known
+	}
+	return summary, rest, more, nil
+}
+
+// unchanged reports whether a thread still has its summary and goes on with these
+// messages.
+func (p *Progressive) unchanged(ctx context.Context, scope host.Scope, known *Summary, messages []*host.Message) (bool, error) {
+	still, err := p.own.Summaries.Load(ctx, scope)
+	if err != nil || (known == nil) != (still == nil) || known != nil && *known != *still {
 		return false, err
 	}
-	_, now := takeSystem(loaded.Messages)
-	at := slices.IndexFunc(now, func(m *host.Message) bool { return m.ID == messages[0].ID })
-	if at < 0 || len(now)-at < len(messages) {
-		return false, nil
+	_, now, _, err := p.unsummarized(ctx, scope, known)
+	if err != nil || len(now) < len(messages) {
+		return false, err
 	}
-	return slices.EqualFunc(now[at:at+len(messages)], messages, func(a, b *host.Message) bool { return a.ID == b.ID }), nil
+	return slices.EqualFunc(now[:len(messages)], messages, func(a, b *host.Message) bool { return a.ID == b.ID }), nil
 }

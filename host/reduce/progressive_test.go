@@ -167,3 +167,45 @@ func TestProgressiveWhenThingsFail(t *testing.T) {
 		}
 	}
 }
+
+// A message that is too much for the model is shown shortened, and holds up nothing.
+func TestProgressiveGetsPastLargeMessages(t *testing.T) {
+	const bound = 1 << 10
+	th := &talk{}
+	for i := range 40 {
+		m := host.UserText(fmt.Sprintf("%d %s", i, strings.Repeat("x", 3*bound*(i%2))))
+		m.ID = fmt.Sprint("m", i)
+		th.messages = append(th.messages, m)
+	}
+	given := map[string]int{}
+	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		for _, m := range req.Messages {
+			if m.Role != host.User {
+				continue
+			}
+			number, _, _ := strings.Cut(m.Text(), " ")
+			given[number]++
+			if len(m.Text()) > bound {
+				t.Errorf("message %s is shown with %d bytes", number, len(m.Text()))
+			}
+		}
+		return hosttest.Say("short")
+	})
+	p, err := reduce.NewProgressive(model, 5, th, th, th, &reduce.ProgressiveOptions{Batch: 5, InputBytes: bound})
+	if err != nil {
+		t.Fatal(err)
+	}
+	th.jobs = []*host.Job{{Scope: host.Scope{Thread: "t1"}}}
+	for len(th.jobs) > 0 {
+		job := th.jobs[0]
+		th.jobs = th.jobs[1:]
+		if err := p.HandleJob(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 30 {
+		if n := given[fmt.Sprint(i)]; n != 1 {
+			t.Errorf("message %d was summarized %d times", i, n)
+		}
+	}
+}

@@ -175,3 +175,152 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 		}
 	})
 }
+
+// A thread of 10,000 messages that was imported has no summary. The first turn on it
+// has one made, a part at a time, of each message once, and later turns see it.
+func TestSummariesOfAnImportedThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const length, target, batch = 10_000, 20, 50
+		driver := kv.NewMemory()
+		store := threads.New(driver, nil)
+		var lines strings.Builder
+		for i := range length {
+			fmt.Fprintf(&lines, `{"role":%q,"content":"message %d"}`+"\n", []string{"user", "assistant"}[i%2], i)
+		}
+		if _, err := importInto(t, store, "acme", "t1", threads.FormatOpenAILines, lines.String()); err != nil {
+			t.Fatal(err)
+		}
+		q := queue.New(driver, &queue.Options{RunStatus: store.RunStatus})
+		calls, given, most := 0, map[string]int{}, 0
+		summarizer := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+			calls++
+			most = max(most, len(req.Messages))
+			for _, m := range req.Messages {
+				given[m.Text()]++
+			}
+			return hosttest.Say(fmt.Sprint("summary ", calls))
+		})
+		progressive, err := reduce.NewProgressive(summarizer, target, store, q, store.Summaries(), &reduce.ProgressiveOptions{Batch: batch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Handle(reduce.ProgressiveJob, progressive.HandleJob)
+		if err := q.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = q.Close() }()
+		sizes, first := []int{}, ""
+		turn := turnsOf(t, store, q, reduce.Processor("progressive", progressive), func(req *host.ModelRequest) {
+			sizes, first = append(sizes, len(req.Messages)), req.Messages[0].Text()
+		})
+		turn()
+		if calls < length/(1000+target+batch) || calls > length/1000+1 || most > 1000+batch+target+3 {
+			t.Errorf("the summarizer was asked %d times, for up to %d messages: want about %d, up to about 1,000", calls, most, length/1000)
+		}
+		for i := range length - target - batch {
+			if n := given[fmt.Sprint("message ", i)]; n != 1 {
+				t.Errorf("message %d was summarized %d times", i, n)
+			}
+		}
+		for range 100 {
+			turn()
+		}
+		if last := sizes[len(sizes)-1]; last > target+batch+5 || first != fmt.Sprint("summary ", calls) {
+			t.Errorf("the last turn has %d messages and begins with %q, of %d summaries", last, first, calls)
+		}
+		if most := length/1000 + 1 + 200/batch + 1; calls > most {
+			t.Errorf("the summarizer was asked %d times after 100 more turns, want up to %d", calls, most)
+		}
+		for i := range length {
+			if n := given[fmt.Sprint("message ", i)]; n != 1 {
+				t.Errorf("message %d was summarized %d times", i, n)
+			}
+		}
+		noDeadJobs(t, q)
+	})
+}
+
+// turnsOf returns how to run a turn of thread t1 and wait for its jobs; seen is told
+// what the model is asked.
+func turnsOf(t *testing.T, store *threads.Store, q *queue.Queue, p host.Processor, seen func(*host.ModelRequest)) func() {
+	t.Helper()
+	history, err := host.NewHistory(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		seen(req)
+		return hosttest.Say("yes")
+	})
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, History: history, Processors: []host.Processor{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(&host.Options{Queue: q})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: "t1", Text: "and?"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+}
+
+func noDeadJobs(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	if dead, err := q.Dead(t.Context(), "acme", 0); err != nil || len(dead) != 0 {
+		t.Errorf("dead: %v, %v", dead, err)
+	}
+}
+
+// MessagesAfter reads what a thread shows from anywhere on.
+func TestMessagesAfter(t *testing.T) {
+	s, _ := newStore(t, nil)
+	var messages []*host.Message
+	for i := range 10 {
+		messages = append(messages, &host.Message{ID: fmt.Sprint("m", i), Role: host.User, Parts: []host.Part{&host.Text{Text: "x"}}})
+	}
+	stores, err := s.MessageStores(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := stores.OpenStore(t.Context(), &host.StoreRequest{Tenant: "acme", Thread: "t1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.AddMessages(t.Context(), messages); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DeleteMessage(t.Context(), "acme", "t1", "m5", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		thread, after string
+		limit         int
+		want          string
+	}{
+		{"t1", "", 3, "m0 m1 m2 false true"},
+		{"t1", "m2", 4, "m3 m4 m6 m7 true true"},
+		{"t1", "m7", 2, "m8 m9 true false"},
+		{"t1", "m9", 2, "true false"},
+		{"t1", "m5", 2, "m0 m1 false true"},
+		{"t2", "m5", 2, "false false"},
+	} {
+		got := ""
+		page, found, more, err := s.MessagesAfter(t.Context(), &host.HistoryRequest{Tenant: "acme", Thread: c.thread}, c.after, c.limit)
+		for _, m := range page {
+			got += m.ID + " "
+		}
+		if got += fmt.Sprint(found, more); got != c.want || err != nil {
+			t.Errorf("%d messages of %s after %q: %s, %v, want %s", c.limit, c.thread, c.after, got, err, c.want)
+		}
+	}
+	for _, limit := range []int{0, -1} {
+		if _, _, _, err := s.MessagesAfter(t.Context(), &host.HistoryRequest{Tenant: "acme", Thread: "t1"}, "", limit); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+}
