@@ -2,13 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"net/url"
-	"os"
-	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -157,6 +151,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		}()
 		started := time.Now()
 		c.output, c.err = t.callTool(ctx, c)
+		t.logWithheld(c.part.Name, c.err)
 		c.took = time.Since(started)
 		c.finish()
 		t.conclude(ctx, c)
@@ -224,6 +219,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 		if err == nil || c.call.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
+		t.logWithheld(tool.Name, err)
 		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err)})
 		timer := time.NewTimer(wait)
 		select {
@@ -477,39 +473,4 @@ func (t *turn) interrupt(c *toolCall) {
 	for _, q := range questionsOf([]*openCall{c.open}) {
 		t.emit(&Interrupted{Question: q})
 	}
-}
-
-// maxToolSentence bounds what a model is told of a failure.
-const maxToolSentence = 500
-
-// toolSentence is what a model is told of a failure: one line, without paths,
-// addresses or stacks. The whole error stays on the host's side.
-func toolSentence(err error) string {
-	var own *Error
-	switch {
-	case isA[*fs.PathError](err), isA[*os.LinkError](err), isA[*os.SyscallError](err), isA[*exec.Error](err):
-		return "The tool could not use a file it needs."
-	case isA[*net.OpError](err), isA[*net.DNSError](err), isA[*url.Error](err):
-		return "The tool could not reach a server it needs."
-	case errors.As(err, &own):
-		return shorten(own.Message)
-	case errors.Is(err, context.Canceled):
-		return "The tool was stopped."
-	case errors.Is(err, context.DeadlineExceeded):
-		return "The tool took too long."
-	}
-	return shorten(err.Error())
-}
-
-func isA[E error](err error) bool {
-	var e E
-	return errors.As(err, &e)
-}
-
-func shorten(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	if len(s) > maxToolSentence {
-		s = strings.ToValidUTF8(s[:maxToolSentence], "") + "…"
-	}
-	return s
 }

@@ -18,3 +18,6 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 	members["sum"] = sum
 	return encodeDocument(members), nil
 }
+
+// ToolSentence is what a model is told of a tool's failure.
+var ToolSentence = toolSentence

@@ -12,8 +12,11 @@ import (
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
 // tool's schema. An error is told to the model and does not end the run: its
-// first line (of an [*Error], the message without the hint), or general words
-// where it is one of files or connections, which would name paths or addresses.
+// first line (of an [*Error], the message without the hint), at most 500 bytes, or
+// general words where it is one of files or connections. Stacks are left out, and
+// paths of files and addresses of servers read (path) and (address); pointers into
+// JSON, routes and addresses of web pages stay. What the model is not told is in
+// the host's log. (AgentKit sends it the name, the message and the stack.)
 //
 // Handlers run concurrently, each in a goroutine of its own. One that panics has
 // failed. One that goes on after ctx has ended is left behind after a short

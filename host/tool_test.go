@@ -3,10 +3,8 @@ package host_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -313,31 +311,6 @@ func TestLargeArgumentsStayWithinTheBudget(t *testing.T) {
 	tool := rawTool(t, `{"type":"object","properties":{"list":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":0}}}]}}}}`)
 	if got := call(t, tool, `{"list":[`+strings.Repeat(`{"n":1},`, 20_000)+`"end"]}`); got.IsError {
 		t.Errorf("the model is told %.200s", got.ContentText())
-	}
-}
-
-func TestWhatAModelIsToldOfAFailure(t *testing.T) {
-	_, noFile := os.Open("/secret/path")
-	for name, c := range map[string]struct {
-		err  error
-		want string
-	}{
-		"an error of the tool":      {errors.New("no order 7"), "no order 7"},
-		"the first line":            {errors.New("no order 7\ngoroutine 1 [running]"), "no order 7"},
-		"the message, not the hint": {host.Errorf(host.NotFound, "no order 7").WithHint("look in /secret/path"), "no order 7"},
-		"no path":                   {noFile, "The tool could not use a file it needs."},
-		"no path, wrapped":          {host.Errorf(host.Internal, "read config: %w", noFile), "The tool could not use a file it needs."},
-		"no address":                {&url.Error{Op: "Get", URL: "http://10.0.0.1/secret", Err: errors.New("refused")}, "The tool could not reach a server it needs."},
-		"a deadline of its own":     {fmt.Errorf("ask: %w", context.DeadlineExceeded), "The tool took too long."},
-		"at most 500 bytes":         {errors.New(strings.Repeat("é", 600)), strings.Repeat("é", 250) + "…"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tool := host.NewTool("fail", "", func(context.Context, *host.Call, struct{}) (string, error) { return "", c.err }, nil)
-			got := call(t, tool, `{}`)
-			if !got.IsError || got.ContentText() != c.want {
-				t.Errorf("the model is told %q (error %t), want %q", got.ContentText(), got.IsError, c.want)
-			}
-		})
 	}
 }
 

@@ -1,0 +1,229 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+// What a model is told of a tool that failed, and what the operator's log has
+// beyond that.
+
+const (
+	// maxToolSentence bounds what a model is told of a failure.
+	maxToolSentence = 500
+	// maxFailureRead is how much of an error's text is looked at, and logged.
+	maxFailureRead = 8 << 10
+)
+
+// toolSentence is what a model is told of a failure: one line, without paths,
+// addresses or stacks. The whole error stays on the host's side.
+func toolSentence(err error) string {
+	var own *Error
+	switch {
+	case isA[*fs.PathError](err), isA[*os.LinkError](err), isA[*os.SyscallError](err), isA[*exec.Error](err):
+		return "The tool could not use a file it needs."
+	case isA[*net.OpError](err), isA[*net.DNSError](err), isA[*url.Error](err):
+		return "The tool could not reach a server it needs."
+	case errors.As(err, &own):
+		return plainSentence(own.Message)
+	case errors.Is(err, context.Canceled):
+		return "The tool was stopped."
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The tool took too long."
+	}
+	return plainSentence(err.Error())
+}
+
+func isA[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// plainSentence returns the first line of a text, cut to size, without stacks and
+// places. Nothing to say is general words.
+func plainSentence(text string) string {
+	line := strings.Join(strings.Fields(withoutPlaces(firstLine(text))), " ")
+	if line == "" {
+		return "The tool failed."
+	}
+	return shorten(line)
+}
+
+// tracebackBegins begins the text of a failure in Python, whose last line says
+// what happened.
+const tracebackBegins = "Traceback (most recent call last)"
+
+// stackBegins is where a stack begins in a line that was made of many.
+var stackBegins = regexp.MustCompile(`(?:^|\s)(?:goroutine \d+ \[|at [\w.$<>]+ ?\(|File "[^"]*", line \d+)`)
+
+func firstLine(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, tracebackBegins) {
+		text = text[strings.LastIndexByte(text, '\n')+1:]
+	}
+	line, _, _ := strings.Cut(text[:min(len(text), maxFailureRead)], "\n")
+	if at := stackBegins.FindStringIndex(line); at != nil {
+		line = line[:at[0]]
+	}
+	return line
+}
+
+// What stands in the place of what a model is not told.
+const (
+	somePath    = "(path)"
+	someAddress = "(address)"
+)
+
+// withoutPlaces puts general words in the place of paths of files and addresses of
+// servers. Pointers into JSON, routes of an API and addresses of web pages stay:
+// they are what a model can act on.
+func withoutPlaces(line string) string {
+	if !strings.ContainsAny(line, `/\:`) {
+		return line
+	}
+	var b strings.Builder
+	windows := false // the word before was a path of Windows, which may have spaces
+	for len(line) > 0 {
+		n := strings.IndexAny(line, wordEnds)
+		if n < 0 {
+			n = len(line)
+		}
+		word := line[:n]
+		onWindows := isWindowsPath(word)
+		switch {
+		case windows && strings.Contains(word, `\`): // the rest of the path before
+		case onWindows:
+			b.WriteString(somePath)
+		default:
+			b.WriteString(withoutPlace(word))
+		}
+		windows = onWindows || windows && (word == "" || strings.Contains(word, `\`))
+		if n < len(line) {
+			b.WriteByte(line[n])
+			n++
+		}
+		line = line[n:]
+	}
+	return b.String()
+}
+
+// wordEnds are the characters between the words of a failure.
+const wordEnds = " \t\"'`<>|(){},;="
+
+// isWindowsPath reports whether a word begins as a path of Windows does.
+func isWindowsPath(word string) bool {
+	if strings.HasPrefix(word, `\\`) {
+		return len(word) > 2
+	}
+	return len(word) > 2 && word[1] == ':' && (word[2] == '\\' || word[2] == '/' && !strings.HasPrefix(word[2:], "//")) && isLetter(word[0])
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// withoutPlace returns a word, or what stands for it.
+func withoutPlace(word string) string {
+	bare := strings.Trim(word, ".,:!?")
+	if scheme, rest, ok := strings.Cut(bare, "://"); ok {
+		authority, _, _ := strings.Cut(rest, "/")
+		switch {
+		case strings.EqualFold(scheme, "file"):
+			return somePath
+		case strings.Contains(authority, "@") || isAddress(authority):
+			return someAddress
+		}
+		return word
+	}
+	if isAddress(bare) {
+		return strings.Replace(word, bare, someAddress, 1)
+	}
+	pieces := strings.Split(word, ":")
+	out := pieces[:0]
+	for i := 0; i < len(pieces); i++ {
+		numbered := i+1 < len(pieces) && isNumber(pieces[i+1])
+		if !isFile(strings.Trim(pieces[i], "[].!?"), numbered) {
+			out = append(out, pieces[i])
+			continue
+		}
+		out = append(out, somePath)
+		for i+1 < len(pieces) && isNumber(pieces[i+1]) { // line and column
+			i++
+		}
+	}
+	return strings.Join(out, ":")
+}
+
+// isAddress reports whether a word is an address with a port.
+func isAddress(word string) bool {
+	_, err := netip.ParseAddrPort(word)
+	return err == nil
+}
+
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// systemRoots are the first names of paths on machines, and of little else.
+var systemRoots = map[string]bool{
+	"home": true, "root": true, "tmp": true, "var": true, "etc": true, "usr": true, "opt": true, "srv": true, "mnt": true,
+	"proc": true, "sys": true, "dev": true, "boot": true, "sbin": true, "nix": true, "Users": true, "Volumes": true,
+	"Library": true, "Applications": true, "private": true, "workspace": true, "builds": true,
+}
+
+// isFile reports whether a word is a path as operating systems have them, or ends
+// as a file's name does; numbered, that a line's number follows it.
+func isFile(word string, numbered bool) bool {
+	if strings.HasPrefix(word, "~/") {
+		return true
+	}
+	names := strings.Split(strings.TrimPrefix(word, "/"), "/")
+	last := names[len(names)-1]
+	switch absolute := word != "" && word[0] == '/'; {
+	case len(names) == 1:
+		return numbered && hasExtension(last) // a place in a program
+	case absolute && systemRoots[names[0]]:
+		return true
+	case !absolute && strings.Contains(strings.TrimLeft(names[0], "."), "."): // a server's name
+		return false
+	}
+	return numbered || hasExtension(last)
+}
+
+// hasExtension reports whether a name ends as a file's does: "a.go", "pool.yaml".
+func hasExtension(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	ext := name[dot+1:]
+	return dot > 0 && len(ext) > 0 && len(ext) <= 6 && isLetter(ext[0])
+}
+
+// shorten returns the first line of a text, cut to size.
+func shorten(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if len(s) > maxToolSentence {
+		s = strings.ToValidUTF8(s[:maxToolSentence], "") + "…"
+	}
+	return s
+}
+
+// logWithheld writes down what the model is not told of a failure.
+func (t *turn) logWithheld(tool string, err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	var own *Error
+	if errors.As(err, &own) && own.Err != nil && !strings.Contains(text, own.Err.Error()) {
+		text += ": " + own.Err.Error()
+	}
+	if told := toolSentence(err); told != text {
+		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
+		t.host.opts.Logger.Warn("tool failed", "tool", tool, "run", t.id, "told", told, "error", text)
+	}
+}
