@@ -46,17 +46,19 @@ func BenchmarkStreams(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	gaps := make([]gapsOf, streams)
+	for i := range gaps {
+		gaps[i] = newGaps(tokens)
+	}
 	debug.FreeOSMemory()
 	before := resident(b) // without a connection, whichever round it is
 	for b.Loop() {
 		debug.FreeOSMemory()
 		cpu, began := cpuTime(), time.Now()
-		gaps := make([]gapsOf, streams)
 		var runs sync.WaitGroup
 		for i := range streams {
 			runs.Go(func() {
-				var err error
-				if gaps[i], err = timeTokens(b.Context(), h, agent, tokens); err != nil {
+				if err := gaps[i].time(b.Context(), h, agent); err != nil {
 					b.Errorf("run %d: %v", i, err)
 				}
 			})
@@ -79,16 +81,32 @@ func BenchmarkStreams(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// gapsOf are the 99th percentiles of the times between a run's tokens.
-type gapsOf struct{ sent, came time.Duration }
+// gapsOf are the times between a run's tokens, and their 99th percentiles. What
+// they take is there, and resident, before anything is measured.
+type gapsOf struct {
+	between    [2][]time.Duration // as sent and as come
+	sent, came time.Duration
+}
 
-// timeTokens reads a run whose tokens are the times at which they were sent.
-func timeTokens(ctx context.Context, h *host.Host, agent *host.Agent, tokens int) (gapsOf, error) {
-	sent, came := make([]time.Duration, 0, tokens), make([]time.Duration, 0, tokens)
+func newGaps(tokens int) gapsOf {
+	var g gapsOf
+	for i := range g.between {
+		g.between[i] = make([]time.Duration, tokens-1)
+		for n := range g.between[i] {
+			g.between[i][n] = -1
+		}
+	}
+	return g
+}
+
+// time reads a run whose tokens are the times at which they were sent.
+func (g *gapsOf) time(ctx context.Context, h *host.Host, agent *host.Agent) error {
+	sent, came := g.between[0], g.between[1]
+	tokens := 0
 	var lastSent, lastCame int64
 	for ev, err := range h.Stream(ctx, agent, &host.Request{Text: benchInput}) {
 		if err != nil {
-			return gapsOf{}, err
+			return err
 		}
 		d, ok := ev.Data.(*host.TextDelta)
 		if !ok {
@@ -97,20 +115,22 @@ func timeTokens(ctx context.Context, h *host.Host, agent *host.Agent, tokens int
 		now := time.Now().UnixNano()
 		at, err := strconv.ParseInt(d.Text, 10, 64)
 		if err != nil {
-			return gapsOf{}, err
+			return err
 		}
-		if lastSent != 0 {
-			sent, came = append(sent, time.Duration(at-lastSent)), append(came, time.Duration(now-lastCame))
+		if tokens > 0 && tokens <= len(sent) {
+			sent[tokens-1], came[tokens-1] = time.Duration(at-lastSent), time.Duration(now-lastCame)
 		}
 		lastSent, lastCame = at, now
+		tokens++
 	}
-	if len(came) != tokens-1 {
-		return gapsOf{}, fmt.Errorf("%d tokens came, %d were sent", len(came)+1, tokens)
+	if tokens != len(sent)+1 {
+		return fmt.Errorf("%d tokens came, %d were sent", tokens, len(sent)+1)
 	}
 	slices.Sort(sent)
 	slices.Sort(came)
-	p99 := len(came) * 99 / 100
-	return gapsOf{sent[p99], came[p99]}, nil
+	p99 := len(sent) * 99 / 100
+	g.sent, g.came = sent[p99], came[p99]
+	return nil
 }
 
 // resident returns the bytes of memory that this process has.

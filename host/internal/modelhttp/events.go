@@ -15,7 +15,7 @@ const (
 	maxStreamBytes   = 256 << 20 // one stream: an event wraps a few bytes in a few hundred
 	maxLineBytes     = 4 << 20   // one event
 	maxDocumentBytes = 16 << 20  // an answer that is not streamed
-	readBuffer       = 4 << 10   // as net/http reads
+	readBuffer       = 2 << 10   // an event is a few hundred bytes, and streams are many
 	keptLineBytes    = 16 << 10  // of the buffer that the next stream gets
 )
 

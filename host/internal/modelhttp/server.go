@@ -126,6 +126,7 @@ func (s *Server) setLimits() error {
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
+	t.ReadBufferSize, t.WriteBufferSize = readBuffer, readBuffer // larger bodies are written past it
 	return t
 }
 
