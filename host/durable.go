@@ -31,17 +31,18 @@ type (
 	// beginning is what a run begins with: a request, or what an interrupted run
 	// left, with the answers.
 	beginning struct {
-		V            int             `json:"v"`
-		Input        *Message        `json:"input,omitempty"`
-		Messages     []*Message      `json:"messages,omitempty"` // the client's
-		Instructions string          `json:"instructions,omitempty"`
-		State        json.RawMessage `json:"state,omitempty"`
-		Foreign      bool            `json:"foreign,omitempty"` // the state is the client's
-		Head         string          `json:"head,omitempty"`
-		History      *loadedStep     `json:"history,omitempty"` // nil if it is to be loaded again
-		Branch       string          `json:"branch,omitempty"`
-		From         *checkpoint     `json:"from,omitempty"`
-		Answers      []Answer        `json:"answers,omitempty"`
+		V            int                        `json:"v"`
+		Input        *Message                   `json:"input,omitempty"`
+		Messages     []*Message                 `json:"messages,omitempty"`  // the client's
+		Providers    map[string]json.RawMessage `json:"providers,omitempty"` // likewise
+		Instructions string                     `json:"instructions,omitempty"`
+		State        json.RawMessage            `json:"state,omitempty"`
+		Foreign      bool                       `json:"foreign,omitempty"` // the state is the client's
+		Head         string                     `json:"head,omitempty"`
+		History      *loadedStep                `json:"history,omitempty"` // nil if it is to be loaded again
+		Branch       string                     `json:"branch,omitempty"`
+		From         *checkpoint                `json:"from,omitempty"`
+		Answers      []Answer                   `json:"answers,omitempty"`
 	}
 
 	// loadedStep is what the history adapter answered, so that a run that is
@@ -236,7 +237,7 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Instructions: r.req.Instructions,
+	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Instructions: r.req.Instructions,
 		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch})
 }
 

@@ -95,6 +95,11 @@ type Request struct {
 	// been so: whoever must not speak as the system sends no message of that role.
 	Messages []*Message
 
+	// Providers are the states of context providers, as the last run's result has
+	// them, if the client keeps the conversation. Where a history keeps it they stay
+	// empty, unless Messages are given.
+	Providers map[string]json.RawMessage
+
 	// AgentThread is the conversation to go on with, if the target is an agent: see
 	// [Agent.NewThread]. Its messages are where it has them, and no history is
 	// used; Thread and Messages stay empty.
@@ -190,6 +195,11 @@ type RunResult struct {
 	Usage        Usage           `json:"usage"`
 	Cost         Cost            `json:"cost"`
 	Error        *Error          `json:"error,omitempty"`
+
+	// Providers are the states of context providers, by key, of a run without a
+	// history: for whoever keeps its conversation. They are as they were before if
+	// the run failed.
+	Providers map[string]json.RawMessage `json:"-"`
 
 	// Questions are what an interrupted run asks: see [Request].Resume.
 	Questions []*Question `json:"questions,omitempty"`

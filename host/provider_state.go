@@ -14,9 +14,9 @@ const MaxProviderStateBytes = 64 << 10
 // ProviderState is what one context provider keeps in a thread, from run to run:
 // any JSON. No other provider sees it, and neither do tools, routers and clients.
 // What a run changes of it is stored with the run's turn, and forgotten if the run
-// fails; without a thread it ends with the run. An agent's provider has one of its
-// own in each agent that it is given to, a network's has one in the network. Safe
-// for concurrent use.
+// fails; without a history it is in the run's result: see [RunResult].Providers. An
+// agent's provider has one of its own in each agent that it is given to, a network's
+// has one in the network. Safe for concurrent use.
 type ProviderState struct {
 	all *providerStates
 	key string

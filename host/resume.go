@@ -37,7 +37,7 @@ func (r *run) checkResume() error {
 		}
 		return nil
 	}
-	if r.input != nil || len(req.Messages) > 0 || req.Instructions != "" || req.State != nil || req.Thread != "" {
+	if r.input != nil || len(req.Messages) > 0 || len(req.Providers) > 0 || req.Instructions != "" || req.State != nil || req.Thread != "" {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", req.Resume).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
@@ -158,7 +158,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 func (r *run) restoreBeginning(b *beginning) error {
 	r.input, r.foreign, r.branch = b.Input, b.Foreign, b.Branch
 	req := *r.req
-	req.Instructions, req.Messages = b.Instructions, b.Messages
+	req.Instructions, req.Messages, req.Providers = b.Instructions, b.Messages, b.Providers
 	r.req = &req
 	return r.restoreState(b.State)
 }

@@ -106,6 +106,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := r.checkTurn(); err != nil {
 		return nil, err
 	}
+	if err := checkProviderStates(req.Providers); err != nil {
+		return nil, Errorf(InvalidArgument, "request: %w", err)
+	}
 	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
 		return nil, errNothingSaid()
 	}
@@ -419,6 +422,9 @@ func (r *run) finish(reason FinishReason, err error) error {
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
+	}
+	if r.history == nil && r.states != nil {
+		result.Providers = r.states.json(err != nil)
 	}
 	if reason == FinishInterrupted {
 		result.Questions = questionsOf(r.waiting)

@@ -119,9 +119,12 @@ func (r *run) storeInput(ctx context.Context) error {
 func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 	if len(r.req.Messages) > 0 {
 		r.foreign = !created && r.req.State == nil
-		return &Loaded{Messages: r.req.Messages}, nil
+		return &Loaded{Messages: r.req.Messages, Providers: r.req.Providers}, nil
 	}
-	if r.history == nil || r.history.get == nil {
+	if r.history == nil {
+		return &Loaded{Providers: r.req.Providers}, nil
+	}
+	if r.history.get == nil {
 		return &Loaded{}, nil
 	}
 	if created {

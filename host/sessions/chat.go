@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -80,6 +81,7 @@ type copied struct {
 	first     int
 	artifacts []Artifact
 	waiting   string
+	providers map[string]json.RawMessage
 }
 
 // Artifact is an artifact as a chat knows it. What is nil has not come over the
@@ -115,7 +117,7 @@ func NewChat(client Client, start *Start) (*Chat, error) {
 
 // take makes a session the chat's copy. c.mu is held, or nobody else has c.
 func (c *Chat) take(state *State, artifacts []threads.ArtifactInfo) error {
-	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting}
+	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting, providers: state.Providers}
 	if len(state.Custom) > 0 {
 		var err error
 		if got.custom, err = host.ReadDocument(state.Custom); err != nil {
@@ -426,7 +428,7 @@ func (c *Chat) State() *State {
 }
 
 func (c *Chat) state(from *copied) *State {
-	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting}
+	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting, Providers: maps.Clone(from.providers)}
 	if from.custom != nil && from.custom.Size() > len("{}") {
 		out.Custom = from.custom.JSON()
 	}

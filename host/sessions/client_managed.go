@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
@@ -18,7 +19,7 @@ func (t *turn) fromClient(req *Request) error {
 		return err
 	}
 	t.state, t.session = state, state.Session
-	t.req = host.Request{Tenant: t.tenant, Run: t.run, Input: t.input, Messages: state.Messages}
+	t.req = host.Request{Tenant: t.tenant, Run: t.run, Input: t.input, Messages: state.Messages, Providers: state.Providers}
 	if len(state.Custom) > 0 {
 		t.req.State = state.Custom
 	}
@@ -75,7 +76,7 @@ func (s *Service) openState(req *Request) (*State, error) {
 		return &State{}, nil
 	}
 	state := *req.State
-	state.Messages, state.Artifacts = slices.Clone(state.Messages), slices.Clone(state.Artifacts)
+	state.Messages, state.Artifacts, state.Providers = slices.Clone(state.Messages), slices.Clone(state.Artifacts), maps.Clone(state.Providers)
 	if err := state.check(); err != nil {
 		return nil, err
 	}
@@ -123,6 +124,7 @@ func (t *turn) forClient(ctx context.Context, out *Output) error {
 		for _, a := range t.result.Artifacts {
 			state.Artifacts = put(state.Artifacts, a)
 		}
+		state.Providers = t.result.Providers
 		state.Waiting = ""
 		if out.FinishReason == host.FinishInterrupted {
 			state.Waiting = t.result.Run
@@ -155,6 +157,9 @@ func (s *Service) seen(ctx context.Context, state *State) (*State, error) {
 	}
 	if out.Messages, err = s.opts.View.Messages(ctx, state.Messages); err != nil {
 		return nil, err
+	}
+	if s.opts.Keys != nil {
+		out.Providers = nil
 	}
 	if s.opts.View.HidesArtifacts() {
 		out.Artifacts = nil

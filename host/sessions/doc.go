@@ -16,7 +16,8 @@
 //
 // Without a store the client does: each turn answers with the whole session, and
 // the next one brings it along. A service with [Keys] seals it, so that a client
-// can neither read what is not for it nor forge what was never said.
+// can neither read what is not for it nor forge what was never said. What context
+// providers know of a session goes with it.
 //
 // # Turns that fail
 //

@@ -15,7 +15,8 @@ const stateVersion = 1
 // State is a session: as a client keeps it, or as it is read. Its JSON is
 //
 //	{"version":1,"kind":"session","session","agent","custom"?,"messages":[...],
-//	 "first"?,"artifacts":[...],"waiting"?}
+//	 "first"?,"artifacts":[...],"waiting"?,
+//	 "providers"?:{...}}
 type State struct {
 	Session string // its id
 	Agent   string // the agent or network it is a session of
@@ -30,25 +31,30 @@ type State struct {
 	// Waiting is the interrupted run whose questions are open, if there is one, of
 	// a session that a client keeps.
 	Waiting string
+	// Providers are the states of context providers, by key, of a session that a
+	// client keeps. What a provider remembers is not for clients: with [Keys] it is in
+	// the sealed session only; without, a client can read and change it.
+	Providers map[string]json.RawMessage
 }
 
 type stateJSON struct {
-	Version   int             `json:"version"`
-	Kind      string          `json:"kind"`
-	Session   string          `json:"session"`
-	Agent     string          `json:"agent,omitempty"`
-	Custom    json.RawMessage `json:"custom,omitempty"`
-	Messages  []*host.Message `json:"messages"`
-	First     int             `json:"first,omitempty"`
-	Artifacts []host.Artifact `json:"artifacts"`
-	Waiting   string          `json:"waiting,omitempty"`
+	Version   int                        `json:"version"`
+	Kind      string                     `json:"kind"`
+	Session   string                     `json:"session"`
+	Agent     string                     `json:"agent,omitempty"`
+	Custom    json.RawMessage            `json:"custom,omitempty"`
+	Messages  []*host.Message            `json:"messages"`
+	First     int                        `json:"first,omitempty"`
+	Artifacts []host.Artifact            `json:"artifacts"`
+	Waiting   string                     `json:"waiting,omitempty"`
+	Providers map[string]json.RawMessage `json:"providers,omitempty"`
 }
 
 const stateKind = "session"
 
 // MarshalJSON writes the session.
 func (s *State) MarshalJSON() ([]byte, error) {
-	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting}
+	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers}
 	if j.Messages == nil {
 		j.Messages = []*host.Message{}
 	}
@@ -81,7 +87,7 @@ func (s *State) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return notASession("%w", err)
 	}
-	out := State{in.Session, in.Agent, in.Custom, in.Messages, in.First, in.Artifacts, in.Waiting}
+	out := State{in.Session, in.Agent, in.Custom, in.Messages, in.First, in.Artifacts, in.Waiting, in.Providers}
 	if string(out.Custom) == "null" {
 		out.Custom = nil
 	}
