@@ -54,8 +54,9 @@ type Snapshot struct {
 	Artifacts []threads.ArtifactInfo `json:"artifacts,omitempty"`
 }
 
-// SnapshotRequest asks for a snapshot: by its id, or for the one that a session
-// goes on from. With both, the snapshot has to be the session's.
+// SnapshotRequest asks for a snapshot: by its id, as it was then, or for the one
+// that a session goes on from, with what was edited and without what was deleted
+// since. With both, the snapshot has to be the session's, and it is as it was.
 type SnapshotRequest struct {
 	Tenant   string `json:"-"`
 	Session  string `json:"session,omitempty"`
@@ -145,7 +146,11 @@ func (s *Service) questions(ctx context.Context, tenant, session, run string) ([
 }
 
 func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {
-	then, err := s.store.ShowAt(ctx, req.Tenant, out.Session, threads.At{Snapshot: run}, req.Messages)
+	at := threads.At{Snapshot: run}
+	if req.Snapshot == "" {
+		at = threads.At{Turn: run}
+	}
+	then, err := s.store.ShowAt(ctx, req.Tenant, out.Session, at, req.Messages)
 	if err != nil {
 		return err
 	}

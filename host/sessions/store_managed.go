@@ -255,10 +255,11 @@ func (s *Service) place(ctx context.Context, req *host.HistoryRequest, p *plan) 
 }
 
 // beforeFailures returns the moment before the turns that failed last: after the
-// one that did not, or before the first input of a session that has none.
+// one that did not, as the session shows it now, or before the first input of a
+// session that has none.
 func (s *Service) beforeFailures(ctx context.Context, req *host.HistoryRequest, last, good string) (threads.At, error) {
 	if good != "" {
-		return threads.At{Snapshot: good}, nil
+		return threads.At{Turn: good}, nil
 	}
 	var first *threads.Snapshot
 	for run := last; run != ""; run = first.Parent {

@@ -135,12 +135,15 @@ func (t *thread) heads(ctx context.Context) iter.Seq2[*numberedHead, error] {
 	}
 }
 
-// At names a moment of a thread. The zero At is now; otherwise one of Snapshot
-// and Branch may be set, and Message.
+// At names a moment of a thread. The zero At is now; otherwise one of Snapshot,
+// Turn and Branch may be set, and Message.
 type At struct {
 	// Snapshot is the thread as it was after that turn, with the state and the
 	// artifacts of then, whatever was edited or deleted since.
 	Snapshot string
+	// Turn is the thread as it is now, but up to and with that turn: with what was
+	// edited since, and without what was deleted.
+	Turn string
 	// Branch is a head that was left behind, by its ID or its Head.
 	Branch string
 	// Message is the conversation up to and with that message and what belongs
@@ -153,8 +156,8 @@ type At struct {
 
 // at returns the thread as it was at a moment: what its methods read is that.
 func (t *thread) at(ctx context.Context, at At) (*thread, error) {
-	if at.Snapshot != "" && at.Branch != "" {
-		return nil, host.Errorf(host.InvalidArgument, "thread %q: a snapshot and a branch are asked for at once", t.rec.ID).WithHint("name one")
+	if at.Snapshot != "" && at.Branch != "" || at.Turn != "" && at.Snapshot+at.Branch != "" {
+		return nil, host.Errorf(host.InvalidArgument, "thread %q: two of a snapshot, a turn and a branch are asked for at once", t.rec.ID).WithHint("name one")
 	}
 	if at.Before && at.Message == "" {
 		return nil, host.Errorf(host.InvalidArgument, "thread %q: there is no message to stop before", t.rec.ID).WithHint("name one")
@@ -162,6 +165,9 @@ func (t *thread) at(ctx context.Context, at At) (*thread, error) {
 	var err error
 	if at.Snapshot != "" {
 		t, err = t.atSnapshot(ctx, at.Snapshot)
+	}
+	if at.Turn != "" {
+		t, err = t.atTurn(ctx, at.Turn)
 	}
 	if at.Branch != "" {
 		t, err = t.atBranch(ctx, at.Branch)
@@ -220,6 +226,29 @@ func (t *thread) atSnapshot(ctx context.Context, id string) (*thread, error) {
 		return nil, err
 	}
 	return t.moment(ctx, snap.point(t.rec.Head, content))
+}
+
+// atTurn returns what the thread shows now up to and with a turn. Code not_found
+// if it does not show it any more.
+func (t *thread) atTurn(ctx context.Context, run string) (*thread, error) {
+	snap, content, err := t.snapshot(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	rank := uint64(slices.Index(append(slices.Clone(t.view.Origins), t.rec.Content), content))
+	turns, at := t.turns(), place{rank, uint64(snap.Turn) - 1}
+	if !turns.has(at) {
+		return nil, host.Errorf(host.NotFound, "thread %q does not show turn %q", t.rec.ID, run).
+			WithHint("by its snapshot it is as it was then")
+	}
+	out := *t
+	n := t.messages().before(place{rank, uint64(max(snap.To, 0))})
+	out.view.Messages, out.view.Tail = t.messages().slice(0, n), t.rec.Messages
+	out.view.Turns, out.view.TurnTail = turns.slice(0, turns.indexOf(at)+1), t.rec.Turns
+	out.count()
+	p := &out.rec.point
+	p.State, p.Last, p.Status = snap.State, snap.ID, snap.Status
+	return &out, nil
 }
 
 // point returns the moment after a turn.

@@ -72,12 +72,12 @@ func TestSummariesForgetWhatIsDeleted(t *testing.T) {
 	}{
 		"more is said":           {func(t *testing.T, s *threads.Store) { talkWithIDs(t, s, "t1", 6, 8) }, true},
 		"a later one is edited":  {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a3", assistant("", "x")) }, true},
-		"a later one is deleted": {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "q4") }, true},
+		"a later one is deleted": {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "q4") }, true},
 		"rewound behind it":      {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a2"}) }, true},
 		"an old one is edited":   {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "q1", withID("", "x")) }, false},
-		"an old one is deleted":  {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "a0") }, false},
+		"an old one is deleted":  {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "a0") }, false},
 		"its end is edited":      {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a2", assistant("", "x")) }, false},
-		"its end is deleted":     {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "a2") }, false},
+		"its end is deleted":     {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "a2") }, false},
 		"rewound before its end": {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a1"}) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestSummariesForgetWhatIsDeleted(t *testing.T) {
 	}
 }
 
-func deleteMessage(t *testing.T, s *threads.Store, id string) {
+func deleteMessage(t testing.TB, s *threads.Store, thread, id string) {
 	t.Helper()
-	if _, err := s.DeleteMessage(t.Context(), "", "t1", id, nil); err != nil {
+	if _, err := s.DeleteMessage(t.Context(), "", thread, id, nil); err != nil {
 		t.Fatal(err)
 	}
 }
