@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -197,7 +196,7 @@ func (q *MemoryQueue) begin(job *Job) {
 
 // work tries a job until it is done, given up, or the queue is closed.
 func (q *MemoryQueue) work(job *Job) {
-	for wait := time.Until(job.NotBefore); q.pause(wait); wait = q.backoff(job.Attempt - 1) {
+	for wait := time.Until(job.NotBefore); q.pause(wait); wait = host.RetryWait(q.opts.FirstRetry, q.opts.LastRetry, job.Attempt-1) {
 		err := q.try(job)
 		if err == nil || q.ctx.Err() != nil {
 			return
@@ -243,19 +242,6 @@ func (q *MemoryQueue) pause(d time.Duration) bool {
 	case <-q.ctx.Done():
 		return false
 	}
-}
-
-// backoff is how long to wait after so many failures: within a quarter more, so
-// that what failed together does not come back together.
-func (q *MemoryQueue) backoff(failures int) time.Duration {
-	d := q.opts.FirstRetry
-	for range failures - 1 {
-		if d *= 2; d >= q.opts.LastRetry {
-			d = q.opts.LastRetry
-			break
-		}
-	}
-	return d + rand.N(d/4+1)
 }
 
 // Waiting returns how many jobs wait or run.

@@ -65,13 +65,27 @@ func TestMemoryQueueRetries(t *testing.T) {
 }
 
 func TestMemoryQueueWaitsLongerEachTime(t *testing.T) {
-	q := NewMemoryQueue(nil, &QueueOptions{FirstRetry: time.Second, LastRetry: 8 * time.Second})
-	defer q.Close()
-	for i, base := range []time.Duration{1, 2, 4, 8, 8, 8} {
-		if d := q.backoff(i + 1); d < base*time.Second || d > base*time.Second*5/4+1 {
-			t.Errorf("after %d failures it waits %s, want %ds and at most a quarter more", i+1, d, base)
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		q := NewMemoryQueue(func(context.Context, *Job) error {
+			tries = append(tries, time.Now())
+			return host.Errorf(host.Unavailable, "down")
+		}, &QueueOptions{FirstRetry: time.Second, LastRetry: 8 * time.Second, Attempts: 7})
+		defer q.Close()
+		if _, err := q.Send(t.Context(), &Job{Owner: Owner{"acme", "p"}, Handler: "h", Attempt: 1}, now); err != nil {
+			t.Fatal(err)
 		}
-	}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(tries) != 7 {
+			t.Fatalf("%d tries, want 7", len(tries))
+		}
+		for i, base := range []time.Duration{1, 2, 4, 8, 8, 8} {
+			if d := tries[i+1].Sub(tries[i]); d < base*time.Second || d > base*time.Second*5/4+1 {
+				t.Errorf("after %d failures it waits %s, want %ds and at most a quarter more", i+1, d, base)
+			}
+		}
+	})
 }
 
 func TestMemoryQueueWaitsForTheTurnAndTheTime(t *testing.T) {

@@ -197,7 +197,7 @@ func (c *claimed) later(failure error) bool {
 	return c.end(false, func(ctx context.Context) error {
 		c.record.rest()
 		c.record.Error = storedError(failure)
-		return c.put(ctx, time.Now().Add(c.q.backoff(c.record.Attempts)), c.leaving())
+		return c.put(ctx, time.Now().Add(host.RetryWait(c.q.opts.FirstRetry, c.q.opts.LastRetry, c.record.Attempts)), c.leaving())
 	})
 }
 

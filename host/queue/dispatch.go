@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -231,19 +230,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// backoff is how long to wait after so many failures: within a quarter more, so
-// that what failed together does not come back together.
-func (q *Queue) backoff(failures int) time.Duration {
-	d := q.opts.FirstRetry
-	for range failures - 1 {
-		if d *= 2; d >= q.opts.LastRetry {
-			d = q.opts.LastRetry
-			break
-		}
-	}
-	return d + rand.N(d/4+1)
 }
 
 // bury has a job dead: tx takes it from where it was.
