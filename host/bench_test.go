@@ -30,6 +30,51 @@ func BenchmarkStatePatch(b *testing.B) {
 	}
 }
 
+// BenchmarkStateSchema changes one member of a state of 100 kB that is held to the
+// schema of its Go type. Checking all of it is what others pay for each change.
+func BenchmarkStateSchema(b *testing.B) {
+	type item struct {
+		Name string `json:"name"`
+		List []int  `json:"list"`
+	}
+	type typed struct {
+		N     int             `json:"n"`
+		Items map[string]item `json:"items"`
+	}
+	doc := typed{Items: map[string]item{}}
+	for i := range 1000 {
+		doc.Items[fmt.Sprint("key", i)] = item{strings.Repeat("x", 50), []int{1, 2, 3}}
+	}
+	schema, err := host.SchemaOf[typed]()
+	if err != nil {
+		b.Fatal(err)
+	}
+	state, err := host.NewStateWithSchema(doc, schema)
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw := state.JSON()
+	for name, path := range map[string]string{"member": "/n", "far below": "/items/key500/list/0"} {
+		ops := []host.PatchOp{{Op: "replace", Path: path, Value: json.RawMessage("1")}}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := state.Patch(ops); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("all of it", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := schema.ValidateUnseen(raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // BenchmarkDocumentDiff compares two states of 100 kB that differ by a member:
 // one patched from the other, of which they share what did not change, and two
 // that were read each by itself, with and without the reading. Decoding one with

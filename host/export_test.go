@@ -21,3 +21,16 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 
 // ToolSentence is what a model is told of a tool's failure.
 var ToolSentence = toolSentence
+
+// NewStateWithSchema returns a state as a network has it that names a schema.
+func NewStateWithSchema(v any, schema *Schema) (*State, error) {
+	raw, err := stateJSON(v)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decodeState(raw)
+	if err != nil {
+		return nil, err
+	}
+	return newState(doc, DefaultStateBytes, schema)
+}

@@ -134,7 +134,7 @@ func (s *schema) check(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.plain != nil && s.plain.fits(v) {
+	if s.plain.fits(v) {
 		return v, nil
 	}
 	return v, s.validate(v, nodes)

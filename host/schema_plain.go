@@ -5,17 +5,23 @@ import (
 	"slices"
 )
 
-// plainSchema is a schema that says no more than most tools' do: types, members,
-// which are required, what strings may be. It says of most values at once, and
-// of many at the same time, that they fit. Of what it is not sure of the
-// validator decides, which also has the words for what is wrong.
+// plainSchema is a schema that says no more than most do: types, members, which
+// are required, what strings may be. It says of most values at once, and of many
+// at the same time, that they fit. Of what it is not sure of the validator
+// decides, which also has the words for what is wrong.
+//
+// A part of it that says more is opaque: nothing surely fits there, but for what
+// has been there before and did.
 type plainSchema struct {
-	kinds    kinds // none is any
-	enum     []string
-	members  map[string]*plainSchema
-	required []string
-	closed   bool // no other members
-	items    *plainSchema
+	opaque      bool
+	kinds       kinds // none is any
+	enum        []string
+	members     map[string]*plainSchema
+	rest        *plainSchema // of other members; nil is any
+	required    []string
+	closed      bool // no other members
+	items       *plainSchema
+	nonNegative bool // numbers
 }
 
 // kinds is a set of JSON Schema's types.
@@ -36,16 +42,15 @@ var kindNames = map[string]kinds{
 	"string": stringKind, "array": arrayKind, "object": objectKind,
 }
 
-// newPlainSchema returns nil for a schema that says more.
 func newPlainSchema(doc any) *plainSchema {
 	members, ok := doc.(map[string]any)
 	if !ok {
-		return nil
+		return &plainSchema{opaque: doc != true}
 	}
 	s := &plainSchema{}
 	for name, v := range members {
 		if !s.keyword(name, v) {
-			return nil
+			return &plainSchema{opaque: true}
 		}
 	}
 	return s
@@ -54,7 +59,7 @@ func newPlainSchema(doc any) *plainSchema {
 // keyword takes a keyword in. It reports false for one that is not plain.
 func (s *plainSchema) keyword(name string, v any) (ok bool) {
 	switch name {
-	case "title", "description", "default", "examples":
+	case "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions":
 		return true
 	case "type":
 		s.kinds, ok = plainKinds(v)
@@ -63,12 +68,15 @@ func (s *plainSchema) keyword(name string, v any) (ok bool) {
 	case "required":
 		s.required, ok = plainStrings(v)
 	case "additionalProperties":
-		var open bool
-		open, ok = v.(bool)
-		s.closed = !open
+		s.closed = v == false
+		if ok = true; !s.closed {
+			s.rest = newPlainSchema(v)
+		}
 	case "items":
-		s.items = newPlainSchema(v)
-		ok = s.items != nil
+		s.items, ok = newPlainSchema(v), true
+	case "minimum":
+		s.nonNegative = v == json.Number("0")
+		ok = s.nonNegative
 	case "properties":
 		s.members, ok = plainMembers(v)
 	}
@@ -103,15 +111,23 @@ func plainMembers(v any) (map[string]*plainSchema, bool) {
 	members, ok := v.(map[string]any)
 	out := make(map[string]*plainSchema, len(members))
 	for name, m := range members {
-		if out[name] = newPlainSchema(m); out[name] == nil {
-			return nil, false
-		}
+		out[name] = newPlainSchema(m)
 	}
 	return out, ok
 }
 
 // fits reports whether a value surely fits.
-func (s *plainSchema) fits(v any) bool {
+func (s *plainSchema) fits(v any) bool { return s.stillFits(v, place{}) }
+
+// stillFits reports whether what has come in the place of a value that fits, if
+// one was there, surely fits, too. What both share is not looked at again.
+func (s *plainSchema) stillFits(v any, was place) bool {
+	if was.ok && shared(v, was.v) {
+		return true
+	}
+	if s.opaque {
+		return false
+	}
 	if s.enum != nil {
 		text, ok := v.(string)
 		return ok && s.has(stringKind) && slices.Contains(s.enum, text)
@@ -124,11 +140,11 @@ func (s *plainSchema) fits(v any) bool {
 	case string:
 		return s.has(stringKind)
 	case json.Number:
-		return s.has(numberKind) || s.has(integerKind) && isDigits(v)
+		return (s.has(numberKind) || s.has(integerKind) && isDigits(v)) && (!s.nonNegative || v[0] != '-')
 	case []any:
-		return s.has(arrayKind) && s.fitsItems(v)
+		return s.has(arrayKind) && s.fitsItems(v, was)
 	case map[string]any:
-		return s.has(objectKind) && s.fitsMembers(v)
+		return s.has(objectKind) && s.fitsMembers(v, was)
 	}
 	return false
 }
@@ -145,14 +161,30 @@ func isDigits(n json.Number) bool {
 	return true
 }
 
-func (s *plainSchema) fitsItems(list []any) bool {
-	return s.items == nil || !slices.ContainsFunc(list, func(v any) bool { return !s.items.fits(v) })
+func (s *plainSchema) fitsItems(list []any, was place) bool {
+	if s.items == nil {
+		return true
+	}
+	before, _ := was.v.([]any)
+	for i, v := range list {
+		var at place
+		if i < len(before) {
+			at = place{before[i], true}
+		}
+		if !s.items.stillFits(v, at) {
+			return false
+		}
+	}
+	return true
 }
 
-func (s *plainSchema) fitsMembers(members map[string]any) bool {
+func (s *plainSchema) fitsMembers(members map[string]any, was place) bool {
 	for name, v := range members {
-		m := s.members[name]
-		if m == nil && s.closed || m != nil && !m.fits(v) {
+		m, known := s.members[name]
+		if !known {
+			m = s.rest
+		}
+		if !known && s.closed || m != nil && !m.stillFits(v, was.member(name)) {
 			return false
 		}
 	}

@@ -32,13 +32,20 @@ func anyPlainSchema(depth int) *rapid.Generator[map[string]any] {
 			}
 			s["properties"] = members
 			s["required"] = rapid.SampledFrom([][]any{{}, {"a"}, {"a", "c"}}).Draw(t, "required")
-			s["additionalProperties"] = rapid.Bool().Draw(t, "open")
+			if s["additionalProperties"] = rapid.Bool().Draw(t, "open"); rapid.Bool().Draw(t, "rest") {
+				s["additionalProperties"] = anyPlainSchema(depth-1).Draw(t, "others")
+			}
 		}
 		if depth > 0 && kind == "array" {
 			s["items"] = anyPlainSchema(depth-1).Draw(t, "items")
 		}
-		if rapid.IntRange(0, 9).Draw(t, "more") == 0 {
+		switch rapid.IntRange(0, 9).Draw(t, "more") {
+		case 0:
 			s["minLength"] = 1
+		case 1:
+			s["minimum"] = 0
+		case 2:
+			s["minimum"] = 1
 		}
 		return s
 	})
@@ -78,9 +85,7 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.plain == nil {
-			return
-		}
+		var fit place // the last value that did
 		for range 8 {
 			value, err := json.Marshal(anyJSONValue(2).Draw(t, "value"))
 			if err != nil {
@@ -90,14 +95,42 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !s.plain.fits(v) {
-				continue
+			if fit.ok && rapid.Bool().Draw(t, "patched") {
+				v = mixed(t, fit.v, v)
+				nodes = countNodes(v)
 			}
-			if err := s.validate(v, nodes); err != nil {
-				t.Fatalf("schema %s is said to take %s; the validator says: %v", raw, value, err)
+			err = s.validate(v, nodes)
+			if s.plain.stillFits(v, fit) && err != nil {
+				t.Fatalf("schema %s is said to take %s after %v; the validator says: %v", raw, encodeDocument(v), fit, err)
+			}
+			if err == nil {
+				fit = place{v, true}
 			}
 		}
 	})
+}
+
+// mixed draws a value that shares parts with old, as one that was patched does.
+func mixed(t *rapid.T, old, other any) any {
+	switch v := other.(type) {
+	case map[string]any:
+		if was, ok := old.(map[string]any); ok {
+			for name, part := range was {
+				if rapid.Bool().Draw(t, "kept") {
+					v[name] = part
+				}
+			}
+		}
+	case []any:
+		if was, ok := old.([]any); ok {
+			for i := range min(len(was), len(v)) {
+				if rapid.Bool().Draw(t, "kept") {
+					v[i] = was[i]
+				}
+			}
+		}
+	}
+	return other
 }
 
 func TestPlainSchemasTakeWhatTheyShould(t *testing.T) {
@@ -122,24 +155,68 @@ func TestPlainSchemasTakeWhatTheyShould(t *testing.T) {
 }
 
 func TestPlainSchemas(t *testing.T) {
-	for raw, plain := range map[string]bool{
-		`{"type":"object","properties":{"order":{"type":"integer","description":"d"}},"required":["order"],"additionalProperties":false}`: true,
-		`{"type":"object","properties":{"n":{"type":["integer","null"]},"tags":{"type":"array","items":{"type":"string"}}}}`:              true,
-		`{}`: true,
-		`{"type":"object","properties":{"s":{"type":"string","pattern":"^a"}}}`: false,
-		`{"type":"object","additionalProperties":{"type":"string"}}`:            false,
-		`{"enum":["a",1]}`:                          false,
-		`{"$ref":"#/$defs/x","$defs":{"x":{}}}`:     false,
-		`{"type":"object","properties":{"a":true}}`: false,
+	for raw, value := range map[string]string{ // that fits; none if nobody can be sure
+		`{"type":"object","properties":{"order":{"type":"integer","description":"d"}},"required":["order"],"additionalProperties":false}`: `{"order":1}`,
+		`{"type":"object","properties":{"n":{"type":["integer","null"]},"tags":{"type":"array","items":{"type":"string"}}}}`:              `{"n":null,"tags":["a"]}`,
+		`{}`: `[{}]`,
+		`{"type":"object","additionalProperties":{"type":"string"}}`:                  `{"a":"b"}`,
+		`{"type":"object","properties":{"a":true}}`:                                   `{"a":1}`,
+		`{"type":"object","properties":{"n":{"type":"integer","minimum":0}}}`:         `{"n":0}`,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$defs":{"x":{}}}`: `1`,
+		`{"type":"object","properties":{"s":{"type":"string","pattern":"^a"}}}`:       ``,
+		`{"type":"object","properties":{"s":{"type":"string","minLength":0}}}`:        ``,
+		`{"enum":["a",1]}`:                      ``,
+		`{"$ref":"#/$defs/x","$defs":{"x":{}}}`: ``,
 	} {
 		s, err := compileSchema(json.RawMessage(raw))
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		if got := s.plain != nil; got != plain {
-			t.Errorf("%s is plain: %t, want %t", raw, got, plain)
+		if value != "" && !s.plain.fits(decodeValid([]byte(value))) {
+			t.Errorf("%s is not sure of %s", raw, value)
+		}
+		if value == "" && s.plain.fits(decodeValid([]byte(`{"s":"a"}`))) {
+			t.Errorf("%s is taken for a plain schema", raw)
 		}
 	}
+}
+
+// What did fit is not looked at again, whatever the schema says of it.
+func TestStatesAreCheckedWhereTheyChange(t *testing.T) {
+	schema := mustSchema(t, `{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","pattern":"^a"}}}`)
+	s, err := newState(map[string]any{"n": json.Number("1"), "s": "abc"}, 1000, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.doc
+	if err := s.Set("/n", 2); err != nil {
+		t.Fatal(err)
+	}
+	if !schema.schema.plain.stillFits(s.doc, place{before, true}) {
+		t.Error("the validator is asked of a member that is as it was")
+	}
+	if err := s.Set("/s", "b"); CodeOf(err) != InvalidArgument {
+		t.Errorf("a member that does not fit its pattern: %v", err)
+	}
+	if err := s.Set("/n", "x"); CodeOf(err) != InvalidArgument {
+		t.Errorf("a member of another type: %v", err)
+	}
+	empty, err := newState(map[string]any{}, 1000, mustSchema(t, `{"required":["n"],"minProperties":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := empty.Patch([]PatchOp{{Op: "test", Path: "", Value: json.RawMessage("{}")}}); CodeOf(err) != InvalidArgument {
+		t.Errorf("a state that has never fit is taken for one that did: %v", err)
+	}
+}
+
+func mustSchema(t *testing.T, raw string) *Schema {
+	t.Helper()
+	s, err := CompileSchema(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func BenchmarkSchema(b *testing.B) {

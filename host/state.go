@@ -27,6 +27,7 @@ type stateCore struct {
 	doc       any              // decoded with json.Number; replaced, never changed
 	encoded   *encodedDocument // doc as JSON, or what doc was when that was last asked for
 	size      int              // of doc as JSON
+	fits      bool             // doc has been held to the schema
 	revision  int64
 	pending   unsent   // changes since the last event, if watched
 	journaled bool     // a run writes its changes down
@@ -70,12 +71,21 @@ func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 	if err := s.checkFit(doc); err != nil {
 		return nil, Errorf(InvalidArgument, "state does not fit its schema: %w", err)
 	}
+	s.fits = true
 	return s, nil
 }
 
-// checkFit holds a document to the schema.
+// checkFit holds a document to the schema. What is as it was, and did fit, is not
+// looked at again if the schema says nothing that reaches further.
 func (s *State) checkFit(doc any) error {
 	if s.schema == nil {
+		return nil
+	}
+	var was place
+	if s.fits {
+		was = place{s.doc, true}
+	}
+	if s.schema.schema.plain.stillFits(doc, was) {
 		return nil
 	}
 	return s.schema.schema.validate(doc, countNodes(doc))
@@ -196,7 +206,7 @@ func (s *State) replace(doc any, growth int, ops []PatchOp) error {
 		return Errorf(InvalidArgument, "state would not fit its schema: %w", err)
 	}
 	before := s.doc
-	s.doc, s.size = doc, s.size+growth
+	s.doc, s.size, s.fits = doc, s.size+growth, true
 	s.revision++
 	s.remember(before, ops)
 	if s.watched {
