@@ -468,3 +468,46 @@ func TestAnsweredRunGoesOnInItsNetwork(t *testing.T) {
 		t.Errorf("state %s", r.State)
 	}
 }
+
+// What a run has made counts against its limits after a question as before it, in
+// the run that goes on and in one whose process ended.
+func TestLimitsOfArtifactsGoOnAfterAQuestion(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits host.Limits
+		says   string
+	}{
+		"RunArtifacts":     {host.Limits{RunArtifacts: 3}, "RunArtifacts of 3"},
+		"RunArtifactBytes": {host.Limits{RunArtifactBytes: 1300}, "RunArtifactBytes of 1300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journal, model := hosttest.NewJournal(), hosttest.NewModel(hosttest.Call("make", `{}`), hosttest.Call("ask", `{}`), hosttest.Call("make", `{}`), hosttest.Call("make", `{}`), hosttest.Say("done"))
+			artifact := host.Artifact{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("x", 300)}}}
+			make := host.NewTool("make", "makes", func(_ context.Context, call *host.Call, _ struct{}) (string, error) {
+				return "made", call.AddArtifact(artifact)
+			}, nil)
+			ask, err := host.NewRawTool(host.ToolSpec{Name: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+				if len(call.Resumed) > 0 {
+					return nil, nil
+				}
+				return &host.ToolOutput{Artifacts: []host.Artifact{artifact}, Interrupt: &host.Interrupt{Reason: "why"}}, nil
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{make, ask}})
+			h := newHost(t, &host.Options{Model: model, Journal: journal, Limits: c.limits})
+			asked, err := h.Run(t.Context(), agent, &host.Request{Text: "go"})
+			if err != nil || len(asked.Questions) != 1 {
+				t.Fatalf("Run = %+v, %v, want a question", asked, err)
+			}
+			r, err := h.Run(t.Context(), agent, &host.Request{Resume: asked.Run, Answers: []host.Answer{{Question: asked.Questions[0].ID, Decision: host.Reply, Value: []byte(`"yes"`)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := contents(r)
+			if last := told[len(told)-1]; !strings.Contains(last, c.says) || !strings.Contains(strings.Join(told[:len(told)-1], " "), "made") {
+				t.Errorf("the model is told %q, want the third to be made and %q", told, c.says)
+			}
+		})
+	}
+}

@@ -26,7 +26,9 @@ type checkpoint struct {
 	Tokens       int64           `json:"tokens"`
 	ToolCalls    int64           `json:"tool_calls"`
 	Executed     int64           `json:"executed,omitempty"` // of WebAssembly
-	Agent        string          `json:"agent"`              // at work
+	Artifacts    int64           `json:"artifacts,omitempty"`
+	Stored       int64           `json:"artifact_bytes,omitempty"`
+	Agent        string          `json:"agent"` // at work
 	Rounds       int             `json:"rounds"`
 	Calls        []*openCall     `json:"calls"`
 
@@ -117,6 +119,7 @@ func (r *run) checkpoint() *checkpoint {
 		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions,
 		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
 		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(), Executed: r.spent.instructions.Load(),
+		Artifacts: r.spent.artifacts.Load(), Stored: r.spent.artifactBytes.Load(),
 		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.waiting,
 	}
 	messages := r.messages()

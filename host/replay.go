@@ -16,6 +16,7 @@ type replay struct {
 	usage      Usage
 	cost       Cost
 	artifacts  []Artifact
+	made       []Artifact // by calls, also those that others have replaced
 	tokens     int64
 	toolCalls  int64
 	answered   bool
@@ -151,6 +152,9 @@ func (p *replay) call(in string, c *callStep) error {
 				o.begun = c.Attempt
 			} else {
 				o.done = c.Done
+				if in == "" { // an agent's, as a tool, are those of its call
+					p.made = append(p.made, c.Done.Artifacts...)
+				}
 			}
 			return nil
 		}
@@ -239,9 +243,9 @@ func (r *run) take(p *replay) error {
 	r.spent.tokens.Store(p.tokens)
 	r.spent.toolCalls.Store(p.toolCalls)
 	r.spent.instructions.Add(p.cost.Instructions)
-	for i := range p.artifacts {
+	for i := range p.made {
 		r.spent.artifacts.Add(1)
-		r.spent.artifactBytes.Add(int64(len(p.artifacts[i].appendJSON(nil))))
+		r.spent.artifactBytes.Add(int64(len(p.made[i].appendJSON(nil))))
 	}
 	r.steps.restore(p.named)
 	r.branches = &branches{byKey: p.branches}

@@ -264,6 +264,8 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 	r.spent.tokens.Store(c.Tokens)
 	r.spent.toolCalls.Store(c.ToolCalls)
 	r.spent.instructions.Store(c.Executed)
+	r.spent.artifacts.Store(c.Artifacts)
+	r.spent.artifactBytes.Store(c.Stored)
 	return r.restoreState(c.State)
 }
 
