@@ -63,3 +63,25 @@ func TestWhatIsDeletedStaysDeleted(t *testing.T) {
 	}
 	look("in the end", "user: c", "assistant: 5")
 }
+
+// What is said has an id of its own: with another message's it is refused, and
+// neither stands in its place for the model nor is answered without being kept.
+func TestWhatIsSaidTakesNobodysPlace(t *testing.T) {
+	managed(t, agentOf(t, hosttest.Say("1"), hosttest.Say("2")), func(t *testing.T, s *service, next nextFn) {
+		one := run(t, s, say(next(nil), "a"))
+		for i, m := range one.Messages {
+			if s.Managed() == sessions.ByClient && m.Role == host.User {
+				continue // its own to change
+			}
+			req := next(one)
+			req.Input = host.UserText("something else")
+			req.Input.ID = m.ID
+			if out, err := s.Run(t.Context(), req); host.CodeOf(err) != host.AlreadyExists {
+				t.Errorf("with the id of message %d: %+v, %v", i, out, err)
+			}
+		}
+		if two := run(t, s, say(next(one), "b")); two.Text() != "2" || len(two.Messages) != 2 {
+			t.Errorf("the next turn: %+v", two)
+		}
+	})
+}

@@ -362,7 +362,7 @@ func TestForkGoesOnWithoutTheOther(t *testing.T) {
 	}
 	talkWithIDs(t, s, "t1", 3, 4)
 	talkWithIDs(t, s, "t2", 2, 4) // the same ids and runs as in the other
-	say(t, s, "t2", "", withID("q0", "sent again"))
+	say(t, s, "t2", "", withID("q0", "question 0"))
 	wantIDs(t, s, "t2", "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 

@@ -1,6 +1,8 @@
 package threads
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -32,7 +34,8 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 
 // AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
 // there is none; the first message with text gives it its title. A message whose
-// id the thread has is not stored again, and the head stays.
+// id the thread has is not stored again, and the head stays; code already_exists if
+// the thread's says something else.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
@@ -41,7 +44,7 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err
 		} else if n == 0 {
-			return errNothing
+			return cmp.Or(d.saysTheSame(ctx, req.Input), errNothing)
 		}
 		if d.rec.Title == "" {
 			d.rec.Title = titleOf(req.Input)
@@ -54,6 +57,20 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 		return "", err
 	}
 	return t.rec.Head, nil
+}
+
+// saysTheSame refuses a message with the id of one that says something else: it
+// would be answered and not be in the thread.
+func (t *thread) saysTheSame(ctx context.Context, m *host.Message) error {
+	near, i, err := t.around(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	if near[i].Role == m.Role && bytes.Equal(partsJSON(near[i].Message), partsJSON(m)) {
+		return nil
+	}
+	return host.Errorf(host.AlreadyExists, "thread %q has a message %q that says something else", t.rec.ID, m.ID).
+		WithHint("leave the id out for a fresh one, or edit the message")
 }
 
 // begins notes what the thread is, before the first commit of the turn that has

@@ -60,6 +60,7 @@ func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []
 			return "", err
 		}
 		if head != "" && head != old.Head {
+			s.dropPieces(ctx, part, key, &rec)
 			return "", host.Errorf(host.Conflict, "agent thread %q has been saved by another since it was loaded", key).
 				WithHint("load it, and run the turn again")
 		}
@@ -77,6 +78,7 @@ func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []
 		}
 		return rec.Head, wrap(err, "save agent thread %q", key)
 	}
+	s.dropPieces(ctx, part, key, &rec)
 	return "", host.Errorf(host.Conflict, "save agent thread %q: others changed it first, %d times", key, maxAttempts)
 }
 
@@ -110,6 +112,14 @@ func (s *Store) putPieces(ctx context.Context, part, key, head string, data []by
 		}
 	}
 	return nil
+}
+
+// dropPieces removes what a save that was refused has written ahead. What it does
+// not get to goes with the thread, once it is stale.
+func (s *Store) dropPieces(ctx context.Context, part, key string, rec *serialized) {
+	if rec.Data == nil {
+		_ = s.remove(context.WithoutCancel(ctx), part, pieceKeys(key).With(rec.Head))
+	}
 }
 
 // LoadAgentThread returns what SaveAgentThread keeps under key, as it was given,

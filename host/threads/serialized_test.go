@@ -123,6 +123,10 @@ func TestSavingOverAnothersSaveIsAConflict(t *testing.T) {
 	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", []byte("late"), head); host.CodeOf(err) != host.Conflict {
 		t.Errorf("%v; want code %s", err, host.Conflict)
 	}
+	before := entriesOf(t, d, "acme")
+	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", large('c'), head); host.CodeOf(err) != host.Conflict || entriesOf(t, d, "acme") != before {
+		t.Errorf("a large one: %v; %d keys, before %d", err, entriesOf(t, d, "acme"), before)
+	}
 	if data, at, err := s.LoadAgentThread(t.Context(), "acme", "u1"); err != nil || at != next || !bytes.Equal(data, large('b')) {
 		t.Errorf("%d bytes, head %s, %v", len(data), at, err)
 	}

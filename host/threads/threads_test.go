@@ -27,7 +27,6 @@ func TestUserMessage(t *testing.T) {
 	}{
 		{"is kept", []*host.Message{withID("a", "hello")}, []string{"hello"}, "hello"},
 		{"of the same id is kept once", []*host.Message{withID("a", "yes"), withID("a", "yes")}, []string{"yes"}, "yes"},
-		{"of the same id stays as it was", []*host.Message{withID("a", "yes"), withID("a", "no")}, []string{"yes"}, "yes"},
 		{"of equal text under another id is another message", []*host.Message{withID("a", "yes"), withID("b", "yes")}, []string{"yes", "yes"}, "yes"},
 		{"gives its first 50 characters as title", []*host.Message{withID("a", strings.Repeat("ü", 60))},
 			[]string{strings.Repeat("ü", 60)}, strings.Repeat("ü", 50)},
@@ -48,6 +47,19 @@ func TestUserMessage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A message with the id of one that says something else is refused: it would be
+// answered, and not be in the thread.
+func TestUserMessageInThePlaceOfAnother(t *testing.T) {
+	s, _ := newStore(t, nil)
+	head := say(t, s, "t1", "r1", withID("a", "yes"))
+	answer(t, s, "t1", "r1", head, assistant("b", "why?"))
+	for _, m := range []*host.Message{withID("a", "no"), withID("b", "because")} {
+		_, err := s.AppendUserMessage(t.Context(), request("t1", "r2", m))
+		wantCode(t, "AppendUserMessage of "+m.ID, err, host.AlreadyExists)
+	}
+	wantTexts(t, load(t, s, "t1").Messages, "yes", "why?")
 }
 
 func TestUserMessageMovesTheHeadOnce(t *testing.T) {
