@@ -16,12 +16,24 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-func formatNames() string {
+func formatNames(formats []threads.Format) string {
 	var names []string
-	for _, f := range threads.Formats() {
+	for _, f := range formats {
 		names = append(names, string(f))
 	}
 	return strings.Join(names, ", ")
+}
+
+// completeFormat completes --format.
+func completeFormat(c *cobra.Command, formats []threads.Format) {
+	completeFlagOf(c, "format", strings.Split(formatNames(formats), ", "))
+}
+
+// completeFlagOf completes a flag with some words.
+func completeFlagOf(c *cobra.Command, flag string, words []string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 }
 
 func threadExport(env *environment, f *threadFlags) *cobra.Command {
@@ -50,7 +62,8 @@ messages as OpenAI's chat API has them.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+formatNames())
+	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+formatNames(threads.Formats()))
+	completeFormat(c, threads.Formats())
 	c.Flags().StringVarP(&out, "out", "o", "", "a file to write to")
 	return c
 }
@@ -128,19 +141,22 @@ func threadImport(env *environment, f *threadFlags) *cobra.Command {
 file begins, unless --format names it: a thread that was exported comes with its
 turns, state and artifacts, and under its id unless --thread names another; a file
 of OpenAI messages, as an object with "messages", an array, or one a line, needs
---thread.
+--thread. A training file of OpenAI's (openai-training), one object with "messages"
+a line, is a thread a line: --thread chats makes chats-1, chats-2 and so on.
 
 Importing a file again stores nothing twice, and goes on with an import that was
 interrupted. A thread of that id that is another conversation is left alone.`,
 		Example: "  agenthost thread import t1.json --data ./data\n" +
-			"  agenthost thread import chat.jsonl --thread t2 --data ./data",
+			"  agenthost thread import chat.jsonl --thread t2 --data ./data\n" +
+			"  agenthost thread import training.jsonl --thread chats --data ./data",
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return importFile(c.Context(), env, f, list[0], thread, threads.Format(format))
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames())
-	c.Flags().StringVar(&thread, "thread", "", "the id to import it under")
+	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames(threads.ImportFormats()))
+	completeFormat(c, threads.ImportFormats())
+	c.Flags().StringVar(&thread, "thread", "", "the id to import it under; of a training file, what the ids begin with")
 	return c
 }
 
@@ -153,6 +169,14 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 		return err
 	}
 	defer closeIn()
+	if format == "" {
+		if format, in, err = threads.Detect(in); err != nil {
+			return importHint(err, file)
+		}
+	}
+	if format == threads.FormatOpenAITraining {
+		return importTraining(ctx, env, f, file, thread, in)
+	}
 	src, err := threads.NewSource(format, in)
 	if err != nil {
 		return importHint(err, file)
@@ -198,11 +222,69 @@ func importHint(err error, file string) error {
 	e.Err = err
 	e.Message = strings.Replace(e.Message, "import:", "import "+cmp.Or(file, "-")+":", 1)
 	switch {
+	case strings.Contains(e.Message, "more after the end"):
+		e.Hint = "a file with a conversation on each line is imported with --format " + string(threads.FormatOpenAITraining)
 	case strings.Contains(e.Message, "which thread it is"):
 		e.Hint = "name one with --thread"
 	case e.Code == host.AlreadyExists:
 		e.Hint = "what the thread has is as it was; import under another id with --thread"
 	}
+	return &e
+}
+
+// importTraining imports each line of a training file as a thread of its own.
+func importTraining(ctx context.Context, env *environment, f *threadFlags, file, prefix string, in io.Reader) (err error) {
+	if prefix == "" {
+		return usageError{errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import"}
+	}
+	sources, err := threads.NewSources(threads.FormatOpenAITraining, in)
+	if err != nil {
+		return importHint(err, file)
+	}
+	driver, err := env.openAny(ctx, f.data, env.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	store := threads.New(driver.Driver, nil)
+	show := newProgress(env)
+	defer show.end()
+	n, made, messages := 0, 0, 0
+	for src, err := range sources {
+		id := fmt.Sprintf("%s-%d", prefix, n+1)
+		var got *threads.Imported
+		if err == nil {
+			got, err = store.Import(ctx, f.tenant, src, &threads.ImportOptions{Thread: id})
+		}
+		if err != nil {
+			return lineError(importHint(err, file), n)
+		}
+		n, messages = n+1, messages+got.Messages
+		if got.Created {
+			made++
+		}
+		show.say("%s", plural(n, "thread"))
+		if f.json {
+			if err := printJSON(env.stdout, got); err != nil {
+				return err
+			}
+		}
+	}
+	if !f.json {
+		show.end()
+		fmt.Fprintf(env.stdout, "Imported %s of %s, with %s; the others were there already.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"))
+	}
+	return nil
+}
+
+// lineError says which conversation of a file an error is about.
+func lineError(err error, before int) error {
+	e := *host.AsError(err)
+	e.Message = fmt.Sprintf("conversation %d: %s", before+1, e.Message)
+	if e.Hint == "" {
+		e.Hint = fmt.Sprintf("mend it and import the file again: of the %s before it nothing is stored twice", plural(before, "conversation"))
+	}
+	e.Err = err
 	return &e
 }
 

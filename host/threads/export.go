@@ -22,19 +22,22 @@ type Format string
 const (
 	// FormatThread is everything a thread holds, as one JSON object:
 	//
-	//	{"format":"agenthost.thread","version":1,
+	//	{"format":"agenthost.thread","version":2,
 	//	 "thread":{...},          as Thread, without the tenant
 	//	 "messages":[...],        as the plugin contract has them
 	//	 "snapshots":[...],       as Snapshot, and "state_value", the state after
-	//	                          the turn if it is not that of the turn before
-	//	 "state":{...},           absent if there is none; with what context providers
-	//	                          keep it is [{...},{"provider":state}], and so is
-	//	                          a state_value
+	//	                          the turn if it is not that of the turn before, with
+	//	                          "providers_value", what context providers kept then
+	//	 "state":{...},           absent if there is none
+	//	 "providers":{...},       what context providers keep, by their keys; absent
+	//	                          if that is nothing
 	//	 "artifacts":[...],       {"name"?,"parts","metadata"?}
 	//	 "uploads":[...]}         what these refer to, {"digest","chunks":[...]}, the
 	//	                          pieces in base64; absent if there is none
 	//
 	// State and artifacts are those of now. Import wants the members in this order.
+	// In version 1, which Import still reads, a state with what providers keep was
+	// [{...},{"provider":state}], and so was a state_value.
 	FormatThread Format = "thread"
 	// FormatOpenAI is {"messages":[...]} on one line, each message as OpenAI's
 	// chat API has it: what a chat request takes, and a line of a training file.
@@ -49,7 +52,7 @@ func Formats() []Format { return []Format{FormatThread, FormatOpenAI, FormatOpen
 // What marks an exported thread.
 const (
 	exportFormat  = "agenthost.thread"
-	exportVersion = 1
+	exportVersion = 2
 )
 
 // Export writes a whole thread to w in a format, FormatThread if it is empty. It
@@ -167,7 +170,8 @@ func exportMessages(ctx context.Context, t *thread, o *exportWriter) error {
 // exportedSnapshot is a snapshot in FormatThread.
 type exportedSnapshot struct {
 	Snapshot
-	StateValue json.RawMessage `json:"state_value,omitempty"`
+	StateValue     json.RawMessage            `json:"state_value,omitempty"`
+	ProvidersValue map[string]json.RawMessage `json:"providers_value,omitempty"`
 }
 
 func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
@@ -184,12 +188,13 @@ func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
 		o.raw(raw[:len(raw)-1])
 		if snap.State != nil && *snap.State != before {
 			before = *snap.State
-			state, err := t.readBlob(ctx, snap.State, "state")
+			blob, err := t.readBlob(ctx, snap.State, "state")
+			if err == nil {
+				err = o.states(blob, `,"state_value":`, `,"providers_value":`)
+			}
 			if err != nil {
 				return err
 			}
-			o.text(`,"state_value":`)
-			o.raw(state) // as it is, or its digest would be another
 		}
 		o.text("}")
 		i++
@@ -200,15 +205,38 @@ func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
 
 func exportState(ctx context.Context, t *thread, o *exportWriter) error {
 	if t.rec.State != nil {
-		state, err := t.readBlob(ctx, t.rec.State, "state")
+		blob, err := t.readBlob(ctx, t.rec.State, "state")
+		if err == nil {
+			err = o.states(blob, `"state":`, ",\n\"providers\":")
+		}
 		if err != nil {
 			return err
 		}
-		o.text("\"state\":")
-		o.raw(state)
 		o.text(",\n")
 	}
 	o.text("\"artifacts\":[")
+	return nil
+}
+
+// states writes the custom state and, if there are any, the states of providers,
+// each after its name. Put together again they are the same blob, or their digest
+// would be another.
+func (o *exportWriter) states(blob []byte, state, providers string) error {
+	custom, kept, err := splitState(blob)
+	if err != nil {
+		return err
+	}
+	o.text(state)
+	o.raw(custom)
+	if len(kept) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return host.Errorf(host.Internal, "export the states of context providers: %w", err)
+	}
+	o.text(providers)
+	o.raw(raw)
 	return nil
 }
 

@@ -85,7 +85,7 @@ func TestExportOfEverything(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("Export is not JSON: %v\n%s", err, text)
 	}
-	if got.Format != "agenthost.thread" || got.Version != 1 || got.Thread.ID != "t1" || got.Thread.Messages != 7 {
+	if got.Format != "agenthost.thread" || got.Version != 2 || got.Thread.ID != "t1" || got.Thread.Messages != 7 {
 		t.Errorf("Export begins with %q version %d, %+v", got.Format, got.Version, got.Thread)
 	}
 	loaded, err := s.Get(t.Context(), &host.HistoryRequest{Tenant: "acme", Thread: "t1"})

@@ -27,8 +27,8 @@ type Source interface {
 	Items() iter.Seq2[Item, error]
 }
 
-// Item is a piece of a conversation: one of its fields, but for State, which
-// may also stand beside a Snapshot.
+// Item is a piece of a conversation: one of its fields, but for State and
+// Providers, which may stand together, and beside a Snapshot.
 type Item struct {
 	// Thread has the id, title, times and metadata of the thread. The rest is
 	// counted anew.
@@ -41,11 +41,14 @@ type Item struct {
 	Snapshot *Snapshot
 	// State is the thread's custom state now or, beside a Snapshot, after that
 	// turn. It may be left out of a Snapshot that names the same state as the
-	// one before. With what context providers keep it is an array of two, the
-	// custom state and an object of theirs.
-	State    json.RawMessage
-	Artifact *host.Artifact
-	Upload   *Upload
+	// one before. As an array of two it is the custom state and what context
+	// providers keep.
+	State json.RawMessage
+	// Providers are the states of context providers, by their keys: now, after a
+	// State if there is one, or beside a Snapshot after that turn.
+	Providers map[string]json.RawMessage
+	Artifact  *host.Artifact
+	Upload    *Upload
 }
 
 // Upload is something that messages or artifacts refer to by [Ref.URL]. Content is
@@ -186,10 +189,15 @@ func (im *importer) item(ctx context.Context, item Item) error {
 	case item.Message != nil:
 		return im.message(ctx, item.Message)
 	case item.Snapshot != nil:
-		return im.snapshot(ctx, item.Snapshot, item.State)
+		state, err := wholeState(item.State, item.Providers)
+		if err != nil {
+			return err
+		}
+		return im.snapshot(ctx, item.Snapshot, state)
 	case item.State != nil:
-		im.state = item.State
-		return im.checkState("state", item.State)
+		return im.stateNow(item.State, item.Providers)
+	case item.Providers != nil:
+		return im.stateNow(im.state, item.Providers)
 	case item.Artifact != nil:
 		return im.artifact(ctx, item.Artifact)
 	case item.Upload != nil:
@@ -417,6 +425,14 @@ func (im *importer) checkTurn(snap *Snapshot, state json.RawMessage) error {
 	}
 	im.runs[snap.ID], im.to = true, snap.To
 	return nil
+}
+
+// stateNow takes what the thread's state is now, with that of its providers.
+func (im *importer) stateNow(state json.RawMessage, providers map[string]json.RawMessage) (err error) {
+	if im.state, err = wholeState(state, providers); err != nil || im.state == nil {
+		return err
+	}
+	return im.checkState("state", im.state)
 }
 
 // checkState refuses a state that no run could begin with.

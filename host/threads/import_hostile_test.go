@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // What no run could begin with is refused when it is imported, and not when a run
@@ -28,6 +29,12 @@ func TestImportOfHostileTurns(t *testing.T) {
 		"a state of two numbers":       `"snapshots":[],"state":[1,2]`,
 		"providers that are a list":    `"snapshots":[],"state":[{},[]]`,
 		"a provider that keeps much":   `"snapshots":[],"state":[{},{"p":"` + strings.Repeat("x", host.MaxProviderStateBytes) + `"}]`,
+		"providers that are text":      `"snapshots":[],"providers":"x"`,
+		"providers that are nothing":   `"snapshots":[],"providers":null`,
+		"providers before the state":   `"snapshots":[],"providers":{},"state":{}`,
+		"providers given twice":        `"snapshots":[],"state":[{},{"p":1}],"providers":{"p":2}`,
+		"one provider that keeps much": `"snapshots":[],"state":{},"providers":{"p":"` + strings.Repeat("x", host.MaxProviderStateBytes) + `"}`,
+		"providers of a turn":          `"snapshots":[{"id":"r","from":0,"to":2,"state":{"digest":"d","size":1},"state_value":{},"providers_value":[]}]`,
 		"a state of a turn":            `"snapshots":[{"id":"r","from":0,"to":2,"state":{"digest":"d","size":1},"state_value":7}]`,
 		"an unknown status":            `"snapshots":[{"id":"r","from":0,"to":2,"status":"zzz"}]`,
 		"a turn before the one before": `"snapshots":[{"id":"r","from":0,"to":4},{"id":"r2","from":0,"to":2}]`,
@@ -54,5 +61,40 @@ func TestImportOfHostileTurns(t *testing.T) {
 	got, err := s.Get(t.Context(), &host.HistoryRequest{Tenant: "acme", Thread: "t1"})
 	if err != nil || string(got.State) != `{"a":1}` || string(got.Providers["p"]) != "7" {
 		t.Errorf("the state is %s, %s, %v", got.State, got.Providers, err)
+	}
+}
+
+// What context providers keep has a place of its own in an export. The form that
+// had it in the state is still read, and is the same thread.
+func TestProvidersInAnExport(t *testing.T) {
+	const begin = `"thread":{"id":"t1"},"messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"x"}]}],"snapshots":[{"id":"r","from":0,"to":1,"state":{"digest":"d","size":1},"state_value":`
+	for name, c := range map[string]struct{ old, state, providers string }{
+		"both":           {`[{"a":1.50},{"b/c":"<x>","p":{"n":12345678901234567890}}]`, `{"a":1.50}`, `{"b/c":"\u003cx\u003e","p":{"n":12345678901234567890}}`},
+		"providers only": {`[{},{"p":7}]`, `{}`, `{"p":7}`},
+		"no provider":    {`{"a":1}`, `{"a":1}`, ""},
+	} {
+		old := `{"format":"agenthost.thread","version":1,` + begin + c.old + `}],"state":` + c.old + `}`
+		s, _ := newStore(t, nil)
+		if _, err := importInto(t, s, "acme", "", "", old); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text := exportOf(t, s, "acme", "t1", threads.FormatThread)
+		wantValue, want := `"state_value":`+c.state, `"state":`+c.state+",\n"
+		if c.providers != "" {
+			wantValue, want = wantValue+`,"providers_value":`+c.providers+"}", want+`"providers":`+c.providers+",\n"
+		}
+		if !strings.Contains(text, wantValue) || !strings.Contains(text, want) {
+			t.Errorf("%s: the export is\n%s\nwant %s and %s", name, text, wantValue, want)
+		}
+		other, _ := newStore(t, nil)
+		if _, err := importInto(t, other, "acme", "", "", text); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again := exportOf(t, other, "acme", "t1", threads.FormatThread); again[strings.Index(again, `"messages":[`):] != text[strings.Index(text, `"messages":[`):] { // the head is another
+			t.Errorf("%s: exported again it is\n%s\nwant\n%s", name, again, text)
+		}
+		if got, err := importInto(t, other, "acme", "", "", text); err != nil || got.Messages+got.Turns > 0 {
+			t.Errorf("%s: imported again: %+v, %v", name, got, err)
+		}
 	}
 }

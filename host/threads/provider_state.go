@@ -33,6 +33,20 @@ func joinState(state json.RawMessage, providers map[string]json.RawMessage) (jso
 	return append(b, ']'), nil
 }
 
+// wholeState is joinState for what comes from elsewhere, which may be a blob
+// already, and is then written as this package writes it: equal states have equal
+// digests.
+func wholeState(state json.RawMessage, providers map[string]json.RawMessage) (json.RawMessage, error) {
+	if len(providers) == 0 {
+		custom, kept, err := splitState(state)
+		if err != nil {
+			return state, nil // whoever looks into it says so
+		}
+		state, providers = custom, kept
+	}
+	return joinState(state, providers)
+}
+
 // splitState reads a blob.
 func splitState(blob []byte) (state json.RawMessage, providers map[string]json.RawMessage, err error) {
 	if !bytes.HasPrefix(blob, []byte("[")) {

@@ -255,7 +255,7 @@ func readThread(d *document) error {
 // exportMembers are the members of FormatThread in order; the first
 // exportRequired must be there.
 func exportMembers() []string {
-	return []string{"format", "version", "thread", "messages", "snapshots", "state", "artifacts", "uploads"}
+	return []string{"format", "version", "thread", "messages", "snapshots", "state", "providers", "artifacts", "uploads"}
 }
 
 const exportRequired = 4
@@ -320,6 +320,12 @@ func (t *threadReader) header(name string, raw json.RawMessage) error {
 		return t.d.emit(Item{Thread: &info})
 	case "state":
 		return t.d.emit(Item{State: raw})
+	case "providers":
+		var providers map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &providers); err != nil || providers == nil {
+			return t.d.wrong("providers are no object")
+		}
+		return t.d.emit(Item{Providers: providers})
 	}
 	return nil
 }
@@ -337,7 +343,7 @@ func (t *threadReader) snapshot(i int, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &snap); err != nil {
 		return t.d.wrong("snapshot %d: %w", i, err)
 	}
-	return t.d.emit(Item{Snapshot: &snap.Snapshot, State: snap.StateValue})
+	return t.d.emit(Item{Snapshot: &snap.Snapshot, State: snap.StateValue, Providers: snap.ProvidersValue})
 }
 
 func (t *threadReader) artifact(i int, raw json.RawMessage) error {
