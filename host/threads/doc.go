@@ -52,7 +52,7 @@
 //
 // A message that a view hides can be said again under its id. A run that was
 // committed stays committed, whichever head shows it. What was deleted is out of
-// sight, not destroyed: deleting the thread does that.
+// sight, not destroyed: [Store.PruneHeads] does that, and deleting the thread.
 //
 // # Reducing
 //
@@ -67,6 +67,9 @@
 // ([Store.Reindex] makes one for what was stored before there was any).
 // [Store.Prune] removes threads by age, number or size, and leaves what others
 // refer to.
+// [Store.PruneHeads] drops heads that a thread has left behind, with the messages,
+// snapshots, states and artifacts that they alone show; what is shown by others, its
+// forks among them, stays.
 //
 // # What it costs
 //

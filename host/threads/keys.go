@@ -78,7 +78,8 @@ func (c content) logAt(seq uint64) kv.Key     { return c.log().WithUint(seq) }
 func (c content) message(id string) kv.Key    { return c.all().With("message", id) }
 func (c content) turns() kv.Key               { return c.all().With("turn") }
 func (c content) turn(n uint64) kv.Key        { return c.turns().WithUint(n) }
-func (c content) run(id string) kv.Key        { return c.all().With("run", id) }
+func (c content) runs() kv.Key                { return c.all().With("run") }
+func (c content) run(id string) kv.Key        { return c.runs().With(id) }
 func (c content) artifacts() kv.Key           { return c.all().With("artifacts") }
 func (c content) artifactsOf(n uint64) kv.Key { return c.artifacts().WithUint(n) }
 func (c content) blob(digest string) kv.Key   { return c.all().With("blob", digest) }

@@ -1,0 +1,311 @@
+package threads
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// collect removes of the thread's contents what nothing shows any more. Of those
+// that others refer to, all stays.
+func (t *thread) collect(ctx context.Context) error {
+	contents := []string{t.rec.root()}
+	if t.rec.Content != t.rec.root() {
+		contents = append(contents, t.rec.Content)
+	}
+	for _, id := range contents {
+		children, err := t.store.driver.Scan(ctx, t.partition, kv.Range{Prefix: childKeys.With(id), Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(children.Entries) > 0 {
+			continue
+		}
+		u := &uses{t: t, id: id, content: contentOf(id), views: map[uint64]*seenView{}, blobs: map[string]bool{}}
+		if err := u.find(ctx); err != nil {
+			return err
+		}
+		if err := u.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uses is what is needed of a content: what the present, the heads and the snapshots
+// of all turns that these show show of it.
+type uses struct {
+	t        *thread
+	id       string
+	content  content
+	messages []bool // by position
+	turns    []bool
+	views    map[uint64]*seenView
+	blobs    map[string]bool
+}
+
+// seenView is a view whose parts are noted, with how much of the logs behind it.
+type seenView struct{ messages, turns uint64 }
+
+func (u *uses) find(ctx context.Context) error {
+	if err := u.moment(ctx, u.t.rec.point); err != nil {
+		return err
+	}
+	for h, err := range u.t.heads(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := u.moment(ctx, h.Point); err != nil {
+			return err
+		}
+	}
+	if m := u.t.rec.Marker; m != nil && m.Kept != nil {
+		u.blobs[m.Kept.Digest] = true
+	}
+	return nil
+}
+
+// moment notes what a moment needs, if it is one of this content. Those of others do
+// not refer to it: it has no children.
+func (u *uses) moment(ctx context.Context, p point) error {
+	if p.Content != u.id {
+		return nil
+	}
+	if p.State != nil {
+		u.blobs[p.State.Digest] = true
+	}
+	seen := u.views[p.View]
+	if seen != nil && seen.messages >= p.Messages && seen.turns >= p.Turns {
+		return nil
+	}
+	if seen == nil {
+		seen = &seenView{}
+		u.views[p.View] = seen
+	}
+	seen.messages, seen.turns = max(seen.messages, p.Messages), max(seen.turns, p.Turns)
+	then, err := u.t.moment(ctx, p)
+	if err != nil {
+		return err
+	}
+	own := then.view.own()
+	for _, part := range then.messages().closed() {
+		if part.at.rank == own {
+			u.messages = noted(u.messages, part)
+		}
+	}
+	for _, part := range slices.Backward(then.turns().closed()) { // the last says the most
+		if part.at.rank != own {
+			continue
+		}
+		for n := part.to; n > part.at.seq; n-- {
+			if err := u.turn(ctx, then, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func noted(marks []bool, p part) []bool {
+	if n := int(p.to) - len(marks); n > 0 {
+		marks = append(marks, make([]bool, n)...)
+	}
+	for i := p.at.seq; i < p.to; i++ {
+		marks[i] = true
+	}
+	return marks
+}
+
+// turn notes what a turn needs, and what its snapshot shows.
+func (u *uses) turn(ctx context.Context, t *thread, n uint64) error {
+	if has(u.turns, n-1) {
+		return nil
+	}
+	u.turns = noted(u.turns, partOf(place{0, n - 1}, n))
+	snap, err := t.snapshotAt(ctx, u.content, n)
+	if err != nil {
+		return err
+	}
+	raw, err := t.get(ctx, u.content.artifactsOf(n))
+	if err != nil {
+		return err
+	}
+	if raw != nil {
+		u.refersTo(raw)
+		put, err := t.manifest(ctx, raw)
+		if err != nil {
+			return err
+		}
+		for _, a := range put {
+			u.blobs[a.Digest] = true
+		}
+	}
+	return u.moment(ctx, snap.point(t.rec.Head, u.id))
+}
+
+// refersTo notes the blob that a value is a reference to, if it is one.
+func (u *uses) refersTo(value []byte) {
+	var ref reference
+	if len(value) > 1 && value[1] == '{' && kv.DecodeRecord(value, &ref) == nil && ref.Blob != nil {
+		u.blobs[ref.Blob.Digest] = true
+	}
+}
+
+func has(marks []bool, i uint64) bool { return i < uint64(len(marks)) && marks[i] }
+
+// any reports whether something of [from, to) is noted.
+func anyOf(marks []bool, from, to uint64) bool {
+	to = min(to, uint64(len(marks)))
+	return from < to && slices.Contains(marks[from:to], true)
+}
+
+// sweep removes what is not needed.
+func (u *uses) sweep(ctx context.Context) error {
+	for _, find := range []func(context.Context) ([]kv.Write, error){u.logs, u.words, u.snapshots, u.unusedViews} {
+		writes, err := find(ctx)
+		if err != nil {
+			return err
+		}
+		if err := u.t.removing(ctx, writes); err != nil {
+			return err
+		}
+	}
+	return u.removeBlobs(ctx)
+}
+
+func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.Entry) error) error {
+	for e, err := range kv.All(ctx, u.t.store.driver, u.t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return err
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		n, _, ok := rest.CutUint()
+		if !ok {
+			continue
+		}
+		if err := fn(n, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logs returns the writes that remove messages, with their entries in the index.
+func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
+	err = u.all(ctx, u.content.log(), func(_ uint64, e kv.Entry) error {
+		s, err := u.t.span(ctx, u.content, e)
+		if err != nil {
+			return err
+		}
+		if anyOf(u.messages, s.first, s.end()) {
+			u.refersTo(e.Value)
+			return nil
+		}
+		writes = append(writes, kv.Delete(e.Key))
+		for i, m := range s.messages {
+			lies, err := u.t.indexed(ctx, u.content, m.ID)
+			if err != nil {
+				return err
+			}
+			at := s.first + uint64(i)
+			if !slices.ContainsFunc(lies, func(seq uint64) bool { return seq != at && has(u.messages, seq) }) {
+				writes = append(writes, kv.Delete(u.content.message(m.ID)))
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(writes, func(a, b kv.Write) int { return compareKeys(a.Key, b.Key) })
+	return slices.CompactFunc(writes, func(a, b kv.Write) bool { return a.Key == b.Key }), err
+}
+
+func compareKeys(a, b kv.Key) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// words returns the writes that remove what messages were found by.
+func (u *uses) words(ctx context.Context) (writes []kv.Write, err error) {
+	var last kv.Key
+	var from uint64
+	until := func(to uint64) {
+		if last != "" && !anyOf(u.messages, from, to) {
+			writes = append(writes, kv.Delete(last))
+		}
+	}
+	err = u.all(ctx, wordsKey(u.id), func(n uint64, e kv.Entry) error {
+		until(n)
+		last, from = e.Key, n
+		return nil
+	})
+	until(uint64(len(u.messages)))
+	return writes, err
+}
+
+// snapshots returns the writes that remove turns: their snapshots, the index of
+// their runs and what they put.
+func (u *uses) snapshots(ctx context.Context) (writes []kv.Write, err error) {
+	err = u.all(ctx, u.content.turns(), func(n uint64, e kv.Entry) error {
+		if has(u.turns, n-1) {
+			return nil
+		}
+		snap, err := u.t.decodeSnapshot(e.Value)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, kv.Delete(e.Key), kv.Delete(u.content.run(snap.ID)), kv.Delete(u.content.artifactsOf(n)))
+		if root := u.t.root(); root != u.content {
+			writes = append(writes, kv.Delete(root.run(snap.ID)))
+		}
+		return nil
+	})
+	return writes, err
+}
+
+// unusedViews returns the writes that remove views. One stays in any case: it says
+// what the content refers to.
+func (u *uses) unusedViews(ctx context.Context) (writes []kv.Write, err error) {
+	first := true
+	err = u.all(ctx, u.content.views(), func(n uint64, e kv.Entry) error {
+		if u.views[n] == nil && !first {
+			writes = append(writes, kv.Delete(e.Key))
+		}
+		first = false
+		return nil
+	})
+	return writes, err
+}
+
+// removeBlobs removes states, artifacts and large messages. A blob's header goes
+// first: one that is stored again is written whole.
+func (u *uses) removeBlobs(ctx context.Context) error {
+	prefix := u.content.all().With("blob")
+	var headers, chunks []kv.Write
+	for e, err := range kv.All(ctx, u.t.store.driver, u.t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return err
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		digest, _, _ := rest.CutString()
+		if u.blobs[digest] {
+			continue
+		}
+		var header blobHeader
+		if err := decode(e.Value, &header, "blob of thread", u.t.rec.ID); err != nil {
+			return err
+		}
+		headers = append(headers, kv.Delete(e.Key))
+		for i := 0; i*ChunkBytes < header.Size; i++ {
+			chunks = append(chunks, kv.Delete(u.content.chunk(digest, i)))
+		}
+	}
+	if err := u.t.removing(ctx, headers); err != nil {
+		return err
+	}
+	return u.t.removing(ctx, chunks)
+}

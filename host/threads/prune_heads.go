@@ -1,0 +1,221 @@
+package threads
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// PruneHeadsOptions say which heads that a thread has left behind go: those that
+// one of them names.
+type PruneHeadsOptions struct {
+	// Before is for heads that were left earlier; zero is none.
+	Before time.Time
+	// Keep is how many stay, those that were left last; 0 is all.
+	Keep int
+	// MaxBytes is how much the thread may have stored: while it has more, the head
+	// that was left first goes; 0 is no bound.
+	MaxBytes int64
+	// Open has branches go as well on which turns can go on.
+	Open bool
+	// DryRun says what would go, and removes nothing. It leaves MaxBytes out.
+	DryRun bool
+}
+
+// PrunedHeads is what PruneHeads has removed.
+type PrunedHeads struct {
+	Branches []*Branch `json:"branches"` // the first left first
+	Kept     int       `json:"kept"`     // how many stayed
+	// Bytes is how much less the thread has stored, keys and values.
+	Bytes int64 `json:"bytes"`
+}
+
+// PruneHeads removes heads that a thread has left behind, by age, number or size,
+// with what they alone show: messages, turns with their snapshots, states and
+// artifacts. What the thread shows, what the heads that stay show, the snapshots of
+// their turns, each as it was, and what was forked from the thread stays whole. Of a
+// thread that others were forked from, or that has branches on which turns go on,
+// the heads go, and what they show stays for as long as those do. The thread's head
+// stays the same. A run that went with a head is not known any more: a turn that is
+// sent again under its id is a new one.
+//
+// It waits for a turn that runs on the thread, as [Store.LockThread] does. If it is
+// interrupted, the next one goes on. Code not_found if there is no such thread,
+// invalid_argument if nothing says what goes, and for negative numbers.
+func (s *Store) PruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
+	out := &PrunedHeads{Branches: []*Branch{}}
+	if opts.Keep < 0 || opts.MaxBytes < 0 {
+		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: a bound is negative", id)
+	}
+	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
+		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: nothing says which", id).WithHint("name an age, a number or a size")
+	}
+	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	if err != nil {
+		return out, err
+	}
+	defer unlock()
+	return out, s.pruneHeads(ctx, tenant, id, opts, out)
+}
+
+func (s *Store) pruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions, out *PrunedHeads) error {
+	t, err := s.find(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	going, staying, err := t.prunableHeads(ctx, opts)
+	if err != nil {
+		return err
+	}
+	out.Kept = len(staying)
+	if opts.DryRun {
+		for _, h := range going {
+			out.Branches = append(out.Branches, h.public(h.number))
+		}
+		return nil
+	}
+	before, err := s.size(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	after := before
+	drop := func(heads []*numberedHead) error {
+		if err := s.dropHeads(ctx, tenant, id, heads); err != nil {
+			return err
+		}
+		for _, h := range heads {
+			out.Branches = append(out.Branches, h.public(h.number))
+		}
+		after, err = s.size(ctx, tenant, id)
+		out.Bytes = before - after
+		return err
+	}
+	if err := drop(going); err != nil {
+		return err
+	}
+	for opts.MaxBytes > 0 && after > opts.MaxBytes && len(staying) > 0 {
+		first := staying[0]
+		staying = staying[1:]
+		if first.Own && !opts.Open {
+			continue
+		}
+		if err := drop([]*numberedHead{first}); err != nil {
+			return err
+		}
+		out.Kept--
+	}
+	return nil
+}
+
+// prunableHeads returns the heads that go and those that stay, the first left first.
+func (t *thread) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (going, staying []*numberedHead, err error) {
+	for h, err := range t.heads(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		goes := h.Left.Before(opts.Before) || opts.Keep > 0 && len(staying) >= opts.Keep
+		if goes && (opts.Open || !h.Own) {
+			going = append(going, h)
+		} else {
+			staying = append(staying, h)
+		}
+	}
+	slices.Reverse(going)
+	slices.Reverse(staying)
+	return going, staying, nil
+}
+
+// dropHeads removes heads and what is shown by nothing then.
+func (s *Store) dropHeads(ctx context.Context, tenant, id string, heads []*numberedHead) error {
+	for range maxAttempts {
+		t, err := s.find(ctx, tenant, id)
+		if err != nil {
+			return err
+		}
+		err = t.dropHeads(ctx, heads)
+		if err == nil {
+			err = s.sweep(ctx, t.partition)
+		}
+		if err == nil {
+			err = t.collect(ctx)
+		}
+		if !errors.Is(err, kv.ErrPrecondition) {
+			return wrap(err, "prune heads of thread %q", id)
+		}
+	}
+	return host.Errorf(host.Conflict, "prune heads of thread %q: others changed it first, %d times", id, maxAttempts)
+}
+
+// dropHeads makes heads unknown, and marks contents for removal that nothing else of
+// the thread goes on in.
+func (t *thread) dropHeads(ctx context.Context, heads []*numberedHead) error {
+	if len(heads) == 0 {
+		return nil
+	}
+	goes := map[uint64]bool{}
+	for _, h := range heads {
+		goes[h.number] = true
+	}
+	needed := map[string]bool{t.rec.Content: true, t.rec.root(): true}
+	for h, err := range t.heads(ctx) {
+		if err != nil {
+			return err
+		}
+		if !goes[h.number] {
+			needed[h.Point.Content] = true
+		}
+	}
+	var writes []kv.Write
+	for _, h := range heads {
+		writes = append(writes, kv.Delete(t.root().head(h.number)))
+		if c := h.Point.Content; !needed[c] {
+			needed[c] = true // once
+			mark, err := t.store.mark(ctx, t.partition, c)
+			if err != nil {
+				return err
+			}
+			forget, err := t.runsElsewhere(ctx, c)
+			if err != nil {
+				return err
+			}
+			writes = append(writes, append(forget, mark, kv.Delete(t.root().owned().With(c)))...)
+		}
+	}
+	return t.removing(ctx, writes)
+}
+
+// runsElsewhere returns the writes that forget the runs of a content of the thread.
+func (t *thread) runsElsewhere(ctx context.Context, content string) (writes []kv.Write, err error) {
+	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		var elsewhere runElsewhere
+		if len(e.Value) > 1 && e.Value[1] == '{' && kv.DecodeRecord(e.Value, &elsewhere) == nil && elsewhere.Content == content {
+			writes = append(writes, kv.Delete(e.Key))
+		}
+	}
+	return writes, nil
+}
+
+// removing makes writes some at a time, each time with the thread's record, which
+// stays as it is: whoever has read it to build a commit on builds it again.
+func (t *thread) removing(ctx context.Context, writes []kv.Write) error {
+	raw, err := encode(t.rec)
+	if err != nil {
+		return err
+	}
+	key := threadKey(t.rec.ID)
+	for some := range slices.Chunk(writes, deletePage) {
+		tx := kv.Tx{Partition: t.partition, Conds: []kv.Cond{kv.AtRevision(key, t.revision)},
+			Writes: append([]kv.Write{kv.Put(key, raw)}, some...)}
+		if t.revision, err = kv.Apply(ctx, t.store.driver, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

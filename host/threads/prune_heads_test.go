@@ -1,0 +1,333 @@
+package threads_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// stored is how many bytes of keys and values a driver has.
+func stored(t testing.TB, d kv.Driver) (bytes int64) {
+	t.Helper()
+	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += int64(len(e.Key) + len(e.Value))
+	}
+	return bytes
+}
+
+// bigTurn is a turn with a message, a state and an artifact that nothing else has.
+func bigTurn(t testing.TB, s *threads.Store, thread, run string, size int) {
+	t.Helper()
+	req := request(thread, run, withID("q-"+run, "what of "+run+"? "+strings.Repeat("q", size)))
+	head, err := s.AppendUserMessage(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := turnOf(head, assistant("a-"+run, "this of "+run+" "+strings.Repeat("a", size)))
+	turn.State = json.RawMessage(fmt.Sprintf(`{"run":%q,"filler":%q}`, run, strings.Repeat(run, size/3)))
+	turn.Artifacts = []host.Artifact{{Name: "report", Parts: []host.Part{&host.Text{Text: run + strings.Repeat("r", size)}}}}
+	if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
+	s, d := newStore(t, nil)
+	bigTurn(t, s, "t", "r0", 1000)
+	first := stored(t, d)
+	for i := range 20 { // the same question is answered again and again
+		bigTurn(t, s, "t", fmt.Sprint("r", i+1), 1000)
+		rewind(t, s, "t", threads.At{Snapshot: "r0"})
+	}
+	full := stored(t, d)
+	wantIDs(t, s, "t", "q-r0", "a-r0")
+
+	dry, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5, DryRun: true})
+	if err != nil || len(dry.Branches) != 15 || stored(t, d) != full {
+		t.Fatalf("without removing: %+v, %v", dry, err)
+	}
+	head := load(t, s, "t").Head
+	got, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5})
+	if err != nil || got.Kept != 5 || !cmp.Equal(got.Branches, dry.Branches) || got.Branches[0].ID != "b1" {
+		t.Fatalf("PruneHeads = %+v, %v", got, err)
+	}
+	left := stored(t, d)
+	if got.Bytes != full-left || left-first > (full-first)*5/20+(full-first)/20 {
+		t.Errorf("%d bytes are left of %d, and %d were there before the 20 turns; it says %d fewer", left, full, first, got.Bytes)
+	}
+	if load(t, s, "t").Head != head {
+		t.Error("the thread has another head")
+	}
+	if _, err := s.Snapshot(t.Context(), "", "t", "r3"); host.CodeOf(err) != host.NotFound {
+		t.Errorf("the snapshot of a head that went: %v", err)
+	}
+	if hits, err := s.Search(t.Context(), "", "r3", nil); err != nil || len(hits) != 0 {
+		t.Errorf("what went is found: %v, %v", hits, err)
+	}
+	if got, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5}); err != nil || len(got.Branches) != 0 || got.Bytes != 0 {
+		t.Errorf("again: %+v, %v", got, err)
+	}
+	bigTurn(t, s, "t", "r3", 1000) // under the id of a run that went
+	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r3", "a-r3")
+	rewind(t, s, "t", threads.At{Branch: "b20"})
+	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r20", "a-r20")
+
+	got, err = s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{MaxBytes: left / 2})
+	if err != nil || stored(t, d) > left*3/4 || got.Kept == 0 {
+		t.Errorf("by size: %+v, %v, and %d bytes are left of %d", got, err, stored(t, d), left)
+	}
+	got, err = s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)})
+	if err != nil || got.Kept != 0 || len(branches(t, s, "t")) != 1 {
+		t.Errorf("by age: %+v, %v", got, err)
+	}
+	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r20", "a-r20")
+	if v, err := s.Verify(t.Context(), "", "t"); err != nil {
+		t.Errorf("Verify = %+v, %v", v, err)
+	}
+	if err := s.Delete(t.Context(), "", "t"); err != nil || len(keysOf(t, d, threads.DefaultTenant)) != 0 {
+		t.Errorf("Delete = %v, and %d keys are left", err, len(keysOf(t, d, threads.DefaultTenant)))
+	}
+}
+
+func TestPruneHeadsRefuses(t *testing.T) {
+	s, _ := newStore(t, nil)
+	talk(t, s, "t", 1)
+	for name, c := range map[string]struct {
+		thread string
+		opts   threads.PruneHeadsOptions
+		code   host.Code
+	}{
+		"nothing said":    {"t", threads.PruneHeadsOptions{}, host.InvalidArgument},
+		"negative number": {"t", threads.PruneHeadsOptions{Keep: -1}, host.InvalidArgument},
+		"negative size":   {"t", threads.PruneHeadsOptions{MaxBytes: -1}, host.InvalidArgument},
+		"no thread":       {"u", threads.PruneHeadsOptions{Keep: 1}, host.NotFound},
+		"no id":           {"", threads.PruneHeadsOptions{Keep: 1}, host.InvalidArgument},
+	} {
+		_, err := s.PruneHeads(t.Context(), "", c.thread, c.opts)
+		wantCode(t, name, err, c.code)
+	}
+}
+
+// What a fork and an open branch go back to stays, until they go as well.
+func TestPruneHeadsKeepsWhatOthersGoBackTo(t *testing.T) {
+	s, d := newStore(t, nil)
+	for i := range 3 {
+		bigTurn(t, s, "t", fmt.Sprint("r", i), 1000)
+	}
+	fork(t, s, "t", "f", threads.At{Snapshot: "r2"})
+	branch, err := s.Branch(t.Context(), request("t", "r9", nil), "q-r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewind(t, s, "t", threads.At{Snapshot: "r0"})
+	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
+	got, err := s.PruneHeads(t.Context(), "", "t", all)
+	if err != nil || len(got.Branches) != 1 || got.Kept != 1 {
+		t.Fatalf("PruneHeads = %+v, %v", got, err)
+	}
+	wantIDs(t, s, "f", "q-r0", "a-r0", "q-r1", "a-r1", "q-r2", "a-r2")
+	if got := idsAt(t, s, "t", threads.At{Branch: branch}); !slices.Equal(got, []string{"q-r0", "a-r0", "q-r1"}) {
+		t.Errorf("the branch shows %q", got)
+	}
+	if err := s.Delete(t.Context(), "", "f"); err != nil {
+		t.Fatal(err)
+	}
+	before := stored(t, d)
+	all.Open = true
+	if got, err = s.PruneHeads(t.Context(), "", "t", all); err != nil || len(got.Branches) != 1 || got.Kept != 0 {
+		t.Fatalf("PruneHeads with open branches = %+v, %v", got, err)
+	}
+	if left := stored(t, d); left > before*2/3 {
+		t.Errorf("%d bytes are left of %d", left, before)
+	}
+	wantIDs(t, s, "t", "q-r0", "a-r0")
+	if v, err := s.Verify(t.Context(), "", "t"); err != nil {
+		t.Errorf("Verify = %+v, %v", v, err)
+	}
+}
+
+// lineage is what can be seen of threads.
+type lineage map[string]string
+
+// TestPrunedHeadsAreAllThatGoes changes threads at random, drops some of their
+// heads, and holds that what stays shows what it has shown.
+func TestPrunedHeadsAreAllThatGoes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s, d := newStore(t, nil)
+		w := &headsWorld{t: t, rt: rt, s: s, threads: []string{"t0"}}
+		w.turn("t0")
+		for range rapid.IntRange(1, 3).Draw(rt, "times") {
+			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+				w.step()
+			}
+			w.prune(d)
+		}
+		for _, thread := range w.threads {
+			if err := s.Delete(t.Context(), "", thread); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if keys := keysOf(t, d, threads.DefaultTenant); len(keys) != 0 {
+			rt.Fatalf("all threads are deleted, and %d keys are left, such as %s", len(keys), keys[0])
+		}
+	})
+}
+
+type headsWorld struct {
+	t       *testing.T
+	rt      *rapid.T
+	s       *threads.Store
+	threads []string
+	n       int
+}
+
+func (w *headsWorld) turn(thread string) {
+	w.n++
+	bigTurn(w.t, w.s, thread, fmt.Sprint("r", w.n), 10)
+}
+
+func (w *headsWorld) step() {
+	thread := rapid.SampledFrom(w.threads).Draw(w.rt, "thread")
+	shown := idsAt(w.t, w.s, thread, threads.At{})
+	message := rapid.SampledFrom(append(shown, "none")).Draw(w.rt, "message")
+	var err error
+	w.n++
+	switch rapid.SampledFrom([]string{"turn", "turn", "edit", "delete", "rewind", "snapshot", "resume", "fork", "branch"}).Draw(w.rt, "do") {
+	case "turn":
+		w.turn(thread)
+	case "edit":
+		_, err = w.s.EditMessage(w.t.Context(), "", thread, message, &host.Message{ID: fmt.Sprint("e", w.n), Parts: []host.Part{&host.Text{Text: "edited"}}}, nil)
+	case "delete":
+		_, err = w.s.DeleteMessage(w.t.Context(), "", thread, message, nil)
+	case "rewind":
+		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Message: message, Before: w.n%2 == 0}, nil)
+	case "snapshot":
+		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Snapshot: fmt.Sprint("r", rapid.IntRange(1, w.n).Draw(w.rt, "run"))}, nil)
+	case "resume":
+		heads := branches(w.t, w.s, thread)
+		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Branch: rapid.SampledFrom(heads).Draw(w.rt, "branch").Head}, nil)
+	case "fork":
+		id := fmt.Sprint("t", w.n)
+		if _, err = w.s.Fork(w.t.Context(), "", thread, &threads.ForkOptions{ID: id}); err == nil {
+			w.threads = append(w.threads, id)
+		}
+	case "branch":
+		_, err = w.s.Branch(w.t.Context(), request(thread, fmt.Sprint("r", w.n), nil), message)
+	}
+	if code := host.CodeOf(err); err != nil && code != host.NotFound && code != host.InvalidArgument {
+		w.rt.Fatal(err)
+	}
+}
+
+// prune drops heads of one thread, and looks at all.
+func (w *headsWorld) prune(d kv.Driver) {
+	thread := rapid.SampledFrom(w.threads).Draw(w.rt, "pruned")
+	opts := threads.PruneHeadsOptions{Keep: rapid.IntRange(0, 3).Draw(w.rt, "keep"), Open: rapid.Bool().Draw(w.rt, "open")}
+	if opts.Keep == 0 {
+		opts.Before = time.Now().Add(time.Hour)
+	}
+	opts.DryRun = true
+	dry, err := w.s.PruneHeads(w.t.Context(), "", thread, opts)
+	if err != nil {
+		w.rt.Fatal(err)
+	}
+	gone := map[string]bool{}
+	for _, b := range dry.Branches {
+		gone[thread+"/"+b.ID] = true
+	}
+	want, before := w.see(gone), stored(w.t, d)
+	opts.DryRun = false
+	if _, err := w.s.PruneHeads(w.t.Context(), "", thread, opts); err != nil {
+		w.rt.Fatal(err)
+	}
+	if diff := cmp.Diff(want, w.see(nil)); diff != "" {
+		w.rt.Fatalf("after PruneHeads of %s (-want +got):\n%s", thread, diff)
+	}
+	if now := stored(w.t, d); now > before {
+		w.rt.Fatalf("%d bytes are stored, more than %d", now, before)
+	}
+	for _, thread := range w.threads {
+		if _, err := w.s.Verify(w.t.Context(), "", thread); err != nil {
+			w.rt.Fatalf("Verify of %s: %v", thread, err)
+		}
+	}
+}
+
+// see is what threads, their heads but some, and the snapshots of their turns show.
+func (w *headsWorld) see(without map[string]bool) lineage {
+	out := lineage{}
+	for _, thread := range w.threads {
+		for _, b := range branches(w.t, w.s, thread) {
+			if without[thread+"/"+b.ID] {
+				continue
+			}
+			at := threads.At{}
+			if b.ID != "" {
+				at.Branch = b.ID
+			}
+			w.seeAt(out, thread, at)
+		}
+	}
+	return out
+}
+
+func (w *headsWorld) seeAt(out lineage, thread string, at threads.At) {
+	name := fmt.Sprintf("%s %+v", thread, at)
+	if out[name] != "" {
+		return
+	}
+	show, err := w.s.ShowAt(w.t.Context(), "", thread, at, 1000)
+	if at.Snapshot != "" && host.CodeOf(err) == host.NotFound {
+		out[name] = "none" // what a thread was forked with is found while it shows it
+		return
+	}
+	if err != nil {
+		w.rt.Fatalf("ShowAt of %s at %+v: %v", thread, at, err)
+	}
+	text := fmt.Sprint(show.Thread.Head, texts(show.Messages), string(show.State))
+	for _, a := range show.Artifacts {
+		if _, err := w.s.ArtifactAt(w.t.Context(), "", thread, at, a.Digest); err != nil {
+			w.rt.Fatalf("artifact of %s at %+v: %v", thread, at, err)
+		}
+		text += a.Digest
+	}
+	out[name] = text
+	for _, snap := range show.Snapshots {
+		w.seeAt(out, thread, threads.At{Snapshot: snap.ID})
+	}
+}
+
+// A message that lies elsewhere for its size stays with who shows it, and goes with
+// who did.
+func TestPruneHeadsOfLargeMessages(t *testing.T) {
+	s, d := newStore(t, nil)
+	const large = 2 << 20
+	say(t, s, "t", "r0", withID("m0", strings.Repeat("x", large)))
+	say(t, s, "t", "r1", withID("m1", strings.Repeat("y", large)))
+	edit(t, s, "t", "m1", withID("m2", strings.Repeat("z", large)))
+	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
+	got, err := s.PruneHeads(t.Context(), "", "t", all)
+	if err != nil || got.Bytes < large || stored(t, d) > 2*large+large/2 {
+		t.Errorf("PruneHeads = %+v, %v, and %d bytes are left", got, err, stored(t, d))
+	}
+	if m := load(t, s, "t").Messages; len(m) != 2 || len(m[0].Text()) != large || m[1].Text()[0] != 'z' {
+		t.Errorf("%d messages are shown", len(m))
+	}
+	say(t, s, "t", "r2", withID("m3", strings.Repeat("y", large))) // what went is stored anew
+	if _, err := s.Verify(t.Context(), "", "t"); err != nil {
+		t.Error(err)
+	}
+}
