@@ -10,27 +10,30 @@ import "math/bits"
 // plainNumbers reads numbers of an array that was opened, as far as they are plain,
 // and stops before the comma or the bracket that follows the last of them.
 func (s *scanner) plainNumbers(out []int) []int {
-	src, at := s.src, s.pos
-	for at+8 < len(src) {
+	src, at, read := s.src, s.pos, s.pos
+	for at+8 <= len(src) {
 		x := load64(src, at)
-		digits := bits.TrailingZeros64(notDigits(x)) >> 3
+		digits := uint(bits.TrailingZeros64(notDigits(x))) >> 3
 		n := int(x & 0x0f)
 		if digits != 1 {
-			if digits == 0 || digits > plainDigits || x&0xff == '0' {
+			if digits-1 >= plainDigits || x&0xff == '0' {
 				break
 			}
 			n = digitsValue(x, digits)
 		}
-		end := src[at+digits]
+		end := byte(x >> (8 * digits))
 		if end != ',' && end != ']' {
 			break
 		}
 		out = append(out, n)
-		s.pos, s.first = at+digits, false
+		read = at + int(digits)
 		if end == ']' {
 			break
 		}
-		at += digits + 1
+		at = read + 1
+	}
+	if read > s.pos {
+		s.pos, s.first = read, false
 	}
 	return out
 }
@@ -47,8 +50,8 @@ func notDigits(x uint64) uint64 {
 
 // digitsValue is the value of the lowest bytes, which are so many digits. They move
 // to the top, zeros before them; then neighbours are added.
-func digitsValue(x uint64, digits int) int {
-	x = x << (64 - 8*uint(digits)) & (0x0f * ones)
+func digitsValue(x uint64, digits uint) int {
+	x = x << (64 - 8*digits) & (0x0f * ones)
 	x = (x*10 + x>>8) & 0x00ff00ff00ff00ff
 	x = (x*100 + x>>16) & 0x0000ffff0000ffff
 	return int((x*10_000 + x>>32) & 0xffffffff)
@@ -56,71 +59,76 @@ func digitsValue(x uint64, digits int) int {
 
 // plainTools reads rows of an outline's tools that was opened, as far as they are
 // plain, and stops before the comma or the bracket that follows the last of them.
+// A part's number has one digit in a plain row.
 func (s *scanner) plainTools(out []OutlineTool) []OutlineTool {
 	src := s.src
-	for i := s.pos; i < len(src) && src[i] == '['; i++ {
-		var numbers [2]int
-		for k := range numbers {
-			if i++; i+8 >= len(src) {
-				return out
-			}
-			x := load64(src, i)
-			digits := bits.TrailingZeros64(notDigits(x)) >> 3
-			if digits == 0 || digits > plainDigits || digits > 1 && x&0xff == '0' || src[i+digits] != ',' {
-				return out
-			}
-			numbers[k] = digitsValue(x, digits)
-			i += digits
+	for i := s.pos; i+plainRow <= len(src) && src[i] == '['; i++ {
+		x := load64(src, i+1)
+		digits := uint(bits.TrailingZeros64(notDigits(x))) >> 3
+		if digits-1 >= plainDigits || digits > 1 && x&0xff == '0' || byte(x>>(8*digits)) != ',' {
+			break
 		}
-		if i++; i+12 >= len(src) {
-			return out
+		message := digitsValue(x, digits)
+		i += int(digits) + 2
+
+		x = load64(src, i)
+		if x&0xff00 != ','<<8 || byte(x)-'0' > 9 {
+			break
 		}
+		part := int(x & 0x0f)
+		i += 2
+
 		result := false
 		switch load64(src, i) {
 		case quotedCall:
 			i += 8
 		case quotedResult:
-			if src[i+8] != ',' || src[i+9] != '"' {
+			if result = load64(src, i+2) == restOfResult; !result {
 				return out
 			}
-			result = true
 			i += 10
 		default:
 			return out
 		}
-		var texts [2]string
-		for k := range texts {
-			start := i
-			for {
-				if i+8 > len(src) {
-					return out
-				}
-				x := load64(src, i)
-				quote, back := x^('"'*ones), x^('\\'*ones)
-				flags := ((quote-ones)&^quote | (back-ones)&^back | (x-' '*ones)&^x | x) & highs // and what is not ASCII
-				if flags != 0 {
-					i += bits.TrailingZeros64(flags) >> 3
-					break
-				}
-				i += 8
-			}
-			if i+3 >= len(src) || src[i] != '"' || k == 0 && (src[i+1] != ',' || src[i+2] != '"') {
-				return out
-			}
-			texts[k] = src[start:i]
-			i += 3
+
+		id := i
+		if i = plainEnd(src, i); i+8 > len(src) || load64(src, i)&0xffffff != nextString {
+			break
 		}
-		if i--; src[i-1] != ']' || src[i] != ',' && src[i] != ']' { // later hosts may add columns
-			return out
+		name := i + 3
+		end := plainEnd(src, name)
+		if i = end + 2; i+6 > len(src) || load64(src, end)&0xffff != endOfRow || src[i] != ',' && src[i] != ']' { // later hosts may add columns
+			break
 		}
-		out = append(out, OutlineTool{Message: numbers[0], Part: numbers[1], Result: result, ID: texts[0], Name: texts[1]})
+		out = append(out, OutlineTool{Message: message, Part: part, Result: result, ID: src[id : name-3], Name: src[name:end]})
 		s.pos, s.first = i, false
 	}
 	return out
 }
 
-// How a row goes on after its numbers, as load64 has it: "call"," and "result".
+// plainEnd returns the index of the first byte of src from i on that does not
+// stand for itself in a JSON string, or is not ASCII; len(src) if that is within
+// the last seven or not there.
+func plainEnd(src string, i int) int {
+	for ; i+8 <= len(src); i += 8 {
+		x := load64(src, i)
+		quote, back := x^('"'*ones), x^('\\'*ones)
+		if flags := ((quote-ones)&^quote | (back-ones)&^back | (x-' '*ones)&^x | x) & highs; flags != 0 {
+			return i + bits.TrailingZeros64(flags)>>3
+		}
+	}
+	return len(src)
+}
+
+// plainRow is how many bytes of a row are looked at before its strings, at most.
+const plainRow = 1 + plainDigits + 1 + 2 + 10
+
+// What rows go on with, as load64 has it: "call"," and "result" and esult","
+// after the numbers, "," between the strings and "] behind them.
 const (
 	quotedCall   = '"' | 'c'<<8 | 'a'<<16 | 'l'<<24 | 'l'<<32 | '"'<<40 | ','<<48 | '"'<<56
 	quotedResult = '"' | 'r'<<8 | 'e'<<16 | 's'<<24 | 'u'<<32 | 'l'<<40 | 't'<<48 | '"'<<56
+	restOfResult = 'e' | 's'<<8 | 'u'<<16 | 'l'<<24 | 't'<<32 | '"'<<40 | ','<<48 | '"'<<56
+	nextString   = '"' | ','<<8 | '"'<<16
+	endOfRow     = '"' | ']'<<8
 )

@@ -93,6 +93,7 @@ func OutlineProcessor(name string, handler func(p *Process) error) *ProcessorSpe
 func (p *Plugin) OutlineProcessor(name string, handler func(p *Process) error) *ProcessorSpec {
 	spec := p.Processor(name, handler)
 	spec.outline = true
+	p.calls.reserve(reservedMessages)
 	return spec
 }
 

@@ -14,16 +14,18 @@ func Register(p *pdk.Plugin) {
 		Description: "Drops the oldest messages of what a model is sent until it fits a number of tokens.",
 	})
 	var (
-		limiter *Limiter
-		config  pdk.Raw // that the limiter was made with
+		limiter    Limiter
+		raw        pdk.Raw // what limiter.config was read from
+		configured bool
 	)
+	limiter.reserve(reserved)
 	spec := p.OutlineProcessor(Name, func(c *pdk.Process) error {
-		if limiter == nil || config != c.Config {
-			made, err := New(c.Config)
+		if !configured || raw != c.Config {
+			config, err := parseConfig(c.Config)
 			if err != nil {
 				return err
 			}
-			limiter, config = made, c.Config
+			limiter.config, raw, configured = config, c.Config, true
 		}
 		report, err := limiter.Apply(c.Outline(), &c.Edits)
 		if err != nil {
@@ -43,6 +45,17 @@ type Limiter struct {
 	config   config
 	counts   []int // estimated tokens, for each message
 	segments segments
+}
+
+// reserved is how many messages, and calls and results, there is memory for before
+// the first call of the module: that is cheaper than to allocate it in each call.
+const reserved = 2048
+
+func (l *Limiter) reserve(n int) {
+	l.counts = make([]int, 0, n)
+	s := &l.segments
+	s.protected, s.joins = make([]bool, 0, n), make([]int, 0, n+1)
+	s.single, s.open = make([]bool, 0, n), make([]int, 0, n)
 }
 
 // A Report says what a limiter did.

@@ -1,10 +1,6 @@
 package toolcallfilter
 
-import (
-	"slices"
-
-	pdk "github.com/agenthost/agenthost/pdk/go"
-)
+import pdk "github.com/agenthost/agenthost/pdk/go"
 
 // schema is the JSON Schema of the configuration. A host holds configurations to
 // it before it runs anything; parseConfig refuses the same ones and says more.
@@ -35,13 +31,12 @@ const (
 
 // removes reports whether the calls of a tool go.
 func (c *config) removes(tool string) bool {
-	switch c.mode {
-	case removeListed:
-		return slices.Contains(c.tools, tool)
-	case keepListed:
-		return !slices.Contains(c.tools, tool)
+	for _, listed := range c.tools {
+		if listed == tool {
+			return c.mode == removeListed
+		}
 	}
-	return true
+	return c.mode != removeListed
 }
 
 func parseConfig(raw pdk.Raw) (config, error) {

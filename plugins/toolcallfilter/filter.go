@@ -1,6 +1,10 @@
 package toolcallfilter
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import (
+	"slices"
+
+	pdk "github.com/agenthost/agenthost/pdk/go"
+)
 
 // Name is the name of the plugin and of its processor.
 const Name = "toolcallfilter"
@@ -14,16 +18,18 @@ func Register(p *pdk.Plugin) {
 		Description: "Removes tool calls and their results from what a model is sent.",
 	})
 	var (
-		filter *Filter
-		config pdk.Raw // that the filter was made with
+		filter     Filter
+		raw        pdk.Raw // what filter.config was read from
+		configured bool
 	)
+	filter.reserve(reserved)
 	spec := p.OutlineProcessor(Name, func(c *pdk.Process) error {
-		if filter == nil || config != c.Config {
-			made, err := New(c.Config)
+		if !configured || raw != c.Config {
+			config, err := parseConfig(c.Config)
 			if err != nil {
 				return err
 			}
-			filter, config = made, c.Config
+			filter.config, raw, configured = config, c.Config, true
 		}
 		c.Report(filter.Apply(c.Outline(), &c.Edits).JSON())
 		return nil
@@ -36,8 +42,18 @@ func Register(p *pdk.Plugin) {
 type Filter struct {
 	config config
 	pairs  pairs
+	gone   []bool // for each row of the outline: whether it goes
 	room   room
 	names  []string // of the tools whose calls a message loses
+}
+
+// reserved is how many messages, and calls and results, there is memory for before
+// the first call of the module: that is cheaper than to allocate it in each call.
+const reserved = 2048
+
+func (f *Filter) reserve(n int) {
+	f.pairs.call, f.pairs.movesOn, f.pairs.open = make([]int, 0, n), make([]bool, 0, n), make([]int, 0, n)
+	f.gone = make([]bool, 0, n)
 }
 
 // A Report counts what a filter removed.
@@ -64,8 +80,9 @@ func New(config pdk.Raw) (*Filter, error) {
 func (f *Filter) Apply(o *pdk.Outline, e *pdk.Edits) Report {
 	var r Report
 	f.pairs.match(o)
+	f.choose(o.Tools)
 	if f.config.summaries {
-		f.room.measure(o, &f.pairs, f.removes)
+		f.room.measure(o, &f.pairs, f.gone)
 	}
 	for row := 0; row < len(o.Tools); {
 		end := endOfMessage(o.Tools, row)
@@ -82,7 +99,7 @@ func (f *Filter) message(o *pdk.Outline, from, to int, e *pdk.Edits, r *Report) 
 	for row := from; row < to; row++ {
 		t := &o.Tools[row]
 		switch {
-		case !f.removes(o, row):
+		case !f.gone[row]:
 			if !t.Result {
 				kept++
 			}
@@ -91,11 +108,13 @@ func (f *Filter) message(o *pdk.Outline, from, to int, e *pdk.Edits, r *Report) 
 			r.Results++
 		default:
 			r.Calls++
-			f.names = append(f.names, t.Name)
+			if f.config.summaries {
+				f.names = append(f.names, t.Name)
+			}
 		}
 		removed++
 	}
-	if f.config.summaries && len(f.names) > 0 && (f.config.mode != keepListed || kept == 0) {
+	if len(f.names) > 0 && (f.config.mode != keepListed || kept == 0) {
 		e.Insert(f.room.after(at), pdk.NewMessage(pdk.RoleAssistant, pdk.TextPart(summary(f.names))))
 		r.Summaries++
 	}
@@ -105,20 +124,27 @@ func (f *Filter) message(o *pdk.Outline, from, to int, e *pdk.Edits, r *Report) 
 		return
 	}
 	for row := from; removed > 0; row++ {
-		if f.removes(o, row) {
+		if f.gone[row] {
 			e.DropPart(at, o.Tools[row].Part)
 			removed--
 		}
 	}
 }
 
-// removes reports whether a call or result goes: a result with its call, one
-// without a call by the tool that it names.
-func (f *Filter) removes(o *pdk.Outline, row int) bool {
-	if call := f.pairs.call[row]; call >= 0 {
-		row = call
+// choose finds the calls and results that go: a result with its call, one without
+// a call by the tool that it names.
+func (f *Filter) choose(rows []pdk.OutlineTool) {
+	f.gone = slices.Grow(f.gone[:0], len(rows))[:len(rows)]
+	for row, call := range f.pairs.call {
+		switch {
+		case call == noCall:
+			f.gone[row] = f.config.removes(rows[row].Name)
+		case call < row: // which was chosen already
+			f.gone[row] = f.gone[call]
+		default:
+			f.gone[row] = f.config.removes(rows[call].Name)
+		}
 	}
-	return f.config.removes(o.Tools[row].Name)
 }
 
 // endOfMessage returns the row after those of the message that row belongs to.

@@ -78,11 +78,12 @@ func (p *pairs) read(rows []pdk.OutlineTool, row int) {
 // with its id, but rather the oldest that calls the tool that the result names.
 func (p *pairs) answer(rows []pdk.OutlineTool, result *pdk.OutlineTool) int {
 	found := -1
-	for i, call := range p.open[:min(len(p.open), maxOpen)] {
-		if rows[call].ID != result.ID {
+	for i, at := range p.open[:min(len(p.open), maxOpen)] {
+		call := &rows[at]
+		if call.ID != result.ID {
 			continue
 		}
-		if rows[call].Name == result.Name {
+		if call.Name == result.Name {
 			found = i
 			break
 		}

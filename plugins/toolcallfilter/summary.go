@@ -35,14 +35,13 @@ type room struct {
 	answered []bool // for each row: whether it is a call with a result after it
 }
 
-// measure finds the places of a conversation in which the rows for which removes
-// reports true are gone.
-func (r *room) measure(o *pdk.Outline, p *pairs, removes func(*pdk.Outline, int) bool) {
+// measure finds the places of a conversation in which some rows are gone.
+func (r *room) measure(o *pdk.Outline, p *pairs, gone []bool) {
 	places := o.Len() + 1
 	r.taken = zeroed(r.taken, places+1)
 	r.answered = zeroed(r.answered, len(o.Tools))
 	for row := range o.Tools {
-		if t := &o.Tools[row]; t.Result && p.call[row] != noCall && !removes(o, row) {
+		if t := &o.Tools[row]; t.Result && p.call[row] != noCall && !gone[row] {
 			call := p.call[row]
 			r.answered[call] = r.answered[call] || call < row
 			at := o.Tools[call].Message
@@ -51,7 +50,7 @@ func (r *room) measure(o *pdk.Outline, p *pairs, removes func(*pdk.Outline, int)
 	}
 	r.findMoves(p.movesOn)
 	for row := range o.Tools {
-		if t := &o.Tools[row]; !t.Result && !r.answered[row] && !removes(o, row) {
+		if t := &o.Tools[row]; !t.Result && !r.answered[row] && !gone[row] {
 			r.take(t.Message+1, r.moves[t.Message+1])
 		}
 	}
