@@ -612,3 +612,22 @@ func TestOutputIsRepairedInAServicesThread(t *testing.T) {
 		t.Errorf("the service was sent %q", k.ordered)
 	}
 }
+
+// A history is sent whole, though the service says that it keeps the conversation:
+// what the history shows may change, and here does.
+func TestAHistoryIsSentWholeToAServiceThatKeepsIt(t *testing.T) {
+	m := newKeepingModel(hosttest.Call("look", `{}`), hosttest.Say("one"), hosttest.Say("two"), hosttest.Say("another"))
+	look := host.NewTool("look", "looks", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
+	agent := newAgent(t, &host.AgentOptions{Model: m, Tools: []*host.Tool{look}, History: newHistory(t, hosttest.NewHistory())})
+	h := newHost(t, nil)
+	again := host.UserText("and?")
+	for _, req := range []*host.Request{{Thread: "T", Text: "hi"}, {Thread: "T", Input: again}, {Thread: "T", Regenerate: again.ID}} {
+		if _, err := h.Run(t.Context(), agent, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"< u:hi", "< u:hi c:call_1 t:call_1", "< u:hi c:call_1 t:call_1 a:one u:and?", "< u:hi c:call_1 t:call_1 a:one u:and?"}
+	if diff := cmp.Diff(want, m.ordered); diff != "" {
+		t.Errorf("what the service is sent (-want +got):\n%s", diff)
+	}
+}

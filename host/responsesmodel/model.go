@@ -54,7 +54,9 @@ type Options struct {
 	Timeout time.Duration
 
 	// Store has the service keep every answer, and with it the conversation: see
-	// host.ModelResponse.Conversation.
+	// host.ModelResponse.Conversation. It is for agent threads, of which only what is
+	// new is sent then. The conversation of a host.History is sent whole with each
+	// request, for what it shows may change in ways that the service does not hear of.
 	Store bool
 
 	// Effort is how hard the model should reason, and Summary whether the service
