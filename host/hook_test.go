@@ -114,6 +114,26 @@ func TestAStopBeforeAnythingIsAnEmptyResult(t *testing.T) {
 	}
 }
 
+// In a network the empty result is one of the run's, and is stored.
+func TestAStopInANetworkLeavesAnEmptyResult(t *testing.T) {
+	stops := newAgent(t, &host.AgentOptions{Model: says("never"), Hooks: host.Hooks{
+		Start:  func(_ context.Context, at *host.StartHook) error { at.Stop = true; return nil },
+		Finish: func(context.Context, *host.FinishHook) error { t.Error("the finish hook was called"); return nil },
+	}})
+	history := hosttest.NewHistory()
+	network, err := host.NewNetwork("n", []*host.Agent{stops}, &host.NetworkOptions{Router: host.InOrder("line", stops.Name()), History: newHistory(t, history)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := newHost(t, nil).Run(t.Context(), network, &host.Request{Thread: "T", Text: "hi"})
+	if err != nil || len(result.Results) != 1 || len(result.Results[0].Messages) != 0 {
+		t.Fatalf("Run = %+v, %v, want one empty result", result, err)
+	}
+	if turns := history.Turns(); len(turns) != 1 || len(turns[0].Results) != 1 || turns[0].Results[0].Agent != stops.Name() {
+		t.Errorf("stored are %+v, want the empty result", turns)
+	}
+}
+
 func TestResponseHookTakesACallOut(t *testing.T) {
 	hooks := host.Hooks{Response: func(_ context.Context, at *host.ResponseHook) error {
 		at.Parts = []host.Part{&host.Text{Text: "I would rather not."}}

@@ -3,8 +3,10 @@ package stream
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
+	"unicode/utf16"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -17,7 +19,19 @@ type AgentKitOptions struct {
 
 	// User, if set, is the userId of every chunk.
 	User string
+
+	// SimulateChunking cuts what comes in one piece into several, as AgentKit's
+	// option of that name does: texts and arguments of more than 50 UTF-16 units, and
+	// tools' results of more than 80. It is for models that do not stream, and clients
+	// that show a text as it grows. A character is not cut.
+	SimulateChunking bool
 }
+
+// The sizes of simulated chunks, in UTF-16 units.
+const (
+	chunkedText   = 50
+	chunkedOutput = 80
+)
 
 // AgentKit returns an encoder of AgentKit's streaming chunks, as its useAgent
 // client reads them:
@@ -66,6 +80,25 @@ type part struct {
 }
 
 type object = map[string]any
+
+// pieces returns a text in the pieces that it is sent in: one, unless chunking is
+// simulated.
+func (k *agentKit) pieces(text string, size int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, units := 0, 0
+		for at, r := range text {
+			n := max(utf16.RuneLen(r), 1)
+			if k.opts.SimulateChunking && units+n > size {
+				if !yield(text[from:at]) {
+					return
+				}
+				from, units = at, 0
+			}
+			units += n
+		}
+		yield(text[from:])
+	}
+}
 
 // Encode implements Encoder.
 func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
@@ -180,7 +213,9 @@ func (k *agentKit) delta(kind, event, text string) {
 		k.text = k.newPart(kind, "")
 	}
 	k.text.content = append(k.text.content, text...)
-	k.send(event, object{"partId": k.text.id, "messageId": k.message, "delta": text})
+	for piece := range k.pieces(text, chunkedText) {
+		k.send(event, object{"partId": k.text.id, "messageId": k.message, "delta": piece})
+	}
 }
 
 func (k *agentKit) endText() {
@@ -212,12 +247,14 @@ func (k *agentKit) argumentsDelta(p *part, arguments string) {
 	if arguments == "" {
 		return
 	}
-	data := object{"partId": p.id, "messageId": k.message, "delta": arguments}
-	if !p.told {
-		p.told = true
-		data["toolName"] = p.name
+	for piece := range k.pieces(arguments, chunkedText) {
+		data := object{"partId": p.id, "messageId": k.message, "delta": piece}
+		if !p.told {
+			p.told = true
+			data["toolName"] = p.name
+		}
+		k.send("tool_call.arguments.delta", data)
 	}
-	k.send("tool_call.arguments.delta", data)
 }
 
 // messageDone ends what is being written. What a model did not stream is told
@@ -256,7 +293,9 @@ func (k *agentKit) output(d *host.ToolFinished) {
 		return
 	}
 	p := k.newPart("tool-output", d.Name)
-	k.send("tool_call.output.delta", object{"partId": p.id, "messageId": k.message, "delta": string(raw)})
+	for piece := range k.pieces(string(raw), chunkedOutput) {
+		k.send("tool_call.output.delta", object{"partId": p.id, "messageId": k.message, "delta": piece})
+	}
 	k.complete(p, json.RawMessage(raw))
 }
 

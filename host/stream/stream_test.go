@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -186,5 +187,58 @@ func TestLinesStayLines(t *testing.T) {
 	}
 	if got, want := string(stream.AppendNDJSON(nil, f)), "{\"a\":1}\n"; got != want {
 		t.Errorf("AppendNDJSON: %q, want %q", got, want)
+	}
+}
+
+// AgentKit cuts finished texts into pieces; so does this for a model that does not
+// stream, if it is told to.
+func TestAgentKitSimulatesChunking(t *testing.T) {
+	text := strings.Repeat("a", 126)
+	smileys := strings.Repeat("a", 49) + "🙂🙂"
+	for name, c := range map[string]struct {
+		simulate bool
+		text     string
+		want     []int // UTF-16 units of the deltas
+	}{
+		"126 characters":                   {true, text, []int{50, 50, 26}},
+		"one piece, if it is not asked to": {false, text, []int{126}},
+		"50 characters":                    {true, text[:50], []int{50}},
+		"a character is not cut":           {true, smileys, []int{49, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, "clerk", &host.AgentOptions{Model: hosttest.NewModel(hosttest.Say(c.text))})
+			e := stream.AgentKit(&stream.AgentKitOptions{SimulateChunking: c.simulate})
+			var joined, final string
+			var got []int
+			for ev, err := range newHost(t, nil).Stream(t.Context(), agent, &host.Request{Text: "hi"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := ev.Data.(*host.TextDelta); ok {
+					continue // as of a model that does not stream
+				}
+				frames, err := e.Encode(nil, ev)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range frames {
+					var c chunk
+					if err := json.Unmarshal(f.Data, &c); err != nil {
+						t.Fatal(err)
+					}
+					switch c.Event {
+					case "text.delta":
+						delta := c.Data["delta"].(string)
+						joined += delta
+						got = append(got, len(utf16.Encode([]rune(delta))))
+					case "part.completed":
+						final = c.Data["finalContent"].(string)
+					}
+				}
+			}
+			if !slices.Equal(got, c.want) || joined != c.text || final != c.text {
+				t.Errorf("deltas of %v units, together %q, final %q; want %v of %q", got, joined, final, c.want, c.text)
+			}
+		})
 	}
 }
