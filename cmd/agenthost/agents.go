@@ -51,6 +51,7 @@ func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent
 	if opts.ProviderTools, err = a.providerTools(at.to("provider_tools"), ac.ProviderTools); err != nil {
 		return nil, err
 	}
+	opts.Messages = a.messages[name]
 	if opts.Output, err = a.schema(at.to("output"), ac.Output); err != nil {
 		return nil, err
 	}

@@ -106,7 +106,8 @@ type agentConfig struct {
 	StopAfter    []string    `yaml:"stop_after"`
 
 	ProviderTools []providerToolConfig `yaml:"provider_tools"`
-	Client        clientConfig         `yaml:"client"` // of a run of its own
+	Client        clientConfig         `yaml:"client"`   // of a run of its own
+	Messages      *messagesConfig      `yaml:"messages"` // likewise
 }
 
 // providerToolConfig is a tool that a model's provider runs.
@@ -290,6 +291,11 @@ func (c *config) check() error {
 	}
 	if err := c.checkMemory(); err != nil {
 		return err
+	}
+	for _, name := range sortedKeys(c.Agents) {
+		if err := c.checkMessages(name); err != nil {
+			return err
+		}
 	}
 	if c.Default != "" && !slices.Contains(c.targets(), c.Default) {
 		return c.unknown(keys("default"), "network or agent", c.Default, c.targets())

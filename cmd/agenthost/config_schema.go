@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/redismessages"
 )
 
 // schemaName is the file beside a configuration that editors complete it with.
@@ -215,8 +216,16 @@ func keyDocs() map[string]keyDoc {
 		"providerToolConfig.provider": {"The provider of the models that are told of it; models of others are not.", toolProviderNames(), true},
 		"providerToolConfig.tool":     need("Its declaration, in the provider's own words."),
 
-		"networkConfig.client":         say("What clients of its sessions may see."),
-		"agentConfig.client":           say("What clients of its sessions may see, of an agent on its own."),
+		"networkConfig.client":        say("What clients of its sessions may see."),
+		"agentConfig.client":          say("What clients of its sessions may see, of an agent on its own."),
+		"agentConfig.messages":        say("Where the messages of the agent on its own are kept, and shortened: agenthost run then has an agent thread of it, not a thread with turns. Absent: as all conversations are."),
+		"messagesConfig.store":        among("own (default), with the other data; redis; or memory, with the thread itself.", messageStores()...),
+		"messagesConfig.address_env":  say("Of redis: the environment variable that holds the server's address, such as redis://localhost:6379. An address itself, which may have a password, never stands in a configuration."),
+		"messagesConfig.key_prefix":   say("Of redis: what keys begin with (default %s).", redismessages.DefaultKeyPrefix),
+		"messagesConfig.max_messages": say("Of own and redis: how many messages the agent is shown; in Redis the others are removed. Absent: all."),
+		"messagesConfig.reducer":      say("Of own and memory: what makes the messages shorter. In own nothing is lost."),
+		"messagesConfig.trigger":      among("When the reducer runs: before messages are read (default), or after some were added.", reducerTriggers()...),
+
 		"clientConfig.hide":            say("Pointers to what is left out of events, sessions and snapshots: /custom/... in the custom state, /custom, /artifacts."),
 		"networkConfig.description":    say("What it is for."),
 		"networkConfig.agents":         say("Its agents, by their names above."),

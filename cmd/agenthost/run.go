@@ -240,6 +240,15 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 	if req.Resume == "" {
 		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
 	}
+	done, err := s.inAgentThread(ctx, req)
+	if err != nil {
+		return err
+	}
+	return done(s.streamEvents(ctx, req))
+}
+
+// streamEvents runs a request that is complete.
+func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 	show := newPrinter(s.app.env)
 	defer show.endText()
 	if s.live != nil {

@@ -44,8 +44,9 @@ type app struct {
 	elsewhere      bool                    // threads are in a database
 	traces         *trace.Log              // nil without a data directory
 
-	memories  map[string]usedMemory // by name
-	ownMemory *memory.Store         // nil if nobody uses it
+	memories  map[string]usedMemory         // by name
+	ownMemory *memory.Store                 // nil if nobody uses it
+	messages  map[string]host.MessageStores // of agents that keep their own, by agent
 
 	retention *retention // nil unless this process removes what is not kept
 
@@ -102,6 +103,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		func() error { return a.open(ctx, opts) },
 		func() error { return a.makeModels(ctx, opts.model) },
 		a.openMemories,
+		func() error { return a.openMessages(ctx) },
 		a.makeTargets,
 		a.makeViews,
 		func() error { return a.makeHost(ctx, opts.dsn) },
