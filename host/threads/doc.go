@@ -62,8 +62,10 @@
 //
 // # Finding and pruning
 //
-// [Store.Search] finds messages of a tenant's threads by their words, with the
-// part that is about the query; the index is written in the commit of the messages
+// [Store.Search] finds messages of a tenant's threads by the words of their texts,
+// tool results and data, with the part that is about the query: those that a thread
+// shows, also of the thread that it was forked from, and those of its open branches,
+// but not of heads that were left behind. The index is written in the commit of the messages
 // ([Store.Reindex] makes one for what was stored before there was any).
 // [Store.Prune] removes threads by age, number or size, and leaves what others
 // refer to.

@@ -23,9 +23,12 @@ type SearchOptions struct {
 
 // Hit is a message that a search found.
 type Hit struct {
-	Thread  string    `json:"thread"`
-	Title   string    `json:"title,omitempty"` // of the thread
-	Message string    `json:"message"`         // its id
+	Thread string `json:"thread"`
+	Title  string `json:"title,omitempty"` // of the thread
+	// Branch is the open branch of the thread that shows the message, if its own line
+	// does not.
+	Branch  string    `json:"branch,omitempty"`
+	Message string    `json:"message"` // its id
 	Role    host.Role `json:"role"`
 	Agent   string    `json:"agent,omitempty"`
 	Time    time.Time `json:"time"`
@@ -37,10 +40,16 @@ type Hit struct {
 }
 
 // Search returns the messages of a tenant's threads that share words with a query,
-// the best first by BM25, of equal ones the latest. What an edit, a deletion or a
-// rewind took out of sight is not found, nor what is on a branch alone. A message
-// that several threads show, because one was forked from the other, is one hit.
-// No words are no hits.
+// the best first by BM25, of equal ones the latest. A message is found by its texts,
+// by what its tool results say, a string as it is and anything else as JSON, and by
+// its data, together the first [MaxSearchedBytes] of them; not by reasoning, media,
+// and the arguments of calls.
+//
+// What a thread's own line shows is found, and what its open branches show, those
+// that turns can go on with ([Branch].Open), also if it was said in the thread that
+// this one was forked from. What an edit, a deletion or a rewind took out of sight is
+// not found. A message that several threads show, because one was forked from the
+// other, is one hit. No words are no hits.
 //
 // The index is read once for each search, so one takes time with how much the
 // tenant has said. Code invalid_argument for a limit beyond its bounds, not_found
@@ -69,18 +78,22 @@ func (s *Store) Search(ctx context.Context, tenant, query string, opts *SearchOp
 
 // contents returns which threads show something of each content, those that it is
 // the own one of first. With an id it is of that thread alone.
-func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*thread, error) {
-	users := map[string][]*thread{}
-	add := func(t *thread) {
-		for _, origin := range t.view.Origins {
-			users[origin] = append(users[origin], t)
+func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*user, error) {
+	users := map[string][]*user{}
+	add := func(t *thread) error {
+		lines, err := t.openLines(ctx)
+		for _, line := range lines {
+			for _, origin := range line.view.Origins {
+				users[origin] = append(users[origin], line)
+			}
+			users[line.rec.Content] = slices.Insert(users[line.rec.Content], 0, line)
 		}
-		users[t.rec.Content] = slices.Insert(users[t.rec.Content], 0, t)
+		return err
 	}
 	if id != "" {
 		t, err := s.find(ctx, part, id)
 		if err == nil {
-			add(t)
+			err = add(t)
 		}
 		return users, err
 	}
@@ -91,12 +104,47 @@ func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*th
 		rest, _ := e.Key.CutPrefix(threadKeys)
 		name, _, _ := rest.CutString()
 		t, err := s.threadOf(ctx, part, name, e)
+		if err == nil {
+			err = add(t)
+		}
 		if err != nil {
 			return nil, err
 		}
-		add(t)
 	}
 	return users, nil
+}
+
+// user is a line of a thread: its own, or an open branch.
+type user struct {
+	*thread
+	branch string
+}
+
+// openLines returns the thread's own line and its open branches. A thread that has
+// branches has contents for them.
+func (t *thread) openLines(ctx context.Context) ([]*user, error) {
+	lines := []*user{{t, ""}}
+	if t.rec.Heads == 0 {
+		return lines, nil
+	}
+	owned, err := t.store.driver.Scan(ctx, t.partition, kv.Range{Prefix: t.root().owned(), Limit: 1})
+	if err != nil || len(owned.Entries) == 0 {
+		return lines, wrap(err, "read branches of thread %q", t.rec.ID)
+	}
+	for h, err := range t.heads(ctx) {
+		if err != nil {
+			return lines, err
+		}
+		if !h.Own {
+			continue
+		}
+		line, err := t.moment(ctx, h.Point)
+		if err != nil {
+			return lines, err
+		}
+		lines = append(lines, &user{line, branchID(h.number)})
+	}
+	return lines, nil
 }
 
 // search is one search.
@@ -104,7 +152,7 @@ type search struct {
 	store *Store
 	part  string
 	stems []string
-	users map[string][]*thread // by content
+	users map[string][]*user // by content
 
 	found []found
 	have  []int  // how many messages have each stem
@@ -142,7 +190,7 @@ func (q *search) find(ctx context.Context) error {
 		content, rest, _ := rest.CutString()
 		first, _, ok := rest.CutUint()
 		if q.users[content] == nil {
-			continue // of a branch, or on its way out
+			continue // of what was left behind, or on its way out
 		}
 		messages, whole := readIndex(e.Value)
 		if !ok || !whole {
@@ -224,7 +272,7 @@ func (q *search) hit(ctx context.Context, f found) (*Hit, error) {
 		if len(matches) == 0 {
 			return nil, nil
 		}
-		return &Hit{Thread: t.rec.ID, Title: t.rec.Title, Message: m.ID, Role: m.Role, Agent: m.Agent, Time: m.CreatedAt,
+		return &Hit{Thread: t.rec.ID, Title: t.rec.Title, Branch: t.branch, Message: m.ID, Role: m.Role, Agent: m.Agent, Time: m.CreatedAt,
 			Score: f.score, Snippet: snippet, Matches: matches}, nil
 	}
 	return nil, nil

@@ -36,9 +36,31 @@ func hashOf(stem string) uint32 {
 	return h.Sum32()
 }
 
-// searchable is the text of a message that it is found by.
+// searchable is the text of a message that it is found by: what was said, what tools
+// answered, and data.
 func searchable(m *host.Message) string {
 	text := m.Text()
+	var more strings.Builder
+	for _, p := range m.Parts {
+		said := ""
+		switch p := p.(type) {
+		case *host.ToolResult:
+			said = p.ContentText()
+		case *host.Data:
+			said = string(p.Value)
+		}
+		if said != "" && more.Len() < MaxSearchedBytes {
+			more.WriteString(said)
+			more.WriteByte('\n')
+		}
+	}
+	switch {
+	case more.Len() == 0:
+	case text == "":
+		text = strings.TrimSuffix(more.String(), "\n")
+	default:
+		text += "\n" + strings.TrimSuffix(more.String(), "\n")
+	}
 	if len(text) > MaxSearchedBytes {
 		return strings.ToValidUTF8(text[:MaxSearchedBytes], "")
 	}
@@ -139,7 +161,7 @@ func (s *Store) Reindex(ctx context.Context, tenant string) (messages int, err e
 		return 0, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(users)) {
-		n, err := s.reindex(ctx, part, id, users[id][0])
+		n, err := s.reindex(ctx, part, id, users[id][0].thread)
 		if messages += n; err != nil {
 			return messages, err
 		}

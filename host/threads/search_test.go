@@ -1,6 +1,7 @@
 package threads_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,74 @@ func TestSearchFindsWhatShows(t *testing.T) {
 	wantFound(t, s, "question")
 	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 		t.Errorf("%d keys are left, among them %s", len(left), left[0])
+	}
+}
+
+// A fork is searched with what it was forked with, and a branch on which turns go on
+// with what it alone shows; one that was left behind is not.
+func TestSearchOfForksAndBranches(t *testing.T) {
+	s, _ := newStore(t, nil)
+	talkWithIDs(t, s, "t1", 0, 2)
+	fork(t, s, "t1", "t2", threads.At{Message: "a0"})
+	if got := found(t, s, "", "question", &threads.SearchOptions{Thread: "t2"}); !slices.Equal(got, []string{"t2/q0"}) {
+		t.Errorf("in the fork are found %q", got)
+	}
+	branch, err := s.Branch(t.Context(), request("t1", "r9", nil), "q1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := request("t1", "r9", withID("x", "a matter of plums"))
+	req.Branch = branch
+	if _, err := s.AppendUserMessage(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []*threads.SearchOptions{nil, {Thread: "t1"}} {
+		hits, err := s.Search(t.Context(), "", "plum", opts)
+		if err != nil || len(hits) != 1 || hits[0].Thread != "t1" || hits[0].Branch != branch || hits[0].Message != "x" {
+			t.Errorf("of the branch are found %+v, %v", hits, err)
+		}
+		hits, err = s.Search(t.Context(), "", "question", opts)
+		if err != nil || len(hits) != 2 || hits[0].Branch != "" || hits[1].Branch != "" {
+			t.Errorf("of what both show are found %+v, %v", hits, err)
+		}
+	}
+	if got := found(t, s, "", "plum", &threads.SearchOptions{Thread: "t2"}); len(got) != 0 {
+		t.Errorf("in the fork are found %q", got)
+	}
+	rewind(t, s, "t1", threads.At{Message: "a0"}) // what only the branch shows now
+	hits, err := s.Search(t.Context(), "", "question", &threads.SearchOptions{Thread: "t1"})
+	if err != nil || len(hits) != 2 || hits[0].Branch+hits[1].Branch != branch {
+		t.Errorf("after a rewind are found %+v, %v", hits, err)
+	}
+	rewind(t, s, "t1", threads.At{Branch: branch}) // and it is the thread's own line
+	wantFound(t, s, "plum", "t1/x")
+	edit(t, s, "t1", "x", withID("y", "pears"))
+	if got := found(t, s, "", "pear", nil); !slices.Equal(got, []string{"t1/y"}) {
+		t.Errorf("after an edit are found %q", got)
+	}
+}
+
+// What tools have answered and data are found, calls and thoughts are not.
+func TestSearchOfWhatIsNotText(t *testing.T) {
+	s, _ := newStore(t, nil)
+	call := host.NewMessage(host.Assistant, &host.Reasoning{Text: "quince"}, &host.Text{Text: "I look."}, &host.ToolCall{ID: "c", Name: "lookup", Arguments: json.RawMessage(`{"q":"medlar"}`)})
+	call.ID = "call"
+	plain := host.NewMessage(host.ToolRole, &host.ToolResult{ID: "c", Name: "lookup", Content: json.RawMessage(`"The parcel is in the depot of Graz."`)})
+	plain.ID = "plain"
+	object := host.NewMessage(host.ToolRole, &host.ToolResult{ID: "d", Name: "lookup", Content: json.RawMessage(`{"city":"Linz","late":true}`)})
+	object.ID = "object"
+	data := host.NewMessage(host.User, &host.Text{Text: "See:"}, &host.Data{Value: json.RawMessage(`{"order":"A-77","colour":"teal"}`)})
+	data.ID = "data"
+	answer(t, s, "t1", "r", "", call, plain, object, data)
+	wantFound(t, s, "depot", "t1/plain")
+	wantFound(t, s, "linz", "t1/object")
+	wantFound(t, s, "teal", "t1/data")
+	wantFound(t, s, "look", "t1/call")
+	wantFound(t, s, "quince")
+	wantFound(t, s, "medlar")
+	hits, err := s.Search(t.Context(), "", "graz", nil)
+	if err != nil || len(hits) != 1 || hits[0].Snippet != "is in the depot of Graz." || len(hits[0].Matches) != 1 || hits[0].Role != host.ToolRole {
+		t.Errorf("hits are %+v, %v", hits, err)
 	}
 }
 
