@@ -23,11 +23,13 @@ const MaxStems = 300
 // the same time.
 const maxAttempts = 50
 
-// AddOptions are the optional parts of [Store.Add]: fields of a [Change].
+// AddOptions are the optional parts of [Store.Add]: ID, Metadata and Expires of a
+// [Change]. Kind and Text are not looked at.
 type AddOptions Change
 
-// Add remembers a text. If the scope has it already, that memory is returned. A
-// nil opts is none.
+// Add remembers a text of at most [MaxTextBytes]. If the scope has it already, or a
+// memory of the id in opts, that memory is returned as it is. A nil opts is none.
+// Codes: invalid_argument, and resource_exhausted in a scope of [MaxMemories].
 func (s *Store) Add(ctx context.Context, scope Scope, text string, opts *AddOptions) (*Memory, error) {
 	c := Change{}
 	if opts != nil {
@@ -37,8 +39,8 @@ func (s *Store) Add(ctx context.Context, scope Scope, text string, opts *AddOpti
 	return s.one(ctx, scope, c)
 }
 
-// Update changes what a memory says. Codes: not_found, and already_exists if
-// another says that.
+// Update changes what a memory says; an empty text keeps it. Codes: not_found,
+// invalid_argument, and already_exists if another says that.
 func (s *Store) Update(ctx context.Context, scope Scope, id, text string) (*Memory, error) {
 	return s.one(ctx, scope, Change{Kind: Update, ID: id, Text: text})
 }
@@ -58,9 +60,11 @@ func (s *Store) one(ctx context.Context, scope Scope, c Change) (*Memory, error)
 }
 
 // Apply makes all changes or none, in order, in one transaction, and returns the
-// memory of each as it is afterwards; a deleted one as it was. At most
-// [MaxChanges]. It may be repeated when its outcome is not known, if additions
-// have ids.
+// memory of each as it is afterwards; a deleted one as it was. It may be repeated
+// when its outcome is not known, if additions have ids. Codes: those of
+// [Store.Add], [Store.Update] and [Store.Delete]; resource_exhausted for more than
+// [MaxChanges], or changes with too many words for one transaction; conflict if
+// others wrote to the scope first, again and again.
 func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error) {
 	if err := checkChanges(changes); err != nil {
 		return nil, err

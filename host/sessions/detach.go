@@ -35,6 +35,8 @@ type record struct {
 	// Of one that has ended without a snapshot.
 	Error   *host.Error `json:"error,omitempty"`
 	Created time.Time   `json:"created"`
+	// Thread is when the session's thread was made: another one of its id was not.
+	Thread time.Time `json:"thread,omitzero"`
 	// Heartbeat is the last sign of life; Released says that there is nobody to
 	// give one, and the turn is to be had.
 	Heartbeat time.Time     `json:"heartbeat"`
@@ -164,9 +166,11 @@ func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
 	}
 	// The session is there before the record is: a record without one is of a
 	// session that was deleted.
-	if _, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session}); err != nil {
+	thread, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session})
+	if err != nil {
 		return nil, err
 	}
+	p.Thread = thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
 	t.req.Durable = true
@@ -321,13 +325,14 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 }
 
 // deleted reports whether the session of a turn was deleted since the turn began,
-// also if there is another one under its id.
-func (s *Service) deleted(ctx context.Context, tenant, session string, began time.Time) (bool, error) {
+// also if there is another one under its id. made is when its thread was, zero if
+// that is not known.
+func (s *Service) deleted(ctx context.Context, tenant, session string, made time.Time) (bool, error) {
 	thread, err := s.store.Thread(ctx, tenant, session)
 	if host.CodeOf(err) == host.NotFound {
 		return true, nil
 	}
-	return err == nil && !began.IsZero() && thread.Created.After(began), err
+	return err == nil && !made.IsZero() && !thread.Created.Equal(made), err
 }
 
 // openIn reports whether a turn is in the journal, to be gone on with.

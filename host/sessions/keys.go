@@ -13,7 +13,8 @@ import (
 const KeyBytes = 32
 
 // Keys seal sessions that clients keep, with AES-256-GCM. What was sealed can be
-// opened only by who has the key, for the tenant it was sealed for; a bit that was changed is noticed. It is immutable and safe for concurrent use.
+// opened only by who has the key, for the tenant it was sealed for; a bit that was
+// changed is noticed. They are immutable and safe for concurrent use.
 //
 // A client can still come back with an older session of its own: that is how it
 // branches.

@@ -126,7 +126,7 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
 		return false, s.forget(ctx, tenant, p.Run)
 	}
-	if gone, err := s.deleted(ctx, tenant, p.Session, p.Created); err != nil {
+	if gone, err := s.deleted(ctx, tenant, p.Session, p.Thread); err != nil {
 		return false, err
 	} else if gone {
 		return false, s.forget(ctx, tenant, p.Run)

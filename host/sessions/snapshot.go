@@ -36,17 +36,17 @@ func statusOf(s threads.Status) Status {
 
 // Snapshot is what a turn left of a session.
 type Snapshot struct {
-	ID           string            `json:"snapshot"`
+	ID           string            `json:"snapshot"` // unique in the tenant; names the session too
 	Session      string            `json:"session"`
-	Parent       string            `json:"parent,omitempty"`
-	Agent        string            `json:"agent,omitempty"`
-	Status       Status            `json:"status"`
+	Parent       string            `json:"parent,omitempty"` // the snapshot that the turn went on from; none for the first
+	Agent        string            `json:"agent,omitempty"`  // or network, that made the turn
+	Status       Status            `json:"status"`           // how far the turn is
 	FinishReason host.FinishReason `json:"finish_reason,omitempty"`
-	Error        *host.Error       `json:"error,omitempty"`
-	Created      time.Time         `json:"created_at"`
-	Heartbeat    time.Time         `json:"heartbeat_at,omitzero"` // of one that runs
-	Usage        host.Usage        `json:"usage"`
-	Questions    []*host.Question  `json:"questions,omitempty"` // that are open
+	Error        *host.Error       `json:"error,omitempty"`       // why it failed
+	Created      time.Time         `json:"created_at"`            // when the turn was stored; of one in the background, begun
+	Heartbeat    time.Time         `json:"heartbeat_at,omitzero"` // the last sign of life of one that runs
+	Usage        host.Usage        `json:"usage"`                 // of the turn alone
+	Questions    []*host.Question  `json:"questions,omitempty"`   // that are open
 
 	// State is the session after the turn, as clients may see it, with its last
 	// messages. Artifacts are listed, not held: see [Service.Artifact].
@@ -58,12 +58,12 @@ type Snapshot struct {
 // that a session goes on from, with what was edited and without what was deleted
 // since. With both, the snapshot has to be the session's, and it is as it was.
 type SnapshotRequest struct {
-	Tenant   string `json:"-"`
+	Tenant   string `json:"-"` // from a credential
 	Session  string `json:"session,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
 
-	WithoutState bool `json:"without_state,omitempty"`
-	Messages     int  `json:"messages,omitempty"` // at most, the last ones (2,000)
+	WithoutState bool `json:"without_state,omitempty"` // status, lineage and questions alone
+	Messages     int  `json:"messages,omitempty"`      // at most, the last ones (2,000)
 }
 
 // Snapshot reads a snapshot. Code not_found if there is none,
