@@ -421,9 +421,12 @@ func (s *store) verify(ctx context.Context, tell func(threads int)) (*verified, 
 		if err != nil {
 			return nil, err
 		}
-		out.Tenants++
+		before := out.Threads
 		if err := s.verifyTenant(ctx, tenant, out, tell); err != nil {
 			return nil, err
+		}
+		if out.Threads > before { // or it is no tenant, but what the queue knows of all
+			out.Tenants++
 		}
 	}
 	return out, nil
