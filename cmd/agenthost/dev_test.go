@@ -185,6 +185,8 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	other(0, `"plugin":"word"`, "plugin", "top", "--data", data, "--json")
 	other(2, "--lines is 0", "plugin", "top", "--data", data, "--lines", "0")
 	other(2, "--interval is 1ms", "plugin", "top", "--data", data, "--interval", "1ms")
+	other(0, "Erased 0 items, 0 bytes.", "plugin", "erase", "word", "--data", data)
+	other(0, `"items":0`, "plugin", "erase", "--all", "--tenant", "nobody", "--data", data, "--json")
 	other(0, "word: version 1 serves", "plugin", "rollback", "word", "--data", data)
 	say("hello")
 	out.waitFor("it is the first")

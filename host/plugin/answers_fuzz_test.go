@@ -1,0 +1,65 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// sayingEngine is an engine whose every export answers the same.
+type sayingEngine struct {
+	output []byte
+	failed bool
+}
+
+func (e *sayingEngine) Call(context.Context, *EngineCall) ([]byte, bool, error) {
+	return e.output, e.failed, nil
+}
+
+func (e *sayingEngine) Close() error { return nil }
+
+// FuzzAnswers has a guest say anything in each export: what comes of it is an
+// error with a code, unless it is one JSON object, and never a panic.
+func FuzzAnswers(f *testing.F) {
+	for e, output := range map[export]string{
+		exportTool:    `{"content":{"a":1},"state":[{"op":"add","path":"/a","value":1}],"artifacts":[{"name":"n","parts":[{"type":"text","text":"x"}]}]}`,
+		exportProcess: `{"edits":[{"drop":[0,1]},{"insert":{"at":0,"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}}],"report":{"n":1}}`,
+		exportRoute:   `{"next":["a"],"reason":"b","state":[]}`,
+		exportProvide: `{"instructions":"x","messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}],"tools":[]}`,
+		exportObserve: `{"state":[{"op":"remove","path":"/a"}]}`,
+	} {
+		f.Add(uint8(e), []byte(output), false)
+		f.Add(uint8(e), []byte(`{"code":"not_found","message":"none","hint":"look","retryable":true}`), true)
+	}
+	f.Add(uint8(exportProcess), []byte(`{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]}`), false)
+	f.Add(uint8(exportProcess), []byte(`{"edits":[{"drop_part":[0,0]},{"replace":{"at":0,"message":{"role":"user","parts":[]}}}]}`), false)
+	f.Add(uint8(exportTool), []byte(`{"question":{"text":"sure?"}}`), false)
+	f.Add(uint8(exportRoute), []byte(`{"delegate":"default"}`), false)
+
+	p := loadConstant(f, startRuntime(f, &Options{Logger: slog.New(slog.DiscardHandler)}), everyKind, nil)
+	engine := &sayingEngine{}
+	p.engine = engine
+	for e := range p.offers {
+		p.offers[e] = true
+	}
+	f.Fuzz(func(t *testing.T, n uint8, output []byte, failed bool) {
+		e := exportTool + export(n)%(exportCount-exportTool)
+		engine.output, engine.failed = output, failed
+		_, err := ask(t, p, e, nil)
+		switch code := host.CodeOf(err); {
+		case err != nil && !code.Valid():
+			t.Errorf("%s says %q: %v has code %q", e, output, err, code)
+		case err == nil && failed:
+			t.Errorf("%s fails with %q, and there is no error", e, output)
+		case err == nil && (!json.Valid(output) || bytes.TrimSpace(output)[0] != '{'):
+			t.Errorf("%s says %q, and there is no error", e, output)
+		}
+		if err := guestError(p.id, e.String(), output); !host.CodeOf(err).Valid() {
+			t.Errorf("an error object %q becomes %v", output, err)
+		}
+	})
+}
