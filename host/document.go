@@ -214,9 +214,11 @@ func sizeOfMember(others int, name string) int {
 	return sizeOfString(name) + len(":") + min(others, 1)
 }
 
-func marshalNoEscape(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+func marshalNoEscape(v any) (json.RawMessage, error) { return marshalInto(new(bytes.Buffer), v) }
+
+func marshalInto(b *bytes.Buffer, v any) (json.RawMessage, error) {
+	b.Reset()
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err

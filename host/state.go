@@ -302,14 +302,16 @@ func UpdateState[T any](s *State, fn func(*T) error) error {
 	if err := json.Unmarshal(raw, v); err != nil {
 		return Errorf(InvalidArgument, "read state as %s: %w", reflect.TypeFor[T](), err)
 	}
-	before, err := marshalNoEscape(v)
+	written := updates.Get().(*update)
+	defer written.put()
+	before, err := marshalInto(&written.before, v)
 	if err != nil {
 		return Errorf(InvalidArgument, "write state: %w", err)
 	}
 	if err := fn(v); err != nil {
 		return err
 	}
-	after, err := marshalNoEscape(v)
+	after, err := marshalInto(&written.after, v)
 	if err != nil {
 		return Errorf(InvalidArgument, "write state: %w", err)
 	}
@@ -318,4 +320,20 @@ func UpdateState[T any](s *State, fn func(*T) error) error {
 		return err
 	}
 	return s.patch(ops)
+}
+
+// update is room for a Go value's JSON before and after a typed update. Nothing of
+// it is in the operations.
+type update struct{ before, after bytes.Buffer }
+
+// updates are what typed updates that are over have left to others.
+var updates = sync.Pool{New: func() any { return new(update) }}
+
+// keptUpdateBytes bounds each half of what the next update gets.
+const keptUpdateBytes = 1 << 20
+
+func (u *update) put() {
+	if u.before.Cap() <= keptUpdateBytes && u.after.Cap() <= keptUpdateBytes {
+		updates.Put(u)
+	}
 }
