@@ -518,3 +518,24 @@ func (w *processes) end() {
 		}
 	}
 }
+
+// A sign of life that cannot be read is one: of a newer version, for a lease.
+func TestSignsOfLifeThatCannotBeRead(t *testing.T) {
+	for name, value := range map[string][]byte{"damaged": {1, '{'}, "of a newer format": {9}, "empty": {}, "without a lease": []byte("\x01" + `{"v":1}`)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				driver := kv.NewMemory()
+				if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: "agenthost/queue", Writes: []kv.Write{kv.Put(kv.NewKey("queue", "holder", "a"), value)}}); err != nil {
+					t.Fatal(err)
+				}
+				running(t, driver, "a")
+				l := &log{}
+				start(t, driver, nil, note(l))
+				time.Sleep(queue.DefaultLease / 2)
+				l.is(t, "before its lease is over")
+				time.Sleep(2 * queue.DefaultLease)
+				l.is(t, "after its lease", "1")
+			})
+		})
+	}
+}

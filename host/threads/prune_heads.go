@@ -45,7 +45,8 @@ type PrunedHeads struct {
 //
 // It waits for a turn that runs on the thread, as [Store.LockThread] does. If it is
 // interrupted, the next one goes on. Code not_found if there is no such thread,
-// invalid_argument if nothing says what goes, and for negative numbers.
+// invalid_argument if nothing says what goes, and for negative numbers, conflict if
+// other processes change the thread all the time.
 func (s *Store) PruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
 	out := &PrunedHeads{Branches: []*Branch{}}
 	if opts.Keep < 0 || opts.MaxBytes < 0 {

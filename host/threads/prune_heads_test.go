@@ -331,3 +331,58 @@ func TestPruneHeadsOfLargeMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Another process prunes a thread's heads while turns and rewinds come, whose states
+// were there before and may just be on their way out.
+func TestPruneHeadsBesideTurns(t *testing.T) {
+	s, d := newStore(t, nil)
+	other := threads.New(d, nil)
+	bigTurn(t, s, "t", "r0", 1000)
+	done, pruning := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			_, err := other.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 1})
+			if err != nil && host.CodeOf(err) != host.Conflict { // it always lost
+				pruning <- err
+				return
+			}
+			select {
+			case <-done:
+				pruning <- nil
+				return
+			default:
+			}
+		}
+	}()
+	states := []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}
+	for i := range 60 {
+		run := fmt.Sprint("x", i)
+		turn := turnOf(say(t, s, "t", run, withID("q-"+run, "and?")), assistant("a-"+run, "yes"))
+		turn.State = json.RawMessage(states[i%len(states)])
+		turn.Artifacts = []host.Artifact{{Name: "report", Parts: []host.Part{&host.Text{Text: states[i%2]}}}}
+		if err := s.AppendResults(t.Context(), request("t", run, nil), turn); err != nil {
+			t.Errorf("turn %d: %v", i, err)
+		}
+		show, err := s.Show(t.Context(), "", "t", 0)
+		if err != nil || string(show.State) != states[i%len(states)] || len(show.Messages) != 4 {
+			t.Errorf("after turn %d: %+v, %v", i, show, err)
+		}
+		if i < 59 {
+			rewind(t, s, "t", threads.At{Snapshot: "r0"})
+		}
+	}
+	close(done)
+	if err := <-pruning; err != nil {
+		t.Errorf("PruneHeads = %v", err)
+	}
+	if _, err := other.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 1}); err != nil {
+		t.Errorf("PruneHeads at the end = %v", err)
+	}
+	wantIDs(t, s, "t", "q-r0", "a-r0", "q-x59", "a-x59")
+	if n := len(branches(t, s, "t")); n != 2 {
+		t.Errorf("%d heads are left, want 2", n)
+	}
+	if _, err := s.Verify(t.Context(), "", "t"); err != nil {
+		t.Error(err)
+	}
+}
