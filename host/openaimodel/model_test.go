@@ -375,7 +375,7 @@ func TestSlow(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			opts := &openaimodel.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1}
 			if tt.name == "in an error's body" {
-				opts.Timeout = time.Second // the status has to come, however busy the machine
+				opts.Timeout = 2 * time.Second // the status has to come, however busy the machine
 			}
 			o := ask(t.Context(), serve(t, tt.handler, opts), question("hi"))
 			if tt.name == "in an error's body" { // what came of it is enough
@@ -395,7 +395,7 @@ func TestFinishedAnswerSurvivesASilentEnd(t *testing.T) {
 		stream(delta(`{"content":"x"}`), finish("stop"))(w, r)
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}, &openaimodel.Options{Timeout: time.Second}) // what is there by then counts, however busy the machine
+	}, &openaimodel.Options{Timeout: 2 * time.Second}) // what is there by then counts, however busy the machine
 	o := ask(t.Context(), m, question("hi"))
 	if o.err != nil || o.response == nil {
 		t.Errorf("Generate: %v, %+v; want the answer", o.err, o.response)

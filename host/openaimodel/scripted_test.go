@@ -53,7 +53,7 @@ func TestScriptedReplies(t *testing.T) {
 		{"silence", saying(scriptedmodel.MalformedHang), host.DeadlineExceeded, "one two "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := scripted(t, &openaimodel.Options{MaxRetries: -1, Timeout: time.Second}, scriptedmodel.Rule{Reply: tt.reply})
+			m := scripted(t, &openaimodel.Options{MaxRetries: -1, Timeout: 2 * time.Second}, scriptedmodel.Rule{Reply: tt.reply})
 			o := ask(t.Context(), m, question("hi"))
 			if host.CodeOf(o.err) != tt.code || o.text != tt.text {
 				t.Errorf("Generate: %q, %v; want %q, code %q", o.text, o.err, tt.text, tt.code)
