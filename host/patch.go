@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // PatchOp is one RFC 6902 operation. Pointers are RFC 6901; the empty member
@@ -187,6 +188,9 @@ func (p *patcher) spend(n int) error {
 }
 
 func (p *patcher) apply(op PatchOp) error {
+	if !utf8.ValidString(op.Path) { // JSON has no such names
+		return fmt.Errorf("the path is not valid UTF-8")
+	}
 	switch op.Op {
 	case "add", "replace", "test":
 		value, err := decodeDocument(op.Value)

@@ -118,6 +118,19 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// JSON has no name that is not UTF-8: what was put there could not be written.
+func TestPathsThatAreNotUTF8AreRefused(t *testing.T) {
+	s := newState(t, `{"a":{}}`)
+	for _, path := range []string{"/\xff", "/a/\xc3"} {
+		if err := s.Set(path, 1); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("Set(%q) = %v, want code %s", path, err, host.InvalidArgument)
+		}
+	}
+	if got := string(s.JSON()); got != `{"a":{}}` {
+		t.Errorf("the state is %s", got)
+	}
+}
+
 func TestPatchOpsSurviveTheirEncoding(t *testing.T) {
 	for _, raw := range []string{
 		`{"op":"add","path":"/a","value":null}`, `{"op":"copy","path":"/a","from":""}`, `{"op":"move","path":"","from":"/a"}`,
