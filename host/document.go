@@ -25,7 +25,7 @@ type documentReader struct {
 	doc   any
 	nodes int  // values read
 	twice bool // some object has a member twice
-	huge  string
+	huge  json.Number
 }
 
 func readDocument(raw []byte) (*documentReader, error) {
@@ -54,7 +54,7 @@ func decodeStrict(raw []byte) (doc any, nodes int, err error) {
 	case d.twice:
 		err = fmt.Errorf("a member is given twice")
 	case d.huge != "":
-		err = fmt.Errorf("the number %.40s is out of range", d.huge)
+		err = errHuge(d.huge)
 	}
 	return d.doc, d.nodes, err
 }
@@ -117,7 +117,7 @@ func (d *documentReader) number() json.Number {
 	n := json.Number(d.rest[:end])
 	d.rest = d.rest[end:]
 	if !inRange(n) {
-		d.huge = string(n)
+		d.huge = n
 	}
 	return n
 }
@@ -133,8 +133,37 @@ func inRange(n json.Number) bool {
 	if len(n) < 20 && !strings.ContainsAny(string(n), "eE") {
 		return true
 	}
+	_, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	if _, err := strconv.ParseInt(exponent, 10, 32); exponent != "" && err != nil { // that of 0, too
+		return false
+	}
 	d := decimalOf(n)
-	return len(n) <= maxNumberBytes && d.overflow == "" && d.exponent <= maxNumberExponent && d.exponent >= -maxNumberExponent
+	return len(n) <= maxNumberBytes && d.exponent <= maxNumberExponent && d.exponent >= -maxNumberExponent
+}
+
+func errHuge(n json.Number) error { return fmt.Errorf("the number %.40s is out of range", string(n)) }
+
+// hugeNumber returns a number of a document that is out of range, or nothing.
+func hugeNumber(doc any) (huge json.Number) {
+	switch v := doc.(type) {
+	case json.Number:
+		if !inRange(v) {
+			return v
+		}
+	case []any:
+		for _, e := range v {
+			if huge = hugeNumber(e); huge != "" {
+				break
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if huge = hugeNumber(e); huge != "" {
+				break
+			}
+		}
+	}
+	return huge
 }
 
 // encodeDocument returns a document as JSON, the members of objects in the order

@@ -49,7 +49,9 @@ type NetworkOptions struct {
 	// StateSchema types the state: the one that a run starts with fits it, and so
 	// does every change, or it is refused. [SchemaOf] makes one of a Go type; a
 	// change is then made with [UpdateState]. An empty state is one that nobody has
-	// set: what the schema requires is asked of the first change. Nil is any object.
+	// set: what the schema requires is asked of the first change. A number beyond
+	// every number type does not fit where the schema says something of it. Nil is
+	// any object.
 	StateSchema *Schema
 	// StateOfRun keeps custom state out of threads: it ends with the run.
 	StateOfRun bool

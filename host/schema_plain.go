@@ -140,7 +140,7 @@ func (s *plainSchema) stillFits(v any, was place) bool {
 	case string:
 		return s.has(stringKind)
 	case json.Number:
-		return (s.has(numberKind) || s.has(integerKind) && isDigits(v)) && (!s.nonNegative || v[0] != '-')
+		return (s.has(numberKind) || s.has(integerKind) && isDigits(v)) && (!s.nonNegative || v[0] != '-') && inRange(v)
 	case []any:
 		return s.has(arrayKind) && s.fitsItems(v, was)
 	case map[string]any:

@@ -88,6 +88,9 @@ func (s *State) checkFit(doc any) error {
 	if s.schema.schema.plain.stillFits(doc, was) {
 		return nil
 	}
+	if huge := hugeNumber(doc); huge != "" { // the validator takes a second for it, or panics
+		return errHuge(huge)
+	}
 	return s.schema.schema.validate(doc, countNodes(doc))
 }
 

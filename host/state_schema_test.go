@@ -132,6 +132,21 @@ func TestRunsThatBeginWithAStateThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// The validator takes long for numbers beyond every type, and panics at some.
+func TestStatesWithNumbersBeyondAllTypes(t *testing.T) {
+	for _, number := range []string{"1e999999", "1e9999999", "-1e-9999999", "0e99999999999999999999", strings.Repeat("9", 500)} {
+		for _, rules := range []string{`"type":"number"`, `"type":"number","maximum":5`, `"type":"integer"`, `"multipleOf":0.5`, `"const":1`} {
+			s, err := host.NewStateWithSchema(json.RawMessage(`{"n":1}`), stateSchema(t, `{"type":"object","properties":{"n":{`+rules+`}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Patch([]host.PatchOp{{Op: "replace", Path: "/n", Value: json.RawMessage(number)}}); host.CodeOf(err) != host.InvalidArgument || !strings.HasSuffix(err.Error(), " is out of range") {
+				t.Errorf("%s set to %.30s: %v", rules, number, err)
+			}
+		}
+	}
+}
+
 // Who asks about a value that is somebody else's is told of places and rules.
 func TestAFaultTellsNothingOfTheValue(t *testing.T) {
 	schema, err := host.CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{"a":{"pattern":"^x$"},"b":{"enum":[1]},"c":{"type":"array","items":{"format":"email","maxLength":3}}}}`))

@@ -130,6 +130,7 @@ func TestArgumentsReachGo(t *testing.T) {
 		"a member given twice":            {echoTool[struct{ N int }](), `{"N":1,"N":2}`, "", "the arguments do not fit the schema: a member is given twice"},
 		"a nested member given twice":     {echoTool[struct{ O map[string]int }](), `{"O":{"a":1,"\u0061":2}}`, "", "the arguments do not fit the schema: a member is given twice"},
 		"a number beyond all types":       {echoTool[struct{ N float64 }](), `{"N":1e1000000}`, "", "the arguments do not fit the schema: the number 1e1000000 is out of range"},
+		"a zero beyond all types":         {echoTool[struct{ N float64 }](), `{"N":0e99999999999999999999}`, "", "the arguments do not fit the schema: the number 0e99999999999999999999 is out of range"},
 		"no JSON":                         {echoTool[struct{ N int }](), `{"N":`, "", "the arguments are not valid JSON"},
 		"words":                           {echoTool[struct{}](), `please do`, "", "the arguments are not valid JSON"},
 		"no object":                       {echoTool[struct{}](), `[1]`, "", "the arguments do not fit the schema: /: got array, want object"},
