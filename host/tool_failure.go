@@ -61,8 +61,9 @@ func plainSentence(text string) string {
 // what happened.
 const tracebackBegins = "Traceback (most recent call last)"
 
-// stackBegins is where a stack begins in a line that was made of many.
-var stackBegins = regexp.MustCompile(`(?:^|\s)(?:goroutine \d+ \[|at [\w.$<>]+ ?\(|File "[^"]*", line \d+)`)
+// stackBegins is where a stack begins in a line that was made of many. What is
+// said to be at a place is not one, but for the place in a program.
+var stackBegins = regexp.MustCompile(`(?:^|\s)(?:goroutine \d+ \[|at (?:async |new )?[\w.$<>]+ ?\((?:[^()]*[./\\:][^()]*:\d+|native|Native Method|Unknown Source|<anonymous>)\)|File "[^"]*", line \d+)`)
 
 func firstLine(text string) string {
 	text = strings.TrimSpace(text)
@@ -82,6 +83,23 @@ const (
 	someAddress = "(address)"
 )
 
+// withUser is an address that may name a user, and say a password of any
+// characters.
+var withUser = regexp.MustCompile("(?i)[a-z][a-z0-9+.-]*://[^\\s\"'<>`]*@[^\\s\"'<>`,;)]*")
+
+// withoutUsers puts general words in the place of addresses that name a user. In
+// one of a page an @ may come after the server's name.
+func withoutUsers(line string) string {
+	return withUser.ReplaceAllStringFunc(line, func(address string) string {
+		scheme, rest, _ := strings.Cut(address, "://")
+		authority, _, _ := strings.Cut(rest, "/")
+		if strings.HasPrefix(strings.ToLower(scheme), "http") && !strings.Contains(authority, "@") {
+			return address
+		}
+		return someAddress
+	})
+}
+
 // withoutPlaces puts general words in the place of paths of files and addresses of
 // servers. Pointers into JSON, routes of an API and addresses of web pages stay:
 // they are what a model can act on.
@@ -89,6 +107,7 @@ func withoutPlaces(line string) string {
 	if !strings.ContainsAny(line, `/\:`) {
 		return line
 	}
+	line = withoutUsers(line)
 	var b strings.Builder
 	windows := false // the word before was a path of Windows, which may have spaces
 	for len(line) > 0 {
@@ -130,13 +149,13 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 // withoutPlace returns a word, or what stands for it.
 func withoutPlace(word string) string {
-	bare := strings.Trim(word, ".,:!?")
+	bare := strings.Trim(word, ".,:!?-") // the last is of an arrow
 	if scheme, rest, ok := strings.Cut(bare, "://"); ok {
 		authority, _, _ := strings.Cut(rest, "/")
 		switch {
 		case strings.EqualFold(scheme, "file"):
 			return somePath
-		case strings.Contains(authority, "@") || isAddress(authority):
+		case isAddress(authority) || isIP(strings.Trim(authority, "[]")):
 			return someAddress
 		}
 		return word
@@ -163,6 +182,11 @@ func withoutPlace(word string) string {
 // isAddress reports whether a word is an address with a port.
 func isAddress(word string) bool {
 	_, err := netip.ParseAddrPort(word)
+	return err == nil
+}
+
+func isIP(s string) bool {
+	_, err := netip.ParseAddr(s)
 	return err == nil
 }
 
