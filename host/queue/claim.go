@@ -140,7 +140,8 @@ func (c *claimed) leaving(writes ...kv.Write) kv.Tx {
 const renewals = 3
 
 // run calls the handler and holds the job meanwhile. A handler whose job cannot be
-// held is told to stop a while before the lease is over, when another takes it.
+// held is told to stop before another takes it: a while before the lease is over, or
+// when it is if the store says nothing at all.
 func (c *claimed) run() error {
 	ctx, cancel := context.WithCancelCause(c.q.ctx)
 	defer cancel(nil)
@@ -154,7 +155,7 @@ func (c *claimed) run() error {
 		case err := <-result:
 			return err
 		case <-tick.C:
-			err := c.renew()
+			err := c.renew(held)
 			if err == nil {
 				held = time.Now()
 			}
@@ -165,8 +166,10 @@ func (c *claimed) run() error {
 	}
 }
 
-func (c *claimed) renew() error {
-	ctx, cancel := context.WithTimeout(c.q.ctx, c.q.opts.Lease)
+// renew waits no longer than until the lease is over that it had last.
+func (c *claimed) renew(held time.Time) error {
+	most := max(time.Until(held.Add(c.q.opts.Lease)), c.q.opts.Lease/renewals) // a process that was stopped tries, too
+	ctx, cancel := context.WithTimeout(c.q.ctx, most)
 	defer cancel()
 	return c.put(ctx, time.Now().Add(c.q.opts.Lease), kv.Tx{Partition: c.t.name, Conds: c.conds()})
 }

@@ -138,7 +138,8 @@ func (q *Queue) settleEach(ctx context.Context, t *tenant, jobs []heldJob, store
 }
 
 // settleDecided has a job run after all that another process gave up with its run,
-// if the run's turn is stored.
+// if the run's turn is stored. If it is not given up, it may have been this process
+// that decided, in a commit whose outcome it was not told: then the job is due.
 func (q *Queue) settleDecided(ctx context.Context, t *tenant, j heldJob, stored bool) {
 	if stored {
 		err := q.revive(ctx, t, j.id)
@@ -148,6 +149,7 @@ func (q *Queue) settleDecided(ctx context.Context, t *tenant, j heldJob, stored 
 		if host.CodeOf(err) != host.NotFound {
 			q.opts.Logger.Error("a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
 		}
+		q.due(t, j.record.Due)
 	}
 	q.leave(t)
 }

@@ -106,21 +106,23 @@ func (q *Queue) lives(id string) bool {
 }
 
 // watch sees who lives and who does not, and decides what becomes of what nobody
-// holds, until the queue is closed.
+// holds, until the queue is closed. That somebody lives no more is seen once: what
+// that one has left is looked for until it could be read.
 func (q *Queue) watch() {
 	tick := time.NewTicker(min(q.opts.HeldPoll, q.opts.Lease/renewals))
 	defer tick.Stop()
 	var swept time.Time
-	for all := true; ; all = false {
+	for all := true; ; {
 		fewer, err := q.observe(q.ctx)
 		if err != nil && q.ctx.Err() == nil {
 			q.opts.Logger.Warn("who else runs jobs cannot be read", "error", err)
 		}
-		if all = all || fewer; err == nil && (all || time.Since(swept) >= q.opts.HeldPoll) {
+		all = all || fewer
+		if err == nil && (all || time.Since(swept) >= q.opts.HeldPoll) {
 			if err := q.sweep(all); err != nil && q.ctx.Err() == nil {
 				q.opts.Logger.Error("what other processes have left cannot be read", "error", err)
 			} else {
-				swept = time.Now()
+				swept, all = time.Now(), false
 			}
 			q.decideOrphans()
 		}
