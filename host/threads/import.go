@@ -578,7 +578,16 @@ func (im *importer) finish(ctx context.Context) error {
 	})
 }
 
+// listArtifacts gives the thread what was stored for it, piece by piece. Nothing has
+// referred to that until now, so who pruned the thread meanwhile has removed it.
 func (im *importer) listArtifacts(ctx context.Context, d *draft) error {
+	for _, a := range im.artifacts {
+		if stored, err := d.hasBlob(ctx, a.Digest); err != nil {
+			return err
+		} else if !stored {
+			return host.Errorf(host.Conflict, "its heads were pruned meanwhile").WithHint("import it again")
+		}
+	}
 	list, err := json.Marshal(im.artifacts)
 	if err != nil {
 		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
