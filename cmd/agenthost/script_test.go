@@ -272,6 +272,9 @@ func stopAt(ts *testscript.TestScript, signal os.Signal, neg bool, args []string
 	ts.Check(cmd.Start())
 	ts.Defer(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
 	printed := readUntil(stdout, args[0])
+	if !bytes.Contains(printed, []byte(args[0])) {
+		ts.Fatalf("the command ended before it printed %q:\n%s", args[0], printed)
+	}
 	ts.Check(cmd.Process.Signal(signal))
 	rest, err := io.ReadAll(stdout)
 	ts.Check(err)
