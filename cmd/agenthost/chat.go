@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +85,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		switch d := chunk.Data.(type) {
 		case *host.TextDelta:
 			if !f.json {
-				fmt.Fprint(f.env.stdout, d.Text)
+				fmt.Fprint(f.env.stdout, safe(d.Text))
 				wrote = true
 			}
 		case *sessions.TurnEnded:
@@ -103,12 +102,12 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 			fmt.Fprintln(f.env.stdout)
 		}
 		for _, q := range out.Questions {
-			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", q.Tool, strings.TrimSpace(q.Reason))
+			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", safe(q.Tool), oneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
 			f.howToWait(out)
 		} else if out.Snapshot != "" {
-			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", out.Session, out.Snapshot)
+			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", safe(out.Session), safe(out.Snapshot))
 		}
 	}
 	if out.Error != nil {
@@ -124,5 +123,5 @@ func (f *chatFlags) howToWait(out *sessions.Output) {
 		tenant = " --tenant " + quoted(f.tenant)
 	}
 	fmt.Fprintf(f.env.stdout, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		out.Session, out.Snapshot, selfWords(), quoted(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
+		safe(out.Session), safe(out.Snapshot), selfWords(), quoted(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
 }

@@ -29,7 +29,8 @@ networks:
     client: {hide: [/custom/internalNotes]}
 models: {m: {provider: scripted, rules: rules.yaml}}
 `)
-	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
+	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n"+
+		"  - match: {user: three}\n    reply: {text: it is \u202ethe third}\n")
 	data, cache := filepath.Join(dir, "data"), t.TempDir()
 	getenv := func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }
 	stdin, typed := io.Pipe()
@@ -62,6 +63,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	}
 	chat(0, "it is the first", "-")
 	chat(0, "it is the first", "--target", "clerk", "one")
+	chat(0, "it is  the third\n", "--target", "clerk", "three") // and turns nothing around
 	chat(3, "is one of agent", "--target", "clerk", "--session", "s1", "one")
 	chat(4, "no snapshot", "--snapshot", "r9:s1", "one")
 	chat(4, "no network or agent", "--target", "dsk", "one")

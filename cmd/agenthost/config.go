@@ -289,6 +289,9 @@ func (c *config) check() error {
 				WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
 		}
 	}
+	if err := c.checkVariables(); err != nil {
+		return err
+	}
 	if err := c.checkMemory(); err != nil {
 		return err
 	}

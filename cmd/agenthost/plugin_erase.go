@@ -36,7 +36,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 				return printJSON(env.stdout, n)
 			}
 			if n.Items > 0 || err == nil {
-				fmt.Fprintf(env.stdout, "Erased %s items, %s bytes.\n", thousands(int64(n.Items)), thousands(n.Bytes))
+				fmt.Fprintf(env.stdout, "Erased %s, %s.\n", plural(n.Items, "item"), plural(int(n.Bytes), "byte"))
 			}
 			return err
 		},
