@@ -282,6 +282,11 @@ func (q *Queue) readHeld(ctx context.Context, t *tenant) (n int, lost []heldJob,
 		if holder := string(e.Value); holder == q.id || q.lives(holder) {
 			continue
 		}
+		if known, err := q.registered(ctx, string(e.Value)); err != nil {
+			return 0, nil, err
+		} else if known {
+			continue
+		}
 		r, _, err := q.load(ctx, t.name, id)
 		if unreadable(err) {
 			q.opts.Logger.Error("a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
@@ -295,4 +300,14 @@ func (q *Queue) readHeld(ctx context.Context, t *tenant) (n int, lost []heldJob,
 		}
 	}
 	return n, lost, nil
+}
+
+// registered reports whether a holder is in the store that this process does not know
+// to live: one that has begun since it looked, or that it will see dead.
+func (q *Queue) registered(ctx context.Context, holder string) (bool, error) {
+	_, err := q.driver.Get(ctx, indexPartition, holderKeys.With(holder))
+	if errors.Is(err, kv.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

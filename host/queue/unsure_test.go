@@ -20,6 +20,7 @@ import (
 type unsure struct {
 	kv.Driver
 	scans   atomic.Int64 // of held jobs until one fails
+	onScan  func()       // what happens instead
 	inDoubt atomic.Bool  // of the next commit
 	silent  atomic.Bool
 }
@@ -27,6 +28,10 @@ type unsure struct {
 // Scan implements [kv.Driver].
 func (u *unsure) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
 	if r.Prefix == kv.NewKey("queue", "held") && u.scans.Add(-1) == 0 {
+		if u.onScan != nil {
+			u.onScan()
+			return u.Driver.Scan(ctx, partition, r)
+		}
 		return kv.Page{}, kv.ErrClosed
 	}
 	return u.Driver.Scan(ctx, partition, r)
@@ -74,6 +79,27 @@ func TestWhatTheDeadLeftIsLookedForAgain(t *testing.T) {
 		finish()
 		<-over
 		_ = left.Close()
+	})
+}
+
+// A process leaves its first job in a run after another has looked who lives, and
+// before that one looks whose jobs wait.
+func TestAProcessThatBeginsIsNotTakenForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := kv.NewMemory()
+		begins := queue.New(memory, nil)
+		defer func() { _ = begins.Close() }()
+		var over chan struct{}
+		var finish func()
+		driver := &unsure{Driver: memory, onScan: func() { over, finish = held(t, begins) }}
+		leave(t, begins, jobOf("acme", "1")) // so that there is the tenant
+		driver.scans.Store(2)                // the first counts, the second looks for what is left
+		q := start(t, driver, nil, note(&log{}))
+		time.Sleep(2 * queue.DefaultHeldPoll)
+		synctest.Wait()
+		noDead(t, q, "acme")
+		finish()
+		<-over
 	})
 }
 
