@@ -18,7 +18,7 @@ var _ plugin.Eraser = (*Store)(nil)
 // Erase implements [plugin.Eraser]. Items go a page at a time, each with its share
 // of the usage, so whatever ends it leaves an owner with fewer items and a quota
 // that is right. Writes for the owner through this Store wait until it is done.
-// An item that is damaged goes, too. Code unavailable if others write for the
+// Whatever is damaged goes, too. Code unavailable if others write for the
 // owner all the time.
 func (s *Store) Erase(ctx context.Context, owner plugin.Owner) (plugin.Erased, error) {
 	var sum plugin.Erased
@@ -56,7 +56,7 @@ func (s *Store) Erase(ctx context.Context, owner plugin.Owner) (plugin.Erased, e
 // eraseSome removes some of an owner's items, or, where there are none, what is
 // left besides. It reports whether there may be more.
 func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more bool, err error) {
-	pl, err := s.newPlan(ctx, p)
+	pl, err := s.planErasing(ctx, p)
 	if err != nil {
 		return n, false, err
 	}
@@ -92,7 +92,7 @@ func (pl *plan) eraseRest(ctx context.Context) (more bool, err error) {
 		pl.write(kv.Delete(e.Key))
 	}
 	if !page.More {
-		pl.usage = usageRecord{V: usageFormat}
+		pl.usage, pl.damaged = usageRecord{V: usageFormat}, false
 	}
 	return page.More, nil
 }

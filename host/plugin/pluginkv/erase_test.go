@@ -143,6 +143,29 @@ func TestEraseWhatIsDamaged(t *testing.T) {
 	nothingLeft(t, d, "acme")
 }
 
+// A record of how much there is that cannot be read keeps nobody from erasing, in
+// however many pieces.
+func TestEraseWhatHasADamagedUsage(t *testing.T) {
+	d := memory(t)
+	fill(t, d, acme, 1200)
+	usage := kv.NewKey("plugin", "p", "usage")
+	e, err := d.Get(t.Context(), "acme", usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Apply(t.Context(), d, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put(usage, e.Value[:2])}}); err != nil {
+		t.Fatal(err)
+	}
+	s := pluginkv.New(d, nil)
+	if _, err := s.Put(t.Context(), acme, "k", nil, room); host.CodeOf(err) != host.DataLoss {
+		t.Errorf("Put: %v, want code %s", err, host.DataLoss)
+	}
+	if n, err := s.Erase(t.Context(), acme); n.Items != 1200 || err != nil {
+		t.Errorf("%+v, %v", n, err)
+	}
+	nothingLeft(t, d, "acme")
+}
+
 // Who writes through another store meanwhile loses nothing but what was there
 // before, and if that never ends, erasing does.
 func TestEraseWhileOthersWrite(t *testing.T) {

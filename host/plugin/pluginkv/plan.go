@@ -19,6 +19,7 @@ type plan struct {
 
 	usage    usageRecord
 	revision uint64                 // of the usage; 0: there is none
+	damaged  bool                   // the usage cannot be read, and stays as it is
 	items    map[string]*storedItem // as the plan has made them; nil: absent
 	writes   map[kv.Key]kv.Write
 
@@ -27,6 +28,17 @@ type plan struct {
 }
 
 func (s *Store) newPlan(ctx context.Context, p place) (*plan, error) {
+	pl, err := s.planErasing(ctx, p)
+	if err == nil && pl.damaged {
+		return nil, host.Errorf(host.DataLoss, "read what a plugin keeps: the record of how much it is, is damaged").
+			WithHint("restore it from a backup, or erase what the plugin keeps")
+	}
+	return pl, err
+}
+
+// planErasing is newPlan for what only removes: that needs no usage that can be
+// read.
+func (s *Store) planErasing(ctx context.Context, p place) (*plan, error) {
 	pl := &plan{driver: s.driver, place: p, now: s.now(), usage: usageRecord{V: usageFormat},
 		items: map[string]*storedItem{}, writes: map[kv.Key]kv.Write{}}
 	e, err := s.driver.Get(ctx, p.partition, p.usage)
@@ -37,10 +49,12 @@ func (s *Store) newPlan(ctx context.Context, p place) (*plan, error) {
 		return nil, storeError(err, "read what a plugin keeps")
 	}
 	pl.revision = e.Revision
-	if err := kv.DecodeRecord(e.Value, &pl.usage); err != nil {
+	switch err := kv.DecodeRecord(e.Value, &pl.usage); {
+	case errors.Is(err, kv.ErrCorrupt):
+		pl.damaged = true
+	case err != nil:
 		return nil, storeError(err, "read what a plugin keeps")
-	}
-	if pl.usage.V != usageFormat {
+	case pl.usage.V != usageFormat:
 		return nil, host.Errorf(host.FailedPrecondition, "what a plugin keeps has format %d, which this version does not know", pl.usage.V).
 			WithHint("open it with the version that wrote it, or a newer one; nothing was changed")
 	}
@@ -164,13 +178,16 @@ func (pl *plan) expire(ctx context.Context) error {
 // there is a usage of nothing.
 func (pl *plan) tx() (kv.Tx, error) {
 	tx := kv.Tx{Partition: pl.place.partition, Conds: []kv.Cond{kv.AtRevision(pl.place.usage, pl.revision)}}
-	if len(pl.writes) == 0 && (pl.usage.Items != 0 || pl.revision == 0) {
+	if len(pl.writes) == 0 && (pl.damaged || pl.usage.Items != 0 || pl.revision == 0) {
 		return tx, nil
 	}
 	for _, w := range pl.writes {
 		tx.Writes = append(tx.Writes, w)
 	}
-	if pl.usage.Items == 0 {
+	switch {
+	case pl.damaged:
+		return tx, nil
+	case pl.usage.Items == 0:
 		tx.Writes = append(tx.Writes, kv.Delete(pl.place.usage))
 		return tx, nil
 	}
