@@ -81,24 +81,38 @@ var keepsFiles = map[string]bool{
 // wasiPrice is the price of a WASI function, without what it reads or writes.
 const wasiPrice = 16
 
-// NewFunctionListener returns what charges for a function before it runs.
+// NewFunctionListener returns what charges for a function before it runs, and
+// stops a guest that gives it more to read at once than maxWASIEntries.
 func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.FunctionListener {
-	var lengths []int
+	var lengths, bounded []int
 	for i, name := range f.ParamNames() {
-		if strings.HasSuffix(name, "_len") || name == "nsubscriptions" {
-			lengths = append(lengths, i)
+		if !strings.HasSuffix(name, "_len") && name != "nsubscriptions" {
+			continue
+		}
+		lengths = append(lengths, i)
+		if name != "buf_len" && !strings.HasPrefix(name, "result.") {
+			bounded = append(bounded, i)
 		}
 	}
 	keeps := keepsFiles[f.Name()]
 	return experimental.FunctionListenerFunc(func(ctx context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
+		inst := instanceOf(ctx)
+		if inst == nil {
+			return
+		}
 		price := int64(wasiPrice)
 		for _, i := range lengths {
 			price += int64(uint32(params[i])) / bytesPerInstruction
 		}
-		if inst := instanceOf(ctx); inst != nil {
-			inst.charge(price)
-			inst.world.changed = inst.world.changed || keeps
+		inst.charge(price)
+		for _, i := range bounded {
+			if n := uint32(params[i]); n > maxWASIEntries {
+				inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s is given %s of %d, more than %d",
+					inst.plugin.id, inst.call.export, f.Name(), f.ParamNames()[i], n, maxWASIEntries).
+					WithHint("the plugin is broken; see pdk/ABI.md"))
+			}
 		}
+		inst.world.changed = inst.world.changed || keeps
 	})
 }
 
@@ -189,6 +203,10 @@ const (
 	maxOperationName = 64
 	// bytesPerInstruction is the price of what the host copies for a guest.
 	bytesPerInstruction = 16
+	// maxWASIEntries bounds the bytes of a path, and the buffers or subscriptions,
+	// that a guest gives a function of WASI: while it reads them, nothing looks at
+	// the deadline.
+	maxWASIEntries = 1 << 16
 	// logPrice is the price of a log line in instructions.
 	logPrice = 1000
 )
