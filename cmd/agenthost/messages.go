@@ -72,6 +72,9 @@ func (c *config) checkMessages(name string) error {
 		return c.errorAt(at.to("trigger"), "trigger is %q", mc.Trigger).WithHint("use %s", strings.Join(reducerTriggers(), " or "))
 	case mc.Reducer != nil && mc.Reducer.OnFailure != "":
 		return c.errorAt(at.to("reducer", "on_failure"), "the reducer of a store has no on_failure").WithHint("remove it: one that fails ends the run")
+	case store == inThread && mc.Reducer != nil && mc.Reducer.Use == reducePrefix+"progressive":
+		return c.errorAt(at.to("reducer", "use"), "progressive summaries are of threads that the host keeps, and these messages are in their thread's serialized form").
+			WithHint("use %ssummarizing, or store: %s", reducePrefix, ownMessages)
 	case store == redisMessages && mc.AddressEnv == "":
 		return c.errorAt(at, "it is not said where Redis is").WithHint("write: address_env: REDIS_URL, the variable that holds an address such as redis://localhost:6379")
 	}

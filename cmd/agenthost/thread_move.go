@@ -272,7 +272,11 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 	}
 	if !f.json {
 		show.end()
-		fmt.Fprintf(env.stdout, "Imported %s of %s, with %s; the others were there already.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"))
+		rest := ""
+		if made < n {
+			rest = "; the others were there already"
+		}
+		fmt.Fprintf(env.stdout, "Imported %s of %s, with %s%s.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"), rest)
 	}
 	return nil
 }
