@@ -84,14 +84,16 @@ const wasiPrice = 16
 // NewFunctionListener returns what charges for a function before it runs, and
 // stops a guest that gives it more to read at once than maxWASIEntries.
 func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.FunctionListener {
-	var lengths, bounded []int
+	var bytes, entries, bounded []int
 	for i, name := range f.ParamNames() {
-		if !strings.HasSuffix(name, "_len") && name != "nsubscriptions" {
-			continue
-		}
-		lengths = append(lengths, i)
-		if name != "buf_len" && !strings.HasPrefix(name, "result.") {
-			bounded = append(bounded, i)
+		switch {
+		case strings.HasPrefix(name, "result."): // says where an answer goes
+		case name == "buf_len":
+			bytes = append(bytes, i)
+		case strings.HasSuffix(name, "path_len"):
+			bytes, bounded = append(bytes, i), append(bounded, i)
+		case strings.HasSuffix(name, "_len"), name == "nsubscriptions":
+			entries, bounded = append(entries, i), append(bounded, i)
 		}
 	}
 	keeps := keepsFiles[f.Name()]
@@ -100,11 +102,6 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 		if inst == nil {
 			return
 		}
-		price := int64(wasiPrice)
-		for _, i := range lengths {
-			price += int64(uint32(params[i])) / bytesPerInstruction
-		}
-		inst.charge(price)
 		for _, i := range bounded {
 			if n := uint32(params[i]); n > maxWASIEntries {
 				inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s is given %s of %d, more than %d",
@@ -112,6 +109,14 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 					WithHint("the plugin is broken; see pdk/ABI.md"))
 			}
 		}
+		price := int64(wasiPrice)
+		for _, i := range bytes {
+			price += int64(uint32(params[i])) / bytesPerInstruction
+		}
+		for _, i := range entries {
+			price += int64(uint32(params[i])) * wasiEntryPrice
+		}
+		inst.charge(price)
 		inst.world.changed = inst.world.changed || keeps
 	})
 }
@@ -206,7 +211,9 @@ const (
 	// maxWASIEntries bounds the bytes of a path, and the buffers or subscriptions,
 	// that a guest gives a function of WASI: while it reads them, nothing looks at
 	// the deadline.
-	maxWASIEntries = 1 << 16
+	maxWASIEntries = 1 << 12
+	// wasiEntryPrice is the price of a buffer or subscription, in instructions.
+	wasiEntryPrice = 16
 	// logPrice is the price of a log line in instructions.
 	logPrice = 1000
 )

@@ -114,9 +114,16 @@ func (w *world) sleep(ns int64) {
 
 const worldTimerSlack = time.Millisecond
 
-// Read fills b with random bytes: real ones if granted, the fixed ones of
-// splitmix64 otherwise.
+// randomPiece is how many random bytes are made between two looks at the deadline.
+// It is a multiple of the eight that one step of splitmix64 makes.
+const randomPiece = 64 << 10
+
+// Read fills the beginning of b with random bytes: real ones if granted, the fixed
+// ones of splitmix64 otherwise. WASI reads until it has what the guest asked for.
 func (w *world) Read(b []byte) (int, error) {
+	w.inst.checkTime()
+	w.inst.letOthers(time.Now())
+	b = b[:min(len(b), randomPiece)]
 	w.random = true
 	if s := w.inst.seat; s.rights().granted.Random {
 		w.real = true
