@@ -44,6 +44,7 @@ type share struct {
 	begun  int          // of them
 	memory atomic.Int64 // bytes that they have; see memories
 	queue  []*waiter    // nobody waits: empty
+	goOn   int          // of queue, those that have begun
 }
 
 // waiter is a call that waits for its turn.
@@ -125,7 +126,7 @@ func (t *turns) pause(s *share, used int64) {
 // has no turn.
 func (t *turns) resume(ctx context.Context, s *share, patience time.Duration) error {
 	t.mu.Lock()
-	if t.free > 0 && len(s.queue) == 0 {
+	if t.free > 0 { // nobody in line could use it
 		t.take(s)
 		t.mu.Unlock()
 		return nil
@@ -225,6 +226,7 @@ func (t *turns) wait(s *share, begins bool) *waiter {
 		return w
 	}
 	s.queue = slices.Insert(s.queue, 0, w)
+	s.goOn++
 	return w
 }
 
@@ -240,6 +242,9 @@ func (t *turns) append(s *share, w *waiter) {
 		t.line = append(t.line, s)
 	}
 	s.queue = append(s.queue, w)
+	if !w.begins {
+		s.goOn++
+	}
 }
 
 func (t *turns) waiter(begins bool) *waiter {
@@ -255,11 +260,20 @@ func (t *turns) waiter(begins bool) *waiter {
 // use it.
 func (t *turns) first() (first *share) {
 	for _, s := range t.line {
-		if (first == nil || s.pass < first.pass) && (!s.queue[0].begins || t.mayBegin(s)) {
+		if (first == nil || s.pass < first.pass) && (s.goOn > 0 || t.mayBegin(s)) {
 			first = s
 		}
 	}
 	return first
+}
+
+// next returns which call of a share is next: the first in line or, where none
+// may begin, the first of those that have begun.
+func (t *turns) next(s *share) *waiter {
+	if s.goOn == 0 || t.mayBegin(s) {
+		return s.queue[0]
+	}
+	return s.queue[slices.IndexFunc(s.queue, func(w *waiter) bool { return !w.begins })]
 }
 
 // dispatch hands out the turns that are free.
@@ -269,7 +283,7 @@ func (t *turns) dispatch() {
 		if s == nil {
 			return
 		}
-		w := s.queue[0]
+		w := t.next(s)
 		t.remove(s, w)
 		if w.begins {
 			t.begin(s)
@@ -285,6 +299,9 @@ func (t *turns) dispatch() {
 func (t *turns) remove(s *share, w *waiter) {
 	i := slices.Index(s.queue, w)
 	s.queue = slices.Delete(s.queue, i, i+1)
+	if !w.begins {
+		s.goOn--
+	}
 	if len(s.queue) == 0 {
 		i := slices.Index(t.line, s)
 		t.line[i] = t.line[len(t.line)-1]

@@ -123,6 +123,66 @@ func TestTurnsArePaused(t *testing.T) {
 	})
 }
 
+// A call that has begun gets its turn back although others of its tenant wait to
+// begin and may not: it is one of those that have to end before they can.
+func TestWhatMayNotBeginKeepsNobodyWaiting(t *testing.T) {
+	t.Run("that comes back from a host operation", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			turns := newTurns(1, 2)
+			a, err := turns.enter(t.Context(), "a", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns.pause(a, 10)
+			var order []string
+			inLine(t, turns, "a", &order) // one of two is what a tenant may have
+			if err := turns.resume(t.Context(), a, time.Second); err != nil {
+				t.Errorf("with every turn free: %v", err)
+			}
+			turns.leave(a, 10, err == nil)
+			synctest.Wait()
+			if fmt.Sprint(order) != "[a]" || turns.free != 1 || turns.begun != 0 || len(turns.line) != 0 {
+				t.Errorf("at the end %v have had a turn, %d are free, %d calls begun, %d tenants in line", order, turns.free, turns.begun, len(turns.line))
+			}
+		})
+	})
+	t.Run("that has given way to them", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			turns := newTurns(1, 3)
+			a, err := turns.enter(t.Context(), "a", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var second *share
+			var paused, rest sync.WaitGroup
+			paused.Add(1)
+			rest.Go(func() { // begins, and waits in a host operation for long
+				second, err = turns.enter(t.Context(), "a", time.Hour)
+				turns.pause(second, 10)
+				paused.Done()
+			})
+			synctest.Wait()
+			var order []string
+			inLine(t, turns, "a", &order) // may not begin once the second has
+			w := turns.again(a, longStint, longStint)
+			if w == nil {
+				t.Fatal("a call never gives way to its own tenant")
+			}
+			paused.Wait()
+			if err := turns.await(t.Context(), a, w, time.Second); err != nil {
+				t.Errorf("with every turn free: %v", err)
+			}
+			turns.leave(a, 0, true)
+			turns.leave(second, 0, false)
+			rest.Wait()
+			synctest.Wait()
+			if fmt.Sprint(order) != "[a]" || turns.free != 1 || turns.begun != 0 || len(turns.line) != 0 {
+				t.Errorf("at the end %v have had a turn, %d are free, %d calls begun, %d tenants in line", order, turns.free, turns.begun, len(turns.line))
+			}
+		})
+	})
+}
+
 // A tenant may begin as many calls as are left free.
 func TestNoTenantTakesAllCalls(t *testing.T) {
 	turns := newTurns(100, 8)
