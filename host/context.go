@@ -83,10 +83,17 @@ const ProgressKind = "progress"
 // Progress emits how far the call is: see [Call.Emit].
 func (c *Call) Progress(p Progress) error { return c.Emit(ProgressKind, p) }
 
+// maxKindBytes bounds the kind of an event that a tool emits.
+const maxKindBytes = 128
+
 // Emit sends progress or data to the run's stream. It waits for a slow reader
 // and fails with code resource_exhausted past the limits EventBytes and
-// EventsPerCall, and with the run's error once that has ended.
+// EventsPerCall, invalid_argument for a kind of more than 128 bytes, and with the
+// run's error once that has ended.
 func (c *Call) Emit(kind string, data any) error {
+	if len(kind) > maxKindBytes {
+		return Errorf(InvalidArgument, "the kind of an event has %d bytes, more than %d", len(kind), maxKindBytes).WithHint("put what it says into the data")
+	}
 	raw, err := marshalNoEscape(data)
 	if err != nil {
 		return Errorf(InvalidArgument, "event %q is not JSON: %w", kind, err)

@@ -342,6 +342,7 @@ func TestWhatACallLeavesHasLimits(t *testing.T) {
 			}
 			return c.Emit("e", 1)
 		}, "EventsPerCall of 3"},
+		"a kind too long":  {func(c *host.Call) error { return c.Emit(strings.Repeat("k", 129), 1) }, "129 bytes, more than 128"},
 		"no JSON":          {func(c *host.Call) error { return c.Emit("f", func() {}) }, "not JSON"},
 		"RunArtifacts":     {artifacts(6, 0), "RunArtifacts of 5"},
 		"RunArtifactBytes": {artifacts(3, 100), "RunArtifactBytes of 300"},
