@@ -302,6 +302,11 @@ var prices = map[string]int64{
 	"tokens.count":   20_000,
 }
 
+// bytePrices are what operations cost for each byte of the request beside that, if
+// it is much: counting tokens takes the host as long as some hundred instructions
+// take a guest.
+var bytePrices = map[string]int64{"tokens.count": 64}
+
 // Operations returns the names of the operations that guests can call.
 func Operations() []string {
 	names := make([]string, 0, len(prices))
@@ -326,7 +331,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
 	values := signs(req)
-	inst.charge(price + requestPrice(req, values))
+	inst.charge(price + requestPrice(req, values) + int64(len(req))*bytePrices[op])
 	inst.look()
 	if len(req) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
@@ -355,11 +360,31 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
 	if computes[op] {
-		return c.ops.operate(ctx, op, req)
+		response, err := c.ops.operate(paced{ctx, inst}, op, req)
+		if inst.turnless {
+			inst.stop(inst.late())
+		}
+		inst.checkTime()
+		return response, err
 	}
 	response, err := inst.wait(ctx, op, req)
 	inst.checkTime() // when that is up, the guest need not hear of it
 	return response, err
+}
+
+// paced is the context of an operation that keeps the call's turn.
+type paced struct {
+	context.Context
+	inst *instance
+}
+
+// Pace is called by an operation that takes long, between two pieces of work: it
+// looks at the call's time, and has others go first whose turn it is.
+func (p paced) Pace() error {
+	if !p.inst.goOn(0) {
+		return p.inst.late()
+	}
+	return nil
 }
 
 // wait runs an operation while others have the turn.

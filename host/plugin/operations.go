@@ -246,7 +246,10 @@ func tooManyMessages(limit int) error {
 		WithHint("ask for fewer at once")
 }
 
-// countTokens prices text by its length: it is the host that works.
+// paceBytes is how much text is counted between two looks at who waits.
+const paceBytes = 16 << 10
+
+// countTokens counts long texts, and many, at a pace that others can live with.
 func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, error) {
 	var in struct {
 		Texts    []string
@@ -260,9 +263,13 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 		encoding, exact = in.Encoding, true
 	}
 	b := append(make([]byte, 0, envelopeSize), `{"tokens":[`...)
+	unseen := 0
 	for i, text := range in.Texts {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if unseen += len(text); unseen >= paceBytes {
+			unseen = 0
+			if err := pace(ctx); err != nil {
+				return nil, err
+			}
 		}
 		n, err := o.view.CountTokens(ctx, encoding, []byte(text))
 		if err != nil {
@@ -277,4 +284,16 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	b = host.AppendJSONString(b, encoding)
 	b = append(b, `,"exact":`...)
 	return append(strconv.AppendBool(b, exact), '}'), nil
+}
+
+// pace lets others go first, if ctx is of a call that has a turn, and says whether
+// what it is about is still wanted.
+func pace(ctx context.Context) error {
+	if p, ok := ctx.(paced); ok {
+		return p.Pace()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }

@@ -268,3 +268,47 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// paced is a context that counts how often it is asked, and ends at some time.
+type paced struct {
+	context.Context
+	asked, ends int
+}
+
+var errEnough = errors.New("enough")
+
+func (p *paced) Pace() error {
+	if p.asked++; p.asked == p.ends {
+		return errEnough
+	}
+	return nil
+}
+
+// A long text is counted as far as somebody waits for it, be it words or one piece.
+func TestLongTextsAreCountedInPaces(t *testing.T) {
+	c := newCounter(t, nil)
+	for name, text := range map[string]string{
+		"words": strings.Repeat("some words ", 20_000), "one piece": strings.Repeat("abcdefghij", 20_000),
+		"pieces and words": strings.Repeat(strings.Repeat("xy", 10_000)+" a b c ", 10), "not UTF-8": strings.Repeat("abc\xff", 50_000),
+	} {
+		e, err := c.Encoding(tokens.O200kBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &paced{Context: t.Context()}
+		if n, err := e.CountTokens(p, text); err != nil || n != e.Count(text) {
+			t.Errorf("%s: %d, %v, want the %d of Count", name, n, err, e.Count(text))
+		}
+		if least := len(text) / (32 << 10); p.asked < least {
+			t.Errorf("%s: it asked %d times in %d bytes, want %d or more", name, p.asked, len(text), least)
+		}
+		if _, err := e.CountTokens(&paced{Context: t.Context(), ends: 2}, text); !errors.Is(err, errEnough) {
+			t.Errorf("%s: %v, want that it ends at the second pace", name, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errEnough)
+		if _, err := c.Count(ctx, tokens.O200kBase, text+name); !errors.Is(err, errEnough) {
+			t.Errorf("%s: %v, want the cause of the context's end", name, err)
+		}
+	}
+}

@@ -63,10 +63,58 @@ func (e *Encoding) CountBytes(text []byte) int {
 	return e.Count(unsafe.String(unsafe.SliceData(text), len(text)))
 }
 
-// CountTokens is Count as a [Tokenizer]. It never fails and does not look at
-// the context, as a megabyte takes some tens of milliseconds.
-func (e *Encoding) CountTokens(_ context.Context, text string) (int, error) {
-	return e.Count(text), nil
+// lookEvery is how much of a text is counted between two looks at the context:
+// three milliseconds of the hardest text.
+const lookEvery = 16 << 10
+
+// pacer is what a context may be that shares the processor among many.
+type pacer interface {
+	// Pace is called between two pieces of work, by the goroutine that does it. An
+	// error says that nobody waits for the rest.
+	Pace() error
+}
+
+// CountTokens is Count as a [Tokenizer]. It looks at the context every 16 KiB
+// and fails with its cause once it has ended. A context that has a method
+// Pace() error is asked by that instead, and may have others go first.
+func (e *Encoding) CountTokens(ctx context.Context, text string) (int, error) {
+	if len(text) <= lookEvery {
+		return e.Count(text), nil
+	}
+	s := e.scratch()
+	defer e.release(s)
+	text = s.open(text)
+	n, looked := 0, 0
+	for i := 0; i < len(text); {
+		end := e.pattern(&s.splitter, i)
+		if end-i > lookEvery {
+			parts, err := s.mergeLong(ctx, text[i:end])
+			if err != nil {
+				return 0, err
+			}
+			n, looked = n+len(parts), end
+		} else {
+			n += s.count(text[i:end])
+		}
+		if i = end; i-looked >= lookEvery {
+			if err := look(ctx); err != nil {
+				return 0, err
+			}
+			looked = i
+		}
+	}
+	return n, nil
+}
+
+// look says whether a count is still wanted.
+func look(ctx context.Context) error {
+	if p, ok := ctx.(pacer); ok {
+		return p.Pace()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // Append appends the tokens of text to dst, by their ids in the vocabulary,

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -61,6 +62,22 @@ func (m *merger) merge(piece string) []part {
 		done = m.advance(piece, done)
 	}
 	return m.parts
+}
+
+// mergeLong is merge of a piece that is no token and takes long enough to look at
+// the context now and then.
+func (m *merger) mergeLong(ctx context.Context, piece string) ([]part, error) {
+	m.parts = m.parts[:0]
+	m.window.text = ""
+	for done, looked := 0, 0; done < len(piece); {
+		if done = m.advance(piece, done); done-looked >= lookEvery {
+			if err := look(ctx); err != nil {
+				return nil, err
+			}
+			looked = done
+		}
+	}
+	return m.parts, nil
 }
 
 // advance turns the merge of the first done bytes of piece into that of some
