@@ -273,14 +273,9 @@ func (inst *instance) fill(im *image) error {
 	}
 	inst.image, inst.restored = im, true
 	inst.set(im)
-	_ = inst.settle(instancePrice + int64(im.size)/bytesPerInstruction)
+	_ = inst.settle(int64(im.size) / bytesPerInstruction)
 	return nil
 }
-
-// instancePrice is what a tenant's budget pays for an instance that is made of an
-// image, without its memory. Otherwise making one after the other by trapping
-// would be free.
-const instancePrice = 500_000
 
 func (inst *instance) set(im *image) {
 	for i, g := range inst.globals {

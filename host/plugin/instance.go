@@ -138,6 +138,9 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
 	inst.call.budget = p.limits.StartInstructions
 	defer inst.leave()
+	if err := inst.payInstance(); err != nil {
+		return inst, err
+	}
 	if err := inst.instantiate(); err != nil {
 		return inst, inst.failure(err)
 	}
@@ -154,7 +157,23 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 			return inst, inst.failure(err)
 		}
 	}
+	_ = inst.settle(inst.spent()) // the call is stopped, if that was too much
 	return inst, inst.keepImage(before)
+}
+
+// instancePrice is what an instance costs beside its start-up code and its memory:
+// a tenant's budget pays it, and it counts for whose turn it is. Otherwise making
+// one after the other by trapping would be free.
+const instancePrice = 500_000
+
+// payInstance takes the price of an instance that is about to be made. It fails if
+// the call's time is up, as others may have had their turn first.
+func (inst *instance) payInstance() error {
+	_ = inst.seat.account.charge(instructions, instancePrice) // the call is stopped, if that was too much
+	if !inst.work(instancePrice) {
+		return inst.late()
+	}
+	return nil
 }
 
 // instantiate makes the module of an instance, and runs its start section.

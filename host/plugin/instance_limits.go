@@ -87,13 +87,15 @@ func (inst *instance) await(w *waiter) bool {
 // goOn is the tick of what the host does to the memory of an instance where no
 // guest runs: it has read or written so many bytes since the last time. It lets
 // others run, and reports whether the work is still wanted: if not, late says why.
-func (inst *instance) goOn(bytes int) bool {
+func (inst *instance) goOn(bytes int) bool { return inst.work(int64(bytes) / bytesPerInstruction) }
+
+// work is goOn for what takes the host as long as so many instructions.
+func (inst *instance) work(n int64) bool {
 	c, now := &inst.call, time.Now()
 	if c.ctx.Err() != nil || !now.Before(c.deadline) {
 		return false
 	}
 	inst.letOthers(now)
-	n := int64(bytes) / bytesPerInstruction
 	c.moved += n
 	w := inst.plugin.runtime.turns.again(inst.share, n, c.told-c.stint+c.moved)
 	return w == nil || inst.await(w)

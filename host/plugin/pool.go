@@ -497,7 +497,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
 	used := inst.unaccounted()
 	turnless := p.giveBack(pl, inst, err == nil, fresh)
-	turns.leave(share, used, !turnless)
+	turns.leave(share, used+callPrice, !turnless)
 	return output, guestErr, true, err
 }
 

@@ -59,6 +59,9 @@ const (
 	// nothing: this much it gets before anybody else when it comes back, some
 	// milliseconds.
 	credit = 10_000_000
+	// callPrice is what a call counts beside its instructions: to begin and to end it
+	// takes the host some microseconds, which others wait.
+	callPrice = 10_000
 	// stint is how much further than others a call goes before it gives its turn
 	// to one of another tenant: half a millisecond and more, long against the
 	// change.

@@ -288,6 +288,65 @@ func TestCallsOfHostOperationsGiveWay(t *testing.T) {
 	}
 }
 
+// What a call costs the host counts although the guest runs next to nothing: a
+// tenant whose calls begin and end, or make an instance each, is not always the
+// one that has used least.
+func TestCallsOfFewInstructionsGiveWay(t *testing.T) {
+	const each = 500 // of four callers
+	for _, c := range []struct {
+		name, code string
+		most       int64
+	}{
+		{"that end at once", "i32.const 0", credit/callPrice + 100},
+		{"that trap", "unreachable", credit/instancePrice + 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rt := startRuntime(t, &Options{Running: 1})
+			greedy, err := rt.Load(t.Context(), "greedy", handWritten(t, c.code), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			modest, err := rt.Load(t.Context(), "modest", handWritten(t, "i32.const 0"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := rt.turns.enter(t.Context(), "modest", time.Hour) // it has used more than the others
+			if err != nil {
+				t.Fatal(err)
+			}
+			rt.turns.again(s, 10*credit, 0)
+			var ended, before atomic.Int64
+			var calls sync.WaitGroup
+			for range 4 {
+				calls.Go(func() {
+					for range each {
+						_, _, _ = greedy.call(t.Context(), "greedy", exportTool, nil, nil)
+						ended.Add(1)
+					}
+				})
+			}
+			for rt.waiting() == 0 {
+				runtime.Gosched()
+			}
+			calls.Go(func() {
+				_, _, err := modest.call(t.Context(), "modest", exportTool, nil, nil)
+				before.Store(ended.Load())
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			for rt.waiting() < 2 {
+				runtime.Gosched()
+			}
+			rt.turns.leave(s, 0, true)
+			calls.Wait()
+			if got := before.Load(); got > c.most {
+				t.Errorf("%d calls of the greedy tenant went before the one of the other, more than %d", got, c.most)
+			}
+		})
+	}
+}
+
 // waiting is how many tenants wait for a turn.
 func (rt *Runtime) waiting() int {
 	rt.turns.mu.Lock()
