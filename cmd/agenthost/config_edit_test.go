@@ -29,7 +29,8 @@ var comments = regexp.MustCompile(`#[^\n]*`)
 // every comment; granting it again changes nothing.
 func TestGrantsAreAddedToAnyConfiguration(t *testing.T) {
 	words := []string{"state=read", "state=write", "kv=write", "messages", "clock", "random", "queue", "model",
-		"http=https://b.example.com", "http=GET,POST https://*.c.example.com:8443", "secret=KEY@b.example.com,c.example.com"}
+		"http=https://b.example.com", "http=GET,POST https://*.c.example.com:8443",
+		"http=GET http://d.internal at 10.1.0.0/16,192.168.7.1", "http=https://[fd00::7]:8443 at fd00::7", "secret=KEY@b.example.com,c.example.com"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(editable).Draw(t, "text")
 		grants := rapid.SliceOfNDistinct(rapid.SampledFrom(words), 1, 4, rapid.ID[string]).Draw(t, "grants")

@@ -297,7 +297,7 @@ func keyDocs() map[string]keyDoc {
 
 		"grantConfig.state":    among("Read or write the network's state.", onOff...),
 		"grantConfig.kv":       among("Read or write the plugin's own store.", onOff...),
-		"grantConfig.http":     say("Servers that it may reach: https://HOST, https://HOST:PORT, or GET,POST https://HOST."),
+		"grantConfig.http":     say("Servers that it may reach: https://HOST, https://HOST:PORT, or GET,POST https://HOST. One that has no public address needs its range: https://HOST at 10.1.0.0/16."),
 		"grantConfig.secrets":  say("Secrets that the host fills into its requests to these hosts; the plugin never sees them."),
 		"grantConfig.messages": say("Read the conversation."),
 		"grantConfig.model":    say("Ask a model."),

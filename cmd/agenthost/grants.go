@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 )
 
 // grantWords is how permissions are written on the command line.
-const grantWords = "state=read|write, kv=read|write, http=[METHODS ]URL, secret=NAME@HOST,HOST, messages, model, queue, clock, random"
+const grantWords = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random"
 
 // parseGrants reads the permissions of --grant flags. One flag may hold several
 // with commas between, but for those that have commas of their own.
@@ -68,11 +69,21 @@ func addGrant(p *plugin.Permissions, grant string) (err error) {
 	return nil
 }
 
-var errHTTPGrant = errors.New("write http=HOST, http=HOST:PORT, http=https://HOST:PORT or http='GET,POST https://HOST'")
+var errHTTPGrant = errors.New("write http=HOST, http=HOST:PORT, http=https://HOST:PORT, http='GET,POST https://HOST' or http='https://HOST at 10.1.0.0/16'")
+
+// addressesWord stands before the addresses of a grant.
+const addressesWord = " at "
 
 // parseHTTPGrant reads HOST, HOST:PORT or SCHEME://HOST:PORT, with methods in
-// front if not all are meant.
+// front if not all are meant, and behind it the ranges of addresses that the host
+// may have although they are not public.
 func parseHTTPGrant(value string) (access plugin.HTTPAccess, err error) {
+	value, ranges, found := strings.Cut(value, addressesWord)
+	if found {
+		if access.Addresses, err = parseAddresses(ranges); err != nil {
+			return access, err
+		}
+	}
 	if methods, rest, found := strings.Cut(value, " "); found {
 		access.Methods, value = strings.Split(methods, ","), strings.TrimSpace(rest)
 	}
@@ -99,6 +110,23 @@ func parseHTTPGrant(value string) (access plugin.HTTPAccess, err error) {
 	return access, nil
 }
 
+// parseAddresses reads addresses and ranges of them with commas between.
+func parseAddresses(list string) (all []netip.Prefix, err error) {
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		if a, err := netip.ParseAddr(item); err == nil && a.Zone() == "" {
+			all = append(all, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(item)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a range such as 10.1.0.0/16", item)
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
+}
+
 // parseSecretGrant reads NAME@HOST,HOST.
 func parseSecretGrant(value string) (plugin.SecretAccess, error) {
 	name, hosts, found := strings.Cut(value, "@")
@@ -116,7 +144,7 @@ type httpGrant plugin.HTTPAccess
 func (g *httpGrant) UnmarshalYAML(n ast.Node) error {
 	access, err := parseHTTPGrant(scalar(n))
 	if err != nil {
-		return badValue(n, "%q is not access to a server: write https://HOST, https://HOST:PORT or GET,POST https://HOST", scalar(n))
+		return badValue(n, "%q is not access to a server: write https://HOST, https://HOST:PORT, GET,POST https://HOST or https://HOST at 10.1.0.0/16", scalar(n))
 	}
 	*g = httpGrant(access)
 	return nil
@@ -139,14 +167,24 @@ func (g httpGrant) String() string {
 	if len(g.Methods) > 0 {
 		s = strings.Join(g.Methods, ",") + " " + s
 	}
+	for i, a := range g.Addresses {
+		s += addressesBefore(i) + strings.TrimSuffix(a.String(), "/"+strconv.Itoa(a.Addr().BitLen()))
+	}
 	return s
+}
+
+func addressesBefore(i int) string {
+	if i == 0 {
+		return addressesWord
+	}
+	return ","
 }
 
 // grantConfig is what is granted, in the configuration.
 type grantConfig struct {
 	State    string        `yaml:"state"` // none, read or write
 	KV       string        `yaml:"kv"`    // none, read or write
-	HTTP     []httpGrant   `yaml:"http"`  // https://HOST, or GET,POST https://HOST
+	HTTP     []httpGrant   `yaml:"http"`  // https://HOST, GET,POST https://HOST or https://HOST at 10.1.0.0/16
 	Secrets  []secretGrant `yaml:"secrets"`
 	Messages bool          `yaml:"messages"`
 	Model    bool          `yaml:"model"`
@@ -183,6 +221,16 @@ func (c *config) permissions(at place, g grantConfig) (plugin.Permissions, error
 		p.Secrets = append(p.Secrets, plugin.SecretAccess{Name: s.Name, Hosts: s.Hosts})
 	}
 	return p, nil
+}
+
+// askedWords writes what a manifest asks for, without addresses: those are the
+// operator's to grant.
+func askedWords(p plugin.Permissions) []string {
+	p.HTTP = slices.Clone(p.HTTP)
+	for i := range p.HTTP {
+		p.HTTP[i].Addresses = nil
+	}
+	return permissionWords(p)
 }
 
 // permissionWords writes permissions as they are granted on the command line.

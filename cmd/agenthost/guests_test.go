@@ -50,6 +50,7 @@ func guests() map[string][]byte {
 		"kv-get":     operationOf(asking(`{"kv":"write"}`), "kv.get", `{"key":"a"}`),
 		"kv-put":     operationOf(asking(`{"kv":"write"}`), "kv.put", `{"key":"a","value":"aGVsbG8="}`),
 		"fetch":      operation("http.fetch", `{}`),
+		"inside":     operationOf(asking(`{"http":[{"scheme":"http","host":"127.0.0.1","port":1,"addresses":["127.0.0.0/8"]}]}`), "http.fetch", `{"url":"http://127.0.0.1:1/"}`),
 		"later":      operationOf(`{"abi":1,"name":"later","tools":[{"name":"t"}],"permissions":{"queue":true}}`, "queue.send", `{"handler":"t","payload":{},"idempotency_key":"once"}`),
 
 		"describes":      describes(manifest),

@@ -110,7 +110,7 @@ func (g *granting) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 	g.plugin = a.loaded(g.id)
 	if g.flags.all {
-		g.words = append(g.words, permissionWords(g.plugin.Manifest().Permissions)...)
+		g.words = append(g.words, askedWords(g.plugin.Manifest().Permissions)...)
 	}
 	for i, p := range asked {
 		if err := g.checkAsked(g.words[i], p); err != nil {
@@ -152,7 +152,7 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 		return g.usage("%s: %w", word, err)
 	}
 	given := permissionWords(g.plugin.Granted())
-	asks := strings.Join(permissionWords(g.plugin.Manifest().Permissions), ", ")
+	asks := strings.Join(askedWords(g.plugin.Manifest().Permissions), ", ")
 	isList := len(p.HTTP)+len(p.Secrets) > 0 // of which a part may be asked for
 	if len(given) > 0 && (isList || slices.Equal(given, permissionWords(p))) {
 		return nil

@@ -93,7 +93,7 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	}
 	tw := tabwriter.NewWriter(r.env.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(tw, "%s, for tenant %s\n", oneLine(args.ID), oneLine(args.Tenant))
-	fmt.Fprintf(tw, "  asks for\t%s\n", listWords(permissionWords(u.Asked)))
+	fmt.Fprintf(tw, "  asks for\t%s\n", listWords(askedWords(u.Asked)))
 	fmt.Fprintf(tw, "  granted\t%s\n", listWords(permissionWords(u.Granted)))
 	fmt.Fprintf(tw, "  used\t%s\n", listWords(permissionWords(u.Used)))
 	for _, grant := range sortedKeys(u.Denied) {
@@ -238,7 +238,7 @@ func (in *inspection) printManifest(row func(string, string, ...any)) {
 	for _, p := range m.Providers {
 		row("provider", "%s", oneLine(p.Name))
 	}
-	row("asks for", "%s", listWords(permissionWords(m.Permissions)))
+	row("asks for", "%s", listWords(askedWords(m.Permissions)))
 	in.Grants.print(row)
 	if len(m.Requires) > 0 {
 		row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))

@@ -32,10 +32,9 @@ type AddressError struct {
 	Kind Kind
 }
 
-// Error names the address and the range to grant.
+// Error names the address, and how the grant is spelled that has it.
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s is at %s, a %s address; to allow it grant its http rule addresses: [%s]",
-		e.Host, e.Addr, e.Kind, netip.PrefixFrom(e.Addr, e.Addr.BitLen()))
+	return fmt.Sprintf("%s is at %s, a %s address; to allow it, let the grant of its host end in: at %s", e.Host, e.Addr, e.Kind, e.Addr)
 }
 
 // dialer resolves and dials for one pool: all its connections may go to public

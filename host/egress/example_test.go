@@ -51,7 +51,7 @@ func Example() {
 	// Output:
 	// 200 you sent Bearer [redacted]
 	// permission_denied
-	// GET https://example.com:443 is not granted; grant http {scheme: https, host: "example.com", port: 443, methods: [GET]}
+	// GET https://example.com:443 is not granted; grant http="GET https://example.com:443"
 }
 
 // What a name resolves to is for the operator, not for the plugin.
@@ -66,5 +66,5 @@ func ExampleAddressError() {
 	}
 	// Output:
 	// the host db.internal has a private address, which is not granted; grant its http rule the addresses that it may have
-	// db.internal is at 10.1.2.3, a private address; to allow it grant its http rule addresses: [10.1.2.3/32]
+	// db.internal is at 10.1.2.3, a private address; to allow it, let the grant of its host end in: at 10.1.2.3
 }

@@ -61,12 +61,12 @@ func TestFetchRefusesWhatIsNotGranted(t *testing.T) {
 	} {
 		r.Policy = p
 		_, err := c.Fetch(t.Context(), r)
-		if host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "grant http {scheme: ") {
+		if host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), `grant http="`) {
 			t.Errorf("%s: %v, want permission_denied with what to grant", name, err)
 		}
 	}
 	_, err := c.Fetch(t.Context(), &egress.Request{URL: "https://api.test/"})
-	wantError(t, err, host.PermissionDenied, `grant http {scheme: https, host: "api.test", port: 443, methods: [GET]}`)
+	wantError(t, err, host.PermissionDenied, `grant http="GET https://api.test:443"`)
 }
 
 // Every way to write an address of this machine ends before a connection.

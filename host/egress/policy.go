@@ -329,12 +329,13 @@ func (p *Policy) Allows(method, rawURL string) error {
 
 func denied(t *target, method, format string, args ...any) *host.Error {
 	return host.Errorf(host.PermissionDenied, format, args...).
-		WithHint("grant http %s", grantText(t, method))
+		WithHint("grant %s", grantText(t, method))
 }
 
-// grantText is the rule that would allow the request, as configurations spell it.
+// grantText is the rule that would allow the request, as the command line and
+// configurations spell it.
 func grantText(t *target, method string) string {
-	return fmt.Sprintf("{scheme: %s, host: %q, port: %d, methods: [%s]}", t.scheme, t.host, t.port, method)
+	return fmt.Sprintf("http=%q", method+" "+t.origin())
 }
 
 // allowSecret reports whether the secret may be sent to t.

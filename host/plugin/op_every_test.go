@@ -46,7 +46,7 @@ func everyOperation() []everyOp {
 			over: `{"kind":"k","data":"` + strings.Repeat("x", 70_000) + `"}`, overBy: "EventBytes",
 			bad: []string{`{"data":1}`, `{"kind":7}`, `{"kind":"k","data":}`, `{"kind":"` + strings.Repeat("k", 129) + `","data":1}`}},
 		{op: "http.fetch", needs: Permissions{HTTP: []HTTPAccess{{Host: "a.example"}}}, ok: page, answer: `"body":"YSBwYWdl"`,
-			grant: `http {scheme: https, host: "a.example"`, first: page, over: page, budget: Budget{HTTPRequests: 1}, overBy: "HTTPRequests of 1",
+			grant: `http="GET https://a.example:443"`, first: page, over: page, budget: Budget{HTTPRequests: 1}, overBy: "HTTPRequests of 1",
 			bad: []string{`{}`, `{"url":"ftp://a.example/"}`, `{"url":"https://u:p@a.example/"}`, `{"url":"https://a.example/","redirects":-1}`, `{"url":"https://a.example/","body":"%"}`}},
 		{op: "kv.delete", needs: write, ok: `{"key":"a"}`, answer: `{}`, grant: "kv: write",
 			over: `{"key":"` + strings.Repeat("k", 2000) + `"}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000",

@@ -228,6 +228,14 @@ func TestDenialsOfManyHostsAreBounded(t *testing.T) {
 	if len(denied) != maxDenied+1 || denied[othersDenied] != 9*maxDenied {
 		t.Errorf("%d grants are remembered and %d denials of others, want %d and %d", len(denied), denied[othersDenied], maxDenied+1, 9*maxDenied)
 	}
+	_, s = seated(t, Permissions{})
+	s.plugin.runtime.opts.Logger = slog.New(slog.DiscardHandler)
+	s.noteDenied("secret="+strings.Repeat("N", 60_000), nil)
+	for grant := range s.plugin.Usage("").Denied {
+		if len(grant) > 600 {
+			t.Errorf("what a guest names is remembered in %d bytes", len(grant))
+		}
+	}
 }
 
 func TestUsageSaysWhatIsUsed(t *testing.T) {

@@ -41,6 +41,7 @@ const (
 	maxDenied      = 64
 	othersDenied   = "others"
 	denialLogEvery = time.Minute
+	maxGrantText   = 512
 )
 
 // usage returns what the tenant's calls of a plugin have used. The caller does
@@ -148,7 +149,9 @@ func (s *seat) denied(grant, what string) error {
 
 // noteDenied counts a denial, and logs it with its cause, if that says more.
 func (s *seat) noteDenied(grant string, cause error) {
-	grant = clean(grant)
+	if grant = clean(grant); len(grant) > maxGrantText {
+		grant = strings.ToValidUTF8(grant[:maxGrantText], "") + "…"
+	}
 	if !s.usage.noteDenial(grant, time.Now()) {
 		return
 	}
