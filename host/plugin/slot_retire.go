@@ -140,8 +140,9 @@ func (s *Slot) Unload(ctx context.Context) error {
 	if err := s.begin(ctx, false); err != nil {
 		return err
 	}
-	defer s.end()
-	for _, v := range s.dropAll() {
+	dropped := s.dropAll()
+	s.end() // another version may be loaded before the last call has ended
+	for _, v := range dropped {
 		select {
 		case <-v.gone:
 		case <-ctx.Done():

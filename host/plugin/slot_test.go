@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -366,6 +367,30 @@ func TestSlotUnloads(t *testing.T) {
 	}
 	replace(t, s, numbered(t, 4))
 	wantAnswer(t, ctx, s, "4")
+}
+
+// A version is loaded while somebody waits for the calls of one that is unloaded.
+func TestSlotLoadsWhileItUnloads(t *testing.T) {
+	ctx := context.Background()
+	s := newSlot(t, startRuntime(t, nil), blocking(t), nil)
+	b := beginCall(t, ctx, s)
+	unloaded := make(chan error)
+	go func() { unloaded <- s.Unload(ctx) }()
+	for s.Current() != nil {
+		runtime.Gosched()
+	}
+	replace(t, s, numbered(t, 2))
+	wantAnswer(t, ctx, s, "2")
+	select {
+	case err := <-unloaded:
+		t.Errorf("Unload: %v, while a call runs", err)
+	default:
+	}
+	b.end(t)
+	if err := <-unloaded; err != nil {
+		t.Errorf("Unload: %v", err)
+	}
+	wantPhases(t, s, "1 unloaded, 2 serving")
 }
 
 func TestSlotPins(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -23,8 +24,9 @@ type PluginOptions struct {
 	// answer, are the defaults. It is asked when the plugin is first loaded.
 	Slot func(id string) *plugin.SlotOptions
 
-	// Unload unloads a plugin whose file is removed; otherwise it goes on serving,
-	// until the program ends or the file is there again.
+	// Unload unloads a plugin whose file is removed, without waiting for what calls
+	// and pins it has; otherwise it goes on serving, until the program ends or the
+	// file is there again.
 	Unload bool
 
 	// ModuleBytes is the largest file that is read (16 MiB).
@@ -106,7 +108,7 @@ func (f *follower) follow(ctx context.Context, c Change) {
 	out := Outcome{Change: c, ID: strings.TrimSuffix(c.Name, moduleExt)}
 	tried := true
 	if c.Removed {
-		tried, out.Err = f.remove(ctx, out.ID)
+		out.Err = f.remove(ctx, out.ID)
 	} else {
 		tried, out.Version, out.Err = f.load(ctx, &c, out.ID)
 	}
@@ -130,17 +132,37 @@ func (f *follower) log(out *Outcome) {
 	}
 }
 
-func (f *follower) remove(ctx context.Context, id string) (tried bool, err error) {
-	if s := f.runtime.Slot(id); s != nil && f.opts.Unload {
-		return true, s.Unload(ctx)
+// unloadWait is how long an unloaded plugin's calls are waited for, and a change of
+// it that is in progress before that is tried again.
+const unloadWait = 50 * time.Millisecond
+
+func (f *follower) remove(ctx context.Context, id string) error {
+	s := f.runtime.Slot(id)
+	if s == nil || !f.opts.Unload {
+		return nil
 	}
-	return true, nil
+	for {
+		err := unload(ctx, s)
+		if host.CodeOf(err) != host.DeadlineExceeded || ctx.Err() != nil {
+			return err
+		}
+		if s.Current() == nil { // it is closed when its last call or pin ends
+			return nil
+		}
+	}
+}
+
+func unload(ctx context.Context, s *plugin.Slot) error {
+	ctx, cancel := context.WithTimeout(ctx, unloadWait)
+	defer cancel()
+	return s.Unload(ctx)
 }
 
 func (f *follower) load(ctx context.Context, c *Change, id string) (tried bool, st *plugin.VersionState, err error) {
 	wasm, err := c.Read(f.opts.ModuleBytes)
 	if err != nil {
-		return host.CodeOf(err) != host.NotFound, nil, err // gone again: that will be seen too
+		code := host.CodeOf(err)
+		return code != host.NotFound && code != host.Conflict, nil, err // gone or changed again: that will be seen too
 	}
 	if s := f.runtime.Slot(id); s != nil {
 		if has(s, wasm) {

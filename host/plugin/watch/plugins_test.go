@@ -27,7 +27,7 @@ type following struct {
 
 func follow(t *testing.T, opts watch.PluginOptions) *following {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a compiler with the race detector is slow
 	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: cacheDir})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +125,33 @@ func TestPluginsFollowTheirFiles(t *testing.T) {
 		t.Errorf("a file that is back: %+v", o)
 	}
 	f.wantServing("p", "tokenlimiter", 4)
+}
+
+// A run that holds on to a version for long keeps no other file from being seen.
+func TestPluginsThatArePinnedAreUnloaded(t *testing.T) {
+	f := follow(t, watch.PluginOptions{Unload: true})
+	f.save("p.wasm", tokenlimiter.Wasm)
+	f.outcome()
+	_, release := f.runtime.Pin(f.ctx)
+	defer release()
+	if err := os.Remove(filepath.Join(f.dir, "p.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	if o := f.outcome(); !o.Removed || o.Err != nil {
+		t.Errorf("a removed file: %+v", o)
+	}
+	if f.runtime.Slot("p").Current() != nil {
+		t.Error("it still serves")
+	}
+	f.save("q.wasm", tokenlimiter.Wasm)
+	if o := f.outcome(); o.ID != "q" || o.Err != nil {
+		t.Errorf("another file: %+v", o)
+	}
+	f.save("p.wasm", toolcallfilter.Wasm)
+	if o := f.outcome(); o.ID != "p" || o.Err != nil {
+		t.Errorf("a file that is back: %+v", o)
+	}
+	f.wantServing("p", "toolcallfilter", 2)
 }
 
 func TestPluginsStayWhenTheirFilesGo(t *testing.T) {

@@ -75,14 +75,17 @@ type Change struct {
 	Dir     string
 	Name    string // in the directory
 	Removed bool
+
+	is stamp // of the file; absent: unknown
 }
 
 // Path returns the file's path.
 func (c *Change) Path() string { return filepath.Join(c.Dir, c.Name) }
 
 // Read returns what is in the file, at most max bytes. Errors: not_found if it
-// is gone by now, invalid_argument if it is larger, failed_precondition if it
-// cannot be read or leads out of the directory.
+// is gone by now, conflict if it is another or being written by now, which is
+// reported when it has settled, invalid_argument if it is larger,
+// failed_precondition if it cannot be read or leads out of the directory.
 func (c *Change) Read(max int) ([]byte, error) {
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
@@ -95,9 +98,15 @@ func (c *Change) Read(max int) ([]byte, error) {
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err != nil {
+		return nil, readError(c, err)
+	}
+	info, err := f.Stat() // after reading: what was changed before or meanwhile has another time
 	switch {
 	case err != nil:
 		return nil, readError(c, err)
+	case !c.is.absent() && !c.is.equal(stampOf(info)):
+		return nil, host.Errorf(host.Conflict, "%s has changed again", c.Path()).WithHint("wait for the next change that is told")
 	case len(b) > max:
 		return nil, host.Errorf(host.InvalidArgument, "%s is more than %d bytes", c.Path(), max)
 	}
@@ -148,6 +157,8 @@ type stamp struct {
 	time time.Time
 	file fs.FileInfo
 }
+
+func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime(), info} }
 
 func (s stamp) absent() bool { return s.file == nil }
 
@@ -267,7 +278,7 @@ func (w *watcher) look(now time.Time) (changes []Change) {
 	}
 	for name, s := range found {
 		if w.settled(name, s, now) {
-			changes = append(changes, Change{Dir: w.dir, Name: name, Removed: s.absent()})
+			changes = append(changes, Change{Dir: w.dir, Name: name, Removed: s.absent(), is: s})
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
@@ -315,7 +326,7 @@ func (w *watcher) read() (map[string]stamp, error) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		found[name] = stamp{info.Size(), info.ModTime(), info}
+		found[name] = stampOf(info)
 	}
 	return found, nil
 }

@@ -241,6 +241,32 @@ func TestChangeReadsAtMost(t *testing.T) {
 	}
 }
 
+// A file that is written to once more after it has settled is not read half: it is
+// reported when it has settled again.
+func TestChangeReadsWhatHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{t: t, path: t.TempDir()}
+		d.write("a.wasm", "one")
+		ctx, cancel := context.WithCancel(t.Context())
+		var read []string
+		err := Dir(ctx, d.path, &Options{Poll: true}, func(_ context.Context, c Change) {
+			if len(read) == 0 {
+				d.write("a.wasm", "half")
+			}
+			b, err := c.Read(100)
+			read = append(read, fmt.Sprint(string(b), host.CodeOf(err)))
+			if len(read) == 1 {
+				d.write("a.wasm", "whole")
+				return
+			}
+			cancel()
+		})
+		if got, want := fmt.Sprint(read), "[conflict whole]"; got != want || err != nil {
+			t.Errorf("read %s, %v, want %s", got, err, want)
+		}
+	})
+}
+
 // TestDirIsNotified is with the system's own notifications, if it has them: a
 // change is seen long before anybody would look for it.
 func TestDirIsNotified(t *testing.T) {
