@@ -64,7 +64,8 @@ func (o ExtismOptions) check() error {
 type extismPlugin struct {
 	ExtismOptions
 	exports []string    // its own functions, beside those of our contract
-	asks    Permissions // what it gets if it does not say what it wants: what is granted of what Extism has
+	asks    Permissions // what its manifest has if it brings none: what it was loaded with
+	silent  bool        // it brings none, so it gets what is granted of what Extism has
 }
 
 // extismState is the Extism side of an instance. A nil one is of a native plugin.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -149,6 +151,28 @@ func TestExtismLogsAreThePluginsLog(t *testing.T) {
 	want := []string{slog.LevelWarn.String() + " x run one [31m", slog.LevelError.String() + " x run two"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the log is %q, want %q", got, want)
+	}
+}
+
+// A plugin that knows nothing of this host asks for nothing, so it gets what is
+// granted of what Extism has: to a tenant too, and later.
+func TestExtismPluginsGetTheRequestsThatAreGranted(t *testing.T) {
+	to := func(name string) []HTTPAccess { return []HTTPAccess{{Host: name}} }
+	rt := startRuntime(t, &Options{
+		Ceiling: &Permissions{HTTP: to("*"), KV: Write},
+		Tenants: map[string]*Tenant{"acme": {Grants: map[string]Permissions{"x": {HTTP: to("acme.example"), KV: Write}}}},
+	})
+	p, err := rt.Load(t.Context(), "x", extismHand(t, "i32.const 0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Grant(Permissions{HTTP: append(to("later.example"), HTTPAccess{Host: "127.0.0.1"}), Clock: true}); err != nil {
+		t.Fatal(err)
+	}
+	for tenant, want := range map[string]Permissions{"acme": {HTTP: to("acme.example")}, "globex": {HTTP: to("later.example")}} {
+		if diff := cmp.Diff(want, p.GrantedTo(tenant)); diff != "" {
+			t.Errorf("%s is granted (-want +got)\n%s", tenant, diff)
+		}
 	}
 }
 

@@ -147,6 +147,7 @@ func startUp(name string) bool {
 
 // plainManifest describes an Extism plugin that does not describe itself.
 func (p *Plugin) plainManifest() (*Manifest, error) {
+	p.extism.silent = true
 	m := &Manifest{ABI: ABIVersion, Name: p.id, Tools: p.extism.Tools,
 		Description: "An Extism plugin.", Permissions: p.extism.asks}
 	if len(m.Tools) == 0 {

