@@ -42,9 +42,10 @@ import (
 //
 // fuel counts down: each stretch of straight code subtracts its price before it
 // runs, bulk operations (memory.fill, memory.copy, memory.grow, table.copy...)
-// subtract a price by their length as well. At function entries, loop headers
-// and bulk operations a guest whose fuel is below zero calls
-// tick(fuel, depth), and goes on with the result as its new fuel. So:
+// subtract a price by their length as well. At function entries, loop headers,
+// bulk operations and wherever code is long without any (prepare_stretch.go) a
+// guest whose fuel is below zero calls tick(fuel, depth), and goes on with the
+// result as its new fuel. So:
 //
 //   - Instantiation: fuel is 0, so a start function ticks at once. The meter of
 //     the call in progress travels in the context given to InstantiateModule
@@ -87,7 +88,7 @@ import (
 
 // meterVersion changes with what prepare makes of a module, so that what an older
 // version made and kept on disk is made anew. TestMeterVersion says when.
-const meterVersion = 1
+const meterVersion = 2
 
 // prepared is a module that passed the checks, and its metered form.
 type prepared struct {

@@ -14,11 +14,12 @@ import (
 // header, the branches of an if, after a conditional branch, and after the end
 // of a block that something jumps to. After the end of a block that nothing
 // leaves but through its end, the point from before the block goes on: whoever
-// entered the block comes out of it. So a charge is exact, and stands in as few
-// places as can be; only a guest that traps has paid for what it did not reach.
-// Then points that cost little are charged with the point before them (see
-// slack), so that a guest may pay for a few instructions that it jumped over.
-// It never pays for less than it runs.
+// entered the block comes out of it. But what follows a call or a look is charged
+// after it (prepare_stretch.go). So a charge is exact, and stands in few places;
+// only a guest that traps has paid for what it did not reach. Then points that
+// cost little are charged with the point before them (see slack), so that a guest
+// may pay for a few instructions that it jumped over. It never pays for less than
+// it runs.
 
 // frame is a block, loop or if that is open, or the function itself.
 type frame struct {
@@ -32,6 +33,9 @@ type frame struct {
 	base     int32 // how many operands are below it
 	params   int32
 	results  int32
+
+	around stretch // of an if: what its else begins with, or goes around it with
+	out    stretch // what branches to its label bring along
 }
 
 // passes is how many values a branch to the frame's label passes.
@@ -60,7 +64,7 @@ type editKind uint8
 
 const (
 	editCharge editKind = iota // subtract the cost of point arg
-	editLoop                   // the same, then check
+	editLook                   // the same, then check
 	editIndex                  // a number, in place of another
 	editReturn                 // a branch to label arg, in place of a return
 	editBulk                   // charge the length on the stack, arg sixteenths each
@@ -100,6 +104,9 @@ type codeScan struct {
 	height int32 // of the operand stack; means nothing where code is dead
 	top    int32 // the greatest height
 
+	unseen  stretch // what control may have spent on its way here
+	barrier int32   // the first point that what comes now may belong to
+
 	straight  bool // nothing but plain instructions so far
 	firstLoop int  // the edit of the loop that the function begins with, or -1
 	calls     bool // it calls functions of the module
@@ -116,8 +123,9 @@ type codeScan struct {
 	loopNest int // loops that are open
 
 	// Of the whole module.
-	usesSegments bool // memory.init or data.drop
-	keepsState   bool // writes a table or drops a segment
+	leaves       map[int]uint64 // what the functions cost that do not look, see leaf
+	usesSegments bool           // memory.init or data.drop
+	keepsState   bool           // writes a table or drops a segment
 }
 
 // scan reads the function with the given index in the code section.
@@ -130,6 +138,7 @@ func (s *codeScan) scan(i int) error {
 	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32, results: int32(len(sig.results))})
 	s.points, s.edits = append(s.points[:0], point{over: -1}), s.edits[:0]
 	s.live, s.cur, s.height, s.top = true, 0, 0, 0
+	s.unseen, s.barrier = stretch{}, 0
 	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
 	s.shape, s.loopNest = shape{}, 0
 	s.checkSize(body)
@@ -242,6 +251,9 @@ func (s *codeScan) zero() {
 
 // next reads one instruction.
 func (s *codeScan) next() {
+	if s.tooLong() {
+		s.lookHere()
+	}
 	at := s.pos
 	op := s.byte()
 	if s.err != nil {
@@ -285,12 +297,16 @@ func (s *codeScan) next() {
 	}
 	s.pay(ins.cost)
 	s.grow(int32(ins.grows))
+	if ins.operands == opsIndirect {
+		s.cameBack(cheapLeaf, true)
+	}
 }
 
 // pay adds the cost of an instruction to the current point.
 func (s *codeScan) pay(cost uint16) {
 	if s.live {
 		s.points[s.cur].cost += uint32(cost)
+		s.unseen.cost += uint64(cost)
 	}
 }
 
@@ -332,6 +348,8 @@ func (s *codeScan) call(ins instruction) {
 		return
 	}
 	s.calls = s.calls || s.live
+	cost, leaf := s.leaves[int(f)]
+	s.cameBack(cost, !leaf)
 }
 
 // reindex notes that the function index at the given place changes, if it does.

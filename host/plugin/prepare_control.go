@@ -71,7 +71,7 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 		s.jumps.find(s.m.wasm, span{at, s.end}, len(s.frames))
 	}
 	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, point: s.cur, outside: math.MaxInt32,
-		base: s.height - arity[0], params: arity[0], results: arity[1]})
+		base: s.height - arity[0], params: arity[0], results: arity[1], around: s.unseen})
 	s.shape.blocks += int(op - opBlock + 1)
 	if s.shape.deepest = max(s.shape.deepest, len(s.frames)); s.shape.deepest > s.limits.nesting && s.err == nil {
 		s.err = tooMany("function "+strconv.Itoa(s.index)+" nests", s.shape.deepest, "blocks", s.limits.nesting)
@@ -89,7 +89,7 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	}
 	s.straight = false
 	if op == opLoop {
-		s.newPoint(editLoop, -1)
+		s.look()
 	} else {
 		s.newPoint(editCharge, s.cur)
 	}
@@ -114,7 +114,10 @@ func (s *codeScan) otherwise() {
 		return
 	}
 	f.op, f.thenLive = opElse, s.live
-	s.live, s.height = f.live, f.base+f.params
+	if s.live {
+		f.out.join(s.unseen)
+	}
+	s.live, s.height, s.unseen = f.live, f.base+f.params, f.around
 	s.newPoint(editCharge, f.point)
 }
 
@@ -135,10 +138,11 @@ func (s *codeScan) close() {
 		outer.outside = f.outside
 	}
 	s.height = f.base + f.results
+	s.unseen = f.after(s.live, s.unseen)
 	s.live = f.live && (s.live || f.thenLive || f.op == opIf || f.branched && f.op != opLoop)
 	switch left := int(f.outside) < i; {
 	case !s.live:
-	case !left: // what entered the frame comes out of it
+	case !left && f.point >= s.barrier: // what entered the frame comes out of it
 		s.cur = f.point
 	case f.op == opLoop || f.op == opBlock && !f.branched: // no other way leads here
 	default:
@@ -156,6 +160,7 @@ func (s *codeScan) branch(label uint32) {
 	if s.err == nil && s.live {
 		target := len(s.frames) - 1 - int(label)
 		s.frames[target].branched = true
+		s.frames[target].out.join(s.unseen)
 		s.shape.passed += s.frames[target].passes()
 		s.leave(target)
 	}

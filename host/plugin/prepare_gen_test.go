@@ -32,6 +32,8 @@ const (
 
 	genSegment = 70 // bytes of the passive segment
 	genPiece   = 16 // what bulk operations are done in, where they are metered
+	genStretch = 20 // and how long it goes without a look
+	genTail    = 5
 )
 
 // program returns a module. Its global 0 is the guest's, 1 the counter.
@@ -303,7 +305,7 @@ func comparePrograms(t *testing.T, choices []byte) (ran bool) {
 	t.Helper()
 	wasm := program(choices, false)
 	const arg, most = 5, 300_000
-	metered := mustMeteredGuest(t, wasm, &structureLimits{callDepth: 200, bulkPiece: genPiece}, most)
+	metered := mustMeteredGuest(t, wasm, &structureLimits{callDepth: 200, bulkPiece: genPiece, stretch: genStretch, tail: genTail}, most)
 	got, spent, err := metered.call("run", arg)
 	if errors.Is(err, errBudget) || errors.Is(err, errDepth) {
 		return false // it would run for long, or for ever
@@ -355,7 +357,7 @@ func spentWithoutSlack(t *testing.T, wasm []byte, arg uint64) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass := newMeter(m, (&structureLimits{bulkPiece: genPiece}).withDefaults())
+	pass := newMeter(m, (&structureLimits{bulkPiece: genPiece, stretch: genStretch, tail: genTail}).withDefaults())
 	pass.scan.slack = 0
 	metered, err := pass.write()
 	if err != nil {

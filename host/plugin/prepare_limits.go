@@ -35,6 +35,8 @@ type structureLimits struct {
 	callDepth    int64  // what depth starts at
 
 	bulkPiece int // bytes of a bulk memory operation between two looks; even
+	stretch   int // units of code between two looks
+	tail      int // the same after a call
 }
 
 // The defaults of structureLimits. In brackets, the most that was seen in a 16
@@ -81,7 +83,7 @@ func (l *structureLimits) withDefaults() *structureLimits {
 		{&d.elementSegments, defaultElementSegments}, {&d.elements, defaultElements}, {&d.dataSegments, defaultDataSegments},
 		{&d.functions, defaultFunctions}, {&d.bodyBytes, defaultBodyBytes}, {&d.locals, defaultLocals},
 		{&d.nesting, defaultNesting}, {&d.tableLabels, defaultTableLabels},
-		{&d.bulkPiece, bulkPiece},
+		{&d.bulkPiece, bulkPiece}, {&d.stretch, longStretch}, {&d.tail, longTail},
 	} {
 		if *f.value == 0 {
 			*f.value = f.std

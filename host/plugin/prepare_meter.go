@@ -16,7 +16,7 @@ const (
 )
 
 // cheapLeaf is the price up to which a function that calls nothing may go
-// without looking at the fuel: whoever calls it in a row does so soon enough.
+// without looking at the fuel: whoever calls it looks for it (see stretch).
 const cheapLeaf = 64
 
 // meter writes the metered module.
@@ -232,6 +232,7 @@ func (t *meter) code() ([]byte, error) {
 		size = t.m.bodies[n-1].code.end - t.m.bodies[0].locals.start
 	}
 	b := make([]byte, 0, size+size/3+1024)
+	t.scan.findLeaves()
 	work := newBudget(t.m, t.limits)
 	for i := range n {
 		if err := t.function((i + 1) % n); err != nil {
@@ -291,19 +292,10 @@ func (t *meter) entry(b []byte, weight int64) []byte {
 		b = t.addTo(b, t.fuel+1, opI64Sub, weight)
 	}
 	b = t.charge(b, s.points[0].cost)
-	if s.firstLoop >= 0 || !s.calls && s.total() <= cheapLeaf {
+	if s.firstLoop >= 0 || s.leaf() {
 		return b
 	}
 	return t.look(b, s.calls)
-}
-
-// total is what a function costs without repetition.
-func (s *codeScan) total() uint64 {
-	sum := uint64(0)
-	for _, p := range s.points {
-		sum += uint64(p.cost)
-	}
-	return sum
 }
 
 // edited writes a function's code with the scan's edits, without its last end.
@@ -316,7 +308,7 @@ func (t *meter) edited(b []byte, code span, wrapped bool) []byte {
 		switch e.kind {
 		case editCharge:
 			b = t.charge(b, s.points[e.arg].cost)
-		case editLoop:
+		case editLook:
 			b = t.look(t.charge(b, s.points[e.arg].cost), s.calls && n == s.firstLoop)
 		case editBulk:
 			b = t.call(appendS64(append(b, opI64Const), int64(e.arg)), addedCharge)
