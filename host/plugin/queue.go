@@ -12,12 +12,14 @@ import (
 
 // The defaults of [QueueOptions].
 const (
-	DefaultQueueWorkers    = 4
-	DefaultQueueJobs       = 10_000
-	DefaultQueueOfTenant   = 1_000
-	DefaultQueueAttempts   = 8
-	DefaultQueueFirstRetry = time.Second
-	DefaultQueueLastRetry  = 5 * time.Minute
+	DefaultQueueWorkers       = 4
+	DefaultQueueJobs          = 10_000
+	DefaultQueueOfTenant      = 1_000
+	DefaultQueueBytes         = 128 << 20
+	DefaultQueueBytesOfTenant = 16 << 20
+	DefaultQueueAttempts      = 8
+	DefaultQueueFirstRetry    = time.Second
+	DefaultQueueLastRetry     = 5 * time.Minute
 )
 
 // The idempotency keys that a queue remembers: of a tenant at least this many of
@@ -29,13 +31,15 @@ const (
 
 // QueueOptions bound a [MemoryQueue]. A zero field is its default.
 type QueueOptions struct {
-	Workers    int           // jobs running at one time (4)
-	Jobs       int           // waiting (10,000)
-	OfTenant   int           // waiting of one tenant (1,000)
-	Attempts   int           // of one job (8)
-	FirstRetry time.Duration // after the first failure; each later one waits twice as long (1 s)
-	LastRetry  time.Duration // at most (5 min)
-	Logger     *slog.Logger  // told of jobs that are given up; nil discards
+	Workers       int           // jobs running at one time (4)
+	Jobs          int           // waiting (10,000)
+	OfTenant      int           // waiting of one tenant (1,000)
+	Bytes         int           // of the payloads of all that wait (128 MiB)
+	BytesOfTenant int           // of those of one tenant (16 MiB)
+	Attempts      int           // of one job (8)
+	FirstRetry    time.Duration // after the first failure; each later one waits twice as long (1 s)
+	LastRetry     time.Duration // at most (5 min)
+	Logger        *slog.Logger  // told of jobs that are given up; nil discards
 }
 
 func (o QueueOptions) withDefaults() QueueOptions {
@@ -45,6 +49,7 @@ func (o QueueOptions) withDefaults() QueueOptions {
 	}{
 		{&o.Workers, DefaultQueueWorkers}, {&o.Jobs, DefaultQueueJobs},
 		{&o.OfTenant, DefaultQueueOfTenant}, {&o.Attempts, DefaultQueueAttempts},
+		{&o.Bytes, DefaultQueueBytes}, {&o.BytesOfTenant, DefaultQueueBytesOfTenant},
 	} {
 		if *f.v <= 0 {
 			*f.v = f.d
@@ -76,11 +81,16 @@ type MemoryQueue struct {
 
 	mu      sync.Mutex
 	last    int64
-	waiting int
-	tenants map[string]int
+	waiting queued
+	tenants map[string]queued
 	keys    map[string]*jobKeys // by tenant
 	closed  bool
 }
+
+// queued is how much waits.
+type queued struct{ jobs, bytes int }
+
+func (n queued) add(jobs, bytes int) queued { return queued{n.jobs + jobs, n.bytes + bytes} }
 
 type jobKey struct {
 	owner Owner
@@ -93,7 +103,7 @@ func NewMemoryQueue(run func(context.Context, *Job) error, opts *QueueOptions) *
 	if opts == nil {
 		opts = &QueueOptions{}
 	}
-	q := &MemoryQueue{opts: opts.withDefaults(), run: run, tenants: map[string]int{}, keys: map[string]*jobKeys{}}
+	q := &MemoryQueue{opts: opts.withDefaults(), run: run, tenants: map[string]queued{}, keys: map[string]*jobKeys{}}
 	q.slots = newFairSlots(q.opts.Workers)
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q
@@ -122,19 +132,19 @@ func (q *MemoryQueue) Send(_ context.Context, job *Job, ready func(func(stored b
 // take counts a job, if there is room for it. The mutex is held.
 func (q *MemoryQueue) take(job *Job) (string, error) {
 	key := jobKey{job.Owner, job.IdempotencyKey}
+	all, own := q.waiting.add(1, len(job.Payload)), q.tenants[job.Owner.Tenant].add(1, len(job.Payload))
 	switch {
 	case q.closed:
 		return "", errClosed("queue")
 	case q.keys[key.owner.Tenant].has(key):
 		return "", host.Errorf(host.AlreadyExists, "a job with the key %q was sent before", clean(key.key))
-	case q.waiting >= q.opts.Jobs, q.tenants[job.Owner.Tenant] >= q.opts.OfTenant:
+	case all.jobs > q.opts.Jobs, own.jobs > q.opts.OfTenant, all.bytes > q.opts.Bytes, own.bytes > q.opts.BytesOfTenant:
 		return "", &host.Error{Code: host.ResourceExhausted, Message: "the queue is full", Retryable: true}
 	}
 	if key.key != "" {
 		q.keysOf(key.owner.Tenant).add(key)
 	}
-	q.waiting++
-	q.tenants[job.Owner.Tenant]++
+	q.waiting, q.tenants[job.Owner.Tenant] = all, own
 	q.last++
 	return strconv.FormatInt(q.last, 10), nil
 }
@@ -149,7 +159,7 @@ func (q *MemoryQueue) keysOf(tenant string) *jobKeys {
 	if len(q.keys) >= keptKeyOwners {
 		victim := ""
 		for t := range q.keys {
-			if victim = t; q.tenants[t] == 0 {
+			if victim = t; q.tenants[t].jobs == 0 {
 				break
 			}
 		}
@@ -169,8 +179,9 @@ func (q *MemoryQueue) forget(job *Job) {
 }
 
 func (q *MemoryQueue) uncount(job *Job) {
-	q.waiting--
-	if q.tenants[job.Owner.Tenant]--; q.tenants[job.Owner.Tenant] == 0 {
+	q.waiting = q.waiting.add(-1, -len(job.Payload))
+	own := q.tenants[job.Owner.Tenant].add(-1, -len(job.Payload))
+	if q.tenants[job.Owner.Tenant] = own; own.jobs == 0 {
 		delete(q.tenants, job.Owner.Tenant)
 	}
 }
@@ -248,7 +259,7 @@ func (q *MemoryQueue) pause(d time.Duration) bool {
 func (q *MemoryQueue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting
+	return q.waiting.jobs
 }
 
 // Close stops the jobs that run and drops those that wait. It may be called

@@ -152,6 +152,34 @@ func TestMemoryQueueIsBounded(t *testing.T) {
 	})
 }
 
+// A job is as large as its payload: a thousand large ones are more than a tenant
+// may have this host keep in its memory. What has ended has room for others.
+func TestMemoryQueueIsBoundedInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewMemoryQueue((&jobs{}).run, &QueueOptions{Bytes: 300, BytesOfTenant: 200})
+		defer q.Close()
+		var ready func(bool)
+		send := func(tenant string, bytes int) host.Code {
+			_, err := q.Send(t.Context(), &Job{Owner: Owner{tenant, "p"}, Payload: make([]byte, bytes), Attempt: 1}, func(fn func(bool)) { ready = fn })
+			return host.CodeOf(err)
+		}
+		for _, row := range []struct {
+			tenant string
+			bytes  int
+			want   host.Code
+		}{{"acme", 150, ""}, {"acme", 51, host.ResourceExhausted}, {"globex", 151, host.ResourceExhausted}, {"globex", 150, ""}} {
+			if got := send(row.tenant, row.bytes); got != row.want {
+				t.Errorf("%d bytes of %s: %q, want %q", row.bytes, row.tenant, got, row.want)
+			}
+		}
+		ready(true)
+		synctest.Wait()
+		if got := send("initech", 150); got != "" {
+			t.Errorf("when a job has ended: %q", got)
+		}
+	})
+}
+
 func TestQueueOperation(t *testing.T) {
 	wasm := opsGuest(t, manifestAt(80))
 	granted := Permissions{Queue: true}
