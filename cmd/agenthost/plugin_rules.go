@@ -38,7 +38,7 @@ it is a directory). A case is a file NAME.txtar or a directory NAME, with
 
   EXPORT.json      the input: tool.json, process.json, route.json, provide.json or observe.json
   output.json      the output that is wanted; or
-  error.json       the error that is wanted, with the members that count
+  error.json       the error that is wanted: its code, and the other members that count
   operations.json  what the plugin asks of its host, and what it is answered
 
 With --update the cases are written as they end now: the host answers, with the

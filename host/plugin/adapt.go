@@ -82,12 +82,9 @@ func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.T
 
 // toolHandler returns what runs a tool.
 func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMessage) (host.ToolHandler, error) {
-	var result *host.Schema
-	if len(info.Result) > 0 {
-		var err error
-		if result, err = host.CompileSchema(info.Result); err != nil {
-			return nil, host.Errorf(host.InvalidArgument, "plugin %q: result of tool %q: %w", p.id, info.Name, err)
-		}
+	result, err := p.resultSchema(info)
+	if err != nil {
+		return nil, err
 	}
 	if info.Export != "" {
 		return p.plainHandler(info, result)
@@ -109,18 +106,13 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 
 func (s *seat) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
 	p := s.plugin
-	var got toolOutput
-	if err := p.decode(exportTool, raw, &got); err != nil {
+	got, err := p.readToolAnswer(raw, result)
+	if err != nil {
 		return nil, err
 	}
 	if len(got.State) > 0 {
 		if err := s.mayState(Write); err != nil {
 			return nil, err
-		}
-	}
-	if got.Interrupt == nil && result != nil {
-		if err := result.Validate(orNull(got.Content)); err != nil {
-			return nil, host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
 		}
 	}
 	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: got.Artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
@@ -187,35 +179,13 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	var got struct {
-		Messages json.RawMessage `json:"messages"`
-		Edits    json.RawMessage `json:"edits"`
-		Report   json.RawMessage `json:"report"`
-	}
-	if err := p.decode(exportProcess, raw, &got); err != nil {
+	done, err := p.readProcessed(pr.info.Name, raw)
+	if err != nil {
 		return nil, err
 	}
-	done := &host.Processed{Report: got.Report, Cost: cost}
-	if isSet(got.Messages) {
-		done.Messages, err = host.DecodeMessages(got.Messages)
-		if done.Messages == nil {
-			done.Messages = []*host.Message{}
-		}
-	}
-	if isSet(got.Messages) && isSet(got.Edits) {
-		return nil, host.Errorf(host.Internal, "plugin %q: processor %q returned both messages and edits", p.id, pr.info.Name).
-			WithHint("the plugin is broken; see pdk/ABI.md")
-	}
-	if err == nil && isSet(got.Edits) {
-		done.Edits, err = host.DecodeEdits(got.Edits)
-	}
-	if err != nil {
-		return nil, host.Errorf(host.Internal, "plugin %q: the output of processor %q: %w", p.id, pr.info.Name, err)
-	}
+	done.Cost = cost
 	return done, nil
 }
-
-func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func (pr *processor) input(ctx context.Context, view *host.View) ([]byte, error) {
 	size := envelopeSize + len(pr.config)
@@ -327,18 +297,12 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if err != nil {
 		return nil, err
 	}
-	var got struct {
-		Next     []string `json:"next"`
-		Delegate string   `json:"delegate"`
-		Reason   string   `json:"reason"`
-	}
-	if err := p.decode(exportRoute, raw, &got); err != nil {
+	route, err := p.readRoute(r.name, raw)
+	if err != nil {
 		return nil, err
 	}
-	if got.Delegate != "" && len(got.Next) > 0 {
-		return nil, host.Errorf(host.Internal, "plugin %q: router %q both names agents and delegates", p.id, r.name)
-	}
-	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason), Cost: cost}, nil
+	route.Cost = cost
+	return route, nil
 }
 
 func (r *router) input(ctx context.Context, s *seat, req *host.RouteRequest) ([]byte, error) {
@@ -443,22 +407,13 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 	if err != nil {
 		return nil, err
 	}
-	var got struct {
-		Instructions string          `json:"instructions"`
-		Messages     json.RawMessage `json:"messages"`
-		Store        bool            `json:"store"`
-		Tools        []string        `json:"tools"`
-	}
-	if err := p.decode(exportProvide, raw, &got); err != nil {
+	got, err := p.readProvided(pr.name, raw)
+	if err != nil {
 		return nil, err
 	}
-	out := &host.Provided{Instructions: got.Instructions, Store: got.Store, Cost: cost}
-	if isSet(got.Messages) {
-		if out.Messages, err = host.DecodeMessages(got.Messages); err != nil {
-			return nil, host.Errorf(host.Internal, "plugin %q: the output of provider %q: %w", p.id, pr.name, err)
-		}
-	}
-	for _, name := range got.Tools {
+	out := &got.Provided
+	out.Cost = cost
+	for _, name := range got.tools {
 		tool, err := pr.tool(name)
 		if err != nil {
 			return nil, err

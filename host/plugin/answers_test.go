@@ -140,6 +140,7 @@ func TestBrokenAnswersAreErrors(t *testing.T) {
 		{"a guest's error of an unknown code", exportTool, answer{`{"code":"on_holiday","message":"gone"}`, 1}, host.Internal, "gone"},
 		{"a guest's error with colours", exportTool, answer{`{"code":"not_found","message":"a\u001b[31mb"}`, 1}, host.NotFound, "a [31mb"},
 		{"a guest's error without a message", exportRoute, answer{`{"code":"not_found"}`, 1}, host.Internal, "returned an error without a message"},
+		{"a guest's error whose names are shouted", exportRoute, answer{`{"CODE":"not_found","Message":"gone"}`, 1}, host.Internal, "returned an error without a message"},
 		{"a guest's error that is not JSON", exportProcess, answer{`oops`, 1}, host.Internal, "returned an error without a message"},
 		{"a guest's error that is not UTF-8", exportProcess, answer{"{\"code\":\"conflict\",\"message\":\"\xff\"}", 1}, host.Internal, "returned an error without a message"},
 	} {
@@ -153,7 +154,27 @@ func TestBrokenAnswersAreErrors(t *testing.T) {
 			if want := c.answer.code == 1 && !strings.Contains(c.says, "without"); errors.As(err, &guest) != want {
 				t.Errorf("%T is a *GuestError: %t, want %t", err, !want, want)
 			}
+			checkAlike(t, p, c.export, err)
 		})
+	}
+}
+
+// checkAlike wants an answer to be refused where a run refused it. What a provider
+// may offer only a run knows.
+func checkAlike(t *testing.T, p *Plugin, e export, inRun error) {
+	t.Helper()
+	name := e.String()[len(exportPrefix):]
+	r, err := p.Call(t.Context(), "a", name, []byte(`{}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guest *GuestError
+	want := host.CodeOf(inRun)
+	if errors.As(inRun, &guest) || strings.Contains(inRun.Error(), "offers the tool") {
+		want = ""
+	}
+	if err := p.CheckAnswer(name, []byte(`{}`), r); host.CodeOf(err) != want {
+		t.Errorf("the answer is found to be wrong: %v, want code %q", err, want)
 	}
 }
 
@@ -185,9 +206,13 @@ func TestResultsAreHeldToTheirSchema(t *testing.T) {
 		`{}`:                               host.Internal,
 		`{"interrupt":{"reason":"well?"}}`: "",
 	} {
-		_, err := ask(t, loadConstant(t, rt, manifest, map[export]answer{exportTool: {output, 0}}), exportTool, nil)
+		p := loadConstant(t, rt, manifest, map[export]answer{exportTool: {output, 0}})
+		_, err := ask(t, p, exportTool, nil)
 		if host.CodeOf(err) != want {
 			t.Errorf("%s: %v, want code %q", output, err, want)
+		}
+		if err := p.CheckAnswer("tool", []byte(`{"tool":"t"}`), &CallResult{Output: []byte(output)}); host.CodeOf(err) != want {
+			t.Errorf("%s is found to be wrong: %v, want code %q", output, err, want)
 		}
 	}
 }

@@ -409,14 +409,30 @@ func errorObject(err error) []byte {
 	return b
 }
 
-// guestError reads the error object that a guest returned.
+// guestError is the error object that a guest returned as an error.
 func guestError(id, export string, raw []byte) error {
-	e := &host.Error{}
-	if err := readJSON(raw, e); err != nil || e.Message == "" {
-		return host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
+	e, err := readGuestError(id, export, raw)
+	if err != nil {
+		return err
 	}
 	e.Message, e.Hint = shorten(clean(e.Message)), shorten(clean(e.Hint))
 	return &GuestError{Plugin: id, err: e}
+}
+
+// readGuestError reads the error object that a guest returned.
+func readGuestError(id, export string, raw []byte) (*host.Error, error) {
+	var e struct {
+		Code          host.Code
+		Message, Hint string
+		Retryable     bool
+	}
+	if err := readJSON(raw, &e); err != nil || e.Message == "" {
+		return nil, host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
+	}
+	if !e.Code.Valid() {
+		e.Code = host.Internal
+	}
+	return &host.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable}, nil
 }
 
 // maxGuestMessage bounds what is kept of an error's message and of its hint: a

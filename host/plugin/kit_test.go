@@ -61,3 +61,13 @@ func TestKitListsAllThatKeepsAGuestFromLoading(t *testing.T) {
 		t.Errorf("problems %q, want the name and both exports", r.Problems)
 	}
 }
+
+func TestKitMakesTheHealthCalls(t *testing.T) {
+	wasm := plugin.HandWritten(t, `custom agenthost.manifest "{\"abi\":1,\"name\":\"n\",\"tools\":[{\"name\":\"t\",\"description\":\"\"}],\"health\":[{\"export\":\"tool\",\"input\":{\"tool\":\"t\"}}]}"
+		---
+		unreachable`)
+	r := resultOf(t, wasm, "it loads")
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "health call of tool") {
+		t.Errorf("problems %q, want that a version that fails its health call never serves", r.Problems)
+	}
+}

@@ -13,11 +13,7 @@ import (
 func answers(g *guest) (broken []error) {
 	for _, c := range g.calls {
 		r, err := g.callFresh(c)
-		switch {
-		case err != nil:
-		case r.GuestError:
-			err = errorObject(r.Output)
-		default:
+		if err == nil {
 			err = g.answer(c, r)
 		}
 		if err != nil {
@@ -27,17 +23,20 @@ func answers(g *guest) (broken []error) {
 	return broken
 }
 
+// answer says what is wrong with an answer: what a run finds, and what it would
+// find with a conversation and agents of its own.
 func (g *guest) answer(c Call, r *plugin.CallResult) error {
-	if _, err := members(string(r.Output)); err != nil {
-		return fmt.Errorf("the answer is not one object: %w", err)
+	if err := g.plugin.CheckAnswer(c.Export, []byte(c.Input), r); err != nil {
+		return err
+	}
+	if r.GuestError {
+		return errorObject(r.Output)
 	}
 	switch c.Export {
 	case "tool":
 		return toolAnswer(r.Output)
 	case "process":
 		return processAnswer(c, r.Output)
-	case "route":
-		return routeAnswer(r.Output)
 	case "provide":
 		return provideAnswer(g.plugin.Manifest(), r.Output)
 	}
@@ -45,13 +44,7 @@ func (g *guest) answer(c Call, r *plugin.CallResult) error {
 }
 
 func toolAnswer(output []byte) error {
-	var a struct {
-		Content   json.RawMessage
-		State     []host.PatchOp
-		Artifacts []host.Artifact
-		Schedule  []string
-		Interrupt *host.Interrupt
-	}
+	var a struct{ Interrupt *host.Interrupt }
 	if err := json.Unmarshal(output, &a); err != nil {
 		return err
 	}
@@ -63,18 +56,9 @@ func toolAnswer(output []byte) error {
 
 // processAnswer applies a processor's edits to a conversation of the same shape.
 func processAnswer(c Call, output []byte) error {
-	var a struct {
-		Messages []*host.Message
-		Edits    json.RawMessage
-	}
-	if err := json.Unmarshal(output, &a); err != nil {
+	var a struct{ Edits json.RawMessage }
+	if err := json.Unmarshal(output, &a); err != nil || a.Edits == nil {
 		return err
-	}
-	if a.Edits == nil {
-		return nil
-	}
-	if a.Messages != nil {
-		return fmt.Errorf("the answer has both messages and edits")
 	}
 	edits, err := host.DecodeEdits(a.Edits)
 	if err != nil {
@@ -111,27 +95,8 @@ func conversation(c Call) ([]*host.Message, error) {
 // maxParts bounds the parts of a message that is made up after an outline.
 const maxParts = 1000
 
-func routeAnswer(output []byte) error {
-	var a struct {
-		Next     []string
-		Delegate string
-		Reason   string
-	}
-	if err := json.Unmarshal(output, &a); err != nil {
-		return err
-	}
-	if len(a.Next) > 0 && a.Delegate != "" {
-		return fmt.Errorf("the answer has both next and delegate")
-	}
-	return nil
-}
-
 func provideAnswer(m *plugin.Manifest, output []byte) error {
-	var a struct {
-		Instructions string
-		Messages     []*host.Message
-		Tools        []string
-	}
+	var a struct{ Tools []string }
 	if err := json.Unmarshal(output, &a); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,9 +154,9 @@ func (c *goldenCase) section(name string, data []byte) error {
 		c.want.output = data
 	case errorSection:
 		c.want.err = data
-		return json.Unmarshal(data, &map[string]any{})
+		return hasCode(data)
 	case operationsSection:
-		return json.Unmarshal(data, &c.ops)
+		return c.readOperations(data)
 	default:
 		export, ok := strings.CutSuffix(name, ".json")
 		if _, known := callable[export]; !ok || !known {
@@ -169,6 +170,35 @@ func (c *goldenCase) section(name string, data []byte) error {
 	return nil
 }
 
+// hasCode refuses a wanted error that any error would be.
+func hasCode(raw []byte) error {
+	var code host.Code
+	m, err := members(string(raw))
+	switch {
+	case err != nil:
+		return err
+	case json.Unmarshal(m["code"], &code) != nil || !code.Valid():
+		return fmt.Errorf("its code is %.100s; an error that is wanted has a code of pdk/ABI.md", m["code"])
+	}
+	return nil
+}
+
+// readOperations reads what a plugin asks for. A member with a slip of the pen
+// would have it answered with nothing.
+func (c *goldenCase) readOperations(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c.ops); err != nil || d.More() {
+		return cmp.Or(err, errors.New("there is more after the operations"))
+	}
+	for i, o := range c.ops {
+		if o.Op == "" || o.Request == nil || (o.Response == nil) == (o.Error == nil) {
+			return fmt.Errorf("operation %d needs an op, a request, and a response or an error", i+1)
+		}
+	}
+	return nil
+}
+
 // check makes the call and says how it ends otherwise than the case wants. With
 // update it writes the case anew instead.
 func (c *goldenCase) check(g *guest, update bool) []string {
@@ -178,12 +208,19 @@ func (c *goldenCase) check(g *guest, update bool) []string {
 		operate = r.record
 	}
 	got, err := c.run(g, operate)
+	if update && g.ctx.Err() != nil {
+		return problem(g.ctx.Err()) // which is not how the case ends
+	}
 	if update {
 		r.problems = append(r.problems, problem(c.write(got, err, r.asked))...)
 		return r.problems
 	}
 	r.end()
-	return append(r.problems, c.compare(got, err)...)
+	r.problems = append(r.problems, c.compare(got, err)...)
+	if err == nil {
+		r.problems = append(r.problems, problem(g.answer(c.call, got))...)
+	}
+	return r.problems
 }
 
 func (c *goldenCase) run(g *guest, operate func(context.Context, string, []byte, plugin.Operation) ([]byte, error)) (*plugin.CallResult, error) {

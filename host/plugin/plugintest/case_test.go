@@ -1,12 +1,15 @@
 package plugintest
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
 // everything is what the guest with one of everything may do.
@@ -118,12 +121,56 @@ func TestRequestsThatACaseDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestCasesWantAnswersOfTheContract(t *testing.T) {
+	wasm := buildGuest(t, "../testdata/guests/broken")
+	dir, cache := t.TempDir(), privateDir(t)
+	writeCase(t, dir, "bends.txtar", "-- tool.json --\n"+`{"tool":"bends","arguments":{},`+scope+`}`+"\n-- output.json --\n"+`{"content":"not an object"}`+"\n")
+	if p := strings.Join(checkCases(t, wasm, cache, dir, false)["bends"], "\n"); !strings.Contains(p, "does not fit its schema") {
+		t.Errorf("an answer that is what the case wants, and not what the manifest says: %q", p)
+	}
+}
+
+// What is recorded is how a case ends, and not that nobody waited for it.
+func TestAnInterruptedUpdateLeavesTheCase(t *testing.T) {
+	dir := t.TempDir()
+	const text = "-- process.json --\n{}\n-- output.json --\n{}\n"
+	writeCase(t, dir, "a.txtar", text)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	g, first := load(ctx, toolcallfilter.Wasm, &Options{Cases: dir, Update: true})
+	if g == nil {
+		t.Fatal(first.Problems)
+	}
+	defer g.close()
+	cancel()
+	if p := g.caseRules()[0].result(g).Problems; len(p) != 1 || !strings.Contains(p[0], "canceled") {
+		t.Errorf("problems %q, want that it was canceled", p)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "a.txtar")); err != nil || string(b) != text {
+		t.Errorf("the case is now %q, %v", b, err)
+	}
+}
+
+// A request that is no JSON is recorded as a string.
+func TestRequestsThatAreNoJSONAreReplayed(t *testing.T) {
+	for request, recorded := range map[string]string{"": `""`, "{": `"{"`, "{}": "{}"} {
+		r := &replay{c: &goldenCase{ops: []operation{{Op: "kv.get", Request: json.RawMessage(recorded), Response: json.RawMessage("{}")}}}}
+		if _, err := r.answer(t.Context(), "kv.get", []byte(request), nil); err != nil || r.problems != nil {
+			t.Errorf("the request %q, recorded as %s: %v, %q", request, recorded, err, r.problems)
+		}
+	}
+}
+
 func TestWhatIsNoCaseIsToldBefore(t *testing.T) {
 	for _, c := range []struct{ name, text, says string }{
 		{"a.txtar", "no section", "has no input"},
 		{"a.txtar", "-- tool.json --\n{}\n-- notes.txt --\n", "no such section"},
-		{"a.txtar", "-- tool.json --\n{}\n-- output.json --\n1\n-- error.json --\n{}\n", "both output.json and error.json"},
+		{"a.txtar", "-- tool.json --\n{}\n-- output.json --\n1\n-- error.json --\n{\"code\":\"internal\"}\n", "both output.json and error.json"},
 		{"a.txtar", "-- tool.json --\n{}\n-- operations.json --\n{}\n", "operations.json"},
+		{"a.txtar", "-- tool.json --\n{}\n-- operations.json --\n[{\"op\":\"kv.get\",\"request\":{},\"respnse\":{}}]\n", "respnse"},
+		{"a.txtar", "-- tool.json --\n{}\n-- operations.json --\n[{\"op\":\"kv.get\",\"request\":{}}]\n", "operation 1 needs"},
+		{"a.txtar", "-- tool.json --\n{}\n-- error.json --\n{}\n", "has a code"},
+		{"a.txtar", "-- tool.json --\n{}\n-- error.json --\n{\"code\":\"gone\"}\n", "has a code"},
 		{"readme.md", "", "there is no case in"},
 	} {
 		dir := t.TempDir()

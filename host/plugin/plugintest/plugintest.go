@@ -91,7 +91,8 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 //	error.json       the error that is wanted: its code, and its other members if they are given
 //	operations.json  what the plugin asks of its host on the way, and is answered
 //
-// JSON is compared as values, numbers as their text. operations.json is an array
+// JSON is compared as values, numbers as their text; what is compared must be an
+// answer of the contract as well. operations.json is an array
 // of objects {"op", "request", "response" or "error"} in the order in which they
 // are asked for. A plugin that asks for anything else, or not for all of them,
 // breaks the case. Permissions are not looked at where answers are recorded ones.
@@ -206,6 +207,8 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	if out.OK() {
 		if g.plugin, err = rt.Load(ctx, "guest", wasm, &g.options); err != nil {
 			out.Problems = append(out.Problems, err.Error())
+		} else if err := g.serves(); err != nil {
+			out.Problems = append(out.Problems, err.Error())
 		}
 	}
 	if !out.OK() {
@@ -229,6 +232,16 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		return nil, out
 	}
 	return g, out
+}
+
+// serves says why a host would not take the plugin into service in the place of
+// another version: it does not describe itself, or fails its health calls.
+func (g *guest) serves() error {
+	s, err := g.runtime.NewSlot(g.ctx, "serving", g.wasm, &plugin.SlotOptions{LoadOptions: g.options})
+	if err == nil {
+		s.Close()
+	}
+	return err
 }
 
 // checkCall refuses a call of the test's own that no rule could be held to.

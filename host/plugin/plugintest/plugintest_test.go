@@ -74,7 +74,12 @@ func TestBrokenGuest(t *testing.T) {
 	process := func(name string) Call {
 		return Call{"process", `{"processor":"` + name + `","model":"m",` + scope + `,` + messages + `}`}
 	}
-	const memoryRule = "memory does not grow with calls"
+	const (
+		memoryRule  = "memory does not grow with calls"
+		answersRule = "answers are what the contract says"
+		carriedRule = "unknown fields and parts of messages are carried"
+		keptRule    = "a kept instance answers like a fresh one"
+	)
 	for i, c := range []struct {
 		call  Call
 		wants []string
@@ -82,21 +87,34 @@ func TestBrokenGuest(t *testing.T) {
 		{tool("good"), nil},
 		{process("carries"), nil},
 		{Call{"route", `{"router":"swallows"}`}, []string{"bad input is answered with an error"}},
-		{tool("sulks"), []string{"after an error it answers as before", "a kept instance answers like a fresh one"}},
+		{tool("sulks"), []string{"after an error it answers as before", keptRule}},
 		{tool("strict"), []string{"unknown fields are passed over"}},
-		{process("forgets"), []string{"unknown fields and parts of messages are carried"}},
-		{tool("mumbles"), []string{"answers are what the contract says"}},
-		{Call{"provide", `{"provider":"invents"}`}, []string{"answers are what the contract says"}},
-		{process("wavers"), []string{"the same input gives the same answer", "a kept instance answers like a fresh one"}},
-		{tool("counts"), []string{"a kept instance answers like a fresh one"}},
+		{process("forgets"), []string{carriedRule, answersRule}},
+		{tool("mumbles"), []string{answersRule}},
+		{Call{"provide", `{"provider":"invents"}`}, []string{answersRule}},
+		{process("wavers"), []string{"the same input gives the same answer", keptRule}},
+		{tool("counts"), []string{keptRule}},
 		{tool("keeps"), []string{memoryRule}},
+		{tool("bends"), []string{answersRule}},
+		{tool("garbles"), []string{answersRule}},
+		{tool("shouts"), []string{answersRule}},
+		{process("trims"), []string{carriedRule}},
+		{process("rounds"), []string{carriedRule}},
+		{tool("tires"), []string{keptRule}},
+		{tool("gorges"), []string{memoryRule}},
+		{tool("tells"), nil},
+		{Call{"observe", `{"provider":"invents"}`}, []string{"bad input is answered with an error", answersRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input, func(t *testing.T) {
 			if testing.Short() && i%4 != 0 {
 				t.Skip("with -short every fourth guest is checked")
 			}
-			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}
-			if c.wants == nil || slices.Contains(c.wants, memoryRule) {
+			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 100_000_000}}
+			opts.Granted.Clock = c.call == tool("tells")
+			switch {
+			case c.call == tool("gorges"): // whose instance is replaced before a round of calls has ended, and the next as well
+				opts.Repeats = 100
+			case c.wants == nil || slices.Contains(c.wants, memoryRule):
 				opts.Repeats = DefaultRepeats
 			}
 			got := brokenRules(t, wasm, opts)

@@ -29,7 +29,7 @@ func (r *replay) answer(_ context.Context, op string, request []byte, _ plugin.O
 	if op != want.Op {
 		return nil, r.unexpected(fmt.Sprintf("operation %d is %s with %.300s, want %s", r.next, op, request, want.Op))
 	}
-	if diff := diffJSON(want.Request, request); diff != nil {
+	if diff := diffJSON(want.Request, value(request)); diff != nil {
 		return nil, r.unexpected(fmt.Sprintf("request of operation %d, %s, differs: %s", r.next, op, strings.Join(diff, "; ")))
 	}
 	if want.Error != nil {

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"runtime"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -17,9 +19,11 @@ func outputWrite(ptr unsafe.Pointer, n uint32)
 
 const manifest = `{"abi":1,"name":"broken",
 "tools":[{"name":"good","description":""},{"name":"counts","description":""},{"name":"sulks","description":""},
-{"name":"strict","description":""},{"name":"mumbles","description":""},{"name":"keeps","description":""}],
-"processors":[{"name":"forgets"},{"name":"carries"},{"name":"wavers"}],
-"routers":[{"name":"swallows"}],"providers":[{"name":"invents"}]}`
+{"name":"strict","description":""},{"name":"mumbles","description":""},{"name":"keeps","description":""},
+{"name":"bends","description":"","result":{"type":"object"}},{"name":"garbles","description":""},{"name":"shouts","description":""},
+{"name":"tires","description":""},{"name":"gorges","description":""},{"name":"tells","description":""}],
+"processors":[{"name":"forgets"},{"name":"carries"},{"name":"wavers"},{"name":"trims"},{"name":"rounds"}],
+"routers":[{"name":"swallows"}],"providers":[{"name":"invents"}],"permissions":{"clock":true}}`
 
 //go:wasmexport agenthost_describe
 func describe() uint32 { return answer(manifest) }
@@ -49,6 +53,7 @@ var (
 	calls   int
 	counted int
 	wavered int
+	tired   int
 	failed  bool
 	kept    [][]byte
 )
@@ -80,6 +85,23 @@ func tool(n uint32) uint32 {
 		return answer(`{"content":"good"}`)
 	case "mumbles":
 		return answer(`["good"]`)
+	case "bends":
+		return answer(`{"content":"not an object"}`)
+	case "garbles":
+		return answer("{\"content\":\"\xff\"}")
+	case "shouts":
+		answer(`{"CODE":"not_found","MESSAGE":"names are case-sensitive"}`)
+		return 1
+	case "tires":
+		if tired++; tired > 100 {
+			return answer(`{"content":"enough"}`)
+		}
+		return answer(`{"content":"good"}`)
+	case "gorges":
+		kept = append(kept, make([]byte, 1<<20))
+		return answer(`{"content":"good"}`)
+	case "tells":
+		return answer(`{"content":` + number(int(time.Now().UnixNano())) + `}`)
 	case "keeps":
 		kept = append(kept, make([]byte, 1<<10))
 		return answer(`{"content":"good"}`)
@@ -105,6 +127,8 @@ func process(n uint32) uint32 {
 		var members map[string]json.RawMessage
 		_ = json.Unmarshal(raw, &members)
 		return answer(`{"messages":` + string(members["messages"]) + `}`)
+	case "trims", "rounds":
+		return reshape(raw, *in.Processor)
 	case "wavers":
 		if wavered++; wavered > 20 {
 			return answer(`{"edits":[]}`)
@@ -114,8 +138,56 @@ func process(n uint32) uint32 {
 	return fail("there is no such processor")
 }
 
+// reshape gives messages back whose numbers are floats, or whose parts have lost
+// what the contract does not name.
+func reshape(raw []byte, how string) uint32 {
+	var in struct {
+		Messages []map[string]any `json:"messages"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if how == "trims" {
+		d.UseNumber()
+	}
+	if d.Decode(&in) != nil {
+		return fail("the messages cannot be read")
+	}
+	for _, m := range in.Messages {
+		parts, _ := m["parts"].([]any)
+		for _, p := range parts {
+			if part, _ := p.(map[string]any); how == "trims" {
+				delete(part, "x-later")
+			} else if part["type"] == "x-later" {
+				part["value"] = json.RawMessage(`{"a":[1,null,9007199254740993]}`)
+			} else if part["x-later"] != nil {
+				part["x-later"] = json.RawMessage(`{"a":[1,null,9007199254740993]}`)
+			}
+		}
+		if how == "rounds" && m["x-later"] != nil {
+			m["x-later"] = json.RawMessage(`{"a":[1,null,9007199254740993]}`)
+		}
+	}
+	out, err := json.Marshal(in)
+	if err != nil {
+		return fail("the messages cannot be written")
+	}
+	return answer(string(out))
+}
+
 //go:wasmexport agenthost_route
 func route(uint32) uint32 { return answer(`{"next":[]}`) }
+
+// observe runs for ever when it is asked badly, and answers badly otherwise.
+//
+//go:wasmexport agenthost_observe
+func observe(n uint32) uint32 {
+	var in input
+	for json.Unmarshal(read(n), &in) != nil || in.Provider == nil {
+		spun++
+	}
+	return answer(`[]`)
+}
+
+var spun int
 
 //go:wasmexport agenthost_provide
 func provide(n uint32) uint32 {
