@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -74,12 +75,11 @@ func readStruct(raw []byte, v reflect.Value) error {
 	default:
 		return json.Unmarshal(raw, v.Addr().Interface()) // it says what it is
 	}
-	values := make([][]byte, v.NumField())
+	names := jsonNames(v.Type())
+	values := make([][]byte, len(names))
 	err := eachMember(raw, func(name string, value []byte) error {
-		for i := range values {
-			if name != "" && jsonName(v.Type().Field(i)) == name {
-				values[i] = value // the last one counts
-			}
+		if i := slices.Index(names, name); i >= 0 && name != "" {
+			values[i] = value // the last one counts
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func readStruct(raw []byte, v reflect.Value) error {
 			continue
 		}
 		if err = readValue(value, v.Field(i)); err != nil {
-			err = fmt.Errorf("%s: %w", jsonName(v.Type().Field(i)), err)
+			err = fmt.Errorf("%s: %w", names[i], err)
 		}
 	}
 	return err
@@ -113,6 +113,16 @@ func readSlice(raw []byte, v reflect.Value) error {
 		}
 		return nil
 	})
+}
+
+// jsonNames are the names of a struct's fields in JSON, which are asked for once an
+// object: a guest chooses how many members that has.
+func jsonNames(t reflect.Type) []string {
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = jsonName(t.Field(i))
+	}
+	return names
 }
 
 // jsonName is the name of a field in JSON; "" is of one that has none.

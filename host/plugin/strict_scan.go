@@ -98,10 +98,11 @@ func skipText(raw []byte, i int) int {
 	return i + 1
 }
 
-func unquote(quoted []byte) (s string, err error) {
+func unquote(quoted []byte) (string, error) {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1]), nil
 	}
-	err = json.Unmarshal(quoted, &s)
+	var s string // of this branch only: its address makes it an allocation
+	err := json.Unmarshal(quoted, &s)
 	return s, err
 }

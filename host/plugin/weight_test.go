@@ -76,6 +76,36 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
+// TestUnknownMembersCostLittle holds the reader to what grows with an answer: an
+// allocation for a member's name, and none else.
+func TestUnknownMembersCostLittle(t *testing.T) {
+	const members = 1000
+	raw := []byte("{" + strings.Repeat(`"nobody":0,`, members) + `"content":1}`)
+	got := testing.AllocsPerRun(10, func() {
+		if err := readJSON(raw, &toolOutput{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 1.1*members {
+		t.Errorf("reading %d members allocates %.0f times", members, got)
+	}
+}
+
+// BenchmarkHeaviestAnswer is how long the host reads an answer of OutputBytes that
+// is made of members: no budget and no deadline ends that.
+func BenchmarkHeaviestAnswer(b *testing.B) {
+	for name, item := range map[string]string{"unknown": `"a":0`, "known": `"content":0`, "escaped": `"\u0061":0`} {
+		b.Run(name, func(b *testing.B) {
+			raw := []byte("{" + strings.Repeat(item+",", DefaultOutputBytes/(len(item)+1)-1) + item + "}")
+			for b.Loop() {
+				if err := readJSON(raw, &toolOutput{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkHeaviestRequest is how long the host can be kept by one request, which
 // nothing interrupts: the bar is 50 ms.
 func BenchmarkHeaviestRequest(b *testing.B) {
