@@ -54,17 +54,25 @@ func (inst *instance) httpError(err error) error {
 	return &e
 }
 
-// readExtismRequest makes a request of http.fetch of one of Extism's.
+// extismIgnored are headers that Extism lets plugins set and does not send: they are
+// the host's, and a plugin that was written for Extism may have them.
+var extismIgnored = []string{"host", "content-length", "transfer-encoding", "trailer"}
+
+// readExtismRequest makes a request of http.fetch of one of Extism's, which follows
+// redirects.
 func readExtismRequest(raw, body []byte) ([]byte, error) {
 	var in extismRequest
 	if err := readJSON(raw, &in); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "read the request: %v", err)
 	}
-	out := fetchRequest{Method: strings.ToUpper(in.Method), URL: in.URL, Body: body}
+	out := fetchRequest{Method: strings.ToUpper(in.Method), URL: in.URL, Body: body, Redirects: maxHTTPRedirects}
 	if out.Method == "" {
 		out.Method = http.MethodGet
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
+		if slices.Contains(extismIgnored, strings.ToLower(name)) {
+			continue
+		}
 		out.Headers = append(out.Headers, fetchHeader{Name: name, Value: in.Headers[name]})
 	}
 	return json.Marshal(out)

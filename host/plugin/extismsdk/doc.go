@@ -14,7 +14,7 @@
 //   - Instructions are not counted, so there is no budget of them, and calls of
 //     other tenants do not take turns with this plugin's.
 //   - HTTP requests are the SDK's: the hosts that are granted are reachable, on
-//     any port and under any address, and redirects are followed. Secrets are
+//     any port and under any address, and so is where they redirect to. Secrets are
 //     never filled in.
 //   - What a plugin logs is dropped, unless the program calls extism.SetLogLevel,
 //     which is for the whole process; then it goes to Options.Log.
