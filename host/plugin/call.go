@@ -94,11 +94,12 @@ type rawOperations struct {
 	made   operations
 }
 
-func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
-	if o.opts.Operate != nil {
-		return o.opts.Operate(ctx, op, req, o.own)
+func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out []byte, err error) {
+	if o.opts.Operate == nil {
+		return o.own(ctx, op, req)
 	}
-	return o.own(ctx, op, req)
+	outside(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
+	return out, err
 }
 
 func (o *rawOperations) own(ctx context.Context, op string, req []byte) ([]byte, error) {
@@ -161,7 +162,7 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 	if err := readRequest(op, req, &in); err != nil {
 		return nil, err
 	}
-	o.emit(clean(in.Kind), in.Data)
+	outside(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })
 	return out, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -353,49 +354,63 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	return response, nil
 }
 
-// perform runs an operation, without the call's turn: it may wait. req is not the
-// guest's memory, which is gone once the instance is closed.
+// perform runs an operation. It has the call's turn, but for what it does outside,
+// and what it takes the host counts like instructions that take as long: what is
+// asked for in few bytes may be much work. req is not the guest's memory, which is
+// gone once the instance is closed.
 func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	c := &inst.call
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
-	if computes[op] {
-		response, err := c.ops.operate(paced{ctx, inst}, op, req)
-		if inst.turnless {
-			inst.stop(inst.late())
-		}
-		inst.checkTime()
-		return response, err
+	p := &paced{Context: ctx, inst: inst, since: time.Now()}
+	response, err := c.ops.operate(p, op, req)
+	if !inst.work(time.Since(p.since).Nanoseconds()) { // the guest need not hear of it
+		inst.stop(inst.late())
 	}
-	response, err := inst.wait(ctx, op, req)
-	inst.checkTime() // when that is up, the guest need not hear of it
 	return response, err
 }
 
-// paced is the context of an operation that keeps the call's turn.
+// paced is the context of an operation, for as long as it has the call's turn.
 type paced struct {
 	context.Context
-	inst *instance
+	inst  *instance
+	since time.Time // it began, later by what it has waited outside
+}
+
+// outside has an operation wait for something while others have the call's turn.
+// Whatever may wait goes there: a store, a server, a model, somebody who listens.
+func outside(ctx context.Context, wait func(context.Context)) {
+	p, ok := ctx.(*paced)
+	if !ok { // it has none
+		wait(ctx)
+		return
+	}
+	p.step(wait)
+}
+
+// step is outside of a call that has a turn, or lost it the last time.
+func (p *paced) step(wait func(context.Context)) {
+	if p.inst.turnless {
+		wait(p.Context)
+		return
+	}
+	began := time.Now()
+	p.inst.pause()
+	defer func() {
+		p.inst.retake()
+		p.since = p.since.Add(time.Since(began))
+	}()
+	wait(p.Context)
 }
 
 // Pace is called by an operation that takes long, between two pieces of work: it
 // looks at the call's time, and has others go first whose turn it is.
-func (p paced) Pace() error {
+func (p *paced) Pace() error {
 	if !p.inst.goOn(0) {
 		return p.inst.late()
 	}
 	return nil
 }
-
-// wait runs an operation while others have the turn.
-func (inst *instance) wait(ctx context.Context, op string, req []byte) ([]byte, error) {
-	inst.pause()
-	defer inst.resume()
-	return inst.call.ops.operate(ctx, op, req)
-}
-
-// computes are the operations that wait for nothing: they keep the call's turn.
-var computes = map[string]bool{"artifact.read": true, "artifact.write": true, "messages.get": true, "tokens.count": true, "state.get": true, "state.patch": true}
 
 // errorObject is an error as a guest gets it. Its sentences are cut where they
 // repeat what the guest has sent.

@@ -92,7 +92,7 @@ func (inst *instance) goOn(bytes int) bool { return inst.work(int64(bytes) / byt
 // work is goOn for what takes the host as long as so many instructions.
 func (inst *instance) work(n int64) bool {
 	c, now := &inst.call, time.Now()
-	if c.ctx.Err() != nil || !now.Before(c.deadline) {
+	if inst.turnless || c.ctx.Err() != nil || !now.Before(c.deadline) {
 		return false
 	}
 	inst.letOthers(now)
@@ -114,23 +114,26 @@ func (inst *instance) late() error {
 	return inst.timeoutError()
 }
 
-// pause gives the call's turn to others while a host operation waits. resume
-// takes it again, and stops the call if its time is up before.
+// pause gives the call's turn to others while a host operation waits. retake takes
+// it again, unless the call's time is up before; resume stops the call then.
 func (inst *instance) pause() {
 	inst.plugin.runtime.turns.pause(inst.share, inst.unaccounted())
 	inst.turnless = true
 }
 
 func (inst *instance) resume() {
+	if inst.retake(); inst.turnless {
+		inst.stop(inst.late())
+	}
+}
+
+func (inst *instance) retake() {
 	c := &inst.call
 	since := time.Now()
 	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
 	c.stint, c.moved = c.told, 0
 	inst.turnless = err != nil
-	if err != nil {
-		inst.stop(inst.late())
-	}
 }
 
 // unaccounted returns what has been spent since turns were told.

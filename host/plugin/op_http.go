@@ -94,7 +94,8 @@ func (s *seat) fetch(ctx context.Context, req []byte) ([]byte, error) {
 	if err := s.account.reserve(httpRequests, 1); err != nil {
 		return nil, err
 	}
-	resp, err := s.plugin.runtime.fetcher.Fetch(ctx, out)
+	var resp *egress.Response
+	outside(ctx, func(ctx context.Context) { resp, err = s.plugin.runtime.fetcher.Fetch(ctx, out) })
 	if err != nil {
 		return nil, s.fetchError(err)
 	}

@@ -49,7 +49,9 @@ func (s *seat) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	if err := checkKVKey("kv.get", in.Key); err != nil {
 		return nil, err
 	}
-	it, err := s.store().Get(ctx, s.owner(), in.Key)
+	var it Item
+	var err error
+	outside(ctx, func(ctx context.Context) { it, err = s.store().Get(ctx, s.owner(), in.Key) })
 	if err != nil {
 		return nil, s.storeError("kv.get", err)
 	}
@@ -88,7 +90,9 @@ func (s *seat) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	if in.TTL > 0 {
 		opts.Expires = time.Now().Add(time.Duration(in.TTL) * time.Millisecond)
 	}
-	revision, err := s.store().Put(ctx, s.owner(), in.Key, *in.Value, opts)
+	var revision int64
+	var err error
+	outside(ctx, func(ctx context.Context) { revision, err = s.store().Put(ctx, s.owner(), in.Key, *in.Value, opts) })
 	if err != nil {
 		return nil, s.storeError("kv.put", err)
 	}
@@ -111,7 +115,9 @@ func (s *seat) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
 	if err := checkKVKey("kv.delete", in.Key); err != nil {
 		return nil, err
 	}
-	if err := s.store().Delete(ctx, s.owner(), in.Key, in.Revision); err != nil {
+	var err error
+	outside(ctx, func(ctx context.Context) { err = s.store().Delete(ctx, s.owner(), in.Key, in.Revision) })
+	if err != nil {
 		return nil, s.storeError("kv.delete", err)
 	}
 	return []byte("{}"), nil
@@ -135,10 +141,14 @@ func (s *seat) kvList(ctx context.Context, req []byte) ([]byte, error) {
 	if in.Limit == 0 {
 		in.Limit = defaultKVList
 	}
-	items, more, err := s.store().List(ctx, s.owner(), ListOptions{
+	opts := ListOptions{
 		Prefix: in.Prefix, After: in.After, Limit: in.Limit, Values: in.Values,
 		MaxBytes: s.rights().limits.ResponseBytes / 2, // as JSON it is more
-	})
+	}
+	var items []Item
+	var more bool
+	var err error
+	outside(ctx, func(ctx context.Context) { items, more, err = s.store().List(ctx, s.owner(), opts) })
 	if err != nil {
 		return nil, s.storeError("kv.list", err)
 	}

@@ -41,7 +41,8 @@ func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]by
 		return nil, err
 	}
 	question.Scope = scope
-	model, err := s.model(ctx, in.Model)
+	var model host.Model
+	outside(ctx, func(ctx context.Context) { model, err = s.model(ctx, in.Model) })
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,11 @@ func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]by
 	if err := s.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
 	}
-	resp, said, err := wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
+	var resp *host.ModelResponse
+	said := 0
+	outside(ctx, func(ctx context.Context) {
+		resp, said, err = wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
+	})
 	if err != nil { // what was said until then is paid for
 		_ = s.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
 		return nil, modelError(err)

@@ -64,10 +64,14 @@ func (s *seat) send(ctx context.Context, scope host.Scope, req []byte) ([]byte, 
 		Owner: s.owner(), Handler: in.Handler, Payload: orNull(in.Payload), IdempotencyKey: in.IdempotencyKey,
 		NotBefore: time.Now().Add(time.Duration(in.DelayMS) * time.Millisecond), Scope: scope, Attempt: 1,
 	}
-	id, err := queue.Send(ctx, job, func(fn func(bool)) {
-		if !host.AfterCommit(ctx, fn) {
-			fn(true) // there is no turn to wait for
-		}
+	var id string
+	var err error
+	outside(ctx, func(ctx context.Context) {
+		id, err = queue.Send(ctx, job, func(fn func(bool)) {
+			if !host.AfterCommit(ctx, fn) {
+				fn(true) // there is no turn to wait for
+			}
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -17,7 +17,12 @@ func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, err
 	if err := readRequest("step.begin", req, &in); err != nil {
 		return nil, err
 	}
-	result, done, err := o.call.BeginStep(ctx, in.Name, &host.StepOptions{Idempotent: in.Idempotent})
+	var result json.RawMessage
+	var done bool
+	var err error
+	outside(ctx, func(ctx context.Context) {
+		result, done, err = o.call.BeginStep(ctx, in.Name, &host.StepOptions{Idempotent: in.Idempotent})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -42,5 +47,7 @@ func (o *toolOperations) endStep(ctx context.Context, req []byte) ([]byte, error
 	if len(in.Result) == 0 {
 		return nil, host.Errorf(host.InvalidArgument, "request of step.end: it has no result").WithHint("null is one")
 	}
-	return []byte("{}"), o.call.EndStep(ctx, in.Name, in.Result)
+	var err error
+	outside(ctx, func(ctx context.Context) { err = o.call.EndStep(ctx, in.Name, in.Result) })
+	return []byte("{}"), err
 }

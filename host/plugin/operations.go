@@ -166,7 +166,7 @@ func (s *seat) toolOperations(call *host.Call) *toolOperations {
 func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	switch op {
 	case "emit":
-		return o.emit(req)
+		return o.emit(ctx, req)
 	case "artifact.write":
 		return o.artifacts.write(req)
 	case "step.begin":
@@ -179,7 +179,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	return baseOperations{seat: o.seat, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
 }
 
-func (o *toolOperations) emit(req []byte) ([]byte, error) {
+func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
 	const op = "emit"
 	var in struct {
 		Kind string
@@ -191,7 +191,9 @@ func (o *toolOperations) emit(req []byte) ([]byte, error) {
 	if in.Kind == "" {
 		return nil, host.Errorf(host.InvalidArgument, "request of emit: it needs a kind")
 	}
-	return []byte("{}"), o.call.Emit(in.Kind, in.Data)
+	var err error
+	outside(ctx, func(context.Context) { err = o.call.Emit(in.Kind, in.Data) })
+	return []byte("{}"), err
 }
 
 // viewOperations are those of a processor and of a router. A router without the
@@ -289,7 +291,7 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 // pace lets others go first, if ctx is of a call that has a turn, and says whether
 // what it is about is still wanted.
 func pace(ctx context.Context) error {
-	if p, ok := ctx.(paced); ok {
+	if p, ok := ctx.(*paced); ok {
 		return p.Pace()
 	}
 	if ctx.Err() != nil {
