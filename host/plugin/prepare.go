@@ -88,7 +88,7 @@ import (
 
 // meterVersion changes with what prepare makes of a module, so that what an older
 // version made and kept on disk is made anew. TestMeterVersion says when.
-const meterVersion = 2
+const meterVersion = 3
 
 // prepared is a module that passed the checks, and its metered form.
 type prepared struct {

@@ -373,6 +373,9 @@ func (s *codeScan) operands(at int, op byte, ins instruction) {
 			s.pass(s.m.types[i])
 		}
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
+		if s.m.importRefs {
+			s.pay(costImport)
+		}
 		s.straight = false
 		s.calls = s.calls || s.live
 		s.shape.calls++

@@ -241,6 +241,8 @@ func TestMeterPrices(t *testing.T) {
 		{"a call, and two units in it", "func $f run\n  call $g\nfunc $g -\n  i32.const 1 drop", nil, costCall + 2},
 		{"a call through a table", "table 1\nelem 0 $g\nfunc $f run\n  i32.const 0 call_indirect 0\nfunc $g -\n  nop", nil, costIndirect + 1},
 		{"a call of the host", "import env nothing as $nothing\nfunc $f run\n  call $nothing", nil, costCall + costImport},
+		{"a call of the host through a table", "import env nothing as $nothing\ntable 1\nelem 0 $nothing\ntype ->\nfunc $f run\n  i32.const 0 call_indirect 0", nil, 1 + costIndirect + costImport},
+		{"a call through a table where one of the host may be", "import env nothing as $nothing\ntable 2\nelem 0 $nothing $g\ntype ->\nfunc $f run\n  i32.const 1 call_indirect 0\nfunc $g -\n  nop", nil, 1 + costIndirect + costImport},
 		{"division", "func $f run -> i32\n  i32.const 7 i32.const 2 i32.div_s", nil, costDivide + 2},
 		{"vector", "func $f run\n  v128.const v128.const i8x16.shuffle i16x8.abs i32x4.extract_lane drop", nil, 6},
 		{"fill 1600 bytes", "memory 1\nfunc $f run\n  i32.const 0 i32.const 1 i32.const 1600 memory.fill", nil, 3 + costBulk + 1600*costByte/16},

@@ -190,6 +190,8 @@ type wasmModule struct {
 	vectors  [secDataCount + 1]vector
 	funcRefs []funcRef // in globals, exports and elements, in order of place
 
+	importRefs bool // one of them is an imported function, so a table may hold one
+
 	customs     int
 	customBytes int
 	manifest    []byte // contents of the manifest section; nil if absent

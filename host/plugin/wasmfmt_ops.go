@@ -110,7 +110,7 @@ type instruction struct {
 const (
 	costCall     = 5   // a call
 	costIndirect = 10  // a call through a table
-	costImport   = 300 // a call of the host, on top of costCall: it leaves compiled code
+	costImport   = 300 // a call of the host, on top of costCall or costIndirect: it leaves compiled code
 	costDivide   = 10  // division, remainder, square root
 	costBulk     = 10  // a bulk operation, before its length
 	costLeave    = 500 // memory.grow, table.grow, ref.func: they leave compiled code

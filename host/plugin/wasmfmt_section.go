@@ -166,6 +166,7 @@ func (m *wasmModule) readFuncRef(r *reader) uint32 {
 	start := r.pos
 	i := r.index(len(m.funcs), "function")
 	m.funcRefs = append(m.funcRefs, funcRef{span{start, r.pos}, i})
+	m.importRefs = m.importRefs || int(i) < m.imported[externFunc]
 	return i
 }
 
