@@ -174,7 +174,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant), scope: view.Scope}, view}
+	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant), scope: view.Scope}, view, false}
 	raw, cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops)
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations: baseOperations{seat: s, scope: req.Scope, state: req.State}}
+	ops := viewOperations{baseOperations: baseOperations{seat: s, scope: req.Scope, state: req.State}, granted: true}
 	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}

@@ -131,13 +131,13 @@ func (o *rawOperations) make() (err error) {
 		call.Scope = scope
 		o.made = tellingOperations{s.toolOperations(call), o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
-		o.made = viewOperations{baseOperations{seat: s, scope: scope}, o.opts.View}
+		o.made = viewOperations{baseOperations{seat: s, scope: scope}, o.opts.View, false}
 	case o.export == exportProcess:
 		o.made = baseOperations{seat: s, scope: scope}
 	case o.export == exportRoute && !s.rights().granted.Messages:
-		o.made = viewOperations{base, nil}
+		o.made = viewOperations{base, nil, true}
 	case o.export == exportRoute && o.opts.View != nil:
-		o.made = viewOperations{base, o.opts.View}
+		o.made = viewOperations{base, o.opts.View, true}
 	default:
 		o.made = base
 	}

@@ -57,7 +57,7 @@ func FuzzOperations(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view := viewOperations{baseOperations{seat: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil)}
+		view := viewOperations{baseOperations{seat: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil), false}
 		tool := s.toolOperations(host.NewCall("t", nil, state))
 		for _, ops := range []operations{tool, view} {
 			out, err := ops.operate(t.Context(), op, slices.Clone(request))

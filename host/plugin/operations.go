@@ -200,16 +200,21 @@ func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
 // permission to read the conversation has no view.
 type viewOperations struct {
 	baseOperations
-	view *host.View
+	view    *host.View
+	granted bool // the view is a router's, by its permission
 }
 
 func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	switch {
 	case op != "messages.get" && op != "tokens.count":
 		return o.baseOperations.operate(ctx, op, req)
-	case o.view == nil:
+	case o.view == nil, o.granted && !o.seat.rights().granted.Messages:
 		return nil, o.seat.denied("messages", "read the conversation")
-	case op == "messages.get":
+	}
+	if o.granted {
+		o.seat.usage.note(func(p *Permissions) { p.Messages = true })
+	}
+	if op == "messages.get" {
 		return o.getMessages(req)
 	}
 	return o.countTokens(ctx, req)

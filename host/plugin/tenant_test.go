@@ -238,6 +238,38 @@ func TestDenialsOfManyHostsAreBounded(t *testing.T) {
 	}
 }
 
+// A router reads the conversation as long as it is granted that, and has then used it;
+// a processor needs no grant.
+func TestARouterReadsWhatItIsGranted(t *testing.T) {
+	p, err := startRuntime(t, nil).Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{Messages: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := host.NewView([]*host.Message{host.UserText("one")}, "", byteCounter{})
+	ask := func(router bool, op, request string) host.Code {
+		_, err := viewOperations{baseOperations{seat: p.seat("acme")}, view, router}.operate(t.Context(), op, []byte(request))
+		return host.CodeOf(err)
+	}
+	const get, count = `{"indices":[0]}`, `{"texts":["one"]}`
+	if got := ask(false, "messages.get", get); got != "" || p.Usage("acme").Used.Messages {
+		t.Errorf("a processor is told %q and has used %+v", got, p.Usage("acme").Used)
+	}
+	if got := ask(true, "messages.get", get); got != "" || !p.Usage("acme").Used.Messages {
+		t.Errorf("a router is told %q and has used %+v", got, p.Usage("acme").Used)
+	}
+	if err := p.Grant(Permissions{}); err != nil {
+		t.Fatal(err)
+	}
+	for op, request := range map[string]string{"messages.get": get, "tokens.count": count} {
+		if got := ask(true, op, request); got != host.PermissionDenied {
+			t.Errorf("%s of a router that the grant was taken from: %q, want permission_denied", op, got)
+		}
+		if got := ask(false, op, request); got != "" {
+			t.Errorf("%s of a processor: %q", op, got)
+		}
+	}
+}
+
 func TestUsageSaysWhatIsUsed(t *testing.T) {
 	rt := startRuntime(t, nil)
 	p := loadAsking(t, rt, "state.get", readsState, &LoadOptions{Granted: Permissions{State: Write, Messages: true, Clock: true}})
