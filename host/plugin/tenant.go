@@ -149,13 +149,14 @@ func (ts *tenants) set(id string, t *Tenant) error {
 		}
 		own = t.clone()
 	}
-	ts.account(id).own.Store(own)
+	ts.account(id, func(a *account) { a.own.Store(own) })
 	ts.age.Add(1)
 	return nil
 }
 
-// account returns the account of a tenant, opening it if there is none.
-func (ts *tenants) account(id string) *account {
+// account returns the account of a tenant, opening it if there is none. claim is
+// what keeps it: done before anybody can forget it again.
+func (ts *tenants) account(id string, claim func(*account)) *account {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	a := ts.accounts[id]
@@ -167,6 +168,7 @@ func (ts *tenants) account(id string) *account {
 		a = &account{id: strings.Clone(id), tenants: ts}
 		ts.accounts[a.id] = a
 	}
+	claim(a)
 	return a
 }
 
@@ -272,12 +274,15 @@ func (p *Plugin) seatLocked(tenant string) *seat {
 	if len(p.seats) >= max(keptAccounts, p.sweepSeatsAt) {
 		p.sweepSeats()
 	}
-	a := p.runtime.tenants.account(tenant)
+	a := p.runtime.tenants.account(tenant, func(a *account) {
+		if !p.closed {
+			a.seats.Add(1)
+		}
+	})
 	s := &seat{plugin: p, account: a, usage: a.usage(p.id)}
 	if p.closed {
 		return s
 	}
-	a.seats.Add(1)
 	if p.seats == nil {
 		p.seats = map[string]*seat{}
 	}

@@ -399,10 +399,11 @@ func TestTenantsWithoutUseAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = ts.account("busy").charge(instructions, 1)
-		ts.account("seated").seats.Add(1)
+		open := func(id string) *account { return ts.account(id, func(*account) {}) }
+		_ = open("busy").charge(instructions, 1)
+		open("seated").seats.Add(1)
 		for i := range 3 * keptAccounts {
-			ts.account(fmt.Sprint(i))
+			open(fmt.Sprint(i))
 		}
 		if n := len(ts.accounts); n > keptAccounts+3 {
 			t.Errorf("%d accounts are kept, want at most %d", n, keptAccounts+3)
@@ -413,8 +414,57 @@ func TestTenantsWithoutUseAreForgotten(t *testing.T) {
 			}
 		}
 		time.Sleep(DefaultBudgetWindow)
-		if !ts.account("busy").forgettable() {
+		if !open("busy").forgettable() {
 			t.Error("an account whose window is over is not forgettable")
 		}
 	})
+}
+
+// An account is not forgotten between being looked up and being claimed: what is set
+// for a tenant stays, and a plugin and the operator mean the same account.
+func TestAccountsAreClaimedAtOnce(t *testing.T) {
+	rt := startRuntime(t, nil)
+	ts := rt.tenants
+	forget := func(n int) { // all that may be forgotten, as with the next account beyond those that are kept
+		ts.mu.Lock()
+		ts.sweepAt = 0
+		ts.mu.Unlock()
+		ts.account(fmt.Sprint("another ", n), func(*account) {})
+	}
+	p, err := rt.Load(t.Context(), "x", handWritten(t, "i32.const 0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			default:
+				forget(n)
+			}
+		}
+	})
+	tries := 2_000
+	if !testing.Short() {
+		tries = 20_000
+	}
+	for i := range tries {
+		set, seated := fmt.Sprint("set ", i), fmt.Sprint("seated ", i)
+		if err := rt.SetTenant(set, &Tenant{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, own := rt.Tenant(set); !own {
+			t.Fatalf("what was set for a tenant is lost, at number %d", i)
+		}
+		_ = rt.SetTenant(set, nil)
+		s := p.seat(seated)
+		if ts.account(seated, func(*account) {}) != s.account {
+			t.Fatalf("a tenant has two accounts, at number %d", i)
+		}
+	}
+	close(done)
+	sweeping.Wait()
 }
