@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,14 +35,16 @@ type live struct {
 	config *watch.Tree
 
 	mu    sync.Mutex
-	where map[string]string // what plugins come from, by id
+	where map[string]string         // what plugins come from, by id
+	from  map[string]map[int]string // what their versions came from, by number
 }
 
 // newLive makes an app steerable.
 func newLive(a *app, say func(string, ...any)) *live {
-	l := &live{app: a, say: say, where: map[string]string{}, trees: map[string]*watch.Tree{}}
+	l := &live{app: a, say: say, where: map[string]string{}, from: map[string]map[int]string{}, trees: map[string]*watch.Tree{}}
 	for _, s := range a.runtime.Slots() {
 		l.where[s.ID()] = a.whereIs(s.ID())
+		l.came(s.ID(), 1, l.where[s.ID()])
 	}
 	return l
 }
@@ -163,24 +166,60 @@ func (l *live) load(ctx context.Context, args pluginArgs) (*change, error) {
 			return nil, err
 		}
 		l.app.plugins[args.ID] = s
-	} else {
-		if len(args.Grants) > 0 {
-			if err := s.Grant(ctx, granted); err != nil && host.CodeOf(err) != host.PermissionDenied {
-				return nil, err
-			}
-		}
-		if _, err := s.Replace(ctx, wasm); err != nil {
-			return nil, err
-		}
+		l.came(args.ID, 1, args.Path)
+	} else if err := l.put(ctx, s, wasm, args.Path, granted, len(args.Grants) > 0); err != nil {
+		return nil, err
 	}
-	l.mu.Lock()
-	l.where[args.ID] = args.Path
-	l.mu.Unlock()
-	if l.trees[args.ID] != nil {
-		l.trees[args.ID] = watch.New(args.Path)
-	}
+	l.isAt(args.ID, args.Path)
 	l.remake()
 	return l.served(s), nil
+}
+
+// put replaces a plugin's module. What is granted with one that does not load is
+// not granted to the one that stays.
+func (l *live) put(ctx context.Context, s *plugin.Slot, wasm []byte, path string, granted plugin.Permissions, grants bool) error {
+	before := s.Granted()
+	if grants {
+		if err := s.Grant(ctx, granted); err != nil && host.CodeOf(err) != host.PermissionDenied {
+			return err
+		}
+	}
+	v, err := s.Replace(ctx, wasm)
+	l.came(s.ID(), v.Number, path)
+	if err != nil && grants && v.Phase != plugin.Held {
+		if err := s.Grant(context.WithoutCancel(ctx), before); err != nil && host.CodeOf(err) != host.PermissionDenied {
+			return err
+		}
+	}
+	return err
+}
+
+// came remembers what a version came from, in case that it is rolled back to.
+func (l *live) came(id string, version int, path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.from[id] == nil {
+		l.from[id] = map[int]string{}
+	}
+	l.from[id][version] = path
+	slot := l.app.runtime.Slot(id)
+	if slot == nil {
+		return
+	}
+	known := slot.State().Versions
+	maps.DeleteFunc(l.from[id], func(n int, _ string) bool {
+		return n != version && !slices.ContainsFunc(known, func(v plugin.VersionState) bool { return v.Number == n })
+	})
+}
+
+// isAt has a plugin read from a path from now on. live.turn is held.
+func (l *live) isAt(id, path string) {
+	l.mu.Lock()
+	l.where[id] = path
+	l.mu.Unlock()
+	if l.trees[id] != nil {
+		l.trees[id] = watch.New(path)
+	}
 }
 
 // reloadAsked reads a plugin's module again, or that of every plugin.
@@ -217,7 +256,9 @@ func (l *live) reload(ctx context.Context, s *plugin.Slot) (*change, error) {
 		c.Same = true
 		return c, nil
 	}
-	if _, err := s.Replace(ctx, wasm); err != nil {
+	v, err := s.Replace(ctx, wasm)
+	l.came(s.ID(), v.Number, l.places()[s.ID()])
+	if err != nil {
 		return nil, err
 	}
 	l.remake()
@@ -245,9 +286,14 @@ func (l *live) rollback(ctx context.Context, args pluginArgs) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Rollback(ctx); err != nil {
+	v, err := s.Rollback(ctx)
+	if err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	path := l.from[args.ID][v.Number]
+	l.mu.Unlock()
+	l.isAt(args.ID, cmp.Or(path, l.places()[args.ID]))
 	l.remake()
 	return l.served(s), nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 )
@@ -67,6 +69,49 @@ func TestListDoesNotWaitForChanges(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("the list waits")
+	}
+}
+
+// A version that is rolled back to is read again from where it came.
+func TestRollbackGoesBackToTheFile(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	dir := strings.TrimSuffix(l.app.config.name, "/"+configName)
+	writeText(t, dir, "other.wasm", string(guests()["state-get"]))
+	l.watch()
+	if _, err := l.load(t.Context(), pluginArgs{ID: "guest", Path: dir + "/other.wasm", Grants: []string{"state=read", "messages", "http=https://example.com"}}); err != nil {
+		t.Fatal(err)
+	}
+	is := func(what, file string) {
+		t.Helper()
+		if path := l.places()["guest"]; path != dir+"/"+file {
+			t.Errorf("%s the plugin comes from %s, want %s", what, path, file)
+		}
+	}
+	is("loaded,", "other.wasm")
+	serving := l.app.runtime.Slot("guest").Current().Digest()
+	if _, err := l.rollback(t.Context(), pluginArgs{ID: "guest"}); err != nil {
+		t.Fatal(err)
+	}
+	is("rolled back,", "guest.wasm")
+	c, err := l.reloadAsked(t.Context(), pluginArgs{ID: "guest"})
+	if err != nil || !c[0].Same || c[0].Serves.Digest == serving {
+		t.Errorf("read again, what was rolled back serves: %+v, %v", c, err)
+	}
+}
+
+// What is granted with a module that does not load is not granted to the version
+// that stays.
+func TestAFailedLoadChangesNoGrants(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	dir := strings.TrimSuffix(l.app.config.name, "/"+configName)
+	writeText(t, dir, "bad.wasm", "\x00asm\x01\x00\x00\x00")
+	s := l.app.runtime.Slot("guest")
+	before := s.Granted()
+	if _, err := l.load(t.Context(), pluginArgs{ID: "guest", Path: dir + "/bad.wasm", Grants: []string{"messages"}}); err == nil {
+		t.Fatal("a module without a manifest is loaded")
+	}
+	if diff := cmp.Diff(before, s.Granted()); diff != "" || before.KV != plugin.Read {
+		t.Errorf("what is granted after it (+) and before (-): %s", diff)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ type callFlags struct {
 	timeout         time.Duration
 	memory          sizeFlag
 	instructions    uint64
+	others          limitFlag
 	grants          []string
 	report          bool
 }
@@ -84,6 +86,8 @@ func (f *callFlags) addLimits(c *cobra.Command) {
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
 	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
 	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
+	flags.Var(&f.others, "limit", "any limit by its name in pdk/ABI.md, such as HostCalls=100 or OutputBytes=1MiB; may be given more than once")
+	_ = c.RegisterFlagCompletionFunc("limit", completeLimit) // the flag is there
 	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once")
 }
 
@@ -110,11 +114,12 @@ func (f *callFlags) limitFault() string {
 	return ""
 }
 
+// limits are those of --limit, but for what a flag of its own says.
 func (f *callFlags) limits() plugin.Limits {
-	return plugin.Limits{
-		Timeout: f.timeout, StartTimeout: f.timeout,
-		MemoryBytes: int64(f.memory), Instructions: int64(f.instructions),
-	}
+	l := f.others.Limits
+	l.Timeout, l.StartTimeout = cmp.Or(f.timeout, l.Timeout), cmp.Or(l.StartTimeout, f.timeout)
+	l.MemoryBytes, l.Instructions = cmp.Or(int64(f.memory), l.MemoryBytes), cmp.Or(int64(f.instructions), l.Instructions)
+	return l
 }
 
 // completeCall completes FILE EXPORT.

@@ -226,7 +226,9 @@ func remoteRollback(env *environment) *cobra.Command {
 	return r.add(&cobra.Command{
 		Use:   "rollback PLUGIN",
 		Short: "Have a running host go back to a plugin's version before",
-		Args:  args(cobra.ExactArgs(1)),
+		Long: `Have a running host go back to a plugin's version before, and to the file that it
+came from. What came after is kept no longer: load it again when it is mended.`,
+		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return r.change(c, "plugin.rollback", pluginArgs{ID: list[0]})
 		},

@@ -232,6 +232,12 @@ func (m *Manifest) processor(name string) *ProcessorInfo {
 
 // notOffered is the error for a part that a plugin does not have.
 func notOffered(id, kind, name string, have []string) error {
+	if name == "" && len(have) == 0 {
+		return host.Errorf(host.NotFound, "plugin %q has no %s", id, kind).WithHint("name a plugin that offers one")
+	}
+	if name == "" {
+		return host.Errorf(host.NotFound, "plugin %q has more than one %s", id, kind).WithHint("name one of: %s", strings.Join(have, ", "))
+	}
 	return host.Errorf(host.NotFound, "plugin %q has no %s %q", id, kind, name).
 		WithHint("%s", offered(kind, have))
 }

@@ -77,6 +77,13 @@ func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
 	return err
 }
 
+// Granted returns what the slot is granted, whatever its versions ask for.
+func (s *Slot) Granted() Permissions {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted.clone()
+}
+
 // setGrants grants something to every version that serves or may, and returns
 // the one that is held back.
 func (s *Slot) setGrants(granted Permissions) (held *version, err error) {

@@ -54,6 +54,9 @@ func ordinaryCalls(m *plugin.Manifest, observes bool) (calls []Call) {
 		calls = append(calls, Call{export, fmt.Sprintf(format, args...)})
 	}
 	for _, t := range m.Tools {
+		if t.Export != "" {
+			continue // a function that takes any bytes, and not this contract's
+		}
 		add("tool", `{"tool":%q,"call_id":"c1","attempt":1,"arguments":{},%s}`, t.Name, scope)
 	}
 	for _, p := range m.Processors {

@@ -20,7 +20,8 @@ type Options struct {
 
 	// Calls are what the plugin is called with. By default each thing that its
 	// manifest lists is called once, a tool without arguments and the others with
-	// a short conversation; so are the inputs of Cases that need no recorded
+	// a short conversation (not a tool that is a function of an Extism plugin, which
+	// knows nothing of the contract); so are the inputs of Cases that need no recorded
 	// operation. A call may be answered with an error object.
 	Calls []Call
 
@@ -152,7 +153,7 @@ func rules() []*rule {
 
 func nothingCalled(g *guest) string {
 	if len(g.calls) == 0 {
-		return "the plugin offers nothing to call"
+		return "the plugin offers nothing of the contract to call"
 	}
 	return ""
 }

@@ -161,6 +161,24 @@ func TestRulesAreWhatIsChecked(t *testing.T) {
 	}
 }
 
+// A function of an Extism plugin knows nothing of the contract, and breaks none of
+// its rules.
+func TestPlainFunctionsAreNotHeldToTheContract(t *testing.T) {
+	wasm, err := plugin.ReadModule("../../../examples/extism/c/iban.wasm", plugin.DefaultModuleBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r := range Check(t.Context(), wasm, &Options{Repeats: 1}) {
+		if n++; !r.OK() || (r.Skipped == "") != (r.Rule == loads) {
+			t.Errorf("%+v, want that only the first rule applies", r)
+		}
+	}
+	if n != len(Rules()) {
+		t.Errorf("%d rules, want %d", n, len(Rules()))
+	}
+}
+
 func TestDiffJSON(t *testing.T) {
 	for _, c := range []struct {
 		want, got string
