@@ -70,18 +70,37 @@ func TestLooksWhereThereAreNoLoops(t *testing.T) {
 // TestWhatFollowsACallIsChargedThen holds the pass to charging it late: what is
 // paid in advance would be spent without a look at the deadline.
 func TestWhatFollowsACallIsChargedThen(t *testing.T) {
-	wasm := assemble(t, expand(`
-	import other see as $see
-	func $f - i32
-	  local.get 0 if local.get 0 i32.const 1 i32.sub call $f else call $see end
-	  <i32.const 1 drop *1000>
-	func $run run
-	  i32.const 100 call $f`))
+	for name, end := range map[string]string{
+		"a long line": "<i32.const 1 drop *1000>",
+		"short lines between calls of what looks": "<<i32.const 1 drop *40> i32.const 0 call $g *25>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun, all := paidInnermost(t, assemble(t, expand(`
+				import other see as $see
+				func $g - i32
+				  local.get 0 if i32.const 0 call $g end
+				func $h -
+				  call $see
+				func $f - i32
+				  local.get 0 if local.get 0 i32.const 1 i32.sub call $f else call $h end
+				  `+end+`
+				func $run run
+				  i32.const 100 call $f`)))
+			if begun == 0 || begun > all/20 {
+				t.Errorf("at the innermost call %d of %d are paid, and what follows a hundred calls is still to come", begun, all)
+			}
+		})
+	}
+}
+
+// paidInnermost calls run, and returns what is paid when it calls see, and in the
+// end.
+func paidInnermost(t *testing.T, wasm []byte) (seen, spent int64) {
+	t.Helper()
 	p, err := prepare(wasm, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spent, seen := int64(0), int64(0)
 	r := newRuntime(t, func(_ context.Context, stack []uint64) {
 		spent -= int64(stack[0])
 		stack[0] = 0
@@ -96,7 +115,5 @@ func TestWhatFollowsACallIsChargedThen(t *testing.T) {
 	if _, err := mod.ExportedFunction("run").Call(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if begun, all := seen, spent; begun == 0 || begun > all/20 {
-		t.Errorf("at the innermost call %d of %d are paid, and what follows a hundred calls is still to come", begun, all)
-	}
+	return seen, spent
 }
