@@ -249,10 +249,13 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	if _, err := p.Tools(&PartOptions{Config: json.RawMessage(`{`)}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a tool's configuration that is not JSON: %v", err)
 	}
-	for _, err := range []error{second(p.Router("x", nil)), second(p.Tool("x", nil)), second(p.Processor("x", nil)), second(p.Provider("", nil))} {
+	for _, err := range []error{second(p.Router("x", nil)), second(p.Tool("x", nil)), second(p.Processor("x", nil))} {
 		if host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error(), "it offers") {
 			t.Errorf("a part that is not there: %v, want not_found that says what is", err)
 		}
+	}
+	if _, err := p.Provider("", nil); host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error(), `plugin "constant" has no provider; name a plugin`) {
+		t.Errorf("a provider of a plugin that has none: %v", err)
 	}
 }
 

@@ -83,14 +83,17 @@ func BenchmarkIsolation(b *testing.B) {
 	}
 }
 
-// burner is a tenant's calls that never end by themselves.
-func burn(b *testing.B, p *plugin.Plugin, tenant string, calls int) (stop func()) {
+// spinning is the call of a tool that never ends by itself.
+const spinning = `{"tool":"spin","arguments":{}}`
+
+// burn has a tenant call a tool again and again, so many at one time.
+func burn(b *testing.B, p *plugin.Plugin, tenant, call string, calls int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = p.Call(ctx, tenant, "tool", []byte(`{"tool":"spin","arguments":{}}`), nil) // ends by its limit or with ctx
+				_, _ = p.Call(ctx, tenant, "tool", []byte(call), nil) // ends by its limit, with ctx, or by itself
 			}
 		})
 	}
@@ -100,20 +103,32 @@ func burn(b *testing.B, p *plugin.Plugin, tenant string, calls int) (stop func()
 // BenchmarkNoisyNeighbour has one tenant run 64 calls that burn instructions, and
 // another call an echo of 1 kB on a fixed schedule, measured from when each call
 // was due. The bar is a p99 of 5 ms. What the same schedule sees of a Go function
-// beside the burners (go) and of an echo without them (alone) is beside it.
+// beside the burners (go) and of an echo without them (alone) is beside it, and
+// what it sees beside calls that use few instructions and much of the host: that
+// panic, so that each makes an instance, and that write 100 kB by kv.put.
 func BenchmarkNoisyNeighbour(b *testing.B) {
-	everything, echo := buildGuest(b, "pdk/go/testdata/everything"), buildGuest(b, "host/plugin/testdata/guests/echo")
+	everything, operations := buildGuest(b, "pdk/go/testdata/everything"), buildGuest(b, "host/plugin/testdata/guests/operations")
+	echo := buildGuest(b, "host/plugin/testdata/guests/echo")
 	for _, c := range []struct {
-		name    string
-		burners int
-		plugin  bool
-	}{{"alone", 0, true}, {"go", 64, false}, {"echo", 64, true}} {
+		name   string
+		noisy  []byte
+		noise  string
+		plugin bool
+	}{
+		{"alone", nil, "", true},
+		{"go", everything, spinning, false},
+		{"echo", everything, spinning, true},
+		{"panics", everything, `{"tool":"panic","arguments":{"message":"again"}}`, true},
+		{"kv", operations, `{"tool":"keep","arguments":{}}`, true},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			rt := newRuntime(b, nil)
-			noisy := load(b, rt, "noisy", everything, &plugin.LoadOptions{Limits: plugin.Limits{Instructions: 100_000_000, Instances: 64}})
 			quiet := load(b, rt, "quiet", echo, nil)
-			stop := burn(b, noisy, "noisy", c.burners)
-			defer stop()
+			if c.noisy != nil {
+				noisy := load(b, rt, "noisy", c.noisy, &plugin.LoadOptions{
+					Limits: plugin.Limits{Instructions: 100_000_000, Instances: 64}, Granted: plugin.Permissions{KV: plugin.Write}})
+				defer burn(b, noisy, "noisy", c.noise, 64)()
+			}
 			input := make([]byte, 1<<10)
 			call := func() {
 				if !c.plugin {
@@ -173,7 +188,7 @@ func BenchmarkStall(b *testing.B) {
 	for _, guests := range []int{0, 1, runtime.GOMAXPROCS(0)} {
 		b.Run(fmt.Sprintf("%dguests", guests), func(b *testing.B) {
 			p := load(b, newRuntime(b, nil), "noisy", everything, nil)
-			stop := burn(b, p, "noisy", guests)
+			stop := burn(b, p, "noisy", spinning, guests)
 			defer stop()
 			var collections atomic.Int64
 			ctx, cancel := context.WithCancel(b.Context())

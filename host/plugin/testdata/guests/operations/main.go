@@ -3,6 +3,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	pdk "github.com/agenthost/agenthost/pdk/go"
 )
@@ -15,6 +16,7 @@ func init() {
 	}})
 	pdk.Tool("count", "Counts its calls.", "", count)
 	pdk.Tool("fetch", "Fetches a page.", "", fetch)
+	pdk.Tool("keep", "Keeps 100 kB a hundred times.", "", keep)
 	pdk.Tool("ask", "Asks a model.", "", ask)
 	pdk.Tool("later", "Leaves work for later.", "", later)
 	pdk.Tool("once", "Does a step, and then again.", "", once)
@@ -37,6 +39,16 @@ func count(c *pdk.Call) error {
 		return err
 	}
 	c.Text(keys[0].Key + strconv.Itoa(len(keys[0].Value)))
+	return nil
+}
+
+func keep(*pdk.Call) error {
+	put := pdk.Raw(`{"key":"large","value":"` + strings.Repeat("AAAA", 33_334) + `"}`)
+	for range 100 {
+		if _, err := pdk.HostCall("kv.put", put); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
