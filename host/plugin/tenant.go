@@ -183,7 +183,8 @@ func (a *account) settings() *Tenant {
 // SetTenant sets what the plugins of a tenant may do and use; nil takes its
 // settings away, so that it is like any other. It may be called while calls
 // run: they go on under the new settings, but for the limits that they began
-// with. What the tenant has used of its budget stays used. Code
+// with. What the tenant has used of its budget stays used until its window ends;
+// one that would last longer than the new settings' Window ends at once. Code
 // invalid_argument for settings that make no sense.
 func (rt *Runtime) SetTenant(id string, t *Tenant) error { return rt.tenants.set(id, t) }
 
