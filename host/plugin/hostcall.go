@@ -66,62 +66,6 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	return err
 }
 
-// wasiPrices charges for WASI: some of its functions read as much memory as they
-// are told to, and know neither a budget nor a deadline.
-type wasiPrices struct{}
-
-// keepsFiles are the WASI functions that change what the system keeps of open
-// files. An image does not hold that. fd_fdstat_set_flags is none of them: there
-// are only the three standard files, whose flags nothing keeps, and every Go
-// guest that imports os sets them when it starts.
-var keepsFiles = map[string]bool{
-	"fd_close": true, "fd_renumber": true, "fd_seek": true, "path_open": true, "sock_accept": true,
-	"fd_fdstat_set_rights": true,
-}
-
-// wasiPrice is the price of a WASI function, without what it reads or writes.
-const wasiPrice = 16
-
-// NewFunctionListener returns what charges for a function before it runs, and
-// stops a guest that gives it more to read at once than maxWASIEntries.
-func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.FunctionListener {
-	var bytes, entries, bounded []int
-	for i, name := range f.ParamNames() {
-		switch {
-		case strings.HasPrefix(name, "result."): // says where an answer goes
-		case name == "buf_len":
-			bytes = append(bytes, i)
-		case strings.HasSuffix(name, "path_len"):
-			bytes, bounded = append(bytes, i), append(bounded, i)
-		case strings.HasSuffix(name, "_len"), name == "nsubscriptions":
-			entries, bounded = append(entries, i), append(bounded, i)
-		}
-	}
-	keeps := keepsFiles[f.Name()]
-	return experimental.FunctionListenerFunc(func(ctx context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
-		inst := instanceOf(ctx)
-		if inst == nil {
-			return
-		}
-		for _, i := range bounded {
-			if n := uint32(params[i]); n > maxWASIEntries {
-				inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s is given %s of %d, more than %d",
-					inst.plugin.id, inst.call.export, f.Name(), f.ParamNames()[i], n, maxWASIEntries).
-					WithHint("the plugin is broken; see pdk/ABI.md"))
-			}
-		}
-		price := int64(wasiPrice)
-		for _, i := range bytes {
-			price += int64(uint32(params[i])) / bytesPerInstruction
-		}
-		for _, i := range entries {
-			price += int64(uint32(params[i])) * wasiEntryPrice
-		}
-		inst.charge(price)
-		inst.world.changed = inst.world.changed || keeps
-	})
-}
-
 // The five functions of the ABI. Each checks the range that the guest names
 // before it copies, and stops a guest that names one outside its memory.
 
@@ -209,12 +153,6 @@ const (
 	maxOperationName = 64
 	// bytesPerInstruction is the price of what the host copies for a guest.
 	bytesPerInstruction = 16
-	// maxWASIEntries bounds the bytes of a path, and the buffers or subscriptions,
-	// that a guest gives a function of WASI: while it reads them, nothing looks at
-	// the deadline.
-	maxWASIEntries = 1 << 12
-	// wasiEntryPrice is the price of a buffer or subscription, in instructions.
-	wasiEntryPrice = 16
 	// logPrice is the price of a log line in instructions.
 	logPrice = 1000
 )
@@ -368,48 +306,6 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 		inst.stop(inst.late())
 	}
 	return response, err
-}
-
-// paced is the context of an operation, for as long as it has the call's turn.
-type paced struct {
-	context.Context
-	inst  *instance
-	since time.Time // it began, later by what it has waited outside
-}
-
-// outside has an operation wait for something while others have the call's turn.
-// Whatever may wait goes there: a store, a server, a model, somebody who listens.
-func outside(ctx context.Context, wait func(context.Context)) {
-	p, ok := ctx.(*paced)
-	if !ok { // it has none
-		wait(ctx)
-		return
-	}
-	p.step(wait)
-}
-
-// step is outside of a call that has a turn, or lost it the last time.
-func (p *paced) step(wait func(context.Context)) {
-	if p.inst.turnless {
-		wait(p.Context)
-		return
-	}
-	began := time.Now()
-	p.inst.pause()
-	defer func() {
-		p.inst.retake()
-		p.since = p.since.Add(time.Since(began))
-	}()
-	wait(p.Context)
-}
-
-// Pace is called by an operation that takes long, between two pieces of work: it
-// looks at the call's time, and has others go first whose turn it is.
-func (p *paced) Pace() error {
-	if !p.inst.goOn(0) {
-		return p.inst.late()
-	}
-	return nil
 }
 
 // errorObject is an error as a guest gets it. Its sentences are cut where they

@@ -292,15 +292,3 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	b = append(b, `,"exact":`...)
 	return append(strconv.AppendBool(b, exact), '}'), nil
 }
-
-// pace lets others go first, if ctx is of a call that has a turn, and says whether
-// what it is about is still wanted.
-func pace(ctx context.Context) error {
-	if p, ok := ctx.(*paced); ok {
-		return p.Pace()
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}

@@ -1,0 +1,60 @@
+package plugin
+
+import (
+	"context"
+	"time"
+)
+
+// paced is the context of an operation, for as long as it has the call's turn.
+type paced struct {
+	context.Context
+	inst  *instance
+	since time.Time // it began, later by what it has waited outside
+}
+
+// outside has an operation wait for something while others have the call's turn.
+// Whatever may wait goes there: a store, a server, a model, somebody who listens.
+func outside(ctx context.Context, wait func(context.Context)) {
+	p, ok := ctx.(*paced)
+	if !ok { // it has none
+		wait(ctx)
+		return
+	}
+	p.step(wait)
+}
+
+// step is outside of a call that has a turn, or lost it the last time.
+func (p *paced) step(wait func(context.Context)) {
+	if p.inst.turnless {
+		wait(p.Context)
+		return
+	}
+	began := time.Now()
+	p.inst.pause()
+	defer func() {
+		p.inst.retake()
+		p.since = p.since.Add(time.Since(began))
+	}()
+	wait(p.Context)
+}
+
+// Pace is called by an operation that takes long, between two pieces of work: it
+// looks at the call's time, and has others go first whose turn it is.
+func (p *paced) Pace() error {
+	if !p.inst.goOn(0) {
+		return p.inst.late()
+	}
+	return nil
+}
+
+// pace lets others go first, if ctx is of a call that has a turn, and says whether
+// what it is about is still wanted.
+func pace(ctx context.Context) error {
+	if p, ok := ctx.(*paced); ok {
+		return p.Pace()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
