@@ -10,8 +10,9 @@
 // instances (instance.go) that are leased to one call of one tenant at a time
 // (pool.go); a call that fails takes its instance with it. What a guest can ask
 // of the host is in hostcall.go (how others have their turn meanwhile, in pace.go;
-// what WASI costs, in wasi.go), and what of that it is granted in permission.go. What a guest sees of the world is in world.go, and what stops it
-// in instance_limits.go. adapt.go makes the interfaces of package host out of it.
+// what WASI costs, in wasi.go), and what of that it is granted in permission.go.
+// What a guest sees of the world is in world.go, and what stops it in
+// instance_limits.go. adapt.go makes the interfaces of package host out of it.
 //
 // A plugin that is to be replaced while it serves is loaded into a [Slot]
 // (slot.go): a version is tried first (slot_trial.go) and retired when its last
