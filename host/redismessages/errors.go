@@ -34,6 +34,20 @@ var serverErrors = []struct {
 	{"TRYAGAIN", host.Unavailable, "the cluster moves the key", "try again"},
 }
 
+// abortCause returns the error of the command for which the server discarded a
+// transaction, in place of the EXECABORT that the whole transaction ends with.
+func abortCause(cmds []redis.Cmder, err error) error {
+	if err == nil || !strings.HasPrefix(err.Error(), "EXECABORT") {
+		return err
+	}
+	for _, c := range cmds {
+		if cause := c.Err(); cause != nil && !strings.HasPrefix(cause.Error(), "EXECABORT") {
+			return cause
+		}
+	}
+	return err
+}
+
 // wrap says what was being done and translates the client's error, once.
 func wrap(err error, format string, args ...any) error {
 	var own *host.Error

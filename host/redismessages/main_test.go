@@ -1,9 +1,13 @@
 package redismessages_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -93,4 +97,43 @@ func storeOf(t testing.TB, s *redismessages.Stores, thread string) host.MessageS
 		t.Fatalf("OpenStore: %v", err)
 	}
 	return store
+}
+
+// ownServer starts a server with settings of the test's own, on a socket, and
+// returns its address.
+func ownServer(t testing.TB, settings ...string) string {
+	t.Helper()
+	urlOf(t) // the other tests of a server say how to get one
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		program, err = exec.LookPath("valkey-server")
+	}
+	if err != nil {
+		t.Skip("install redis-server or valkey-server: this test starts one of its own")
+	}
+	dir, err := os.MkdirTemp("", "redis") // short: a socket's path has a limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	server := exec.Command(program, append([]string{"--port", "0", "--unixsocket", dir + "/sock", "--dir", dir, "--save", ""}, settings...)...)
+	output, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if strings.Contains(lines.Text(), "ready to accept connections") {
+			go func() { _, _ = io.Copy(io.Discard, output) }()
+			return "unix://" + dir + "/sock"
+		}
+	}
+	t.Fatal("the server ended before it was ready")
+	return ""
 }

@@ -65,7 +65,7 @@ func (s *Store) add(ctx context.Context, tx *redis.Tx, messages []*host.Message)
 	if err != nil {
 		return err
 	}
-	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.RPush(ctx, s.key, elements...)
 		if from > 0 {
 			p.LTrim(ctx, s.key, int64(from), -1)
@@ -75,7 +75,7 @@ func (s *Store) add(ctx context.Context, tx *redis.Tx, messages []*host.Message)
 		}
 		return nil
 	})
-	return err
+	return abortCause(cmds, err)
 }
 
 // end returns the last n elements of the list, and its length.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	neturl "net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +26,7 @@ func TestMessageKit(t *testing.T) {
 	url := urlOf(t)
 	hosttest.TestMessageStores(t, func(t *testing.T) host.MessageStores { return open(t, nil) },
 		&hosttest.MessageStoresOptions{
-			Secrets: []string{url, strings.TrimPrefix(url, "unix://"), "sock"},
+			Secrets: secretsOf(t, url),
 			Limited: func(t *testing.T, limit int) (host.MessageStores, error) {
 				if limit < 0 { // New refuses before anything is sent
 					return redismessages.New(connect(t), &redismessages.Options{MaxMessages: limit})
@@ -216,8 +218,12 @@ func TestErrorsHaveCodesAndNoAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := func(password string) string {
-		scheme, rest, _ := strings.Cut(url, "://")
-		return scheme + "://" + user + ":" + password + "@" + rest
+		u, err := neturl.Parse(url)
+		if err != nil {
+			t.Fatal("the address of the tests' server is no URL")
+		}
+		u.User = neturl.UserPassword(user, password)
+		return u.String()
 	}
 	add := func(s *redismessages.Stores, err error, thread string) error {
 		if err != nil {
@@ -251,7 +257,7 @@ func TestErrorsHaveCodesAndNoAddress(t *testing.T) {
 			t.Errorf("%s: %v (%s); want code %s", name, err, host.CodeOf(err), c.code)
 			continue
 		}
-		for _, secret := range []string{"pa55word", strings.TrimPrefix(url, "unix://"), prefix} {
+		for _, secret := range append(secretsOf(t, url), "pa55word", prefix) {
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: the error shows %q: %v", name, secret, err)
 			}
@@ -259,6 +265,62 @@ func TestErrorsHaveCodesAndNoAddress(t *testing.T) {
 	}
 	if _, err := redismessages.New(connect(t), &redismessages.Options{KeyPrefix: "\xff"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a prefix that is no UTF-8: %v", err)
+	}
+}
+
+// secretsOf returns the parts of the tests' address that no error and no state may
+// show: all of it, the place of the server, and the password.
+func secretsOf(t *testing.T, url string) []string {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal("the address of the tests' server is no URL")
+	}
+	secrets := []string{url, u.Host + u.Path}
+	if password, ok := u.User.Password(); ok {
+		secrets = append(secrets, password)
+	}
+	return secrets
+}
+
+// A full server refuses the command inside a transaction, and then the transaction
+// with another error: the caller gets the first.
+func TestFullServerIsResourceExhausted(t *testing.T) {
+	url := ownServer(t, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
+	s, err := redismessages.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	store := storeOf(t, s, "t1")
+	stored := 0
+	for ; stored < 100 && err == nil; stored++ {
+		err = store.AddMessages(t.Context(), []*host.Message{host.UserText(fmt.Sprint(stored) + strings.Repeat("x", 100_000))})
+	}
+	if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(err.Error(), "MaxMessages") {
+		t.Fatalf("message %d: %v (%s); want resource_exhausted with the option that helps", stored, err, host.CodeOf(err))
+	}
+	list, err := store.ListMessages(t.Context())
+	if err != nil || len(list) != stored-1 {
+		t.Errorf("%d messages, %v; want the %d before the refusal", len(list), err, stored-1)
+	}
+}
+
+// The client library logs failed connections to the process's stderr by itself.
+func TestClientPrintsNothing(t *testing.T) {
+	if os.Getenv("REDISMESSAGES_CHILD") != "" {
+		_, err := redismessages.Open(t.Context(), "redis://127.0.0.1:1/0", nil)
+		if host.CodeOf(err) != host.Unavailable {
+			t.Errorf("%v; want code unavailable", err)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestClientPrintsNothing$")
+	cmd.Env = append(os.Environ(), "REDISMESSAGES_CHILD=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v; stderr: %q, want nothing", err, stderr.String())
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -68,7 +70,9 @@ var _ host.MessageStores = (*Stores)(nil)
 
 // Open connects to the server that url names, like
 // redis://user:password@host:6379/0, rediss:// with TLS, or
-// unix:///run/redis.sock. The stores must be closed. Code invalid_argument for a
+// unix:///run/redis.sock. The stores must be closed. The client library has one
+// log for the process, on stderr: Open turns it off the first time, and a program
+// that wants it calls redis.SetLogger after Open. Code invalid_argument for a
 // url that cannot be read and for options that cannot work, and the errors of the
 // package for a server that does not answer.
 func Open(ctx context.Context, url string, opts *Options) (*Stores, error) {
@@ -79,6 +83,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Stores, error) {
 	}
 	config.DisableIdentity = true // one round trip less, and nothing that an old server does not know
 	config.ContextTimeoutEnabled = true
+	silenceClient()
 	client := redis.NewClient(config)
 	s, err := New(client, opts)
 	if err == nil {
@@ -91,6 +96,10 @@ func Open(ctx context.Context, url string, opts *Options) (*Stores, error) {
 	s.owns = true
 	return s, nil
 }
+
+// silenceClient turns the log of the client library off. Every error that it
+// prints is also returned, and its lines would stand inside a conversation.
+var silenceClient = sync.OnceFunc(logging.Disable)
 
 // New is [Open] for a program that has a client of its own, which Close then does
 // not close; it connects to nothing. A client heeds the deadlines of a run only
