@@ -57,6 +57,10 @@ type ToolOptions struct {
 	// Approve says which calls a person must agree to; nil is none. See also
 	// [NetworkOptions].Approve and [Options].Approve.
 	Approve ApprovalRule
+
+	// Schema is the Parameters of [NewRawTool], compiled before: many tools can be
+	// made of one. nil compiles them. [Tool.With] does not look at it.
+	Schema *Schema
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
@@ -173,7 +177,7 @@ func (t *Tool) current(ctx context.Context) *Tool {
 
 // newTool makes a tool that tells models spec.Parameters and checks arguments
 // against checked.
-func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (*Tool, error) {
+func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (t *Tool, err error) {
 	if err := checkToolName(spec.Name); err != nil {
 		return nil, err
 	}
@@ -186,10 +190,11 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	if err := opts.check(spec.Name); err != nil {
 		return nil, err
 	}
-	t := &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
+	t = &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
 		approve: opts.Approve, handler: handler}
-	var err error
-	if t.schema, err = compileSchema(checked); err != nil {
+	if opts.Schema != nil {
+		t.schema = opts.Schema.schema
+	} else if t.schema, err = compileSchema(checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)
 	}
 	if t.schema.object {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -69,7 +70,11 @@ func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.T
 	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
 		return nil, err
 	}
-	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent}
+	made, err := p.schemas.of(p, info)
+	if err != nil {
+		return nil, err
+	}
+	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.parameters}
 	if info.Annotations.NeedsApproval {
 		opts.Approve = host.ApproveAlways("plugin " + p.id + " wants each call approved")
 	}
@@ -82,31 +87,32 @@ func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.T
 
 // toolHandler returns what runs a tool.
 func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMessage) (host.ToolHandler, error) {
-	result, err := p.resultSchema(info)
+	made, err := p.schemas.of(p, info)
 	if err != nil {
 		return nil, err
 	}
+	result := made.result
 	if info.Export != "" {
 		return p.plainHandler(info, result)
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.seat(call.Scope.Tenant)
-		raw, cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), s.toolOperations(call))
-		if err != nil {
-			return &host.ToolOutput{Cost: cost}, err
-		}
-		out, err := s.toolResult(raw, result)
-		if out == nil {
-			out = &host.ToolOutput{}
-		}
+		out := &host.ToolOutput{}
+		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), s.toolOperations(call),
+			func(ctx context.Context, raw []byte) error {
+				got, err := s.toolResult(ctx, raw, result)
+				if err == nil {
+					out = got
+				}
+				return err
+			})
 		out.Cost = cost
 		return out, err
 	}, nil
 }
 
-func (s *seat) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, error) {
-	p := s.plugin
-	got, err := p.readToolAnswer(raw, result)
+func (s *seat) toolResult(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+	got, err := s.plugin.readToolAnswer(ctx, raw, result)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +121,7 @@ func (s *seat) toolResult(raw []byte, result *host.Schema) (*host.ToolOutput, er
 			return nil, err
 		}
 	}
-	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: got.Artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
+	return got, nil
 }
 
 func orNull(raw json.RawMessage) json.RawMessage {
@@ -125,22 +131,18 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// checkConfig holds a part's configuration to the manifest's schema.
-func (p *Plugin) checkConfig(kind, name string, schema, config json.RawMessage) error {
+// checkConfig holds a part's configuration to the manifest's schema; nil is none.
+func (p *Plugin) checkConfig(kind, name string, schema *host.Schema, config json.RawMessage) error {
 	if len(config) > 0 && !json.Valid(config) {
 		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q is not JSON", kind, name, p.id)
 	}
-	if len(schema) == 0 {
+	if schema == nil {
 		return nil
-	}
-	s, err := host.CompileSchema(schema)
-	if err != nil {
-		return host.Errorf(host.InvalidArgument, "plugin %q: config of %s %q: %w", p.id, kind, name, err)
 	}
 	if len(config) == 0 {
 		config = json.RawMessage("{}")
 	}
-	if err := s.Validate(config); err != nil {
+	if err := schema.Validate(config); err != nil {
 		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q: %w", kind, name, p.id, err)
 	}
 	return nil
@@ -154,7 +156,7 @@ func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, erro
 	if info == nil {
 		return nil, notOffered(p.id, "processor", name, names(p.manifest.Processors, func(v ProcessorInfo) string { return v.Name }))
 	}
-	if err := p.checkConfig("processor", info.Name, info.Config, opts.config()); err != nil {
+	if err := p.checkConfig("processor", info.Name, p.schemas.config("processor", info.Name), opts.config()); err != nil {
 		return nil, err
 	}
 	return &processor{p, info, opts.config()}, nil
@@ -175,11 +177,11 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 		return nil, err
 	}
 	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant), scope: view.Scope}, view, false}
-	raw, cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops)
-	if err != nil {
-		return nil, err
-	}
-	done, err := p.readProcessed(pr.info.Name, raw)
+	var done *host.Processed
+	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
+		done, err = p.readProcessed(ctx, pr.info.Name, raw)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +273,7 @@ func (p *Plugin) part(kind, name string, all []PartInfo, opts *PartOptions) (*Pa
 	if i < 0 {
 		return nil, notOffered(p.id, kind, name, names(all, func(v PartInfo) string { return v.Name }))
 	}
-	return &all[i], p.checkConfig(kind, all[i].Name, all[i].Config, opts.config())
+	return &all[i], p.checkConfig(kind, all[i].Name, p.schemas.config(kind, all[i].Name), opts.config())
 }
 
 type router struct {
@@ -293,11 +295,11 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops)
-	if err != nil {
-		return nil, err
-	}
-	route, err := p.readRoute(r.name, raw)
+	var route *host.Route
+	cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops, func(ctx context.Context, raw []byte) (err error) {
+		route, err = p.readRoute(ctx, r.name, raw)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -388,6 +390,9 @@ type provider struct {
 	config json.RawMessage
 	tools  []*host.Tool
 	own    func(tool string) (*host.Tool, error)
+
+	mu   sync.Mutex
+	made map[string]*host.Tool // of the plugin's own, by name
 }
 
 func (pr *provider) Name() string { return pr.name }
@@ -403,22 +408,35 @@ func (pr *provider) input(req *host.ProvideRequest) *object {
 
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), p.providerOperations(req))
+	var out *host.Provided
+	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), p.providerOperations(req),
+		func(ctx context.Context, raw []byte) (err error) {
+			out, err = pr.read(ctx, raw)
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
-	got, err := p.readProvided(pr.name, raw)
+	out.Cost = cost
+	return out, nil
+}
+
+// read makes of an answer what the agent gets, the tools that it names included.
+func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error) {
+	got, err := pr.plugin.readProvided(ctx, pr.name, raw)
 	if err != nil {
 		return nil, err
 	}
 	out := &got.Provided
-	out.Cost = cost
 	for _, name := range got.tools {
 		tool, err := pr.tool(name)
 		if err != nil {
 			return nil, err
 		}
 		out.Tools = append(out.Tools, tool)
+		if err := pace(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -433,7 +451,7 @@ func (pr *provider) tool(name string) (*host.Tool, error) {
 		if pr.own != nil {
 			return pr.own(name)
 		}
-		return pr.plugin.newTool(info, pr.name, pr.config)
+		return pr.ownTool(info)
 	}
 	for _, t := range pr.tools {
 		if t.Name == name {
@@ -443,16 +461,32 @@ func (pr *provider) tool(name string) (*host.Tool, error) {
 	return nil, host.Errorf(host.Internal, "plugin %q: provider %q offers the tool %q, which is neither its own nor granted to it", pr.plugin.id, pr.name, clean(name))
 }
 
+// ownTool returns the plugin's own tool, which is made once: its calls name the
+// provider and have its configuration.
+func (pr *provider) ownTool(info *ToolInfo) (*host.Tool, error) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if t := pr.made[info.Name]; t != nil {
+		return t, nil
+	}
+	t, err := pr.plugin.newTool(info, pr.name, pr.config)
+	if err != nil {
+		return nil, err
+	}
+	if pr.made == nil {
+		pr.made = map[string]*host.Tool{}
+	}
+	pr.made[info.Name] = t
+	return t, nil
+}
+
 // observingProvider is a provider that wants to know how it went.
 type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	raw, cost, err := p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), p.providerOperations(&req.ProvideRequest))
-	if err == nil {
-		err = p.decode(exportObserve, raw, &struct{}{})
-	}
-	return cost, err
+	return p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), p.providerOperations(&req.ProvideRequest),
+		func(ctx context.Context, raw []byte) error { return p.decode(ctx, exportObserve, raw, &struct{}{}) })
 }
 
 func (pr *observingProvider) observation(req *host.ObserveRequest) []byte {

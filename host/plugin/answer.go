@@ -1,7 +1,10 @@
 package plugin
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -27,13 +30,13 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	case e == exportTool:
 		err = p.checkToolAnswer(asked.Tool, r.Output)
 	case e == exportProcess:
-		_, err = p.readProcessed(asked.Processor, r.Output)
+		_, err = p.readProcessed(context.Background(), asked.Processor, r.Output)
 	case e == exportRoute:
-		_, err = p.readRoute(asked.Router, r.Output)
+		_, err = p.readRoute(context.Background(), asked.Router, r.Output)
 	case e == exportProvide:
-		_, err = p.readProvided(asked.Provider, r.Output)
+		_, err = p.readProvided(context.Background(), asked.Provider, r.Output)
 	case e == exportObserve:
-		err = p.decode(e, r.Output, &struct{}{})
+		err = p.decode(context.Background(), e, r.Output, &struct{}{})
 	case e == exportDescribe:
 		_, err = readManifest(r.Output)
 	default: // a function of an Extism plugin
@@ -45,54 +48,63 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 // checkToolAnswer holds an answer to the result schema of the tool, if there is
 // one of that name.
 func (p *Plugin) checkToolAnswer(tool string, raw []byte) (err error) {
-	var result *host.Schema
-	if info := p.manifest.tool(tool); info != nil {
-		if result, err = p.resultSchema(info); err != nil {
-			return err
-		}
-	}
-	_, err = p.readToolAnswer(raw, result)
+	_, err = p.readToolAnswer(context.Background(), raw, p.schemas.resultOf(p.manifest.tool(tool)))
 	return err
 }
 
-// resultSchema is what a tool's content must fit; nil is anything.
-func (p *Plugin) resultSchema(info *ToolInfo) (*host.Schema, error) {
-	if len(info.Result) == 0 {
-		return nil, nil
-	}
-	s, err := host.CompileSchema(info.Result)
-	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "plugin %q: result of tool %q: %w", p.id, info.Name, err)
-	}
-	return s, nil
-}
-
-func (p *Plugin) readToolAnswer(raw []byte, result *host.Schema) (*toolOutput, error) {
+func (p *Plugin) readToolAnswer(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
 	var got toolOutput
-	if err := p.decode(exportTool, raw, &got); err != nil {
+	if err := p.decode(ctx, exportTool, raw, &got); err != nil {
+		return nil, err
+	}
+	artifacts, err := p.readArtifacts(ctx, got.Artifacts)
+	if err != nil {
 		return nil, err
 	}
 	if got.Interrupt == nil && result != nil {
-		if err := result.Validate(orNull(got.Content)); err != nil {
-			return nil, host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
+		if err := p.checkResult(result, orNull(got.Content)); err != nil {
+			return nil, err
 		}
 	}
-	return &got, nil
+	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
 }
 
-func (p *Plugin) readProcessed(name string, raw []byte) (*host.Processed, error) {
+// checkResult holds a tool's content to the schema that its manifest gives.
+func (p *Plugin) checkResult(result *host.Schema, content json.RawMessage) error {
+	if err := result.Validate(content); err != nil {
+		return host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
+	}
+	return nil
+}
+
+// readArtifacts reads the artifacts of a tool's answer.
+func (p *Plugin) readArtifacts(ctx context.Context, raw json.RawMessage) (list []host.Artifact, err error) {
+	if !isSet(raw) {
+		return nil, nil
+	}
+	if err := p.decodable(exportTool, "artifacts", raw); err != nil {
+		return nil, err
+	}
+	r := &strictReader{ctx: ctx}
+	if err := r.value(raw, reflect.ValueOf(&list).Elem()); err != nil {
+		return nil, p.broken(exportTool, fmt.Errorf("artifacts: %w", err))
+	}
+	return list, nil
+}
+
+func (p *Plugin) readProcessed(ctx context.Context, name string, raw []byte) (*host.Processed, error) {
 	var got struct {
 		Messages json.RawMessage `json:"messages"`
 		Edits    json.RawMessage `json:"edits"`
 		Report   json.RawMessage `json:"report"`
 	}
-	if err := p.decode(exportProcess, raw, &got); err != nil {
+	if err := p.decode(ctx, exportProcess, raw, &got); err != nil {
 		return nil, err
 	}
 	var err error
 	done := &host.Processed{Report: got.Report}
 	if isSet(got.Messages) {
-		done.Messages, err = host.DecodeMessages(got.Messages)
+		done.Messages, err = p.readMessages(ctx, exportProcess, "processor", name, got.Messages)
 		if done.Messages == nil {
 			done.Messages = []*host.Message{}
 		}
@@ -102,23 +114,48 @@ func (p *Plugin) readProcessed(name string, raw []byte) (*host.Processed, error)
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
 	if err == nil && isSet(got.Edits) {
-		done.Edits, err = host.DecodeEdits(got.Edits)
+		done.Edits, err = p.readEdits(ctx, name, got.Edits)
 	}
-	if err != nil {
-		return nil, host.Errorf(host.Internal, "plugin %q: the output of processor %q: %w", p.id, name, err)
+	return done, err
+}
+
+// readMessages reads the messages of an answer of a part: a kind and a name.
+func (p *Plugin) readMessages(ctx context.Context, e export, kind, name string, raw json.RawMessage) (all []*host.Message, err error) {
+	err = p.inPieces(ctx, e, "messages", raw, maxAnswerMessages, func(piece []byte) error {
+		list, err := host.DecodeMessages(piece)
+		all = append(all, list...)
+		return p.partError(kind, name, err)
+	})
+	return all, err
+}
+
+// readEdits reads the edits of a processor's answer.
+func (p *Plugin) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []host.Edit, err error) {
+	err = p.inPieces(ctx, exportProcess, "edits", raw, maxAnswerEdits, func(piece []byte) error {
+		list, err := host.DecodeEdits(piece)
+		all = append(all, list...)
+		return p.partError("processor", name, err)
+	})
+	return all, err
+}
+
+// partError is the error of what a part has answered.
+func (p *Plugin) partError(kind, name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return done, nil
+	return host.Errorf(host.Internal, "plugin %q: the output of %s %q: %w", p.id, kind, name, err)
 }
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-func (p *Plugin) readRoute(name string, raw []byte) (*host.Route, error) {
+func (p *Plugin) readRoute(ctx context.Context, name string, raw []byte) (*host.Route, error) {
 	var got struct {
 		Next     []string `json:"next"`
 		Delegate string   `json:"delegate"`
 		Reason   string   `json:"reason"`
 	}
-	if err := p.decode(exportRoute, raw, &got); err != nil {
+	if err := p.decode(ctx, exportRoute, raw, &got); err != nil {
 		return nil, err
 	}
 	if got.Delegate != "" && len(got.Next) > 0 {
@@ -133,22 +170,42 @@ type provided struct {
 	tools []string
 }
 
-func (p *Plugin) readProvided(name string, raw []byte) (*provided, error) {
+func (p *Plugin) readProvided(ctx context.Context, name string, raw []byte) (*provided, error) {
 	var got struct {
 		Instructions string          `json:"instructions"`
 		Messages     json.RawMessage `json:"messages"`
 		Store        bool            `json:"store"`
 		Tools        []string        `json:"tools"`
 	}
-	if err := p.decode(exportProvide, raw, &got); err != nil {
+	if err := p.decode(ctx, exportProvide, raw, &got); err != nil {
+		return nil, err
+	}
+	if err := p.checkOffered(name, got.Tools); err != nil {
 		return nil, err
 	}
 	out := &provided{host.Provided{Instructions: got.Instructions, Store: got.Store}, got.Tools}
 	if isSet(got.Messages) {
 		var err error
-		if out.Messages, err = host.DecodeMessages(got.Messages); err != nil {
-			return nil, host.Errorf(host.Internal, "plugin %q: the output of provider %q: %w", p.id, name, err)
+		if out.Messages, err = p.readMessages(ctx, exportProvide, "provider", name, got.Messages); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// checkOffered refuses the names of tools that a provider has given twice: a model
+// could not tell them apart, and each would be made for nothing.
+func (p *Plugin) checkOffered(name string, tools []string) error {
+	if err := p.atMost(exportProvide, "tools", len(tools), maxAnswerTools); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(tools))
+	for _, tool := range tools {
+		if seen[tool] {
+			return host.Errorf(host.Internal, "plugin %q: provider %q offers the tool %q twice", p.id, name, clean(tool)).
+				WithHint("the plugin is broken: it must name each tool once; see pdk/ABI.md")
+		}
+		seen[tool] = true
+	}
+	return nil
 }

@@ -63,7 +63,7 @@ func TestOneDeadlineCoversACall(t *testing.T) {
 	for _, ph := range callPhases() {
 		ops := waiting{make(chan string, 1)}
 		call := func(ctx context.Context, limits Limits) error {
-			_, cost, err := loadHand(t, ph.code, limits).call(ctx, "a", exportTool, nil, ops)
+			cost, err := loadHand(t, ph.code, limits).call(ctx, "a", exportTool, nil, ops, nil)
 			if err == nil || cost == nil {
 				t.Errorf("%s: error %v, cost %v", ph.name, err, cost)
 			}

@@ -131,6 +131,11 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 		err = host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d", p.id, name, rights.limits.OutputBytes)
 	case guestErr:
 		output = extismError(string(output[:min(len(output), maxExtismError)]))
+		r.failed = guestError(p.id, name, output)
+	case r.read != nil:
+		if err = r.read(ctx, output); err != nil && ctx.Err() != nil {
+			err = gone(ctx, "plugin %q: reading what %s answered", p.id, name)
+		}
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
 		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}

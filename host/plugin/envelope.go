@@ -144,17 +144,22 @@ func resumed(answers []host.Resumption) json.RawMessage {
 type toolOutput struct {
 	Content   json.RawMessage `json:"content"`
 	State     []host.PatchOp  `json:"state"`
-	Artifacts []host.Artifact `json:"artifacts"`
+	Artifacts json.RawMessage `json:"artifacts"` // read when its size is known
 	Schedule  []string        `json:"schedule"`
 	Interrupt *host.Interrupt `json:"interrupt"`
 }
 
-func (p *Plugin) decode(e export, raw []byte, into any) error {
-	if err := readJSON(raw, into); err != nil {
-		return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", p.id, e, err).
-			WithHint("the plugin is broken; see pdk/ABI.md")
+func (p *Plugin) decode(ctx context.Context, e export, raw []byte, into any) error {
+	return p.broken(e, readJSONPaced(ctx, raw, into))
+}
+
+// broken is the error of an export whose output can not be read.
+func (p *Plugin) broken(e export, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", p.id, e, err).
+		WithHint("the plugin is broken; see pdk/ABI.md")
 }
 
 // outline writes a view in columns: everything but the content.

@@ -60,16 +60,15 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 		return nil, notOffered(p.id, "function", info.Export, p.plainExports())
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
-		raw, cost, err := p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.seat(call.Scope.Tenant).toolOperations(call))
-		out := &host.ToolOutput{Cost: cost}
-		if err != nil {
-			return out, err
-		}
-		if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
-			if err = result.Validate(out.Content); err != nil {
-				err = host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
-			}
-		}
+		out := &host.ToolOutput{}
+		var err error
+		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.seat(call.Scope.Tenant).toolOperations(call),
+			func(_ context.Context, raw []byte) (err error) {
+				if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
+					err = p.checkResult(result, out.Content)
+				}
+				return err
+			})
 		return out, err
 	}, nil
 }

@@ -3,10 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
-
-	"github.com/agenthost/agenthost/host"
 )
 
 // Inspection is what can be seen of a module without running it.
@@ -150,8 +147,8 @@ func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts
 	if err != nil {
 		return []error{err}
 	}
-	defer p.Close()
-	return p.partProblems()
+	p.Close()
+	return nil
 }
 
 // prepare makes the plugin's code ready, without knowing what it offers.
@@ -182,11 +179,13 @@ func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bo
 	case !loadable:
 		return nil // it cannot be asked
 	default:
-		out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)
+		_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) error {
+			raw = out
+			return nil
+		})
 		if err != nil {
 			return []error{err}
 		}
-		raw = out
 	}
 	m, err := decodeManifest(raw)
 	if err != nil {
@@ -194,32 +193,6 @@ func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bo
 	}
 	problems := append(m.problems(), s.module.exportProblems(m)...)
 	p.manifest = m
-	return append(problems, p.partProblems()...)
-}
-
-// partProblems returns why parts that the manifest offers could not be made.
-func (p *Plugin) partProblems() (problems []error) {
-	schema := func(what, name string, raw json.RawMessage) {
-		if len(raw) == 0 {
-			return
-		}
-		if _, err := host.CompileSchema(raw); err != nil {
-			problems = append(problems, refuse("%s %q: %w", what, clean(name), err))
-		}
-	}
-	m := p.manifest
-	for _, v := range m.Tools {
-		schema("parameters of tool", v.Name, v.Parameters)
-		schema("result of tool", v.Name, v.Result)
-	}
-	for _, v := range m.Processors {
-		schema("config of processor", v.Name, v.Config)
-	}
-	for _, v := range m.Routers {
-		schema("config of router", v.Name, v.Config)
-	}
-	for _, v := range m.Providers {
-		schema("config of provider", v.Name, v.Config)
-	}
-	return problems
+	_, schemaProblems := compileSchemas(ctx, m)
+	return append(problems, schemaProblems...)
 }

@@ -17,6 +17,10 @@ const ABIVersion = 1
 // maxHealthCalls bounds the health calls of a manifest.
 const maxHealthCalls = 16
 
+// maxManifestParts bounds the tools of a manifest, and its processors, routers and
+// providers each: every one has schemas to compile, and models are told of them.
+const maxManifestParts = 1000
+
 // maxManifestBytes bounds a manifest: the section, or what describe answers.
 const maxManifestBytes = 1 << 20
 
@@ -177,6 +181,10 @@ func (m *Manifest) nameProblems() (list []error) {
 		{"router", names(m.Routers, func(r PartInfo) string { return r.Name })},
 		{"provider", names(m.Providers, func(p PartInfo) string { return p.Name })},
 	} {
+		if len(kind.names) > maxManifestParts {
+			list = append(list, refuse("manifest has %d %ss, more than %d", len(kind.names), kind.name, maxManifestParts).
+				WithHint("make several plugins of it"))
+		}
 		slices.Sort(kind.names)
 		for i, n := range kind.names {
 			if n == "" || i > 0 && kind.names[i-1] == n {

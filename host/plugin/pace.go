@@ -9,7 +9,7 @@ import (
 type paced struct {
 	context.Context
 	inst  *instance
-	since time.Time // it began, later by what it has waited outside
+	since time.Time // it began, or was last counted; later by what it has waited outside
 }
 
 // outside has an operation wait for something while others have the call's turn.
@@ -39,11 +39,13 @@ func (p *paced) step(wait func(context.Context)) {
 }
 
 // Pace is called by an operation that takes long, between two pieces of work: it
-// looks at the call's time, and has others go first whose turn it is.
+// looks at the call's time, counts what the piece has taken, and has others go first
+// whose turn it is.
 func (p *paced) Pace() error {
-	if !p.inst.goOn(0) {
+	if !p.inst.work(time.Since(p.since).Nanoseconds()) {
 		return p.inst.late()
 	}
+	p.since = time.Now() // what was waited for others is not the operation's
 	return nil
 }
 

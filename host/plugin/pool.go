@@ -21,6 +21,7 @@ type Plugin struct {
 	limits   Limits
 	code     *code
 	manifest *Manifest
+	schemas  *schemas    // of the manifest
 	trial    atomic.Bool // it is tried before it serves: for nobody, with nothing granted
 	only     []string    // the tenants that have it; nil is all
 	number   int64       // in the order of loading
@@ -457,6 +458,8 @@ type callRequest struct {
 	input  []byte
 	ops    operations   // what the guest may ask for; nil: as raw says
 	raw    *CallOptions // of a raw call
+	read   answerReader // reads the output as a part of the call; nil for a raw call
+	failed error        // what the guest says of its error; set where read is
 }
 
 // invoke is the way of every call: enter, take an instance, run, account, give
@@ -486,17 +489,21 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	started := time.Now()
 	wait := started.Sub(arrived)
 	inst, err := p.take(ctx, pl, share, fresh)
+	returned := false
 	if err == nil {
 		started = time.Now()
 		inst.beginCall(ctx, r, started)
 		output, guestErr, err = inst.run(r.export)
+		if returned = err == nil; returned && r.read != nil {
+			err = inst.readAnswer(r, output, guestErr)
+		}
 	}
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
 	pl.seat.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
 	used := inst.unaccounted()
-	turnless := p.giveBack(pl, inst, err == nil, fresh)
+	turnless := p.giveBack(pl, inst, returned, fresh)
 	turns.leave(share, used+callPrice, !turnless)
 	return output, guestErr, true, err
 }
@@ -520,17 +527,19 @@ func (p *Plugin) unserved(ctx context.Context, err error) error {
 	return gone(ctx, "plugin %q: a call that waited for its turn", p.id)
 }
 
-// call is invoke with the guest's error as an error.
-func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations) ([]byte, *host.Cost, error) {
+// call is invoke with the guest's error as an error. read makes of the output what
+// the caller gets, within the limits of the call.
+func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
 	cost := &host.Cost{}
-	output, guestErr, begun, err := p.invoke(ctx, &callRequest{tenant: tenant, export: e, input: input, ops: ops}, cost)
+	r := &callRequest{tenant: tenant, export: e, input: input, ops: ops, read: read}
+	_, guestErr, begun, err := p.invoke(ctx, r, cost)
 	if err == nil && guestErr {
-		err = guestError(p.id, p.exportName(e), output)
+		err = r.failed
 	}
 	if !begun {
 		cost = nil
 	}
-	return output, cost, err
+	return cost, err
 }
 
 // describeTenant is whose instance a plugin describes itself in: nobody's.
@@ -548,11 +557,12 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 		}
 		return nil, noManifest()
 	}
-	out, _, err := p.call(ctx, describeTenant, exportDescribe, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return readManifest(out)
+	var m *Manifest
+	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) (err error) {
+		m, err = readManifest(out)
+		return err
+	})
+	return m, err
 }
 
 func noManifest() error {

@@ -311,12 +311,12 @@ func (p *Plugin) runJob(ctx context.Context, job *Job) error {
 	if info == nil {
 		return host.Errorf(host.NotFound, "plugin %q has no tool %q", p.id, job.Handler)
 	}
+	made, err := p.schemas.of(p, info)
+	if err != nil {
+		return err
+	}
 	if len(info.Parameters) > 0 {
-		schema, err := host.CompileSchema(info.Parameters)
-		if err == nil {
-			err = schema.Validate(job.Payload)
-		}
-		if err != nil {
+		if err := made.parameters.Validate(job.Payload); err != nil {
 			return host.Errorf(host.InvalidArgument, "the payload of a job for %q: %w", job.Handler, err)
 		}
 	}

@@ -356,6 +356,9 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if p.manifest, err = p.readManifest(ctx, module.manifest); err == nil {
 		err = first(module.exportProblems(p.manifest))
 	}
+	if err == nil {
+		err = p.compileSchemas(ctx)
+	}
 	if err != nil {
 		p.Close()
 		return nil, err

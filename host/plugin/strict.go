@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,28 +16,57 @@ import (
 // encoding/json it tells names apart by their case, takes only an object for an
 // object, and refuses what is not UTF-8.
 func readJSON(raw []byte, into any) error {
+	return readJSONPaced(context.Background(), raw, into)
+}
+
+// readJSONPaced is readJSON that lets others run while it reads, and ends with its
+// context: see pace.
+func readJSONPaced(ctx context.Context, raw []byte, into any) error {
 	if !utf8.Valid(raw) {
 		return errors.New("not valid UTF-8")
 	}
 	if !json.Valid(raw) {
 		return json.Unmarshal(raw, into) // it says what is wrong
 	}
-	return readValue(bytes.TrimSpace(raw), reflect.ValueOf(into).Elem())
+	if err := pace(ctx); err != nil {
+		return err
+	}
+	r := &strictReader{ctx: ctx}
+	return r.value(bytes.TrimSpace(raw), reflect.ValueOf(into).Elem())
 }
 
-// readValue reads a value that is known to be valid JSON without space around it.
-func readValue(raw []byte, v reflect.Value) error {
+// strictReader reads one document.
+type strictReader struct {
+	ctx  context.Context
+	read int // bytes since it last let others run
+}
+
+// strictPieceBytes is how much a strictReader reads between two looks at its
+// context: 5 ms of the members that take longest.
+const strictPieceBytes = 256 << 10
+
+// took counts what was read of a document.
+func (r *strictReader) took(n int) error {
+	if r.read += n; r.read < strictPieceBytes {
+		return nil
+	}
+	r.read = 0
+	return pace(r.ctx)
+}
+
+// value reads a value that is known to be valid JSON without space around it.
+func (r *strictReader) value(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	_, own := v.Addr().Interface().(json.Unmarshaler)
 	switch {
 	case own:
 	case t.Kind() == reflect.Struct:
-		return readStruct(raw, v)
+		return r.object(raw, v)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return readSlice(raw, v)
+		return r.list(raw, v)
 	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && string(raw) != "null":
 		v.Set(reflect.New(t.Elem()))
-		return readValue(raw, v.Elem())
+		return r.value(raw, v.Elem())
 	}
 	if t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem().Kind() == reflect.Int) && items(raw) > maxListed {
 		return errTooMany
@@ -67,7 +97,7 @@ func items(raw []byte) int {
 
 var errTooMany = fmt.Errorf("a list has more than %d items", maxListed)
 
-func readStruct(raw []byte, v reflect.Value) error {
+func (r *strictReader) object(raw []byte, v reflect.Value) error {
 	switch raw[0] {
 	case '{':
 	case 'n':
@@ -81,21 +111,21 @@ func readStruct(raw []byte, v reflect.Value) error {
 		if i := slices.Index(names, name); i >= 0 && name != "" {
 			values[i] = value // the last one counts
 		}
-		return nil
+		return r.took(len(name) + len(value))
 	})
 	for i, value := range values {
 		carried := v.Field(i).Type() == reflect.TypeFor[json.RawMessage]() // whatever it is
 		if err != nil || value == nil || !carried && string(value) == "null" {
 			continue
 		}
-		if err = readValue(value, v.Field(i)); err != nil {
+		if err = r.value(value, v.Field(i)); err != nil {
 			err = fmt.Errorf("%s: %w", names[i], err)
 		}
 	}
 	return err
 }
 
-func readSlice(raw []byte, v reflect.Value) error {
+func (r *strictReader) list(raw []byte, v reflect.Value) error {
 	if raw[0] != '[' {
 		return json.Unmarshal(raw, v.Addr().Interface()) // null, or what it says
 	}
@@ -108,10 +138,10 @@ func readSlice(raw []byte, v reflect.Value) error {
 	i := -1
 	return eachItem(raw, func(item []byte) error {
 		i++
-		if err := readValue(item, v.Index(i)); err != nil {
+		if err := r.value(item, v.Index(i)); err != nil {
 			return fmt.Errorf("%d: %w", i, err)
 		}
-		return nil
+		return r.took(len(item))
 	})
 }
 

@@ -266,21 +266,21 @@ func TestCallsOfHostOperationsGiveWay(t *testing.T) {
 	var calls sync.WaitGroup
 	begun := make(chan struct{})
 	calls.Go(func() {
-		_, _, err := p.call(ctx, "greedy", exportTool, nil, counted{&n, func() {
+		_, err := p.call(ctx, "greedy", exportTool, nil, counted{&n, func() {
 			close(begun)
 			for rt.waiting() == 0 { // the other is not in line yet
 				runtime.Gosched()
 			}
-		}})
+		}}, nil)
 		if host.CodeOf(err) != host.Canceled {
 			t.Errorf("the greedy call ends in %v, want canceled", err)
 		}
 	})
 	<-begun
-	_, _, _ = p.call(t.Context(), "modest", exportTool, nil, counted{new(atomic.Int64), func() {
+	_, _ = p.call(t.Context(), "modest", exportTool, nil, counted{new(atomic.Int64), func() {
 		seen.Store(n.Load())
 		leave()
-	}})
+	}}, nil)
 	calls.Wait()
 	// A stint is 1,000,000 instructions, and an operation some 11,000.
 	if got := seen.Load(); got > 200 {
@@ -319,7 +319,7 @@ func TestCallsOfFewInstructionsGiveWay(t *testing.T) {
 			for range 4 {
 				calls.Go(func() {
 					for range c.each {
-						_, _, _ = greedy.call(t.Context(), "greedy", exportTool, nil, nil)
+						_, _ = greedy.call(t.Context(), "greedy", exportTool, nil, nil, nil)
 						ended.Add(1)
 					}
 				})
@@ -328,7 +328,7 @@ func TestCallsOfFewInstructionsGiveWay(t *testing.T) {
 				runtime.Gosched()
 			}
 			calls.Go(func() {
-				_, _, err := modest.call(t.Context(), "modest", exportTool, nil, nil)
+				_, err := modest.call(t.Context(), "modest", exportTool, nil, nil, nil)
 				before.Store(ended.Load())
 				if err != nil {
 					t.Error(err)

@@ -92,7 +92,7 @@ func TestUnknownMembersCostLittle(t *testing.T) {
 }
 
 // BenchmarkHeaviestAnswer is how long the host reads an answer of OutputBytes that
-// is made of members: no budget and no deadline ends that.
+// is made of members, at once.
 func BenchmarkHeaviestAnswer(b *testing.B) {
 	for name, item := range map[string]string{"unknown": `"a":0`, "known": `"content":0`, "escaped": `"\u0061":0`} {
 		b.Run(name, func(b *testing.B) {

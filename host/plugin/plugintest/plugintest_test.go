@@ -92,6 +92,7 @@ func TestBrokenGuest(t *testing.T) {
 		{process("forgets"), []string{carriedRule, answersRule}},
 		{tool("mumbles"), []string{answersRule}},
 		{Call{"provide", `{"provider":"invents"}`}, []string{answersRule}},
+		{Call{"provide", `{"provider":"repeats"}`}, []string{answersRule}},
 		{process("wavers"), []string{"the same input gives the same answer", keptRule}},
 		{tool("counts"), []string{keptRule}},
 		{tool("keeps"), []string{memoryRule}},

@@ -23,7 +23,7 @@ const manifest = `{"abi":1,"name":"broken",
 {"name":"bends","description":"","result":{"type":"object"}},{"name":"garbles","description":""},{"name":"shouts","description":""},
 {"name":"tires","description":""},{"name":"gorges","description":""},{"name":"tells","description":""}],
 "processors":[{"name":"forgets"},{"name":"carries"},{"name":"wavers"},{"name":"trims"},{"name":"rounds"}],
-"routers":[{"name":"swallows"}],"providers":[{"name":"invents"}],"permissions":{"clock":true}}`
+"routers":[{"name":"swallows"}],"providers":[{"name":"invents"},{"name":"repeats"}],"permissions":{"clock":true}}`
 
 //go:wasmexport agenthost_describe
 func describe() uint32 { return answer(manifest) }
@@ -194,6 +194,9 @@ func provide(n uint32) uint32 {
 	var in input
 	if json.Unmarshal(read(n), &in) != nil || in.Provider == nil {
 		return fail("there is no provider in the input")
+	}
+	if *in.Provider == "repeats" {
+		return answer(`{"tools":["good","good"]}`)
 	}
 	return answer(`{"tools":["nobody has this one"]}`)
 }

@@ -1,0 +1,177 @@
+package plugin
+
+// These tests are inside the package: they stand in for what reads an answer.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+func TestReadingAnAnswerEndsWithItsCall(t *testing.T) {
+	p := loadHand(t, `i32.const 0`, Limits{Timeout: 20 * time.Millisecond})
+	wait := func(ctx context.Context, _ []byte) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := p.call(t.Context(), "a", exportTool, nil, nil, wait)
+	if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(err.Error(), "limit Timeout of 20ms") {
+		t.Errorf("an answer that is read without end: %v, want deadline_exceeded that names Timeout", err)
+	}
+	p = loadHand(t, `i32.const 0`, Limits{Timeout: time.Hour})
+	ctx, leave := context.WithCancel(t.Context())
+	_, err = p.call(ctx, "a", exportTool, nil, nil, func(ctx context.Context, out []byte) error {
+		leave()
+		return wait(ctx, out)
+	})
+	if host.CodeOf(err) != host.Canceled {
+		t.Errorf("an answer whose caller has left: %v, want canceled", err)
+	}
+}
+
+func TestReadingAnAnswerIsInTheBudget(t *testing.T) {
+	const output = `{"content":[1,2,3]}`
+	read := func(context.Context, []byte) error { return nil }
+	cost := func(body string) *host.Cost {
+		t.Helper()
+		p := loadHand(t, fmt.Sprintf("data 0 %q\n---\n%s", output, body), Limits{})
+		c, err := p.call(t.Context(), "a", exportTool, nil, nil, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	full := cost(fmt.Sprintf("i32.const 0 i32.const %d call $output_write i32.const 0", len(output)))
+	none := cost("i32.const 0 i32.const 0 call $output_write i32.const 0")
+	want := answerPrice([]byte(output), signs([]byte(output))) + int64(len(output))/bytesPerInstruction
+	if got := full.Instructions - none.Instructions; got != want {
+		t.Errorf("an answer of %d bytes costs %d instructions more than none, want %d", len(output), got, want)
+	}
+}
+
+// The call has its turn while its answer is read, and gives it to others.
+func TestReadingAnAnswerGivesWay(t *testing.T) {
+	rt := startRuntime(t, &Options{Running: 1})
+	p, err := rt.Load(t.Context(), "x", handWritten(t, `i32.const 0`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	_, err = p.call(t.Context(), "greedy", exportTool, nil, nil, func(ctx context.Context, _ []byte) error {
+		go func() {
+			_, err := p.Call(context.Background(), "modest", "tool", nil, nil)
+			done <- err
+		}()
+		for {
+			select {
+			case err := <-done:
+				return err
+			default:
+			}
+			if p, ok := ctx.(*paced); ok { // a piece that has taken long
+				p.since = p.since.Add(-credit)
+			}
+			if err := pace(ctx); err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		t.Errorf("a call while an answer is read: %v", err)
+	}
+}
+
+func TestSchemasAreCompiledOnce(t *testing.T) {
+	const manifest = `{"abi":1,"name":"n","tools":[{"name":"t","parameters":{"type":"object"},"result":{"type":"object"}}],` +
+		`"providers":[{"name":"c","config":{"type":"object"}}],"permissions":{}}`
+	p := loadConstant(t, startRuntime(t, nil), manifest, map[export]answer{exportProvide: {`{"tools":["t"]}`, 0}})
+	info := p.manifest.tool("t")
+	first, err := p.schemas.of(p, info)
+	if err != nil || first.parameters == nil || first.result == nil || p.schemas.config("provider", "c") == nil {
+		t.Fatalf("schemas after loading: %+v, %v", first, err)
+	}
+	if again, _ := p.schemas.of(p, info); again != first {
+		t.Errorf("asked again, a tool has schemas %p, not the first ones %p", again.parameters, first.parameters)
+	}
+	provider, err := p.Provider("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := func() *host.Tool {
+		t.Helper()
+		state, err := host.NewState(nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := provider.Provide(t.Context(), &host.ProvideRequest{Scope: host.Scope{Tenant: "a"}, State: state})
+		if err != nil || len(got.Tools) != 1 {
+			t.Fatalf("provide: %+v, %v", got, err)
+		}
+		return got.Tools[0]
+	}
+	if a, b := tool(), tool(); a != b {
+		t.Errorf("a provider makes its tool for every call: %p, then %p", a, b)
+	}
+}
+
+func TestSchemasThatDoNotCompileAreRefusedAtLoad(t *testing.T) {
+	for what, manifest := range map[string]string{
+		"parameters of tool":  `"tools":[{"name":"t","parameters":{"type":7}}]`,
+		"result of tool":      `"tools":[{"name":"t","result":{"type":7}}]`,
+		"config of processor": `"processors":[{"name":"t","config":{"type":7}}]`,
+		"config of router":    `"routers":[{"name":"t","config":{"type":7}}]`,
+		"config of provider":  `"providers":[{"name":"t","config":{"type":7}}]`,
+	} {
+		rt := startRuntime(t, nil)
+		_, err := rt.Load(t.Context(), "x", constantGuest(t, `{"abi":1,"name":"n",`+manifest+`}`, nil), nil)
+		if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(fmt.Sprint(err), what+` "t"`) {
+			t.Errorf("load a manifest whose %s is no schema: %v, want invalid_argument that names it", what, err)
+		}
+	}
+}
+
+func TestCompilingSchemasEndsWithTheLoad(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	p := &Plugin{manifest: &Manifest{Tools: []ToolInfo{{Name: "t", Parameters: json.RawMessage(`{}`)}}}, limits: Limits{StartTimeout: time.Hour}}
+	if err := p.compileSchemas(ctx); host.CodeOf(err) != host.Canceled || p.schemas != nil {
+		t.Errorf("compiling for a caller who has left: %v, want canceled", err)
+	}
+	p.limits.StartTimeout = time.Nanosecond
+	if err := p.compileSchemas(t.Context()); host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(fmt.Sprint(err), "StartTimeout") {
+		t.Errorf("compiling beyond StartTimeout: %v, want deadline_exceeded that names it", err)
+	}
+}
+
+// Lists are read in pieces, and are the same as read at once.
+func TestAnswersInPiecesAreWhole(t *testing.T) {
+	p := &Plugin{id: "x"}
+	var b strings.Builder
+	const n = 5000
+	for i := range n {
+		fmt.Fprintf(&b, `,{"id":"m%d","role":"user","parts":[{"type":"text","text":%q}]}`, i, strings.Repeat("x", i%100))
+	}
+	raw := "[" + b.String()[1:] + "]"
+	if len(raw) < 3*pieceBytes {
+		t.Fatalf("a list of %d bytes is too short to be read in pieces", len(raw))
+	}
+	got, err := p.readMessages(t.Context(), exportProcess, "processor", "p", json.RawMessage(raw))
+	if err != nil || len(got) != n {
+		t.Fatalf("%d messages, %v; want %d", len(got), err, n)
+	}
+	for i, m := range got {
+		if m.ID != fmt.Sprintf("m%d", i) || len(m.Text()) != i%100 {
+			t.Fatalf("message %d is %s of %d bytes", i, m.ID, len(m.Text()))
+		}
+	}
+	edits := "[" + strings.Repeat(`{"drop":[0,1]},`, 20_000) + `{"drop":[7,8]}]`
+	list, err := p.readEdits(t.Context(), "p", json.RawMessage(edits))
+	if err != nil || len(list) != 20_001 || list[20_000] != host.Edit(host.Drop{From: 7, To: 8}) {
+		t.Errorf("%d edits, %v; want 20,001 of which the last drops 7", len(list), err)
+	}
+}
