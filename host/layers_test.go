@@ -114,6 +114,7 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/extism/go-sdk":                 {"host/plugin/extismsdk", "second engine for trusted Extism plugins"},
 	"github.com/extism/go-pdk":                 {"examples/extism/go", "the kit of the other way in, shown once"},
 	"github.com/dgraph-io/badger/v4":           {"host/kv/badgerkv", "the embedded database"},
+	"github.com/klauspost/compress":            {"host/kv/badgerkv", "blocks of the embedded database's tables, which it compresses with the same package"},
 	"github.com/jackc/pgx/v5":                  {"host/postgreshistory", "speaks to PostgreSQL"},
 	"github.com/redis/go-redis/v9":             {"host/redismessages", "speaks to Redis"},
 	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},

@@ -29,14 +29,22 @@ type store struct {
 
 // openStore opens the store of a data directory, or memory for "".
 func (env *environment) openStore(dir string, logger *slog.Logger) (*store, error) {
+	return env.openWith(dir, &badgerkv.Options{Logger: logger})
+}
+
+// openVerified is openStore for a store of which every file is read first.
+func (env *environment) openVerified(dir string, logger *slog.Logger) (*store, error) {
+	return env.openWith(dir, &badgerkv.Options{Logger: logger, Verify: true})
+}
+
+func (env *environment) openWith(dir string, opts *badgerkv.Options) (_ *store, err error) {
 	if dir == "" {
 		return &store{Driver: kv.NewMemory()}, nil
 	}
-	key, err := env.dataKey()
-	if err != nil {
+	if opts.Key, err = env.dataKey(); err != nil {
 		return nil, err
 	}
-	db, err := badgerkv.Open(filepath.Join(dir, storeName), &badgerkv.Options{Logger: logger, Key: key})
+	db, err := badgerkv.Open(filepath.Join(dir, storeName), opts)
 	if err != nil {
 		return nil, dataError(dir, err)
 	}
@@ -48,6 +56,12 @@ func (env *environment) openStore(dir string, logger *slog.Logger) (*store, erro
 // has it open, if that is one that can be steered.
 func (env *environment) openAny(ctx context.Context, dir string, logger *slog.Logger) (*store, error) {
 	s, err := env.openStore(dir, logger)
+	return orShared(ctx, s, err, dir)
+}
+
+// orShared returns a store that was opened, or the one that the process shares
+// which has it open.
+func orShared(ctx context.Context, s *store, err error, dir string) (*store, error) {
 	if !errors.Is(err, kv.ErrLocked) {
 		return s, err
 	}
@@ -57,6 +71,9 @@ func (env *environment) openAny(ctx context.Context, dir string, logger *slog.Lo
 	}
 	return &store{Driver: client}, nil
 }
+
+// verifyOp asks a host for what [dataVerify] does.
+const verifyOp = "data.verify"
 
 // dataSocketName is the socket in a data directory that other processes use the
 // store through.
@@ -129,7 +146,11 @@ func (f *dataFlags) addSocket(c *cobra.Command) {
 // withData calls direct with the store if nobody else has it open, and otherwise
 // asks the host that has.
 func withData(ctx context.Context, env *environment, f *dataFlags, op string, args, result any, direct func(*store) error) (err error) {
-	s, err := env.openStore(f.data, env.logger())
+	open := env.openStore
+	if op == verifyOp {
+		open = env.openVerified
+	}
+	s, err := open(f.data, env.logger())
 	if errors.Is(err, kv.ErrLocked) {
 		return askHost(ctx, f, err, op, args, result)
 	}
@@ -391,7 +412,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 				return err
 			}
 			out := &verified{}
-			err := withData(c.Context(), env, f, "data.verify", nil, out, func(s *store) (err error) {
+			err := withData(c.Context(), env, f, verifyOp, nil, out, func(s *store) (err error) {
 				show := newProgress(env)
 				defer show.end()
 				out, err = s.verify(c.Context(), func(n int) { show.say("%s", plural(n, "thread")) })

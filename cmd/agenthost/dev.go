@@ -50,7 +50,7 @@ func dev(ctx context.Context, env *environment, project string, f devFlags) (err
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, dsn: f.history, model: f.model, live: true})
+	a, err := newApp(ctx, env, c, appOptions{data: f.data, verify: f.verify, dsn: f.history, model: f.model, live: true})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 const maxPromptBytes = 64 << 20
 
 type runFlags struct {
+	verify                                       bool
 	thread, data, history, model, target, tenant string
 	regenerate, on, racing                       string
 	json, durable, branch                        bool
@@ -111,6 +112,7 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
+	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	flags.StringVar(&f.history, "history", "", "a PostgreSQL database that keeps threads instead, by its address")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
@@ -169,7 +171,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 		return err
 	}
 	steered := talk && f.data != ""
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, dsn: f.history, model: f.model, quiet: f.json, live: steered})
+	a, err := newApp(ctx, env, c, appOptions{data: f.data, verify: f.verify, dsn: f.history, model: f.model, quiet: f.json, live: steered})
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,13 @@ var (
 
 // appOptions are what a command line adds to a configuration.
 type appOptions struct {
-	data  string // the data directory; "" keeps threads in memory
-	dsn   string // the address of a database that keeps threads; "" leaves that to the configuration
-	model string // a model for every agent; "" leaves that to the configuration
-	quiet bool   // do not tell what takes time
-	live  bool   // plugins can be replaced while they serve
+	data string // the data directory; "" keeps threads in memory
+	// verify reads all files of the data directory before it is used.
+	verify bool
+	dsn    string // the address of a database that keeps threads; "" leaves that to the configuration
+	model  string // a model for every agent; "" leaves that to the configuration
+	quiet  bool   // do not tell what takes time
+	live   bool   // plugins can be replaced while they serve
 }
 
 // newApp wires a configuration. It cleans up after itself if it fails.
@@ -159,10 +161,15 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 // openData opens the store. A live host is to be the one that others use; any
 // other command may use it through such a host.
 func (a *app) openData(ctx context.Context, opts appOptions) (*store, error) {
-	if opts.live {
-		return a.env.openStore(opts.data, a.logger)
+	open := a.env.openStore
+	if opts.verify {
+		open = a.env.openVerified
 	}
-	return a.env.openAny(ctx, opts.data, a.logger)
+	s, err := open(opts.data, a.logger)
+	if opts.live {
+		return s, err
+	}
+	return orShared(ctx, s, err, opts.data)
 }
 
 // openPlugins starts the runtime and loads the plugins, which keep their keys in
@@ -207,7 +214,7 @@ func dataErrors() []advice {
 		{kv.ErrKey, host.FailedPrecondition, "set " + keyFileVariable + " or " + keyVariable + " to the key that it was made with, or neither if it has none; nothing was changed"},
 		{kv.ErrFormat, host.FailedPrecondition, "name another --data; nothing was changed in this one"},
 		{kv.ErrNoSpace, host.ResourceExhausted, "free some space, or name a --data on another device"},
-		{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
+		{kv.ErrCorrupt, host.DataLoss, "restore a backup into a new directory with: agenthost data restore BACKUP --data NEW; nothing was changed in this one"},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -55,6 +56,9 @@ type Options struct {
 	// Key encrypts what the store keeps, with AES: 16, 24 or 32 bytes. nil does
 	// not encrypt. A store has the key that it was made with; see [Rekey].
 	Key []byte
+	// Verify reads every table before the store opens, see [Check]. It is done in
+	// any case for a store whose last process did not close it.
+	Verify bool
 }
 
 // Store is a [kv.Driver] in a directory.
@@ -62,11 +66,14 @@ type Store struct {
 	dir     string
 	minFree uint64
 	key     []byte
+	logger  *slog.Logger
 	commit  func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
 	turn   chan struct{} // holds a token while a commit is made
 	heads  heads
 	broken atomic.Pointer[error] // why no more commits are made
+
+	stopInventory func() // and waits for its end
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
@@ -96,8 +103,12 @@ func Open(dir string, opts *Options) (*Store, error) {
 		dir:     abs,
 		minFree: opts.MinFree,
 		key:     slices.Clone(opts.Key),
+		logger:  opts.Logger,
 		commit:  (*badger.Txn).Commit,
 		turn:    make(chan struct{}, 1),
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
 	}
 	if s.minFree == 0 {
 		s.minFree = DefaultMinFree
@@ -108,13 +119,36 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := checkKey(abs, s.key); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
+	if err := prepareFiles(abs, opts, s.logger); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
 	if err := removeUnmade(abs); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger).WithEncryptionKey(s.key)); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}
+	if err := s.startInventory(); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.db.Close()))
+	}
 	return s, nil
+}
+
+// startInventory writes the inventory of the store as Badger has opened it, and
+// keeps it until stopInventory.
+func (s *Store) startInventory() error {
+	last, _ := markOf(s.dir, badger.ManifestFilename)
+	if err := writeInventory(s.dir, open); err != nil {
+		return err
+	}
+	stop := make(chan struct{})
+	var kept sync.WaitGroup
+	kept.Go(func() { s.keepInventory(stop, last) })
+	s.stopInventory = func() {
+		close(stop)
+		kept.Wait()
+	}
+	return nil
 }
 
 func badgerOptions(dir string, logger *slog.Logger) badger.Options {
@@ -292,8 +326,18 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close store %q: %w, and close it again; nothing is lost if the process ends instead", filepath.Base(s.dir), err)
 	}
 	s.closed = true
+	s.stopInventory()
+	if err := writeInventory(s.dir, closing); err != nil {
+		// Without one the next start reads all tables; with that of an open store
+		// it would miss the logs that are about to go.
+		s.logger.Warn("write the inventory of the store that closes", "error", err)
+		_ = os.Remove(filepath.Join(s.dir, inventoryFile))
+	}
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close store %q: %w", filepath.Base(s.dir), err)
+	}
+	if err := writeInventory(s.dir, closed); err != nil {
+		s.logger.Warn("write the inventory of the closed store; the next start reads all of its tables", "error", err)
 	}
 	return nil
 }

@@ -18,7 +18,10 @@ import (
 // Badger keeps the keys that its files are encrypted with in a file of its own,
 // which begins with an initialization vector and a known text, encrypted with the
 // store's key or, in a store without one, plain.
-const registryText = "Hello Badger"
+const (
+	registryText        = "Hello Badger"
+	registryHeaderBytes = aes.BlockSize + len(registryText)
+)
 
 // checkKey refuses a key that is not the store's. Badger would, too, but after it
 // has begun to change things, and in one word for three mistakes.
@@ -26,7 +29,7 @@ func checkKey(dir string, key []byte) error {
 	if err := checkKeySize(key); err != nil {
 		return err
 	}
-	b := make([]byte, aes.BlockSize+len(registryText))
+	b := make([]byte, registryHeaderBytes)
 	f, err := os.Open(filepath.Join(dir, badger.KeyRegistryFileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a new store
@@ -88,6 +91,9 @@ func Rekey(dir string, old, key []byte) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
+	if err := writeInventory(s.dir, opening); err != nil { // the list of keys will not be as the close left it
+		return fmt.Errorf("change the key of store %q: %w", dir, err)
+	}
 	opts := badger.KeyRegistryOptions{Dir: s.dir, EncryptionKey: old}
 	registry, err := badger.OpenKeyRegistry(opts)
 	if err != nil {
@@ -97,5 +103,5 @@ func Rekey(dir string, old, key []byte) error {
 	if err := errors.Join(badger.WriteKeyRegistry(registry, opts), registry.Close()); err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.dir, err))
 	}
-	return nil
+	return writeInventory(s.dir, closed)
 }

@@ -44,12 +44,33 @@
 // forgets that a key was deleted once its tables are merged, so a chain of them
 // would bring deleted entries back.
 //
+// # Damage
+//
+// Badger replays its MANIFEST and the logs of its memtables as far as they can be
+// read, deletes tables that the MANIFEST does not name, and ends the process when a
+// goroutine of its own meets a damaged table. [Open] therefore reads these files
+// before Badger does, and compares them with an inventory of the package's own,
+// written when the store opens and closes and within a second of a change of the
+// MANIFEST. After a clean close any difference is [kv.ErrCorrupt]; after a crash so
+// is a MANIFEST that is shorter than it was, a table that is missing or whose
+// checksums differ, a missing log, and a log in which whole commits follow a
+// damaged one. The error names the file, and nothing has changed. After a crash,
+// and with Options.Verify, every table is read, which takes about a second per
+// gigabyte; after a clean close, those whose size or time of change differ.
+//
+// Tables that nothing names are moved to the directory "lost" inside the store's,
+// and never deleted.
+//
+// Not found is damage of the last commit before a crash, which looks like one that
+// did not reach the disk, and bits of a table that change under an unchanged time:
+// Options.Verify and [Store.Verify] find these. Without a lock on directories, as
+// on Windows, files are not read before Badger does.
+//
 // # Rough edges
 //
-// Badger 4.9.6 does not report a damaged block of a table to whoever reads: the
-// keys in it seem absent. [Store.Verify] finds it; run it before a backup is
-// trusted and after a device has failed. A damaged index or manifest is found
-// by [Open].
+// Badger 4.9.6 does not report a damaged block of a table to a reader while the
+// store is open: the keys in it seem absent. [Store.Verify] finds it; run it
+// before a backup is trusted and after a device has failed.
 //
 // A read that begins while a commit is being synced waits for that sync, unless it
 // is of a key that commits are guarded by ([kv.AtRevision]) and write again and

@@ -1,0 +1,291 @@
+package badgerkv
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// The inventory of a store is a file beside Badger's own, which says what they
+// were when it was written: at a clean close, when the store opens, and within
+// inventoryInterval of a change of the MANIFEST. Badger replays a MANIFEST as far
+// as it can be read and deletes the tables that it does not name; without the
+// inventory, a MANIFEST that was cut short opens as a smaller or an empty store.
+const (
+	inventoryFile    = "INVENTORY"
+	inventoryVersion = 1
+	inventoryTemp    = inventoryFile + ".tmp*"
+	// inventoryInterval is how often a store that is open looks whether its
+	// MANIFEST has changed.
+	inventoryInterval = time.Second
+	// maxInventoryBytes holds some 100,000 tables, of 64 MB each.
+	maxInventoryBytes = 16 << 20
+)
+
+// inventory is what the file says.
+type inventory struct {
+	Version int `json:"version"`
+	// Clean is set by a close that ended well, and not while the store is open.
+	Clean    bool       `json:"clean"`
+	Manifest logPrefix  `json:"manifest"`
+	Registry logPrefix  `json:"registry"`
+	Tables   []fileMark `json:"tables"` // named by the MANIFEST
+	// Created is how many tables the MANIFEST says were made, also of those that
+	// are not named any more.
+	Created int       `json:"created"`
+	Logs    []logMark `json:"logs"` // of memtables, the oldest first
+}
+
+// logPrefix is the beginning of a file that only grows, up to the moment at which
+// it was measured. A file that was written anew since begins otherwise.
+type logPrefix struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	// First is the digest of the first FirstBytes bytes, by which a file that was
+	// cut is told from one that was written anew.
+	FirstBytes int64  `json:"first_bytes"`
+	First      string `json:"first"`
+}
+
+// fileMark tells a file that was not touched from one that was.
+type fileMark struct {
+	Name     string `json:"name"`
+	Bytes    int64  `json:"bytes"`
+	Modified int64  `json:"modified"` // in nanoseconds since 1970
+}
+
+// logMark is the mark of the log of a memtable.
+type logMark struct {
+	fileMark
+	Used bool `json:"used"` // a table is made of it before it is removed
+}
+
+// readInventory returns the inventory of the store in dir, or nil if it has none
+// or one that cannot be read: that of a store of an earlier version, and a damaged
+// one, from which nothing follows.
+func readInventory(dir string) (*inventory, error) {
+	f, err := os.Open(filepath.Join(dir, inventoryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxInventoryBytes))
+	if err != nil {
+		return nil, fileError(err)
+	}
+	sum, body, ok := bytes.Cut(b, []byte("\n"))
+	var inv inventory
+	if !ok || string(sum) != digest(body) || json.Unmarshal(body, &inv) != nil || inv.Version != inventoryVersion {
+		return nil, nil
+	}
+	return &inv, nil
+}
+
+// write replaces the inventory of dir, whole or not at all.
+func (inv *inventory) write(dir string) (err error) {
+	body, err := json.Marshal(inv)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, inventoryTemp)
+	if err != nil {
+		return fileError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, werr := f.Write(append([]byte(digest(body)+"\n"), body...))
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return fileError(err)
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, inventoryFile)); err != nil {
+		return fileError(err)
+	}
+	return syncDir(dir)
+}
+
+// moment is when an inventory is taken.
+type moment int
+
+const (
+	opening moment = iota // Badger has not begun, and may drop logs without a record
+	open                  // Badger drops a log when it was full and a table has it
+	closing               // Badger makes a table of what there is, and drops all logs
+	closed
+)
+
+// takeInventory measures the files of the store in dir. The store may be in use:
+// its MANIFEST and list of keys only grow, and both are measured once.
+func takeInventory(dir string, at moment) (*inventory, error) {
+	inv := &inventory{Version: inventoryVersion, Clean: at == closed}
+	var err error
+	if inv.Manifest, err = measureLog(dir, badger.ManifestFilename, manifestStart); err != nil {
+		return nil, err
+	}
+	if inv.Registry, err = measureLog(dir, badger.KeyRegistryFileName, registryStart); err != nil {
+		return nil, err
+	}
+	manifest, err := replayManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	for id := range manifest.Tables {
+		if mark, ok := markOf(dir, tableName(id)); ok {
+			inv.Tables = append(inv.Tables, mark)
+		}
+	}
+	inv.Created = manifest.Creations
+	if at == closing {
+		return inv, nil
+	}
+	for _, name := range namesWith(dir, logExt) {
+		if mark, ok := markOf(dir, name); ok {
+			inv.Logs = append(inv.Logs, logMark{mark, at == open || logUsed(filepath.Join(dir, name))})
+		}
+	}
+	return inv, nil
+}
+
+// removeInventoryTemps removes what a process left that was killed while it wrote.
+func removeInventoryTemps(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, inventoryTemp))
+	for _, path := range left {
+		err = errors.Join(err, fileError(os.Remove(path)))
+	}
+	return err
+}
+
+// markOf returns the mark of a file that exists.
+func markOf(dir, name string) (fileMark, bool) {
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err != nil || !info.Mode().IsRegular() {
+		return fileMark{}, false
+	}
+	return fileMark{Name: name, Bytes: info.Size(), Modified: info.ModTime().UnixNano()}, true
+}
+
+// measureLog returns the prefix of a file that a crash cannot take back: whole
+// records, which are synced before they are counted. Next returns the length of
+// the record at the beginning of its argument, 0 if there is none; the first of
+// them is what no later write changes.
+func measureLog(dir, name string, next func([]byte) int) (logPrefix, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return logPrefix{}, nil
+	}
+	if err != nil {
+		return logPrefix{}, fileError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Sync()); err != nil {
+		return logPrefix{}, fileError(err)
+	}
+	first := next(b)
+	end := first
+	for n := first; n > 0; end += n {
+		n = recordLength(b[end:])
+	}
+	return logPrefix{Bytes: int64(end), SHA256: digest(b[:end]), FirstBytes: int64(first), First: digest(b[:first])}, nil
+}
+
+// recordLength returns the length of a record of a MANIFEST or a list of keys,
+// which begins with the length of its content and a checksum. It is 0 if b does
+// not hold the whole record.
+func recordLength(b []byte) int {
+	if len(b) < recordHeader {
+		return 0
+	}
+	n := int64(binary.BigEndian.Uint32(b)) + recordHeader
+	if n > int64(len(b)) {
+		return 0
+	}
+	return int(n)
+}
+
+// check compares the file as it is now with its prefix. A file that was written
+// anew since has another first part, and is not judged, but after a clean stop.
+func (p logPrefix) check(dir, name string, clean bool) (rewritten bool, err error) {
+	if p.Bytes == 0 {
+		return false, nil
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, damaged(name, "it is missing")
+	}
+	if err != nil {
+		return false, fileError(err)
+	}
+	rewritten = int64(len(b)) >= p.FirstBytes && digest(b[:p.FirstBytes]) != p.First
+	switch {
+	case clean && (int64(len(b)) != p.Bytes || digest(b) != p.SHA256):
+		return false, damaged(name, "it is not as the last close left it")
+	case rewritten:
+		return true, nil
+	case int64(len(b)) < p.Bytes:
+		return false, damaged(name, fmt.Sprintf("it has %d bytes and had %d", len(b), p.Bytes))
+	case digest(b[:p.Bytes]) != p.SHA256:
+		return false, damaged(name, "it has changed where it only grows")
+	}
+	return false, nil
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// damaged is the error for a file of a store that cannot be right.
+func damaged(name, why string) error {
+	return fmt.Errorf("%w: file %s: %s; nothing was changed: restore a backup into a new directory", kv.ErrCorrupt, name, why)
+}
+
+// keepInventory writes the inventory whenever the MANIFEST has changed, until stop
+// is closed. A failed write is tried again with the next look.
+func (s *Store) keepInventory(stop <-chan struct{}, last fileMark) {
+	ticker := time.NewTicker(inventoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		now, ok := markOf(s.dir, badger.ManifestFilename)
+		if !ok || now == last {
+			continue
+		}
+		if err := writeInventory(s.dir, open); err != nil {
+			s.logger.Warn("write the inventory of the store", "error", err)
+			continue
+		}
+		last = now
+	}
+}
+
+// writeInventory writes the inventory of the store in dir at a moment of its life.
+func writeInventory(dir string, at moment) error {
+	inv, err := takeInventory(dir, at)
+	if err != nil {
+		return err
+	}
+	return inv.write(dir)
+}

@@ -1,0 +1,248 @@
+package badgerkv
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// A log of a memtable holds the commits that no table has yet. It begins with the
+// id of its key and a vector; every record is a header (two bytes of flags, then
+// the lengths of key and value and a time as varints), the key, the value, and a
+// checksum. The records of a commit end with one whose value is the revision.
+const (
+	logHeaderBytes    = 20
+	logVectorAt       = 8
+	recordOfCommit    = 1 << 6
+	recordEndsCommit  = 1 << 7
+	recordEndBytes    = len("!badger!txn") + 8 // key of the record that ends a commit
+	maxRevisionDigits = 20
+	logAllocation     = 2 * memTableSize // of a log that is being written
+)
+
+// checkLogs examines the logs of the memtables. Badger replays a log up to the
+// first record that is not right, because the end of the last commit may not have
+// reached the disk, and cuts off the rest: also commits that were synced, if the
+// damage is in front of them.
+func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
+	names := namesWith(dir, logExt)
+	if err := checkNewestLog(names, inv); err != nil {
+		return err
+	}
+	written := make(map[string]bool, len(inv.Logs))
+	for _, m := range inv.Logs {
+		written[m.Name] = m.Bytes > 0
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return fileError(err)
+		}
+		if len(b) == 0 && !written[name] {
+			continue // see removeUnmade
+		}
+		if len(b) < logHeaderBytes {
+			return damaged(name, "it is cut off")
+		}
+		key, err := dataKey(keys, binary.BigEndian.Uint64(b))
+		if err != nil {
+			return damaged(name, err.Error())
+		}
+		if err := checkLog(b, key); err != nil {
+			return damaged(name, err.Error())
+		}
+	}
+	return nil
+}
+
+// checkNewestLog finds that a log is missing. Badger removes logs from the oldest
+// on, when a table has what is in them.
+func checkNewestLog(names []string, inv *inventory) error {
+	if len(inv.Logs) == 0 {
+		return nil
+	}
+	newest := inv.Logs[len(inv.Logs)-1].Name
+	if len(names) == 0 || logID(names[len(names)-1]) < logID(newest) {
+		return damaged(newest, "it is missing")
+	}
+	return nil
+}
+
+func logID(name string) int {
+	id, err := strconv.Atoi(name[:len(name)-len(logExt)])
+	if err != nil {
+		return -1
+	}
+	return id
+}
+
+// checkFlushed finds that the MANIFEST lacks tables of logs that are gone: Badger
+// removes a log when the MANIFEST names the table that was made of it.
+func checkFlushed(dir string, inv *inventory, created int) error {
+	names := namesWith(dir, logExt)
+	if len(inv.Logs) == 0 || len(names) == 0 {
+		return nil
+	}
+	oldest, newest := logID(names[0]), logID(inv.Logs[len(inv.Logs)-1].Name)
+	flushed := max(0, oldest-newest-1) // begun since, and only begun when the one before was full
+	for _, l := range inv.Logs {
+		if l.Used && logID(l.Name) < oldest {
+			flushed++
+		}
+	}
+	if created < inv.Created+flushed {
+		return damaged(badger.ManifestFilename, fmt.Sprintf("it is cut off: it names %d tables that were made, of at least %d", created, inv.Created+flushed))
+	}
+	return nil
+}
+
+// logUsed reports whether a log has a record. Badger clears the place of the next
+// record, and no record of a commit begins with 0.
+func logUsed(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], logHeaderBytes)
+	return err == nil && b[0] != 0
+}
+
+// checkLog finds that whole commits follow a record that is not right, and that a
+// log was cut: Badger cuts logs only where a commit ends.
+func checkLog(b, key []byte) error {
+	stream, err := newLogCipher(b, key)
+	if err != nil {
+		return err
+	}
+	end, last := logHeaderBytes, uint64(0)
+	for at := logHeaderBytes; at < len(b); {
+		r, ok := readRecord(b, at)
+		if !ok {
+			break
+		}
+		at = r.end
+		if r.endsCommit() {
+			end, last = at, stream.revision(b, r)
+		}
+	}
+	if len(b) < logAllocation && end < len(b) {
+		return fmt.Errorf("it is cut off at byte %d", len(b))
+	}
+	// One commit may be unfinished. Its end is on the disk if its records reached
+	// the disk in another order; the end of a later one says that it was synced.
+	commits := 0
+	for at := end; at+2 < len(b); at++ {
+		if b[at] != recordEndsCommit || b[at+1] != 0 {
+			continue
+		}
+		r, ok := readRecord(b, at)
+		if !ok || !r.endsCommit() || r.valueAt-r.keyAt != recordEndBytes {
+			continue
+		}
+		revision := stream.revision(b, r)
+		if commits++; commits > 1 || (last > 0 && revision > last+1) {
+			return fmt.Errorf("a record near byte %d is damaged, and commits follow it", end)
+		}
+		at = r.end - 1
+	}
+	return nil
+}
+
+// checkValueLogs examines the beginning of Badger's value logs, of which a store
+// uses no more: its values lie in tables.
+func checkValueLogs(dir string, keys *badger.KeyRegistry) error {
+	for _, name := range namesWith(dir, valueLogExt) {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return fileError(err)
+		}
+		defer f.Close()
+		var header [logVectorAt]byte
+		if n, _ := f.ReadAt(header[:], 0); n < len(header) {
+			continue // Badger begins it anew
+		}
+		if _, err := dataKey(keys, binary.BigEndian.Uint64(header[:])); err != nil {
+			return damaged(name, err.Error())
+		}
+	}
+	return nil
+}
+
+// record is where a record of a log lies.
+type record struct {
+	flags              byte
+	at, keyAt, valueAt int
+	checksumAt, end    int
+}
+
+func (r record) endsCommit() bool { return r.flags&recordEndsCommit != 0 }
+
+// readRecord reads the record at a place of a log, if there is a right one.
+func readRecord(b []byte, at int) (record, bool) {
+	r := record{at: at}
+	if at+2 > len(b) {
+		return r, false
+	}
+	r.flags = b[at]
+	next, sizes := at+2, [3]uint64{}
+	for i := range sizes {
+		v, n := binary.Uvarint(b[next:])
+		if n <= 0 {
+			return r, false
+		}
+		sizes[i], next = v, next+n
+	}
+	rest := uint64(len(b) - next)
+	if sizes[0] == 0 || sizes[0] > rest || sizes[1] > rest-sizes[0] || rest-sizes[0]-sizes[1] < crc32.Size {
+		return r, false
+	}
+	r.keyAt = next
+	r.valueAt = next + int(sizes[0])
+	r.checksumAt = r.valueAt + int(sizes[1])
+	r.end = r.checksumAt + crc32.Size
+	return r, crc32.Checksum(b[at:r.checksumAt], castagnoli) == binary.BigEndian.Uint32(b[r.checksumAt:])
+}
+
+// logCipher decrypts records. A nil block is that of a log that is not encrypted.
+type logCipher struct {
+	block  cipher.Block
+	vector [aes.BlockSize]byte
+}
+
+func newLogCipher(b, key []byte) (*logCipher, error) {
+	c := &logCipher{}
+	copy(c.vector[:], b[logVectorAt:logHeaderBytes])
+	if key == nil {
+		return c, nil
+	}
+	var err error
+	c.block, err = aes.NewCipher(key)
+	return c, err
+}
+
+// revision returns the revision in a record that ends a commit, 0 if it has none.
+func (c *logCipher) revision(b []byte, r record) uint64 {
+	if r.checksumAt-r.valueAt > maxRevisionDigits {
+		return 0
+	}
+	text := append([]byte(nil), b[r.keyAt:r.checksumAt]...)
+	if c.block != nil {
+		vector := c.vector
+		binary.BigEndian.PutUint32(vector[aes.BlockSize-4:], uint32(r.at))
+		cipher.NewCTR(c.block, vector[:]).XORKeyStream(text, text)
+	}
+	revision, err := strconv.ParseUint(string(text[r.valueAt-r.keyAt:]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
