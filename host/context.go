@@ -23,7 +23,7 @@ type Call struct {
 	Tool           string
 	IdempotencyKey string          // the same when this very call is tried again
 	Attempt        int             // from 1
-	Arguments      json.RawMessage // checked against the tool's schema
+	Arguments      json.RawMessage // checked against the tool's schema, integers as digits
 	Scope          Scope
 	State          *State
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
@@ -58,10 +58,14 @@ type callOutput struct {
 }
 
 // NewCall returns a call outside any run, for testing tools: events are
-// dropped, state is as given (nil is an empty object).
+// dropped, state is as given (nil is an empty object), and integers in the
+// arguments are written as digits, as in a run.
 func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	if state == nil {
 		state, _ = NewState(nil, 0)
+	}
+	if json.Valid(arguments) {
+		arguments = canonicalIntegers(arguments)
 	}
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,

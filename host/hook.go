@@ -237,7 +237,7 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if _, err := tool.schema.check(at.Arguments); err != nil {
 		return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 	}
-	c.call.Arguments = at.Arguments
+	c.call.Arguments = canonicalIntegers(at.Arguments)
 	return nil, nil
 }
 

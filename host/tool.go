@@ -11,7 +11,8 @@ import (
 )
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
-// tool's schema. An error is told to the model and does not end the run: its
+// tool's schema, and integers in them are written as digits: 2, not 2.0 or 2e0. An
+// error is told to the model and does not end the run: its
 // first line (of an [*Error], the message without the hint), at most 500 bytes, or
 // general words where it is one of files or connections. Stacks are left out, and
 // paths of files and addresses of servers read (path) and (address); pointers into
@@ -240,8 +241,8 @@ func checkToolName(name string) error {
 	return nil
 }
 
-// arguments checks and unwraps what the model wrote. Its error is a sentence
-// for the model.
+// arguments checks and unwraps what the model wrote, and writes its integers as
+// digits. Its error is a sentence for the model.
 func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error) {
 	if len(raw) > limit {
 		return nil, Errorf(InvalidArgument, "the arguments are %d bytes long, more than the %d that are allowed", len(raw), limit)
@@ -255,12 +256,12 @@ func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error
 	}
 	v, err := t.schema.check(raw)
 	if err == nil {
-		return raw, nil
+		return canonicalIntegers(raw), nil
 	}
 	if v != nil {
 		trimmed := encodeDocument(withoutNulls(t.schema.doc, v))
 		if _, again := t.schema.check(trimmed); again == nil {
-			return trimmed, nil
+			return canonicalIntegers(trimmed), nil
 		}
 	}
 	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// A number whose value is an integer has many spellings: 2, 2.0, 2e0. JSON Schema
+// takes all of them for an integer, and models that speak through protocols without
+// integers write the second; most languages read only the first into an integer.
+// Tools are therefore passed arguments in which it is the only one.
+
+// maxIntegerDigits is how many digits an integer may come to that is written
+// otherwise in arguments: as many as 64 bits hold. Beyond it a number stays as the
+// model wrote it, or four bytes, 1e999999999, could become a billion.
+const maxIntegerDigits = 20
+
+// canonicalIntegers returns valid JSON with its integers written as digits. It is
+// raw itself where they are.
+func canonicalIntegers(raw json.RawMessage) json.RawMessage {
+	var out []byte
+	copied := 0 // how much of raw is in out
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c == '"' {
+			i = stringEnd(raw, i)
+			continue
+		}
+		if c != '-' && (c < '0' || c > '9') {
+			continue
+		}
+		end := i + numberEnd(raw[i:])
+		if digits, ok := integerDigits(raw[i:end]); ok {
+			out = append(append(out, raw[copied:i]...), digits...)
+			copied = end
+		}
+		i = end - 1
+	}
+	if copied == 0 {
+		return raw
+	}
+	return append(out, raw[copied:]...)
+}
+
+// numberEnd returns the length of the number at the start of valid JSON.
+func numberEnd(b []byte) int {
+	for i, c := range b {
+		switch {
+		case '0' <= c && c <= '9', c == '-', c == '+', c == '.', c == 'e', c == 'E':
+		default:
+			return i
+		}
+	}
+	return len(b)
+}
+
+// integerDigits returns a number as digits, if its value is an integer and it is
+// written in another way.
+func integerDigits(number []byte) (digits []byte, ok bool) {
+	mantissa, exponent := number, 0
+	if i := bytes.IndexAny(number, "eE"); i >= 0 {
+		mantissa, exponent = number[:i], smallExponent(number[i+1:])
+	}
+	whole, fraction, point := bytes.Cut(mantissa, []byte("."))
+	if !point && len(mantissa) == len(number) && string(number) != "-0" {
+		return nil, false // it is
+	}
+	negative := whole[0] == '-'
+	whole = bytes.TrimPrefix(whole, []byte("-"))
+	all := append(bytes.Clone(whole), fraction...)
+	significant := bytes.TrimRight(all, "0")
+	exponent += len(all) - len(significant) - len(fraction)
+	significant = bytes.TrimLeft(significant, "0")
+	switch {
+	case len(significant) == 0:
+		return []byte("0"), true
+	case exponent < 0, len(significant)+exponent > maxIntegerDigits:
+		return nil, false
+	}
+	if negative {
+		digits = append(digits, '-')
+	}
+	digits = append(digits, significant...)
+	return append(digits, bytes.Repeat([]byte("0"), exponent)...), true
+}
+
+// hugeExponent stands for all exponents of that size: no number that a host reads
+// has as many digits as would make an integer of one with its negative.
+const hugeExponent = 1 << 27
+
+// smallExponent returns the value of an exponent, at most hugeExponent either way.
+func smallExponent(text []byte) int {
+	negative := text[0] == '-'
+	n := 0
+	for _, c := range bytes.TrimLeft(text, "+-") {
+		n = min(n*10+int(c-'0'), hugeExponent)
+	}
+	if negative {
+		return -n
+	}
+	return n
+}
