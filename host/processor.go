@@ -40,7 +40,15 @@ type View struct {
 	Model    string // the model the view is for
 	Messages []*Message
 	Input    string // id of this turn's input, which may be edited but not dropped; "" for none
-	counter  TokenCounter
+
+	// Own is how many of Messages, the last ones, stand from the first that the
+	// agent about to be asked has said, or had a tool answer, since its router
+	// picked it. A processor that filters what agents did leaves them alone: an
+	// agent that does not see its own calls makes them again until a limit ends the
+	// run. 0 is none.
+	Own int
+
+	counter TokenCounter
 }
 
 // NewView returns a view outside any run, for testing processors. counter may

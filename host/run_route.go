@@ -198,7 +198,7 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	if err := r.checkSpent(); err != nil {
 		return nil, err
 	}
-	view, err := r.process(ctx, model.Name(), view, levels{{"router", m.opts.Processors}})
+	view, err := r.process(ctx, model.Name(), view, nil, levels{{"router", m.opts.Processors}})
 	if err != nil {
 		return nil, err
 	}

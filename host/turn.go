@@ -327,8 +327,30 @@ func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, 
 	if t.history != nil {
 		ofHistory = t.history.processors
 	}
-	return t.process(ctx, t.model.Name(), messages, levels{
+	return t.process(ctx, t.model.Name(), messages, t.ownMessages(), levels{
 		{"history", ofHistory}, {"network", t.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
+}
+
+// ownMessages returns the messages of the agent's rounds since its router picked it.
+func (t *turn) ownMessages() []*Message {
+	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
+}
+
+// countOwn returns how many messages of a view stand from the first own one on.
+// Processors may have edited, moved and dropped some, so ids tell.
+func countOwn(view, own []*Message) int {
+	if len(own) == 0 {
+		return 0
+	}
+	ids := make(map[string]bool, len(own))
+	for _, m := range own {
+		ids[m.ID] = true
+	}
+	first := slices.IndexFunc(view, func(m *Message) bool { return ids[m.ID] })
+	if first < 0 {
+		return 0
+	}
+	return len(view) - first
 }
 
 type levels []struct {
@@ -336,11 +358,12 @@ type levels []struct {
 	processors []Processor
 }
 
-// process applies processors level by level, each to what the one before left.
-func (r *run) process(ctx context.Context, model string, messages []*Message, levels levels) ([]*Message, error) {
+// process applies processors level by level, each to what the one before left. Own
+// are the messages that the agent about to be asked has made.
+func (r *run) process(ctx context.Context, model string, messages, own []*Message, levels levels) ([]*Message, error) {
 	for _, level := range levels {
 		for _, p := range level.processors {
-			out, err := r.applyProcessor(ctx, p, level.name, model, messages)
+			out, err := r.applyProcessor(ctx, p, level.name, model, messages, own)
 			if err != nil {
 				return nil, err
 			}
@@ -350,8 +373,8 @@ func (r *run) process(ctx context.Context, model string, messages []*Message, le
 	return messages, nil
 }
 
-func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages []*Message) ([]*Message, error) {
-	view := &View{Scope: r.scope(), Model: model, Messages: messages, counter: r.host.opts.Tokens}
+func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages, own []*Message) ([]*Message, error) {
+	view := &View{Scope: r.scope(), Model: model, Messages: messages, Own: countOwn(messages, own), counter: r.host.opts.Tokens}
 	if r.input != nil {
 		view.Input = r.input.ID
 	}

@@ -214,6 +214,7 @@ func (pr *processor) input(ctx context.Context, view *host.View) ([]byte, error)
 func (pr *processor) addHistory(ctx context.Context, o *object, view *host.View) error {
 	if pr.info.Input != "outline" {
 		o.messages("messages", view.Messages)
+		o.ownFrom(view)
 		return nil
 	}
 	return o.outline(ctx, view, pr.encoding(view))

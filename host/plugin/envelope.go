@@ -190,9 +190,17 @@ func (o *object) outline(ctx context.Context, view *host.View, encoding string) 
 	if i := slices.IndexFunc(view.Messages, func(m *host.Message) bool { return m.ID == view.Input }); i >= 0 && view.Input != "" {
 		o.ints("keep", []int{i})
 	}
+	o.ownFrom(view)
 	o.toolRows(view.Messages)
 	o.b = append(o.b, '}')
 	return nil
+}
+
+// ownFrom writes where the own rounds of the agent begin, if it has made any.
+func (o *object) ownFrom(view *host.View) {
+	if view.Own > 0 {
+		o.int("own_from", int64(len(view.Messages)-view.Own))
+	}
 }
 
 func (o *object) toolRows(messages []*host.Message) {

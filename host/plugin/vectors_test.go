@@ -324,6 +324,7 @@ type request struct {
 	Scope                             host.Scope
 	Model                             string
 	Messages, Responses               []*host.Message
+	OwnFrom                           *int `json:"own_from"`
 	Input                             *host.Message
 	CallCount                         int `json:"call_count"`
 	Stack                             []string
@@ -414,6 +415,9 @@ func (in *request) write(t *testing.T, kind string) []byte {
 	case "process_in":
 		view := host.NewView(in.Messages, in.Model, nil)
 		view.Scope = in.Scope
+		if in.OwnFrom != nil {
+			view.Own = len(in.Messages) - *in.OwnFrom
+		}
 		raw, err = (&processor{p, &ProcessorInfo{Name: in.Processor}, in.Config}).input(context.Background(), view)
 	case "route_in":
 		req := &host.RouteRequest{Scope: in.Scope, Input: in.Input, CallCount: in.CallCount, Stack: in.Stack, Agents: in.Agents, State: state, Last: in.Last}
