@@ -26,12 +26,21 @@ const (
 // as the imports are.
 var host Host = systemHost{}
 
+// An ArgumentReader is a [Host] of a test that wants to know which arguments a
+// tool reads, by their names.
+type ArgumentReader interface {
+	ReadArgument(tool, name string)
+}
+
 // WithHost runs f with h in the place of the host. It is for tests; at most one
 // call of it may be running.
 func WithHost(h Host, f func()) {
-	before := host
-	host = h
-	defer func() { host = before }()
+	before, told := host, onArgument
+	host, onArgument = h, nil
+	if reader, ok := h.(ArgumentReader); ok {
+		onArgument = reader.ReadArgument
+	}
+	defer func() { host, onArgument = before, told }()
 	f()
 }
 

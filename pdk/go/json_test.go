@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
@@ -63,18 +64,30 @@ func rebuild(t *testing.T, r pdk.Raw) any {
 
 func checkNumber(t *testing.T, r pdk.Raw) {
 	text := strings.Trim(string(r), " \t\r\n")
-	if want, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if got, ok := r.Int(); !ok || got != want {
-			t.Errorf("%q.Int() = %d, %t", r, got, ok)
-		}
-	} else if got, ok := r.Int(); ok {
-		t.Errorf("%q.Int() = %d, want none", r, got)
+	got, ok := r.Int()
+	if want, is := exactly(text); ok != is || is && got != want {
+		t.Errorf("%q.Int() = %d, %t; math/big says %d, %t", r, got, ok, want, is)
 	}
 	if want, err := strconv.ParseFloat(text, 64); err == nil {
 		if got, ok := r.Float(); !ok || got != want {
 			t.Errorf("%q.Float() = %v, %t", r, got, ok)
 		}
 	}
+}
+
+// exactly returns a number as math/big reads it, if it is an integer of 64 bits. It
+// does not ask for numbers that are as large as their exponents say.
+func exactly(text string) (value int64, ok bool) {
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(text[i+1:]); err != nil || max(e, -e) > 10_000 {
+			return 0, !strings.ContainsAny(text[:i], "123456789")
+		}
+	}
+	n, ok := new(big.Rat).SetString(text)
+	if !ok || !n.IsInt() || !n.Num().IsInt64() {
+		return 0, false
+	}
+	return n.Num().Int64(), true
 }
 
 // FuzzRaw compares the reader with encoding/json: it accepts the same (of what

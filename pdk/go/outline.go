@@ -39,6 +39,11 @@ type Outline struct {
 	// input, if the conversation has it.
 	Keep []int
 
+	// Own is how many messages, the last ones, are from the rounds that the agent
+	// about to be asked has made since it was picked: its own calls, and their
+	// results. It is 0 for none, and where the host does not say.
+	Own int
+
 	// Tools lists every tool call and tool result, ordered by message, then part.
 	Tools []OutlineTool
 }

@@ -13,9 +13,9 @@ import (
 
 func TestCallArguments(t *testing.T) {
 	var p pdk.Plugin
-	p.Tool("t", "", "", func(c *pdk.Call) error {
-		w := c.JSON().BeginArray()
-		for _, name := range []string{"a", "b", "c", "d", "e"} {
+	p.Tool("t", "", parametersOf("a", "b", "c", "d", "e", "f"), func(c *pdk.Call) error {
+		w := c.JSON().BeginArray().Str(c.String("a")).Int(int64(c.Int("b"))).Float(c.Float("b")).Float(c.Float("c")).Bool(c.Bool("d"))
+		for _, name := range []string{"e", "f"} { // null and absent
 			w.Str(c.String(name)).Int(int64(c.Int(name))).Float(c.Float(name)).Bool(c.Bool(name))
 		}
 		w.EndArray()
@@ -23,7 +23,7 @@ func TestCallArguments(t *testing.T) {
 	})
 	host := pdktest.Host{Plugin: &p}
 	got := host.Tool(t, "t", `{"a":"x\n","b":-7,"c":2.5,"d":true,"e":null}`)
-	const want = `["x\n",0,0,false,"",-7,-7,false,"",0,2.5,false,"",0,0,true,"",0,0,false]`
+	const want = `["x\n",-7,-7,2.5,true,"",0,0,false,"",0,0,false]`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -24,6 +24,8 @@ type Process struct {
 	Model  string // the model that the conversation is for
 
 	messages    []Message
+	own         int // of the messages
+	ownFrom     int
 	outline     Outline
 	hasMessages bool
 	hasOutline  bool
@@ -36,6 +38,17 @@ type Process struct {
 // [Processor]; otherwise it is nil. Changing a message in the slice changes
 // nothing outside: use [Process.Map], or Replace.
 func (p *Process) Messages() []Message { return p.messages }
+
+// Own returns how many messages of the conversation, the last ones, are from the
+// rounds that the agent about to be asked has made since it was picked. A processor
+// that filters what other agents did leaves them alone: an agent that does not see
+// its own calls makes them again. It is 0 for none, and where the host does not say.
+func (p *Process) Own() int {
+	if p.hasOutline {
+		return p.outline.Own
+	}
+	return p.own
+}
 
 // Outline returns the conversation without its content, for a processor
 // registered with [OutlineProcessor]; otherwise it is empty.

@@ -56,8 +56,12 @@ func (p *Process) reset() {
 		before:   p.before,
 		outline: Outline{Bytes: o.Bytes[:0], Chars: o.Chars[:0], Tokens: o.Tokens[:0],
 			Parts: o.Parts[:0], Keep: o.Keep[:0], Tools: o.Tools[:0]},
+		ownFrom: noOwn,
 	}
 }
+
+// noOwn is where own rounds begin of which a host says nothing.
+const noOwn = -1
 
 func (s *scanner) process(p *Process, m *memory) {
 	s.open('{')
@@ -77,6 +81,8 @@ func (s *scanner) process(p *Process, m *memory) {
 		case "outline":
 			p.hasOutline = true
 			s.outline(&p.outline)
+		case "own_from":
+			p.ownFrom = s.index()
 		default:
 			s.skip()
 		}
@@ -84,12 +90,37 @@ func (s *scanner) process(p *Process, m *memory) {
 	if !s.failed() && p.Name == "" {
 		s.fail("processor expected")
 	}
+	if p.hasMessages {
+		p.own = s.own(p.ownFrom, len(p.messages))
+	}
+}
+
+// index reads where something begins.
+func (s *scanner) index() int {
+	i := s.integer()
+	if i < 0 {
+		s.fail("negative index")
+	}
+	return i
+}
+
+// own returns how many of n messages stand from an index on, none for noOwn.
+func (s *scanner) own(from, n int) int {
+	if from == noOwn {
+		return 0
+	}
+	if from > n {
+		s.fail("own rounds begin outside the conversation")
+		return 0
+	}
+	return n - from
 }
 
 // outline reads the columns and checks that they agree, so that handlers may
 // index them without looking.
 func (s *scanner) outline(o *Outline) {
-	count, tokens := -1, false
+	count, tokens, ownFrom := -1, false, noOwn
+	o.Own = 0
 	s.open('{')
 	for s.next('}') {
 		switch s.key() {
@@ -110,6 +141,8 @@ func (s *scanner) outline(o *Outline) {
 			o.Parts = s.column(o.Parts[:0], count)
 		case "keep":
 			o.Keep = s.column(o.Keep[:0], 0)
+		case "own_from":
+			ownFrom = s.index()
 		case "tools":
 			o.Tools = s.outlineTools(o.Tools[:0], count)
 		default:
@@ -124,6 +157,7 @@ func (s *scanner) outline(o *Outline) {
 	}
 	if !s.failed() {
 		s.checkOutline(o, count, tokens)
+		o.Own = s.own(ownFrom, len(o.Parts))
 	}
 }
 

@@ -96,10 +96,94 @@ func (r Raw) Str() (value string, ok bool) {
 	return value, s.end() && !s.failed()
 }
 
-// Int returns the value of a number that is written as an integer and fits.
+// Int returns the value of a number that is an integer and fits, however it is
+// written: 2, 2.0 and 2e0 are the same. It is exact: nothing is rounded.
 func (r Raw) Int() (value int64, ok bool) {
-	value, err := strconv.ParseInt(r.number(), 10, 64)
-	return value, err == nil
+	text := r.number()
+	if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return value, true
+	}
+	return spelledInt(text)
+}
+
+// maxExponent is the largest exponent that is told from others: beyond it a number
+// is zero or no integer of 64 bits, as no document has so many digits.
+const maxExponent = 1 << 27
+
+// spelledInt returns the value of a number of any spelling, if it is an integer
+// of 64 bits. Text is a JSON number, or "".
+func spelledInt(text string) (value int64, ok bool) {
+	negative := text != "" && text[0] == '-'
+	var (
+		n        uint64
+		zeros    int // digits that n is yet to be multiplied by
+		fraction int // digits behind the point
+		point    bool
+		i        int
+	)
+	for ; i < len(text) && text[i]|0x20 != 'e'; i++ {
+		digit := text[i] - '0'
+		switch {
+		case text[i] == '.':
+			point = true
+			continue
+		case digit > 9: // the sign
+			continue
+		case digit == 0:
+			zeros++
+		default:
+			if n, ok = scaled(n, zeros+1); !ok || n+uint64(digit) < n {
+				return 0, false
+			}
+			n, zeros = n+uint64(digit), 0
+		}
+		if point {
+			fraction++
+		}
+	}
+	if n == 0 {
+		return 0, text != ""
+	}
+	exponent := 0
+	if i < len(text) {
+		exponent = exponentOf(text[i+1:])
+	}
+	if n, ok = scaled(n, zeros+exponent-fraction); !ok {
+		return 0, false
+	}
+	if negative {
+		return -int64(n), n <= 1<<63
+	}
+	return int64(n), n < 1<<63
+}
+
+// scaled returns n times ten to the power, if that is an integer of 64 bits.
+func scaled(n uint64, power int) (uint64, bool) {
+	if n == 0 {
+		return 0, true
+	}
+	for ; power > 0; power-- {
+		if n > (1<<64-1)/10 {
+			return 0, false
+		}
+		n *= 10
+	}
+	return n, power == 0
+}
+
+// exponentOf returns the value of a number's exponent, at most maxExponent either
+// way.
+func exponentOf(text string) int {
+	n := 0
+	for i := range len(text) {
+		if digit := text[i] - '0'; digit <= 9 {
+			n = min(n*10+int(digit), maxExponent)
+		}
+	}
+	if text[0] == '-' {
+		return -n
+	}
+	return n
 }
 
 // Float returns the value of a number.
@@ -133,6 +217,31 @@ func (r Raw) number() string {
 		return ""
 	}
 	return text
+}
+
+// maxDescribed is how long a number is that stands in an error as it is.
+const maxDescribed = 40
+
+// described says in a few words what r is.
+func (r Raw) described() string {
+	switch r.Kind() {
+	case KindNull:
+		return "null"
+	case KindBool:
+		return "a boolean"
+	case KindNumber:
+		if len(r) <= maxDescribed {
+			return string(r)
+		}
+		return "a number"
+	case KindString:
+		return "a string"
+	case KindArray:
+		return "an array"
+	case KindObject:
+		return "an object"
+	}
+	return "not JSON"
 }
 
 // Quote returns text as a JSON string.

@@ -7,13 +7,14 @@ type Route struct {
 	Config Raw    // its configuration, "" if there is none; may be kept
 	Scope  Scope
 
-	Input     Message  // what the user said in this turn
+	Input     *Message // what the user said in this turn; nil if the run has no input
 	CallCount int      // agent runs so far in this run
 	Stack     []string // agents already waiting to run
 	Agents    []AgentInfo
 	State     Raw   // the network's state, "" unless granted
 	Last      *Last // what the last agent did in this run; nil before the first
 
+	input      Message
 	outline    Outline
 	hasOutline bool
 	next       []string
@@ -88,7 +89,8 @@ func (s *scanner) route(r *Route, m *memory) {
 		case "scope":
 			r.Scope = s.scope(&m.names.scope)
 		case "input":
-			s.message(&r.Input, &m.parts)
+			r.Input = &r.input
+			s.message(r.Input, &m.parts)
 		case "call_count":
 			r.CallCount = s.integer()
 		case "stack":

@@ -206,13 +206,14 @@ func (s *scanner) raw() Raw {
 // maxDigits is how many digits surely fit an int of 64 bits.
 const maxDigits = 18
 
-// integer reads a number that is written as an integer. Outlines are thousands
-// of them.
+// integer reads a number that is an integer. Outlines are thousands of them, and
+// hosts write digits.
 func (s *scanner) integer() int {
 	if s.failed() {
 		return 0
 	}
-	i, src, sign := s.here(), s.src, 1
+	begin, src, sign := s.here(), s.src, 1
+	i := begin
 	if s.peek() == '-' {
 		i, sign = i+1, -1
 	}
@@ -223,11 +224,28 @@ func (s *scanner) integer() int {
 	}
 	s.pos = i
 	b := s.peek()
-	if i == start || i-start > maxDigits || i-start > 1 && src[start] == '0' || b == '.' || b == 'e' || b == 'E' {
+	if i == start || i-start > 1 && src[start] == '0' {
 		s.fail("integer expected")
 		return 0
 	}
+	if i-start > maxDigits || b == '.' || b == 'e' || b == 'E' {
+		return s.spelledInteger(begin)
+	}
 	return sign * n
+}
+
+// spelledInteger reads the integer at begin, however it is written.
+func (s *scanner) spelledInteger(begin int) int {
+	s.pos = begin
+	if !s.skipNumber() {
+		return 0
+	}
+	n, ok := spelledInt(s.src[begin:s.pos])
+	if !ok || int64(int(n)) != n {
+		s.fail("integer expected")
+		return 0
+	}
+	return int(n)
 }
 
 // boolean reads true or false; null counts as false.

@@ -14,7 +14,8 @@ type Call struct {
 	Scope          Scope
 	Config         Raw // the plugin's configuration, "" if there is none; may be kept
 
-	// Arguments is what the model passed, checked against the tool's schema.
+	// Arguments is what the model passed, checked against the tool's schema; "" if
+	// the host passed none.
 	Arguments Raw
 
 	// State is the network's state, "" unless the plugin was granted to read it.
@@ -31,6 +32,7 @@ type Call struct {
 	artifacts Writer
 	schedule  Writer
 	interrupt Raw // the interrupt object, "" if there is none
+	misread   error
 }
 
 // An Answer is what a person said to an interrupt.
@@ -55,32 +57,95 @@ func Set(path string, value Raw) PatchOp { return PatchOp{Op: "add", Path: path,
 func Remove(path string) PatchOp { return PatchOp{Op: "remove", Path: path} }
 
 // Arg returns the argument of that name, "" if the model passed none.
-func (c *Call) Arg(name string) Raw { return c.Arguments.Get(name) }
+func (c *Call) Arg(name string) Raw {
+	if onArgument != nil {
+		onArgument(c.Tool, name)
+	}
+	return c.Arguments.Get(name)
+}
 
-// String returns a string argument. An argument that is absent, null or of
-// another kind is "", here and in the accessors below: the host has checked the
-// arguments, so it is one that the schema lets be so.
+// onArgument, if a test has set it, is told of each argument that a handler reads.
+var onArgument func(tool, name string)
+
+// given returns an argument that is there and not null.
+func (c *Call) given(name string) (Raw, bool) {
+	value := c.Arg(name)
+	return value, value != "" && value.Kind() != KindNull
+}
+
+// String returns a string argument, "" for one that is absent or null.
+//
+// An argument of another type ends the handler, here and in the accessors below:
+// the call fails with [InvalidArgument] and the argument's name, whatever the
+// handler has done so far. They do not return a wrong value because a tool may act
+// on it. They are for the goroutine that the handler was called in.
 func (c *Call) String(name string) string {
-	value, _ := c.Arg(name).Str()
+	raw, given := c.given(name)
+	if !given {
+		return ""
+	}
+	value, ok := raw.Str()
+	if !ok {
+		c.misfit(name, raw, "a string")
+	}
 	return value
 }
 
-// Int returns an integer argument.
+// Int returns an integer argument, 0 for one that is absent or null. See
+// [Raw.Int] for what is one.
 func (c *Call) Int(name string) int {
-	value, _ := c.Arg(name).Int()
+	raw, given := c.given(name)
+	if !given {
+		return 0
+	}
+	value, ok := raw.Int()
+	if !ok || int64(int(value)) != value {
+		c.misfit(name, raw, "an integer of 64 bits")
+	}
 	return int(value)
 }
 
-// Float returns a number argument.
+// Float returns a number argument, 0 for one that is absent or null.
 func (c *Call) Float(name string) float64 {
-	value, _ := c.Arg(name).Float()
+	raw, given := c.given(name)
+	if !given {
+		return 0
+	}
+	value, ok := raw.Float()
+	if !ok {
+		c.misfit(name, raw, "a number that a float holds")
+	}
 	return value
 }
 
-// Bool returns a boolean argument.
+// Bool returns a boolean argument, false for one that is absent or null.
 func (c *Call) Bool(name string) bool {
-	value, _ := c.Arg(name).Bool()
+	raw, given := c.given(name)
+	if !given {
+		return false
+	}
+	value, ok := raw.Bool()
+	if !ok {
+		c.misfit(name, raw, "true or false")
+	}
 	return value
+}
+
+// misfit ends the handler because an argument is not what it reads.
+func (c *Call) misfit(name string, got Raw, want string) {
+	c.misread = Errorf(InvalidArgument, "argument %q is %s, not %s", name, got.described(), want)
+	panic(c.misread)
+}
+
+// handle runs a handler, and returns the error of an argument that it misread.
+func (c *Call) handle(handler func(c *Call) error) (err error) {
+	defer func() {
+		if c.misread != nil { // also if the handler has recovered from it
+			_ = recover()
+			err = c.misread
+		}
+	}()
+	return handler(c)
 }
 
 // Text answers with a string.
@@ -157,7 +222,7 @@ func runTool(p *Plugin, s *scanner) error {
 		return missing("tool", c.Tool)
 	}
 	c.Tool = spec.Name
-	if err := spec.handler(c); err != nil {
+	if err := c.handle(spec.handler); err != nil {
 		return err
 	}
 	c.append(&p.calls.output)

@@ -69,9 +69,14 @@ type Host struct {
 	revisions int64
 	uploads   map[string]*Artifact
 	begun     map[string]bool // steps
+	reads     []argumentRead  // of the last call
+	typo      *pdk.Error      // of the last call
 }
 
-var _ pdk.Host = (*Host)(nil)
+var (
+	_ pdk.Host           = (*Host)(nil)
+	_ pdk.ArgumentReader = (*Host)(nil)
+)
 
 // An Event is something that a plugin emitted.
 type Event struct {
@@ -90,7 +95,10 @@ type LogLine struct {
 var running sync.Mutex
 
 // Call runs an export ("tool", "process", "route", "provide", "observe" or
-// "describe") with the given input and returns its output or its error.
+// "describe") with the given input and returns its output or its error. A tool that
+// reads an argument that its parameters do not name is an error of the plugin's
+// author, whatever it answers: code internal here, and the end of the test in the
+// methods below.
 func (h *Host) Call(export string, input pdk.Raw) (output pdk.Raw, failure *pdk.Error) {
 	running.Lock()
 	defer running.Unlock()
@@ -99,10 +107,14 @@ func (h *Host) Call(export string, input pdk.Raw) (output pdk.Raw, failure *pdk.
 		p = pdk.Registered()
 	}
 	var status int32
+	h.reads = h.reads[:0]
 	pdk.WithHost(h, func() {
 		out, code := p.Call(export, []byte(input))
 		output, status = pdk.Raw(out), code
 	})
+	if h.typo = h.misnamed(p); h.typo != nil {
+		return "", h.typo
+	}
 	if status == 0 {
 		return output, nil
 	}
@@ -147,6 +159,9 @@ func (h *Host) Tool(t testing.TB, name string, arguments pdk.Raw) pdk.Raw {
 func (h *Host) ToolError(t testing.TB, name string, arguments pdk.Raw) *pdk.Error {
 	t.Helper()
 	output, failure := h.Call("tool", h.toolCall(name, arguments))
+	if h.typo != nil {
+		t.Fatalf("tool %s(%s): %v", name, arguments, h.typo)
+	}
 	if failure == nil {
 		t.Fatalf("tool %s(%s) = %s, want an error", name, arguments, output)
 	}

@@ -79,6 +79,9 @@ func EncodeOutline(o *pdk.Outline) pdk.Raw {
 	if o.Keep != nil {
 		column(&w, "keep", o.Keep)
 	}
+	if o.Own > 0 {
+		w.Key("own_from").Int(int64(o.Len() - o.Own))
+	}
 	w.Key("tools").BeginArray()
 	for _, t := range o.Tools {
 		kind := "call"

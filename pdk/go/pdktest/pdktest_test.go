@@ -11,7 +11,7 @@ import (
 // operations is a plugin with one tool that runs the operation it is told to.
 func operations() *pdk.Plugin {
 	var p pdk.Plugin
-	p.Tool("call", "", "", func(c *pdk.Call) error {
+	p.Tool("call", "", "{}", func(c *pdk.Call) error {
 		response, err := pdk.HostCall(c.String("op"), c.Arg("request"))
 		if err != nil {
 			return err

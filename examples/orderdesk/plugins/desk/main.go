@@ -21,7 +21,10 @@ func main() {} // never runs: the host calls what init has registered
 
 // route is asked before the first agent runs, and again after each one.
 func route(r *pdk.Route) error {
-	question := strings.ToLower(r.Input.Text())
+	question := ""
+	if r.Input != nil {
+		question = strings.ToLower(r.Input.Text())
+	}
 	switch {
 	case r.Last != nil:
 		r.Reason(r.Last.Agent + " has answered") // nobody is next, so the run ends
