@@ -110,6 +110,7 @@ func TestShippedPlugins(t *testing.T) {
 	t.Run("keep the rules of processors", func(t *testing.T) { testRules(t, rt) })
 	t.Run("refuse wrong configurations", func(t *testing.T) { testConfigurations(t, rt) })
 	t.Run("count as they are told", func(t *testing.T) { testCounts(t, rt) })
+	t.Run("leave own rounds alone", func(t *testing.T) { testOwnRounds(t, rt) })
 }
 
 // In the sandbox a shipped plugin does what its function does outside.
@@ -151,6 +152,7 @@ func compare(t *rapid.T, sandboxed host.Processor, native func(*pdk.Outline, *pd
 	draw := rapid.SampledFrom([]func(*rapid.T) []pdk.Message{historytest.Draw, historytest.DrawAny}).Draw(t, "draw")
 	messages := draw(t)
 	view := host.NewView(hostMessages(messages), "gpt-4o", byteCounter{})
+	view.Own = rapid.IntRange(0, len(messages)).Draw(t, "own")
 	var edits pdk.Edits
 	report, nativeErr := native(outlineOf(t, messages, view), &edits)
 	got, done, err := host.Process(context.Background(), sandboxed, view)
@@ -175,6 +177,7 @@ func compare(t *rapid.T, sandboxed host.Processor, native func(*pdk.Outline, *pd
 // outlineOf returns the outline that the sandbox is given.
 func outlineOf(t interface{ Fatal(...any) }, messages []pdk.Message, view *host.View) *pdk.Outline {
 	o := pdktest.NewOutline(messages, nil)
+	o.Own = view.Own
 	for i, m := range view.Messages {
 		o.Bytes[i], o.Chars[i] = m.Size()
 	}

@@ -9,7 +9,8 @@ const schema = `{
 "properties":{
 "include":{"type":"array","items":{"type":"string","minLength":1},"description":"Keep the calls of these tools alone. Empty counts as absent."},
 "exclude":{"type":"array","items":{"type":"string","minLength":1},"description":"Remove the calls of these tools. Not together with include."},
-"persistResults":{"type":"boolean","description":"Leave a message that says which tools were used."}},
+"persistResults":{"type":"boolean","description":"Leave a message that says which tools were used."},
+"own_rounds":{"enum":["keep","filter"],"description":"Whether the calls that the agent has made since it was picked are left alone. Default keep."}},
 "not":{"required":["include","exclude"],"properties":{"include":{"minItems":1}}},
 "additionalProperties":false}`
 
@@ -18,6 +19,7 @@ type config struct {
 	mode      mode
 	tools     []string // that the mode is about
 	summaries bool
+	ownToo    bool // what the agent itself has done since it was picked is filtered as well
 }
 
 // A mode says which tools' calls go.
@@ -61,8 +63,10 @@ func parseConfig(raw pdk.Raw) (config, error) {
 			exclude, err = toolNames(key, value)
 		case "persistResults":
 			c.summaries, err = boolean(key, value)
+		case "own_rounds":
+			c.ownToo, err = ownRounds(value)
 		default:
-			err = refuse("it has the unknown key %q; known are include, exclude and persistResults", key)
+			err = refuse("it has the unknown key %q; known are include, exclude, persistResults and own_rounds", key)
 		}
 		if err != nil {
 			return config{}, err
@@ -101,6 +105,17 @@ func boolean(key string, value pdk.Raw) (bool, error) {
 		return false, refuse("%s is %s, not true or false", key, value)
 	}
 	return b, nil
+}
+
+// ownRounds reports whether own rounds are filtered.
+func ownRounds(value pdk.Raw) (bool, error) {
+	switch text, _ := value.Str(); text {
+	case "filter":
+		return true, nil
+	case "keep":
+		return false, nil
+	}
+	return false, refuse("own_rounds is %s, not keep or filter", value)
 }
 
 // refuse is the error for a configuration that is wrong.

@@ -18,6 +18,11 @@
 // loses leave a message of the assistant, "Used search tool" or "Used tools:
 // a, b". With include only a message that keeps no call leaves one.
 //
+// The calls that the agent about to be asked has made since its router picked it
+// stay, with their results: an agent that does not see them makes them again until a
+// limit ends the run. Those of other agents, of earlier turns and of its own earlier
+// picks go. "own_rounds": "filter" removes them all; "keep" is the default.
+//
 // # What it guarantees
 //
 // A call and its results go together, wherever the results stand and however

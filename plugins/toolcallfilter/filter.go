@@ -80,7 +80,7 @@ func New(config pdk.Raw) (*Filter, error) {
 func (f *Filter) Apply(o *pdk.Outline, e *pdk.Edits) Report {
 	var r Report
 	f.pairs.match(o)
-	f.choose(o.Tools)
+	f.choose(o)
 	if f.config.summaries {
 		f.room.measure(o, &f.pairs, f.gone)
 	}
@@ -133,16 +133,21 @@ func (f *Filter) message(o *pdk.Outline, from, to int, e *pdk.Edits, r *Report) 
 
 // choose finds the calls and results that go: a result with its call, one without
 // a call by the tool that it names.
-func (f *Filter) choose(rows []pdk.OutlineTool) {
+func (f *Filter) choose(o *pdk.Outline) {
+	own := o.Len() // the first message that is left alone
+	if !f.config.ownToo {
+		own -= o.Own
+	}
+	rows := o.Tools
 	f.gone = slices.Grow(f.gone[:0], len(rows))[:len(rows)]
 	for row, call := range f.pairs.call {
-		switch {
-		case call == noCall:
-			f.gone[row] = f.config.removes(rows[row].Name)
-		case call < row: // which was chosen already
+		if call == noCall {
+			call = row
+		}
+		if call < row { // which was chosen already
 			f.gone[row] = f.gone[call]
-		default:
-			f.gone[row] = f.config.removes(rows[call].Name)
+		} else {
+			f.gone[row] = rows[call].Message < own && f.config.removes(rows[call].Name)
 		}
 	}
 }

@@ -98,6 +98,46 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// The rounds that the agent has made since it was picked stay; a result goes with
+// its call, wherever the line between the two is.
+func TestOwnRounds(t *testing.T) {
+	const in = "u:hi | a:a#1 | t:=a#1 | a:a#2 b#3 | t:=a#2 =b#3"
+	for _, test := range []struct {
+		name, config string
+		own          int
+		want         string
+	}{
+		{"none are own", `{}`, 0, "u:hi"},
+		{"own rounds stay", `{}`, 2, "u:hi | a:a#2 b#3 | t:=a#2 =b#3"},
+		{"all are own", `{"exclude":["a"]}`, 5, in},
+		{"own rounds stay whatever is listed", `{"include":["z"]}`, 2, "u:hi | a:a#2 b#3 | t:=a#2 =b#3"},
+		{"keep is the default", `{"own_rounds":"keep"}`, 2, "u:hi | a:a#2 b#3 | t:=a#2 =b#3"},
+		{"filter removes them too", `{"own_rounds":"filter"}`, 2, "u:hi"},
+		{"filter goes by what is listed", `{"own_rounds":"filter","exclude":["a"]}`, 2, "u:hi | a:b#3 | t:=b#3"},
+		{"own results of another's calls go with them", `{}`, 1, "u:hi"},
+		{"summaries are of the others", `{"persistResults":true}`, 2, "u:hi | a:Used a tool | a:a#2 b#3 | t:=a#2 =b#3"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := toolcallfilter.New(pdk.Raw(test.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			messages := historytest.Parse(in)
+			o := historytest.Outline(messages)
+			o.Own = test.own
+			var e pdk.Edits
+			f.Apply(o, &e)
+			out, err := pdktest.Apply(messages, e.List())
+			if err != nil {
+				t.Fatalf("the host would refuse the edits: %v", err)
+			}
+			if got := historytest.Format(out); got != test.want {
+				t.Errorf("config %s with %d own messages leaves\n  %q, want\n  %q", test.config, test.own, got, test.want)
+			}
+		})
+	}
+}
+
 func TestFiltersInARow(t *testing.T) {
 	once, _ := filter(t, `{"exclude":["a"]}`, "u:hi | a:a#1 b#2 c#3 | t:=a#1 | t:=b#2 | t:=c#3 | a:done")
 	if got, want := must(filter(t, `{"include":["c"]}`, once)), "u:hi | a:c#3 | t:=c#3 | a:done"; got != want {
@@ -147,7 +187,9 @@ func TestConfigurationErrors(t *testing.T) {
 		{`{"include":[1]}`, "include holds 1, which is not the name of a tool"},
 		{`{"include":[""]}`, `include holds "", which is not the name of a tool`},
 		{`{"persistResults":"yes"}`, `persistResults is "yes", not true or false`},
-		{`{"exclud":["a"]}`, `the unknown key "exclud"; known are include, exclude and persistResults`},
+		{`{"exclud":["a"]}`, `the unknown key "exclud"; known are include, exclude, persistResults and own_rounds`},
+		{`{"own_rounds":true}`, `own_rounds is true, not keep or filter`},
+		{`{"own_rounds":"drop"}`, `own_rounds is "drop", not keep or filter`},
 		{`{"exclude":["a"]`, "it is not JSON"},
 		{`["a"]`, `it is ["a"], not an object`},
 		{`8000`, "it is 8000, not an object"},
