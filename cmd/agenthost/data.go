@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -111,8 +112,8 @@ func checkData(dir, command string) error {
 }
 
 type dataFlags struct {
-	data, socket, keyFile string
-	json                  bool
+	data, socket, keyFile, dataKeys string
+	json                            bool
 }
 
 func dataCommand(env *environment) *cobra.Command {
@@ -186,7 +187,10 @@ func dataBackup(env *environment, f *dataFlags) *cobra.Command {
 		Short: "Write all data to a file, also while a host serves",
 		Long: `Write all data to a file, as it is at one moment. A host that has the directory open
 writes it for this command, and serves on. The file is there whole or not at all. If
-the directory is encrypted, so is the file, with the same key.`,
+the directory is encrypted, so is the file, with the same key, and each tenant's data in
+it with the tenant's data key, which is not in it: restoring takes the key file of the
+directory, DIR/` + storeName + `/` + badgerkv.KeyFile + `, or a copy that is not older than the backup. What a tenant had that was
+deleted since cannot be restored with it.`,
 		Example: "  agenthost data backup monday.backup --data ./data",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -212,6 +216,9 @@ the directory is encrypted, so is the file, with the same key.`,
 			}
 			fmt.Fprintf(env.stdout, "Wrote %s in %s to %s%s.\n", byteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
 			fmt.Fprintf(env.stdout, "Check it with: agenthost data verify --backup %s\n", quoted(list[0]))
+			if info.Encrypted {
+				fmt.Fprintf(env.stdout, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", quoted(keyFilePath(f.data)))
+			}
 			return nil
 		},
 	}
@@ -244,8 +251,10 @@ func dataRestore(env *environment, f *dataFlags) *cobra.Command {
 		Short: "Make a data directory out of a backup",
 		Long: `Make a data directory out of a backup. The directory must have no data. It gets the
 key that is set, or none; the backup is read with that key, too, or that in
---backup-key-file.`,
-		Example: "  agenthost data restore monday.backup --data ./restored",
+--backup-key-file. A backup of an encrypted directory is restored with the key file of
+that directory, or a copy of it (--key-file); for any other, naming it leaves out the
+tenants that were deleted since.`,
+		Example: "  agenthost data restore monday.backup --data ./restored --key-file ./data/" + storeName + "/" + badgerkv.KeyFile,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if f.data == "" {
@@ -259,12 +268,19 @@ key that is set, or none; the backup is read with that key, too, or that in
 				return printJSON(env.stdout, backupResult{list[0], *info})
 			}
 			fmt.Fprintf(env.stdout, "Restored %s in %s to %s, as of %s.\n", byteWords(info.Bytes), entryWords(info.Entries), f.data, info.Created.Local().Format("2006-01-02 15:04:05"))
+			if info.Erased > 0 {
+				fmt.Fprintf(env.stdout, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
+			}
 			return nil
 		},
 	}
 	f.addBackupKey(c)
+	c.Flags().StringVar(&f.dataKeys, "key-file", "", "the key file of the directory that the backup is of (DIR/"+storeName+"/"+badgerkv.KeyFile+"), or a copy")
 	return c
 }
+
+// keyFilePath is the file with a data directory's data keys.
+func keyFilePath(dir string) string { return filepath.Join(dir, storeName, badgerkv.KeyFile) }
 
 func (f *dataFlags) addBackupKey(c *cobra.Command) {
 	c.Flags().StringVar(&f.keyFile, "backup-key-file", "", "a file with the key of the backup, if it is another")
@@ -296,6 +312,7 @@ func restoreFile(ctx context.Context, env *environment, f *dataFlags, file strin
 	defer show.end()
 	opts.Progress = show.entries
 	opts.Store.Logger = env.logger()
+	opts.KeyFile = f.dataKeys
 	info, err := badgerkv.Restore(ctx, filepath.Join(f.data, storeName), in, opts)
 	if errors.Is(err, kv.ErrInvalid) {
 		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", f.data).
@@ -312,6 +329,8 @@ func backupError(file string, err error) error {
 	e := host.AsError(dataError("", err))
 	e.Message = "backup " + file + ": " + err.Error()
 	switch {
+	case errors.Is(err, kv.ErrKey) && strings.Contains(err.Error(), "key file"):
+		e.Hint = "name the key file of the directory it is from with --key-file; it is " + badgerkv.KeyFile + " in DIR/" + storeName
 	case errors.Is(err, kv.ErrKey):
 		e.Hint = "set " + keyFileVariable + ", or name the key's file with --backup-key-file"
 	case errors.Is(err, kv.ErrCorrupt):
@@ -331,7 +350,8 @@ func dataRekey(env *environment, f *dataFlags) *cobra.Command {
 		Short: "Give an encrypted data directory another key",
 		Long: `Give an encrypted data directory another key: from the one that is set to the one in
 --new-key-file. It is done at once, whole or not at all, and no host may have the
-directory open. Backups keep the key that they were made with.`,
+directory open. Every tenant gets a new data key as well, for what is written from then
+on. Backups keep the key that they were made with.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkData(f.data, "agenthost data rekey"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
@@ -229,6 +230,9 @@ func dataError(dir string, err error) error {
 			e.Code, e.Hint = known.code, known.hint
 			break
 		}
+	}
+	if errors.Is(err, kv.ErrKey) && strings.Contains(what, "the file "+badgerkv.KeyFile) {
+		e.Hint = "put back a copy of " + badgerkv.KeyFile + "; without it nothing in the directory can be read"
 	}
 	return e
 }

@@ -31,6 +31,9 @@ var (
 	// ErrKey is the answer of opening an encrypted store, or reading a backup of
 	// one, without its key.
 	ErrKey = errors.New("wrong encryption key")
+	// ErrErasing is the answer to a write to a partition that is being erased; reads
+	// find nothing there. It can be written to again when the erasure has ended.
+	ErrErasing = errors.New("partition is being erased")
 	// ErrCorrupt is data that is not what was written.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrFormat is data in a format that this version does not know.

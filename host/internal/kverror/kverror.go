@@ -22,6 +22,7 @@ var codes = []struct {
 	{kv.ErrLocked, host.FailedPrecondition, "stop the process that has it open, or wait for it"},
 	{kv.ErrNoSpace, host.ResourceExhausted, "free some space; nothing was written"},
 	{kv.ErrInDoubt, host.Unavailable, "open the store again and repeat the request; nothing is stored twice"},
+	{kv.ErrErasing, host.FailedPrecondition, "wait until the tenant's data is erased"},
 	{kv.ErrCorrupt, host.DataLoss, "restore it from a backup"},
 	{kv.ErrFormat, host.FailedPrecondition, "open it with the version that wrote it, or a newer one; nothing was changed"},
 	{kv.ErrTooLarge, host.ResourceExhausted, "store less at once; large content belongs into artifacts"},

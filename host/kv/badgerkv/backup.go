@@ -22,9 +22,12 @@ import (
 // What marks a backup.
 const (
 	backupFormat   = "agenthost.backup"
-	backupVersion  = 1
+	plainBackup    = 1 // entries have their values as they are
+	sealedBackup   = 2 // values are sealed with data keys, see [sealedEntry]
+	backupVersion  = sealedBackup
 	maxHeaderBytes = 1 << 10
 	saltBytes      = 16
+	revisionBytes  = 8
 	restoreTemp    = ".restore-*"
 	// spaceEvery is after how many restored bytes room on the device is looked at.
 	spaceEvery = 16 << 20
@@ -34,7 +37,8 @@ const (
 
 // backupHeader is the first line of a backup, JSON. What follows it is sealed:
 // entries, each the lengths of its key and value as uvarints and the two, the key
-// as [engineKey] has it, in the order of keys.
+// as [engineKey] has it, in the order of keys. In a sealed backup the value is the
+// revision that the entry had, in eight bytes, and the value as it was sealed then.
 type backupHeader struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
@@ -50,6 +54,9 @@ type BackupInfo struct {
 	Encrypted bool      `json:"encrypted"`
 	Entries   int       `json:"entries"`
 	Bytes     int64     `json:"bytes"` // of keys and values
+	// Erased is how many entries a restore left out, because their partitions were
+	// erased after the backup was made.
+	Erased int `json:"erased,omitempty"`
 }
 
 // Progress is told how far a backup or restore is.
@@ -57,13 +64,16 @@ type Progress func(entries int, bytes int64)
 
 // Backup writes everything that the store holds to w, as it is at one moment,
 // while the store is in use. If the store has a key, so does the backup: the same
-// one. progress may be nil. What was written is a backup only if there is no
+// one; and every value in it is sealed with its partition's data key, which is not
+// in the backup: [Restore] asks for the [KeyFile]. progress may be nil. What was written is a backup only if there is no
 // error; one that is cut off is found out when it is read.
 func (s *Store) Backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("back up store: %w", err)
 	}
 	defer s.mu.RUnlock()
+	s.snapshots.RLock() // an erasure waits for what reads an old moment
+	defer s.snapshots.RUnlock()
 	info, err := s.backup(ctx, w, progress)
 	if err != nil {
 		return nil, fmt.Errorf("back up store: %w", err)
@@ -72,8 +82,11 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 }
 
 func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
-	header := backupHeader{Format: backupFormat, Version: backupVersion, Created: time.Now().UTC(), Encrypted: len(s.key) > 0, Salt: make([]byte, saltBytes)}
+	header := backupHeader{Format: backupFormat, Version: plainBackup, Created: time.Now().UTC(), Encrypted: len(s.key) > 0, Salt: make([]byte, saltBytes)}
 	_, _ = rand.Read(header.Salt) // never fails
+	if s.keys.seals() {
+		header.Version = sealedBackup
+	}
 	line, err := json.Marshal(header)
 	if err != nil {
 		return nil, err
@@ -92,8 +105,18 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 	// another moment, and would cut a commit in two.
 	err = s.each(ctx, []byte{dataSpace}, func(item *badger.Item) error {
 		key := item.Key()
+		if s.keys.isErasing(partitionIn(key)) {
+			return nil
+		}
 		return item.Value(func(value []byte) error {
 			t.add(len(key) + len(value))
+			if s.keys.seals() {
+				sealed, err := s.sealedEntry(key, item, value)
+				if err != nil {
+					return err
+				}
+				value = sealed
+			}
 			return writeEntry(out, key, value)
 		})
 	})
@@ -101,6 +124,21 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 		return nil, err
 	}
 	return t.end(), out.Close()
+}
+
+// sealedEntry returns a value as a sealed backup has it. What a store of an earlier
+// version holds without a seal gets one.
+func (s *Store) sealedEntry(key []byte, item *badger.Item, value []byte) ([]byte, error) {
+	if item.UserMeta() != sealedMeta {
+		var err error
+		if err := s.keys.ensure([]string{partitionIn(key)}); err != nil {
+			return nil, err
+		}
+		if value, err = s.keys.seal(key, item.Version(), value); err != nil {
+			return nil, err
+		}
+	}
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, revisionBytes+len(value)), item.Version()), value...), nil
 }
 
 // each calls fn with every item whose key begins with prefix, at one moment.
@@ -165,7 +203,7 @@ func (t *tally) end() *BackupInfo {
 // Errors: [kv.ErrCorrupt], [kv.ErrKey] if it has another key, [kv.ErrFormat] if it
 // is no backup or a newer version's; errors of r.
 func VerifyBackup(ctx context.Context, r io.Reader, key []byte, progress Progress) (*BackupInfo, error) {
-	info, err := readBackup(ctx, r, key, progress, func(_, _ []byte) error { return nil })
+	info, err := readBackup(ctx, r, key, progress, func(backupHeader, []byte, []byte) error { return nil })
 	if err != nil {
 		return nil, fmt.Errorf("verify backup: %w", err)
 	}
@@ -173,7 +211,7 @@ func VerifyBackup(ctx context.Context, r io.Reader, key []byte, progress Progres
 }
 
 // readBackup calls fn with every entry. The slices are fn's for the call.
-func readBackup(ctx context.Context, r io.Reader, key []byte, progress Progress, fn func(key, value []byte) error) (*BackupInfo, error) {
+func readBackup(ctx context.Context, r io.Reader, key []byte, progress Progress, fn func(h backupHeader, key, value []byte) error) (*BackupInfo, error) {
 	in := bufio.NewReader(r)
 	header, line, err := readHeader(in)
 	if err != nil {
@@ -203,7 +241,7 @@ func readBackup(ctx context.Context, r io.Reader, key []byte, progress Progress,
 			return nil, err
 		}
 		t.add(len(e.key) + len(e.value))
-		if err := fn(e.key, e.value); err != nil {
+		if err := fn(header, e.key, e.value); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +283,7 @@ func (e *entryReader) next() error {
 	if err != nil {
 		return err
 	}
-	valueLen, err := e.length(kv.MaxValueBytes)
+	valueLen, err := e.length(revisionBytes + sealOverhead + kv.MaxValueBytes)
 	if err != nil {
 		return err
 	}
@@ -279,15 +317,21 @@ type RestoreOptions struct {
 	Store Options
 	// BackupKey is the key that the backup is sealed with; nil is Store.Key.
 	BackupKey []byte
-	Progress  Progress
+	// KeyFile is the path of the [KeyFile] of the store that the backup is of, or of a
+	// copy of it that is not older than the backup. A backup of a store with a key
+	// cannot be restored without; of one that has none, it says what was erased since.
+	KeyFile  string
+	Progress Progress
 }
 
 // Restore makes a store in dir out of a backup. dir must not exist, or be empty.
 // The store is made aside and put in its place when it is whole: if that fails,
-// dir is as it was. Revisions are counted anew.
+// dir is as it was. Revisions are counted anew, and data keys are new ones.
+// Partitions that were erased after the backup was made are left out.
 //
 // Errors: those of [VerifyBackup] and [Open]; [kv.ErrInvalid] if dir has anything
-// in it.
+// in it; [kv.ErrKey] if the backup asks for a key file and there is none, or if it
+// is sealed with another key than the backup and the new store.
 func Restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (*BackupInfo, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
@@ -358,22 +402,126 @@ func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_
 	if key == nil {
 		key = opts.Store.Key
 	}
-	batch := s.db.NewWriteBatch()
-	defer batch.Cancel()
-	unlooked := 0
-	info, err := readBackup(ctx, r, key, opts.Progress, func(key, value []byte) error {
-		if unlooked += len(key) + len(value); unlooked > spaceEvery {
-			unlooked = 0
-			if err := s.checkSpace(); err != nil {
-				return err
-			}
-		}
-		return batch.Set(append([]byte(nil), key...), append([]byte(nil), value...))
-	})
+	old, err := opts.oldKeys(key)
 	if err != nil {
 		return nil, err
 	}
-	return info, batch.Flush()
+	f := &filler{ctx: ctx, store: s, old: old}
+	s.keys.unsaved = true
+	info, err := readBackup(ctx, r, key, opts.Progress, f.add)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.flush(); err != nil {
+		return nil, err
+	}
+	info.Erased = f.erased
+	info.Entries -= f.erased
+	if old != nil {
+		return info, s.keys.inherit(old)
+	}
+	if s.keys.seals() {
+		return info, s.keys.saveAll(false)
+	}
+	return info, nil
+}
+
+// oldKeys reads the key file of the store that the backup is of; nil if none is
+// named. It has the key that the backup has or, if that was changed since, the one
+// of the new store.
+func (o *RestoreOptions) oldKeys(backupKey []byte) (*keyring, error) {
+	if o.KeyFile == "" {
+		return nil, nil
+	}
+	r, err := readKeyring(o.KeyFile, backupKey)
+	for _, key := range [][]byte{o.Store.Key, nil} {
+		if !errors.Is(err, kv.ErrKey) {
+			break
+		}
+		if other, otherErr := readKeyring(o.KeyFile, key); otherErr == nil {
+			return other, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read key file %q: %w", o.KeyFile, err)
+	}
+	return r, nil
+}
+
+// filler puts the entries of a backup into a new store.
+type filler struct {
+	ctx      context.Context
+	store    *Store
+	old      *keyring // of the store that the backup is of; may be nil
+	tx       kv.Tx
+	bytes    int
+	unlooked int // bytes since room on the device was looked at
+	erased   int
+}
+
+// add adds an entry. The slices are the caller's.
+func (f *filler) add(h backupHeader, key, value []byte) error {
+	partition := partitionIn(key)
+	value, err := f.open(h, key, value)
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		f.erased++
+		return nil
+	}
+	size := len(key) + len(value)
+	if partition != f.tx.Partition || len(f.tx.Writes) == kv.MaxTxWrites || f.bytes+size > kv.MaxTxBytes {
+		if err := f.flush(); err != nil {
+			return err
+		}
+		f.tx.Partition = partition
+	}
+	f.tx.Writes = append(f.tx.Writes, kv.Put(kv.Key(key[2+len(partition):]), value))
+	f.bytes += size
+	return nil
+}
+
+// open returns the value of an entry, or nil if its partition was erased since.
+func (f *filler) open(h backupHeader, key, value []byte) ([]byte, error) {
+	partition := partitionIn(key)
+	if f.old != nil && (f.old.isErasing(partition) || h.Version < sealedBackup && f.old.erasedAt(partition).After(h.Created)) {
+		return nil, nil
+	}
+	if h.Version < sealedBackup {
+		return append([]byte{}, value...), nil
+	}
+	if f.old == nil {
+		return nil, fmt.Errorf("%w: the values of the backup are sealed with data keys; name the key file of the store it is from (%s), or a copy of it", kv.ErrKey, KeyFile)
+	}
+	if len(value) < revisionBytes {
+		return nil, fmt.Errorf("%w: the backup has an entry that no store has", kv.ErrCorrupt)
+	}
+	opened, err := f.old.unseal(key, binary.BigEndian.Uint64(value), value[revisionBytes:])
+	switch {
+	case errors.Is(err, errNoDataKey) && !f.old.erasedAt(partition).IsZero():
+		return nil, nil
+	case errors.Is(err, errNoDataKey):
+		return nil, fmt.Errorf("%w: the key file has no key for a partition of the backup; name one that is not older than the backup", kv.ErrKey)
+	case err != nil:
+		return nil, err
+	}
+	return append([]byte{}, opened...), nil
+}
+
+func (f *filler) flush() error {
+	if len(f.tx.Writes) == 0 {
+		return nil
+	}
+	if f.unlooked += f.bytes; f.unlooked > spaceEvery {
+		f.unlooked = 0
+		if err := f.store.checkSpace(); err != nil {
+			return err
+		}
+	}
+	_, err := kv.Apply(f.ctx, f.store, f.tx)
+	f.tx, f.bytes = kv.Tx{Partition: f.tx.Partition}, 0
+	return err
 }
 
 // Partitions yields the names of the partitions that have entries, in no
@@ -388,7 +536,10 @@ func (s *Store) Partitions(ctx context.Context) iter.Seq2[string, error] {
 				yield("", fmt.Errorf("list partitions: %w", err))
 				return
 			}
-			if next == nil || !yield(name, nil) {
+			if next == nil {
+				return
+			}
+			if !s.keys.isErasing(name) && !yield(name, nil) {
 				return
 			}
 			after = next

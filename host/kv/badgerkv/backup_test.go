@@ -123,6 +123,9 @@ func TestRestoreGivesWhatWasBackedUp(t *testing.T) {
 				t.Error("the backup of an encrypted store shows what it holds")
 			}
 			told := 0
+			if c.from != nil {
+				c.to.KeyFile = badgerkv.KeyFileOf(s)
+			}
 			c.to.Progress = func(entries int, _ int64) { told = entries }
 			dir := filepath.Join(t.TempDir(), "new", "store")
 			info, err := badgerkv.Restore(t.Context(), dir, bytes.NewReader(raw), &c.to)
@@ -239,7 +242,7 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 	check("pieces change places", slices.Concat(whole[:line], second, first, whole[line+2*piece:]), kv.ErrKey, kv.ErrCorrupt)
 	check("a piece is left out", slices.Concat(whole[:line+piece], whole[line+2*piece:]), kv.ErrCorrupt)
 	check("it comes twice", slices.Concat(whole, whole), kv.ErrCorrupt)
-	check("a newer version", bytes.Replace(whole, []byte(`"version":1`), []byte(`"version":2`), 1), kv.ErrFormat)
+	check("a newer version", bytes.Replace(whole, []byte(`"version":2`), []byte(`"version":3`), 1), kv.ErrFormat)
 	check("something else", []byte(strings.Repeat("letter ", 1000)), kv.ErrFormat)
 	for name, key := range map[string][]byte{"another key": keyOf('x'), "no key": nil} {
 		_, err := badgerkv.VerifyBackup(t.Context(), bytes.NewReader(whole), key, nil)
@@ -248,7 +251,7 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 	}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "store")
-	_, err := badgerkv.Restore(t.Context(), dir, bytes.NewReader(whole[:len(whole)-1]), &badgerkv.RestoreOptions{Store: *encrypted('k')})
+	_, err := badgerkv.Restore(t.Context(), dir, bytes.NewReader(whole[:len(whole)-1]), &badgerkv.RestoreOptions{Store: *encrypted('k'), KeyFile: badgerkv.KeyFileOf(s)})
 	wantError(t, err, kv.ErrCorrupt, "cut off")
 	if left := list(t, parent); len(left) != 0 {
 		t.Errorf("a restore that failed leaves %q", left)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -59,19 +60,33 @@ type Options struct {
 	// Verify reads every table before the store opens, see [Check]. It is done in
 	// any case for a store whose last process did not close it.
 	Verify bool
+	// PurgeInterval is how long after a deletion the deleted bytes are in the store's
+	// files at most, apart from the time that a purge takes, see [Store.Purge]. 0 is
+	// [DefaultPurgeInterval], negative is never.
+	PurgeInterval time.Duration
 }
 
 // Store is a [kv.Driver] in a directory.
 type Store struct {
-	dir     string
-	minFree uint64
-	key     []byte
-	logger  *slog.Logger
-	commit  func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
+	dir      string
+	minFree  uint64
+	key      []byte
+	logger   *slog.Logger
+	opened   time.Time
+	interval time.Duration           // Options.PurgeInterval
+	commit   func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
-	turn   chan struct{} // holds a token while a commit is made
-	heads  heads
-	broken atomic.Pointer[error] // why no more commits are made
+	keys  *keyring
+	turn  chan struct{} // holds a token while a commit is made
+	heads heads
+	// snapshots is held for reading by what reads one moment for long: while it is,
+	// nothing of that moment leaves the files.
+	snapshots sync.RWMutex
+	purging   chan struct{}         // holds a token while a purge runs
+	pacer     atomic.Pointer[pacer] // of the merge that runs
+	purges    sync.WaitGroup        // of the goroutine that purges
+	closing   closeSignal
+	broken    atomic.Pointer[error] // why no more commits are made
 
 	stopInventory func() // and waits for its end
 
@@ -81,6 +96,12 @@ type Store struct {
 }
 
 var _ kv.Driver = (*Store)(nil)
+
+// closeSignal ends what runs for long when the store begins to close.
+type closeSignal struct {
+	sync.Mutex
+	ch chan struct{}
+}
 
 // Open opens the store in dir, creating the directory and the store if there is
 // none. nil options are the defaults. The caller closes the store.
@@ -104,8 +125,10 @@ func Open(dir string, opts *Options) (*Store, error) {
 		minFree: opts.MinFree,
 		key:     slices.Clone(opts.Key),
 		logger:  opts.Logger,
+		opened:  time.Now(),
 		commit:  (*badger.Txn).Commit,
 		turn:    make(chan struct{}, 1),
+		purging: make(chan struct{}, 1),
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
@@ -125,13 +148,87 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := removeUnmade(abs); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
-	if s.db, err = badger.Open(badgerOptions(abs, opts.Logger).WithEncryptionKey(s.key)); err != nil {
+	made := isMade(abs)
+	if _, err = openKeyring(abs, s.key, made); err != nil { // before Badger changes anything
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
+	if s.db, err = badger.Open(s.badgerOptions()); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
+	}
+	if err := s.prepareKeys(made); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.db.Close()))
 	}
 	if err := s.startInventory(); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.db.Close()))
 	}
+	s.interval = opts.PurgeInterval
+	if s.interval == 0 {
+		s.interval = DefaultPurgeInterval
+	}
+	s.startPurges()
 	return s, nil
+}
+
+func (s *Store) badgerOptions() badger.Options {
+	l := newLogger(s.logger)
+	l.info = func(format string) {
+		if p := s.pacer.Load(); p != nil {
+			p.next(format)
+		}
+	}
+	return badgerOptions(s.dir, s.logger).WithLogger(l).WithEncryptionKey(s.key)
+}
+
+// startPurges has the store purge itself until stopPurges.
+func (s *Store) startPurges() {
+	s.closing.Lock()
+	s.closing.ch = make(chan struct{})
+	s.closing.Unlock()
+	if s.interval < 0 {
+		return
+	}
+	ctx, cancel := s.untilClose(context.Background())
+	s.purges.Go(func() {
+		defer cancel()
+		s.keepPurged(ctx, s.interval)
+	})
+}
+
+// stopPurges ends purges and erasures, which go on when they are asked for again.
+func (s *Store) stopPurges() {
+	s.closing.Lock()
+	select {
+	case <-s.closing.ch:
+	default:
+		close(s.closing.ch)
+	}
+	s.closing.Unlock()
+	s.purges.Wait()
+}
+
+// prepareKeys reads the key file, makes that of a store which has none, and then
+// says in the store's format that it has one. No other process has the store open.
+func (s *Store) prepareKeys(made bool) (err error) {
+	if s.keys, err = openKeyring(s.dir, s.key, made); err != nil {
+		return err
+	}
+	if err := s.keys.removeTemps(); err != nil || !s.keys.seals() {
+		return err
+	}
+	format, err := readFormat(s.dir)
+	if err != nil {
+		return err
+	}
+	if s.keys.wraps > 1 { // a process was killed while it changed the store's key
+		return s.keys.saveAll(true)
+	}
+	if format >= sealedFormat {
+		return nil
+	}
+	if err := s.keys.saveAll(false); err != nil {
+		return err
+	}
+	return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedFormat))
 }
 
 // startInventory writes the inventory of the store as Badger has opened it, and
@@ -193,6 +290,9 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	defer s.mu.RUnlock()
+	if s.keys.isErasing(partition) {
+		return kv.Entry{}, fmt.Errorf("get %s: %w", key, kv.ErrNotFound)
+	}
 	at := engineKey(partition, key)
 	if e, ok := s.heads.get(at); ok {
 		e.Value = bytes.Clone(e.Value)
@@ -200,14 +300,14 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 	}
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	e, err := get(txn, at, key)
+	e, err := s.get(txn, at, key)
 	if err != nil {
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	return e, nil
 }
 
-func get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, error) {
+func (s *Store) get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, error) {
 	item, err := txn.Get(engineKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return kv.Entry{}, kv.ErrNotFound
@@ -215,13 +315,16 @@ func get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, error) {
 	if err != nil {
 		return kv.Entry{}, readError(err)
 	}
-	return entry(key, item)
+	return s.entry(key, item)
 }
 
-func entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
+func (s *Store) entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
 	value, err := item.ValueCopy(nil)
 	if err != nil {
 		return kv.Entry{}, readError(err)
+	}
+	if value, err = s.keys.value(item.Key(), item.Version(), item.UserMeta(), value); err != nil {
+		return kv.Entry{}, err
 	}
 	return kv.Entry{Key: key, Value: value, Revision: item.Version()}, nil
 }
@@ -235,16 +338,19 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}
 	defer s.mu.RUnlock()
+	if s.keys.isErasing(partition) {
+		return kv.Page{}, nil
+	}
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	page, err := scan(ctx, txn, partition, r)
+	page, err := s.scan(ctx, txn, partition, r)
 	if err != nil {
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}
 	return page, nil
 }
 
-func scan(ctx context.Context, txn *badger.Txn, partition string, r kv.Range) (kv.Page, error) {
+func (s *Store) scan(ctx context.Context, txn *badger.Txn, partition string, r kv.Range) (kv.Page, error) {
 	b := kv.NewPageBuilder(r)
 	base := engineKey(partition, "")
 	low, high := r.Bounds()
@@ -261,7 +367,7 @@ func scan(ctx context.Context, txn *badger.Txn, partition string, r kv.Range) (k
 		if key < low || (high != "" && key >= high) || !b.Room() {
 			break
 		}
-		e, err := entry(key, it.Item())
+		e, err := s.entry(key, it.Item())
 		if err != nil {
 			return kv.Page{}, err
 		}
@@ -317,12 +423,14 @@ func verify(db *badger.DB) (err error) {
 // that Badger writes at the end, it returns [kv.ErrNoSpace] and the store stays
 // open: Close it again when there is, or end the process, which loses nothing.
 func (s *Store) Close() error {
+	s.stopPurges()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
 	}
 	if err := checkFree(s.dir, closeFree); err != nil {
+		s.startPurges()
 		return fmt.Errorf("close store %q: %w, and close it again; nothing is lost if the process ends instead", filepath.Base(s.dir), err)
 	}
 	s.closed = true

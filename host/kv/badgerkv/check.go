@@ -24,7 +24,8 @@ const (
 	// LostDir is the directory, inside that of a store, to which tables are moved
 	// that its MANIFEST does not name. A process that is killed while Badger merges
 	// tables leaves such tables, and they hold nothing that is not elsewhere; after
-	// damage they may be the only copy. [Open] moves them and never deletes them.
+	// damage they may be the only copy. [Open] moves them and never deletes them;
+	// [Store.Erase] removes those that may hold what it erases.
 	LostDir = "lost"
 
 	manifestHeader  = 8       // magic text and versions
@@ -47,10 +48,13 @@ func Check(dir string, opts *Options) error {
 	fail := func(err error) error { return fmt.Errorf("check store %q: %w", dir, err) }
 	if b, err := readSmall(filepath.Join(dir, formatFile), maxFormatSize); err != nil {
 		return fail(fmt.Errorf("%w: it is not the directory of a store", kv.ErrInvalid))
-	} else if err := parseFormat(b); err != nil {
+	} else if _, err := parseFormat(b); err != nil {
 		return fail(err)
 	}
 	if err := checkKey(dir, opts.Key); err != nil {
+		return fail(err)
+	}
+	if _, err := openKeyring(dir, opts.Key, true); err != nil {
 		return fail(err)
 	}
 	unlock, ok := lockDir(dir)

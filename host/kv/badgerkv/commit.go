@@ -16,8 +16,8 @@ const (
 	maxGroupBytes  = memTableSize * 15 / 100
 	maxGroupWrites = 8 << 10
 	// writeOverhead is what Badger adds to a write (12 bytes) and what
-	// engineKey adds to its key.
-	writeOverhead = 12 + 2
+	// engineKey adds to its key, and a seal to its value.
+	writeOverhead = 12 + 2 + sealOverhead
 	// groupOverhead is for the end marker of a transaction and deletionKey.
 	groupOverhead = 256
 	largestTx     = kv.MaxTxBytes + kv.MaxTxWrites*(writeOverhead+kv.MaxPartitionBytes)
@@ -96,7 +96,10 @@ func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, result
 	if err := s.checkWritable(); err != nil {
 		return 0, err
 	}
-	g := newGroup(s.db.NewTransaction(true), &s.heads)
+	if err := s.ensureDataKeys(txs, valid); err != nil {
+		return 0, err
+	}
+	g := s.newGroup()
 	defer g.txn.Discard()
 	for _, i := range valid {
 		tx := withKeys(txs[i])
@@ -110,13 +113,28 @@ func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, result
 	return n, nil
 }
 
+// ensureDataKeys makes the data keys of partitions that are written to for the
+// first time.
+func (s *Store) ensureDataKeys(txs []kv.Tx, valid []int) error {
+	if !s.keys.seals() {
+		return nil
+	}
+	var partitions []string
+	for _, i := range valid {
+		if len(txs[i].Writes) > 0 {
+			partitions = append(partitions, txs[i].Partition)
+		}
+	}
+	return s.keys.ensure(partitions)
+}
+
 // finish commits the group and gives its Txs, whose positions are which, their
 // revision or the error.
 func (s *Store) finish(g *group, which []int, results []kv.Result) {
 	if g.writes == 0 {
 		return
 	}
-	revision := g.txn.ReadTs() + 1
+	revision := g.revision
 	s.heads.forget(g.written)
 	err := s.commitGroup(g)
 	for n, i := range which {
@@ -135,7 +153,12 @@ func (s *Store) commitGroup(g *group) error {
 	if g.err != nil {
 		return g.err
 	}
-	err := s.commit(g.txn)
+	return s.commitTxn(g.txn)
+}
+
+// commitTxn commits a transaction. The caller has the turn.
+func (s *Store) commitTxn(txn *badger.Txn) error {
+	err := s.commit(txn)
 	if err == nil {
 		return nil
 	}
@@ -188,17 +211,20 @@ func (tx *engineTx) size() int {
 
 // group is a Badger transaction that several Txs share.
 type group struct {
-	txn     *badger.Txn
-	heads   *heads
-	txs     []engineTx
-	written map[string]bool // engine keys
-	bytes   int
-	writes  int
-	err     error // of Badger, for all of the group
+	store *Store
+	txn   *badger.Txn
+	// revision is what the writes of the group will have.
+	revision uint64
+	txs      []engineTx
+	written  map[string]bool // engine keys
+	bytes    int
+	writes   int
+	err      error // of Badger, for all of the group
 }
 
-func newGroup(txn *badger.Txn, heads *heads) *group {
-	return &group{txn: txn, heads: heads, written: make(map[string]bool), bytes: groupOverhead}
+func (s *Store) newGroup() *group {
+	txn := s.db.NewTransaction(true)
+	return &group{store: s, txn: txn, revision: txn.ReadTs() + 1, written: make(map[string]bool), bytes: groupOverhead}
 }
 
 // admits reports whether tx may join. The first always may. A Tx that reads or
@@ -224,6 +250,9 @@ func (g *group) admits(tx engineTx) bool {
 // add checks the conditions of tx and, if they hold, adds its writes.
 func (g *group) add(tx engineTx) error {
 	g.txs = append(g.txs, tx)
+	if g.store.keys.isErasing(tx.Partition) {
+		return fmt.Errorf("commit: %w", kv.ErrErasing)
+	}
 	for i, c := range tx.Conds {
 		e, err := g.read(tx.conds[i], c.Key)
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
@@ -243,10 +272,10 @@ func (g *group) add(tx engineTx) error {
 
 // read returns an entry for a condition to look at.
 func (g *group) read(engineKey []byte, key kv.Key) (kv.Entry, error) {
-	if e, ok := g.heads.get(engineKey); ok {
+	if e, ok := g.store.heads.get(engineKey); ok {
 		return e, nil
 	}
-	return get(g.txn, engineKey, key)
+	return g.store.get(g.txn, engineKey, key)
 }
 
 // write adds one write to the transaction. Badger keeps w.Value until the
@@ -254,11 +283,22 @@ func (g *group) read(engineKey []byte, key kv.Key) (kv.Entry, error) {
 func (g *group) write(key []byte, w kv.Write) {
 	g.written[string(key)] = true
 	if !w.Delete {
-		g.note(g.txn.Set(key, w.Value))
+		g.note(g.set(key, w.Value))
 		return
 	}
 	g.note(g.txn.Delete(key))
 	g.note(g.txn.Set([]byte(deletionKey), nil))
+}
+
+func (g *group) set(key, value []byte) error {
+	if !g.store.keys.seals() {
+		return g.txn.Set(key, value)
+	}
+	sealed, err := g.store.keys.seal(key, g.revision, value)
+	if err != nil {
+		return err
+	}
+	return g.txn.SetEntry(badger.NewEntry(key, sealed).WithMeta(sealedMeta))
 }
 
 // note keeps the first error of Badger, which spoils the whole group. None is

@@ -72,8 +72,10 @@ func checkKeySize(key []byte) error {
 // Rekey changes the key of the encrypted store in dir, which nobody may have
 // open. The store's data is encrypted with keys of its own, which are encrypted
 // with this one, so that is done at once; the old key is of no use afterwards. It
-// happens whole or not at all. To encrypt a store that is not, or to have all data
-// under fresh keys, restore a backup into a new directory.
+// happens whole or not at all. Each partition gets a new data key as well, for what
+// is written from then on; with both keys the same, that is all that happens. To
+// encrypt a store that is not, or to have all data under fresh keys, restore a
+// backup into a new directory.
 //
 // Errors: those of [Open]; [kv.ErrKey] if old is not its key, [kv.ErrInvalid] if
 // either key is empty or of another size.
@@ -94,6 +96,16 @@ func Rekey(dir string, old, key []byte) error {
 	if err := writeInventory(s.dir, opening); err != nil { // the list of keys will not be as the close left it
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
+	// Until the list of keys is written, either key opens the key file.
+	ring, err := readKeyring(filepath.Join(s.dir, KeyFile), old)
+	if err != nil {
+		return fmt.Errorf("change the key of store %q: %w", dir, err)
+	}
+	ring.dir = s.dir
+	ring.rotate()
+	if err := ring.saveAll(false, old, key); err != nil {
+		return fmt.Errorf("change the key of store %q: %w", dir, err)
+	}
 	opts := badger.KeyRegistryOptions{Dir: s.dir, EncryptionKey: old}
 	registry, err := badger.OpenKeyRegistry(opts)
 	if err != nil {
@@ -102,6 +114,10 @@ func Rekey(dir string, old, key []byte) error {
 	opts.EncryptionKey = key
 	if err := errors.Join(badger.WriteKeyRegistry(registry, opts), registry.Close()); err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.dir, err))
+	}
+	ring.storeKey = key
+	if err := ring.saveAll(true); err != nil {
+		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
 	return writeInventory(s.dir, closed)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -20,7 +22,9 @@ import (
 const (
 	formatFile    = "FORMAT"
 	formatName    = "agenthost-badgerkv"
-	formatVersion = 1
+	plainFormat   = 1 // of a store without a key, or one made before there were data keys
+	sealedFormat  = 2 // values are sealed with data keys, which are in [KeyFile]
+	formatVersion = sealedFormat
 
 	formatTemp    = formatFile + ".tmp*"
 	maxFormatSize = 256
@@ -100,29 +104,45 @@ func checkFormat(dir string) error {
 		if err := checkEmpty(dir); err != nil {
 			return err
 		}
-		return fileError(writeFormat(path))
+		return fileError(writeFormat(path, plainFormat))
 	}
 	if err != nil {
 		return fileError(err)
 	}
+	_, err = parseFormat(b)
+	return err
+}
+
+// readFormat returns the format of the store in dir.
+func readFormat(dir string) (int, error) {
+	b, err := readSmall(filepath.Join(dir, formatFile), maxFormatSize)
+	if err != nil {
+		return 0, fileError(err)
+	}
 	return parseFormat(b)
 }
 
-func parseFormat(b []byte) error {
+// isMade reports whether Badger has made its files in dir.
+func isMade(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	return err == nil
+}
+
+func parseFormat(b []byte) (int, error) {
 	name, version, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
 	n, err := strconv.Atoi(version)
 	switch {
 	case name != formatName || err != nil || n < 1:
-		return fmt.Errorf("%w: its file %s has %q instead of %q; name another directory",
-			kv.ErrFormat, formatFile, b, formatLine())
+		return 0, fmt.Errorf("%w: its file %s has %q instead of %q; name another directory",
+			kv.ErrFormat, formatFile, b, formatLine(formatVersion))
 	case n > formatVersion:
-		return fmt.Errorf("%w: it has format %d, this version knows up to %d; open it with the version that wrote it, or a newer one",
+		return 0, fmt.Errorf("%w: it has format %d, this version knows up to %d; open it with the version that wrote it, or a newer one",
 			kv.ErrFormat, n, formatVersion)
 	}
-	return nil
+	return n, nil
 }
 
-func formatLine() string { return fmt.Sprintf("%s %d", formatName, formatVersion) }
+func formatLine(version int) string { return fmt.Sprintf("%s %d", formatName, version) }
 
 // checkEmpty refuses a directory in which somebody else keeps files.
 func checkEmpty(dir string) error {
@@ -143,24 +163,8 @@ func checkEmpty(dir string) error {
 
 // writeFormat writes the file so that it is there whole or not at all. Two
 // processes may do it at once; they write the same.
-func writeFormat(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), formatTemp)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, werr := f.WriteString(formatLine() + "\n")
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+func writeFormat(path string, version int) error {
+	return replaceFile(path, formatTemp, []byte(formatLine(version)+"\n"))
 }
 
 // readSmall reads at most limit bytes of a file.

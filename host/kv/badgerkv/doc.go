@@ -32,15 +32,35 @@
 // With Options.Key everything in the directory is encrypted but for the names of
 // files, how much there is and when it was written: Badger encrypts tables and
 // logs with AES-CTR under data keys, of which it makes a new one every ten days,
-// and those under this key. It is encryption, not a seal: a changed file is found
-// by its checksum, which keeps nobody out who can write there. [Rekey] changes the
-// key.
+// and those under this key. Values are sealed before that with a data key of their
+// partition (AES-256-GCM), bound to their partition, key and revision. The data keys
+// are in [KeyFile], sealed with the store's key; it is written when a partition is
+// first written to, and when one is erased. Names of keys are Badger's to encrypt
+// alone, whose encryption is no seal: a file that was changed is found by its
+// checksum, which keeps out no attacker who can write there. [Rekey] changes the
+// store's key and the data keys. A directory that was made before there were data
+// keys is read as it is; what it holds is sealed when it is written again, or when a
+// backup of it is made.
+//
+// # Erasure
+//
+// [Store.Erase] removes a partition: at once out of sight, and its data key out of
+// the key file; then, by deletions in small commits and a purge, out of tables and
+// logs. [Store.Prove] reads them all to say so. An erasure that was interrupted is
+// in [Store.Erasing]. What was erased is listed in the key file, by a digest of its
+// name, for [Restore] to leave it out.
+//
+// What is deleted otherwise leaves the files with the next [Store.Purge], which a
+// store does by itself within Options.PurgeInterval. A purge merges the tables that
+// overlap what is new down to one level, resting four times as long as it works: of
+// a store of S bytes it writes up to S, seldom that much.
 //
 // # Backups
 //
 // [Store.Backup] writes all entries as they are at one moment, sealed with the
-// store's key; [Restore] makes a store out of that, with the same key, another or
-// none, and [VerifyBackup] only reads it. There are no incremental backups: Badger
+// store's key, and their values with data keys that are not in it; [Restore] makes a
+// store out of that and the key file, with the same key, another or none, and
+// [VerifyBackup] only reads it. There are no incremental backups: Badger
 // forgets that a key was deleted once its tables are merged, so a chain of them
 // would bring deleted entries back.
 //

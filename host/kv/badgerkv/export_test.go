@@ -1,6 +1,13 @@
 package badgerkv
 
-import "github.com/dgraph-io/badger/v4"
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
 
 // What tests of the package's promises need and its users do not.
 
@@ -31,4 +38,41 @@ func FailCommits(s *Store, err error) {
 	if err == nil {
 		s.commit = (*badger.Txn).Commit
 	}
+}
+
+// KeyFileOf is the path of a store's key file.
+func KeyFileOf(s *Store) string { return filepath.Join(s.dir, KeyFile) }
+
+// Sealed is a value as the store would keep it.
+func Sealed(t *testing.T, s *Store, partition string, key kv.Key, revision uint64, value string) []byte {
+	t.Helper()
+	if err := s.keys.ensure([]string{partition, "globex"}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.keys.seal(engineKey(partition, key), revision, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Unsealed opens a value.
+func Unsealed(s *Store, partition string, key kv.Key, revision uint64, sealed []byte) error {
+	_, err := s.keys.unseal(engineKey(partition, key), revision, sealed)
+	return err
+}
+
+// WrapBoth has both keys open the key file in dir.
+func WrapBoth(dir string, old, key []byte) error {
+	r, err := openKeyring(dir, old, true)
+	if err != nil {
+		return err
+	}
+	return r.saveAll(false, old, key)
+}
+
+// Opens reports whether a key opens a key file.
+func Opens(file string, key []byte) bool {
+	_, err := readKeyring(file, key)
+	return err == nil
 }

@@ -2,6 +2,7 @@ package badgerkv
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 
 	"github.com/agenthost/agenthost/host/kv"
@@ -62,6 +63,19 @@ func (h *heads) forget(written map[string]bool) {
 	for key := range written {
 		delete(h.young, key)
 		delete(h.old, key)
+	}
+}
+
+// forgetPartition drops all entries whose engine keys begin with prefix.
+func (h *heads) forgetPartition(prefix []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, entries := range []map[string]kv.Entry{h.young, h.old} {
+		for key := range entries {
+			if strings.HasPrefix(key, string(prefix)) {
+				delete(entries, key)
+			}
+		}
 	}
 }
 

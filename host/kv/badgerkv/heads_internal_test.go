@@ -50,7 +50,7 @@ func TestHeadsAreWhatBadgerHas(t *testing.T) {
 		txn := s.db.NewTransaction(false)
 		defer txn.Discard()
 		for _, key := range keys {
-			want, _ := get(txn, engineKey("p", key), key)
+			want, _ := s.get(txn, engineKey("p", key), key)
 			got, _ := s.Get(context.Background(), "p", key)
 			if got.Revision != want.Revision || !bytes.Equal(got.Value, want.Value) {
 				t.Fatalf("%s is read as %d, %q; Badger has %d, %q", key, got.Revision, got.Value, want.Revision, want.Value)

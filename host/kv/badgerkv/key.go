@@ -27,6 +27,14 @@ func engineKey(partition string, key kv.Key) []byte {
 	return appendEngineKey(make([]byte, 0, 2+len(partition)+len(key)), partition, key)
 }
 
+// partitionIn is the partition of an engine key.
+func partitionIn(engineKey []byte) string {
+	if len(engineKey) < 2 || len(engineKey) < 2+int(engineKey[1]) {
+		return ""
+	}
+	return string(engineKey[2 : 2+int(engineKey[1])])
+}
+
 func appendEngineKey(b []byte, partition string, key kv.Key) []byte {
 	b = append(b, dataSpace, byte(len(partition)))
 	b = append(b, partition...)

@@ -13,6 +13,7 @@ import (
 // about its own housekeeping, which here is debugging.
 type logger struct {
 	slog *slog.Logger
+	info func(format string) // is called before each message of level information; may be nil
 }
 
 var _ badger.Logger = logger{}
@@ -21,13 +22,19 @@ func newLogger(l *slog.Logger) logger {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return logger{l.With("component", "badger")}
+	return logger{slog: l.With("component", "badger")}
 }
 
 func (l logger) Errorf(format string, args ...any)   { l.log(slog.LevelError, format, args) }
 func (l logger) Warningf(format string, args ...any) { l.log(slog.LevelWarn, format, args) }
-func (l logger) Infof(format string, args ...any)    { l.log(slog.LevelDebug, format, args) }
 func (l logger) Debugf(format string, args ...any)   { l.log(slog.LevelDebug, format, args) }
+
+func (l logger) Infof(format string, args ...any) {
+	if l.info != nil {
+		l.info(format)
+	}
+	l.log(slog.LevelDebug, format, args)
+}
 
 func (l logger) log(level slog.Level, format string, args []any) {
 	ctx := context.Background()

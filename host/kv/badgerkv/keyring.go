@@ -1,0 +1,588 @@
+package badgerkv
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// KeyFile is the file in a store's directory that has the data keys of its
+// partitions, sealed with the store's key, and the list of partitions that were
+// erased. It is in no backup, and restoring a backup asks for it: what was erased
+// since the backup was made does not come back. A copy of it belongs on another
+// device, and one that is older than an erasure undoes that.
+const KeyFile = "KEYS"
+
+const (
+	keyFileFormat   = "agenthost.keys"
+	keyFileVersion  = 1
+	keyFileTemp     = KeyFile + ".tmp*"
+	maxKeyFileBytes = 512 << 20 // some millions of partitions
+	wrapInfo        = "agenthost key file 1"
+	dataKeyBytes    = 32
+)
+
+// Sealed values begin with the id of their data key; an AEAD adds its random
+// nonce and its tag. A data key seals less than 1<<32 values before two nonces are
+// likely to be the same; [RotateDataKeys] replaces it.
+const (
+	keyIDBytes   = 8
+	sealOverhead = keyIDBytes + 12 + 16
+	// sealedMeta marks a sealed value in Badger. Values of stores made before there
+	// were data keys have 0.
+	sealedMeta = 1
+)
+
+// keyFileHeader is the first line of the file, JSON. What follows it is a
+// [keyFileBody], sealed with a key of this file's own if the store has a key.
+type keyFileHeader struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	// Wraps are the file's own key, sealed with the store's; two while that is
+	// being changed.
+	Wraps [][]byte `json:"wraps,omitempty"`
+}
+
+type keyFileBody struct {
+	Salt     []byte           `json:"salt"`
+	Next     uint64           `json:"next"`               // the id of the next data key
+	Unsealed bool             `json:"unsealed,omitempty"` // the store may have values without a seal
+	Keys     []dataKeyRecord  `json:"keys,omitempty"`
+	Erasing  []erasingRecord  `json:"erasing,omitempty"`
+	Erased   map[string]int64 `json:"erased,omitempty"` // by the digest of the partition's name, Unix microseconds
+}
+
+type dataKeyRecord struct {
+	Partition []byte `json:"partition"`
+	ID        uint64 `json:"id"`
+	Key       []byte `json:"key"`
+}
+
+type erasingRecord struct {
+	Partition []byte    `json:"partition"`
+	Since     time.Time `json:"since"`
+}
+
+// dataKeys are those of one partition.
+type dataKeys struct {
+	latest uint64
+	byID   map[uint64]*partitionKey
+}
+
+type partitionKey struct {
+	raw  []byte
+	aead func() (cipher.AEAD, error) // made at its first use
+}
+
+func newPartitionKey(raw []byte) *partitionKey {
+	return &partitionKey{raw, sync.OnceValues(func() (cipher.AEAD, error) { return newAEAD(raw) })}
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// keyring holds the data keys of a store's partitions, and which of them are being
+// erased or were. Every change is on disk before a method returns. Safe for
+// concurrent use.
+type keyring struct {
+	dir      string
+	storeKey []byte // nil: values are not sealed, and there are no data keys
+
+	// unsaved leaves new data keys in memory until the next save: of a store that is
+	// there only when all of it is.
+	unsaved bool
+
+	mu       sync.RWMutex
+	wraps    int // how many store keys open the file
+	salt     []byte
+	next     uint64
+	unsealed bool
+	keys     map[string]*dataKeys
+	erasing  map[string]time.Time
+	erased   map[string]int64
+}
+
+// openKeyring reads the key file in dir. Without one the keyring is empty; made
+// says that the store has values already.
+func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
+	r, err := readKeyring(filepath.Join(dir, KeyFile), storeKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		if format, err := readFormat(dir); err == nil && format >= sealedFormat {
+			return nil, fmt.Errorf("%w: the file %s is missing, without which no value can be read; put back a copy of it", kv.ErrKey, KeyFile)
+		}
+		r = &keyring{storeKey: storeKey, next: 1, unsealed: made, salt: make([]byte, saltBytes),
+			keys: map[string]*dataKeys{}, erasing: map[string]time.Time{}, erased: map[string]int64{}}
+		_, _ = rand.Read(r.salt) // never fails
+	} else if err != nil {
+		return nil, err
+	}
+	r.dir = dir
+	return r, nil
+}
+
+// readKeyring reads a key file. A storeKey that does not open it is [kv.ErrKey].
+func readKeyring(path string, storeKey []byte) (*keyring, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) > maxKeyFileBytes:
+		return nil, fmt.Errorf("%w: the key file has more than %d bytes", kv.ErrCorrupt, maxKeyFileBytes)
+	}
+	line, sealed, _ := bytes.Cut(b, []byte("\n"))
+	var h keyFileHeader
+	if err := json.Unmarshal(line, &h); err != nil || h.Format != keyFileFormat || h.Version < 1 {
+		return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+	}
+	if h.Version > keyFileVersion {
+		return nil, fmt.Errorf("%w: the key file has version %d, this program knows up to %d; use the version that wrote it, or a newer one", kv.ErrFormat, h.Version, keyFileVersion)
+	}
+	body, err := h.open(sealed, storeKey)
+	if err != nil {
+		return nil, err
+	}
+	r, err := body.keyring(storeKey)
+	if err == nil {
+		r.wraps = len(h.Wraps)
+	}
+	return r, err
+}
+
+// open returns the body of the file.
+func (h *keyFileHeader) open(sealed, storeKey []byte) (*keyFileBody, error) {
+	text := sealed
+	switch {
+	case len(h.Wraps) == 0 && len(storeKey) > 0:
+		return nil, fmt.Errorf("%w: the key file is of a store without a key, and a key was given", kv.ErrKey)
+	case len(h.Wraps) > 0 && len(storeKey) == 0:
+		return nil, fmt.Errorf("%w: the key file is sealed, and no key was given", kv.ErrKey)
+	case len(h.Wraps) > 0:
+		own, err := h.unwrap(storeKey)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := newAEAD(own)
+		if err != nil {
+			return nil, err
+		}
+		if text, err = aead.Open(nil, nil, sealed, []byte(keyFileFormat)); err != nil {
+			return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+		}
+	}
+	body := &keyFileBody{}
+	if err := json.Unmarshal(text, body); err != nil {
+		return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+	}
+	return body, nil
+}
+
+// unwrap returns the file's own key.
+func (h *keyFileHeader) unwrap(storeKey []byte) ([]byte, error) {
+	aead, err := wrapper(storeKey)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range h.Wraps {
+		if own, err := aead.Open(nil, nil, w, nil); err == nil {
+			return own, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the key file is sealed with another key; give the one of its store", kv.ErrKey)
+}
+
+// wrapper seals keys of key files with a store's key.
+func wrapper(storeKey []byte) (cipher.AEAD, error) {
+	derived, err := hkdf.Key(sha256.New, storeKey, nil, wrapInfo, dataKeyBytes)
+	if err != nil {
+		return nil, err
+	}
+	return newAEAD(derived)
+}
+
+func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
+	r := &keyring{storeKey: storeKey, salt: b.Salt, next: max(b.Next, 1), unsealed: b.Unsealed, erased: b.Erased,
+		keys: map[string]*dataKeys{}, erasing: map[string]time.Time{}}
+	if r.erased == nil {
+		r.erased = map[string]int64{}
+	}
+	for _, rec := range b.Keys {
+		if len(rec.Key) != dataKeyBytes || rec.ID >= r.next {
+			return nil, fmt.Errorf("%w: the key file has a key that no store has; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+		}
+		r.put(string(rec.Partition), rec.ID, rec.Key)
+	}
+	for _, rec := range b.Erasing {
+		r.erasing[string(rec.Partition)] = rec.Since
+	}
+	return r, nil
+}
+
+func (r *keyring) put(partition string, id uint64, raw []byte) {
+	of := r.keys[partition]
+	if of == nil {
+		of = &dataKeys{byID: map[uint64]*partitionKey{}}
+		r.keys[partition] = of
+	}
+	of.byID[id] = newPartitionKey(raw)
+	of.latest = max(of.latest, id)
+}
+
+func (r *keyring) body() *keyFileBody {
+	b := &keyFileBody{Salt: r.salt, Next: r.next, Unsealed: r.unsealed, Erased: r.erased}
+	for _, partition := range slices.Sorted(maps.Keys(r.keys)) {
+		of := r.keys[partition]
+		for _, id := range slices.Sorted(maps.Keys(of.byID)) {
+			b.Keys = append(b.Keys, dataKeyRecord{[]byte(partition), id, of.byID[id].raw})
+		}
+	}
+	for _, partition := range slices.Sorted(maps.Keys(r.erasing)) {
+		b.Erasing = append(b.Erasing, erasingRecord{[]byte(partition), r.erasing[partition]})
+	}
+	return b
+}
+
+// encode returns the file, sealed with a fresh key of its own that each of
+// storeKeys opens.
+func (r *keyring) encode(storeKeys ...[]byte) ([]byte, error) {
+	h := keyFileHeader{Format: keyFileFormat, Version: keyFileVersion}
+	text, err := json.Marshal(r.body())
+	if err != nil {
+		return nil, err
+	}
+	if len(r.storeKey) > 0 {
+		own := make([]byte, dataKeyBytes)
+		_, _ = rand.Read(own) // never fails
+		for _, key := range storeKeys {
+			aead, err := wrapper(key)
+			if err != nil {
+				return nil, err
+			}
+			h.Wraps = append(h.Wraps, aead.Seal(nil, nil, own, nil))
+		}
+		aead, err := newAEAD(own)
+		if err != nil {
+			return nil, err
+		}
+		text = aead.Seal(nil, nil, text, []byte(keyFileFormat))
+	}
+	line, err := json.Marshal(h)
+	return slices.Concat(line, []byte("\n"), text), err
+}
+
+// save writes the file. The lock is held. With wipe, the bytes of the file that it
+// replaces are overwritten, as far as the device writes in place.
+func (r *keyring) save(wipe bool, storeKeys ...[]byte) (err error) {
+	if len(storeKeys) == 0 {
+		storeKeys = [][]byte{r.storeKey}
+	}
+	b, err := r.encode(storeKeys...)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.dir, KeyFile)
+	var old *os.File
+	if wipe {
+		if old, err = os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			defer old.Close()
+		}
+	}
+	if err := replaceFile(path, keyFileTemp, b); err != nil {
+		return fileError(err)
+	}
+	if old != nil {
+		return overwrite(old)
+	}
+	return nil
+}
+
+// overwrite fills a file that has no name any more with zeros.
+func overwrite(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, 64<<10)
+	for left := info.Size(); left > 0; left -= int64(len(zeros)) {
+		if _, err := f.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// replaceFile writes a file so that it is there whole or as it was before.
+func replaceFile(path, temp string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), temp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, werr := f.Write(content)
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// removeTemps removes what a process left that was killed while it wrote the key
+// file: its keys may have been destroyed since.
+func (r *keyring) removeTemps() error {
+	names, _ := filepath.Glob(filepath.Join(r.dir, keyFileTemp)) // the pattern is right
+	for _, name := range names {
+		if err := os.Remove(name); err != nil {
+			return fileError(err)
+		}
+	}
+	return nil
+}
+
+func (r *keyring) seals() bool { return len(r.storeKey) > 0 }
+
+// ensure makes data keys for those partitions that have none.
+func (r *keyring) ensure(partitions []string) error {
+	if !r.seals() || r.hasAll(partitions) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var made []string
+	for _, partition := range partitions {
+		if _, goes := r.erasing[partition]; r.keys[partition] == nil && !goes {
+			r.newKey(partition)
+			made = append(made, partition)
+		}
+	}
+	if len(made) == 0 || r.unsaved {
+		return nil
+	}
+	if err := r.save(false); err != nil {
+		for _, partition := range made {
+			delete(r.keys, partition)
+		}
+		return fmt.Errorf("write the key file: %w", err)
+	}
+	return nil
+}
+
+func (r *keyring) hasAll(partitions []string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, partition := range partitions {
+		if r.keys[partition] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// saveAll writes the file, whatever is in it.
+func (r *keyring) saveAll(wipe bool, storeKeys ...[]byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.save(wipe, storeKeys...); err != nil {
+		return fmt.Errorf("write the key file: %w", err)
+	}
+	return nil
+}
+
+// newKey makes the key that a partition's values are sealed with from now on. The
+// lock is held.
+func (r *keyring) newKey(partition string) {
+	raw := make([]byte, dataKeyBytes)
+	_, _ = rand.Read(raw) // never fails
+	r.put(partition, r.next, raw)
+	r.next++
+}
+
+// sealedWith is what a value is bound to: its partition, its key and its revision.
+func sealedWith(engineKey []byte, revision uint64) []byte {
+	return binary.BigEndian.AppendUint64(slices.Clip(engineKey), revision)
+}
+
+// seal returns a value as the store keeps it.
+func (r *keyring) seal(engineKey []byte, revision uint64, value []byte) ([]byte, error) {
+	r.mu.RLock()
+	of := r.keys[partitionIn(engineKey)]
+	r.mu.RUnlock()
+	if of == nil {
+		return nil, errors.New("the partition has no data key")
+	}
+	aead, err := of.byID[of.latest].aead()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, keyIDBytes, len(value)+sealOverhead)
+	binary.BigEndian.PutUint64(out, of.latest)
+	return aead.Seal(out, nil, value, sealedWith(engineKey, revision)), nil
+}
+
+// errNoDataKey is a value whose data key is destroyed, or in another key file.
+var errNoDataKey = fmt.Errorf("%w: the key file has no data key for it; put back the key file of this store", kv.ErrCorrupt)
+
+// unseal undoes seal.
+func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]byte, error) {
+	if len(sealed) < sealOverhead {
+		return nil, fmt.Errorf("%w: a sealed value is cut off; restore it from a backup", kv.ErrCorrupt)
+	}
+	r.mu.RLock()
+	var key *partitionKey
+	if of := r.keys[partitionIn(engineKey)]; of != nil {
+		key = of.byID[binary.BigEndian.Uint64(sealed)]
+	}
+	r.mu.RUnlock()
+	if key == nil {
+		return nil, errNoDataKey
+	}
+	aead, err := key.aead()
+	if err != nil {
+		return nil, err
+	}
+	value, err := aead.Open(nil, nil, sealed[keyIDBytes:], sealedWith(engineKey, revision))
+	if err != nil {
+		return nil, fmt.Errorf("%w: a value is not what was sealed there; restore it from a backup", kv.ErrCorrupt)
+	}
+	return value, nil
+}
+
+// value returns what a store has at a key, sealed or, in a store of an earlier
+// version, not.
+func (r *keyring) value(engineKey []byte, revision uint64, meta byte, raw []byte) ([]byte, error) {
+	switch {
+	case meta == sealedMeta:
+		return r.unseal(engineKey, revision, raw)
+	case r.seals() && !r.unsealed:
+		return nil, fmt.Errorf("%w: a value has lost its seal; restore it from a backup", kv.ErrCorrupt)
+	}
+	return raw, nil
+}
+
+// isErasing reports whether a partition is being erased.
+func (r *keyring) isErasing(partition string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, goes := r.erasing[partition]
+	return goes
+}
+
+// beginErasing marks a partition and destroys its data keys.
+func (r *keyring) beginErasing(partition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, goes := r.erasing[partition]; goes {
+		return nil
+	}
+	had := r.keys[partition]
+	r.erasing[partition] = time.Now().UTC()
+	delete(r.keys, partition)
+	if err := r.save(true); err != nil {
+		delete(r.erasing, partition)
+		if had != nil {
+			r.keys[partition] = had
+		}
+		return fmt.Errorf("write the key file: %w", err)
+	}
+	return nil
+}
+
+// endErasing takes the mark away and notes that the partition was erased.
+func (r *keyring) endErasing(partition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since, goes := r.erasing[partition]
+	if !goes {
+		return nil
+	}
+	delete(r.erasing, partition)
+	r.erased[r.digest(partition)] = time.Now().UnixMicro()
+	if err := r.save(true); err != nil {
+		r.erasing[partition] = since
+		return fmt.Errorf("write the key file: %w", err)
+	}
+	return nil
+}
+
+// erasedAt returns when a partition was last erased; zero if it never was.
+func (r *keyring) erasedAt(partition string) time.Time {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if at, ok := r.erased[r.digest(partition)]; ok {
+		return time.UnixMicro(at).UTC()
+	}
+	return time.Time{}
+}
+
+// digest is how a partition is listed that was erased: the list does not tell
+// names to a reader who does not know them.
+func (r *keyring) digest(partition string) string {
+	sum := sha256.Sum256(append(slices.Clone(r.salt), partition...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// erasingNames returns the partitions that are being erased, in order.
+func (r *keyring) erasingNames() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.erasing))
+}
+
+func (r *keyring) hasKey(partition string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.keys[partition] != nil
+}
+
+// rotate gives every partition a new data key. What is stored is read with the old
+// ones.
+func (r *keyring) rotate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for partition := range r.keys {
+		r.newKey(partition)
+	}
+}
+
+// inherit takes over what another store has erased.
+func (r *keyring) inherit(from *keyring) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.salt, r.erased = from.salt, maps.Clone(from.erased)
+	for partition := range from.erasing { // the restore leaves it out
+		r.erased[r.digest(partition)] = time.Now().UnixMicro()
+	}
+	return r.save(false)
+}

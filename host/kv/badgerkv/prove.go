@@ -1,0 +1,168 @@
+package badgerkv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Proof is what a store's files have of a partition.
+type Proof struct {
+	// Scanned is every version of every entry in the tables and logs, deletion marks
+	// included, of all partitions.
+	Scanned int `json:"scanned"`
+	// Found is how many of them are of the partition, and Readable how many of those
+	// a reader would get.
+	Found    int `json:"found"`
+	Readable int `json:"readable"`
+	// Files are the files of the store, and Bytes their size.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Tables and Logs are those of the files that hold entries.
+	Tables int `json:"tables"`
+	Logs   int `json:"logs"`
+	// Unread are files of the directory that are no part of the store, or whose table
+	// the store does not use, and which may hold entries: tables in [LostDir] that
+	// have entries of the partition, or cannot be read.
+	Unread []string `json:"unread,omitempty"`
+	// DataKey says that the key file has a data key of the partition.
+	DataKey bool `json:"data_key"`
+	// Erasing says that an erasure has begun and not ended; ErasedAt is when one last
+	// ended.
+	Erasing  bool       `json:"erasing"`
+	ErasedAt *time.Time `json:"erased_at,omitempty"`
+}
+
+// Gone reports whether the files have nothing of the partition.
+func (p *Proof) Gone() bool {
+	return p.Found == 0 && len(p.Unread) == 0 && !p.DataKey && !p.Erasing
+}
+
+// Prove reads every entry in the store's tables and logs, and lists its files, to
+// say what they have of a partition. It takes as long as reading all files, and
+// other callers are served meanwhile.
+func (s *Store) Prove(ctx context.Context, partition string) (*Proof, error) {
+	if err := kv.ValidateKey(partition, "k"); err != nil {
+		return nil, fmt.Errorf("prove what is stored: %w", err)
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("prove what is stored: %w", err)
+	}
+	defer s.mu.RUnlock()
+	p := &Proof{DataKey: s.keys.hasKey(partition), Erasing: s.keys.isErasing(partition)}
+	if at := s.keys.erasedAt(partition); !at.IsZero() {
+		p.ErasedAt = &at
+	}
+	for _, step := range []func(context.Context, *Proof, string) error{s.proveEntries, s.proveFiles} {
+		if err := step(ctx, p, partition); err != nil {
+			return nil, fmt.Errorf("prove what is stored: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// proveEntries reads every version of every entry. A key is told to be of the
+// partition by its own bytes, not by where it lies.
+func (s *Store) proveEntries(ctx context.Context, p *Proof, partition string) error {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
+	defer it.Close()
+	var last []byte
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.Scanned++
+		key := it.Item().Key()
+		if len(key) < 2 || key[0] != dataSpace || partitionIn(key) != partition {
+			continue
+		}
+		p.Found++
+		if !slices.Equal(last, key) && !it.Item().IsDeletedOrExpired() && !p.Erasing {
+			p.Readable++
+		}
+		last = append(last[:0], key...)
+	}
+	return nil
+}
+
+// proveFiles lists the files. A table that the store does not use is one that a
+// reader still holds or a merge is writing, and may be gone a moment later.
+func (s *Store) proveFiles(ctx context.Context, p *Proof, partition string) error {
+	before, err := s.unusedTables()
+	if err != nil {
+		return err
+	}
+	if len(before) > 0 {
+		if err := sleep(ctx, restCheck); err != nil {
+			return err
+		}
+	}
+	after, err := s.unusedTables()
+	if err != nil {
+		return err
+	}
+	for _, name := range after {
+		if slices.Contains(before, name) {
+			p.Unread = append(p.Unread, name)
+		}
+	}
+	prefix := engineKey(partition, "")
+	return filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return ignoreMissing(err)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		p.Files++
+		p.Bytes += info.Size()
+		switch {
+		case filepath.Base(filepath.Dir(path)) == LostDir:
+			if n, err := countInTable(path, prefix); err != nil || n > 0 {
+				p.Unread = append(p.Unread, filepath.Join(LostDir, d.Name()))
+			}
+		case filepath.Ext(path) == ".sst":
+			p.Tables++
+		case filepath.Ext(path) == ".mem", filepath.Ext(path) == ".vlog":
+			p.Logs++
+		}
+		return nil
+	})
+}
+
+// ignoreMissing is nil for the error of a file that is gone.
+func ignoreMissing(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+// unusedTables returns the names of tables in the directory that the store does not
+// use.
+func (s *Store) unusedTables() (names []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, t := range s.db.Tables() {
+		used[tableName(t.ID)] = true
+	}
+	for _, path := range paths {
+		if name := filepath.Base(path); !used[name] {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,387 @@
+package badgerkv
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Badger keeps what was deleted or replaced in its log and tables until compaction
+// meets it, which for a table that nothing new overlaps is never. A purge has it
+// met: filler entries make the memtable full, so that it becomes a table and its
+// log is removed; then all tables that overlap are merged down to one level, which
+// leaves one version of each key and no deletion marks.
+const (
+	// DefaultPurgeInterval is how long after a deletion its bytes are in the files at
+	// most, apart from the time that the purge takes.
+	DefaultPurgeInterval = 24 * time.Hour
+	// purgeFree is the space that must be free for a purge beyond that for a commit:
+	// for the filler, the table it becomes, and a merge.
+	purgeFree = 8 * memTableSize
+	// fillerBytes is the size of a filler entry, of which a commit has fillerEntries.
+	// They are zeros, of which a table keeps little.
+	fillerBytes   = 512 << 10
+	fillerEntries = 3
+	// maxFillers bounds the filler commits of a flush: four memtables' worth.
+	maxFillers = 4 * memTableSize / (fillerBytes * fillerEntries)
+	// purgeShare is how many times as long as it worked a purge rests, so that other
+	// callers keep their speed; maxRest bounds one rest, and restCheck is how often a
+	// rest looks whether others fill level 0, which only the purge empties meanwhile.
+	purgeShare = 4
+	maxRest    = 2 * time.Second
+	restCheck  = 20 * time.Millisecond
+)
+
+// The package's own keys beside deletionKey.
+var (
+	// purgeKey has the time of the last purge; its version says what it covers.
+	purgeKey  = string([]byte{ownSpace, 'p'})
+	fillerKey = string([]byte{ownSpace, 'f'})
+)
+
+// Purge removes from the files what was deleted or replaced before the call: the
+// bytes of deleted entries are in no table and no log when it returns. It rests
+// between its steps, so that other callers keep most of their speed, and waits for
+// backups that began before. A store purges itself, see Options.PurgeInterval.
+//
+// Errors: [kv.ErrNoSpace] if the device has too little room for merging tables,
+// [kv.ErrClosed], ctx's.
+func (s *Store) Purge(ctx context.Context) error {
+	if err := s.purge(ctx); err != nil {
+		return fmt.Errorf("purge store: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) purge(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.RUnlock()
+	ctx, cancel := s.untilClose(ctx)
+	defer cancel()
+	return s.purgeOpen(ctx)
+}
+
+// purgeOpen purges a store that cannot be closed meanwhile; ctx is of untilClose.
+func (s *Store) purgeOpen(ctx context.Context) error {
+	select {
+	case s.purging <- struct{}{}:
+		defer func() { <-s.purging }()
+	case <-ctx.Done():
+		return s.purgeEnded(ctx)
+	}
+	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.notePurge} {
+		if err := step(ctx); err != nil {
+			return errors.Join(err, s.purgeEnded(ctx))
+		}
+	}
+	return nil
+}
+
+// untilClose returns a context that also ends when the store begins to close.
+func (s *Store) untilClose(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.closing.Lock()
+	closing := s.closing.ch
+	s.closing.Unlock()
+	stop := make(chan struct{})
+	go func() { // ends with the cancel function
+		select {
+		case <-closing:
+			cancel(kv.ErrClosed)
+		case <-stop:
+		}
+	}()
+	return ctx, sync.OnceFunc(func() {
+		close(stop)
+		cancel(nil)
+	})
+}
+
+// purgeEnded is why ctx has ended: the caller's reason, or that the store closes.
+func (s *Store) purgeEnded(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), kv.ErrClosed) {
+		return kv.ErrClosed
+	}
+	return ctx.Err()
+}
+
+func (s *Store) checkPurgeSpace(context.Context) error { return checkFree(s.dir, s.minFree+purgeFree) }
+
+// waitForSnapshots waits for readers of an old moment, for whom Badger keeps what
+// was deleted since, and for files that they hold. A read that begins later sees
+// the deletions.
+func (s *Store) waitForSnapshots(ctx context.Context) error {
+	for !s.snapshots.TryLock() {
+		if err := sleep(ctx, restCheck); err != nil {
+			return err
+		}
+	}
+	defer s.snapshots.Unlock()
+	s.db.NewTransaction(false).Discard() // what is below its timestamp may go
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flushMemtable returns when what was written before it is in tables and the logs
+// that had it are gone.
+func (s *Store) flushMemtable(ctx context.Context) error {
+	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
+	if err != nil {
+		return err
+	}
+	for fillers := 0; anyExists(logs); {
+		began := time.Now()
+		if fillers < maxFillers && newestExists(logs) {
+			fillers++
+			if err := s.commitOwn(ctx, putFillers); err != nil {
+				return err
+			}
+		}
+		if err := sleep(ctx, max(time.Millisecond, purgeShare*time.Since(began))); err != nil {
+			return err
+		}
+	}
+	return s.commitOwn(ctx, deleteFillers)
+}
+
+// putFillers writes the filler entries over, deleteFillers deletes them.
+func putFillers(txn *badger.Txn) error {
+	for i := range byte(fillerEntries) {
+		if err := txn.Set(append([]byte(fillerKey), i), make([]byte, fillerBytes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deleteFillers(txn *badger.Txn) error {
+	for i := range byte(fillerEntries) {
+		if err := txn.Delete(append([]byte(fillerKey), i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleLevel0 has Badger merge the tables of level 0 if there are no others:
+// Flatten is content with them as they are, and Badger when there are fewer than
+// level0Tables.
+func (s *Store) settleLevel0(ctx context.Context) error {
+	for s.onlyLevel0() {
+		if s.db.Levels()[0].NumTables < level0Tables {
+			if err := s.flushMemtable(ctx); err != nil {
+				return err
+			}
+		}
+		if err := sleep(ctx, restCheck); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) onlyLevel0() bool {
+	for _, level := range s.db.Levels()[1:] {
+		if level.NumTables > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func anyExists(paths []string) bool {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// newestExists reports whether the last of the logs is there: while it is the one
+// that is written to, filling it has it closed.
+func newestExists(logs []string) bool { return len(logs) > 0 && anyExists(logs[len(logs)-1:]) }
+
+// commitOwn commits entries of the package's own or deletions of what no caller
+// sees any more.
+func (s *Store) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.checkWritable(); err != nil {
+		return err
+	}
+	txn := s.db.NewTransaction(true)
+	defer txn.Discard()
+	if err := fn(txn); err != nil {
+		return err
+	}
+	return s.commitTxn(txn)
+}
+
+// mergeTables merges the tables down to one level, and waits until the files of
+// those that were merged are gone.
+func (s *Store) mergeTables(ctx context.Context) error {
+	before, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
+	if err != nil {
+		return err
+	}
+	if err := s.flatten(ctx); err != nil {
+		return err
+	}
+	present := map[string]bool{}
+	for _, t := range s.db.Tables() {
+		present[tableName(t.ID)] = true
+	}
+	var replaced []string
+	for _, path := range before {
+		if !present[filepath.Base(path)] {
+			replaced = append(replaced, path)
+		}
+	}
+	for anyExists(replaced) { // readers hold them
+		if err := sleep(ctx, restCheck); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopMerging is what the pacer panics with to end a merge early.
+type stopMerging struct{ err error }
+
+// flatten runs Badger's Flatten, which has no context and no pace. It does call the
+// logger between two merges, in its own goroutine and with no lock held: there it
+// rests, and from there it is ended, by a panic that is caught here.
+func (s *Store) flatten(ctx context.Context) (err error) {
+	p := &pacer{ctx: ctx, store: s, last: time.Now()}
+	s.pacer.Store(p)
+	defer s.pacer.Store(nil)
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case stopMerging:
+			err = p.err
+		default:
+			panic(p)
+		}
+	}()
+	return s.db.Flatten(1)
+}
+
+// flattenStep is how the message begins that Flatten logs before each merge.
+const flattenStep = "Attempting to compact with "
+
+// pacer rests between the merges of a Flatten.
+type pacer struct {
+	ctx   context.Context
+	store *Store
+	last  time.Time // when the last rest ended
+	steps int
+}
+
+// next is called before each merge.
+func (p *pacer) next(format string) {
+	if !strings.HasPrefix(format, flattenStep) {
+		return
+	}
+	p.steps++
+	until := time.Now().Add(min(purgeShare*time.Since(p.last), maxRest))
+	for time.Now().Before(until) && p.store.db.Levels()[0].NumTables < level0Tables {
+		if err := sleep(p.ctx, restCheck); err != nil {
+			break
+		}
+	}
+	err := p.ctx.Err()
+	if err == nil {
+		err = p.store.checkPurgeSpace(p.ctx)
+	}
+	if err != nil {
+		panic(stopMerging{err})
+	}
+	p.last = time.Now()
+}
+
+// notePurge writes down when the store was purged.
+func (s *Store) notePurge(ctx context.Context) error {
+	return s.commitOwn(ctx, func(txn *badger.Txn) error {
+		return txn.Set([]byte(purgeKey), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMicro())))
+	})
+}
+
+// purgeDue returns when the next purge is due; ok is false if nothing was deleted
+// since the last.
+func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	deletion, err := txn.Get([]byte(deletionKey))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return due, false, nil
+	}
+	if err != nil {
+		return due, false, readError(err)
+	}
+	last, err := txn.Get([]byte(purgeKey))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return s.opened.Add(interval), true, nil
+	}
+	if err != nil {
+		return due, false, readError(err)
+	}
+	if deletion.Version() < last.Version() {
+		return due, false, nil
+	}
+	value, err := last.ValueCopy(nil)
+	if err != nil || len(value) != 8 {
+		return due, false, readError(errors.Join(err, kv.ErrCorrupt))
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(value))).Add(interval), true, nil
+}
+
+// purgeChecks is how many times an interval the store looks whether a purge is due.
+const purgeChecks = 24
+
+// keepPurged purges the store whenever that is due, until ctx ends.
+func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
+	ticks := time.NewTicker(max(interval/purgeChecks, time.Millisecond))
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		due, ok, err := s.purgeDue(interval)
+		if err == nil && ok && !time.Now().Before(due.Add(-interval/purgeChecks)) {
+			err = s.Purge(ctx)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
+			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
+		}
+	}
+}
