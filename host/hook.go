@@ -234,7 +234,7 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if string(at.Arguments) == string(c.call.Arguments) {
 		return nil, nil
 	}
-	if _, err := tool.schema.check(at.Arguments); err != nil {
+	if _, err := tool.schema.check(context.Background(), at.Arguments, faultOf); err != nil {
 		return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 	}
 	c.call.Arguments = canonicalIntegers(at.Arguments)

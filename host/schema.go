@@ -2,28 +2,27 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// schema is a compiled JSON Schema: compiled once, when a tool is made.
+// schema is a compiled JSON Schema: compiled once, when a tool is made. It is
+// immutable.
 type schema struct {
 	doc    any
 	object bool         // the top level is an object
-	plain  *plainSchema // nil if the schema says more than that
-
-	mu       sync.Mutex // one check at a time: they share the budget
-	compiled *jsonschema.Schema
-	budget   *budget
+	plain  *plainSchema // says at once that most values fit
+	rule   *rule
 }
 
-// maxSchemaBytes bounds a schema: it is sent to the model with every request.
-const maxSchemaBytes = 256 << 10
+// maxSchemaBytes bounds a schema. Those that generators make of whole services
+// reach 431 kB.
+const maxSchemaBytes = 512 << 10
 
 // noRemote refuses to load other documents: a plugin's schema must not make the
 // host open files or connections.
@@ -47,73 +46,108 @@ func (s *Schema) JSON() json.RawMessage { return s.told }
 // CompileSchema compiles a JSON Schema. It may refer to itself but to no other
 // document. Errors have code invalid_argument.
 func CompileSchema(raw json.RawMessage) (*Schema, error) {
-	s, err := compileSchema(raw)
-	if err != nil {
-		return nil, Errorf(InvalidArgument, "%w", err)
+	return CompileSchemaContext(context.Background(), raw)
+}
+
+// CompileSchemaContext is CompileSchema that ends with its context, between two
+// pieces of the work; the error has code canceled or deadline_exceeded then.
+func CompileSchemaContext(ctx context.Context, raw json.RawMessage) (*Schema, error) {
+	s, err := compileSchema(ctx, raw)
+	switch {
+	case err == nil:
+		return &Schema{schema: s, told: raw}, nil
+	case isA[*Error](err):
+		return nil, err
 	}
-	return &Schema{schema: s, told: raw}, nil
+	return nil, Errorf(InvalidArgument, "%w", err)
 }
 
 // Validate returns an error of code invalid_argument that says which values do
 // not fit and how. JSON that readers might understand differently (a member
-// given twice, a number beyond every type) does not fit. Code resource_exhausted
-// says that the schema takes too long to tell.
+// given twice, a number beyond every type) does not fit, nor does JSON that is
+// nested deeper than 512. Code resource_exhausted says that the schema takes too
+// long to tell: one validation takes less than 200 ms of processor time, whatever
+// the schema and the value are, and lets other goroutines go first meanwhile.
 func (s *Schema) Validate(raw json.RawMessage) error {
-	_, err := s.schema.check(raw)
-	switch {
-	case err == nil:
-		return nil
-	case isA[errTooManyChecks](err):
-		return Errorf(ResourceExhausted, "%w", err)
-	}
-	return Errorf(InvalidArgument, "%w", err)
+	return s.ValidateContext(context.Background(), raw)
+}
+
+// ValidateContext is Validate that ends with its context; the error has code
+// canceled or deadline_exceeded then.
+func (s *Schema) ValidateContext(ctx context.Context, raw json.RawMessage) error {
+	_, err := s.schema.check(ctx, raw, faultOf)
+	return schemaError(err)
 }
 
 // ValidateUnseen is Validate for values that are somebody else's: its error says
 // which places do not fit and which rules they break, and nothing of what is
 // there.
 func (s *Schema) ValidateUnseen(raw json.RawMessage) error {
-	v, nodes, err := decodeStrict(raw)
-	if err != nil {
-		return Errorf(InvalidArgument, "%w", err)
-	}
-	var places string
-	err = s.schema.within(nodes, func(compiled *jsonschema.Schema) error {
-		err := compiled.Validate(v)
-		if err != nil {
-			places = faultSentence(err, ruleOf)
-		}
-		return err
-	})
-	switch {
-	case isA[errTooManyChecks](err):
-		return Errorf(ResourceExhausted, "%w", err)
-	case err != nil:
-		return Errorf(InvalidArgument, "%s", places)
-	}
-	return nil
+	_, err := s.schema.check(context.Background(), raw, ruleOf)
+	return schemaError(err)
 }
 
-func compileSchema(raw json.RawMessage) (*schema, error) {
+// schemaError gives an error of a validation its code.
+func schemaError(err error) error {
+	switch {
+	case err == nil, isA[*Error](err):
+		return err
+	case isA[errTooManyChecks](err):
+		return Errorf(ResourceExhausted, "%w", err)
+	}
+	return Errorf(InvalidArgument, "%w", err)
+}
+
+// maxCompileError bounds the words for a schema that does not compile.
+const maxCompileError = 1000
+
+func compileSchema(ctx context.Context, raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("schema is %d bytes long, more than %d", len(raw), maxSchemaBytes)
 	}
-	doc, _, err := decodeStrict(raw)
+	doc, _, err := decodeBounded(raw)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
+	if err := estimateSchema(doc); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	if ctx.Err() != nil {
+		return nil, contextEnd(ctx)
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noRemote{})
+	patterns := newPatternSet(ctx)
+	c.UseRegexpEngine(patterns.compile)
 	const here = "mem:///schema"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	compiled, err := c.Compile(here)
-	if err != nil {
-		return nil, fmt.Errorf("schema: %s", oneLine(err.Error()))
+	switch {
+	case ctx.Err() != nil:
+		return nil, contextEnd(ctx)
+	case patterns.bound != nil:
+		return nil, fmt.Errorf("schema: %w", patterns.bound)
+	case err != nil:
+		return nil, fmt.Errorf("schema: %s", cutText(oneLine(err.Error()), maxCompileError))
 	}
-	s := &schema{doc: doc, object: isObjectSchema(doc), plain: newPlainSchema(doc), compiled: compiled, budget: &budget{}}
-	return s, s.budget.watch(compiled)
+	r, err := newRules(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return &schema{doc: doc, object: isObjectSchema(doc), plain: newPlainSchema(doc), rule: r}, nil
+}
+
+// decodeBounded is decodeStrict for what is nested no deeper than maxValueDepth.
+func decodeBounded(raw []byte) (doc any, nodes int, err error) {
+	if err := checkJSON(raw); err != nil {
+		return nil, 0, err
+	}
+	if len(raw) > 2*maxValueDepth && depthOfJSON(raw) > maxValueDepth {
+		return nil, 0, errTooDeep()
+	}
+	return decodeStrict(raw)
 }
 
 func isObjectSchema(doc any) bool {
@@ -127,84 +161,69 @@ func isObjectSchema(doc any) bool {
 	return m["properties"] != nil || len(m) == 0
 }
 
-// check decodes a value and checks it. Its error tells a model which value is
-// wrong and how.
-func (s *schema) check(raw json.RawMessage) (any, error) {
-	v, nodes, err := decodeStrict(raw)
+// check decodes a value and checks it. Its error says which value is wrong and
+// how, in the words of tell.
+func (s *schema) check(ctx context.Context, raw json.RawMessage, tell func(*fault) string) (any, error) {
+	v, nodes, err := decodeBounded(raw)
 	if err != nil {
 		return nil, err
 	}
 	if s.plain.fits(v) {
 		return v, nil
 	}
-	return v, s.validate(v, nodes)
+	return v, s.newCheck(ctx, nodes, len(raw)).validate(v, tell)
 }
 
-func (s *schema) validate(v any, nodes int) error {
-	return s.within(nodes, func(compiled *jsonschema.Schema) error {
-		if err := compiled.Validate(v); err != nil {
-			return fmt.Errorf("%s", validationSentence(err))
-		}
-		return nil
-	})
+// schemaCheck holds values to a schema, with the work that one value gets.
+type schemaCheck struct {
+	checker
+	schema *schema
 }
 
-// within runs a check of a value of so many nodes within the budget.
-func (s *schema) within(nodes int, check func(*jsonschema.Schema) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.budget.spend(nodes, func() error { return check(s.compiled) })
+func (s *schema) newCheck(ctx context.Context, nodes, size int) *schemaCheck {
+	return &schemaCheck{checker{workMeter: workMeter{ctx: ctx, left: workFor(nodes, size)}}, s}
 }
 
-// maxFaults bounds how many faults one sentence lists.
-const maxFaults = 5
-
-func validationSentence(err error) string { return faultSentence(err, faultOf) }
-
-// faultSentence lists what is wrong and where, each in the words of tell.
-func faultSentence(err error, tell func(*jsonschema.ValidationError) string) string {
-	ve, ok := err.(*jsonschema.ValidationError)
-	if !ok {
-		return oneLine(err.Error())
+// validate returns why a decoded value does not fit.
+func (c *schemaCheck) validate(v any, tell func(*fault) string) error {
+	ok, err := c.fits(c.schema.rule, v)
+	if ok || err != nil {
+		return err
 	}
-	var faults []string
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		for _, c := range e.Causes {
-			walk(c)
-		}
-		if len(e.Causes) > 0 {
-			return
-		}
-		faults = append(faults, "/"+strings.Join(e.InstanceLocation, "/")+": "+tell(e))
-	}
-	walk(ve)
-	if n := len(faults); n > maxFaults {
-		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", n-maxFaults))
-	}
-	return strings.Join(faults, "; ")
+	return c.misfit(v, tell)
 }
 
-// faultOf says what is wrong with a value, and mostly the value.
-func faultOf(e *jsonschema.ValidationError) string {
-	_, what, found := strings.Cut(oneLine(e.Error()), "at '")
-	if !found {
-		return oneLine(e.Error())
+// misfit says what is wrong with a value that does not fit.
+func (c *schemaCheck) misfit(v any, tell func(*fault) string) error {
+	faults, err := c.explain(c.schema.rule, v)
+	if err != nil {
+		return err
 	}
-	_, what, _ = strings.Cut(what, "': ")
-	return what
+	return errors.New(faults.sentence(tell))
 }
 
-// ruleOf says which rule a value breaks.
-func ruleOf(e *jsonschema.ValidationError) string {
-	path := e.ErrorKind.KeywordPath()
-	if len(path) == 0 {
-		return "is not allowed"
+// arguments returns a model's arguments as they fit, which may be without nulls
+// that strict providers have models write. Both attempts share the work of one
+// value.
+func (s *schema) arguments(raw json.RawMessage) (json.RawMessage, error) {
+	v, nodes, err := decodeBounded(raw)
+	if err != nil {
+		return nil, err
 	}
-	return "breaks the rule " + path[len(path)-1]
+	if s.plain.fits(v) {
+		return raw, nil
+	}
+	c := s.newCheck(context.Background(), nodes, len(raw))
+	ok, err := c.fits(s.rule, v)
+	if ok || err != nil {
+		return raw, err
+	}
+	trimmed := withoutNulls(s.doc, v)
+	if again, err := c.fits(s.rule, trimmed); again && err == nil {
+		return encodeDocument(trimmed), nil
+	}
+	return nil, c.misfit(v, faultOf)
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // wrapSchema makes a schema whose top level is not an object the member "value"
 // of one that is. Definitions move up, so that references to them hold.

@@ -1,185 +1,116 @@
 package host
 
 import (
+	"context"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"runtime"
 )
 
-// A schema can be small and take for ever: twenty definitions that each refer
-// to the next one twice are a million checks of one value. The validator cannot
-// be stopped from outside, and schemas come from plugins; so every check is
-// counted.
+// Schemas come from plugins and values from models and guests, and a small schema
+// can ask for more work than any machine has: twenty definitions that each refer to
+// the next one twice are a million checks of one value. Every step of a validation
+// is therefore paid for before it is taken, in units of work; a unit stands for
+// about 20 ns, and for less than 35 ns in the worst schemas that the benchmark
+// BenchmarkSchemaBar knows.
 
-// The budget of one validation: checks that any value gets, more for each value
-// within it, and what no value gets. A check takes about half a microsecond.
+// The bounds of one validation. A value gets baseWork, more for each value within
+// it and for each byte, and never more than maxWork; finding the words for what
+// does not fit gets explainWork on top. Together they bound the processor time of
+// one validation, whatever the schema and the value are.
 const (
-	baseChecks     = 50_000
-	checksPerValue = 32
-	maxChecks      = 4_000_000
+	baseWork     = 1_000_000
+	workPerValue = 400
+	workPerByte  = 8
+	maxWork      = 5_000_000
+	explainWork  = 500_000
 )
 
-// budget counts what is left of one validation.
-type budget struct{ left int }
+// pieceWork is how much work is done before other goroutines get the processor:
+// less than a millisecond, and less than 10 where the collector of garbage has its
+// share.
+const pieceWork = 20_000
 
-type budgetSpent struct{}
+// maxValueDepth bounds the nesting of a value that is validated, and of a schema
+// with all the data in it.
+const maxValueDepth = 512
 
-// errTooManyChecks says that nothing is known of a value.
-type errTooManyChecks struct{}
+// maxNestedRules bounds how many rules apply within each other during one validation:
+// those that apply to one value, and those to the values within it. With
+// maxValueDepth and maxChain it bounds the stack: a step takes less than 1 kB.
+const maxNestedRules = 4096
 
-func (errTooManyChecks) Error() string { return "the schema takes too many checks" }
+// errTooManyChecks says that a schema and a value together ask for more than a
+// bound allows, so that nothing is known of the value.
+type errTooManyChecks struct{ what string }
 
-func (b *budget) spend(values int, validate func() error) (err error) {
-	b.left = min(baseChecks+checksPerValue*values, maxChecks)
+func (e errTooManyChecks) Error() string { return e.what }
+
+// errTooDeep says that a value is nested deeper than validation goes.
+func errTooDeep() error {
+	return fmt.Errorf("JSON is nested deeper than %d", maxValueDepth)
+}
+
+// workMeter is what is left of one validation.
+type workMeter struct {
+	ctx   context.Context // nil: it cannot be ended
+	left  int
+	piece int    // work since other goroutines had the processor
+	yield func() // gives it to them; nil is runtime.Gosched
+}
+
+// workFor returns the work that a value of so many nodes and bytes gets.
+func workFor(nodes, size int) int {
+	return min(baseWork+workPerValue*nodes+workPerByte*size, maxWork)
+}
+
+// spend pays for a step before it is taken. It panics with a workStop if the step
+// is not taken, and now and then it lets other goroutines go first. A step costs at
+// most what the longest string of a value costs to read once.
+func (m *workMeter) spend(n int) {
+	m.left -= n
+	if m.piece += n; m.left < 0 || m.piece > pieceWork {
+		m.pause()
+	}
+}
+
+func (m *workMeter) pause() {
+	if m.left < 0 {
+		panic(workStop{errTooManyChecks{"the schema takes too many checks"}})
+	}
+	m.piece = 0
+	if m.ctx != nil && m.ctx.Err() != nil {
+		panic(workStop{contextEnd(m.ctx)})
+	}
+	if m.yield != nil {
+		m.yield()
+		return
+	}
+	runtime.Gosched()
+}
+
+// workStop ends a validation from within.
+type workStop struct{ err error }
+
+// stopped runs work and returns why it was stopped, nil if it came to its end.
+func stopped(work func()) (err error) {
 	defer func() {
-		if p := recover(); p == (budgetSpent{}) {
-			err = errTooManyChecks{}
-		} else if p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case workStop:
+			err = p.err
+		default:
 			panic(p)
 		}
 	}()
-	return validate()
+	work()
+	return nil
 }
 
-// watch has each part of a compiled schema pay when it is used. A format is the
-// first thing that a part checks by a function, so it is the place to do it; the
-// part above pays for what comes before: type, const and enum.
-func (b *budget) watch(root *jsonschema.Schema) error {
-	seen := map[*jsonschema.Schema]bool{}
-	var visit func(v reflect.Value) error
-	visit = func(v reflect.Value) error {
-		switch v.Kind() {
-		case reflect.Interface:
-			return visit(v.Elem())
-		case reflect.Slice:
-			for i := range v.Len() {
-				if err := visit(v.Index(i)); err != nil {
-					return err
-				}
-			}
-		case reflect.Map:
-			for it := v.MapRange(); it.Next(); {
-				if err := visit(it.Value()); err != nil {
-					return err
-				}
-			}
-		}
-		s, ok := schemaOf(v)
-		if !ok || seen[s] {
-			return nil
-		}
-		seen[s] = true
-		if s.DynamicRef != nil || s.RecursiveRef != nil {
-			return fmt.Errorf("schema: $dynamicRef and $recursiveRef are not supported; use $ref")
-		}
-		b.charge(s)
-		for _, field := range reflect.VisibleFields(reflect.TypeFor[jsonschema.Schema]()) {
-			if !field.IsExported() {
-				continue
-			}
-			if err := visit(v.Elem().FieldByIndex(field.Index)); err != nil {
-				return err
-			}
-		}
-		return nil
+// contextEnd returns the end of a context as an error with its code.
+func contextEnd(ctx context.Context) error {
+	code := Canceled
+	if ctx.Err() == context.DeadlineExceeded {
+		code = DeadlineExceeded
 	}
-	return visit(reflect.ValueOf(root))
-}
-
-func schemaOf(v reflect.Value) (*jsonschema.Schema, bool) {
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return nil, false
-	}
-	s, ok := v.Interface().(*jsonschema.Schema)
-	return s, ok
-}
-
-// charge makes a part pay each time it is used.
-func (b *budget) charge(s *jsonschema.Schema) {
-	format := jsonschema.Format{Name: "any", Validate: func(any) error { return nil }}
-	if s.Format != nil {
-		format = *s.Format
-	}
-	validate := format.Validate
-	p := priceOf(s)
-	format.Validate = func(v any) error {
-		if b.left -= p.of(v); b.left < 0 {
-			panic(budgetSpent{})
-		}
-		return validate(v)
-	}
-	s.Format = &format
-}
-
-// price is what one use of a part of a schema costs.
-type price struct {
-	once      int // itself, and what it compares or hands on
-	perMember int // each element or member of the value
-	perByte   int // each byte of a string, in fractions
-}
-
-// patternFraction: matching a byte against a byte of a pattern is about this
-// part of a check; a repetition stands for up to repetition times its length.
-const (
-	patternFraction = 50
-	repetition      = 100
-)
-
-func (p price) of(v any) int {
-	switch v := v.(type) {
-	case map[string]any:
-		return p.once + p.perMember*len(v)
-	case []any:
-		return p.once + p.perMember*len(v)
-	case string:
-		return p.once + p.perByte*len(v)/patternFraction
-	}
-	return p.once
-}
-
-func priceOf(s *jsonschema.Schema) price {
-	p := price{once: 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Required)}
-	for _, here := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}) {
-		p.once += values(here)
-	}
-	for _, below := range s.Properties {
-		p.once += values(below)
-	}
-	for _, below := range s.PrefixItems {
-		p.once += values(below)
-	}
-	for _, below := range s.PatternProperties {
-		p.perMember += 1 + values(below)
-	}
-	for _, below := range []any{s.Items, s.Items2020, s.AdditionalItems, s.AdditionalProperties, s.UnevaluatedItems,
-		s.UnevaluatedProperties, s.Contains, s.PropertyNames} {
-		p.perMember += values(below)
-	}
-	if s.Pattern != nil {
-		p.perByte = len(s.Pattern.String())
-		if strings.Contains(s.Pattern.String(), "{") {
-			p.perByte *= repetition
-		}
-	}
-	return p
-}
-
-// values returns how many values a part compares one with, before it pays.
-func values(part any) int {
-	switch s := part.(type) {
-	case *jsonschema.Schema:
-		if s != nil && s.Enum != nil {
-			return len(s.Enum.Values)
-		}
-	case []*jsonschema.Schema:
-		n := 0
-		for _, e := range s {
-			n = max(n, values(e))
-		}
-		return n
-	}
-	return 0
+	return &Error{Code: code, Message: context.Cause(ctx).Error(), Err: context.Cause(ctx)}
 }

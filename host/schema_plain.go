@@ -64,7 +64,9 @@ func (s *plainSchema) keyword(name string, v any) (ok bool) {
 	case "type":
 		s.kinds, ok = plainKinds(v)
 	case "enum":
-		s.enum, ok = plainStrings(v)
+		if s.enum, ok = plainStrings(v); ok {
+			slices.Sort(s.enum) // there may be thousands, and a value for each
+		}
 	case "required":
 		s.required, ok = plainStrings(v)
 	case "additionalProperties":
@@ -130,7 +132,11 @@ func (s *plainSchema) stillFits(v any, was place) bool {
 	}
 	if s.enum != nil {
 		text, ok := v.(string)
-		return ok && s.has(stringKind) && slices.Contains(s.enum, text)
+		if !ok || !s.has(stringKind) {
+			return false
+		}
+		_, found := slices.BinarySearch(s.enum, text)
+		return found
 	}
 	switch v := v.(type) {
 	case nil:

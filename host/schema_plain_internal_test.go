@@ -81,7 +81,7 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := compileSchema(raw)
+		s, err := compileSchema(t.Context(), raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 				v = mixed(t, fit.v, v)
 				nodes = countNodes(v)
 			}
-			err = s.validate(v, nodes)
+			err = s.newCheck(t.Context(), nodes, len(value)).validate(v, faultOf)
 			if s.plain.stillFits(v, fit) && err != nil {
 				t.Fatalf("schema %s is said to take %s after %v; the validator says: %v", raw, encodeDocument(v), fit, err)
 			}
@@ -134,7 +134,7 @@ func mixed(t *rapid.T, old, other any) any {
 }
 
 func TestPlainSchemasTakeWhatTheyShould(t *testing.T) {
-	s, err := compileSchema(json.RawMessage(`{"type":"object","required":["n"],"additionalProperties":false,"properties":{
+	s, err := compileSchema(t.Context(), json.RawMessage(`{"type":"object","required":["n"],"additionalProperties":false,"properties":{
 		"n":{"type":["integer","null"]},"x":{"type":"number"},"s":{"type":"string","enum":["a","b"]},"l":{"type":"array","items":{"type":"boolean"}},"o":{}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestPlainSchemas(t *testing.T) {
 		`{"enum":["a",1]}`:                      ``,
 		`{"$ref":"#/$defs/x","$defs":{"x":{}}}`: ``,
 	} {
-		s, err := compileSchema(json.RawMessage(raw))
+		s, err := compileSchema(t.Context(), json.RawMessage(raw))
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
@@ -220,7 +220,7 @@ func mustSchema(t *testing.T, raw string) *Schema {
 }
 
 func BenchmarkSchema(b *testing.B) {
-	s, err := compileSchema(json.RawMessage(`{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"],"additionalProperties":false}`))
+	s, err := compileSchema(b.Context(), json.RawMessage(`{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"],"additionalProperties":false}`))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func BenchmarkSchema(b *testing.B) {
 	})
 	b.Run("validator", func(b *testing.B) {
 		for b.Loop() {
-			if err := s.validate(v, nodes); err != nil {
+			if err := s.newCheck(b.Context(), nodes, 14).validate(v, faultOf); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
 	"sync"
@@ -88,10 +89,13 @@ func (s *State) checkFit(doc any) error {
 	if s.schema.schema.plain.stillFits(doc, was) {
 		return nil
 	}
-	if huge := hugeNumber(doc); huge != "" { // the validator takes a second for it, or panics
+	if depthOf(doc) > maxValueDepth {
+		return errTooDeep()
+	}
+	if huge := hugeNumber(doc); huge != "" { // as a fraction it has as many digits
 		return errHuge(huge)
 	}
-	return s.schema.schema.validate(doc, countNodes(doc))
+	return s.schema.schema.newCheck(context.Background(), countNodes(doc), s.size).validate(doc, faultOf)
 }
 
 func decodeState(raw json.RawMessage) (map[string]any, error) {

@@ -195,7 +195,7 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 		approve: opts.Approve, handler: handler}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
-	} else if t.schema, err = compileSchema(checked); err != nil {
+	} else if t.schema, err = compileSchema(context.Background(), checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)
 	}
 	if t.schema.object {
@@ -254,15 +254,9 @@ func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.schema.check(raw)
+	fits, err := t.schema.arguments(raw)
 	if err == nil {
-		return canonicalIntegers(raw), nil
-	}
-	if v != nil {
-		trimmed := encodeDocument(withoutNulls(t.schema.doc, v))
-		if _, again := t.schema.check(trimmed); again == nil {
-			return canonicalIntegers(trimmed), nil
-		}
+		return canonicalIntegers(fits), nil
 	}
 	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 }

@@ -1,0 +1,841 @@
+package host
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The work of some steps. Texts are read at bytesPerWork, compared and looked up
+// at bytesPerCompare.
+const (
+	ruleWork        = 3
+	trackWork       = 3  // to remember one member or item, and to look for it
+	keepWork        = 24 // to keep one item in a table that grows
+	exactWork       = 8  // a number that is compared as a fraction, and as much again for each digitsPerWork digits
+	digitsPerWork   = 4
+	bytesPerWork    = 8
+	bytesPerCompare = 128
+)
+
+// checker holds one value to a schema. A first run says whether the value fits,
+// and stops at the first fault; a second one, for values that do not fit, finds
+// the faults.
+type checker struct {
+	workMeter
+	steps int
+
+	explaining bool
+	quiet      int      // above 0: faults here are not faults of the value
+	path       []string // of the value at hand, while explaining
+	faults     faultList
+
+	seen journal
+}
+
+// fits reports whether a value fits a rule. The error says why that cannot be
+// told.
+func (c *checker) fits(r *rule, v any) (ok bool, err error) {
+	c.reset()
+	err = stopped(func() { ok = c.check(r, v, false) })
+	return ok, err
+}
+
+// explain returns the faults of a value that does not fit, or those that were
+// found before the work for it was used up.
+func (c *checker) explain(r *rule, v any) (*faultList, error) {
+	c.reset()
+	c.left, c.explaining = explainWork, true
+	err := stopped(func() { c.check(r, v, false) })
+	if _, spent := err.(errTooManyChecks); spent {
+		c.faults.cut, err = true, nil
+	}
+	return &c.faults, err
+}
+
+func (c *checker) reset() { *c = checker{workMeter: c.workMeter} }
+
+// goesOn reports whether a value with a fault is looked at further.
+func (c *checker) goesOn() bool { return c.explaining && c.quiet == 0 }
+
+// fault notes what is wrong with the value at hand. It returns false.
+func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
+	if c.goesOn() {
+		c.spend(len(c.path))
+		c.faults.add(c.path, kind)
+	}
+	return false
+}
+
+// check holds a value to a rule. tracked says that a rule above it asks
+// which members and items were looked at.
+func (c *checker) check(r *rule, v any, tracked bool) bool {
+	c.spend(ruleWork)
+	if r.verdict != nil {
+		return *r.verdict || c.fault(falseFault)
+	}
+	if c.steps++; c.steps > maxNestedRules {
+		panic(workStop{errTooManyChecks{"the schema and the value are nested too deep in each other"}})
+	}
+	mark := c.seen.mark()
+	ok := c.apply(r, v, tracked || r.tracks(), mark)
+	if c.steps--; !ok || !tracked {
+		c.seen.cut(mark)
+	}
+	return ok
+}
+
+func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
+	if !c.isOfType(r.types, v) {
+		return c.fault(func() jsonschema.ErrorKind { return typeFault(r.types, v) })
+	}
+	if r.constant != nil && !c.among(r.constant, v) {
+		return c.fault(func() jsonschema.ErrorKind { return constFault(r.constant, v) })
+	}
+	if r.enum != nil && !c.among(r.enum, v) {
+		return c.fault(func() jsonschema.ErrorKind { return enumFault(r.enum, v) })
+	}
+	if r.format != nil {
+		if err := c.format(r.format, v); err != nil {
+			return c.fault(func() jsonschema.ErrorKind { return formatFault(r.format, v, err) })
+		}
+	}
+	ok := true
+	if r.ref != nil {
+		ok = c.check(r.ref, v, tracked)
+		if r.onlyRef || !ok && !c.goesOn() {
+			return ok
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		ok = (r.object == nil || c.object(r.object, v, tracked)) && ok
+	case []any:
+		ok = (r.array == nil || c.array(r.array, v, tracked)) && ok
+	case string:
+		ok = (r.text == nil || c.text(r.text, v)) && ok
+	case json.Number:
+		ok = (r.number == nil || c.number(r.number, v)) && ok
+	}
+	if r.combined && (ok || c.goesOn()) {
+		ok = c.combine(r, v, tracked) && ok
+	}
+	if !r.tracks() || !ok && !c.goesOn() {
+		return ok
+	}
+	return c.unseen(r, v, mark) && ok
+}
+
+func (c *checker) isOfType(set kinds, v any) bool {
+	if set == 0 {
+		return true
+	}
+	k := kindOfValue(v)
+	if k == numberKind|integerKind {
+		return set&numberKind != 0 || set&integerKind != 0 && c.isWhole(v.(json.Number))
+	}
+	return set&k != 0
+}
+
+func kindOfValue(v any) kinds {
+	switch v.(type) {
+	case nil:
+		return nullKind
+	case bool:
+		return booleanKind
+	case json.Number:
+		return numberKind | integerKind
+	case string:
+		return stringKind
+	case []any:
+		return arrayKind
+	}
+	return objectKind
+}
+
+// isWhole reports whether a number is an integer: 2, 2.0 and 20e-1 are.
+func (c *checker) isWhole(n json.Number) bool {
+	if isDigits(n) {
+		return true
+	}
+	c.spend(exactWork + len(n)/digitsPerWork)
+	d := decimalOf(n)
+	return d.overflow == "" && d.exponent >= 0
+}
+
+// among reports whether a value is one of a set.
+func (c *checker) among(set *valueSet, v any) bool {
+	switch v := v.(type) {
+	case string:
+		c.spend(1 + len(v)/bytesPerCompare)
+	case json.Number:
+		c.spend(exactWork + len(v)/digitsPerWork)
+	}
+	if key, ok := scalarKey(v); ok {
+		_, found := set.scalars[key]
+		return found
+	}
+	for _, e := range set.others {
+		if c.equal(v, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// equal compares two values, as far as they are alike.
+func (c *checker) equal(a, b any) bool {
+	c.spend(1)
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, v := range a {
+			c.spend(2 + len(name)/bytesPerCompare)
+			w, ok := b[name]
+			if !ok || !c.equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !c.equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok {
+			return false
+		}
+		c.spend(exactWork + (len(a)+len(b))/digitsPerWork)
+		return equalNumbers(a, b)
+	case string:
+		b, ok := b.(string)
+		c.spend(len(a) / bytesPerCompare)
+		return ok && a == b
+	}
+	return a == b
+}
+
+// maxFormatText bounds a text that has one of the library's formats, but for those
+// of addresses, which may hold data: the library takes a text apart in one piece.
+const maxFormatText = 64 << 10
+
+// format holds a value to a format of the library. A text that has to be a pattern
+// is compiled.
+func (c *checker) format(f *jsonschema.Format, v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return nil // formats are of texts
+	}
+	if f.Name == "regex" {
+		work := patternWork(text)
+		if work > maxFormatPattern {
+			panic(workStop{errTooManyChecks{"a text that has to be a pattern takes too long to read"}})
+		}
+		c.spend(work * patternByteWork)
+		p, err := compilePattern(text, maxPatternSize)
+		if err == nil {
+			c.spend(p.size * patternByteWork)
+		}
+		return err
+	}
+	if len(text) > maxFormatText && !strings.HasSuffix(f.Name, "ri") && !strings.HasSuffix(f.Name, "ri-reference") {
+		return fmt.Errorf("it is longer than %d bytes", maxFormatText)
+	}
+	c.spend(bytesPerWork + len(text))
+	return f.Validate(v)
+}
+
+func (c *checker) text(r *textRule, text string) bool {
+	ok := true
+	if r.least != nil || r.most != nil {
+		c.spend(1 + len(text)/bytesPerWork)
+		n := utf8.RuneCountInString(text)
+		if r.least != nil && n < *r.least {
+			ok = c.fault(func() jsonschema.ErrorKind { return minLengthFault(n, *r.least) })
+		}
+		if r.most != nil && n > *r.most {
+			ok = c.fault(func() jsonschema.ErrorKind { return maxLengthFault(n, *r.most) })
+		}
+	}
+	if r.pattern == nil || !ok && !c.goesOn() {
+		return ok
+	}
+	if !c.matches(r.pattern, text) {
+		ok = c.fault(func() jsonschema.ErrorKind { return patternFault(text, r.pattern) })
+	}
+	return ok
+}
+
+// wholeDigits is how many digits surely fit an int64.
+const wholeDigits = 18
+
+func (c *checker) number(r *numberRule, n json.Number) bool {
+	ok := true
+	var exact *big.Rat
+	fraction := func() *big.Rat {
+		if exact == nil {
+			c.spend(c.fractionWork(n))
+			exact, _ = new(big.Rat).SetString(string(n))
+		}
+		return exact
+	}
+	whole, isWhole := int64(0), false
+	if len(n) <= wholeDigits && isDigits(n) {
+		w, err := strconv.ParseInt(string(n), 10, 64)
+		whole, isWhole = w, err == nil
+	}
+	for _, b := range r.bounds {
+		var compared int
+		if isWhole && b.whole != nil {
+			c.spend(1)
+			compared = cmp.Compare(whole, *b.whole)
+		} else {
+			c.spend(c.fractionWork(n))
+			compared = fraction().Cmp(b.limit)
+		}
+		if !b.fits(compared) {
+			if ok = c.fault(func() jsonschema.ErrorKind { return b.kind(fraction(), b.limit) }); !c.goesOn() {
+				return false
+			}
+		}
+	}
+	if r.multipleOf != nil {
+		c.spend(2 * c.fractionWork(n))
+		if !new(big.Rat).Quo(fraction(), r.multipleOf).IsInt() {
+			ok = c.fault(func() jsonschema.ErrorKind { return multipleOfFault(fraction(), r.multipleOf) })
+		}
+	}
+	return ok
+}
+
+// fractionWork is what a number costs as a fraction, with the digits that its
+// exponent stands for: the fraction is brought to its lowest terms.
+func (c *checker) fractionWork(n json.Number) int {
+	if len(n) < wholeDigits && !strings.ContainsAny(string(n), "eE") {
+		return 2 * exactWork
+	}
+	return 2*exactWork + (maxNumberBytes+maxNumberExponent)/digitsPerWork*4
+}
+
+func (c *checker) object(r *objectRule, obj map[string]any, tracked bool) bool {
+	ok := true
+	if r.least != nil && len(obj) < *r.least {
+		ok = c.fault(func() jsonschema.ErrorKind { return minPropertiesFault(len(obj), *r.least) })
+	}
+	if r.most != nil && len(obj) > *r.most {
+		ok = c.fault(func() jsonschema.ErrorKind { return maxPropertiesFault(len(obj), *r.most) })
+	}
+	if !ok && !c.goesOn() {
+		return false
+	}
+	if missing := c.missing(obj, r.required); missing != nil {
+		ok = c.fault(func() jsonschema.ErrorKind { return requiredFault(missing) })
+	}
+	if !ok && !c.goesOn() {
+		return false
+	}
+	if ok = c.members(r, obj, tracked) && ok; !ok && !c.goesOn() {
+		return false
+	}
+	if ok = c.ownNames(r.ownNames, obj) && ok; !ok && !c.goesOn() {
+		return false
+	}
+	return c.dependencies(r.dependencies, obj, tracked) && ok
+}
+
+// missing returns the first names that an object does not have, nil if it has all.
+func (c *checker) missing(obj map[string]any, names []string) (missing []string) {
+	for _, name := range names {
+		c.spend(2 + len(name)/bytesPerCompare)
+		if _, ok := obj[name]; ok {
+			continue
+		}
+		if missing = append(missing, name); !c.goesOn() || len(missing) > maxListed {
+			break
+		}
+	}
+	return missing
+}
+
+func (c *checker) members(r *objectRule, obj map[string]any, tracked bool) bool {
+	if r.others == nil && !r.noOthers && len(r.patterns) == 0 && len(r.names) <= len(obj) {
+		return c.knownMembers(r, obj, tracked)
+	}
+	if len(r.names) == 0 && r.others == nil && !r.noOthers && len(r.patterns) == 0 {
+		return true
+	}
+	ok := true
+	var strangers []string
+	for name, v := range c.eachMember(obj) {
+		c.spend(2 + len(name)/bytesPerCompare)
+		known, fits := c.member(r, name, v)
+		if !known && r.noOthers {
+			strangers, fits = append(strangers, name), false
+		}
+		if known && tracked {
+			c.see(name)
+		}
+		if ok = ok && fits; !ok && (!c.goesOn() || len(strangers) > maxListed) {
+			break
+		}
+	}
+	if strangers != nil {
+		c.fault(func() jsonschema.ErrorKind { return strangersFault(strangers) })
+	}
+	if tracked && (r.others != nil || r.noOthers) {
+		c.seeSpan(0, math.MaxInt)
+	}
+	return ok
+}
+
+// eachMember goes through an object, in the order of its names while explaining.
+func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
+	if !c.goesOn() {
+		return maps.All(obj)
+	}
+	return func(yield func(string, any) bool) {
+		c.spend(len(obj) * bytesPerWork)
+		for _, name := range sortedKeys(obj) {
+			if !yield(name, obj[name]) {
+				return
+			}
+		}
+	}
+}
+
+// knownMembers looks at the members that a rule names, and at no others.
+func (c *checker) knownMembers(r *objectRule, obj map[string]any, tracked bool) bool {
+	ok := true
+	for _, name := range r.names {
+		c.spend(2 + len(name)/bytesPerCompare)
+		v, has := obj[name]
+		if !has {
+			continue
+		}
+		if tracked {
+			c.see(name)
+		}
+		if ok = c.below(r.members[name], v, name) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	return ok
+}
+
+// member holds one member to what the rule says of it. known is false if that is
+// nothing.
+func (c *checker) member(r *objectRule, name string, v any) (known, ok bool) {
+	ok = true
+	part, known := r.members[name]
+	if known {
+		ok = c.below(part, v, name)
+	}
+	for i := range r.patterns {
+		if !ok && !c.goesOn() {
+			return true, false
+		}
+		if c.matches(r.patterns[i].name, name) {
+			known = true
+			ok = c.below(r.patterns[i].rule, v, name) && ok
+		}
+	}
+	if !known && r.others != nil {
+		known, ok = true, c.below(r.others, v, name)
+	}
+	return known, ok
+}
+
+func (c *checker) ownNames(r *rule, obj map[string]any) bool {
+	if r == nil {
+		return true
+	}
+	path := c.path
+	c.path = nil // the library says nothing of where a name is
+	ok := true
+	for name := range c.eachMember(obj) {
+		c.spend(2)
+		mark := c.seen.mark()
+		ok = c.check(r, name, false) && ok
+		if c.seen.cut(mark); !ok && !c.goesOn() {
+			break
+		}
+	}
+	c.path = path
+	return ok
+}
+
+func (c *checker) dependencies(list []dependency, obj map[string]any, tracked bool) bool {
+	ok := true
+	for i := range list {
+		d := &list[i]
+		c.spend(2 + len(d.member)/bytesPerCompare)
+		if _, has := obj[d.member]; !has {
+			continue
+		}
+		if missing := c.missing(obj, d.required); missing != nil {
+			ok = c.fault(func() jsonschema.ErrorKind { return d.kind(d.member, listed(missing)) })
+		}
+		if d.rule != nil {
+			ok = c.check(d.rule, obj, tracked) && ok
+		}
+		if !ok && !c.goesOn() {
+			return false
+		}
+	}
+	return ok
+}
+
+func (c *checker) array(r *arrayRule, list []any, tracked bool) bool {
+	ok := true
+	if r.least != nil && len(list) < *r.least {
+		ok = c.fault(func() jsonschema.ErrorKind { return minItemsFault(len(list), *r.least) })
+	}
+	if r.most != nil && len(list) > *r.most {
+		ok = c.fault(func() jsonschema.ErrorKind { return maxItemsFault(len(list), *r.most) })
+	}
+	if !ok && !c.goesOn() {
+		return false
+	}
+	if r.unique {
+		if i, j := c.twins(list); j > 0 {
+			ok = c.fault(func() jsonschema.ErrorKind { return uniqueItemsFault(i, j) })
+		}
+	}
+	if !ok && !c.goesOn() {
+		return false
+	}
+	if ok = c.items(r, list, tracked) && ok; !ok && !c.goesOn() {
+		return false
+	}
+	return (r.contains == nil || c.contains(r, list, tracked)) && ok
+}
+
+func (c *checker) items(r *arrayRule, list []any, tracked bool) bool {
+	ok := true
+	first := min(len(r.first), len(list))
+	for i, v := range list[:first] {
+		if ok = c.item(r.first[i], v, i) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	if r.noRest && first < len(list) {
+		ok = c.fault(func() jsonschema.ErrorKind { return additionalItemsFault(len(list) - first) })
+	}
+	if r.rest != nil {
+		for i, v := range list[first:] {
+			if ok = c.item(r.rest, v, first+i) && ok; !ok && !c.goesOn() {
+				return false
+			}
+		}
+	}
+	switch {
+	case !tracked:
+	case r.all:
+		c.seeSpan(0, len(list))
+	case first > 0:
+		c.seeSpan(0, first)
+	}
+	return ok
+}
+
+// contains counts the elements that fit. Only how many there are is a fault.
+func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
+	var matched []int
+	n := 0
+	c.quiet++
+	for i, v := range list {
+		if !c.item(r.contains, v, i) {
+			continue
+		}
+		n++
+		if tracked && r.containsMarks {
+			c.seeSpan(i, i+1)
+		}
+		if len(matched) < maxListed {
+			matched = append(matched, i)
+		}
+		if !tracked && (r.greatest == nil && n >= r.fewest || r.greatest != nil && n > *r.greatest) {
+			break // no more can change it
+		}
+	}
+	c.quiet--
+	switch {
+	case n < r.fewest && r.fewestGiven:
+		return c.fault(func() jsonschema.ErrorKind { return minContainsFault(matched, n, r.fewest) })
+	case n < r.fewest:
+		return c.fault(containsFault)
+	case r.greatest != nil && n > *r.greatest:
+		return c.fault(func() jsonschema.ErrorKind { return maxContainsFault(*r.greatest) })
+	}
+	return true
+}
+
+// item holds an element to a rule.
+func (c *checker) item(r *rule, v any, i int) bool {
+	if c.goesOn() {
+		return c.below(r, v, strconv.Itoa(i))
+	}
+	return c.below(r, v, "")
+}
+
+// below holds a value within the one at hand to a rule.
+func (c *checker) below(r *rule, v any, name string) bool {
+	named := c.goesOn()
+	if named {
+		c.path = append(c.path, name)
+	}
+	mark := c.seen.mark()
+	ok := c.check(r, v, false)
+	c.seen.cut(mark)
+	if named {
+		c.path = c.path[:len(c.path)-1]
+	}
+	return ok
+}
+
+// combine applies the rules that say how others together decide.
+func (c *checker) combine(r *rule, v any, tracked bool) bool {
+	ok := true
+	if r.not != nil && c.silently(r.not, v, tracked) {
+		if ok = c.fault(notFault); !c.goesOn() {
+			return false
+		}
+	}
+	for _, part := range r.allOf {
+		if ok = c.check(part, v, tracked) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	if len(r.anyOf) > 0 {
+		if ok = c.anyOf(r.anyOf, v, tracked) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	if len(r.oneOf) > 0 {
+		if ok = c.oneOf(r.oneOf, v, tracked) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	if r.when == nil {
+		return ok
+	}
+	branch := r.or
+	if c.silently(r.when, v, tracked) {
+		branch = r.then
+	}
+	return (branch == nil || c.check(branch, v, tracked)) && ok
+}
+
+// silently is check for a value that may fit or not.
+func (c *checker) silently(r *rule, v any, tracked bool) bool {
+	c.quiet++
+	ok := c.check(r, v, tracked)
+	c.quiet--
+	return ok
+}
+
+func (c *checker) anyOf(parts []*rule, v any, tracked bool) (ok bool) {
+	mark := c.faults.mark()
+	for _, part := range parts {
+		if ok = c.check(part, v, tracked) || ok; ok && !tracked {
+			break // all that fit say what they have looked at
+		}
+	}
+	if ok {
+		c.faults.restore(mark)
+	}
+	return ok
+}
+
+func (c *checker) oneOf(parts []*rule, v any, tracked bool) bool {
+	mark := c.faults.mark()
+	matched := -1
+	for i, part := range parts {
+		if matched < 0 {
+			if c.check(part, v, tracked) {
+				matched = i
+				c.faults.restore(mark)
+			}
+			continue
+		}
+		if c.silently(part, v, tracked) {
+			return c.fault(func() jsonschema.ErrorKind { return oneOfFault(matched, i) })
+		}
+	}
+	return matched >= 0
+}
+
+// journal remembers which members and items of the value at hand have been looked
+// at, for unevaluatedProperties and unevaluatedItems. What a part has seen that
+// did not fit is taken back.
+type journal struct {
+	names []string
+	spans []span
+}
+
+// span is items from one index up to another; of an object it means every member.
+type span struct{ from, to int }
+
+type journalMark struct{ names, spans int }
+
+func (j *journal) mark() journalMark { return journalMark{len(j.names), len(j.spans)} }
+
+func (j *journal) cut(m journalMark) { j.names, j.spans = j.names[:m.names], j.spans[:m.spans] }
+
+func (c *checker) see(name string) {
+	c.spend(trackWork)
+	c.seen.names = append(c.seen.names, name)
+}
+
+func (c *checker) seeSpan(from, to int) {
+	c.spend(trackWork)
+	c.seen.spans = append(c.seen.spans, span{from, to})
+}
+
+// unseen holds what no rule has looked at since mark to the rules for it.
+func (c *checker) unseen(r *rule, v any, mark journalMark) bool {
+	ok := true
+	switch v := v.(type) {
+	case map[string]any:
+		if r.restMembers != nil {
+			ok = c.unseenMembers(r.restMembers, v, mark)
+			c.seeSpan(0, math.MaxInt)
+		}
+	case []any:
+		if r.restItems != nil {
+			ok = c.unseenItems(r.restItems, v, mark)
+			c.seeSpan(0, len(v))
+		}
+	}
+	return ok
+}
+
+func (c *checker) unseenMembers(r *rule, obj map[string]any, mark journalMark) bool {
+	if len(c.seen.spans) > mark.spans {
+		return true
+	}
+	names := c.seen.names[mark.names:]
+	c.spend(trackWork * (len(names) + len(obj)))
+	seen := make(map[string]struct{}, min(len(names), len(obj)))
+	for _, name := range names {
+		seen[name] = struct{}{}
+	}
+	ok := true
+	for name, v := range c.eachMember(obj) {
+		if _, is := seen[name]; is {
+			continue
+		}
+		if ok = c.below(r, v, name) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	return ok
+}
+
+func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
+	c.spend(1 + len(list)/bytesPerWork)
+	seen := make([]bool, len(list))
+	for _, s := range c.seen.spans[mark.spans:] {
+		c.spend(1 + (s.to-s.from)/bytesPerWork)
+		for i := s.from; i < s.to; i++ {
+			seen[i] = true
+		}
+	}
+	ok := true
+	for i, v := range list {
+		c.spend(1)
+		if seen[i] {
+			continue
+		}
+		if ok = c.item(r, v, i) && ok; !ok && !c.goesOn() {
+			return false
+		}
+	}
+	return ok
+}
+
+// twins returns the places of two elements that are equal, or 0, 0.
+func (c *checker) twins(list []any) (int, int) {
+	if len(list) < 2 {
+		return 0, 0
+	}
+	scalars := make(map[any]int, min(len(list), 64))
+	others := map[uint64][]int{}
+	seed := maphash.MakeSeed()
+	for i, v := range list {
+		switch v := v.(type) {
+		case string:
+			c.spend(keepWork + len(v)/bytesPerCompare)
+		case json.Number:
+			c.spend(keepWork + exactWork + len(v)/digitsPerWork)
+		default:
+			c.spend(keepWork)
+		}
+		if key, ok := scalarKey(v); ok {
+			if j, twice := scalars[key]; twice {
+				return j, i
+			}
+			scalars[key] = i
+			continue
+		}
+		sum := c.hash(seed, v)
+		for _, j := range others[sum] {
+			if c.equal(v, list[j]) {
+				return j, i
+			}
+		}
+		others[sum] = append(others[sum], i)
+	}
+	return 0, 0
+}
+
+// hash returns a number that is the same for equal values. The seed is random, so
+// that no values can be made to share one.
+func (c *checker) hash(seed maphash.Seed, v any) uint64 {
+	switch v := v.(type) {
+	case map[string]any:
+		sum := uint64(len(v)) + 1
+		for name, e := range v { // in any order
+			c.spend(trackWork + len(name)/bytesPerCompare)
+			sum += maphash.Comparable(seed, [2]uint64{maphash.String(seed, name), c.hash(seed, e)})
+		}
+		return sum
+	case []any:
+		sum := uint64(len(v)) + 2
+		for _, e := range v {
+			sum = maphash.Comparable(seed, [2]uint64{sum, c.hash(seed, e)})
+		}
+		return sum
+	case string:
+		c.spend(trackWork + len(v)/bytesPerCompare)
+		return maphash.String(seed, v)
+	case json.Number:
+		c.spend(trackWork + exactWork + len(v)/digitsPerWork)
+		return maphash.Comparable(seed, decimalOf(v))
+	case bool:
+		c.spend(trackWork)
+		return maphash.Comparable(seed, v)
+	}
+	c.spend(trackWork)
+	return 3
+}
