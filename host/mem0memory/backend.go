@@ -45,7 +45,7 @@ func New(opts *Options) (*Backend, error) {
 func userOf(s memory.Scope) string {
 	names := []string{s.Tenant, s.Application, s.User, s.Agent, s.Run}
 	if s.Tenant == "" {
-		names[0] = "default"
+		names[0] = host.DefaultTenant
 	}
 	for i, name := range names {
 		names[i] = url.PathEscape(name)

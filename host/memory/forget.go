@@ -69,7 +69,10 @@ func (s *Store) sweep(ctx context.Context, partition string) error {
 // Expire removes a tenant's memories that have expired, which searches pass over
 // meanwhile, and returns how many. A host calls it now and then.
 func (s *Store) Expire(ctx context.Context, tenant string) (removed int, err error) {
-	partition := Scope{Tenant: tenant}.partition()
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return 0, err
+	}
 	now := s.now()
 	for e, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: expiresKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {

@@ -24,7 +24,7 @@ type Scope struct {
 }
 
 // defaultTenant is the tenant of a scope that names none.
-const defaultTenant = "default"
+const defaultTenant = host.DefaultTenant
 
 func (s Scope) names() [4]string { return [4]string{s.Application, s.User, s.Agent, s.Run} }
 
@@ -35,6 +35,9 @@ func (s Scope) check() error {
 		return host.Errorf(host.InvalidArgument, "a scope without a name").
 			WithHint("give a tenant, application, user, agent or run")
 	}
+	if _, err := host.TenantPartition(s.Tenant); err != nil {
+		return err
+	}
 	for i, name := range s.names() {
 		if len(name) > MaxNameBytes || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
 			return host.Errorf(host.InvalidArgument, "the %s of a scope is not UTF-8 without NUL of at most %d bytes", nameKinds[i], MaxNameBytes)
@@ -44,10 +47,8 @@ func (s Scope) check() error {
 }
 
 func (s Scope) partition() string {
-	if s.Tenant == "" {
-		return defaultTenant
-	}
-	return s.Tenant
+	part, _ := host.TenantPartition(s.Tenant) // check has looked at it
+	return part
 }
 
 // within reports whether s has all names of filter.

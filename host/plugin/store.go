@@ -13,6 +13,9 @@ import (
 // holds any to what is promised here. Keys are valid UTF-8 of 1 to 512 bytes,
 // values have at most 256 KiB. Slices belong to the caller on both sides.
 //
+// An owner's tenant is one that [host.ValidateTenant] takes: Put refuses another with
+// code invalid_argument, so that no two owners have the same items.
+//
 // Errors have code not_found, conflict, resource_exhausted (the quota),
 // unavailable (the store is down; retryable), canceled and deadline_exceeded.
 // Of an error with another code a guest learns only that the store failed.

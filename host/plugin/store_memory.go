@@ -82,6 +82,9 @@ func (s *memoryStore) Get(_ context.Context, owner Owner, key string) (Item, err
 func noItem(key string) error { return host.Errorf(host.NotFound, "there is no key %q", key) }
 
 func (s *memoryStore) Put(_ context.Context, owner Owner, key string, value []byte, opts PutOptions) (int64, error) {
+	if err := host.ValidateTenant(owner.Tenant); err != nil {
+		return 0, err
+	}
 	m, now := s.locked(owner), time.Now()
 	defer s.unlock(owner, m)
 	if err := m.at(key, opts.At, now); err != nil {

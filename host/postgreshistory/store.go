@@ -23,9 +23,8 @@ const (
 	// DefaultMaxWaiting is how many turns of one process may wait for one thread.
 	DefaultMaxWaiting = 64
 	// DefaultTenant is the tenant of requests that name none.
-	DefaultTenant = "default"
-	// MaxIDBytes is the longest name of a tenant and the longest id of a thread,
-	// a run or a message.
+	DefaultTenant = host.DefaultTenant
+	// MaxIDBytes is the longest id of a thread, a run or a message.
 	MaxIDBytes = 256
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
@@ -147,13 +146,11 @@ type key struct{ tenant, thread string }
 
 // keyOf checks what a request names. The empty tenant is [DefaultTenant].
 func keyOf(tenant, thread string) (key, error) {
-	if tenant == "" {
-		tenant = DefaultTenant
-	}
-	if err := host.ValidateID("tenant", tenant, MaxIDBytes); err != nil {
+	part, err := host.TenantPartition(tenant)
+	if err != nil {
 		return key{}, err
 	}
-	return key{tenant, thread}, host.ValidateID("thread", thread, MaxIDBytes)
+	return key{part, thread}, host.ValidateID("thread", thread, MaxIDBytes)
 }
 
 // plain returns what a text column can hold of s.

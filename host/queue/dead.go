@@ -47,7 +47,10 @@ func (q *Queue) thin(ctx context.Context, t *tenant) error {
 // Dead returns a tenant's dead jobs, the latest first, at most limit of them; 0
 // is all that are kept.
 func (q *Queue) Dead(ctx context.Context, tenant string, limit int) ([]*DeadJob, error) {
-	name := partitionOf(tenant)
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return nil, err
+	}
 	list := []*DeadJob{}
 	for e, err := range kv.All(ctx, q.driver, name, kv.Range{Prefix: deadKeys, Reverse: true}) {
 		if err != nil {
@@ -74,7 +77,7 @@ func (q *Queue) Dead(ctx context.Context, tenant string, limit int) ([]*DeadJob,
 // Retry has a dead job run again, as if it had just been left. Code not_found if
 // the tenant has no such dead job.
 func (q *Queue) Retry(ctx context.Context, tenant, id string) error {
-	t, err := q.tenant(ctx, partitionOf(tenant))
+	t, err := q.tenantOf(ctx, tenant)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (q *Queue) revive(ctx context.Context, t *tenant, id string) error {
 
 // Drop forgets a dead job. Code not_found if the tenant has no such dead job.
 func (q *Queue) Drop(ctx context.Context, tenant, id string) error {
-	t, err := q.tenant(ctx, partitionOf(tenant))
+	t, err := q.tenantOf(ctx, tenant)
 	if err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func noDead(id string) error {
 // Waiting returns how many jobs of a tenant wait, are held for their run's turn,
 // or run.
 func (q *Queue) Waiting(ctx context.Context, tenant string) (int, error) {
-	t, err := q.tenant(ctx, partitionOf(tenant))
+	t, err := q.tenantOf(ctx, tenant)
 	if err != nil {
 		return 0, err
 	}

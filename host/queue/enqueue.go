@@ -22,7 +22,7 @@ func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err erro
 	if err := checkJob(job); err != nil {
 		return "", err
 	}
-	t, err := q.tenant(ctx, partitionOf(job.Scope.Tenant))
+	t, err := q.tenantOf(ctx, job.Scope.Tenant)
 	if err != nil {
 		return "", err
 	}

@@ -173,7 +173,8 @@ func TestRefusesWhatIsNoJob(t *testing.T) {
 		"not JSON":          {func(j *host.Job) { j.Payload = []byte("{") }, host.InvalidArgument},
 		"too late":          {func(j *host.Job) { j.NotBefore = time.Now().Add(queue.MaxDelay + time.Hour) }, host.InvalidArgument},
 		"too large":         {func(j *host.Job) { j.Payload = []byte(`"` + strings.Repeat("x", queue.MaxPayloadBytes) + `"`) }, host.ResourceExhausted},
-		"too long a tenant": {func(j *host.Job) { j.Scope.Tenant = strings.Repeat("t", kv.MaxPartitionBytes+1) }, host.ResourceExhausted},
+		"too long a tenant": {func(j *host.Job) { j.Scope.Tenant = strings.Repeat("t", kv.MaxPartitionBytes+1) }, host.InvalidArgument},
+		"the index's name":  {func(j *host.Job) { j.Scope.Tenant = "agenthost/queue" }, host.InvalidArgument},
 	} {
 		job := jobOf("acme", "1")
 		c.change(job)

@@ -4,19 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
-
-// defaultTenant is the tenant of a scope that names none.
-const defaultTenant = "default"
-
-func partitionOf(tenant string) string {
-	if tenant == "" {
-		return defaultTenant
-	}
-	return tenant
-}
 
 // tenant is what a queue knows of one. Queue.mu guards it.
 type tenant struct {
@@ -54,8 +45,17 @@ func (q *Queue) due(t *tenant, at time.Time) {
 	q.poke()
 }
 
-// tenant returns what is known of a tenant, which it reads if that is nothing
-// yet.
+// tenantOf returns what is known of the tenant that a caller names.
+func (q *Queue) tenantOf(ctx context.Context, name string) (*tenant, error) {
+	part, err := host.TenantPartition(name)
+	if err != nil {
+		return nil, err
+	}
+	return q.tenant(ctx, part)
+}
+
+// tenant returns what is known of a partition's tenant, which it reads if that is
+// nothing yet.
 func (q *Queue) tenant(ctx context.Context, name string) (*tenant, error) {
 	return q.tenantIn(ctx, name, 0)
 }

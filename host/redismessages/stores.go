@@ -20,10 +20,10 @@ const (
 	// DefaultKeyPrefix begins the keys.
 	DefaultKeyPrefix = "chat_messages"
 	// DefaultTenant is the tenant of threads that name none.
-	DefaultTenant = "default"
+	DefaultTenant = host.DefaultTenant
 	// DefaultWindow is how many messages are listed at most, from the end.
 	DefaultWindow = 2000
-	// MaxIDBytes is the longest name of a tenant and the longest id of a thread.
+	// MaxIDBytes is the longest id of a thread.
 	MaxIDBytes = 256
 	// MaxPrefixBytes is the longest prefix of keys.
 	MaxPrefixBytes = 256
@@ -164,14 +164,12 @@ func (s *Stores) OpenStore(_ context.Context, req *host.StoreRequest) (host.Mess
 		}
 		thread = *st.Thread
 	}
-	tenant := req.Tenant
-	if tenant == "" {
-		tenant = DefaultTenant
+	tenant, err := host.TenantPartition(req.Tenant)
+	if err == nil {
+		err = host.ValidateID("thread", thread, MaxIDBytes)
 	}
-	for what, id := range map[string]string{"tenant": tenant, "thread": thread} {
-		if err := host.ValidateID(what, id, MaxIDBytes); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return &Store{stores: s, thread: thread, key: s.opts.KeyPrefix + ":" + escape(tenant) + ":" + escape(thread)}, nil
 }

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -62,7 +61,11 @@ var recordKeys = kv.NewKey("sessions", "run")
 
 func recordKey(run string) kv.Key { return recordKeys.With(run) }
 
-func partition(tenant string) string { return cmp.Or(tenant, threads.DefaultTenant) }
+// partition is where a tenant's turns are; the store has refused a name that is none.
+func partition(tenant string) string {
+	part, _ := host.TenantPartition(tenant)
+	return part
+}
 
 type runKey struct{ partition, run string }
 

@@ -1,6 +1,9 @@
 package threads
 
-import "github.com/agenthost/agenthost/host/kv"
+import (
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
 
 // The limits that callers meet.
 const (
@@ -13,7 +16,7 @@ const (
 	// MaxListLimit is how many it returns at most.
 	MaxListLimit = 1000
 	// MaxTenantBytes is the longest name of a tenant.
-	MaxTenantBytes = kv.MaxPartitionBytes
+	MaxTenantBytes = host.MaxTenantBytes
 	// MaxThreadIDBytes is the longest id of a thread.
 	MaxThreadIDBytes = 256
 	// MaxMessageIDBytes is the longest id of a message or a run.

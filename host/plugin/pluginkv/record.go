@@ -44,23 +44,20 @@ type place struct {
 }
 
 const (
-	// defaultTenant is where the items of calls without a tenant are, as their
-	// conversations.
-	defaultTenant = "default"
-	maxKeyBytes   = 512 // of a plugin's key
-	timeBytes     = 9   // of a time in a key
+	maxKeyBytes = 512 // of a plugin's key
+	timeBytes   = 9   // of a time in a key
 )
 
 func placeOf(owner plugin.Owner) (place, error) {
 	p := place{partition: owner.Tenant}
-	if p.partition == "" {
-		p.partition = defaultTenant
+	if err := host.ValidateTenant(owner.Tenant); err != nil {
+		return place{}, err
 	}
 	root := kv.NewKey(rootKey, owner.Plugin)
 	p.usage, p.items, p.time = root.With(usageKey), root.With(itemKey), root.With(timeKey)
-	if len(p.partition) > kv.MaxPartitionBytes || len(p.time)+timeBytes+maxKeyBytes > kv.MaxKeyBytes {
-		return place{}, host.Errorf(host.InvalidArgument, "plugin %.40q of tenant %.40q cannot keep keys: a name is too long", owner.Plugin, owner.Tenant).
-			WithHint("a tenant's name has at most %d bytes, a plugin's id about half as many", kv.MaxPartitionBytes)
+	if len(p.time)+timeBytes+maxKeyBytes > kv.MaxKeyBytes {
+		return place{}, host.Errorf(host.InvalidArgument, "plugin %.40q cannot keep keys: its id is too long", owner.Plugin).
+			WithHint("a plugin's id has about %d bytes at most", kv.MaxKeyBytes/8)
 	}
 	return p, nil
 }

@@ -193,7 +193,7 @@ func storeRevisions(ctx context.Context, s plugin.Store) []error {
 
 func storeOwners(ctx context.Context, s plugin.Store) []error {
 	c := checkStore(ctx, s)
-	owners := []*storeCheck{c.of("a", "b"), c.of("a", "bc"), c.of("ab", "c"), c.of("a", "b/c"), c.of("a", "b\x00"), c.of("a\x00b", "c"), c.of("a/b", "c"), c.of("A", "b"), c.of("item", "usage")}
+	owners := []*storeCheck{c.of("a", "b"), c.of("a", "bc"), c.of("ab", "c"), c.of("a", "b/c"), c.of("a", "b\x00"), c.of("a b", "c"), c.of("a/b", "c"), c.of("default", "b"), c.of("A", "b"), c.of("item", "usage")}
 	for i, o := range owners {
 		o.put("k", fmt.Sprint(i), plugin.PutOptions{Quota: plugin.ItemBytes("k", []byte("0"))})
 		o.refused("l", "", plugin.PutOptions{Quota: plugin.ItemBytes("k", []byte("0"))}, host.ResourceExhausted)
@@ -207,6 +207,11 @@ func storeOwners(ctx context.Context, s plugin.Store) []error {
 		for _, other := range owners[i+1:] {
 			other.lists(plugin.ListOptions{Limit: 10}, false, "k")
 		}
+		c.errs = append(c.errs, o.errs...)
+	}
+	for _, nobody := range []string{"", "a\x00b", "\xff", "agenthost/queue", strings.Repeat("x", host.MaxTenantBytes+1)} {
+		o := c.of(nobody, "b")
+		o.refused("k", "x", plugin.PutOptions{}, host.InvalidArgument)
 		c.errs = append(c.errs, o.errs...)
 	}
 	return c.errs
