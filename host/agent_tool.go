@@ -141,7 +141,7 @@ func (r *Result) answer() json.RawMessage {
 
 // forward passes on an event of an agent used as a tool.
 func (c *Call) forward(ev Event, _ error) bool {
-	raw, err := ev.MarshalJSON()
+	raw, err := ev.ForClient().MarshalJSON() // clients read it as a tool's progress
 	if err != nil {
 		return true // an event without JSON is not worth the run
 	}

@@ -57,7 +57,7 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.finish()
+		c.finish(t.id)
 	}
 }
 

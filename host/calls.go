@@ -143,8 +143,8 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
-				c.err = Errorf(Internal, "The tool %s failed.", c.part.Name)
-				c.finish()
+				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
+				c.finish(t.id)
 				t.conclude(ctx, c)
 			}
 			b.done <- struct{}{}
@@ -153,7 +153,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.output, c.err = t.callTool(ctx, c)
 		t.logWithheld(c.part.Name, c.err)
 		c.took = time.Since(started)
-		c.finish()
+		c.finish(t.id)
 		t.conclude(ctx, c)
 		if c.open == nil {
 			b.tell(c.finished())
@@ -220,7 +220,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			return out, err
 		}
 		t.logWithheld(tool.Name, err)
-		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err)})
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.id)})
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -321,7 +321,7 @@ func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<-
 	var a toolAnswer
 	defer func() {
 		if a.out == nil { // it panicked, or ended its goroutine
-			a.err = Errorf(Internal, "The tool %s failed.", tool.Name)
+			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
 			t.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.id, "panic", p, "stack", string(debug.Stack()))
@@ -397,11 +397,11 @@ func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
 
 // finish makes sure that there is an output: a failure becomes a sentence for
 // the model.
-func (c *toolCall) finish() {
+func (c *toolCall) finish(run string) {
 	if c.err == nil {
 		return
 	}
-	failed := &ToolOutput{Content: jsonString(toolSentence(c.err))}
+	failed := &ToolOutput{Content: jsonString(toolSentence(c.err, run))}
 	if c.output != nil {
 		failed.Cost, failed.Usage = c.output.Cost, c.output.Usage
 	}

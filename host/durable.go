@@ -274,7 +274,7 @@ func (r *run) ends(ctx context.Context, reason FinishReason, failure error) erro
 	if r.history == nil || r.history.appendResult == nil {
 		return nil
 	}
-	return r.rec.commit(ctx, entry{End: &endStep{Finish: reason, Error: AsError(failure)}})
+	return r.rec.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, r.id)}})
 }
 
 // end tells the journal that there is nothing to go on with.

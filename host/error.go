@@ -79,6 +79,8 @@ type Error struct {
 	Hint      string // what to do about it, in one sentence; may be empty
 	Retryable bool   // the same request may succeed later
 	Err       error  // the cause, for errors.Is and errors.As; may be nil
+
+	audience audience
 }
 
 // Errorf returns an [*Error] with the given code. The format may hold one %w,

@@ -20,7 +20,8 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 }
 
 // ToolSentence is what a model is told of a tool's failure.
-var ToolSentence = toolSentence
+// ToolSentence is what a model of run "r" is told.
+func ToolSentence(err error) string { return toolSentence(err, "r") }
 
 // NewStateWithSchema returns a state as a network has it that names a schema.
 func NewStateWithSchema(v any, schema *Schema) (*State, error) {

@@ -43,13 +43,22 @@ func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error
 	defer cancel()
 	a := awaitHistory(callCtx, r, c)
 	if a.err == nil || !endedBy(callCtx, a.err) {
-		return a.value, a.err
+		return a.value, fromAdapter(a.err)
 	}
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
 		Message: "history took longer than the limit " + c.limit + " of " + c.within.String()}
+}
+
+// fromAdapter keeps the text of a cause that is no [*Error] from clients, also
+// under code invalid_argument: an adapter does not speak of what they sent.
+func fromAdapter(err error) error {
+	if err == nil || isOwnText(AsError(err), false) {
+		return err
+	}
+	return withhold(err)
 }
 
 // awaitHistory runs the method.

@@ -423,7 +423,7 @@ func (c *toolCall) answered(o *openCall) {
 	switch {
 	case a.Decision == Deny:
 		c.settled, c.err = true, a.denied(o.Question)
-		c.finish()
+		c.finish(c.call.Scope.Run)
 	case a.Decision == Approve && o.Question.Kind == AskUnknown:
 		c.call.Arguments = o.Question.Arguments
 	case a.Decision == Reply && o.Question.Kind == AskInput:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -430,6 +431,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		result.Questions = questionsOf(r.waiting)
 	}
 	r.start()
+	r.logMasked("run failed", err)
 	r.emit(&RunFinished{
 		FinishReason: reason, Thread: r.thread, Usage: r.usage, Cost: r.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
@@ -438,6 +440,14 @@ func (r *run) finish(reason FinishReason, err error) error {
 		return nil
 	}
 	return result.Error
+}
+
+// logMasked writes down the text of an error that clients do not read.
+func (r *run) logMasked(what string, err error, args ...any) {
+	if isMasked(err) {
+		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
+		r.host.opts.Logger.Error(what, append([]any{"run", r.id, "tenant", r.tenant, "code", CodeOf(err), "error", text}, args...)...)
+	}
 }
 
 // wrapError says what was being done, keeping the code.

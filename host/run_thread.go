@@ -319,7 +319,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		turn.Providers = r.states.json(failure != nil)
 	}
 	if failure != nil {
-		turn.Error = AsError(failure)
+		turn.Error = ClientError(failure, r.id)
 		if r.net.opts.DiscardOnFailure {
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}

@@ -25,7 +25,7 @@ const (
 
 // toolSentence is what a model is told of a failure: one line, without paths,
 // addresses or stacks. The whole error stays on the host's side.
-func toolSentence(err error) string {
+func toolSentence(err error, run string) string {
 	var own *Error
 	switch {
 	case isA[*fs.PathError](err), isA[*os.LinkError](err), isA[*os.SyscallError](err), isA[*exec.Error](err):
@@ -33,6 +33,9 @@ func toolSentence(err error) string {
 	case isA[*net.OpError](err), isA[*net.DNSError](err), isA[*url.Error](err):
 		return "The tool could not reach a server it needs."
 	case errors.As(err, &own):
+		if own.audience == forLog { // an agent that is the tool: its model's server, its history
+			return plainSentence(ClientError(own, run).Message)
+		}
 		return plainSentence(own.Message)
 	case errors.Is(err, context.Canceled):
 		return "The tool was stopped."
@@ -246,7 +249,7 @@ func (t *turn) logWithheld(tool string, err error) {
 	if errors.As(err, &own) && own.Err != nil && !strings.Contains(text, own.Err.Error()) {
 		text += ": " + own.Err.Error()
 	}
-	if told := toolSentence(err); told != text {
+	if told := toolSentence(err, t.id); told != text {
 		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
 		t.host.opts.Logger.Warn("tool failed", "tool", tool, "run", t.id, "told", told, "error", text)
 	}

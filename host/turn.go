@@ -141,6 +141,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		cancel()
 		t.addCost(cost)
 		if err != nil {
+			t.logMasked("provider failed", err, "provider", p.Name())
 			t.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
 		}
 	}
@@ -387,6 +388,7 @@ func (r *run) applyProcessor(ctx context.Context, p Processor, level, model stri
 			r.emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
+		r.logMasked("processor failed", err, "processor", p.Name())
 		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
 	}
 	r.addCost(done.Cost)
@@ -438,7 +440,7 @@ func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, roun
 func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
-			return nil, shown, err
+			return nil, shown, withhold(err)
 		}
 		shown += r.pass(&chunk, show)
 		if chunk.Response != nil {
@@ -464,9 +466,11 @@ func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show b
 func (r *run) pass(chunk *ModelChunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
+		r.host.opts.Logger.Warn("model retried", "run", r.id, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
 		r.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
 	}
 	if f := chunk.Fallback; f != nil {
+		r.host.opts.Logger.Warn("model fell back", "run", r.id, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
 		r.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {

@@ -275,7 +275,7 @@ func TestTryAgain(t *testing.T) {
 	base, _ := start(t, options{answers: model})
 	ada := newClient(t, base)
 	events, thread, _ := ada.turn(map[string]any{"id": "m1", "text": "hello?"})
-	if last := events[len(events)-1]; last.Type != "run.finished" || !strings.Contains(string(last.Data), "no more today") {
+	if last := events[len(events)-1]; last.Type != "run.finished" || !strings.Contains(string(last.Data), `"code":"resource_exhausted"`) || strings.Contains(string(last.Data), "no more today") {
 		t.Fatalf("a failed turn ends with %s %s", last.Type, last.Data)
 	}
 	down = false

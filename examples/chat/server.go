@@ -172,10 +172,9 @@ func (a *app) answer(w http.ResponseWriter, v any) {
 
 // fail answers with {"error":{"code","message"}}.
 func (a *app) fail(w http.ResponseWriter, err error) {
-	e := host.AsError(err)
-	if e.Code == host.Internal || e.Code == host.DataLoss {
+	e := host.ClientError(err, "")
+	if e.Error() != err.Error() {
 		a.logger.Error("request", "error", err)
-		e = host.Errorf(e.Code, "something went wrong on the server")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Code.HTTPStatus())

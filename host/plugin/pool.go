@@ -539,7 +539,36 @@ func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte
 	if !begun {
 		cost = nil
 	}
-	return cost, err
+	return cost, p.forReader(tenant, err)
+}
+
+// forReader marks what clients may read of an error of a call: all of it for a
+// tenant that owns the plugin, and otherwise what the plugin said on purpose,
+// under a code other than internal and data_loss. See [host.ClientError].
+func (p *Plugin) forReader(tenant string, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch host.CodeOf(err) {
+	case host.Canceled, host.DeadlineExceeded:
+		return err
+	case host.Internal, host.DataLoss:
+		if !p.isOwnedBy(tenant) {
+			return err
+		}
+	default:
+		var guest *GuestError
+		if !p.isOwnedBy(tenant) && !errors.As(err, &guest) {
+			return err
+		}
+	}
+	return host.Disclose(err)
+}
+
+// isOwnedBy reports whether the plugin was loaded for that tenant, and not for
+// everybody.
+func (p *Plugin) isOwnedBy(tenant string) bool {
+	return tenant != "" && slices.Contains(p.only, tenant)
 }
 
 // describeTenant is whose instance a plugin describes itself in: nobody's.

@@ -315,10 +315,10 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 	if failure == nil && t.result != nil {
 		failure = t.failure()
 	}
-	e := host.AsError(failure)
-	if e == nil {
-		e = host.Errorf(host.Internal, "the turn left no snapshot")
+	if failure == nil {
+		failure = host.Errorf(host.Internal, "the turn left no snapshot")
 	}
+	e := host.ClientError(failure, t.run)
 	s.change(ctx, t, func(p *record) {
 		p.Status, p.Error, p.Input = Failed, e, nil
 		if e.Code == host.Canceled {

@@ -114,9 +114,15 @@ func TestErrorsOfAnyKindAreStored(t *testing.T) {
 	if failed == nil || host.CodeOf(err) != host.Internal {
 		t.Fatalf("the turn: %+v, %v", failed, err)
 	}
-	if snap := snapshot(t, s, failed.Turn); snap.Status != sessions.Failed || snap.Error == nil || !strings.Contains(snap.Error.Message, "circular") {
+	if snap := snapshot(t, s, failed.Turn); snap.Status != sessions.Failed || snap.Error == nil || snap.Error.Message != "internal error (run "+runOf(failed.Turn)+")" {
 		t.Errorf("the snapshot is %+v", snap)
 	}
+}
+
+// runOf returns the run in a snapshot's id.
+func runOf(snapshot string) string {
+	run, _, _ := strings.Cut(snapshot, ":")
+	return run
 }
 
 type circularError struct{ self error }

@@ -35,7 +35,8 @@ const maxRequestBytes = 2 << 20
 //
 // A turn that failed is status 200 with its error in the output. A request that
 // cannot be run is answered with the status of its error, as
-// {"error":{"code","message","hint"?}}.
+// {"error":{"code","message","hint"?}}. Clients read errors as [host.ClientError]
+// has them; the whole text goes to the logger of Options.Host.
 func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handler {
 	h := &handler{s, tenant}
 	mux := http.NewServeMux()
@@ -86,19 +87,21 @@ func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
 	req := &Request{}
 	tenant, err := h.read(w, r, req)
 	if err != nil {
-		answer(w, nil, err)
+		h.answer(w, nil, err)
 		return
 	}
 	req.Tenant = tenant
 	if wantsEvents(r) {
-		_ = stream.Serve(w, r, h.service.Turn(r.Context(), req), &stream.ServeOptions{Encoder: stream.Brief()})
+		err := stream.Serve(w, r, h.service.Turn(r.Context(), req), &stream.ServeOptions{Encoder: stream.Brief()})
+		h.logMasked(err)
 		return
 	}
-	out, err := h.service.Run(r.Context(), req)
+	out, run, err := h.service.runTurn(r.Context(), req)
 	if out != nil {
-		err = nil
+		h.answer(w, out.forClient(run), nil)
+		return
 	}
-	answer(w, out, err)
+	h.answer(w, nil, err)
 }
 
 // wantsEvents finds the media types wherever they stand among what is accepted.
@@ -113,14 +116,14 @@ func serve[R any, A any](h *handler, call func(context.Context, *R) (A, error)) 
 		req := new(R)
 		tenant, err := h.read(w, r, req)
 		if err != nil {
-			answer(w, nil, err)
+			h.answer(w, nil, err)
 			return
 		}
 		if t, ok := any(req).(interface{ of(string) }); ok {
 			t.of(tenant)
 		}
 		result, err := call(r.Context(), req)
-		answer(w, result, err)
+		h.answer(w, result, err)
 	}
 }
 
@@ -153,7 +156,7 @@ func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
 			a, err = h.service.Artifact(r.Context(), tenant, q.Get("session"), q.Get("digest"))
 		}
 	}
-	answer(w, a, err)
+	h.answer(w, a, err)
 }
 
 func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +166,7 @@ func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
 		up := &ArtifactUpload{Name: r.URL.Query().Get("name"), MediaType: r.Header.Get("Content-Type")}
 		snap, err = h.service.PutArtifact(r.Context(), tenant, r.URL.Query().Get("session"), up, r.Body)
 	}
-	answer(w, snap, err)
+	h.answer(w, snap, err)
 }
 
 // content sends what was put. What a client has put is not for a browser to run
@@ -182,7 +185,7 @@ func (h *handler) content(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		answer(w, nil, err)
+		h.answer(w, nil, err)
 		return
 	}
 	header := w.Header()
@@ -196,12 +199,22 @@ func (h *handler) content(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func answer(w http.ResponseWriter, result any, err error) {
+// logMasked writes down an error that the client reads less of. Cancellation is
+// the client's own.
+func (h *handler) logMasked(err error) {
+	if err == nil || host.CodeOf(err) == host.Canceled || host.ClientError(err, "").Error() == err.Error() {
+		return
+	}
+	h.service.log("request failed", "", err)
+}
+
+func (h *handler) answer(w http.ResponseWriter, result any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	body := map[string]any{"result": result}
 	if err != nil {
-		e := host.AsError(err)
+		h.logMasked(err)
+		e := host.ClientError(err, "")
 		body = map[string]any{"error": e}
 		w.WriteHeader(e.Code.HTTPStatus())
 	}

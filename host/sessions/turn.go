@@ -51,6 +51,21 @@ func (o *Output) Text() string {
 // TurnEnded closes every turn, after its run has ended and is stored.
 type TurnEnded struct{ Output }
 
+// ForClient implements [host.ClientEvent].
+func (e *TurnEnded) ForClient(run string) host.EventData {
+	return &TurnEnded{*e.Output.forClient(run)}
+}
+
+// forClient returns the output with its error as a client may read it.
+func (o *Output) forClient(run string) *Output {
+	if o == nil || o.Error == nil {
+		return o
+	}
+	c := *o
+	c.Error = host.ClientError(o.Error, run)
+	return &c
+}
+
 // Type returns "turn.ended".
 func (*TurnEnded) Type() string { return turnEnded }
 
@@ -95,18 +110,24 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 // Run is [Service.Turn] without the events. A turn that failed returns its output
 // beside its error; a request that cannot be run returns no output.
 func (s *Service) Run(ctx context.Context, req *Request) (*Output, error) {
+	out, _, err := s.runTurn(ctx, req)
+	return out, err
+}
+
+// runTurn is Run with the id of the run.
+func (s *Service) runTurn(ctx context.Context, req *Request) (out *Output, run string, err error) {
 	for ev, err := range s.Turn(ctx, req) {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if d, ok := ev.Data.(*TurnEnded); ok {
 			if d.Error != nil {
-				return &d.Output, d.Error
+				return &d.Output, ev.Run, d.Error
 			}
-			return &d.Output, nil
+			return &d.Output, ev.Run, nil
 		}
 	}
-	return nil, host.Errorf(host.Internal, "turn ended without an output")
+	return nil, "", host.Errorf(host.Internal, "turn ended without an output")
 }
 
 // turn is one turn being run.
@@ -170,6 +191,7 @@ func (t *turn) stream(ctx context.Context, yield func(host.Event, error) bool) {
 		yield(host.Event{}, host.AsError(misuse))
 		return
 	case misuse != nil: // the view failed
+		t.service.log("the view of a turn failed", t.run, misuse)
 		t.err = misuse
 	}
 	out, err := t.output(context.WithoutCancel(ctx))

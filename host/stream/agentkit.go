@@ -102,6 +102,7 @@ func (k *agentKit) pieces(text string, size int) iter.Seq[string] {
 
 // Encode implements Encoder.
 func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
+	ev = ev.ForClient()
 	k.dst, k.ev, k.err = dst, ev, nil
 	switch d := ev.Data.(type) {
 	case *host.RunStarted:

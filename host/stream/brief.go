@@ -19,6 +19,7 @@ type brief struct {
 }
 
 func (b *brief) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
+	ev = ev.ForClient()
 	if !b.begun || ev.Run != b.run || ev.Network != b.network {
 		b.begun, b.run, b.network = true, ev.Run, ev.Network
 		data, err := ev.AppendJSON(nil)

@@ -31,7 +31,7 @@ func Own() Encoder { return own{} }
 type own struct{}
 
 func (own) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
-	data, err := ev.AppendJSON(nil)
+	data, err := ev.ForClient().AppendJSON(nil)
 	if err != nil {
 		return dst, host.Errorf(host.Internal, "write event %d, %s: %w", ev.Seq, ev.Data.Type(), err)
 	}

@@ -37,7 +37,8 @@ type ServeOptions struct {
 // when it happens. A run that cannot begin is answered with its error's HTTP
 // status and {"error":{"code","message","hint"?}}, which is also the last frame,
 // named error, of a stream that ends before its run; a run's own failure is in its
-// last event. Serve returns when the run has ended, or with code canceled
+// last event. Clients read errors as [host.ClientError] has them; Serve returns the
+// whole one, for the log. It returns when the run has ended, or with code canceled
 // when the client has left or has taken nothing for WriteTimeout: leaving the
 // loop over events ends the run, if that is what they are of.
 func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) error {
@@ -61,7 +62,8 @@ type response struct {
 	opts    ServeOptions
 	lines   bool // NDJSON
 	frames  []Frame
-	over    bool // the run's last event has come
+	over    bool   // the run's last event has come
+	run     string // of the last event
 
 	mu     sync.Mutex // of what follows, and of writing
 	buf    []byte
@@ -89,6 +91,7 @@ func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *re
 
 func (s *response) event(ev host.Event) error {
 	_, s.over = ev.Data.(*host.RunFinished)
+	s.run = ev.Run
 	var err error
 	if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {
 		return err
@@ -162,7 +165,7 @@ func (s *response) keepAlive() {
 func (s *response) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := host.AsError(err)
+	e := host.ClientError(err, s.run)
 	body, _ := json.Marshal(map[string]any{"error": e})
 	switch {
 	case s.over:
@@ -176,7 +179,7 @@ func (s *response) fail(err error) error {
 	default:
 		_ = s.write(AppendSSE(nil, Frame{Event: "error", Data: body}))
 	}
-	return e
+	return host.AsError(err)
 }
 
 func (s *response) close() {

@@ -1,0 +1,157 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+)
+
+const driverText = "dial tcp 10.0.3.7:5432: password=hunter2"
+
+func TestClientsReadTheHostsOwnWords(t *testing.T) {
+	driver := errors.New(driverText)
+	tests := []struct {
+		name string
+		err  error
+		want string // "" is masked
+	}{
+		{"the code internal", host.Errorf(host.Internal, "a bug"), ""},
+		{"the code data_loss", host.Errorf(host.DataLoss, "record 7 is damaged"), ""},
+		{"a driver's error", driver, ""},
+		{"a driver's error under a code", host.Errorf(host.Unavailable, "load: %w", driver), ""},
+		{"a driver's error, twice wrapped", host.Errorf(host.Conflict, "turn: %w", host.Errorf(host.NotFound, "load: %w", driver)), ""},
+		{"a code inside of a driver's error", fmt.Errorf("%s: %w", driverText, host.Errorf(host.NotFound, "no row")), ""},
+		{"joined errors", errors.Join(host.Errorf(host.NotFound, "no thread"), driver), ""},
+		{"an error that unwraps to itself", host.Errorf(host.NotFound, "load: %w", &loop{}), ""},
+		{"a cause that the message does not repeat", &host.Error{Code: host.Unavailable, Message: "the store cannot be reached", Err: driver}, "the store cannot be reached"},
+		{"the host's own words", host.Errorf(host.NotFound, "there is no thread %q", "t"), `there is no thread "t"`},
+		{"words about what the caller sent", host.Errorf(host.InvalidArgument, "read: %w", errors.New("unexpected end")), "read: unexpected end"},
+		{"a context's end", host.Errorf(host.Canceled, "ask: %w", context.Canceled), "ask: context canceled"},
+		{"disclosed words", fmt.Errorf("run: %w", host.Disclose(host.Errorf(host.Internal, "boom"))), "boom"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.want
+			if want == "" {
+				want = "internal error (run r1)"
+			}
+			got := host.ClientError(tt.err, "r1")
+			if got.Error() != want || got.Code != host.CodeOf(tt.err) || got.Err != nil {
+				t.Errorf("ClientError(%v) = %s %q, cause %v; want %s %q", tt.err, got.Code, got, got.Err, host.CodeOf(tt.err), want)
+			}
+			if again := host.ClientError(got, "r1"); again.Error() != want {
+				t.Errorf("a second time it is %q", again)
+			}
+		})
+	}
+	if got := host.ClientError(nil, "r1"); got != nil {
+		t.Errorf("ClientError(nil) = %v", got)
+	}
+}
+
+type loop struct{}
+
+func (*loop) Error() string   { return "loop" }
+func (l *loop) Unwrap() error { return l }
+
+// The caller of the library and the log get the whole text, the stored turn and
+// events for clients do not.
+func TestErrorsOfDriversAreForTheOperator(t *testing.T) {
+	panics := hosttest.NewModel(hosttest.Say("x"))
+	tests := map[string]struct {
+		model host.Model
+		opts  host.AgentOptions
+		want  string
+	}{
+		"a model's server": {model: hosttest.NewModel(hosttest.Fail(host.Errorf(host.Unauthenticated, "%s", driverText))), want: driverText},
+		"a panic": {model: panics, want: "hunter2", opts: host.AgentOptions{
+			InstructionsFunc: func(context.Context, *host.InstructionsRequest) (string, error) { panic(driverText) }}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var stored *host.Turn
+			history, err := host.NewHistory(&recorder{turn: &stored}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			h, err := host.New(&host.Options{Model: tt.model, History: history, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := host.NewAgent("a", &tt.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var failure error
+			for ev, err := range h.Stream(t.Context(), a, &host.Request{Text: "hi", Thread: "t", Run: "r1"}) {
+				if failure = err; err != nil {
+					break
+				}
+				raw, err := ev.ForClient().MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Contains(raw, []byte("hunter2")) {
+					t.Errorf("a client reads %s", raw)
+				}
+			}
+			if failure == nil || !strings.Contains(failure.Error(), tt.want) {
+				t.Errorf("the caller gets %v, want %q", failure, tt.want)
+			}
+			if !strings.Contains(log.String(), tt.want) || !strings.Contains(log.String(), "r1") {
+				t.Errorf("the log has %s, want %q of run r1", &log, tt.want)
+			}
+			if stored == nil || stored.Error == nil || stored.Error.Message != "internal error (run r1)" {
+				t.Errorf("stored is %+v", stored)
+			}
+		})
+	}
+}
+
+// recorder keeps the last turn that it was given.
+type recorder struct{ turn **host.Turn }
+
+func (r *recorder) Get(context.Context, *host.HistoryRequest) (*host.Loaded, error) {
+	return &host.Loaded{}, nil
+}
+
+func (r *recorder) AppendResults(_ context.Context, _ *host.HistoryRequest, turn *host.Turn) error {
+	*r.turn = turn
+	return nil
+}
+
+// An adapter's text is the operator's whatever code it comes with.
+func TestAdaptersErrorsAreForTheOperator(t *testing.T) {
+	for _, code := range []host.Code{host.InvalidArgument, host.Unavailable, host.Internal} {
+		history, err := host.NewHistory(failingGetter{host.Errorf(code, "load: %w", errors.New(driverText))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Say("x")), History: history})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := host.NewAgent("a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Run(t.Context(), a, &host.Request{Text: "hi", Thread: "t", Run: "r1"})
+		if got := host.ClientError(err, "r1"); got == nil || got.Message != "internal error (run r1)" || got.Code != code || !strings.Contains(err.Error(), driverText) {
+			t.Errorf("code %s: a client reads %v, the caller %v", code, got, err)
+		}
+	}
+}
+
+type failingGetter struct{ err error }
+
+func (f failingGetter) Get(context.Context, *host.HistoryRequest) (*host.Loaded, error) {
+	return nil, f.err
+}
