@@ -17,7 +17,8 @@ import (
 const maxRequestBytes = 2 << 20
 
 // Handler serves sessions over HTTP. tenant says who is asking, from a credential
-// and never from the body; its error is the answer. Bodies are JSON, chunked or
+// and never from the body; its error is the answer, and an empty name is answered
+// with code unauthenticated. Bodies are JSON, chunked or
 // not; members that are not known are left out.
 //
 //	POST /turn       a [Request]; answers {"result": Output}, or events if it accepts
@@ -55,9 +56,19 @@ type handler struct {
 	tenant  func(*http.Request) (string, error)
 }
 
+// tenantOf returns who asks. A credential without a tenant is none: a store would
+// take the empty name for the tenant of hosts that have one tenant alone.
+func (h *handler) tenantOf(r *http.Request) (string, error) {
+	tenant, err := h.tenant(r)
+	if err == nil && tenant == "" {
+		err = host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
+	}
+	return tenant, err
+}
+
 // read returns who asks, having read what for.
 func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant string, err error) {
-	if tenant, err = h.tenant(r); err != nil {
+	if tenant, err = h.tenantOf(r); err != nil {
 		return "", err
 	}
 	limit := int64(2*h.service.opts.StateBytes + maxRequestBytes)
@@ -146,7 +157,7 @@ func (s *Service) abortAsked(ctx context.Context, req *abortRequest) (*aborted, 
 }
 
 func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
-	tenant, err := h.tenant(r)
+	tenant, err := h.tenantOf(r)
 	var a *host.Artifact
 	if err == nil {
 		q := r.URL.Query()
@@ -160,7 +171,7 @@ func (h *handler) artifact(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
-	tenant, err := h.tenant(r)
+	tenant, err := h.tenantOf(r)
 	var snap *Snapshot
 	if err == nil {
 		up := &ArtifactUpload{Name: r.URL.Query().Get("name"), MediaType: r.Header.Get("Content-Type")}
@@ -172,7 +183,7 @@ func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
 // content sends what was put. What a client has put is not for a browser to run
 // in this place: it is sent as a file, with the type that it was given.
 func (h *handler) content(w http.ResponseWriter, r *http.Request) {
-	tenant, err := h.tenant(r)
+	tenant, err := h.tenantOf(r)
 	var content io.Reader
 	var mediaType string
 	var size int64

@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -42,6 +43,22 @@ func TestClientsAreNotToldWhyTheirTenantIsUnknown(t *testing.T) {
 		code, _, body := post(h, path, `{}`)
 		if code != http.StatusInternalServerError || strings.Contains(body, "hunter2") {
 			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// A credential that names no tenant is none, on every path.
+func TestNoTenantIsUnauthenticated(t *testing.T) {
+	s := stored(t, agentOf(t, hosttest.Say("never"))())
+	h := s.Handler(func(*http.Request) (string, error) { return "", nil })
+	for _, call := range []struct{ method, path string }{
+		{"POST", "/turn"}, {"POST", "/turn?stream=true"}, {"POST", "/snapshot"}, {"POST", "/wait"}, {"POST", "/abort"},
+		{"GET", "/artifact?session=s&digest=d"}, {"PUT", "/artifact?session=s"}, {"GET", "/content?session=s&digest=d"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(call.method, call.path, strings.NewReader(`{"text":"hi"}`)))
+		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"code":"unauthenticated"`) {
+			t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
 		}
 	}
 }
