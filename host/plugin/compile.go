@@ -70,7 +70,8 @@ func (c *code) exports(name string) bool {
 	return c.engine.compiled.ExportedFunctions()[name] != nil
 }
 
-// instantiate makes an instance of the module and runs its start section.
+// instantiate makes an instance of the module. A metered module has no start
+// section, so that runs no code of the guest.
 func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Module, error) {
 	return c.engine.wasm.InstantiateModule(ctx, c.engine.compiled, cfg)
 }

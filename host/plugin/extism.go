@@ -249,8 +249,8 @@ func extismError(text string) []byte {
 	return errorObject(host.Errorf(host.Internal, "%s", clean(text)))
 }
 
-// startFunctions returns what is called before an instance's first call, as the
-// kits' start-up code wants it: hs_init for Haskell after _initialize, and
+// startFunctions returns what is called before an instance's first call: the
+// module's start function and, as the kits' start-up code wants it, hs_init for Haskell after _initialize, and
 // without that one what a C toolchain makes of constructors.
 func startFunctions(mod api.Module, extism bool) []api.Function {
 	var list []api.Function
@@ -262,6 +262,7 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 		list = append(list, fn)
 		return true
 	}
+	add(meterStart, 0)
 	found := add(initializeExport, 0)
 	if !extism {
 		return list

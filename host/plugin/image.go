@@ -189,12 +189,11 @@ func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 // keeps says what of a module's state an image has to keep, and whether it can.
 type keeps struct {
 	restorable bool  // see prepared
-	fills      bool  // an instance can be made of an image: no start section runs before
 	globals    []int // mutable ones
 }
 
 func (p *prepared) keeps() keeps {
-	return keeps{p.restorable, p.module.start < 0, p.module.savedGlobals()}
+	return keeps{p.restorable, p.module.savedGlobals()}
 }
 
 // hasImages reports whether instances of the plugin can be restored.

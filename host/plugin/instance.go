@@ -145,7 +145,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 		return inst, inst.failure(err)
 	}
 	im := p.code.images.get(p.limits)
-	if im != nil && p.hasImages() && p.code.keeps.fills && im.suits(s) && inst.resize(im.size) {
+	if im != nil && p.hasImages() && im.suits(s) && inst.resize(im.size) {
 		return inst, inst.fill(im)
 	}
 	before, err := inst.heldBefore()
@@ -176,7 +176,7 @@ func (inst *instance) payInstance() error {
 	return nil
 }
 
-// instantiate makes the module of an instance, and runs its start section.
+// instantiate makes the module of an instance. It runs no code of the guest.
 func (inst *instance) instantiate() (err error) {
 	rt := inst.plugin.runtime
 	maker := &memoryMaker{from: &rt.memories, share: inst.share}

@@ -32,6 +32,10 @@ import (
 //     of its own with a numeric type, as "agenthost_meter.global.N" with N its
 //     index (meterGlobal), so that an image of an instance can be saved and
 //     restored.
+//   - It has no start section: its start function is exported as
+//     "agenthost_meter.start" (meterStart), for the host to call before anything
+//     else. So instantiation runs no code of the guest, and an instance that is
+//     filled from an image runs none at all.
 //   - Its memory and its tables have a maximum, at most the limit.
 //   - Its custom sections are gone, but for the names of its functions, among
 //     which those of the pass show in stack traces.
@@ -47,9 +51,8 @@ import (
 // guest whose fuel is below zero calls tick(fuel, depth), and goes on with the
 // result as its new fuel. So:
 //
-//   - Instantiation: fuel is 0, so a start function ticks at once. The meter of
-//     the call in progress travels in the context given to InstantiateModule
-//     and Call, which wazero hands to tick.
+//   - The meter of the call in progress travels in the context given to Call,
+//     which wazero hands to tick.
 //   - Before a call: fuel.Set(slice). Leaving it at 0 is right too, and costs
 //     one tick. The slice is how long the guest may run between two looks at
 //     the deadline; 1,000,000 is 0.1 to 0.3 ms.
@@ -88,7 +91,7 @@ import (
 
 // meterVersion changes with what prepare makes of a module, so that what an older
 // version made and kept on disk is made anew. TestMeterVersion says when.
-const meterVersion = 3
+const meterVersion = 4
 
 // prepared is a module that passed the checks, and its metered form.
 type prepared struct {

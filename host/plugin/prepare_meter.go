@@ -13,6 +13,7 @@ const (
 	meterFuel   = meterPrefix + "fuel"    // mutable i64
 	meterDepth  = meterPrefix + "depth"   // mutable i64
 	meterGlobal = meterPrefix + "global." // and the global's index
+	meterStart  = meterPrefix + "start"   // () -> (): the start function
 )
 
 // cheapLeaf is the price up to which a function that calls nothing may go
@@ -54,6 +55,21 @@ const (
 	addedFuncs         // those that every module gets; bulk helpers follow
 )
 
+// addedStart is the index, relative to meter.check, of the function that calls the
+// start function. It is exported in that one's place, because an export declares
+// a function for ref.func, which a start section does not: an invalid module would
+// become a valid one.
+func (t *meter) addedStart() uint32 { return addedFuncs + uint32(len(t.helpers)) }
+
+// addedCount is how many functions are added.
+func (t *meter) addedCount() uint32 {
+	n := t.addedStart()
+	if t.m.start >= 0 {
+		n++
+	}
+	return n
+}
+
 func newMeter(m *wasmModule, l *structureLimits) *meter {
 	t := &meter{m: m, limits: l, blockTypes: map[string]uint32{}, helperAt: map[bulkHelper]uint32{}}
 	t.tick = uint32(m.imported[externFunc])
@@ -94,7 +110,6 @@ func (t *meter) write() ([]byte, error) {
 	t.memorySection()
 	t.globalSection()
 	t.exportSection()
-	t.startSection()
 	t.elementSection()
 	t.dataSections(code)
 	t.nameSection()
@@ -152,13 +167,16 @@ func (t *meter) importSection(tickType uint32) {
 // last, then those that were added.
 func (t *meter) functionSection(checkType, chargeType, bulkType uint32) {
 	defined := t.m.funcs[t.m.imported[externFunc]:]
-	b := appendU32(nil, uint32(len(defined)+addedFuncs+len(t.helpers)))
+	b := appendU32(nil, uint32(len(defined))+t.addedCount())
 	for i := range defined {
 		b = appendU32(b, defined[(i+1)%len(defined)])
 	}
 	b = appendU32(appendU32(appendU32(b, checkType), chargeType), chargeType)
 	for range t.helpers {
 		b = appendU32(b, bulkType)
+	}
+	if t.m.start >= 0 {
+		b = appendU32(b, checkType)
 	}
 	t.out = appendSection(t.out, secFunction, b)
 }
@@ -204,22 +222,19 @@ func (t *meter) globalSection() {
 
 func (t *meter) exportSection() {
 	added, e := uint32(0), []byte(nil)
-	add := func(name string, index uint32) {
-		e = appendU32(append(appendName(e, name), byte(externGlobal)), index)
+	add := func(name string, kind externKind, index uint32) {
+		e = appendU32(append(appendName(e, name), byte(kind)), index)
 		added++
 	}
-	add(meterFuel, t.fuel)
-	add(meterDepth, t.fuel+1)
+	add(meterFuel, externGlobal, t.fuel)
+	add(meterDepth, externGlobal, t.fuel+1)
 	for _, i := range t.m.savedGlobals() {
-		add(globalExport(i), uint32(i))
+		add(globalExport(i), externGlobal, uint32(i))
+	}
+	if t.m.start >= 0 {
+		add(meterStart, externFunc, t.check+t.addedStart())
 	}
 	t.section(secExport, added, e)
-}
-
-func (t *meter) startSection() {
-	if t.m.start >= 0 {
-		t.out = appendSection(t.out, secStart, appendU32(nil, t.remap(uint32(t.m.start))))
-	}
 }
 
 func (t *meter) elementSection() { t.section(secElement, 0, nil) }
@@ -248,7 +263,7 @@ func (t *meter) code() ([]byte, error) {
 
 // codeSection writes the code section with the given entries.
 func (t *meter) codeSection(entries []byte) {
-	n := appendU32(nil, uint32(len(t.m.bodies)+addedFuncs+len(t.helpers)))
+	n := appendU32(nil, uint32(len(t.m.bodies))+t.addedCount())
 	t.out = appendU32(append(t.out, secCode), uint32(len(n)+len(entries)))
 	t.out = append(append(t.out, n...), entries...)
 }
@@ -397,6 +412,9 @@ func (t *meter) addedCode(b []byte) []byte {
 	for _, h := range t.helpers {
 		b = appendSized(b, t.helperCode(h))
 	}
+	if t.m.start >= 0 {
+		b = appendSized(b, append(appendU32([]byte{0, opCall}, t.remap(uint32(t.m.start))), opEnd))
+	}
 	return b
 }
 
@@ -463,6 +481,9 @@ func (t *meter) functionNames() []byte {
 	}
 	for i, h := range t.helpers {
 		list = add(list, t.check+uint32(addedFuncs+i), []byte(h.name()))
+	}
+	if t.m.start >= 0 {
+		list = add(list, t.check+t.addedStart(), []byte(meterStart))
 	}
 	return append(appendU32(nil, n), list...)
 }

@@ -166,7 +166,11 @@ func specRuntime(t *testing.T) wazero.Runtime {
 }
 
 func instantiate(r wazero.Runtime, wasm []byte) (api.Module, error) {
-	return r.InstantiateWithConfig(context.Background(), wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	mod, err := r.InstantiateWithConfig(context.Background(), wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err == nil {
+		err = runStart(mod)
+	}
+	return mod, err
 }
 
 func (s *specRun) call(c specCommand) {

@@ -97,7 +97,17 @@ func newMeteredGuest(t testing.TB, wasm []byte, l *structureLimits, budget int64
 	}
 	g.fuel = g.mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
 	g.depth = g.mod.ExportedGlobal(meterDepth)
-	return g, nil
+	return g, runStart(g.mod)
+}
+
+// runStart calls the start function of a metered module, as the host does.
+func runStart(mod api.Module) error {
+	start := mod.ExportedFunction(meterStart)
+	if start == nil {
+		return nil
+	}
+	_, err := start.Call(context.Background())
+	return err
 }
 
 func mustMeteredGuest(t testing.TB, wasm []byte, l *structureLimits, budget int64) *meteredGuest {
