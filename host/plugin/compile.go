@@ -79,7 +79,7 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compile returns the compiled module, compiling it if nobody has. The caller
 // may leave; the work goes on for whoever waits too.
 func (rt *Runtime) compile(ctx context.Context, mod *prepared, limits Limits) (*code, error) {
-	job := &compilation{mod.key, mod.wasm, limits, mod.keeps(), mod.code}
+	job := &compilation{mod.key, mod.wasm, limits, mod.keeps(&limits), mod.code}
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err

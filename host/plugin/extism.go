@@ -204,7 +204,7 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 	inst.calls++
 	stack := inst.stack[:]
 	stack[0] = 0 // the result of a function that has none
-	err = fn.CallWithStack(inst.ctx, stack)
+	err = inst.callStack.use(fn).CallWithStack(inst.ctx, stack)
 	inst.leave()
 	if err != nil && !inst.exited(err) {
 		return nil, false, inst.failure(err)

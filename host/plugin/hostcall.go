@@ -37,7 +37,7 @@ const (
 func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	meter := wasm.NewHostModuleBuilder(meterModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
-		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1])))
+		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1]), &stack[0]))
 	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(meterTick)
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err

@@ -190,10 +190,12 @@ func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 type keeps struct {
 	restorable bool  // see prepared
 	globals    []int // mutable ones
+	tables     int64 // bytes that its tables count for
+	price      int64 // of an instance, in instructions
 }
 
-func (p *prepared) keeps() keeps {
-	return keeps{p.restorable, p.module.savedGlobals()}
+func (p *prepared) keeps(l *Limits) keeps {
+	return keeps{p.restorable, p.module.savedGlobals(), p.tableBytes(uint32(l.TableEntries)), p.module.instancePrice()}
 }
 
 // hasImages reports whether instances of the plugin can be restored.

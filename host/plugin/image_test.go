@@ -19,7 +19,7 @@ import (
 // stateOf is everything that calls can change of an instance.
 func stateOf(inst *instance) (state []byte) {
 	n := int(inst.memory.Size())
-	state = fmt.Appendf(nil, "%d bytes, depth %d, globals", n, inst.depth.Get())
+	state = fmt.Appendf(nil, "%d bytes, depth %d, globals", n, inst.callStack.calls)
 	for _, g := range inst.globals {
 		state = fmt.Appendf(state, " %x", g.Get())
 	}

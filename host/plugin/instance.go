@@ -48,18 +48,18 @@ type instance struct {
 	linear   *linearMemory // what memory lies in
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
-	ctx     context.Context
-	fuel    api.MutableGlobal
-	depth   api.Global
-	globals []api.MutableGlobal // what an image saves besides memory
-	image   *image              // nil: it can not be restored
-	funcs   [exportCount]api.Function
-	calls   int
-	took    time.Duration // the last call
-	stack   [1]uint64
-	world   world
-	call    call
-	extism  *extismState // nil for a native plugin
+	ctx       context.Context
+	fuel      api.MutableGlobal
+	globals   []api.MutableGlobal // what an image saves besides memory
+	image     *image              // nil: it can not be restored
+	callStack callStack
+	funcs     [exportCount]api.Function
+	calls     int
+	took      time.Duration // the last call
+	stack     [1]uint64
+	world     world
+	call      call
+	extism    *extismState // nil for a native plugin
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
@@ -141,7 +141,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 	if err := inst.payInstance(); err != nil {
 		return inst, err
 	}
-	if err := inst.instantiate(); err != nil {
+	if err := inst.makeModule(); err != nil {
 		return inst, inst.failure(err)
 	}
 	im := p.code.images.get(p.limits)
@@ -153,27 +153,16 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 		return inst, err
 	}
 	for _, init := range startFunctions(inst.module, p.extism != nil) {
-		if _, err := init.Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
+		if _, err := inst.callStack.use(init).Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
 			return inst, inst.failure(err)
 		}
 	}
 	_ = inst.settle(inst.spent()) // the call is stopped, if that was too much
-	return inst, inst.keepImage(before)
-}
-
-// instancePrice is what an instance costs beside its start-up code and its memory:
-// a tenant's budget pays it, and it counts for whose turn it is. Otherwise making
-// one after the other by trapping would be free.
-const instancePrice = 500_000
-
-// payInstance takes the price of an instance that is about to be made. It fails if
-// the call's time is up, as others may have had their turn first.
-func (inst *instance) payInstance() error {
-	_ = inst.seat.account.charge(instructions, instancePrice) // the call is stopped, if that was too much
-	if !inst.work(instancePrice) {
-		return inst.late()
+	if inst.endGrowth(); inst.turnless {
+		return inst, inst.late()
 	}
-	return nil
+	inst.shrink()
+	return inst, inst.keepImage(before)
 }
 
 // instantiate makes the module of an instance. It runs no code of the guest.
@@ -188,6 +177,9 @@ func (inst *instance) instantiate() (err error) {
 	}()
 	mod, err := inst.plugin.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
 	if err != nil {
+		if maker.made != nil { // wazero forgets it when a segment does not fit
+			maker.made.Free()
+		}
 		return err
 	}
 	inst.module, inst.linear = mod, maker.made
@@ -195,11 +187,10 @@ func (inst *instance) instantiate() (err error) {
 		inst.memory = mod.Memory()
 	}
 	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
-	inst.depth = mod.ExportedGlobal(meterDepth)
 	for _, i := range inst.plugin.code.keeps.globals {
 		inst.globals = append(inst.globals, mod.ExportedGlobal(globalExport(i)).(api.MutableGlobal))
 	}
-	return nil
+	return inst.countStack()
 }
 
 // noMemory returns the error that the allocator panicked with.
@@ -251,6 +242,7 @@ func (inst *instance) rest() {
 	c := &inst.call
 	c.ctx, c.input, c.output, c.ops, c.raw = nil, nil, nil, nil, rawOperations{}
 	inst.extism.rest()
+	inst.shrink()
 	if cap(c.response) > keptResponse {
 		c.response = nil
 	}
@@ -268,7 +260,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	inst.calls++
 	stack := inst.stack[:]
 	stack[0] = uint64(len(inst.call.input))
-	err = fn.CallWithStack(inst.ctx, stack)
+	err = inst.callStack.use(fn).CallWithStack(inst.ctx, stack)
 	inst.leave()
 	if err != nil {
 		return nil, false, inst.failure(err)
@@ -289,6 +281,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 // from inside it, and logs the lines that it has not ended.
 func (inst *instance) leave() {
 	inst.call.over = true
+	inst.endGrowth()
 	inst.world.flush()
 }
 
@@ -313,13 +306,14 @@ func (inst *instance) cost(started time.Time) host.Cost {
 		ThrottledUS:  inst.call.throttled.Microseconds(),
 	}
 	if inst.memory != nil {
-		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size()
+		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size() + inst.callStack.peak()
 	}
 	return c
 }
 
 func (inst *instance) close() {
 	inst.extism.close()
+	inst.callStack.claim.set(0)
 	if inst.module != nil {
 		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
 	}

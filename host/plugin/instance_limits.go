@@ -23,13 +23,17 @@ func (inst *instance) spent() int64 {
 	return inst.call.granted - int64(inst.fuel.Get()) + inst.call.charged
 }
 
-// tick is called by a guest whose fuel has run out: it looks at everything that
+// tick is called by a guest whose fuel has run out, or that has gone as deep as it
+// may for now: it looks at everything that
 // may stop a call and hands out the next slice.
-func (inst *instance) tick(fuel, depth int64) int64 {
+func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 	c := &inst.call
+	inst.hasGrown()
 	if depth < 0 {
-		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
-			inst.plugin.id, c.export, c.limits.CallDepth))
+		inst.deepen(depth, sp)
+	}
+	if fuel >= 0 {
+		return fuel
 	}
 	c.unseen = 0
 	inst.checkTime()
@@ -117,6 +121,9 @@ func (inst *instance) late() error {
 // pause gives the call's turn to others while a host operation waits. retake takes
 // it again, unless the call's time is up before; resume stops the call then.
 func (inst *instance) pause() {
+	if inst.endGrowth() && inst.turnless {
+		return
+	}
 	inst.plugin.runtime.turns.pause(inst.share, inst.unaccounted())
 	inst.turnless = true
 }
@@ -150,6 +157,7 @@ func (inst *instance) unaccounted() int64 {
 // for in few instructions may be much.
 func (inst *instance) charge(n int64) {
 	c := &inst.call
+	inst.hasGrown()
 	c.charged += n
 	if c.unseen += n; c.unseen >= slice && !c.over {
 		inst.look()
@@ -179,6 +187,9 @@ func (inst *instance) budgetError() error {
 	}
 	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit %s of %d", inst.plugin.id, c.export, name, c.budget).WithHint("raise the limit, or give the plugin less to do")
 }
+
+// timeLeft is how long the call may go on.
+func (c *call) timeLeft() time.Duration { return time.Until(c.deadline) }
 
 // checkTime stops a call whose caller has left or whose time is up.
 func (inst *instance) checkTime() {

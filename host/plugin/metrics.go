@@ -62,7 +62,7 @@ func (m *metricsWriter) bill(b *Bill, byTenant bool) {
 		{"host_calls_total", "counter", "Host operations.", func(c *Charge) float64 { return float64(c.HostCalls) }},
 		{"input_bytes_total", "counter", "Bytes sent to calls.", func(c *Charge) float64 { return float64(c.InputBytes) }},
 		{"output_bytes_total", "counter", "Bytes that calls answered.", func(c *Charge) float64 { return float64(c.OutputBytes) }},
-		{"peak_memory_bytes", "gauge", "The largest linear memory of a call.", func(c *Charge) float64 { return float64(c.PeakMemory) }},
+		{"peak_memory_bytes", "gauge", "The most memory of a call: linear memory, tables, and a stack of megabytes.", func(c *Charge) float64 { return float64(c.PeakMemory) }},
 	} {
 		m.head(prefix+f.name, f.kind, f.help)
 		for i := range b.Charges {

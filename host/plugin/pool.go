@@ -304,6 +304,7 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
 	inst.linear.lend(sh)
 	inst.extism.lend(sh)
+	inst.callStack.claim.lend(sh)
 	if inst.turnless {
 		return inst, inst.late()
 	}
@@ -352,6 +353,7 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnle
 	inst.rest()
 	inst.linear.lend(nil)
 	inst.extism.lend(nil)
+	inst.callStack.claim.lend(nil)
 	keep = keep && !p.runtime.memories.tight()
 	p.mu.Lock()
 	surplus := inst

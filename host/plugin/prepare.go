@@ -67,11 +67,18 @@ import (
 //   - After a call that failed, for whatever reason: spent is computed alike;
 //     the instance must be closed, never reused.
 //
-// depth counts down as well: each function that calls others subtracts its
-// frame's weight (1, more for functions with very many values) while it runs.
-// It starts at the limit's callDepth and is back there after each call that
-// returned. When it is below zero tick is called with depth < 0: the guest
-// recursed too deep, and tick must panic with an error that says so.
+// depth counts down as well, in two counts (prepare_stack.go): each function that
+// calls others subtracts its frame's weight (1, more for functions with very many
+// locals and operands) and an estimate of its stack while it runs. The weights begin
+// with the limit's callDepth, the units of stack with what the heaviest frame of the
+// module takes; the host sets others before a call. After each call that returned
+// depth is back at what it was. When it is below zero tick is called with depth < 0:
+//
+//   - The weights (see unpackDepth) are below zero: the guest recursed too deep, and
+//     tick must panic with an error that says so.
+//   - Else the units are: the stack is about to grow. The host reserves memory for
+//     that and sets depth to more units, at most as many as there is weight left, or
+//     panics. fuel may be left, and is then returned as it is.
 //
 // Keep the api.Global values of fuel and depth with the instance; looking them
 // up by name on every call costs more than the call.

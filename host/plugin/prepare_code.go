@@ -104,6 +104,9 @@ type codeScan struct {
 	height int32 // of the operand stack; means nothing where code is dead
 	top    int32 // the greatest height
 
+	made, sets int64 // values that instructions produce, and that locals are set to
+	vectors    bool  // some of them
+
 	unseen  stretch // what control may have spent on its way here
 	barrier int32   // the first point that what comes now may belong to
 
@@ -138,6 +141,7 @@ func (s *codeScan) scan(i int) error {
 	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32, results: int32(len(sig.results))})
 	s.points, s.edits = append(s.points[:0], point{over: -1}), s.edits[:0]
 	s.live, s.cur, s.height, s.top = true, 0, 0, 0
+	s.made, s.sets, s.vectors = 0, 0, false
 	s.unseen, s.barrier = stretch{}, 0
 	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
 	s.shape, s.loopNest = shape{}, 0
@@ -259,6 +263,7 @@ func (s *codeScan) next() {
 	if s.err != nil {
 		return
 	}
+	s.countValues(op)
 	ins := plainOps[op]
 	switch ins.operands {
 	case opsNone:
@@ -321,6 +326,9 @@ func (s *codeScan) grow(n int32) {
 // pass takes a function's parameters from the operand stack and puts its
 // results there.
 func (s *codeScan) pass(f funcType) {
+	if s.live {
+		s.made += int64(len(f.results))
+	}
 	s.grow(-int32(len(f.params)))
 	s.grow(int32(len(f.results)))
 }

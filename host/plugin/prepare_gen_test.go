@@ -323,7 +323,7 @@ func comparePrograms(t *testing.T, choices []byte) (ran bool) {
 	if err != nil {
 		return true // a trap: prices are upper bounds
 	}
-	if d := metered.depth.Get(); d != 200 {
+	if d := metered.callsLeft(); d != 200 {
 		t.Fatalf("depth is %d after the call, want 200; module %x", d, wasm)
 	}
 	counted := mustInstance(t, program(choices, true))
@@ -367,7 +367,7 @@ func spentWithoutSlack(t *testing.T, wasm []byte, arg uint64) int64 {
 	if g.mod, err = newRuntime(t, g.tick).InstantiateWithConfig(context.Background(), metered, wazero.NewModuleConfig().WithName("")); err != nil {
 		t.Fatal(err)
 	}
-	g.fuel = g.mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
+	g.fuel, g.depth = g.mod.ExportedGlobal(meterFuel).(api.MutableGlobal), g.mod.ExportedGlobal(meterDepth).(api.MutableGlobal)
 	_, spent, err := g.call("run", arg)
 	if err != nil {
 		t.Fatal(err)

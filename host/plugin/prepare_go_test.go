@@ -68,8 +68,14 @@ func compileGuest(t testing.TB, wasm []byte, metered bool) *goCode {
 func (c *goCode) instantiate(t testing.TB) *goGuest {
 	t.Helper()
 	ctx := context.Background()
-	mod, err := c.runtime.InstantiateModule(ctx, c.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	mod, err := c.runtime.InstantiateModule(ctx, c.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
+		t.Fatalf("instantiate: %v", err)
+	}
+	if c.metered {
+		deepStack(mod)
+	}
+	if _, err := mod.ExportedFunction(initializeExport).Call(ctx); err != nil {
 		t.Fatalf("instantiate: %v", err)
 	}
 	g := &goGuest{mod: mod, call: map[string]api.Function{}}

@@ -108,9 +108,8 @@ func (l *structureLimits) withDefaults() *structureLimits {
 const frameValues = 64
 
 // frameWeight is what a function takes of the depth while it runs: 1, and 1
-// more for every frameValues locals and operands, because compiled code may
-// keep them all in its frame while it calls. So a depth is at most that many
-// times about 600 bytes of stack.
+// more for every frameValues locals and operands. How much stack that is the depth
+// counter says beside it (prepare_stack.go).
 func (s *codeScan) frameWeight() int64 {
 	return 1 + int64((s.locals+uint64(max(s.top, 0)))/frameValues)
 }

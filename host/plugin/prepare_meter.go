@@ -30,6 +30,7 @@ type meter struct {
 	m      *wasmModule
 	limits *structureLimits
 	scan   codeScan
+	frame  int64 // bytes of stack that the heaviest frame takes, by estimate
 
 	tick  uint32 // function index of the import
 	moved uint32 // where the function that had this index went
@@ -213,10 +214,11 @@ func (l limits) clamp(most uint32) limits {
 	return l
 }
 
-// globalSection adds fuel, which is 0, and depth, which is the limit's.
+// globalSection adds fuel, which is 0, and depth, which begins with the limit's calls
+// and with as much stack as the heaviest frame takes.
 func (t *meter) globalSection() {
 	e := []byte{typeI64, 1, opI64Const, 0, opEnd, typeI64, 1, opI64Const}
-	e = append(appendS64(e, t.limits.callDepth), opEnd)
+	e = append(appendS64(e, packDepth(t.limits.callDepth, (t.frame+stackUnit-1)/stackUnit)), opEnd)
 	t.section(secGlobal, 2, e)
 }
 
@@ -281,7 +283,8 @@ func (t *meter) function(i int) error {
 	}
 	body := &t.m.bodies[i]
 	wrapped := s.calls && s.returns
-	weight := s.frameWeight()
+	weight := s.depthWeight()
+	t.frame = max(t.frame, s.frameEstimate())
 	b := append(t.body[:0], t.m.wasm[body.locals.start:body.locals.end]...)
 	b = t.entry(b, weight)
 	if wrapped {
@@ -431,7 +434,7 @@ func (t *meter) dataSections(code []byte) {
 	runs := t.mergeData()
 	n := uint32(len(t.m.data))
 	if runs != nil {
-		n = uint32(len(runs))
+		n = countPieces(runs)
 	}
 	if t.m.dataCount >= 0 {
 		t.out = appendSection(t.out, secDataCount, appendU32(nil, n))

@@ -154,9 +154,17 @@ func (c *realCode) call(t testing.TB, metered bool, slice int64, input []byte) (
 	if metered {
 		compiled = c.metered
 	}
-	mod, err := c.runtime.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions(initializeExport))
+	mod, err := c.runtime.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if metered {
+		deepStack(mod)
+	}
+	if init := mod.ExportedFunction(initializeExport); init != nil {
+		if _, err := init.Call(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	defer mod.Close(ctx)
 	results, err := mod.ExportedFunction(exportProcess.String()).Call(ctx, uint64(len(input)))

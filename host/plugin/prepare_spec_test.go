@@ -64,6 +64,9 @@ type specCounts struct{ modules, calls, invalid int }
 
 const specDepth = 1_000
 
+// specStack is in units, and less than specDepth frames need.
+const specStack = specDepth
+
 // specPair is one module twice.
 type specPair struct{ plain, metered api.Module }
 
@@ -167,7 +170,8 @@ func specRuntime(t *testing.T) wazero.Runtime {
 
 func instantiate(r wazero.Runtime, wasm []byte) (api.Module, error) {
 	mod, err := r.InstantiateWithConfig(context.Background(), wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err == nil {
+	if err == nil && mod.ExportedGlobal(meterDepth) != nil {
+		deepStack(mod)
 		err = runStart(mod)
 	}
 	return mod, err
@@ -187,7 +191,7 @@ func (s *specRun) call(c specCommand) {
 	}
 	s.counts.calls++
 	plain, plainErr := pair.plain.ExportedFunction(c.Action.Field).Call(context.Background(), args...)
-	pair.metered.ExportedGlobal(meterDepth).(api.MutableGlobal).Set(specDepth) // traps leave it lower
+	pair.metered.ExportedGlobal(meterDepth).(api.MutableGlobal).Set(uint64(packDepth(specDepth, specStack))) // traps leave it lower
 	metered, meteredErr := pair.metered.ExportedFunction(c.Action.Field).Call(context.Background(), args...)
 	if c.Type == "assert_exhaustion" {
 		if plainErr == nil || meteredErr == nil {

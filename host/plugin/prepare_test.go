@@ -25,7 +25,7 @@ var (
 type meteredGuest struct {
 	mod     api.Module
 	fuel    api.MutableGlobal
-	depth   api.Global
+	depth   api.MutableGlobal
 	slice   int64 // what a tick hands out
 	budget  int64 // what a call may spend
 	granted int64
@@ -36,8 +36,11 @@ type meteredGuest struct {
 func (g *meteredGuest) tick(_ context.Context, stack []uint64) {
 	g.ticks++
 	fuel, depth := int64(stack[0]), int64(stack[1])
-	if depth < 0 {
+	if depth < 0 && !raiseDepth(g.depth, depth) {
 		panic(errDepth)
+	}
+	if depth < 0 && fuel >= 0 {
+		return
 	}
 	if fuel >= 0 {
 		panic(fmt.Sprintf("tick with fuel %d left", fuel))
@@ -47,6 +50,20 @@ func (g *meteredGuest) tick(_ context.Context, stack []uint64) {
 	}
 	g.granted += g.slice
 	stack[0] = uint64(fuel + g.slice)
+}
+
+// raiseDepth hands out as many units of stack as there is weight left; false if there
+// is none.
+func raiseDepth(global api.MutableGlobal, depth int64) bool {
+	calls, _ := unpackDepth(depth)
+	global.Set(uint64(packDepth(calls, calls)))
+	return calls >= 0
+}
+
+// callsLeft is what is left of the limit CallDepth.
+func (g *meteredGuest) callsLeft() int64 {
+	calls, _ := unpackDepth(int64(g.depth.Get()))
+	return calls
 }
 
 // call calls an export and returns what it spent; a failed call too has a bill.
@@ -96,8 +113,15 @@ func newMeteredGuest(t testing.TB, wasm []byte, l *structureLimits, budget int64
 		return g, err
 	}
 	g.fuel = g.mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
-	g.depth = g.mod.ExportedGlobal(meterDepth)
+	g.depth = g.mod.ExportedGlobal(meterDepth).(api.MutableGlobal)
 	return g, runStart(g.mod)
+}
+
+// deepStack gives a metered module as much stack as it may ask for.
+func deepStack(mod api.Module) {
+	depth := mod.ExportedGlobal(meterDepth).(api.MutableGlobal)
+	calls, _ := unpackDepth(int64(depth.Get()))
+	depth.Set(uint64(packDepth(calls, 1<<30)))
 }
 
 // runStart calls the start function of a metered module, as the host does.
@@ -306,7 +330,7 @@ func TestMeterDepth(t *testing.T) {
 		func $loop run9 i32
 		  call $leaf loop local.get 0 i32.eqz if return end br 1 end
 	`), nil, 1<<40)
-	full := g.depth.Get()
+	full := g.callsLeft()
 	if full != defaultCallDepth {
 		t.Errorf("depth begins at %d, want %d", full, defaultCallDepth)
 	}
@@ -316,7 +340,7 @@ func TestMeterDepth(t *testing.T) {
 			if _, _, err := g.call(name, arg); err != nil {
 				t.Fatalf("%s(%d): %v", name, arg, err)
 			}
-			if got := g.depth.Get(); got != full {
+			if got := g.callsLeft(); got != full {
 				t.Fatalf("after %s(%d) depth is %d, want %d", name, arg, got, full)
 			}
 		}

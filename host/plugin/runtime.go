@@ -30,6 +30,7 @@ type Runtime struct {
 	tenants  *tenants
 	tallies  *tallies
 	turns    *turns
+	apart    *turns // of instances that are made apart
 	memories memories
 	fetcher  Fetcher
 	queue    Queue
@@ -83,7 +84,9 @@ type Options struct {
 	// alone gets half (512).
 	Calls int
 	// TotalMemoryBytes bounds the memory of all instances together (4 GiB): their
-	// linear memory, and of Extism plugins their blocks and variables.
+	// linear memory, their tables, the stacks of their calls (twice, because the
+	// collector lets as much garbage stand), and of Extism plugins their blocks and
+	// variables.
 	TotalMemoryBytes int64
 
 	// Tenants are what the plugins of each tenant may do and use, by the tenant's
@@ -165,7 +168,7 @@ func (rt *Runtime) setBounds() error {
 	o.Running = cmp.Or(o.Running, runtime.GOMAXPROCS(0))
 	o.Calls = cmp.Or(o.Calls, DefaultCalls)
 	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, DefaultTotalMemoryBytes)
-	rt.turns = newTurns(o.Running, o.Calls)
+	rt.turns, rt.apart = newTurns(o.Running, o.Calls), newApart()
 	rt.memories.limit = o.TotalMemoryBytes
 	return nil
 }
@@ -434,7 +437,7 @@ func errClosed(what string) error {
 func (l Limits) structure() *structureLimits {
 	return &structureLimits{
 		moduleBytes: l.ModuleBytes, memoryPages: l.memoryPages(),
-		tableEntries: uint32(l.TableEntries), callDepth: int64(l.CallDepth), compileTime: l.CompileWork,
+		tableEntries: uint32(l.TableEntries), callDepth: int64(min(l.CallDepth, maxCallDepth)), compileTime: l.CompileWork,
 	}
 }
 

@@ -65,8 +65,10 @@ const (
 	opBrIf         = 0x0d
 	opBrTable      = 0x0e
 	opCall         = 0x10
+	opDrop         = 0x1a
 	opLocalGet     = 0x20
 	opLocalSet     = 0x21
+	opLocalTee     = 0x22
 	opGlobalGet    = 0x23
 	opGlobalSet    = 0x24
 	opMemorySize   = 0x3f
@@ -86,6 +88,7 @@ const (
 	opI64ShrU      = 0x88
 	opI64ExtU      = 0xad
 	opRefFunc      = 0xd2
+	opVector       = 0xfd
 	opMisc         = 0xfc // and one of the following
 	miscMemoryInit = 8
 	miscMemoryCopy = 10

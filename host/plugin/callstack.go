@@ -1,0 +1,228 @@
+package plugin
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// callStack bounds the stack that wazero grows for the calls of an instance, and
+// counts it in the limit TotalMemoryBytes. The stack lies in the Go heap, begins with
+// 10 kB, and doubles up to 108 MB; wazero has no way to bound that. So a guest gets
+// units of stack (prepare_stack.go) for no more than may be allocated, and asks for
+// more before wazero does. How large the stack is in fact the host reads where the
+// guest asks; the estimates decide only when that is.
+type callStack struct {
+	fn      api.Function      // whose stack it is: each has its own
+	depth   api.MutableGlobal // the guest's counter
+	calls   int64             // what it begins with: the limit CallDepth
+	frame   int64             // bytes that the heaviest frame takes
+	room    int64             // bytes that the stack may be allocated
+	granted int64             // units handed out
+	claim   claim             // what counts for it, and for tables
+	tables  int64             // of claim, bytes for tables
+
+	growing *share // of the turns of what is done apart; nil: it is not growing apart
+	grown   int64  // what that counts for there
+}
+
+const (
+	// smallStack is up to which size a stack is not counted, and kept with its
+	// instance: a goroutine's may be as large.
+	smallStack = 64 << 10
+	// stackStep is the least that a guest is let go deeper at a time.
+	stackStep = 8 << 10
+	// stackSlack is what wazero allocates beside the frames.
+	stackSlack = 256
+	// reportedStack is from which size a stack shows in the cost of a call.
+	reportedStack = 2 << 20
+	// growApart is by how much a stack grows apart.
+	growApart = 2 << 20
+	// stackShare is how often a byte of stack is counted: a stack that grows
+	// leaves its former halves to the collector, which lets as much garbage stand
+	// as there are bytes in use.
+	stackShare = 2
+)
+
+// firstRoom is what the stack of a call may be allocated before the guest asks for
+// more: it has room for the heaviest frame, and the one that grows it.
+func (s *callStack) firstRoom() int64 { return max(smallStack, roomFor(stackStep+s.frame, s.frame)) }
+
+// roomFor is the most that wazero allocates for a stack of which so many bytes are
+// used: it doubles what there is and adds the frame that did not fit.
+func roomFor(used, frame int64) int64 { return 2*used + frame + stackSlack }
+
+// stackBytes is what counts for a stack of some size.
+func stackBytes(room int64) int64 {
+	if room <= smallStack {
+		return 0
+	}
+	return stackShare * room
+}
+
+// countStack begins to count the stack and the tables of an instance that was just
+// instantiated. It fails if there is no memory for them.
+func (inst *instance) countStack() error {
+	s := &inst.callStack
+	s.depth = inst.module.ExportedGlobal(meterDepth).(api.MutableGlobal)
+	calls, units := unpackDepth(int64(s.depth.Get()))
+	s.calls, s.frame = calls, units*stackUnit
+	s.room, s.tables = s.firstRoom(), inst.plugin.code.keeps.tables
+	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
+	if !s.claim.set(stackBytes(s.room) + s.tables) {
+		inst.call.stopped = inst.plugin.runtime.memories.exhausted()
+		return inst.call.stopped
+	}
+	s.begin()
+	return nil
+}
+
+// hasGrown is endGrowth where a guest or an operation of its goes on: it stops the
+// guest whose time is up.
+func (inst *instance) hasGrown() {
+	if inst.endGrowth() && inst.turnless && !inst.call.over {
+		inst.stop(inst.late())
+	}
+}
+
+// peak is what a call's cost reports of its stack and tables. Small stacks are not in
+// it: how often one has doubled depends on the calls before.
+func (s *callStack) peak() int64 {
+	if s.room < reportedStack {
+		return s.tables
+	}
+	return s.claim.size
+}
+
+// begin hands out what needs no more than the first room.
+func (s *callStack) begin() {
+	used := (s.room - s.frame - stackSlack) / 2 // the inverse of roomFor
+	s.granted = min((used-s.frame)/stackUnit, s.calls)
+	s.depth.Set(uint64(packDepth(s.calls, s.granted)))
+}
+
+// use says whose stack the next call runs on.
+func (s *callStack) use(fn api.Function) api.Function {
+	s.fn = fn
+	return fn
+}
+
+// deepen is the tick of a guest that has gone as deep as its units allow: it reserves
+// memory for a larger stack and hands out more, or stops the guest. sp lies at the
+// end of what is used of the stack.
+func (inst *instance) deepen(depth int64, sp *uint64) {
+	s := &inst.callStack
+	calls, units := unpackDepth(depth)
+	if calls < 0 {
+		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
+			inst.plugin.id, inst.call.export, inst.call.limits.CallDepth))
+	}
+	asked := s.granted - units
+	used, size := s.measure(sp, asked*stackUnit)
+	free := max(size, (s.room-s.frame-stackSlack)/2) - used - s.frame
+	if free < stackStep {
+		step := max(used, stackStep)
+		inst.reserveStack(roomFor(used+step+s.frame, s.frame))
+		free = step
+	}
+	more := free / stackUnit
+	if used > asked*stackUnit { // the frames are heavier than their estimate
+		more = int64(float64(more) * float64(asked*stackUnit) / float64(used))
+	}
+	more = max(1, min(more, max(asked, stackStep/stackUnit)))
+	more = min(more, calls)
+	s.granted = asked + more
+	s.depth.Set(uint64(packDepth(calls, more)))
+}
+
+// reserveStack counts room for a stack that is about to grow, or stops the guest. To
+// grow it takes the host about as long as to write so many bytes, which others wait.
+func (inst *instance) reserveStack(room int64) {
+	s := &inst.callStack
+	if !s.claim.set(stackBytes(room) + s.tables) {
+		inst.stop(inst.stackError())
+	}
+	grown := room - s.room
+	s.room = room
+	if !inst.goOn(int(grown)) {
+		inst.stop(inst.late())
+	}
+	if grown >= growApart {
+		inst.beginGrowth(grown)
+	}
+}
+
+// beginGrowth lets a stack grow apart, like an instance that takes long to make: wazero
+// is about to allocate and copy it, in Go code that can be interrupted but has no place
+// to give its turn away. The guest goes on without its turn until it next looks.
+func (inst *instance) beginGrowth(grown int64) {
+	inst.pause()
+	sh, err := inst.plugin.runtime.apart.enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
+	if err != nil {
+		inst.stop(blameless(inst.late()))
+	}
+	inst.callStack.growing, inst.callStack.grown = sh, grown/bytesPerInstruction
+}
+
+// endGrowth ends what beginGrowth began. It reports whether there was anything, and
+// then takes the call's turn again; inst.turnless says whether it could.
+func (inst *instance) endGrowth() bool {
+	s := &inst.callStack
+	if s.growing == nil {
+		return false
+	}
+	inst.plugin.runtime.apart.leave(s.growing, s.grown, true)
+	s.growing = nil
+	inst.retake()
+	return true
+}
+
+func (inst *instance) stackError() error {
+	ms := &inst.plugin.runtime.memories
+	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed so deep that its stack is more than a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free",
+		inst.plugin.id, inst.call.export, ms.limit).WithHint("recurse less deep, raise the limit, or run fewer calls at once"))
+}
+
+// measure returns how many bytes of the stack are used, and how many it has. Where
+// wazero does not keep the stack as it does today, the estimate takes their place.
+func (s *callStack) measure(sp *uint64, estimate int64) (used, size int64) {
+	base, n := stackOf(s.fn)
+	at := uintptr(unsafe.Pointer(sp))
+	if n == 0 || at < base || at >= base+uintptr(n) {
+		return estimate, estimate
+	}
+	return int64(base + uintptr(n) - at), int64(n)
+}
+
+// stackOf returns where the stack of a function's calls lies and how long it is,
+// which wazero keeps in a field that it does not export; 0 where there is none.
+// TestStackIsMeasured fails when that changes.
+func stackOf(fn api.Function) (base uintptr, size int) {
+	v := reflect.ValueOf(fn)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return 0, 0
+	}
+	f := v.Elem().FieldByName("stack")
+	if !f.IsValid() || f.Kind() != reflect.Slice || f.Type().Elem().Kind() != reflect.Uint8 {
+		return 0, 0
+	}
+	return f.Pointer(), f.Len()
+}
+
+// shrink drops the stacks of an instance whose call went deep.
+func (inst *instance) shrink() {
+	s := &inst.callStack
+	s.fn = nil
+	if s.depth == nil {
+		return
+	}
+	if first := s.firstRoom(); s.room > first {
+		inst.funcs = [exportCount]api.Function{}
+		s.room = first
+		s.claim.set(stackBytes(first) + s.tables)
+	}
+	s.begin()
+}

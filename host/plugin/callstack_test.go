@@ -1,0 +1,131 @@
+package plugin
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// heavyFrames recurses as often as its first byte says, times 39. Each frame has 1,000
+// values, of which 24 at a time live across a call.
+var heavyFrames = expand(`
+	func $nop -
+	func $deep - i32
+	local.get 0 i32.eqz if return end
+	<<i32.const 8 i32.const 8 i32.load *24> call $nop <i32.store *24> *42>
+	local.get 0 i32.const 1 i32.sub call $deep
+	---
+	i32.const 0 i32.const 0 i32.const 1 call $input_read drop
+	i32.const 0 i32.load8_u i32.const 39 i32.mul call $deep
+	i32.const 0 i32.const 0 i32.const 1 call $input_read drop
+	i32.const 0 i32.const 1 call $output_write
+	i32.const 0`)
+
+// The stack of a call is read where it lies: what the host counts depends on a field
+// of wazero's.
+func TestStackIsMeasured(t *testing.T) {
+	p := loadHand(t, heavyFrames, Limits{})
+	for _, c := range []struct {
+		input string
+		most  int64 // bytes
+	}{{"\x00", smallStack}, {"\x10", 1 << 30}, {"\xff", 1 << 30}} {
+		if got := calls(t, p, "a", c.input); got != c.input {
+			t.Fatalf("a call answers %q, want %q", got, c.input)
+		}
+	}
+	inst := p.fresh
+	if len(inst) == 0 {
+		inst = p.pools["a"].idle
+	}
+	fn := inst[0].function(exportTool)
+	if base, size := stackOf(fn); base == 0 || size < 10_000 || size > smallStack {
+		t.Errorf("the stack of a function is %d bytes at %x, want wazero's first one", size, base)
+	}
+}
+
+// What a deep call needs of stack counts while it runs and is dropped with it.
+func TestStackIsCountedAndDropped(t *testing.T) {
+	rt := startRuntime(t, nil)
+	p := loadIsolated(t, rt, heavyFrames, IsolationReuse, Limits{})
+	calls(t, p, "a", "\x00")
+	shallow := rt.memories.used.Load()
+	r, err := p.Call(t.Context(), "a", "tool", []byte("\xff"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const frames = 255 * 39 * 1000 * 8 // bytes, if each value has a slot
+	if got := r.Cost.PeakMemory; got < frames/2 {
+		t.Errorf("a call of %d MB of stack has a peak memory of %d MB", frames>>20, got>>20)
+	}
+	if n := IdleInstances(p); n != 1 {
+		t.Errorf("%d instances are kept after a deep call, want 1 without its stack", n)
+	}
+	if used := rt.memories.used.Load(); used != shallow {
+		t.Errorf("%d bytes are in use after a deep call, want %d as after one that is not", used, shallow)
+	}
+	for _, inst := range p.pools["a"].idle {
+		for _, fn := range inst.funcs {
+			if fn == nil {
+				continue
+			}
+			if _, size := stackOf(fn); size > smallStack {
+				t.Errorf("an idle instance keeps a stack of %d bytes", size)
+			}
+		}
+	}
+	p.Close()
+	if used := rt.memories.used.Load(); used != 0 {
+		t.Errorf("%d bytes are in use after the plugin is closed", used)
+	}
+}
+
+// Stacks count in the limit TotalMemoryBytes, for all calls together.
+func TestStacksShareTheTotalMemory(t *testing.T) {
+	rt := startRuntime(t, &Options{TotalMemoryBytes: 64 << 20})
+	p := loadIsolated(t, rt, heavyFrames, IsolationReuse, Limits{Instances: 48})
+	var wg sync.WaitGroup
+	errs := make([]error, 48)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = p.Call(t.Context(), "a", "tool", []byte("\xff"), nil) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
+			t.Errorf("a deep call ends with %v, want resource_exhausted that names TotalMemoryBytes", err)
+		}
+	}
+	if got := calls(t, p, "b", "\x00"); got != "\x00" {
+		t.Errorf("another tenant is answered %q", got)
+	}
+}
+
+// A limit of calls ends a recursion where it did, whatever its frames weigh.
+func TestCallDepthIsExact(t *testing.T) {
+	for _, body := range []string{"", strings.Repeat("local.get 0 local.get 0 i32.mul ", 300)} {
+		code := `func $deep - i32 -> i32
+			local.get 0 i32.eqz if i32.const 0 return end
+			` + body + `
+			local.get 0 i32.const 1 i32.sub call $deep
+			` + strings.Repeat("i32.add ", strings.Count(body, "mul")) + `
+			---
+			i32.const 0 i32.const 0 i32.const 4 call $input_read drop
+			i32.const 0 i32.load call $deep drop
+			i32.const 0`
+		p := loadHand(t, code, Limits{CallDepth: 1000})
+		frame := 1 + int64(1+strings.Count(body, "mul")+2)/frameValues
+		ends := (1000 - 1) / int(frame) // the tool itself has a frame
+		for _, c := range []struct {
+			depth int
+			ok    bool
+		}{{ends - 1, true}, {ends, false}} {
+			in := []byte{byte(c.depth), byte(c.depth >> 8), 0, 0}
+			_, err := p.Call(t.Context(), "a", "tool", in, nil)
+			if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "CallDepth of 1000") {
+				t.Errorf("%d values: a recursion of %d: %v, want none refused: %t", strings.Count(body, "mul"), c.depth, err, c.ok)
+			}
+		}
+	}
+}

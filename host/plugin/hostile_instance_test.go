@@ -1,0 +1,45 @@
+package plugin
+
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Heavy instances and deep calls, many at once, keep the process within the limit
+// TotalMemoryBytes and 64 MB: what each ends in does not matter here.
+func TestHeavyCasesStayWithinTheTotalMemory(t *testing.T) {
+	const total, beyond, atOnce = 128 << 20, 64 << 20, 24
+	if _, ok := resetPeak(); !ok {
+		t.Skip("only Linux says how much memory the process had")
+	}
+	for _, c := range readCorpus(t) {
+		if !strings.HasPrefix(c.name, "instance/") {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			rt := startRuntime(t, &Options{TotalMemoryBytes: total, AnyTenant: &Tenant{Budget: unlimited}})
+			limits := c.limits
+			limits.Instances = atOnce
+			p, err := rt.Load(t.Context(), "heavy", assembleNative(t, c), &LoadOptions{Limits: limits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			debug.FreeOSMemory()
+			before, _ := resetPeak()
+			var wg sync.WaitGroup
+			for i := range atOnce {
+				wg.Go(func() { _, _ = p.Call(t.Context(), string(rune('a'+i)), "tool", nil, nil) })
+			}
+			wg.Wait()
+			if peak := peakMemory() - before; peak > total+beyond {
+				t.Errorf("%d calls at once need %d MB under a limit of %d", atOnce, peak>>20, total>>20)
+			}
+			p.Close()
+			if used := rt.memories.used.Load(); used != 0 {
+				t.Errorf("%d bytes are in use after the plugin is closed", used)
+			}
+		})
+	}
+}
