@@ -18,20 +18,38 @@ import (
 const grantWords = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random"
 
 // parseGrants reads the permissions of --grant flags. One flag may hold several
-// with commas between, but for those that have commas of their own.
+// with commas between, also as inspect prints them.
 func parseGrants(list []string) (p plugin.Permissions, err error) {
 	for _, flag := range list {
-		grants := []string{flag}
-		if !strings.HasPrefix(flag, "http=") && !strings.HasPrefix(flag, "secret=") {
-			grants = strings.Split(flag, ",")
-		}
-		for _, grant := range grants {
+		for _, grant := range splitGrants(flag) {
 			if err := addGrant(&p, grant); err != nil {
 				return p, fmt.Errorf("--grant %s: %w", grant, err)
 			}
 		}
 	}
 	return p, nil
+}
+
+// splitGrants cuts a list of grants at its commas, but for those that methods, hosts
+// and addresses have between them.
+func splitGrants(list string) (grants []string) {
+	for i, piece := range strings.Split(list, ",") {
+		last := len(grants) - 1
+		if i > 0 && (strings.HasPrefix(grants[last], "http=") || strings.HasPrefix(grants[last], "secret=")) && !beginsGrant(piece) {
+			grants[last] += "," + piece
+			continue
+		}
+		grants = append(grants, strings.TrimSpace(piece))
+	}
+	return grants
+}
+
+// beginsGrant reports whether a piece of a list behind a grant with commas of its own
+// is the next grant: it follows a space and is a permission's word.
+func beginsGrant(piece string) bool {
+	word, found := strings.CutPrefix(piece, " ")
+	name, _, _ := strings.Cut(word, "=")
+	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random"}, name)
 }
 
 // addGrant adds one permission, as it is written on the command line.
@@ -151,34 +169,7 @@ func (g *httpGrant) UnmarshalYAML(n ast.Node) error {
 }
 
 // String writes the grant as it is read.
-func (g httpGrant) String() string {
-	s := g.Host
-	if strings.Contains(s, ":") {
-		s = "[" + s + "]"
-	}
-	scheme := g.Scheme
-	if scheme == "" {
-		scheme = "https"
-	}
-	s = scheme + "://" + s
-	if g.Port != 0 {
-		s += ":" + strconv.Itoa(g.Port)
-	}
-	if len(g.Methods) > 0 {
-		s = strings.Join(g.Methods, ",") + " " + s
-	}
-	for i, a := range g.Addresses {
-		s += addressesBefore(i) + strings.TrimSuffix(a.String(), "/"+strconv.Itoa(a.Addr().BitLen()))
-	}
-	return s
-}
-
-func addressesBefore(i int) string {
-	if i == 0 {
-		return addressesWord
-	}
-	return ","
-}
+func (g httpGrant) String() string { return plugin.HTTPAccess(g).String() }
 
 // grantConfig is what is granted, in the configuration.
 type grantConfig struct {
@@ -234,29 +225,4 @@ func askedWords(p plugin.Permissions) []string {
 }
 
 // permissionWords writes permissions as they are granted on the command line.
-func permissionWords(p plugin.Permissions) []string {
-	var words []string
-	for _, level := range []struct {
-		name  string
-		value plugin.Access
-	}{{"state", p.State}, {"kv", p.KV}} {
-		if level.value != "" && level.value != plugin.None {
-			words = append(words, level.name+"="+string(level.value))
-		}
-	}
-	for _, h := range p.HTTP {
-		words = append(words, "http="+httpGrant(h).String())
-	}
-	for _, s := range p.Secrets {
-		words = append(words, "secret="+s.Name+"@"+strings.Join(s.Hosts, ","))
-	}
-	for _, flag := range []struct {
-		name string
-		set  bool
-	}{{"messages", p.Messages}, {"model", p.Model}, {"queue", p.Queue}, {"clock", p.Clock}, {"random", p.Random}} {
-		if flag.set {
-			words = append(words, flag.name)
-		}
-	}
-	return words
-}
+func permissionWords(p plugin.Permissions) []string { return p.Words() }

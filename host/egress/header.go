@@ -122,7 +122,7 @@ func (f *fetch) fill(ctx context.Context) (http.Header, error) {
 func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 	if !f.req.Policy.allowSecret(name, f.target) {
 		return Secret{}, host.Errorf(host.PermissionDenied, "the secret %q is not granted towards %s", name, f.target.origin()).
-			WithHint("grant secrets {name: %q, hosts: [%q]}", name, secretHostText(f.target))
+			WithHint("grant secret=%s@%s", name, f.target.origin())
 	}
 	if f.client.opts.Secrets == nil {
 		return Secret{}, host.Errorf(host.FailedPrecondition, "the secret %q can't be read: this host has no secrets", name)
@@ -136,13 +136,6 @@ func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 	}
 	f.redactor.Add(secret)
 	return secret, nil
-}
-
-func secretHostText(t *target) string {
-	if t.scheme == "https" && t.port == 443 {
-		return t.host
-	}
-	return t.scheme + "://" + t.authority()
 }
 
 // secretError keeps the code of a source's error, and not its text, which may

@@ -148,18 +148,35 @@ func (s SecretRule) compile() ([]secretHost, error) {
 	return out, nil
 }
 
-func newSecretHost(text string) (secretHost, error) {
-	c := secretHost{scheme: "https"}
-	name := text
-	if scheme, rest, ok := strings.Cut(text, "://"); ok {
-		c.scheme, name = strings.ToLower(scheme), rest
-		if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, ']') {
-			port, err := strconv.Atoi(rest[i+1:])
-			if err != nil || port < 1 || port > 65535 {
-				return c, fmt.Errorf("its port is not a number from 1 to 65535")
-			}
-			name, c.port = rest[:i], port
+// SplitHost reads a host as rules, grants and manifests write it: HOST, HOST:PORT,
+// or either behind SCHEME://, where an IPv6 address with a port stands in brackets.
+// The scheme is https if none is given, and the port "".
+func SplitHost(text string) (scheme, name, port string) {
+	scheme, name = "https", text
+	before, rest, found := strings.Cut(text, "://")
+	if found {
+		scheme, name = strings.ToLower(before), rest
+	}
+	i := strings.LastIndexByte(name, ':')
+	bare := !found && strings.Count(name, ":") > 1 && name[0] != '[' // an address of IPv6
+	if i > strings.LastIndexByte(name, ']') && !bare {
+		name, port = name[:i], name[i+1:]
+		if port == "" {
+			port = "0" // a colon without a port is refused
 		}
+	}
+	return scheme, name, port
+}
+
+func newSecretHost(text string) (secretHost, error) {
+	scheme, name, digits := SplitHost(text)
+	c := secretHost{scheme: scheme}
+	if digits != "" {
+		port, err := strconv.Atoi(digits)
+		if err != nil || port < 1 || port > 65535 {
+			return c, fmt.Errorf("its port is not a number from 1 to 65535")
+		}
+		c.port = port
 	}
 	if c.scheme != "https" && c.scheme != "http" {
 		return c, fmt.Errorf("its scheme is neither https nor http")

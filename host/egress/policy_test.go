@@ -61,13 +61,13 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 	for _, s := range []egress.SecretRule{
 		{}, {Name: "K"}, {Hosts: []string{"a.test"}}, {Name: "K", Hosts: []string{"*"}}, {Name: "K", Hosts: []string{"https://*"}},
 		{Name: "K", Hosts: []string{"ftp://a.test"}}, {Name: "K", Hosts: []string{"https://a.test:0"}}, {Name: "K", Hosts: []string{"https://a.test:"}},
-		{Name: "K", Hosts: []string{"https://a.test/"}}, {Name: "K", Hosts: []string{"a.test:443"}}, {Name: "K", Hosts: []string{"https://::1"}},
+		{Name: "K", Hosts: []string{"https://a.test/"}}, {Name: "K", Hosts: []string{"a.test:"}}, {Name: "K", Hosts: []string{"a.test:x"}}, {Name: "K", Hosts: []string{""}}, {Name: "K", Hosts: []string{"https://::1"}},
 		{Name: "K", Hosts: slices.Repeat([]string{"a.test"}, egress.MaxRules+1)},
 	} {
 		_, err := egress.NewPolicy(&egress.Grants{Secrets: []egress.SecretRule{s}})
 		wantError(t, err, host.InvalidArgument, "secret rule")
 	}
-	for _, h := range []string{"a.test", "*.a.test", "[::1]", "http://[2001:db8::1]:80", "https://a.test", "http://a.test:8080", "192.0.2.1"} {
+	for _, h := range []string{"a.test", "*.a.test", "[::1]", "::1", "[::1]:443", "a.test:443", "http://[2001:db8::1]:80", "https://a.test", "http://a.test:8080", "192.0.2.1"} {
 		if _, err := egress.NewPolicy(&egress.Grants{Secrets: []egress.SecretRule{{Name: "K", Hosts: []string{h}}}}); err != nil {
 			t.Errorf("secret host %s: %v", h, err)
 		}

@@ -78,7 +78,7 @@ func TestSecretsGoWhereTheyAreBound(t *testing.T) {
 		code         host.Code
 		says         string
 	}{
-		{"b.test", "KEY", host.PermissionDenied, fmt.Sprintf(`grant secrets {name: "KEY", hosts: ["http://b.test:%d"]}`, port)},
+		{"b.test", "KEY", host.PermissionDenied, fmt.Sprintf(`grant secret=KEY@http://b.test:%d`, port)},
 		{"a.test", "OTHER", host.PermissionDenied, `"OTHER"`},
 		{"a.test", "MISSING", host.NotFound, `"MISSING" does not exist`},
 		{"a.test", "LINES", host.FailedPrecondition, "several lines"},

@@ -197,18 +197,18 @@ func TestGuestFailuresAreTheModelsToRead(t *testing.T) {
 func TestWhatIsNotGrantedIsDenied(t *testing.T) {
 	p := everything(t, nil)
 	done := event[*host.ToolFinished](t, runTool(t, p, "remember", `{"value":1}`))
-	if !done.IsError || !strings.Contains(string(done.Content), "state: write") {
+	if !done.IsError || !strings.Contains(string(done.Content), "state=write") {
 		t.Errorf("a change of the state without a grant: %s, want an error that names what to grant", done.Content)
 	}
 	done = event[*host.ToolFinished](t, runTool(t, p, "call", `{"op":"state.get","request":{}}`))
-	if !done.IsError || !strings.Contains(string(done.Content), "state: read") {
+	if !done.IsError || !strings.Contains(string(done.Content), "state=read") {
 		t.Errorf("a look at the state without a grant: %s, want an error that names what to grant", done.Content)
 	}
 	if got := p.Granted(); got.State != "" || got.Messages {
 		t.Errorf("granted %+v, want nothing", got)
 	}
 	missing := p.Manifest().Permissions.Missing(plugin.Permissions{})
-	if !slices.Equal(missing, []string{"state: write", "messages"}) {
+	if !slices.Equal(missing, []string{"state=write", "messages"}) {
 		t.Errorf("missing %q", missing)
 	}
 }

@@ -49,7 +49,7 @@ func TestGuestOperationsInRuns(t *testing.T) {
 	granted := load(t, rt, "operations", wasm, &plugin.LoadOptions{Granted: all})
 	denied := load(t, rt, "denied", wasm, nil)
 	for _, row := range []struct{ tool, want, denied string }{
-		{"count", `"n1"`, "kv: read"},
+		{"count", `"n1"`, "kv=read"},
 		{"fetch", `"200 b a page"`, "is not granted"},
 		{"ask", `"a sum"`, `"model"`},
 		{"later", `null`, `"queue"`},

@@ -140,7 +140,7 @@ func (s *seat) noteFetch(out *egress.Request, resp *egress.Response) {
 		s.usage.noteHTTP(HTTPAccess{Scheme: u.Scheme, Host: clean(u.Hostname()), Port: port, Methods: []string{out.Method}})
 		for _, h := range out.Headers {
 			if h.Secret != "" {
-				s.usage.noteSecret(h.Secret, clean(u.Hostname()))
+				s.usage.noteSecret(h.Secret, clean(u.Scheme+"://"+u.Host))
 			}
 		}
 	}

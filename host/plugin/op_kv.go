@@ -21,7 +21,7 @@ const (
 // mayKV fails unless the plugin may read, or write, what it keeps.
 func (s *seat) mayKV(access Access) error {
 	if !s.rights().granted.KV.allows(access) {
-		return s.denied("kv: "+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
+		return s.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
 	}
 	if err := host.ValidateTenant(s.account.id); err != nil {
 		return host.Errorf(host.FailedPrecondition, "keys are kept for a tenant, and this call is nobody's: %w", err)

@@ -139,7 +139,7 @@ func (o baseOperations) putOwn(req []byte) ([]byte, error) {
 // mayState fails unless the state may be read, or written.
 func (s *seat) mayState(access Access) error {
 	if !s.rights().granted.State.allows(access) {
-		return s.denied("state: "+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
+		return s.denied("state="+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
 	}
 	s.usage.note(func(p *Permissions) { p.State = p.State.max(access) })
 	return nil

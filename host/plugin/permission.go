@@ -39,9 +39,9 @@ type HTTPAccess struct {
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 }
 
-// SecretAccess allows a secret to be sent to some hosts, named as those of
-// [HTTPAccess] are, but for *: over https to any port, unless the host is given
-// as https://HOST:PORT or http://HOST.
+// SecretAccess allows a secret to be sent to some hosts, each written as HOST,
+// HOST:PORT or either behind https:// or http://, where HOST is as in [HTTPAccess]
+// but not *. Without a scheme it is https, without a port any.
 type SecretAccess struct {
 	Name  string   `json:"name"`
 	Hosts []string `json:"hosts"`
@@ -238,12 +238,55 @@ func (h HTTPAccess) port() int {
 	return 443
 }
 
+// String writes h as it is granted: [METHODS ]SCHEME://HOST[:PORT][ at ADDRESSES].
 func (h HTTPAccess) String() string {
-	s := fmt.Sprintf("%s://%s:%d", h.scheme(), h.Host, h.port())
+	s := secretHost{h.scheme(), h.Host, h.Port}.url()
 	if len(h.Methods) > 0 {
-		s += " " + strings.Join(h.Methods, ",")
+		s = strings.Join(h.Methods, ",") + " " + s
+	}
+	for i, a := range h.Addresses {
+		between := ","
+		if i == 0 {
+			between = " at "
+		}
+		s += between + strings.TrimSuffix(a.String(), "/"+strconv.Itoa(a.Addr().BitLen()))
 	}
 	return s
+}
+
+// String writes s as it is granted: NAME@SCHEME://HOST[:PORT], with commas between
+// hosts.
+func (s SecretAccess) String() string {
+	hosts := make([]string, len(s.Hosts))
+	for i, h := range s.Hosts {
+		hosts[i] = secretHostOf(h).url()
+	}
+	return s.Name + "@" + strings.Join(hosts, ",")
+}
+
+// Words writes each permission as the command line grants it: state=read, http=GET
+// https://api.example.com, secret=KEY@https://api.example.com, clock.
+func (p Permissions) Words() []string {
+	var words []string
+	add := func(granted bool, word string) {
+		if granted {
+			words = append(words, word)
+		}
+	}
+	add(p.State.or(None) != None, "state="+string(p.State))
+	add(p.KV.or(None) != None, "kv="+string(p.KV))
+	for _, h := range p.HTTP {
+		add(true, "http="+h.String())
+	}
+	for _, s := range p.Secrets {
+		add(true, "secret="+s.String())
+	}
+	add(p.Messages, "messages")
+	add(p.Model, "model")
+	add(p.Queue, "queue")
+	add(p.Clock, "clock")
+	add(p.Random, "random")
+	return words
 }
 
 // meet returns the hosts that both s and g allow for one secret, if any.
@@ -284,14 +327,9 @@ type secretHost struct {
 }
 
 func secretHostOf(text string) secretHost {
-	s := secretHost{scheme: "https", host: text}
-	if scheme, rest, ok := strings.Cut(text, "://"); ok {
-		s.scheme, s.host = strings.ToLower(scheme), rest
-		if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, ']') {
-			s.host = rest[:i]
-			s.port, _ = strconv.Atoi(rest[i+1:])
-		}
-	}
+	scheme, name, port := egress.SplitHost(text)
+	s := secretHost{scheme: scheme, host: name}
+	s.port, _ = strconv.Atoi(port)
 	if r, ok := egress.Intersect(s.rule(), s.rule()); ok {
 		s.host = r.Host // in its one spelling
 	}
@@ -308,11 +346,24 @@ func (s secretHost) meet(g secretHost) (both secretHost, some bool) {
 	return secretHost{r.Scheme, r.Host, max(s.port, g.port)}, some
 }
 
-func (s secretHost) String() string {
-	name := s.host
-	if strings.Contains(name, ":") {
-		name = "[" + name + "]"
+// bracketed returns the host as it stands before a port.
+func (s secretHost) bracketed() string {
+	if strings.Contains(s.host, ":") && !strings.HasPrefix(s.host, "[") {
+		return "[" + s.host + "]"
 	}
+	return s.host
+}
+
+// url writes the host with its scheme, so that it reads the same everywhere.
+func (s secretHost) url() string {
+	if s.port == 0 {
+		return s.scheme + "://" + s.bracketed()
+	}
+	return s.scheme + "://" + s.bracketed() + ":" + strconv.Itoa(s.port)
+}
+
+func (s secretHost) String() string {
+	name := s.bracketed()
 	switch {
 	case s.port != 0:
 		return s.scheme + "://" + name + ":" + strconv.Itoa(s.port)
@@ -336,18 +387,18 @@ func (p Permissions) Widens(others ...Permissions) []string {
 			out = append(out, what)
 		}
 	}
-	asks("kv: "+string(p.KV), p.KV.or(None) != None, func(o Permissions) bool { return o.KV.allows(p.KV) })
-	asks("state: "+string(p.State), p.State.or(None) != None, func(o Permissions) bool { return o.State.allows(p.State) })
+	asks("kv="+string(p.KV), p.KV.or(None) != None, func(o Permissions) bool { return o.KV.allows(p.KV) })
+	asks("state="+string(p.State), p.State.or(None) != None, func(o Permissions) bool { return o.State.allows(p.State) })
 	asks("model", p.Model, func(o Permissions) bool { return o.Model })
 	asks("messages", p.Messages, func(o Permissions) bool { return o.Messages })
 	asks("queue", p.Queue, func(o Permissions) bool { return o.Queue })
 	asks("clock", p.Clock, func(o Permissions) bool { return o.Clock })
 	asks("random", p.Random, func(o Permissions) bool { return o.Random })
 	for _, h := range p.HTTP {
-		asks("http: "+h.String(), true, func(o Permissions) bool { return slices.ContainsFunc(o.HTTP, h.within) })
+		asks(clean("http="+h.String()), true, func(o Permissions) bool { return slices.ContainsFunc(o.HTTP, h.within) })
 	}
 	for _, s := range p.Secrets {
-		asks("secret: "+clean(s.Name)+" for "+strings.Join(s.Hosts, ", "), true, func(o Permissions) bool { return slices.ContainsFunc(o.Secrets, s.within) })
+		asks(clean("secret="+s.String()), true, func(o Permissions) bool { return slices.ContainsFunc(o.Secrets, s.within) })
 	}
 	return out
 }

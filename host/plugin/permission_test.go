@@ -125,7 +125,7 @@ func TestAddressesAreTheOperators(t *testing.T) {
 func TestWidens(t *testing.T) {
 	next := Permissions{KV: Write, State: Read, Model: true, Clock: true, HTTP: []HTTPAccess{{Host: "a.example"}, {Host: "b.example", Methods: []string{"GET"}}}, Secrets: []SecretAccess{{"KEY", []string{"a.example"}}}}
 	before := Permissions{KV: Read, State: Write, HTTP: []HTTPAccess{{Host: "b.example"}}}
-	want := []string{"kv: write", "model", "clock", "http: https://a.example:443", "secret: KEY for a.example"}
+	want := []string{"kv=write", "model", "clock", "http=https://a.example", "secret=KEY@https://a.example"}
 	if diff := cmp.Diff(want, next.Widens(before)); diff != "" {
 		t.Errorf("Widens: (-want +got)\n%s", diff)
 	}

@@ -279,10 +279,10 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 	wantAnswer(t, ctx, s, "1") // the first version serves without it, as with Load
 
 	st, err := s.Replace(ctx, asks(2, `{"clock":true,"state":"read"}`))
-	if host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "state: read") || strings.Contains(err.Error(), "clock") {
+	if host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "state=read") || strings.Contains(err.Error(), "clock") {
 		t.Errorf("Replace: %v, want permission_denied that names state: read only", err)
 	}
-	if st.Phase != Held || fmt.Sprint(st.Missing) != "[state: read]" || !s.State().Held {
+	if st.Phase != Held || fmt.Sprint(st.Missing) != "[state=read]" || !s.State().Held {
 		t.Errorf("its state is %+v, want held", st)
 	}
 	wantAnswer(t, ctx, s, "1")
@@ -334,7 +334,7 @@ func TestSlotHoldsBackSecretsForMoreHosts(t *testing.T) {
 		return describing(t, manifest, map[export]answer{exportTool: {`{"content":1}`, 0}})
 	}
 	s := newSlot(t, startRuntime(t, nil), asks(`"a.example","b.example"`), nil)
-	if _, err := s.Replace(t.Context(), asks(`"a.example","c.example"`)); host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "secret: KEY for a.example, c.example") {
+	if _, err := s.Replace(t.Context(), asks(`"a.example","c.example"`)); host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "secret=KEY@https://a.example,https://c.example") {
 		t.Errorf("Replace = %v, want permission_denied that names the host", err)
 	}
 	if _, err := s.Replace(t.Context(), asks(`"b.example"`)); err != nil {

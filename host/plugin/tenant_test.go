@@ -194,7 +194,7 @@ func TestDenialsAreLoggedOnceAMinuteAndCounted(t *testing.T) {
 		for range 10 {
 			answerCode(t, p, "acme")
 		}
-		if !strings.Contains(log.String(), `plugin=p tenant=acme grant="state: read"`) {
+		if !strings.Contains(log.String(), `plugin=p tenant=acme grant="state=read"`) {
 			t.Errorf("the log does not say who needs what: %s", log.String())
 		}
 		if n := logged(); n != 1 {
@@ -209,10 +209,10 @@ func TestDenialsAreLoggedOnceAMinuteAndCounted(t *testing.T) {
 		if n := logged(); n != 1 {
 			t.Errorf("a denial after a minute is %d lines, want 1", n)
 		}
-		if got := p.Usage("acme").Denied["state: read"]; got != 11 {
+		if got := p.Usage("acme").Denied["state=read"]; got != 11 {
 			t.Errorf("%d denials are counted for the tenant, want 11", got)
 		}
-		if got := p.Denials()["state: read"]; got != 12 {
+		if got := p.Denials()["state=read"]; got != 12 {
 			t.Errorf("%d denials are counted in all, want 12", got)
 		}
 	})

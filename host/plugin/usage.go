@@ -144,7 +144,7 @@ func (u *usage) noteDenial(grant string, now time.Time) bool {
 func (s *seat) denied(grant, what string) error {
 	grant = clean(grant)
 	s.noteDenied(grant, nil)
-	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", s.plugin.id, what, grant).WithHint("grant it %q", grant)
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", s.plugin.id, what, grant).WithHint("grant %s", grant)
 }
 
 // noteDenied counts a denial, and logs it with its cause, if that says more.
