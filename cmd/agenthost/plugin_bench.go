@@ -94,6 +94,8 @@ type benchResult struct {
 	InputBytes int         `json:"input_bytes"`
 	Call       bench.Stats `json:"call"`
 	Empty      bench.Stats `json:"empty"` // the empty call
+
+	StartUp *plugin.StartUp `json:"start_up,omitempty"`
 }
 
 func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
@@ -121,7 +123,10 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	if err != nil {
 		return err
 	}
-	result := benchResult{b.file, b.export, len(b.input), stats[0], stats[1]}
+	result := benchResult{File: b.file, Export: b.export, InputBytes: len(b.input), Call: stats[0], Empty: stats[1]}
+	if did, err := p.StartUp(ctx); err == nil {
+		result.StartUp = &did
+	}
 	if b.flags.json {
 		return printJSON(b.env.stdout, result)
 	}
@@ -184,7 +189,11 @@ func (r *benchResult) print(w io.Writer) error {
 	if r.Call.Failed > 0 {
 		row("errors", func(s bench.Stats) string { return thousands(int64(s.Failed)) })
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil || r.StartUp == nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "  start-up: %s\n", startUpWords(*r.StartUp))
+	return err
 }
 
 func rangeOf(r bench.Range) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -22,9 +23,10 @@ func pluginInspect(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE | inspect PLUGIN --project PROJECT | inspect PLUGIN --data DIR",
 		Short: "Show what a plugin is, offers, asks for, is granted and has used",
-		Long: `Show what a plugin is, what it offers and what it asks for. No code of the
-plugin runs if its manifest is in the file, where "plugin build" puts it;
-otherwise it describes itself, with nothing granted.
+		Long: `Show what a plugin is, what it offers and what it asks for. If its manifest is
+not in the file, where "plugin build" puts it, the plugin describes itself; and if
+it could read a clock or random bytes while it starts, its start-up code runs. Both
+happen in the sandbox, with nothing granted.
 
 With --project it is a plugin of that project, by its id, and what the project
 grants it is shown as well, for --tenant. With --data or --socket it is a plugin
@@ -72,6 +74,7 @@ type inspection struct {
 	ManifestError  *host.Error         `json:"manifest_error,omitempty"`
 	Permissions    *plugin.Permissions `json:"permissions,omitempty"` // asked for
 	Grants         *grantReport        `json:"grants,omitempty"`      // of a project
+	StartUp        *plugin.StartUp     `json:"start_up,omitempty"`    // of a module that could read a clock or random bytes
 
 	manifest *plugin.Manifest
 }
@@ -162,29 +165,67 @@ func (in *inspection) read(ctx context.Context, rt *plugin.Runtime, wasm []byte)
 	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
 		return host.Errorf(host.CodeOf(err), "%s: %w", in.File, err)
 	}
-	in.findManifest(ctx, rt, wasm)
+	p := in.findManifest(ctx, rt, wasm)
+	in.tryStartUp(ctx, rt, wasm, p)
 	return nil
 }
 
-// findManifest takes the manifest from the module, or asks the plugin.
-func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm []byte) {
+// tryStartUp runs the start-up code, with nothing granted, of a module that imports
+// what reads a clock or random bytes. One that cannot be loaded or started is for
+// "plugin check" to explain.
+func (in *inspection) tryStartUp(ctx context.Context, rt *plugin.Runtime, wasm []byte, p *plugin.Plugin) {
+	reads := func(e plugin.Extern) bool {
+		return e.Module == "wasi_snapshot_preview1" && (e.Name == "clock_time_get" || e.Name == "random_get")
+	}
+	if in.manifest == nil || !slices.ContainsFunc(in.Imports, reads) {
+		return
+	}
+	if p == nil {
+		var err error
+		if p, err = rt.Load(ctx, pluginID(in.File), wasm, nil); err != nil {
+			return
+		}
+	}
+	if did, err := p.StartUp(ctx); err == nil {
+		in.StartUp = &did
+	}
+}
+
+// startUpWords says what start-up code has done that matters to calls.
+func startUpWords(s plugin.StartUp) string {
+	words := thousands(s.Instructions) + " instructions"
+	if s.Clock {
+		words += "; reads a clock, and is told virtual time"
+	}
+	if s.Random {
+		words += "; reads random bytes: with the permission random it runs again for each fresh call"
+	}
+	if !s.Image {
+		words += "; leaves what no image holds, and runs again for each fresh call"
+	}
+	return words
+}
+
+// findManifest takes the manifest from the module, or asks the plugin, which it
+// returns then.
+func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm []byte) (p *plugin.Plugin) {
 	err := in.Inspection.ManifestError
 	in.manifest, in.ManifestSource = in.Inspection.Manifest, fromSection
 	if in.manifest == nil && err == nil {
 		in.ManifestSource = ""
 		if in.ABI != plugin.ABINative || !in.HasExport("agenthost_describe") {
-			return
+			return nil
 		}
-		var p *plugin.Plugin
 		if p, err = rt.Load(ctx, pluginID(in.File), wasm, nil); err == nil {
 			in.manifest, in.ManifestSource = p.Manifest(), fromDescribe
 		}
 	}
 	if err != nil {
 		in.ManifestError = host.AsError(err)
-		return
+		return nil
 	}
 	in.Manifest, in.Permissions = in.manifest.JSON(), &in.manifest.Permissions
+	return p
 }
 
 // print shows an inspection to a person.
@@ -198,6 +239,9 @@ func (in *inspection) print(w io.Writer) error {
 	row("size", "%s bytes", thousands(int64(in.Size)))
 	row("abi", "%s", abiWords(in.ABI))
 	in.printManifest(row)
+	if in.StartUp != nil {
+		row("start-up", "%s", startUpWords(*in.StartUp))
+	}
 	row("functions", "%d", in.Functions)
 	printExterns(row, "imports", in.Imports)
 	printExterns(row, "exports", in.Exports)

@@ -23,20 +23,15 @@ type image struct {
 	cleared []span     // zero here, and not in a module that was just instantiated
 	globals []uint64   // in the order of wasmModule.savedGlobals
 
-	// What the start-up code has read: the virtual clock, the fixed random bytes.
-	clock, random bool
+	random bool  // the start-up code has read the fixed random bytes
+	took   int64 // how much virtual time it took, in nanoseconds
 }
 
-// suits reports whether start-up code would leave the same for a tenant: not if
-// it read what is real for that one. A generator seeded with fixed bytes, for
-// one, must not be given to a tenant who was promised random ones.
-func (im *image) suits(s *seat) bool {
-	if !im.clock && !im.random {
-		return true
-	}
-	granted := &s.rights().granted
-	return !(im.clock && granted.Clock) && !(im.random && granted.Random)
-}
+// suits reports whether start-up code would leave the same for a tenant: not if it
+// read random bytes and that one is granted real ones, as a generator seeded with
+// fixed bytes must not be given to a tenant who was promised random ones. Clocks are
+// no reason: start-up code is told the virtual time for every tenant.
+func (im *image) suits(s *seat) bool { return !im.random || !s.rights().granted.Random }
 
 // imageRun is a stretch of memory, in whole pages of imagePage and no longer than
 // an imagePiece.
@@ -204,6 +199,8 @@ func (p *Plugin) hasImages() bool { return p.code.keeps.restorable }
 // images are those of one compiled module. Start-up code may tell limits apart,
 // so each set of them has its own.
 type images struct {
+	startUp startRecord
+
 	mu   sync.Mutex
 	list map[Limits]*image
 }
@@ -259,7 +256,7 @@ func (inst *instance) keepImage(before []span) error {
 		if im == nil {
 			return inst.late()
 		}
-		im.clock, im.random = inst.world.clock, inst.world.random
+		im.random, im.took = inst.world.random, inst.world.began
 		inst.image = p.code.images.put(p.limits, im)
 	}
 	inst.restored = true
@@ -274,6 +271,7 @@ func (inst *instance) fill(im *image) error {
 	}
 	inst.image, inst.restored = im, true
 	inst.set(im)
+	inst.world.endStart(im.took)
 	_ = inst.settle(int64(im.size) / bytesPerInstruction)
 	return nil
 }

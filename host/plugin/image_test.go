@@ -5,6 +5,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -243,6 +244,72 @@ func TestImagesKnowNoRandomBytes(t *testing.T) {
 		}
 		if granted && (len(seen) != 3 || IdleInstances(p) != 0) || !granted && (len(seen) != 1 || IdleInstances(p) != 1) {
 			t.Errorf("granted %t: three calls have %d seeds, and %d instances are kept", granted, len(seen), IdleInstances(p))
+		}
+	}
+}
+
+// Start-up code is told virtual time, also of a tenant with the real clock: it is
+// imaged, and what it has read is the same in every instance. Calls read the real
+// one, which does not stand before what start-up was told.
+func TestImagesAreOfNoTime(t *testing.T) {
+	manifest := strings.Replace(toolManifest, `"state":"write"`, `"state":"write","clock":true`, 1)
+	code := "import wasi_snapshot_preview1 clock_time_get i32 i64 i32 -> i32 as $time\n" + fmt.Sprintf("custom agenthost.manifest %q", manifest) + `
+		func $init _initialize
+		i32.const 0 i64.const 0 i32.const 0 call $time drop
+		i32.const 1 i64.const 0 i32.const 8 call $time drop
+		---
+		i32.const 0 i64.const 0 i32.const 16 call $time drop
+		i32.const 1 i64.const 0 i32.const 24 call $time drop
+		i32.const 0 i32.const 32 call $output_write
+		i32.const 0`
+	for _, granted := range []bool{false, true} {
+		rt := startRuntime(t, nil)
+		p, err := rt.Load(t.Context(), "hand", handWritten(t, code), &LoadOptions{Isolation: IsolationFresh, Granted: Permissions{Clock: granted}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			out := []byte(calls(t, p, fmt.Sprint(i), ""))
+			read := func(at int) time.Duration { return time.Duration(binary.LittleEndian.Uint64(out[at:])) }
+			if got := time.Unix(0, int64(read(0))).UTC().Year(); got != 2025 || read(8) > time.Second {
+				t.Errorf("granted %t: start-up is told the year %d, and %s since the start", granted, got, read(8))
+			}
+			if year := time.Unix(0, int64(read(16))).Year(); (year == time.Now().Year()) != granted {
+				t.Errorf("granted %t: a call is told the year %d", granted, year)
+			}
+			if granted && read(24) < read(8) {
+				t.Errorf("monotonic time went back from %s to %s", read(8), read(24))
+			}
+		}
+		if n := IdleInstances(p); n != 1 {
+			t.Errorf("granted %t: %d instances are kept, want 1 that is restored for each call", granted, n)
+		}
+		did, err := p.StartUp(t.Context())
+		if err != nil || !did.Clock || did.Random || !did.Image || did.Instructions == 0 {
+			t.Errorf("granted %t: start-up is reported as %+v, %v", granted, did, err)
+		}
+	}
+}
+
+// What start-up does is known without a call, also of a plugin that does not describe
+// itself, and random bytes are told apart from clocks.
+func TestStartUpIsReported(t *testing.T) {
+	for reads, want := range map[string]StartUp{
+		"": {Image: true},
+		`func $init _initialize
+			i32.const 0 i32.const 8 call $random drop`: {Image: true, Random: true},
+		`func $init _initialize
+			i32.const 0 i64.const 0 i32.const 0 call $time drop`: {Image: true, Clock: true},
+	} {
+		rt := startRuntime(t, nil)
+		p, err := rt.Load(t.Context(), "hand", handWritten(t, "import wasi_snapshot_preview1 clock_time_get i32 i64 i32 -> i32 as $time\n"+
+			"import wasi_snapshot_preview1 random_get i32 i32 -> i32 as $random\n"+reads+"\n---\ni32.const 0"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.StartUp(t.Context())
+		if got.Instructions = 0; err != nil || got != want {
+			t.Errorf("start-up that does %q is reported as %+v, %v; want %+v", reads, got, err, want)
 		}
 	}
 }

@@ -157,6 +157,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 			return inst, inst.failure(err)
 		}
 	}
+	inst.started()
 	_ = inst.settle(inst.spent()) // the call is stopped, if that was too much
 	if inst.endGrowth(); inst.turnless {
 		return inst, inst.late()

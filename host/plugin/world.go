@@ -13,7 +13,7 @@ import (
 // world is what a guest sees of the world: a clock that moves 1 ms a reading and
 // by what is slept, the same random bytes for every call, stdout and stderr into
 // the log, and nothing else. With the permissions clock and random it is the real
-// ones.
+// ones, the clock once start-up code has run.
 type world struct {
 	inst    *instance
 	now     int64  // virtual, nanoseconds since the epoch
@@ -21,9 +21,15 @@ type world struct {
 	told    bool   // the real time, once
 	stderr  []byte // a panic's message
 	changed bool   // the guest has done what no image undoes, see keepsFiles
-	real    bool   // the guest has read the real clock or real random bytes
+	real    bool   // the guest has read real random bytes
 	clock   bool   // the guest has read a clock
 	random  bool   // the guest has read random bytes
+
+	// Start-up code reads the virtual clock, also of a tenant that is granted the
+	// real one: an image is of no time. After it the real one goes on from where the
+	// virtual one stood, so that monotonic time never goes back.
+	over  bool  // start-up
+	began int64 // how far the virtual clock was then, in nanoseconds
 
 	output, errors logWriter
 }
@@ -57,15 +63,17 @@ func (w *world) config() wazero.ModuleConfig {
 		WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
 }
 
+// endStart notes that start-up code has run, and how much virtual time it took.
+func (w *world) endStart(took int64) { w.over, w.began = true, took }
+
 // tellsTime reports whether the guest may know the time. It is asked each time,
 // since grants change while instances wait.
 func (w *world) tellsTime() bool {
 	s := w.inst.seat
 	w.clock = true
-	if !s.rights().granted.Clock {
+	if !w.over || !s.rights().granted.Clock {
 		return false
 	}
-	w.real = true
 	if !w.told {
 		w.told = true
 		s.usage.note(func(p *Permissions) { p.Clock = true })
@@ -84,7 +92,7 @@ func (w *world) walltime() (int64, int32) {
 
 func (w *world) nanotime() int64 {
 	if w.tellsTime() {
-		return time.Since(w.inst.plugin.runtime.began).Nanoseconds()
+		return w.began + time.Since(w.inst.plugin.runtime.began).Nanoseconds()
 	}
 	w.now += worldTick
 	return w.now - worldEpoch
