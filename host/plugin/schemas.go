@@ -63,7 +63,7 @@ func (c *schemaCompiler) compile(what, name string, raw json.RawMessage) *host.S
 	if len(raw) == 0 || c.ctx.Err() != nil {
 		return nil
 	}
-	s, err := host.CompileSchema(raw)
+	s, err := host.CompileSchemaContext(c.ctx, raw)
 	if err != nil {
 		c.problems = append(c.problems, refuse("%s %q: %w", what, clean(name), err))
 	}
