@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed go/*.go go/pdkjson/*.go go/pdktest/*.go
 var Files embed.FS
+
+// Vectors holds the golden vectors of the contract at testdata/vectors/.
+//
+//go:embed testdata/vectors
+var Vectors embed.FS

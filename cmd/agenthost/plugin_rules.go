@@ -30,8 +30,12 @@ func pluginTest(env *environment) *cobra.Command {
 		Use:   "test FILE",
 		Short: "Hold a plugin to the rules of the contract, and to cases of yours",
 		Long: `Hold a plugin, in whatever language it is written, to the rules that its author
-may forget: bad input is answered, unknown fields are passed over, the same input
-gives the same answer, limits hurt nobody, memory does not grow with calls.
+may forget: some call has a result, bad input is answered, unknown fields are
+passed over, the same JSON written otherwise gives the same answer, deep and large
+input and the golden vectors of the contract are read, limits hurt nobody, memory
+does not grow with calls. Calls are made up from the manifest; a tool whose
+parameters none can be made up for needs a case. Rules that do not apply to the
+plugin are shown with the reason, and not counted.
 
 Then to the golden cases of a directory (by default "` + casesName + `" beside FILE, or in it if
 it is a directory). A case is a file NAME.txtar or a directory NAME, with
@@ -137,15 +141,12 @@ func (t *guestTest) module(ctx context.Context) (wasm []byte, err error) {
 // check shows each rule when it is known how the plugin does by it.
 func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Options) error {
 	show := newPrinter(t.env)
-	rules, broken := 0, 0
+	var count ruleCount
 	for r := range plugintest.Check(ctx, wasm, opts) {
 		if ctx.Err() != nil {
 			return host.Errorf(host.Canceled, "interrupted: %w", context.Cause(ctx))
 		}
-		rules++
-		if !r.OK() {
-			broken++
-		}
+		count.add(r)
 		if t.flags.json {
 			if err := printJSON(t.env.stdout, r); err != nil {
 				return err
@@ -155,22 +156,47 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		show.rule(r)
 	}
 	if !t.flags.json {
-		show.line("%s", ruleWords(rules, broken))
+		show.line("%s", count)
 	}
 	switch {
-	case broken == 1 && rules == 1: // it does not load, and was held to no other
+	case count.broken == 1 && count.applied == 1 && count.skipped == 0: // it does not load, and was held to no other
 		return quietExit(host.InvalidArgument.ExitCode())
-	case broken > 0:
+	case count.broken > 0:
 		return quietExit(host.Internal.ExitCode())
 	}
 	return nil
 }
 
-func ruleWords(rules, broken int) string {
-	if broken == 0 {
-		return fmt.Sprintf("All %d hold.", rules)
+// ruleCount counts rules by how a plugin does by them.
+type ruleCount struct{ applied, broken, skipped int }
+
+func (n *ruleCount) add(r *plugintest.Result) {
+	switch {
+	case r.Skipped != "":
+		n.skipped++
+		return
+	case !r.OK():
+		n.broken++
 	}
-	return fmt.Sprintf("%d of %d are broken.", broken, rules)
+	n.applied++
+}
+
+// String counts the rules that apply, and says how many do not.
+func (n ruleCount) String() string {
+	text := fmt.Sprintf("All %d that apply hold.", n.applied)
+	if n.applied == 1 {
+		text = "The one that applies holds."
+	}
+	if n.broken > 0 {
+		text = fmt.Sprintf("%d of the %d that apply are broken.", n.broken, n.applied)
+	}
+	switch n.skipped {
+	case 0:
+		return text
+	case 1:
+		return text + " One does not apply."
+	}
+	return fmt.Sprintf("%s %d do not apply.", text, n.skipped)
 }
 
 // maxProblems is how many ways of breaking one rule are shown.

@@ -23,10 +23,14 @@ func ExampleCheck() {
 	}
 	// Output:
 	// ok:      it loads, and its manifest and exports fit
+	// ok:      calls are answered with results
 	// ok:      bad input is answered with an error
 	// ok:      after an error it answers as before
 	// ok:      unknown fields are passed over
 	// skipped: unknown fields and parts of messages are carried
+	// ok:      the same JSON, written otherwise, gives the same answer
+	// ok:      deep and large input is read
+	// ok:      the golden vectors are read as they are meant
 	// ok:      answers are what the contract says
 	// ok:      the same input gives the same answer
 	// ok:      a kept instance answers like a fresh one

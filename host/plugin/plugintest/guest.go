@@ -18,8 +18,11 @@ type guest struct {
 	plugin  *plugin.Plugin
 	calls   []Call
 	repeats int
-	cases   []*goldenCase
-	update  bool // the cases
+	// uncalled are parts that no call was made up for: "tool NAME".
+	uncalled []string
+	stops    stops
+	cases    []*goldenCase
+	update   bool // the cases
 }
 
 // callable are the exports that calls name.
@@ -30,7 +33,14 @@ func (g *guest) close() { _ = g.runtime.Close(context.WithoutCancel(g.ctx)) }
 // complete fills in what the options left out.
 func (g *guest) complete() {
 	if len(g.calls) == 0 {
-		g.calls = append(ordinaryCalls(g.plugin.Manifest(), exportsObserve(g.wasm)), g.caseCalls()...)
+		o := ordinary{observes: exportsObserve(g.wasm)}
+		o.addAll(g.plugin.Manifest())
+		g.calls = append(o.calls, g.caseCalls()...)
+		for _, part := range o.uncalled {
+			if !g.named(part) {
+				g.uncalled = append(g.uncalled, part)
+			}
+		}
 	}
 	if g.repeats <= 0 {
 		g.repeats = DefaultRepeats
@@ -49,33 +59,63 @@ const (
 	outline   = `"outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}`
 )
 
-func ordinaryCalls(m *plugin.Manifest, observes bool) (calls []Call) {
-	add := func(export, format string, args ...any) {
-		calls = append(calls, Call{export, fmt.Sprintf(format, args...)})
-	}
+// maxOrdinaryCalls bounds the calls that are made up for one plugin.
+const maxOrdinaryCalls = 100
+
+// ordinary makes up calls of what a manifest lists.
+type ordinary struct {
+	calls    []Call
+	uncalled []string
+	observes bool
+}
+
+func (o *ordinary) addAll(m *plugin.Manifest) {
 	for _, t := range m.Tools {
-		if t.Export != "" {
-			continue // a function that takes any bytes, and not this contract's
+		if t.Export == "" { // else it is a function that takes any bytes, and not this contract's
+			o.add("tool", "tool", t.Name, "arguments", sample(t.Parameters), `"call_id":"c1","attempt":1,`+scope)
 		}
-		add("tool", `{"tool":%q,"call_id":"c1","attempt":1,"arguments":{},%s}`, t.Name, scope)
 	}
 	for _, p := range m.Processors {
 		history := messages
 		if p.Input == "outline" {
 			history = outline
 		}
-		add("process", `{"processor":%q,%s,"model":"m",%s}`, p.Name, scope, history)
+		o.addConfigured("process", "processor", p.Name, p.Config, scope+`,"model":"m",`+history)
 	}
 	for _, r := range m.Routers {
-		add("route", `{"router":%q,%s,"call_count":0,"stack":[],"agents":[{"name":"clerk","description":""}]}`, r.Name, scope)
+		o.addConfigured("route", "router", r.Name, r.Config, scope+`,"call_count":0,"stack":[],"agents":[{"name":"clerk","description":""}]`)
 	}
 	for _, p := range m.Providers {
-		add("provide", `{"provider":%q,%s,%s}`, p.Name, scope, messages)
-		if observes && (p.Observe == nil || *p.Observe) {
-			add("observe", `{"provider":%q,%s,%s,%s}`, p.Name, scope, messages, responses)
+		o.addConfigured("provide", "provider", p.Name, p.Config, scope+","+messages)
+		if o.observes && (p.Observe == nil || *p.Observe) {
+			o.addConfigured("observe", "provider", p.Name, p.Config, scope+","+messages+","+responses)
 		}
 	}
-	return calls
+}
+
+// addConfigured adds a call of a part, with a configuration if it has a schema.
+func (o *ordinary) addConfigured(export, kind, name string, schema json.RawMessage, rest string) {
+	if len(schema) == 0 {
+		o.add(export, kind, name, "", json.RawMessage{}, rest)
+		return
+	}
+	o.add(export, kind, name, "config", sample(schema), rest)
+}
+
+// add adds a call with a value that fits the part's schema; nil is none.
+func (o *ordinary) add(export, kind, name, member string, value json.RawMessage, rest string) {
+	switch {
+	case value == nil:
+		o.uncalled = append(o.uncalled, kind+" "+name)
+		return
+	case len(o.calls) >= maxOrdinaryCalls:
+		return
+	}
+	input := fmt.Sprintf(`{%q:%s,`, kind, mustJSON(name))
+	if member != "" {
+		input += fmt.Sprintf(`%q:%s,`, member, value)
+	}
+	o.calls = append(o.calls, Call{export, input + rest + "}"})
 }
 
 // exportsObserve reports whether a host would call a provider of the module after
@@ -109,16 +149,32 @@ func (g *guest) exports() (list []string) {
 // tenant is for whom calls are made.
 const tenant = "acme"
 
+// call makes a call under the limits of the test, which a plugin is not expected
+// to reach: see [stops].
 func (g *guest) call(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
+	if err := g.stops.reached(); err != nil {
+		return &plugin.CallResult{}, err
+	}
+	r, err := g.callOnce(p, c)
+	g.stops.count(r, err)
+	return r, err
+}
+
+func (g *guest) callOnce(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
 	return p.Call(g.ctx, tenant, c.Export, []byte(c.Input), nil)
 }
 
 // callFresh makes a call of an instance that has had none.
 func (g *guest) callFresh(c Call) (*plugin.CallResult, error) {
-	return g.callUnder(c, g.options.Limits)
+	if err := g.stops.reached(); err != nil {
+		return &plugin.CallResult{}, err
+	}
+	r, err := g.callUnder(c, g.options.Limits)
+	g.stops.count(r, err)
+	return r, err
 }
 
-// callUnder is callFresh under other limits.
+// callUnder is callFresh under other limits, which a plugin may reach.
 func (g *guest) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, error) {
 	options := g.options
 	options.Limits = limits
@@ -127,7 +183,7 @@ func (g *guest) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, err
 		return &plugin.CallResult{}, err
 	}
 	defer p.Close()
-	return g.call(p, c)
+	return g.callOnce(p, c)
 }
 
 // compare compares another way of making each call with a fresh instance's, which

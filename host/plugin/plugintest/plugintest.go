@@ -19,10 +19,12 @@ type Options struct {
 	Runtime *plugin.Options    // of the runtime that it is loaded into, such as its CacheDir; may be nil
 
 	// Calls are what the plugin is called with. By default each thing that its
-	// manifest lists is called once, a tool without arguments and the others with
-	// a short conversation (not a tool that is a function of an Extism plugin, which
-	// knows nothing of the contract); so are the inputs of Cases that need no recorded
-	// operation. A call may be answered with an error object.
+	// manifest lists is called once (of more than 100, the first), a tool with
+	// arguments that fit its schema and the others with a short conversation and a
+	// configuration that fits (not a tool that is a function of an Extism plugin,
+	// which knows nothing of the contract); so are the inputs of Cases that need no
+	// recorded operation. A call may be answered with an error object, but not every
+	// call of an export.
 	Calls []Call
 
 	// Repeats is in how many calls memory must not grow; as many are made before,
@@ -83,6 +85,11 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 // and is held to no other. opts may be nil; a cancelled context shows as a
 // problem of the rule that it interrupts, and ends the check.
 //
+// A check ends, whatever the plugin does. Each call has the limits of the options;
+// a rule ends when three of its calls were ended by a limit of time or
+// instructions, or after two minutes, and the check when twelve calls were, which
+// is a problem of the last rule that it yields.
+//
 // A golden case in Options.Cases is a file NAME.txtar (sections that begin with
 // "-- name --", as golang.org/x/tools/txtar has them) or a directory NAME. Its
 // sections, or files, are
@@ -98,6 +105,11 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 // are asked for. A plugin that asks for anything else, or not for all of them,
 // breaks the case. Permissions are not looked at where answers are recorded ones.
 func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
+	return check(ctx, wasm, opts, rules())
+}
+
+// check is Check with some of the rules.
+func check(ctx context.Context, wasm []byte, opts *Options, rules []*rule) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		g, first := load(ctx, wasm, opts)
 		if g == nil {
@@ -108,8 +120,8 @@ func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 		if !yield(first) {
 			return
 		}
-		for _, r := range append(rules(), g.caseRules()...) {
-			if !yield(r.result(g)) || ctx.Err() != nil {
+		for _, r := range append(rules, g.caseRules()...) {
+			if !yield(r.result(g)) || ctx.Err() != nil || g.stops.ended() {
 				return
 			}
 		}
@@ -139,10 +151,14 @@ type rule struct {
 
 func rules() []*rule {
 	return []*rule{
+		{"calls are answered with results", results, nothingOffered},
 		{"bad input is answered with an error", badInput, nothingCalled},
 		{"after an error it answers as before", afterErrors, nothingCalled},
 		{"unknown fields are passed over", unknownFields, nothingCalled},
 		{"unknown fields and parts of messages are carried", unknownParts, noHistories},
+		{"the same JSON, written otherwise, gives the same answer", writtenOtherwise, nothingCalled},
+		{"deep and large input is read", largeInputs, nothingCalled},
+		{"the golden vectors are read as they are meant", vectors, nothingCalled},
 		{"answers are what the contract says", answers, nothingCalled},
 		{"the same input gives the same answer", sameAnswer, nothingReproducible},
 		{"a kept instance answers like a fresh one", keptInstances, nothingCalled},
@@ -152,7 +168,14 @@ func rules() []*rule {
 }
 
 func nothingCalled(g *guest) string {
-	if len(g.calls) == 0 {
+	if reason := nothingOffered(g); reason != "" || len(g.calls) > 0 {
+		return reason
+	}
+	return "nothing that the plugin offers could be called"
+}
+
+func nothingOffered(g *guest) string {
+	if len(g.calls)+len(g.uncalled) == 0 {
 		return "the plugin offers nothing of the contract to call"
 	}
 	return ""
@@ -178,7 +201,7 @@ func (r *rule) result(g *guest) *Result {
 		out.Skipped = r.skip(g)
 	}
 	if out.Skipped == "" {
-		for _, err := range r.check(g) {
+		for _, err := range g.bounded(r.check) {
 			out.Problems = append(out.Problems, err.Error())
 		}
 	}

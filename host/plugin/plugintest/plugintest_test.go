@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,10 +54,13 @@ func buildGuest(t *testing.T, dir string) []byte {
 	return wasm
 }
 
-// brokenRules returns the rules that a guest breaks.
-func brokenRules(t *testing.T, wasm []byte, opts *Options) (broken []string) {
+// brokenRules returns the rules that a guest breaks, of all or of some.
+func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broken []string) {
 	t.Helper()
-	for r := range Check(t.Context(), wasm, opts) {
+	if some == nil {
+		some = rules()
+	}
+	for r := range check(t.Context(), wasm, opts, some) {
 		if !r.OK() {
 			broken = append(broken, r.Rule)
 			t.Logf("%s: %s", r.Rule, r.Problems[0])
@@ -79,28 +83,29 @@ func TestBrokenGuest(t *testing.T) {
 		answersRule = "answers are what the contract says"
 		carriedRule = "unknown fields and parts of messages are carried"
 		keptRule    = "a kept instance answers like a fresh one"
+		vectorsRule = "the golden vectors are read as they are meant" // which takes a reader of every message
 	)
 	for i, c := range []struct {
 		call  Call
 		wants []string
 	}{
 		{tool("good"), nil},
-		{process("carries"), nil},
+		{process("carries"), []string{vectorsRule}},
 		{Call{"route", `{"router":"swallows"}`}, []string{"bad input is answered with an error"}},
 		{tool("sulks"), []string{"after an error it answers as before", keptRule}},
 		{tool("strict"), []string{"unknown fields are passed over"}},
-		{process("forgets"), []string{carriedRule, answersRule}},
+		{process("forgets"), []string{carriedRule, vectorsRule, answersRule}},
 		{tool("mumbles"), []string{answersRule}},
 		{Call{"provide", `{"provider":"invents"}`}, []string{answersRule}},
 		{Call{"provide", `{"provider":"repeats"}`}, []string{answersRule}},
-		{process("wavers"), []string{"the same input gives the same answer", keptRule}},
+		{process("wavers"), []string{vectorsRule, "the same input gives the same answer", keptRule}},
 		{tool("counts"), []string{keptRule}},
 		{tool("keeps"), []string{memoryRule}},
 		{tool("bends"), []string{answersRule}},
 		{tool("garbles"), []string{answersRule}},
 		{tool("shouts"), []string{answersRule}},
-		{process("trims"), []string{carriedRule}},
-		{process("rounds"), []string{carriedRule}},
+		{process("trims"), []string{carriedRule, vectorsRule}},
+		{process("rounds"), []string{carriedRule, vectorsRule}},
 		{tool("tires"), []string{keptRule}},
 		{tool("gorges"), []string{memoryRule}},
 		{tool("tells"), nil},
@@ -110,7 +115,7 @@ func TestBrokenGuest(t *testing.T) {
 			if testing.Short() && i%4 != 0 {
 				t.Skip("with -short every fourth guest is checked")
 			}
-			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 100_000_000}}
+			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
 			opts.Granted.Clock = c.call == tool("tells")
 			switch {
 			case c.call == tool("gorges"): // whose instance is replaced before a round of calls has ended, and the next as well
@@ -123,6 +128,123 @@ func TestBrokenGuest(t *testing.T) {
 				t.Errorf("the guest breaks the rules %q, want %q", got, c.wants)
 			}
 		})
+	}
+}
+
+// Each rule about reading fails a guest that reads otherwise, and no sound one.
+func TestGuestsThatMisread(t *testing.T) {
+	wasm := buildGuest(t, "../testdata/guests/misreads")
+	runtime := &plugin.Options{CacheDir: privateDir(t)}
+	const (
+		resultsRule = "calls are answered with results"
+		writtenRule = "the same JSON, written otherwise, gives the same answer"
+		sizesRule   = "deep and large input is read"
+		vectorsRule = "the golden vectors are read as they are meant"
+	)
+	tool := func(name string) Call { return Call{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`} }
+	process := func(name string) Call {
+		return Call{"process", `{"processor":"` + name + `","model":"m",` + scope + `,` + outline + `}`}
+	}
+	reading := slices.DeleteFunc(rules(), func(r *rule) bool { // the others take longer, and look at other things
+		return !slices.Contains([]string{"bad input is answered with an error", "unknown fields are passed over",
+			resultsRule, writtenRule, sizesRule, vectorsRule}, r.name)
+	})
+	for i, c := range []struct {
+		call  Call
+		wants []string
+	}{
+		{Call{"tool", `{"tool":"sound","arguments":{"city":"Malm\u00f6 \"😀\"","days":3,"unit":"c"},` + scope + `}`}, nil},
+		{process("checks"), nil},
+		{tool("refuses"), []string{resultsRule}},
+		{tool("plain"), []string{writtenRule}},
+		{tool("dense"), []string{writtenRule}},
+		{tool("ordered"), []string{"unknown fields are passed over", writtenRule, vectorsRule}},
+		{tool("single"), []string{writtenRule}},
+		{tool("first"), []string{writtenRule}},
+		{tool("paired"), []string{writtenRule}},
+		{tool("decimal"), []string{writtenRule}},
+		{tool("shallow"), []string{sizesRule}},
+		{tool("dies"), []string{sizesRule}},
+		{tool("small"), []string{sizesRule}},
+		{tool("few"), []string{sizesRule}},
+		{process("trusts"), []string{vectorsRule}},
+		{process("either"), []string{vectorsRule}},
+		{tool("floods"), []string{"a kept instance answers like a fresh one"}}, // its heap is full after some,
+	} {
+		t.Run(c.call.Export+" "+c.call.Input[:25], func(t *testing.T) {
+			if testing.Short() && i%3 != 0 {
+				t.Skip("with -short every third guest is checked")
+			}
+			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}, reading...)
+			if !slices.Equal(got, c.wants) {
+				t.Errorf("the guest breaks the rules %q, want %q", got, c.wants)
+			}
+		})
+	}
+
+	t.Run("a call is made up that fits the parameters", func(t *testing.T) {
+		for name, want := range map[string]string{
+			`{"type":"object","required":["a"],"properties":{"a":{"type":"array","minItems":1,"items":{"type":["number","null"]}}}}`: `{"a":[1]}`,
+			`{"type":"string","minLength":3}`: `"xxx"`, `{"anyOf":[{"type":"boolean"}]}`: `true`, ``: `{}`, `true`: `{}`,
+			`{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`: ``, `{"type":"string","pattern":"^[0-9]$"}`: ``,
+			`{"type":"string","pattern":"^[0-9]$","examples":["7"]}`: `"7"`,
+		} {
+			if got := string(sample(json.RawMessage(name))); got != want {
+				t.Errorf("the sample of %s is %s, want %s", name, got, want)
+			}
+		}
+	})
+}
+
+// A plugin that does not come back, or dies, at every call ends the check by
+// itself, and the result says so.
+func TestACheckOfAHostileGuestEnds(t *testing.T) {
+	wasm := buildGuest(t, "../testdata/guests/misreads")
+	tool := func(name string) []Call {
+		return []Call{{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`}}
+	}
+	limits := plugin.Limits{Instructions: longCall} // of a loop; nothing else here takes as many
+	var last *Result
+	n := 0
+	for r := range Check(t.Context(), wasm, &Options{Calls: tool("loops"), Repeats: 1, Limits: limits}) {
+		last = r
+		n++
+	}
+	if n == len(Rules()) || len(last.Problems) == 0 || !strings.Contains(last.Problems[len(last.Problems)-1], "calls were ended by a limit, so the check ends here") {
+		t.Errorf("%d rules, the last result %+v; want that the check ends before the last rule, and says so", n, last)
+	}
+	for r := range Check(t.Context(), wasm, &Options{Calls: tool("floods"), Repeats: 10}) {
+		for _, p := range r.Problems {
+			if len(p) > 4<<10 {
+				t.Errorf("%s: a problem of %d bytes: %.100s", r.Rule, len(p), p)
+			}
+		}
+	}
+	traps := 0
+	for r := range Check(t.Context(), wasm, &Options{Calls: tool("traps"), Repeats: 1}) {
+		for _, p := range r.Problems {
+			if strings.Contains(p, "it is over") {
+				traps++
+				break
+			}
+		}
+	}
+	if traps < 8 {
+		t.Errorf("a guest that traps at every call breaks %d rules in the words of its trap, want 8 or more", traps)
+	}
+}
+
+// A tool for which no call can be made up is no reason to be content.
+func TestAPartThatIsNotCalledIsAProblem(t *testing.T) {
+	wasm := buildGuest(t, "../testdata/guests/misreads")
+	for r := range Check(t.Context(), wasm, &Options{Repeats: 1}) {
+		if r.Rule != "calls are answered with results" {
+			continue
+		}
+		if !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, "tool odd: no value was found") }) {
+			t.Errorf("problems %q, want that the tool odd is not called", r.Problems)
+		}
+		break
 	}
 }
 

@@ -1,0 +1,330 @@
+package plugintest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// The same JSON, written otherwise. A guest that reads JSON with a parser of its
+// own reads what its tests had, and what its host happens to write; pdk/ABI.md
+// lets a host write any JSON.
+
+// writtenOtherwise has each call made with inputs that are the same value.
+func writtenOtherwise(g *guest) (broken []error) {
+	for _, c := range g.calls {
+		want, err := g.callFresh(c)
+		if err != nil {
+			broken = append(broken, c.problem("%w", err))
+			continue
+		}
+		tree, err := parseJSON(c.Input)
+		if err != nil {
+			broken = append(broken, c.problem("%w", err))
+			continue
+		}
+		later := g.withLater(c, want)
+		for _, w := range writings() {
+			input, want := w.write(tree), want
+			if w.extra != "" {
+				want = later
+			}
+			got, err := g.callFresh(Call{c.Export, input})
+			if err != nil || !g.sameValue(c, got, want) {
+				broken = append(broken, c.problem("%s, it answers %s, and otherwise %s", w.how, shown(got, err), shown(want, nil)))
+			}
+		}
+	}
+	return broken
+}
+
+// withLater is how a call with a small field that the guest does not know is
+// answered, where that is another rule's: want, if it is not answered at all.
+func (g *guest) withLater(c Call, want *plugin.CallResult) *plugin.CallResult {
+	r, err := g.callFresh(c.with("x-later", json.RawMessage("1")))
+	if err != nil {
+		return want
+	}
+	return r
+}
+
+// writing is a way to write a value.
+type writing struct {
+	how string
+
+	space, reverse bool
+	escape         func(b []byte, raw string) []byte // of strings; nil leaves them
+	double         bool                              // members of the envelope, of which the last counts
+	extra          string                            // a further member, which no version of the contract knows
+}
+
+func writings() []writing {
+	return []writing{
+		{how: "with white space between everything", space: true},
+		{how: "with members in another order", reverse: true},
+		{how: `with every character as a \u escape`, escape: escapeAll},
+		{how: "with no escape that can be left out", escape: escapeLeast},
+		{how: "with doubled members, of which the last counts", double: true},
+		{how: "with surrogates in a string that it does not know, one of them unpaired", extra: `"x-later":"\ud83d\ude00 \ud800"`},
+		{how: "with numbers that it does not know, and that its language may not have", extra: `"x-later":[-0.0,123456789012345678901234567890,2.0,1e2]`},
+	}
+}
+
+// jsonNode is a JSON value whose strings and numbers are their text.
+type jsonNode struct {
+	raw     string // of what is no object and no array
+	members []jsonMember
+	items   []jsonNode
+	kind    byte // {, [, ", or 0
+}
+
+type jsonMember struct {
+	name  string // with its quotes
+	value jsonNode
+}
+
+// parseJSON reads a JSON text.
+func parseJSON(text string) (jsonNode, error) {
+	if !json.Valid([]byte(text)) { // which bounds the depth as well
+		return jsonNode{}, fmt.Errorf("the input is not JSON")
+	}
+	p := nodeParser{text}
+	return p.value(), nil
+}
+
+// nodeParser takes a text apart that is known to be JSON.
+type nodeParser struct{ rest string }
+
+// skip passes over white space and over c, if that comes next.
+func (p *nodeParser) skip(c byte) bool {
+	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
+	if p.rest == "" || p.rest[0] != c {
+		return false
+	}
+	p.rest = p.rest[1:]
+	return true
+}
+
+func (p *nodeParser) value() jsonNode {
+	switch {
+	case p.skip('{'):
+		n := jsonNode{kind: '{'}
+		for !p.skip('}') {
+			p.skip(',')
+			p.skip(0)
+			m := jsonMember{name: p.str()}
+			p.skip(':')
+			m.value = p.value()
+			n.members = append(n.members, m)
+		}
+		return n
+	case p.skip('['):
+		n := jsonNode{kind: '['}
+		for !p.skip(']') {
+			p.skip(',')
+			n.items = append(n.items, p.value())
+		}
+		return n
+	case p.rest[0] == '"': // skip has passed over the white space
+		return jsonNode{kind: '"', raw: p.str()}
+	}
+	return jsonNode{raw: p.take(strings.IndexAny(p.rest, ",]} \t\r\n"))}
+}
+
+func (p *nodeParser) str() string {
+	for i := 1; ; i++ {
+		switch p.rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return p.take(i + 1)
+		}
+	}
+}
+
+// take takes n bytes; a negative number takes all.
+func (p *nodeParser) take(n int) string {
+	if n < 0 {
+		n = len(p.rest)
+	}
+	taken := p.rest[:n]
+	p.rest = p.rest[n:]
+	return taken
+}
+
+// write writes an object, in this way.
+func (w writing) write(n jsonNode) string {
+	b := w.append(nil, n, 0)
+	if w.extra != "" {
+		b = append(bytes.TrimSuffix(b, []byte("}")), ',')
+		b = append(b, w.extra...)
+		b = append(b, '}')
+	}
+	return string(b)
+}
+
+// historyMembers are the members of an envelope that hold a conversation, in which
+// a doubled field must be refused, or may be.
+var historyMembers = []string{`"messages"`, `"outline"`, `"responses"`, `"input"`, `"last"`}
+
+func (w writing) append(b []byte, n jsonNode, depth int) []byte {
+	b = w.gap(b)
+	switch n.kind {
+	case '{':
+		return w.gap(append(w.appendMembers(append(b, '{'), n.members, depth), '}'))
+	case '[':
+		b = append(b, '[')
+		for i, item := range n.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = w.append(b, item, depth+1)
+		}
+		b = append(b, ']')
+	case '"':
+		b = w.appendString(b, n.raw)
+	default:
+		b = append(b, n.raw...)
+	}
+	return w.gap(b)
+}
+
+func (w writing) appendMembers(b []byte, members []jsonMember, depth int) []byte {
+	if w.reverse {
+		members = slices.Clone(members)
+		slices.Reverse(members)
+	}
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		inner := w
+		other := m.value.other()
+		if slices.Contains(historyMembers, m.name) && depth == 0 {
+			inner.double, other = false, m.value // a guest may refuse another one before it meets this
+		}
+		if w.double {
+			b = append(inner.appendMember(b, m.name, other, depth), ',')
+		}
+		b = inner.appendMember(b, m.name, m.value, depth)
+	}
+	return b
+}
+
+func (w writing) appendMember(b []byte, name string, value jsonNode, depth int) []byte {
+	b = append(w.gap(w.appendString(w.gap(b), name)), ':')
+	return w.append(b, value, depth+1)
+}
+
+// other is another value of the same kind.
+func (n jsonNode) other() jsonNode {
+	switch {
+	case n.kind == '{' || n.kind == '[':
+		return jsonNode{kind: n.kind}
+	case n.kind == '"':
+		return jsonNode{kind: '"', raw: `"doubled"`}
+	case n.raw == "true":
+		return jsonNode{raw: "false"}
+	case n.raw == "false":
+		return jsonNode{raw: "true"}
+	case n.raw == "null":
+		return n
+	}
+	return jsonNode{raw: "7"}
+}
+
+func (w writing) gap(b []byte) []byte {
+	if w.space {
+		b = append(b, " \t\r\n"...)
+	}
+	return b
+}
+
+func (w writing) appendString(b []byte, raw string) []byte {
+	if w.escape == nil {
+		return append(b, raw...)
+	}
+	b = append(b, '"')
+	return append(w.escape(b, raw[1:len(raw)-1]), '"')
+}
+
+// escapeAll writes every character of a string as \u escapes of its UTF-16 units.
+func escapeAll(b []byte, raw string) []byte {
+	for raw != "" {
+		units, n := firstCharacter(raw)
+		raw = raw[n:]
+		for _, u := range units {
+			b = fmt.Appendf(b, `\u%04x`, u)
+		}
+	}
+	return b
+}
+
+// escapeLeast writes characters as they are where JSON allows it.
+func escapeLeast(b []byte, raw string) []byte {
+	for raw != "" {
+		units, n := firstCharacter(raw)
+		r := rune(units[0])
+		if len(units) == 2 {
+			r = utf16.DecodeRune(rune(units[0]), rune(units[1]))
+		}
+		if r < ' ' || r == '"' || r == '\\' || utf16.IsSurrogate(r) {
+			b = append(b, raw[:n]...)
+		} else {
+			b = utf8.AppendRune(b, r)
+		}
+		raw = raw[n:]
+	}
+	return b
+}
+
+// firstCharacter reads the first character of a JSON string, and its length as it
+// is written. A pair of escaped surrogates is one.
+func firstCharacter(raw string) (units []uint16, n int) {
+	if raw[0] != '\\' {
+		r, n := utf8.DecodeRuneInString(raw)
+		return utf16.Encode([]rune{r}), n
+	}
+	if raw[1] != 'u' {
+		const letters, means = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+		return []uint16{uint16(means[strings.IndexByte(letters, raw[1])])}, 2
+	}
+	first := escapedUnit(raw)
+	if len(raw) >= 12 && raw[6:8] == `\u` {
+		if second := escapedUnit(raw[6:]); utf16.DecodeRune(rune(first), rune(second)) != utf8.RuneError {
+			return []uint16{first, second}, 12
+		}
+	}
+	return []uint16{first}, 6
+}
+
+func escapedUnit(raw string) uint16 {
+	u, _ := strconv.ParseUint(raw[2:6], 16, 16) // four digits, as the text is JSON
+	return uint16(u)
+}
+
+// sameValue reports whether two answers are the same but for how their JSON is
+// written; of errors, whether they have the same code, for a message may quote the
+// input. What differs of itself is not compared.
+func (g *guest) sameValue(c Call, got, want *plugin.CallResult) bool {
+	switch {
+	case got.GuestError != want.GuestError:
+	case got.GuestError && errorCode(got.Output) == errorCode(want.Output):
+		return true
+	case !got.GuestError && sameJSON(got.Output, want.Output):
+		return true
+	}
+	return sameResult(got, want) || g.varies(c, want)
+}
+
+func errorCode(output []byte) string {
+	m, _ := members(string(output)) // of what is no object there is none
+	return string(m["code"])
+}
