@@ -37,7 +37,7 @@ type callFlags struct {
 	instructions    uint64
 	others          limitFlag
 	grants          []string
-	report          bool
+	report, raw     bool
 }
 
 func pluginCall(env *environment) *cobra.Command {
@@ -48,9 +48,13 @@ func pluginCall(env *environment) *cobra.Command {
 		Long: `Call a plugin's export with an input of yours, in the form that pdk/ABI.md gives
 it. The output goes to stdout, what the plugin logs to stderr.
 
+The arguments of a tool are held to its "parameters", as in a run: a plugin may
+rely on it. --raw passes the bytes of the input as they are, JSON or not, to see
+what the plugin makes of them.
+
 The exit code is 0 for a result, 1 for an error that the plugin returns (its
-error object goes to stdout) and for one that it runs into, 3 for a plugin that
-the host refuses, 6 for a broken limit.
+error object goes to stdout) and for one that it runs into, 3 for a plugin or
+arguments that the host refuses, 6 for a broken limit.
 
 What a host operation works on comes from the input: its "state", and its
 "messages" or those of --messages. With --messages, an input without messages
@@ -68,6 +72,7 @@ and outline gets what the plugin's manifest asks for.`,
 		ValidArgsFunction: completeCall(exports()),
 	}
 	f.add(c)
+	c.Flags().BoolVar(&f.raw, "raw", false, "pass the input as it is, whatever bytes it has, without holding arguments to the tool's parameters")
 	c.Flags().BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
 	return c
 }
@@ -182,7 +187,10 @@ func (r *rawCall) read(hasInput bool) (err error) {
 	if r.granted, err = parseGrants(r.flags.grants); err != nil {
 		return r.usage("%w", err)
 	}
-	if !slices.Contains(exports(), r.export) { // a function of an Extism plugin takes any bytes
+	switch {
+	case r.flags.raw && r.flags.messages != "":
+		return r.usage("--raw passes --input alone, so --messages does not go with it: put the messages into the input")
+	case r.flags.raw, !slices.Contains(exports(), r.export): // a function of an Extism plugin takes any bytes
 		r.input, err = r.env.value("--input", r.flags.input)
 		return err
 	}
@@ -273,6 +281,9 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 	if known := slices.Concat(exports(), p.ExtismFunctions()); !slices.Contains(known, r.export) {
 		return r.usage("there is no export %q; call one of: %s", r.export, strings.Join(known, ", "))
 	}
+	if err := r.checkArguments(p); err != nil {
+		return err
+	}
 	opts, err := r.options()
 	if err != nil {
 		return err
@@ -287,6 +298,36 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 		return err
 	}
 	return r.print(result)
+}
+
+// checkArguments holds the arguments of a tool to its parameters, as a run does
+// before the plugin sees them.
+func (r *rawCall) checkArguments(p *plugin.Plugin) error {
+	if r.export != "tool" || r.flags.raw {
+		return nil
+	}
+	var name string
+	_ = json.Unmarshal(member(r.input, "tool"), &name) // the plugin says so if it is no name
+	i := slices.IndexFunc(p.Manifest().Tools, func(t plugin.ToolInfo) bool { return t.Name == name })
+	if i < 0 {
+		return nil // which is for the plugin to answer
+	}
+	parameters, arguments := p.Manifest().Tools[i].Parameters, member(r.input, "arguments")
+	if len(parameters) == 0 {
+		parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	}
+	if arguments == nil {
+		arguments = json.RawMessage("{}")
+	}
+	schema, err := host.CompileSchema(parameters)
+	if err == nil {
+		err = schema.Validate(arguments)
+	}
+	if err != nil {
+		return host.Errorf(host.InvalidArgument, "the arguments do not fit the parameters of the tool %q, so no run would call it: %w", name, err).
+			WithHint("give arguments that fit, or pass these with --raw")
+	}
+	return nil
 }
 
 // load loads the plugin with the limits and grants of the flags.
