@@ -42,7 +42,7 @@ func ExampleTool() {
 
 func TestToolOf(t *testing.T) {
 	var p pdk.Plugin
-	pdkjson.ToolOf(&p, "f", "", "", func(_ *pdk.Call, in struct{ N int }) (chan int, error) {
+	pdkjson.ToolOf(&p, "f", "", "{}", func(_ *pdk.Call, in struct{ N int }) (chan int, error) {
 		return make(chan int), nil
 	})
 	host := pdktest.Host{Plugin: &p}

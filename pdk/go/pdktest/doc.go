@@ -8,8 +8,8 @@
 //		}
 //	}
 //
-// What a [Host] checks is what the real one checks of a plugin's output: that it
-// is JSON, and that edits keep the rules. What it does not have are the limits,
+// What a [Host] checks is what the real one checks: that a tool's arguments fit its
+// parameters, that output is JSON, and that edits keep the rules. What it does not have are the limits,
 // the permissions and the sandbox; for those, call the built module with
 // "agenthost plugin call".
 package pdktest

@@ -139,10 +139,12 @@ func (h *Host) Run(t testing.TB, export string, input pdk.Raw) pdk.Raw {
 	return output
 }
 
-// Tool calls a tool and returns its content. State operations are applied to the
+// Tool calls a tool, with arguments that fit its parameters, and returns its
+// content. State operations are applied to the
 // host's state. The test fails if the tool does, or asks a person.
 func (h *Host) Tool(t testing.TB, name string, arguments pdk.Raw) pdk.Raw {
 	t.Helper()
+	h.checkArguments(t, name, arguments)
 	output := h.Run(t, "tool", h.toolCall(name, arguments))
 	if output.Get("interrupt") != "" {
 		t.Fatalf("tool %s(%s) asks a person: %s", name, arguments, output)
@@ -155,9 +157,11 @@ func (h *Host) Tool(t testing.TB, name string, arguments pdk.Raw) pdk.Raw {
 	return output.Get("content")
 }
 
-// ToolError calls a tool that is to fail and returns its error.
+// ToolError calls a tool that is to fail, with arguments that fit its parameters,
+// and returns its error.
 func (h *Host) ToolError(t testing.TB, name string, arguments pdk.Raw) *pdk.Error {
 	t.Helper()
+	h.checkArguments(t, name, arguments)
 	output, failure := h.Call("tool", h.toolCall(name, arguments))
 	if h.typo != nil {
 		t.Fatalf("tool %s(%s): %v", name, arguments, h.typo)
