@@ -219,7 +219,7 @@ func (h *threadHistory) LockThread(ctx context.Context, _ *HistoryRequest) (func
 	case h.turns <- struct{}{}:
 		return func() { <-h.turns }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ContextError(ctx)
 	}
 }
 

@@ -56,7 +56,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	}
 	t.emitState()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ContextError(ctx)
 	}
 	if len(t.stack) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
@@ -120,7 +120,7 @@ func (b *batch) emit(ctx context.Context, ev EventData) error {
 	case b.events <- ev:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ContextError(ctx)
 	case <-b.over:
 		return errCallEnded()
 	}

@@ -253,7 +253,7 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 	}
 	reason, err = r.loop(ctx)
 	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+		err = ContextError(ctx)
 	}
 	r.at = ""
 	if err != nil {

@@ -159,6 +159,18 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
+// ContextError returns why ctx ended, nil if it has not. A cause without a code of
+// its own, one that is no [*Error] in its chain, gets the code of ctx.Err():
+// canceled or deadline_exceeded.
+func ContextError(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var own *Error
+	if cause == nil || CodeOf(cause) != Internal || errors.As(cause, &own) {
+		return cause
+	}
+	return &Error{Code: CodeOf(ctx.Err()), Message: cause.Error(), Err: cause}
+}
+
 // AsError returns err as an [*Error], wrapping what is not one yet under the
 // code [CodeOf] finds. AsError(nil) is nil.
 func AsError(err error) *Error {

@@ -34,7 +34,7 @@ type historyAnswer[T any] struct {
 func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error) {
 	var none T
 	if ctx.Err() != nil {
-		return none, context.Cause(ctx)
+		return none, ContextError(ctx)
 	}
 	callCtx, cancel := ctx, context.CancelFunc(func() {})
 	if c.within > 0 {
@@ -46,7 +46,7 @@ func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error
 		return a.value, fromAdapter(a.err)
 	}
 	if ctx.Err() != nil {
-		return none, context.Cause(ctx)
+		return none, ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
 		Message: "history took longer than the limit " + c.limit + " of " + c.within.String()}

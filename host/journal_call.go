@@ -29,7 +29,7 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 		return a.value, a.err
 	}
 	if ctx.Err() != nil {
-		return none, context.Cause(ctx)
+		return none, ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err, Message: context.Cause(callCtx).Error()}
 }

@@ -94,7 +94,7 @@ type memoryMessages struct {
 
 func (m *memoryMessages) AddMessages(ctx context.Context, messages []*Message) error {
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+		return ContextError(ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m *memoryMessages) unseen(messages []*Message) []*Message {
 
 func (m *memoryMessages) ListMessages(ctx context.Context) ([]*Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+		return nil, ContextError(ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

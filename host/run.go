@@ -298,7 +298,7 @@ func (r *run) do(ctx context.Context) error {
 func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	for {
 		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
+			return "", ContextError(ctx)
 		}
 		saved := r.saved
 		if r.saved = nil; saved == nil {
@@ -409,7 +409,7 @@ func nameEnd(ctx context.Context, err error) error {
 	if _, ok := cause.(runTimeout); ok && err != cause {
 		message = cause.Error() + ": " + message
 	}
-	return &Error{Code: CodeOf(cause), Message: message, Err: err}
+	return &Error{Code: CodeOf(ContextError(ctx)), Message: message, Err: err}
 }
 
 // finish sends the last event and returns the run's error.

@@ -97,7 +97,7 @@ func (st *step) enter(ctx context.Context, name string) error {
 	case st.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ContextError(ctx)
 	}
 }
 

@@ -446,7 +446,7 @@ func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show b
 		if chunk.Response != nil {
 			resp = chunk.Response
 		} else if ctx.Err() != nil {
-			return nil, shown, context.Cause(ctx)
+			return nil, shown, ContextError(ctx)
 		}
 		if shown > r.limits.ResponseBytes {
 			return resp, shown, answerTooLong(r.limits)

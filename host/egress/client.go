@@ -270,7 +270,7 @@ func (f *fetch) translate(ctx context.Context, err error) error {
 	case errors.As(err, &own):
 		return own
 	case ctx.Err() != nil:
-		cause := context.Cause(ctx)
+		cause := host.ContextError(ctx)
 		return host.Errorf(host.CodeOf(cause), "the request to %s was stopped: %w", f.target.origin(), cause)
 	case isTimeout(err):
 		return host.Errorf(host.Unavailable, "%s does not answer in time", f.target.origin())

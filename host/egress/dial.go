@@ -108,7 +108,7 @@ func (d *dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 	var dns *net.DNSError
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, host.ContextError(ctx)
 	case lookup.Err() != nil:
 		return nil, host.Errorf(host.Unavailable, "the host %s is not looked up in time", name)
 	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(addrs) == 0:

@@ -304,7 +304,7 @@ func (h *History) LockThread(ctx context.Context, req *host.HistoryRequest) (fun
 	case lock <- struct{}{}:
 		return h.begin(key, lock), nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, host.ContextError(ctx)
 	}
 }
 

@@ -137,7 +137,7 @@ func errNonsense(what string) error {
 // failed says why there is no answer. The cause names addresses, and is for logs.
 func failed(ctx context.Context, err error) error {
 	e := &host.Error{Code: host.Unavailable, Message: "Mem0 cannot be reached", Retryable: true, Err: err}
-	switch cause := context.Cause(ctx); {
+	switch cause := ctx.Err(); {
 	case errors.Is(cause, context.Canceled):
 		e.Code, e.Message, e.Retryable = host.Canceled, "ask Mem0: canceled", false
 	case cause != nil:

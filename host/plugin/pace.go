@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"time"
+
+	"github.com/agenthost/agenthost/host"
 )
 
 // paced is the context of an operation, for as long as it has the call's turn.
@@ -56,7 +58,7 @@ func pace(ctx context.Context) error {
 		return p.Pace()
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return host.ContextError(ctx)
 	}
 	return nil
 }

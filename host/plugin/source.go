@@ -170,7 +170,7 @@ func (b *builder) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, host.ContextError(ctx)
 		}
 		return nil, host.Errorf(host.InvalidArgument, "build plugin %s: go %s: %w\n%s", b.dir, args[0], err, strings.TrimSpace(string(stderr.b))).
 			WithHint("fix what the compiler says above")

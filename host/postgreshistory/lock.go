@@ -80,7 +80,7 @@ func (s *Store) waitForLease(ctx context.Context, k key, holder string, waits bo
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return host.ContextError(ctx)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (l *lockTable) wait(ctx context.Context, k key, limit int) (leave func(), e
 	select {
 	case <-ctx.Done():
 		leave()
-		return nil, context.Cause(ctx)
+		return nil, host.ContextError(ctx)
 	default:
 	}
 	select {
@@ -153,7 +153,7 @@ func (l *lockTable) wait(ctx context.Context, k key, limit int) (leave func(), e
 		return leave, nil
 	case <-ctx.Done():
 		leave()
-		return nil, context.Cause(ctx)
+		return nil, host.ContextError(ctx)
 	}
 }
 

@@ -181,7 +181,7 @@ func (q *Quotas) AskModel(ctx context.Context, tenant, model string) (time.Durat
 		return wait, nil
 	case <-ctx.Done():
 		q.giveBack(tenant, model)
-		return time.Since(began), host.AsError(context.Cause(ctx))
+		return time.Since(began), host.AsError(host.ContextError(ctx))
 	}
 }
 

@@ -31,7 +31,7 @@ var errThere = errors.New("the list ends with it")
 // Options.MaxMessages, are one transaction.
 func (s *Store) AddMessages(ctx context.Context, messages []*host.Message) error {
 	if err := ctx.Err(); err != nil {
-		return wrap(context.Cause(ctx), "add to thread %q", s.thread)
+		return wrap(host.ContextError(ctx), "add to thread %q", s.thread)
 	}
 	if len(messages) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (s *Store) cut(ctx context.Context, c redis.Cmdable, messages []*host.Messa
 // from the end. The window parts no call from its results.
 func (s *Store) ListMessages(ctx context.Context) ([]*host.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, wrap(context.Cause(ctx), "list thread %q", s.thread)
+		return nil, wrap(host.ContextError(ctx), "list thread %q", s.thread)
 	}
 	window := s.stores.opts.Window
 	var first, end *redis.StringSliceCmd

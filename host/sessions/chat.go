@@ -180,7 +180,7 @@ func (c *Chat) begin(ctx context.Context) error {
 	case c.busy <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return host.AsError(context.Cause(ctx))
+		return host.AsError(host.ContextError(ctx))
 	}
 }
 

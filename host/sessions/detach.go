@@ -436,7 +436,7 @@ func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, er
 		case <-poll.C:
 		case <-ctx.Done():
 			poll.Stop()
-			return nil, host.AsError(context.Cause(ctx))
+			return nil, host.AsError(host.ContextError(ctx))
 		}
 		poll.Stop()
 	}

@@ -116,7 +116,7 @@ func withEnd(ev host.Event) (host.Event, error) {
 
 func lostAt(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
-		return host.AsError(context.Cause(ctx))
+		return host.AsError(host.ContextError(ctx))
 	}
 	if cause == nil {
 		cause = io.ErrUnexpectedEOF

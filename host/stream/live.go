@@ -129,7 +129,7 @@ func (l *Live) Events(ctx context.Context, from int64) iter.Seq2[host.Event, err
 				select {
 				case <-wait:
 				case <-ctx.Done():
-					yield(host.Event{}, host.AsError(context.Cause(ctx)))
+					yield(host.Event{}, host.AsError(host.ContextError(ctx)))
 					return
 				}
 			}
@@ -168,7 +168,7 @@ func (l *Live) Wait(ctx context.Context) (*host.RunResult, error) {
 	select {
 	case <-l.over:
 	case <-ctx.Done():
-		return nil, host.AsError(context.Cause(ctx))
+		return nil, host.AsError(host.ContextError(ctx))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

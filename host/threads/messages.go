@@ -95,7 +95,7 @@ func (m *messageStore) request() *host.HistoryRequest {
 // not stored again.
 func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message) error {
 	if err := ctx.Err(); err != nil {
-		return wrap(context.Cause(ctx), "append to thread %q", m.thread)
+		return wrap(host.ContextError(ctx), "append to thread %q", m.thread)
 	}
 	if len(messages) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (m *messageStore) reduce(ctx context.Context) error {
 // ListMessages implements [host.MessageStore].
 func (m *messageStore) ListMessages(ctx context.Context) ([]*host.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, wrap(context.Cause(ctx), "read thread %q", m.thread)
+		return nil, wrap(host.ContextError(ctx), "read thread %q", m.thread)
 	}
 	if m.stores.Trigger != host.AfterMessageAdded {
 		if err := m.reduce(ctx); err != nil {

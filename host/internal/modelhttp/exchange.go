@@ -162,7 +162,7 @@ func (x *Exchange) nonsense(came []byte) *Fault {
 func (x *Exchange) endedFault() *Fault {
 	cause := context.Cause(x.ctx)
 	if !errors.Is(cause, errSilent) {
-		return &Fault{Err: x.server.ended(cause)}
+		return &Fault{Err: x.server.ended(host.ContextError(x.ctx))}
 	}
 	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).
 		WithHint("the server is slow or stuck; raise the model's timeout or try again")
