@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,9 @@ func (env *environment) openWith(dir string, opts *badgerkv.Options) (_ *store, 
 	if dir == "" {
 		return &store{Driver: kv.NewMemory()}, nil
 	}
+	if err := checkDataDir(dir); err != nil {
+		return nil, err
+	}
 	if opts.Key, err = env.dataKey(); err != nil {
 		return nil, err
 	}
@@ -51,6 +55,17 @@ func (env *environment) openWith(dir string, opts *badgerkv.Options) (_ *store, 
 	}
 	shared := sockkv.Share(kv.Group(db))
 	return &store{shared, db, shared}, nil
+}
+
+// checkDataDir refuses a data directory that others may write: who can put another
+// store into it decides what every conversation says. Windows has no such bits.
+func checkDataDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o022 == 0 {
+		return nil // one that is not there is made, with mode 0700
+	}
+	return host.Errorf(host.FailedPrecondition, "other users can write to the data directory %s (mode %04o)", dir, info.Mode().Perm()).
+		WithHint("run: chmod go-w %s", quoted(dir))
 }
 
 // openAny opens the store of a data directory, or uses it through the host that

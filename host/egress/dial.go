@@ -119,8 +119,11 @@ func (d *dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 	return addrs, nil
 }
 
+// addressDenied is the error for every address that is not dialed. Its text is the
+// same for all: a plugin that asks for one name after the other learns nothing of the
+// network that the host is in. What the address is stands in the detail.
 func addressDenied(name string, a netip.Addr, kind Kind) error {
-	e := host.Errorf(host.PermissionDenied, "the host %s has a %s address, which is not granted", name, kind).
+	e := host.Errorf(host.PermissionDenied, "the host %s has an address that is not granted", name).
 		WithHint("grant its http rule the addresses that it may have")
 	e.Err = &AddressError{Host: name, Addr: a.Unmap().WithZone(""), Kind: kind}
 	return e
@@ -135,11 +138,11 @@ func (d *dialer) dialOne(ctx context.Context, addrPort, name string) (net.Conn, 
 
 func (d *dialer) control(network, address, name string) error {
 	if network != "tcp4" && network != "tcp6" {
-		return host.Errorf(host.PermissionDenied, "network %s is never dialed", network)
+		return addressDenied(name, netip.Addr{}, "")
 	}
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return host.Errorf(host.PermissionDenied, "the address of %s can't be checked", name)
+		return addressDenied(name, netip.Addr{}, "")
 	}
 	if kind, ok := permitted(ap.Addr(), d.granted, d.own); !ok {
 		return addressDenied(name, ap.Addr(), kind)

@@ -65,6 +65,6 @@ func ExampleAddressError() {
 		fmt.Println(detail)
 	}
 	// Output:
-	// the host db.internal has a private address, which is not granted; grant its http rule the addresses that it may have
+	// the host db.internal has an address that is not granted; grant its http rule the addresses that it may have
 	// db.internal is at 10.1.2.3, a private address; to allow it, let the grant of its host end in: at 10.1.2.3
 }

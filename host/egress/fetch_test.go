@@ -72,6 +72,7 @@ func TestFetchRefusesWhatIsNotGranted(t *testing.T) {
 // Every way to write an address of this machine ends before a connection.
 func TestFetchRefusesAddresses(t *testing.T) {
 	port := serve(t, func(w http.ResponseWriter, _ *http.Request) { t.Error("the server was reached") })
+	texts := map[string]bool{}
 	for _, addr := range []string{
 		"127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "100.64.0.1", "fd00:ec2::254",
 		"64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1",
@@ -84,6 +85,9 @@ func TestFetchRefusesAddresses(t *testing.T) {
 		var detail *egress.AddressError
 		if !errors.As(err, &detail) || detail.Addr != netip.MustParseAddr(addr).Unmap().WithZone("") || strings.Contains(err.Error(), addr+" ") {
 			t.Errorf("%s: the error's detail is %+v, its text %q; want the address in the one and not in the other", addr, detail, err)
+		}
+		if texts[err.Error()] = true; len(texts) > 1 {
+			t.Errorf("%s: the text tells addresses apart: %q", addr, err)
 		}
 		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("127.0.0.1", port, "/")}); host.CodeOf(err) != host.PermissionDenied {
 			t.Errorf("an address in the URL, granted by name and not as an address: %v", err)

@@ -57,7 +57,7 @@ func TestRedirectsAreCheckedAnew(t *testing.T) {
 		fmt.Sprintf("//denied.test:%d/", port):               {host.PermissionDenied, "denied.test"},
 		at("127.0.0.1", port, "/"):                           {host.PermissionDenied, "127.0.0.1"},
 		"http://169.254.169.254/latest/":                     {host.PermissionDenied, "169.254.169.254"},
-		at("inside.test", port, "/"):                         {host.PermissionDenied, "loopback"}, // granted by name, not by address
+		at("inside.test", port, "/"):                         {host.PermissionDenied, "not granted"}, // granted by name, not by address
 		fmt.Sprintf("http://2130706433:%d/", port):           {host.Unavailable, "can't be used"},
 		fmt.Sprintf("http://user:pw@a.test:%d/", port):       {host.Unavailable, "can't be used"},
 		"file:///etc/passwd":                                 {host.Unavailable, "can't be used"},

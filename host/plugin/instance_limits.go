@@ -218,6 +218,10 @@ func (inst *instance) stop(err error) {
 	panic(err)
 }
 
+// hostPanic stands for a panic of Go's runtime in a function that a guest imports:
+// its words are the program's, and nobody else's business.
+const hostPanic = "a function that it imports failed"
+
 // failure turns what wazero says of a call that did not return into an error of
 // ours. It keeps wazero's stack trace out: that is for the plugin's log.
 func (inst *instance) failure(err error) error {
@@ -232,6 +236,9 @@ func (inst *instance) failure(err error) error {
 	}
 	what, _, _ := strings.Cut(err.Error(), "\n")
 	what = strings.TrimPrefix(what, "wasm error: ")
+	if panicked := runtime.Error(nil); errors.As(err, &panicked) {
+		what = hostPanic // the full text is in the log
+	}
 	if words := inst.world.lastWords(); words != "" {
 		what = words
 	}
