@@ -236,7 +236,8 @@ func newToolSet(tools []*Tool) (toolSet, error) {
 			return s, Errorf(InvalidArgument, "tool %d was not made by NewTool or NewRawTool", i)
 		}
 		if s.byName[t.Name] != nil {
-			return s, Errorf(InvalidArgument, "two tools are named %q", t.Name)
+			return s, Errorf(InvalidArgument, "two tools are named %q", t.Name).
+				WithHint("leave one out, or give one another name: a plugin's tools take a prefix or are renamed (prefix and rename of the plugin in agenthost.yaml, PartOptions in Go)")
 		}
 		s.byName[t.Name] = t
 		s.specs = append(s.specs, t.ToolSpec)

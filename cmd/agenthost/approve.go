@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/plugin"
 )
 
 // approveConfig says which calls of a tool a person must agree to.
@@ -73,7 +72,7 @@ func (a *app) approval(at place, c approveConfig) (host.ApprovalRule, error) {
 func (a *app) toolNames() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range a.plugins {
-		tools, err := p.Tools(&plugin.PartOptions{})
+		tools, err := p.Tools(a.toolNaming(p.ID()))
 		if err != nil {
 			continue // whoever uses it will say so
 		}

@@ -77,6 +77,9 @@ type pluginConfig struct {
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
 	Limits  pluginLimits   `yaml:"limits"`
 	Config  map[string]any `yaml:"config"` // of its tools
+
+	Prefix string            `yaml:"prefix"` // of its tools' names
+	Rename map[string]string `yaml:"rename"` // its tools, by their own names
 }
 
 type pluginLimits struct {

@@ -187,6 +187,8 @@ func keyDocs() map[string]keyDoc {
 		"pluginConfig.tenants": say("The only tenants that have it. Absent: all."),
 		"pluginConfig.limits":  say("What a call may use."),
 		"pluginConfig.config":  say("The configuration that its tools are given."),
+		"pluginConfig.prefix":  say("What begins the names under which agents have its tools, such as crm_. PLUGIN/TOOL stays the tool's own name."),
+		"pluginConfig.rename":  say("New names of single tools, by their own names, without the prefix."),
 
 		"pluginLimits.timeout":      say("How long a call may take (default %s).", plugin.DefaultTimeout),
 		"pluginLimits.memory":       say("How much memory an instance may have (default %dMiB).", plugin.DefaultMemoryBytes>>20),

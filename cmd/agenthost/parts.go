@@ -94,7 +94,7 @@ func (a *app) toolsOf(at place, use string) ([]*host.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &plugin.PartOptions{}
+	opts := a.toolNaming(p.ID())
 	if config := a.config.Plugins[p.ID()].Config; config != nil {
 		if opts.Config, err = a.toJSON(keys("plugins", p.ID(), "config"), config); err != nil {
 			return nil, err
@@ -178,8 +178,16 @@ func (a *app) part(at place, use useConfig, tools []*host.Tool) (parts, string, 
 	if err != nil {
 		return nil, "", nil, err
 	}
-	config, err := a.toJSON(at.to("config"), use.Config)
-	return p, part, &plugin.PartOptions{Config: config, Tools: tools}, err
+	opts := a.toolNaming(p.ID())
+	opts.Tools = tools
+	opts.Config, err = a.toJSON(at.to("config"), use.Config)
+	return p, part, opts, err
+}
+
+// toolNaming returns options with the names that a plugin's tools get.
+func (a *app) toolNaming(id string) *plugin.PartOptions {
+	c := a.config.Plugins[id]
+	return &plugin.PartOptions{Prefix: c.Prefix, Rename: c.Rename}
 }
 
 // toJSON turns a value of the configuration into JSON; nil is nothing.

@@ -17,6 +17,24 @@ type PartOptions struct {
 
 	// Tools are host tools that a provider may offer by name.
 	Tools []*host.Tool
+
+	// Prefix begins the names under which agents have the plugin's tools, so that
+	// two plugins may have tools of one name; Rename gives single ones, by their
+	// names in the manifest, a whole new name, without the prefix. The plugin is
+	// called under its own names.
+	Prefix string
+	Rename map[string]string
+}
+
+// toolName is the name under which agents have a tool of the plugin.
+func (o *PartOptions) toolName(name string) string {
+	switch {
+	case o == nil:
+		return name
+	case o.Rename[name] != "":
+		return o.Rename[name]
+	}
+	return o.Prefix + name
 }
 
 func (o *PartOptions) config() json.RawMessage {
@@ -30,7 +48,7 @@ func (o *PartOptions) config() json.RawMessage {
 func (p *Plugin) Tools(opts *PartOptions) ([]*host.Tool, error) {
 	tools := make([]*host.Tool, 0, len(p.manifest.Tools))
 	for i := range p.manifest.Tools {
-		t, err := p.newTool(&p.manifest.Tools[i], "", opts.config())
+		t, err := p.newTool(&p.manifest.Tools[i], "", opts)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +64,7 @@ func (p *Plugin) Tool(name string, opts *PartOptions) (*host.Tool, error) {
 	if info == nil {
 		return nil, notOffered(p.id, "tool", name, names(p.manifest.Tools, func(t ToolInfo) string { return t.Name }))
 	}
-	return p.newTool(info, "", opts.config())
+	return p.newTool(info, "", opts)
 }
 
 func names[T any](list []T, name func(T) string) []string {
@@ -57,17 +75,18 @@ func names[T any](list []T, name func(T) string) []string {
 	return out
 }
 
-func (p *Plugin) newTool(info *ToolInfo, provider string, config json.RawMessage) (*host.Tool, error) {
-	handler, err := p.toolHandler(info, provider, config)
+func (p *Plugin) newTool(info *ToolInfo, provider string, part *PartOptions) (*host.Tool, error) {
+	handler, err := p.toolHandler(info, provider, part.config())
 	if err != nil {
 		return nil, err
 	}
-	return p.wrapTool(info, config, handler)
+	return p.wrapTool(info, part, handler)
 }
 
-// wrapTool makes a tool as the manifest describes it of what runs it.
-func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.ToolHandler) (*host.Tool, error) {
-	if err := p.checkConfig("tool", info.Name, nil, config); err != nil {
+// wrapTool makes a tool as the manifest describes it, under the name that the
+// options give it, of what runs it.
+func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHandler) (*host.Tool, error) {
+	if err := p.checkConfig("tool", info.Name, nil, part.config()); err != nil {
 		return nil, err
 	}
 	made, err := p.schemas.of(p, info)
@@ -78,7 +97,9 @@ func (p *Plugin) wrapTool(info *ToolInfo, config json.RawMessage, handler host.T
 	if info.Annotations.NeedsApproval {
 		opts.Approve = host.ApproveAlways("plugin " + p.id + " wants each call approved")
 	}
-	tool, err := host.NewRawTool(info.spec(), handler, opts)
+	spec := info.spec()
+	spec.Name = part.toolName(info.Name)
+	tool, err := host.NewRawTool(spec, handler, opts)
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "plugin %q: %w", p.id, err)
 	}
@@ -98,7 +119,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.seat(call.Scope.Tenant)
 		out := &host.ToolOutput{}
-		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(call, provider, config), s.toolOperations(call),
+		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(info.Name, call, provider, config), s.toolOperations(call),
 			func(ctx context.Context, raw []byte) error {
 				got, err := s.toolResult(ctx, raw, result)
 				if err == nil {
@@ -374,7 +395,7 @@ func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) 
 	if err != nil {
 		return nil, err
 	}
-	pr := &provider{plugin: p, name: info.Name, config: opts.config(), own: own}
+	pr := &provider{plugin: p, name: info.Name, config: opts.config(), part: opts, own: own}
 	if opts != nil {
 		pr.tools = opts.Tools
 	}
@@ -389,6 +410,7 @@ type provider struct {
 	plugin *Plugin
 	name   string
 	config json.RawMessage
+	part   *PartOptions
 	tools  []*host.Tool
 	own    func(tool string) (*host.Tool, error)
 
@@ -470,7 +492,7 @@ func (pr *provider) ownTool(info *ToolInfo) (*host.Tool, error) {
 	if t := pr.made[info.Name]; t != nil {
 		return t, nil
 	}
-	t, err := pr.plugin.newTool(info, pr.name, pr.config)
+	t, err := pr.plugin.newTool(info, pr.name, pr.part)
 	if err != nil {
 		return nil, err
 	}

@@ -104,14 +104,14 @@ func (o *object) end() []byte {
 
 const envelopeSize = 512 // room for the small members
 
-// toolInput is a tool call's envelope.
-func (s *seat) toolInput(call *host.Call, provider string, config json.RawMessage) []byte {
+// toolInput is the envelope of a call of the tool of that name in the manifest.
+func (s *seat) toolInput(tool string, call *host.Call, provider string, config json.RawMessage) []byte {
 	state, revision := json.RawMessage(nil), int64(0)
 	if s.rights().granted.State.allows(Read) {
 		state, revision = call.State.Snapshot()
 	}
 	o := newObject(envelopeSize + len(call.Arguments) + len(state) + len(config))
-	o.str("tool", call.Tool)
+	o.str("tool", tool)
 	if provider != "" {
 		o.str("provider", provider)
 	}

@@ -144,6 +144,24 @@ func startUp(name string) bool {
 	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "hs_")
 }
 
+// ofToolchain reports whether a name is that of a helper which toolchains export for
+// their own use: Binaryen's asyncify, the allocators of C and of component tools,
+// Emscripten's stack, Go's scheduler for JavaScript. Such a function is no tool
+// unless [ExtismOptions].Tools says so.
+func ofToolchain(name string) bool {
+	switch name {
+	case "malloc", "calloc", "realloc", "free", "allocate", "deallocate", "abort", "resume", "getsp", "go_scheduler",
+		"stackSave", "stackRestore", "stackAlloc":
+		return true
+	}
+	for _, prefix := range []string{"asyncify_", "cabi_", "canonical_abi_", "emscripten_", "dynCall_", "tinygo_", "wbindgen_", "wizer"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // plainManifest describes an Extism plugin that does not describe itself.
 func (p *Plugin) plainManifest() (*Manifest, error) {
 	p.extism.silent = true
@@ -151,7 +169,7 @@ func (p *Plugin) plainManifest() (*Manifest, error) {
 		Description: "An Extism plugin.", Permissions: p.extism.asks}
 	if len(m.Tools) == 0 {
 		for _, name := range p.extism.exports {
-			if toolName.MatchString(name) {
+			if toolName.MatchString(name) && !ofToolchain(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
 		}

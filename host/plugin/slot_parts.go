@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 
@@ -107,7 +106,7 @@ func (s *Slot) Tools(opts *PartOptions) ([]*host.Tool, error) {
 	tools := make([]*host.Tool, len(v.plugin.manifest.Tools))
 	for i, info := range v.plugin.manifest.Tools {
 		var err error
-		if tools[i], err = s.newTool(info.Name, "", opts.config()).live(v); err != nil {
+		if tools[i], err = s.newTool(info.Name, "", opts).live(v); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +124,7 @@ func (s *Slot) Tool(name string, opts *PartOptions) (*host.Tool, error) {
 	if v.plugin.manifest.tool(name) == nil {
 		return v.plugin.Tool(name, opts) // its error
 	}
-	return s.newTool(name, "", opts.config()).live(v)
+	return s.newTool(name, "", opts).live(v)
 }
 
 // slotTool is a tool of whatever version serves.
@@ -140,15 +139,15 @@ type versionTool struct {
 	handle host.ToolHandler
 }
 
-func (s *Slot) newTool(name, provider string, config json.RawMessage) *slotTool {
+func (s *Slot) newTool(name, provider string, part *PartOptions) *slotTool {
 	t := &slotTool{name: name}
 	t.slotPart = slotPart[versionTool]{slot: s, make: func(v *version) (made versionTool, err error) {
 		info := v.plugin.manifest.tool(name)
 		if info == nil {
 			return made, v.errNoPart("tool", name)
 		}
-		if made.handle, err = v.plugin.toolHandler(info, provider, config); err == nil {
-			made.tool, err = v.plugin.wrapTool(info, config, t.call)
+		if made.handle, err = v.plugin.toolHandler(info, provider, part.config()); err == nil {
+			made.tool, err = v.plugin.wrapTool(info, part, t.call)
 		}
 		return made, err
 	}}
@@ -281,7 +280,7 @@ func (pr *slotProvider) tool(name string, opts *PartOptions) *slotTool {
 		if pr.tools == nil {
 			pr.tools = map[string]*slotTool{}
 		}
-		t = pr.slot.newTool(name, pr.name, opts.config())
+		t = pr.slot.newTool(name, pr.name, opts)
 		pr.tools[name] = t
 	}
 	return t

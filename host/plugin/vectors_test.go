@@ -411,7 +411,7 @@ func (in *request) write(t *testing.T, kind string) []byte {
 	case "tool_call":
 		call := host.NewCall(in.Tool, in.Arguments, state)
 		call.ID, call.IdempotencyKey, call.Attempt, call.Scope = in.CallID, in.IdempotencyKey, in.Attempt, in.Scope
-		raw = s.toolInput(call, in.Provider, in.Config)
+		raw = s.toolInput(call.Tool, call, in.Provider, in.Config)
 	case "process_in":
 		view := host.NewView(in.Messages, in.Model, nil)
 		view.Scope = in.Scope
