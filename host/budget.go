@@ -23,6 +23,53 @@ type Quota interface {
 	CallTools(ctx context.Context, tenant string, n int) error
 }
 
+// AdmittingQuota is what a [Quota] may also be: it refuses runs before they begin.
+type AdmittingQuota interface {
+	// AdmitRun is called before anything of a run is stored or sent. It fails if the
+	// tenant has nothing left, or if a first call of model would be refused for its
+	// rate; model is "" where it is not known yet. The error has code
+	// resource_exhausted, the limit's name and RetryAfter. It books nothing, waits for
+	// nothing, and writes nothing.
+	AdmitRun(ctx context.Context, tenant, model string) error
+}
+
+// Admit returns the error with which a run of target for a tenant would be refused
+// now, nil if it would not be: for a program that stores something of its own
+// before it starts the run.
+func (h *Host) Admit(ctx context.Context, target Target, tenant string) error {
+	r := &run{host: h, net: target.network(), req: &Request{}, tenant: tenant}
+	return r.admit(ctx)
+}
+
+// admit asks the quota whether the run may begin. A run that goes on after its
+// process ended began before.
+func (r *run) admit(ctx context.Context) error {
+	quota, ok := r.host.opts.Quota.(AdmittingQuota)
+	if !ok || r.req.Resume != "" && len(r.req.Answers) == 0 {
+		return nil
+	}
+	return quota.AdmitRun(ctx, r.tenant, r.firstModel())
+}
+
+// firstModel returns the name of the model that the run asks first, "" if that is
+// a router's to say.
+func (r *run) firstModel() string {
+	var model Model
+	router, byModel := r.router().(*modelRouter)
+	switch {
+	case r.isAlone():
+		model = r.model(r.net.agents[0])
+	case byModel && router.opts.Model != nil:
+		model = router.opts.Model
+	case byModel:
+		model = r.routingModel()
+	}
+	if model == nil {
+		return ""
+	}
+	return model.Name()
+}
+
 // TimeQuota is what a [Quota] may also be: it bounds how long a tenant's runs take
 // together.
 type TimeQuota interface {

@@ -40,12 +40,12 @@ func ClientError(err error, run string) *Error {
 	}
 	e := AsError(err)
 	if e.Code != Internal && e.Code != DataLoss && isOwnText(e, true) {
-		return &Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable, audience: forClient}
+		return &Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 	}
 	if d := disclosed(err, maxCauses); d != nil {
-		return &Error{Code: e.Code, Message: d.Message, Hint: d.Hint, Retryable: e.Retryable, audience: forClient}
+		return &Error{Code: e.Code, Message: d.Message, Hint: d.Hint, Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 	}
-	return &Error{Code: e.Code, Message: maskedText(run), Retryable: e.Retryable, audience: forClient}
+	return &Error{Code: e.Code, Message: maskedText(run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 }
 
 func maskedText(run string) string {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // Code says what kind of failure an [Error] is. Callers branch on it with
@@ -78,7 +80,12 @@ type Error struct {
 	Message   string
 	Hint      string // what to do about it, in one sentence; may be empty
 	Retryable bool   // the same request may succeed later
-	Err       error  // the cause, for errors.Is and errors.As; may be nil
+	Limit     string // the name of the limit that refused a request; may be empty
+
+	// RetryAfter is after which time a refused request may succeed; 0 is not known.
+	RetryAfter time.Duration
+
+	Err error // the cause, for errors.Is and errors.As; may be nil
 
 	audience audience
 }
@@ -115,9 +122,17 @@ func (e *Error) Is(target error) bool {
 		e.Code == DeadlineExceeded && target == context.DeadlineExceeded
 }
 
-// MarshalJSON writes {"code","message","hint"?,"retryable"?}.
+// SetRetryAfter sets the header Retry-After, in whole seconds of at least 1, if the
+// error knows it. Handlers call it before they write the status.
+func (e *Error) SetRetryAfter(h http.Header) {
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+}
+
+// MarshalJSON writes {"code","message","hint"?,"retryable"?,"limit"?,"retry_after_ms"?}.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(errorJSON{e.Code, e.Message, e.Hint, e.Retryable})
+	return json.Marshal(errorJSON{e.Code, e.Message, e.Hint, e.Retryable, e.Limit, e.RetryAfter.Milliseconds()})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. A code that this host does not
@@ -130,16 +145,23 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	if !j.Code.Valid() {
 		j.Code = Internal
 	}
-	*e = Error{Code: j.Code, Message: j.Message, Hint: j.Hint, Retryable: j.Retryable}
+	*e = Error{Code: j.Code, Message: j.Message, Hint: j.Hint, Retryable: j.Retryable, Limit: j.Limit,
+		RetryAfter: time.Duration(min(max(j.RetryAfter, 0), maxRetryAfter)) * time.Millisecond}
 	return nil
 }
 
 type errorJSON struct {
-	Code      Code   `json:"code"`
-	Message   string `json:"message"`
-	Hint      string `json:"hint,omitempty"`
-	Retryable bool   `json:"retryable,omitempty"`
+	Code       Code   `json:"code"`
+	Message    string `json:"message"`
+	Hint       string `json:"hint,omitempty"`
+	Retryable  bool   `json:"retryable,omitempty"`
+	Limit      string `json:"limit,omitempty"`
+	RetryAfter int64  `json:"retry_after_ms,omitempty"`
 }
+
+// maxRetryAfter bounds the wait that an error from elsewhere names, in milliseconds:
+// a year.
+const maxRetryAfter = 365 * 24 * 60 * 60 * 1000
 
 // CodeOf returns the code of the outermost [*Error] in err's chain. A context's
 // own errors are canceled and deadline_exceeded; anything else is internal; nil
@@ -183,7 +205,7 @@ func AsError(err error) *Error {
 	}
 	out := &Error{Code: CodeOf(err), Message: err.Error(), Err: err}
 	if e != nil {
-		out.Retryable = e.Retryable
+		out.Retryable, out.Limit, out.RetryAfter = e.Retryable, e.Limit, e.RetryAfter
 	}
 	return out
 }

@@ -219,11 +219,16 @@ func (r *RunResult) Text() string {
 // as the last error. Breaking out of the loop cancels the run; what was
 // finished is stored before the loop is left.
 //
-// A request that cannot be run (nothing to answer, no model) yields its error
-// alone. Errors are of type [*Error].
+// A request that cannot be run (nothing to answer, no model), or that the quota
+// refuses, yields its error alone: no event comes, and nothing was stored. Errors
+// are of type [*Error]; that of a refusal has code resource_exhausted, Limit and
+// RetryAfter.
 func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r, err := newRun(h, target.network(), req)
+		if err == nil {
+			err = r.admit(ctx)
+		}
 		if err != nil {
 			yield(Event{}, err)
 			return

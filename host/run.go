@@ -458,7 +458,7 @@ func wrapError(err error, format string, args ...any) error {
 	out := &Error{Code: CodeOf(err), Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
 	var inner *Error
 	if errors.As(err, &inner) {
-		out.Retryable = inner.Retryable
+		out.Retryable, out.Limit, out.RetryAfter = inner.Retryable, inner.Limit, inner.RetryAfter
 	}
 	return out
 }

@@ -177,6 +177,7 @@ func (a *app) fail(w http.ResponseWriter, err error) {
 		a.logger.Error("request", "error", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	e.SetRetryAfter(w.Header())
 	w.WriteHeader(e.Code.HTTPStatus())
 	_ = json.NewEncoder(w).Encode(map[string]*host.Error{"error": e}) // there is nobody else to tell
 }

@@ -114,6 +114,8 @@ type account struct {
 var (
 	_ host.Quota     = (*Quotas)(nil)
 	_ host.TimeQuota = (*Quotas)(nil)
+
+	_ host.AdmittingQuota = (*Quotas)(nil)
 )
 
 // New returns quotas with empty books. Code invalid_argument for a negative
@@ -165,6 +167,53 @@ func (q *Quotas) Used(tenant string) Used {
 	return Used{a.tokens, a.toolCalls, a.time, a.ends}
 }
 
+// AdmitRun implements host.AdmittingQuota: it fails when the tenant's tokens or its
+// time are used up, or when the model has been asked so often that a call would have
+// to wait for more than MaxWait. Tool calls that are used up refuse no run, for not
+// every run calls a tool.
+func (q *Quotas) AdmitRun(_ context.Context, tenant, model string) error {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, b := q.accounts[tenant], q.budget(tenant)
+	if a == nil && len(q.accounts) >= maxAccounts {
+		a = q.accounts[others]
+	}
+	if a == nil {
+		return nil
+	}
+	if now.Before(a.ends) {
+		if err := a.left(b, now); err != nil {
+			return err
+		}
+	}
+	if wait := a.wait(model, b, now); model != "" && wait > b.MaxWait {
+		return tooOften(b, wait)
+	}
+	return nil
+}
+
+// left fails if the tokens or the time of a window that is open are used up.
+func (a *account) left(b Budget, now time.Time) error {
+	if a.tokens >= b.Tokens {
+		return usedUp("Tokens", b.Tokens, b, a.ends.Sub(now))
+	}
+	if a.time >= b.Time {
+		return usedUp("Time", b.Time, b, a.ends.Sub(now))
+	}
+	return nil
+}
+
+// wait returns how long a call of a model would have to wait; not more than 0 is
+// not at all.
+func (a *account) wait(model string, b Budget, now time.Time) time.Duration {
+	paid := a.rates[model]
+	if paid.Before(now) {
+		paid = now
+	}
+	return paid.Add(b.each()).Sub(now) - time.Duration(b.Burst)*b.each()
+}
+
 // AskModel implements host.Quota: it fails when the tenant's tokens are used up,
 // or when the model has been asked so often that it would have to wait for more
 // than MaxWait.
@@ -191,11 +240,8 @@ func (q *Quotas) reserve(tenant, model string) (time.Duration, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a, b := q.open(tenant, now)
-	if a.tokens >= b.Tokens {
-		return 0, usedUp("Tokens", b.Tokens, b, a.ends.Sub(now))
-	}
-	if a.time >= b.Time {
-		return 0, usedUp("Time", b.Time, b, a.ends.Sub(now))
+	if err := a.left(b, now); err != nil {
+		return 0, err
 	}
 	if _, known := a.rates[model]; !known && len(a.rates) >= maxModels {
 		a.forget(now)
@@ -203,17 +249,11 @@ func (q *Quotas) reserve(tenant, model string) (time.Duration, error) {
 			model = others
 		}
 	}
-	each := b.each()
-	paid := a.rates[model]
-	if paid.Before(now) {
-		paid = now
-	}
-	paid = paid.Add(each)
-	wait := paid.Sub(now) - time.Duration(b.Burst)*each
+	wait := a.wait(model, b, now)
 	if wait > b.MaxWait {
 		return 0, tooOften(b, wait)
 	}
-	a.rates[model] = paid
+	a.rates[model] = now.Add(wait + time.Duration(b.Burst)*b.each())
 	return max(wait, 0), nil
 }
 
@@ -265,13 +305,18 @@ func (q *Quotas) CallTools(_ context.Context, tenant string, n int) error {
 	return nil
 }
 
+// budget returns the budget of a tenant. q.mu is held.
+func (q *Quotas) budget(tenant string) Budget {
+	if b, ok := q.budgets[tenant]; ok {
+		return b
+	}
+	return q.standard
+}
+
 // open returns a tenant's account, with a window that is open, and its budget.
 // q.mu is held.
 func (q *Quotas) open(tenant string, now time.Time) (*account, Budget) {
-	b, ok := q.budgets[tenant]
-	if !ok {
-		b = q.standard
-	}
+	b := q.budget(tenant)
 	a := q.accounts[tenant]
 	if a == nil && len(q.accounts) >= maxAccounts {
 		if q.sweep(now); len(q.accounts) >= maxAccounts {
@@ -312,13 +357,13 @@ func (a *account) forget(now time.Time) {
 }
 
 func usedUp[N int64 | time.Duration](name string, limit N, b Budget, refill time.Duration) error {
-	return &host.Error{Code: host.ResourceExhausted, Retryable: true,
+	return &host.Error{Code: host.ResourceExhausted, Retryable: true, Limit: name, RetryAfter: max(refill, 1),
 		Message: fmt.Sprintf("the tenant's budget %s of %v in %s is used up", name, limit, b.Window),
 		Hint:    fmt.Sprintf("it is refilled in %s", refill.Round(time.Millisecond))}
 }
 
 func tooOften(b Budget, wait time.Duration) error {
-	return &host.Error{Code: host.ResourceExhausted, Retryable: true,
+	return &host.Error{Code: host.ResourceExhausted, Retryable: true, Limit: "ModelCalls", RetryAfter: wait - b.MaxWait,
 		Message: fmt.Sprintf("the tenant asks the model more often than its budget ModelCalls of %d a minute", b.ModelCalls),
 		Hint:    fmt.Sprintf("try again in %s", (wait - b.MaxWait).Round(time.Millisecond))}
 }

@@ -202,6 +202,10 @@ func (s *Service) begin(ctx context.Context, t *turn, p *record, revision uint64
 	return nil
 }
 
+// retryDetached is after which time a client may ask again where too many turns run
+// in the background: what a short turn takes.
+const retryDetached = time.Second
+
 // reserve makes room for a turn in the background.
 func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, error) {
 	s.mu.Lock()
@@ -210,8 +214,10 @@ func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, e
 		return nil, host.Errorf(host.Unavailable, "the host is being stopped")
 	}
 	if len(s.detached) >= s.opts.Detached {
-		return nil, host.Errorf(host.ResourceExhausted, "%d turns run in the background, as many as the limit Detached allows", s.opts.Detached).
+		e := host.Errorf(host.ResourceExhausted, "%d turns run in the background, as many as the limit Detached allows", s.opts.Detached).
 			WithHint("try again when one has ended")
+		e.Limit, e.RetryAfter = "Detached", retryDetached
+		return nil, e
 	}
 	key := runKey{partition(t.tenant), t.run}
 	if s.detached[key] != nil {

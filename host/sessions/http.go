@@ -227,6 +227,7 @@ func (h *handler) answer(w http.ResponseWriter, result any, err error) {
 		h.logMasked(err)
 		e := host.ClientError(err, "")
 		body = map[string]any{"error": e}
+		e.SetRetryAfter(w.Header())
 		w.WriteHeader(e.Code.HTTPStatus())
 	}
 	raw, err := json.Marshal(body)

@@ -95,6 +95,10 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			return
 		}
 		if req.Detach {
+			if err := s.host.Admit(ctx, s.target, req.Tenant); err != nil {
+				yield(host.Event{}, host.AsError(err))
+				return
+			}
 			out, err := s.detach(ctx, t)
 			if err != nil {
 				yield(host.Event{}, host.AsError(err))

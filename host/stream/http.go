@@ -172,6 +172,7 @@ func (s *response) fail(err error) error {
 	case !s.begun:
 		s.begun = true
 		s.w.Header().Set("Content-Type", "application/json")
+		e.SetRetryAfter(s.w.Header())
 		s.w.WriteHeader(e.Code.HTTPStatus())
 		_, _ = s.w.Write(append(body, '\n'))
 	case s.lines:
