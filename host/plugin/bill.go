@@ -152,6 +152,7 @@ func (c *Charge) add(v *Charge, sign int64) {
 type Bill struct {
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
+	Prices  int       `json:"prices"`  // the PriceVersion of its instructions
 	Charges []Charge  `json:"charges"` // by tenant, plugin and export
 }
 
@@ -163,7 +164,7 @@ func (b *Bill) Since(earlier *Bill) *Bill {
 		c := &earlier.Charges[i]
 		before[c.key()] = c
 	}
-	out := &Bill{From: earlier.To, To: b.To}
+	out := &Bill{From: earlier.To, To: b.To, Prices: b.Prices}
 	for _, c := range b.Charges {
 		if old := before[c.key()]; old != nil {
 			c.add(old, -1)
@@ -198,11 +199,13 @@ func (b *Bill) Sum(tenant, plugin, export bool) *Bill {
 		}
 		sum.add(c, 1)
 	}
-	return newBill(b.From, b.To, maps.Values(sums))
+	out := newBill(b.From, b.To, maps.Values(sums))
+	out.Prices = b.Prices
+	return out
 }
 
 func newBill(from, to time.Time, charges func(func(*Charge) bool)) *Bill {
-	b := &Bill{From: from, To: to, Charges: []Charge{}}
+	b := &Bill{From: from, To: to, Prices: PriceVersion, Charges: []Charge{}}
 	for c := range charges {
 		b.Charges = append(b.Charges, *c)
 	}

@@ -53,6 +53,9 @@ func TestBillSumsWhatCallsReport(t *testing.T) {
 	}
 	p.Close()
 	bill := rt.Bill()
+	if got := []int{bill.Prices, bill.Since(before).Prices, bill.Sum(true, false, false).Prices}; got[0] != PriceVersion || got[1] != PriceVersion || got[2] != PriceVersion {
+		t.Errorf("the versions of the prices of a bill, of a later part and of a sum are %d, want %d", got, PriceVersion)
+	}
 	c := chargeOf(bill, "a", "p", "tool")
 	if c.Calls() != 10 || c.Outcomes[OutcomeOK] != 10 || c.Errors() != 0 || c.Latency.Count() != 10 {
 		t.Errorf("10 calls are %+v", c)

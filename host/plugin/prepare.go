@@ -85,8 +85,9 @@ import (
 //
 // # Prices
 //
-// One unit is one instruction; wasmfmt_ops.go has the dear ones. Labels, ends
-// and nops are free. A stretch of code may include a few units for instructions
+// One unit is one instruction; wasmfmt_ops.go has the dear ones. Labels and nops
+// are free, and so are ends, but for the values that cross them (prepare_cross.go).
+// PriceVersion says which prices a bill has. A stretch of code may include a few units for instructions
 // right after it that are jumped over, always the same (slack).
 //
 // # The pass is not a validator
@@ -98,7 +99,7 @@ import (
 
 // meterVersion changes with what prepare makes of a module, so that what an older
 // version made and kept on disk is made anew. TestMeterVersion says when.
-const meterVersion = 4
+const meterVersion = 5
 
 // prepared is a module that passed the checks, and its metered form.
 type prepared struct {

@@ -28,6 +28,7 @@ type frame struct {
 	branched bool  // a live branch goes to its label
 	thenLive bool  // of an else: the then branch reached its end
 	entry    bool  // is one of those that a jump table leads to, see dispatch
+	id       int32 // its number in crossings
 	outside  int32 // the outermost frame that a live branch from inside goes to
 	point    int32 // the point that the code before it belongs to
 	base     int32 // how many operands are below it
@@ -89,6 +90,8 @@ type codeScan struct {
 	remap  func(function uint32) uint32
 	slack  uint32
 
+	reloaded int // mutable globals: the compiler reads them again after each call
+
 	// Of the function at hand.
 	index  int // in the index space of functions
 	locals uint64
@@ -124,6 +127,8 @@ type codeScan struct {
 
 	shape    shape
 	loopNest int // loops that are open
+	opened   int // frames so far, without the function's
+	cross    crossings
 
 	// Of the whole module.
 	leaves       map[int]uint64 // what the functions cost that do not look, see leaf
@@ -131,20 +136,34 @@ type codeScan struct {
 	keepsState   bool           // writes a table or drops a segment
 }
 
-// scan reads the function with the given index in the code section.
+// scan reads the function with the given index in the code section. If values have
+// a price that cross merges, which is not known before all of it is read, it reads it
+// again.
 func (s *codeScan) scan(i int) error {
-	body := &s.m.bodies[i]
 	s.index = i + s.m.imported[externFunc]
+	body := &s.m.bodies[i]
+	s.locals = body.nLocals + uint64(len(s.m.signature(uint32(s.index)).params))
+	s.cross.begin(min(s.locals, uint64(s.limits.locals)))
+	s.read(body)
+	if s.err == nil && s.cross.analyse(s.shape.blocks, s.shape.deepest) {
+		s.cross.on = false
+		s.read(body)
+	}
+	s.mergePoints()
+	return s.err
+}
+
+// read reads a function from its first instruction to its last.
+func (s *codeScan) read(body *funcBody) {
 	sig := s.m.signature(uint32(s.index))
-	s.locals = body.nLocals + uint64(len(sig.params))
 	s.pos, s.end, s.err = body.code.start, body.code.end, nil
-	s.frames = append(s.frames[:0], frame{live: true, outside: math.MaxInt32, results: int32(len(sig.results))})
+	s.frames = append(s.frames[:0], frame{live: true, id: -1, outside: math.MaxInt32, results: int32(len(sig.results))})
 	s.points, s.edits = append(s.points[:0], point{over: -1}), s.edits[:0]
 	s.live, s.cur, s.height, s.top = true, 0, 0, 0
 	s.made, s.sets, s.vectors = 0, 0, false
 	s.unseen, s.barrier = stretch{}, 0
 	s.straight, s.firstLoop, s.calls, s.returns, s.endLive = true, -1, false, false, false
-	s.shape, s.loopNest = shape{}, 0
+	s.shape, s.loopNest, s.opened = shape{}, 0, 0
 	s.checkSize(body)
 	s.constEnd, s.setEnd = -1, -1
 	s.jumps.labels, s.jumps.end = s.jumps.labels[:0], 0
@@ -154,8 +173,6 @@ func (s *codeScan) scan(i int) error {
 	if s.err == nil && s.pos != s.end {
 		s.fail("function %d goes on after its end", s.index)
 	}
-	s.mergePoints()
-	return s.err
 }
 
 // mergePoints charges what is cheap with what stands before it, for code that is
@@ -273,7 +290,9 @@ func (s *codeScan) next() {
 	case opsLocal:
 		s.shape.reads++
 		i := s.u32()
-		s.within(i, s.locals, "local")
+		if s.within(i, s.locals, "local") && s.cross.on {
+			s.cross.access(op, i)
+		}
 		if op == opLocalSet && at == s.constEnd {
 			s.setLocal, s.setEnd = i, s.pos
 		}
@@ -308,11 +327,26 @@ func (s *codeScan) next() {
 }
 
 // pay adds the cost of an instruction to the current point.
-func (s *codeScan) pay(cost uint16) {
+func (s *codeScan) pay(cost uint16) { s.payLong(uint32(cost)) }
+
+// payLong is pay for what has no small bound.
+func (s *codeScan) payLong(cost uint32) {
 	if s.live {
-		s.points[s.cur].cost += uint32(cost)
+		s.points[s.cur].cost += cost
 		s.unseen.cost += uint64(cost)
 	}
+}
+
+// payCrossing adds the cost of values that cross a merge, or that a call passes.
+func (s *codeScan) payCrossing(values int) {
+	s.payLong(uint32(beyondFree(values)) * costCross)
+}
+
+// payCall adds the cost of the values that a call passes, and of the globals that
+// the compiler reads again after it.
+func (s *codeScan) payCall(f funcType) {
+	s.payCrossing(len(f.params) + len(f.results))
+	s.payLong(uint32(beyondFree(s.reloaded)) * costReload)
 }
 
 // grow changes the height of the operand stack.
@@ -350,6 +384,7 @@ func (s *codeScan) call(ins instruction) {
 	s.pass(s.m.signature(f))
 	s.shape.calls++
 	s.pay(ins.cost)
+	s.payCall(s.m.signature(f))
 	s.straight = false
 	if int(f) < s.m.imported[externFunc] {
 		s.pay(costImport)
@@ -379,6 +414,7 @@ func (s *codeScan) operands(at int, op byte, ins instruction) {
 	case opsIndirect:
 		if i := s.u32(); s.within(i, uint64(len(s.m.types)), "type") {
 			s.pass(s.m.types[i])
+			s.payCall(s.m.types[i])
 		}
 		s.within(s.u32(), uint64(len(s.m.tables)), "table")
 		if s.m.importRefs {

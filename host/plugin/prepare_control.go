@@ -20,10 +20,10 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 	case opsLabel:
 		if label := s.u32(); op == opBr {
 			s.branch(s.straighten(at, label))
-			s.live = false
+			s.stop()
 		} else {
 			s.branch(label)
-			s.shape.blocks += 2
+			s.blocks(2)
 			s.newPoint(editCharge, s.cur)
 		}
 	case opsLabels:
@@ -33,15 +33,41 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 		}
 		for i := uint64(0); i <= uint64(n) && s.err == nil; i++ {
 			s.branch(s.u32())
+			s.weigh(1)
 		}
-		s.live = false
+		s.stop()
 	case opsReturn:
 		s.returns = s.returns || s.live
 		s.edit(at, 1, editReturn, uint32(len(s.frames)-1))
 		s.leave(0)
-		s.live = false
+		s.stop()
 	case opsStop:
-		s.live = false
+		s.stop()
+	}
+}
+
+// stop notes that control does not reach what follows.
+func (s *codeScan) stop() {
+	s.live = false
+	if s.cross.on {
+		s.cross.join(crossStop, 0)
+	}
+}
+
+// blocks notes that the compiler makes basic blocks here.
+func (s *codeScan) blocks(n int) {
+	s.shape.blocks += n
+	s.weigh(n)
+}
+
+// weigh notes that as many basic blocks have what is live here.
+func (s *codeScan) weigh(n int) {
+	if !s.live {
+		return
+	}
+	s.shape.live += float64(n) * float64(beyondFree(int(s.height)))
+	if s.cross.on {
+		s.cross.join(crossBlocks, uint32(n))
 	}
 }
 
@@ -70,9 +96,17 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	if op == opLoop && s.live && s.straight && len(s.jumps.labels) == 0 {
 		s.jumps.find(s.m.wasm, span{at, s.end}, len(s.frames))
 	}
-	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, point: s.cur, outside: math.MaxInt32,
+	if op == opIf {
+		s.payCrossing(int(arity[0])) // to each of its branches
+	}
+	id := int32(s.opened)
+	s.opened++
+	s.frames = append(s.frames, frame{op: op, live: s.live, entry: at < s.jumps.end, id: id, point: s.cur, outside: math.MaxInt32,
 		base: s.height - arity[0], params: arity[0], results: arity[1], around: s.unseen})
-	s.shape.blocks += int(op - opBlock + 1)
+	s.blocks(int(op - opBlock + 1))
+	if s.cross.on {
+		s.cross.open(op)
+	}
 	if s.shape.deepest = max(s.shape.deepest, len(s.frames)); s.shape.deepest > s.limits.nesting && s.err == nil {
 		s.err = tooMany("function "+strconv.Itoa(s.index)+" nests", s.shape.deepest, "blocks", s.limits.nesting)
 	}
@@ -90,6 +124,9 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	s.straight = false
 	if op == opLoop {
 		s.look()
+		s.weigh(3) // the look is an if with a call in it
+		s.pay(costLoop)
+		s.payCrossing(s.cross.of(id) + int(arity[0]))
 	} else {
 		s.newPoint(editCharge, s.cur)
 	}
@@ -114,6 +151,9 @@ func (s *codeScan) otherwise() {
 		return
 	}
 	f.op, f.thenLive = opElse, s.live
+	if s.cross.on {
+		s.cross.otherwise(f.id)
+	}
 	if s.live {
 		f.out.join(s.unseen)
 	}
@@ -129,6 +169,9 @@ func (s *codeScan) close() {
 	if f.op == opLoop && f.live {
 		s.loopNest--
 	}
+	if i > 0 && s.cross.on {
+		s.cross.join(crossEnd, uint32(f.id))
+	}
 	if i == 0 {
 		s.endLive = s.live
 		s.returns = s.returns || f.branched
@@ -140,6 +183,7 @@ func (s *codeScan) close() {
 	s.height = f.base + f.results
 	s.unseen = f.after(s.live, s.unseen)
 	s.live = f.live && (s.live || f.thenLive || f.op == opIf || f.branched && f.op != opLoop)
+	merges := f.branched && f.op != opLoop || f.op >= opIf
 	switch left := int(f.outside) < i; {
 	case !s.live:
 	case !left && f.point >= s.barrier: // what entered the frame comes out of it
@@ -148,11 +192,19 @@ func (s *codeScan) close() {
 	default:
 		s.newPoint(editCharge, f.point)
 	}
+	if merges && s.live {
+		crossing := s.cross.of(f.id) + int(f.results)
+		s.payCrossing(crossing)
+		s.shape.passed += crossing
+	}
 }
 
 // branch notes a jump to a label, counted from the innermost frame.
 func (s *codeScan) branch(label uint32) {
 	s.straight = false
+	if s.cross.on {
+		s.cross.join(crossTarget, label)
+	}
 	if int64(label) >= int64(len(s.frames)) {
 		s.fail("function %d jumps out of %d blocks, but is in %d", s.index, label+1, len(s.frames))
 		return
@@ -161,7 +213,7 @@ func (s *codeScan) branch(label uint32) {
 		target := len(s.frames) - 1 - int(label)
 		s.frames[target].branched = true
 		s.frames[target].out.join(s.unseen)
-		s.shape.passed += s.frames[target].passes()
+		s.shape.passed += s.frames[target].passes() + s.cross.of(s.frames[target].id)
 		s.leave(target)
 	}
 }

@@ -162,6 +162,7 @@ func (g *generator) statement(depth int) {
 		g.close()
 	case 10:
 		g.open(opLoop, 0, false, false)
+		g.op(costLoop, 0x01) // a nop, for the loop
 		g.statements(depth - 1)
 		g.close()
 	case 11, 12: // a jump, perhaps back to a loop
@@ -217,7 +218,7 @@ func (g *generator) dispatch(depth int) {
 	for range n {
 		g.open(opBlock, 0, false, false)
 	}
-	g.op(1, opLocalGet, local)
+	g.op(costLoop+1, opLocalGet, local) // once for the loop
 	table := []byte{opBrTable, byte(n)}
 	for i := range n {
 		table = append(table, byte(i))

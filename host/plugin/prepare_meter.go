@@ -78,7 +78,7 @@ func newMeter(m *wasmModule, l *structureLimits) *meter {
 	t.check = uint32(len(m.funcs)) + 1
 	t.fuel = uint32(len(m.globals))
 	t.typeCount = uint32(len(m.types))
-	t.scan = codeScan{m: m, limits: l, remap: t.remap, slack: slack}
+	t.scan = codeScan{m: m, limits: l, remap: t.remap, slack: slack, reloaded: m.mutableGlobals()}
 	return t
 }
 

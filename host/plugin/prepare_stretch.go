@@ -64,7 +64,7 @@ func (s *codeScan) tooLong() bool {
 // lookHere puts a look where there is no loop.
 func (s *codeScan) lookHere() {
 	s.look()
-	s.shape.blocks += 3 // as an if with a call in it
+	s.blocks(3) // as an if with a call in it
 	s.shape.calls++
 }
 

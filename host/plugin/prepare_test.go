@@ -261,6 +261,15 @@ func TestMeterStopsStartFunction(t *testing.T) {
 	}
 }
 
+// crossIf is a function of n locals that sets them in an if that is not taken.
+func crossIf(n int) string {
+	return fmt.Sprintf("func $f run : i32 %d*i32\n local.get 0 if ", n) + setLocals(n) + "end "
+}
+
+func setLocals(n int) string { return expand(fmt.Sprintf("<i32.const 7 local.set {n+1} *%d>", n)) }
+
+func readLocals(n int) string { return expand(fmt.Sprintf("<local.get {n+1} drop *%d>", n)) }
+
 func TestMeterPrices(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -271,7 +280,7 @@ func TestMeterPrices(t *testing.T) {
 		{"nothing", "func $f run", nil, 0},
 		{"constant and drop", "func $f run\n  i32.const 1 drop", nil, 2},
 		{"free instructions", "func $f run\n  nop block nop end", nil, 0},
-		{"loop, 10 times", "func $f run : i32\n  loop local.get 0 i32.const 1 i32.add local.tee 0 i32.const 10 i32.lt_s br_if 0 end", nil, 70},
+		{"loop, 10 times", "func $f run : i32\n  loop local.get 0 i32.const 1 i32.add local.tee 0 i32.const 10 i32.lt_s br_if 0 end", nil, 70 + 10*costLoop},
 		{"a call, and two units in it", "func $f run\n  call $g\nfunc $g -\n  i32.const 1 drop", nil, costCall + 2},
 		{"a call through a table", "table 1\nelem 0 $g\nfunc $f run\n  i32.const 0 call_indirect 0\nfunc $g -\n  nop", nil, costIndirect + 1},
 		{"a call of the host", "import env nothing as $nothing\nfunc $f run\n  call $nothing", nil, costCall + costImport},
@@ -290,6 +299,21 @@ func TestMeterPrices(t *testing.T) {
 		{"what follows a branch that rejoins", "func $f run i32\n  local.get 0 if " + strings.Repeat("i32.const 1 drop ", 50) + "end " + strings.Repeat("nop i32.const 1 drop ", 20), []uint64{0}, 42},
 		{"dear code that is jumped over", "func $f run i32\n  block local.get 0 br_if 0 " + strings.Repeat("i32.const 1 drop ", 50) + "end", []uint64{1}, 2},
 		{"code after return", "func $f run\n  return " + strings.Repeat("i32.const 1 drop ", 50), nil, 1},
+		{"as many locals across an if as are free", crossIf(freeCrossing) + readLocals(freeCrossing), nil, 2 + 2*freeCrossing},
+		{"more locals across an if", crossIf(100) + readLocals(100), nil, 2 + 200 + (100-freeCrossing)*costCross},
+		{"locals that are set in an if and not read", crossIf(100), nil, 2},
+		{"locals that are set in an if and set before they are read", crossIf(100) + setLocals(100) + readLocals(100), nil, 2 + 400},
+		{"locals that are set in an else", "func $f run : i32 100*i32\n local.get 0 if nop else " + setLocals(100) + "end " + readLocals(100), nil, 2 + 200 + 200 + (100-freeCrossing)*costCross},
+		{"locals across the end of a block", "func $f run : i32 100*i32\n block local.get 0 i32.eqz br_if 0 " + setLocals(100) + "end " + readLocals(100), nil, 3 + 200 + (100-freeCrossing)*costCross},
+		{"locals across the end of the block of a table", "func $f run : i32 100*i32\n block block local.get 0 br_table 1 1 0 end " + setLocals(100) + "end " + readLocals(100), nil, 3 + 200 + (100-freeCrossing)*costCross},
+		{"locals across the header of a loop, 1 time", "func $f run : i32 100*i32\n loop local.get 0 if " + readLocals(100) + setLocals(100) + "br 1 end end", nil, 2 + costLoop + (100-freeCrossing)*costCross},
+		{"locals that a loop reads and does not set", "func $f run : i32 100*i32\n loop local.get 0 if " + readLocals(100) + "br 1 end end", nil, 2 + costLoop},
+		{"locals that an iteration sets and the next one reads in a loop inside", "func $f run : i32 100*i32\n loop loop local.get 0 if " + readLocals(100) + "br 1 end end local.get 0 if " + setLocals(100) + "br 1 end end", nil,
+			4 + 2*costLoop + (100-freeCrossing)*costCross},
+		{"values of a block that is left", "type -> " + strings.Repeat("i32 ", 50) + "\nfunc $f run\n block type=0 " + strings.Repeat("i32.const 1 ", 50) + "br 0 end " + strings.Repeat("drop ", 50), nil, 101 + (50-freeCrossing)*costCross},
+		{"parameters of a loop", "type " + strings.Repeat("i32 ", 50) + "->\nfunc $f run\n " + strings.Repeat("i32.const 1 ", 50) + "loop type=0 " + strings.Repeat("drop ", 50) + "end", nil, 100 + costLoop + (50-freeCrossing)*costCross},
+		{"a call with 50 parameters", "func $g - " + strings.Repeat("i32 ", 50) + "\n nop\nfunc $f run\n " + strings.Repeat("i32.const 1 ", 50) + "call $g", nil, 50 + costCall + (50-freeCrossing)*costCross},
+		{"a call in a module with 100 mutable globals", strings.Repeat("global i32 mut 1\n", 100) + "func $g -\n nop\nfunc $f run\n call $g", nil, costCall + (100-freeCrossing)*costReload},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := mustMeteredGuest(t, assemble(t, c.text), nil, 1<<40)

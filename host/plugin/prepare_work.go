@@ -9,12 +9,13 @@ import "time"
 type shape struct {
 	blocks  int // basic blocks that the compiler makes
 	loops   int
-	nested  int // loops around the innermost one, with itself
-	deepest int // frames around the innermost one, with itself
-	labels  int // in jump tables
-	passed  int // values that branches pass
-	reads   int // of locals and globals
-	memory  int // loads and stores
+	nested  int     // loops around the innermost one, with itself
+	deepest int     // frames around the innermost one, with itself
+	labels  int     // in jump tables
+	passed  int     // values that branches pass
+	live    float64 // operands beyond freeCrossing, summed over basic blocks
+	reads   int     // of locals and globals
+	memory  int     // loads and stores
 	calls   int
 	divides int
 	tables  int // accesses of tables, calls through them with them
@@ -38,6 +39,7 @@ const (
 	workReload   = 300 * time.Nanosecond // for each mutable global, after each call
 	workLabel    = 8 * time.Microsecond  // in a jump table
 	workPassed   = 300 * time.Nanosecond // a value that a branch passes
+	workLive     = 130 * time.Nanosecond // a value that is live in a block: liveness analysis lists each, and registers are given out by these lists
 	workBlocks   = 2 * time.Nanosecond   // for two blocks: each is compared with those that dominate it
 	workSearch   = 10 * time.Nanosecond  // for a read and a block: a value is searched block by block
 	workMerge    = 4 * time.Microsecond  // for a local and a loop: its header merges the local's values
@@ -67,6 +69,7 @@ func (s *codeScan) work(mutableGlobals int) time.Duration {
 		{workReload, n(h.calls) * n(mutableGlobals)},
 		{workLabel, n(h.labels)},
 		{workPassed, n(h.passed)},
+		{workLive, h.live + s.cross.live},
 		{workBlocks, blocks * blocks},
 		{workSearch, blocks * n(h.reads+h.memory)},
 		{workMerge, float64(s.locals) * n(h.loops)},

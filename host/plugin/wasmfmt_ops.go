@@ -104,8 +104,13 @@ type instruction struct {
 	grows    int8 // by how much the operand stack does, where that is fixed
 }
 
+// PriceVersion is the version of the prices of instructions, and changes with them:
+// the same call may cost other units under another version. Every [Bill] has it.
+// Version 1 had no price for loops and for values that cross merges.
+const PriceVersion = 2
+
 // Prices in units; whatever is not listed costs 1, and what does nothing at run
-// time (block, loop, else, end, nop) costs 0. With wazero's compiler a plain
+// time (block, else, end, nop) costs 0. With wazero's compiler a plain
 // instruction takes 0.1 to 0.3 ns, because a stack machine's gets and constants
 // become operands. The prices need only be right to a factor of a few: they
 // bound the time that a unit can take, so that a slice of units is a slice of
@@ -116,6 +121,9 @@ const (
 	costImport   = 300 // a call of the host, on top of costCall or costIndirect: it leaves compiled code
 	costDivide   = 10  // division, remainder, square root
 	costBulk     = 10  // a bulk operation, before its length
+	costLoop     = 1   // an iteration of a loop, the first too: it looks at the fuel
+	costCross    = 2   // a value beyond freeCrossing that crosses a merge, or that a call passes: a copy in memory
+	costReload   = 1   // a mutable global beyond freeCrossing, after a call
 	costLeave    = 500 // memory.grow, table.grow, ref.func: they leave compiled code
 
 	// Lengths are counted in sixteenths of a unit.
