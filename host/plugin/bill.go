@@ -108,9 +108,10 @@ type Charge struct {
 
 	Outcomes     [outcomeCount]int64 `json:"outcomes"` // calls by Outcome
 	Instructions int64               `json:"instructions"`
-	Duration     time.Duration       `json:"duration_ns"`  // wall time inside the sandbox
-	Wait         time.Duration       `json:"wait_ns"`      // until calls began
-	Throttled    time.Duration       `json:"throttled_ns"` // of Duration: while it was others' turn
+	Duration     time.Duration       `json:"duration_ns"`          // wall time inside the sandbox
+	Wait         time.Duration       `json:"wait_ns"`              // until calls began
+	Throttled    time.Duration       `json:"throttled_ns"`         // of Duration: while it was others' turn
+	Compile      time.Duration       `json:"compile_ns,omitempty"` // of a tenant's own plugins, on the line "(compile)" of each
 	PeakMemory   int64               `json:"peak_memory_bytes"`
 	HostCalls    int64               `json:"host_calls"`
 	InputBytes   int64               `json:"input_bytes"`
@@ -141,6 +142,7 @@ func (c *Charge) add(v *Charge, sign int64) {
 	c.Duration += time.Duration(sign) * v.Duration
 	c.Wait += time.Duration(sign) * v.Wait
 	c.Throttled += time.Duration(sign) * v.Throttled
+	c.Compile += time.Duration(sign) * v.Compile
 	c.HostCalls += sign * v.HostCalls
 	c.InputBytes += sign * v.InputBytes
 	c.OutputBytes += sign * v.OutputBytes
@@ -169,7 +171,7 @@ func (b *Bill) Since(earlier *Bill) *Bill {
 		if old := before[c.key()]; old != nil {
 			c.add(old, -1)
 		}
-		if c.Calls() > 0 {
+		if c.Calls() > 0 || c.Compile > 0 {
 			out.Charges = append(out.Charges, c)
 		}
 	}
@@ -260,6 +262,13 @@ func (t *tally) refuse(waited time.Duration) {
 	defer t.mu.Unlock()
 	t.sum.Outcomes[OutcomeRefused]++
 	t.sum.Wait += waited
+}
+
+// compiled counts the time to compile a plugin.
+func (t *tally) compiled(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Compile += took
 }
 
 // charge returns what the tally has counted.

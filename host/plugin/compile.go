@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -13,8 +14,15 @@ import (
 )
 
 // compilesAtOnce is how many modules a runtime compiles at the same time; more
-// loads wait. Each may take Limits.CompileMemory.
+// loads wait. Each may take Limits.CompileMemory. A tenant compiles one at a time,
+// and of those that wait the one goes first whose compiling has taken the least time
+// (see turns, which counts nanoseconds here). A module of the host's own is a flow
+// of its own.
 const compilesAtOnce = 2
+
+// compileLine is the line of a bill for the compiling of a plugin, in place of an
+// export.
+const compileLine = "(compile)"
 
 // CompileJob is a module to be compiled where a module that the structural
 // limits do not see through does no harm: in a process of its own.
@@ -50,6 +58,17 @@ type compilation struct {
 	limits  Limits
 	keeps   keeps
 	code    *verifiedCode // nil: nobody has looked for it
+	plugin  string        // its id
+	tenant  string        // pays for it, if it is billed
+	billed  bool          // false: it is the host's own
+}
+
+// flow is what a compilation shares the compile slots as.
+func (job *compilation) flow() string {
+	if job.billed {
+		return "tenant " + job.tenant
+	}
+	return "module " + string(job.key[:])
 }
 
 // code is a compiled module, shared by the plugins that have the same bytes.
@@ -77,9 +96,13 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 }
 
 // compile returns the compiled module, compiling it if nobody has. The caller
-// may leave; the work goes on for whoever waits too.
-func (rt *Runtime) compile(ctx context.Context, mod *prepared, limits Limits) (*code, error) {
-	job := &compilation{mod.key, mod.wasm, limits, mod.keeps(&limits), mod.code}
+// may leave; the work goes on for whoever waits too. Of the tenants that the plugin
+// belongs to, the first pays for it.
+func (rt *Runtime) compile(ctx context.Context, mod *prepared, p *Plugin, tenants []string) (*code, error) {
+	job := &compilation{key: mod.key, metered: mod.wasm, limits: p.limits, keeps: mod.keeps(&p.limits), code: mod.code, plugin: p.id}
+	if len(tenants) > 0 {
+		job.tenant, job.billed = tenants[0], true
+	}
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err
@@ -118,11 +141,15 @@ func (rt *Runtime) share(job *compilation) (*code, error) {
 // fill compiles a module for everybody who waits for it.
 func (rt *Runtime) fill(c *code, job *compilation) {
 	defer close(c.ready)
-	select {
-	case rt.compiling <- struct{}{}:
+	if slot, err := rt.compiling.enter(rt.life, job.flow(), math.MaxInt64); err == nil {
+		started := time.Now()
 		c.engine, c.err = rt.newEngine(rt.life, job)
-		<-rt.compiling
-	case <-rt.life.Done():
+		took := time.Since(started)
+		rt.compiling.leave(slot, int64(took), true)
+		if job.billed {
+			rt.tallies.tally(job.tenant, job.plugin, compileLine).compiled(took)
+		}
+	} else {
 		c.err = errClosed("runtime")
 	}
 	rt.release(c) // everybody else may have left

@@ -157,7 +157,7 @@ func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	p.code, err = p.runtime.compile(ctx, mod, p.limits)
+	p.code, err = p.runtime.compile(ctx, mod, p, nil)
 	return err
 }
 

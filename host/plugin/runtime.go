@@ -23,7 +23,7 @@ import (
 type Runtime struct {
 	opts      Options
 	cache     *codeCache      // nil without a directory
-	compiling chan struct{}   // one for each module that is being compiled
+	compiling *turns          // those of compiling, in nanoseconds
 	life      context.Context // ends with Close; what compiles looks at it
 	end       context.CancelFunc
 
@@ -122,7 +122,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		opts = &Options{}
 	}
 	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
-		slots: map[string]*Slot{}, began: time.Now(), compiling: make(chan struct{}, compilesAtOnce)}
+		slots: map[string]*Slot{}, began: time.Now(), compiling: newTurns(compilesAtOnce, compilesAtOnce)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -394,7 +394,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	}
 	p.digest = digestName(mod.digest[:])
 	p.setExtism(mod.module, opts)
-	p.code, err = p.runtime.compile(ctx, mod, p.limits)
+	p.code, err = p.runtime.compile(ctx, mod, p, opts.Tenants)
 	return mod.module, err
 }
 
