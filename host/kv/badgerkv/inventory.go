@@ -156,12 +156,23 @@ func takeInventory(dir string, at moment) (*inventory, error) {
 	if at == closing {
 		return inv, nil
 	}
-	for _, name := range namesWith(dir, logExt) {
+	names := namesWith(dir, logExt)
+	for i, name := range names {
 		if mark, ok := markOf(dir, name); ok {
-			inv.Logs = append(inv.Logs, logMark{mark, at == open || logUsed(filepath.Join(dir, name))})
+			inv.Logs = append(inv.Logs, logMark{mark, logWillBeTable(dir, name, at, i == len(names)-1)})
 		}
 	}
 	return inv, nil
+}
+
+// logWillBeTable reports whether the MANIFEST will name one more table when a log is
+// gone. Of an open store only that of the log which is written to is sure to come:
+// the tables of older ones may be named already, and their logs not yet removed.
+func logWillBeTable(dir, name string, at moment, newest bool) bool {
+	if at == open {
+		return newest
+	}
+	return logUsed(filepath.Join(dir, name))
 }
 
 // removeInventoryTemps removes what a process left that was killed while it wrote.
