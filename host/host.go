@@ -22,6 +22,7 @@ type Options struct {
 	Limits  Limits
 	Quota   Quota        // of tenants, over all of their runs; default: none
 	Meter   Meter        // is told of every event of every run; default: none
+	Trace   Tracer       // is given every event that runs' readers get; default: none
 	Logger  *slog.Logger // nil discards
 
 	// Approve says which calls of any tool a person must agree to; nil is none.

@@ -10,3 +10,12 @@ type Meter interface {
 	// The event must not be changed.
 	Measure(scope Scope, ev Event)
 }
+
+// Tracer keeps what runs did, to be read afterwards. Package trace has one.
+type Tracer interface {
+	// Trace is called with each event that the reader of a run gets, in that order,
+	// before the reader gets it and also when the reader has left. Runs call it at the
+	// same time, and wait for it: it must return at once. The event must not be
+	// changed.
+	Trace(scope Scope, ev Event)
+}

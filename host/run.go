@@ -241,6 +241,9 @@ func (r *run) emit(data EventData) {
 	if meter := r.host.opts.Meter; meter != nil {
 		meter.Measure(r.scope(), ev)
 	}
+	if t := r.host.opts.Trace; t != nil && r.depth == 0 {
+		t.Trace(r.scope(), ev)
+	}
 	if r.broken {
 		return
 	}

@@ -301,7 +301,7 @@ func TestRestart(t *testing.T) {
 	if got := said(ada.messages(thread)); got != "user: one | assistant: You said one." {
 		t.Errorf("after a restart: %s", got)
 	}
-	run, err := trace.Read(dir+"/traces", trace.Last)
+	run, err := trace.Read(dir+"/traces", trace.Last, nil)
 	if err != nil || run.Thread != thread || !run.Finished {
 		t.Errorf("the last run is kept as %+v, %v", run, err)
 	}

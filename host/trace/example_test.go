@@ -35,7 +35,7 @@ func Example() {
 		}
 	}
 
-	run, err := trace.Read(dir, trace.Last)
+	run, err := trace.Read(dir, trace.Last, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

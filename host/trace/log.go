@@ -1,6 +1,11 @@
 package trace
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -26,22 +33,53 @@ const maxContentBytes = 16 << 10
 
 // Options are the optional parts of a log.
 type Options struct {
-	Runs     int          // how many runs are kept; default DefaultRuns
+	Runs     int          // how many runs of all tenants are kept; default DefaultRuns
 	RunBytes int64        // how much of a run is kept; default DefaultRunBytes
 	Logger   *slog.Logger // is told when a run cannot be kept; nil discards
+
+	// Keys encrypt each tenant's runs; nil writes them as they are.
+	Keys Keys
 }
+
+// Keys encrypt what tenants' runs hold. They are those that the rest of a tenant's
+// data is encrypted with, so that destroying them takes the traces along. Safe for
+// concurrent use.
+type Keys interface {
+	// Seal returns text encrypted, or as it is where nothing is encrypted. An error
+	// means that nothing of the tenant may be written.
+	Seal(tenant, purpose string, text []byte) ([]byte, error)
+	// Open undoes Seal. The error says that the key is destroyed, or not here.
+	Open(purpose string, sealed []byte) ([]byte, error)
+}
+
+// purpose is what traces are sealed for.
+const purpose = "trace"
+
+// defaultTenant has the runs that name none.
+const defaultTenant = "default"
 
 // Log keeps the events of the last runs in a directory, a file a run. It may be
 // used concurrently, and several processes may keep runs in one directory.
 type Log struct {
 	dir  string
 	opts Options
+
+	mu      sync.Mutex
+	writers map[writerKey]*writer // of runs that have begun and not ended, for Trace
 }
+
+// maxWriters bounds the runs that Trace follows at one time. Those beyond are not
+// kept.
+const maxWriters = 4096
+
+type writerKey struct{ tenant, run string }
+
+var _ host.Tracer = (*Log)(nil)
 
 // Open returns a log in a directory, which it makes. Code failed_precondition if
 // that cannot be.
 func Open(dir string, opts *Options) (*Log, error) {
-	l := &Log{dir: dir}
+	l := &Log{dir: dir, writers: map[writerKey]*writer{}}
 	if opts != nil {
 		l.opts = *opts
 	}
@@ -57,7 +95,51 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "keep traces: %w", err).WithHint("name a directory that this user can write to")
 	}
+	if l.opts.Keys != nil {
+		if err := l.removeUnsealed(); err != nil {
+			return nil, host.Errorf(host.FailedPrecondition, "keep traces: %w", err).WithHint("name a directory that this user can write to")
+		}
+	}
 	return l, nil
+}
+
+// removeUnsealed removes runs that an earlier version kept without a tenant's
+// directory, if what is kept now would be encrypted.
+func (l *Log) removeUnsealed() error {
+	if sealed, err := l.opts.Keys.Seal(defaultTenant, purpose, []byte("{}")); err != nil || string(sealed) == "{}" {
+		return nil
+	}
+	names, err := fileNames(l.dir)
+	for _, name := range names {
+		if filepath.Dir(name) == "." {
+			err = errors.Join(err, os.Remove(filepath.Join(l.dir, name)))
+		}
+	}
+	return err
+}
+
+// Trace implements [host.Tracer]: a host that has l in its options keeps all of its
+// runs, also those of sessions and in the background.
+func (l *Log) Trace(scope host.Scope, ev host.Event) {
+	key := writerKey{scope.Tenant, ev.Run}
+	_, last := ev.Data.(*host.RunFinished)
+	l.mu.Lock()
+	w := l.writers[key]
+	if w == nil && len(l.writers) < maxWriters {
+		w = &writer{log: l, left: l.opts.RunBytes, tenant: scope.Tenant}
+		l.writers[key] = w
+	}
+	if last {
+		delete(l.writers, key)
+	}
+	l.mu.Unlock()
+	if w == nil {
+		return
+	}
+	w.add(ev)
+	if last {
+		w.end()
+	}
 }
 
 // Keep returns a run's events as they are, and keeps them. A run that cannot be
@@ -67,6 +149,9 @@ func (l *Log) Keep(events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, er
 		w := &writer{log: l, left: l.opts.RunBytes}
 		defer w.end()
 		for ev, err := range events {
+			if started, ok := ev.Data.(*host.RunStarted); ok {
+				w.tenant = started.Tenant
+			}
 			if err == nil {
 				w.add(ev)
 			}
@@ -86,19 +171,25 @@ const extension = ".jsonl"
 // writer writes one run.
 type writer struct {
 	log    *Log
-	file   *os.File
+	tenant string
+	path   string
 	left   int64
 	begun  bool
 	inText bool // a piece of the answer that is coming has been kept
 	failed bool
+
+	dropped atomic.Bool // the run was erased while it went on
 }
 
 func (w *writer) add(ev host.Event) {
-	if w.failed || w.skips(ev.Data) {
+	if w.failed || w.dropped.Load() || w.skips(ev.Data) {
 		return
 	}
 	if err := w.write(ev); err != nil {
 		w.failed = true
+		if errors.Is(err, os.ErrNotExist) {
+			return // it was erased
+		}
 		w.log.opts.Logger.Warn("keep trace", "run", ev.Run, "error", err)
 	}
 }
@@ -142,15 +233,53 @@ func (w *writer) write(ev host.Event) error {
 	if w.left -= int64(len(line)) + 1; w.left < 0 && !last {
 		return nil // the end still tells how it ended
 	}
-	_, err = w.file.Write(append(line, '\n'))
-	return err
+	if line, err = w.log.seal(w.tenant, line); err != nil {
+		return err
+	}
+	return appendTo(w.path, 0, append(line, '\n'))
 }
 
-func (w *writer) begin(ev host.Event) (err error) {
+// seal returns a line as it is written: JSON, or what it was sealed to in base64.
+func (l *Log) seal(tenant string, line []byte) ([]byte, error) {
+	if l.opts.Keys == nil {
+		return line, nil
+	}
+	sealed, err := l.opts.Keys.Seal(cmp.Or(tenant, defaultTenant), purpose, line)
+	if err != nil || bytes.Equal(sealed, line) {
+		return sealed, err
+	}
+	return base64.StdEncoding.AppendEncode(nil, sealed), nil
+}
+
+// appendTo writes to the end of a file. Without a flag to create it, one that was
+// removed meanwhile stays removed.
+func appendTo(path string, flag int, b []byte) error {
+	f, err := os.OpenFile(path, flag|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
+func (w *writer) begin(ev host.Event) error {
 	w.begun = true
-	name := ev.Time.UTC().Format(timeFormat) + "-" + fileWord(ev.Run) + extension
-	w.file, err = os.OpenFile(filepath.Join(w.log.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
-	return err
+	if _, err := w.log.seal(w.tenant, []byte("{}")); err != nil {
+		return err // before there is a file
+	}
+	dir := filepath.Join(w.log.dir, tenantDir(w.tenant))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	w.path = filepath.Join(dir, ev.Time.UTC().Format(timeFormat)+"-"+fileWord(ev.Run)+extension)
+	return appendTo(w.path, os.O_CREATE|os.O_EXCL, nil)
+}
+
+// tenantDir is the directory of a tenant's runs: a digest, because a name may be
+// anything.
+func tenantDir(tenant string) string {
+	sum := sha256.Sum256([]byte(cmp.Or(tenant, defaultTenant)))
+	return hex.EncodeToString(sum[:16])
 }
 
 // fileWord makes an id fit for a file's name.
@@ -166,10 +295,10 @@ func fileWord(id string) string {
 }
 
 func (w *writer) end() {
-	if w.file == nil {
+	if w.path == "" {
 		return
 	}
-	if err := errors.Join(w.file.Close(), w.log.prune()); err != nil {
+	if err := w.log.prune(); err != nil {
 		w.log.opts.Logger.Warn("keep trace", "error", err)
 	}
 }
@@ -189,19 +318,34 @@ func (l *Log) prune() error {
 	return errors.Join(errs...)
 }
 
-// fileNames returns the files of a log, the oldest run first.
+// fileNames returns the files of a log, the oldest run first, with the directories
+// of their tenants.
 func fileNames(dir string) ([]string, error) {
+	var names []string
+	add := func(sub string) error {
+		entries, err := os.ReadDir(filepath.Join(dir, sub))
+		for _, e := range entries {
+			if e.Type().IsRegular() && strings.HasSuffix(e.Name(), extension) && len(e.Name()) > len(timeFormat) {
+				names = append(names, filepath.Join(sub, e.Name()))
+			}
+		}
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	if err := add("."); err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), extension) && len(e.Name()) > len(timeFormat) {
-			names = append(names, e.Name())
+		if e.IsDir() && len(e.Name()) == len(tenantDir("")) {
+			if err := add(e.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) })
 	return names, nil
 }
 

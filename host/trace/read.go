@@ -2,6 +2,8 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,21 +48,39 @@ type Run struct {
 	Spans   []*Span `json:"spans"`             // what it did, in the order in which it began
 }
 
-// List returns the runs of a log's directory, the last one first. Code not_found
-// without such a directory.
-func List(dir string) ([]*Summary, error) {
-	names, err := files(dir)
+// ReadOptions say which runs are read, and how.
+type ReadOptions struct {
+	Tenant string // whose runs; empty is all tenants', for an administrator
+	Keys   Keys   // what they are encrypted with; nil for runs that are not
+}
+
+// admits reports whether a run is to be read: it is the tenant's.
+func (o *ReadOptions) admits(run *Run) bool {
+	return o.Tenant == "" || cmp.Or(run.Tenant, defaultTenant) == o.Tenant
+}
+
+// List returns the runs of a log's directory, the last one first. Runs whose keys
+// are destroyed are left out. nil options are all runs that are not encrypted. Code
+// not_found without such a directory.
+func List(dir string, opts *ReadOptions) ([]*Summary, error) {
+	if opts == nil {
+		opts = &ReadOptions{}
+	}
+	names, err := files(dir, opts.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	var list []*Summary
 	for _, name := range slices.Backward(names) {
-		run, err := readFile(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+		run, err := readFile(filepath.Join(dir, name), opts.Keys)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSealed) {
+			continue // removed meanwhile, or erased
 		}
 		if err != nil {
 			return nil, err
+		}
+		if !opts.admits(run) {
+			continue
 		}
 		list = append(list, &run.Summary)
 	}
@@ -69,14 +89,17 @@ func List(dir string) ([]*Summary, error) {
 
 // Read reads a run: [Last], its id, or the beginning of that. Code not_found if
 // there is none, invalid_argument if there are several that begin so.
-func Read(dir, run string) (*Run, error) {
-	names, err := files(dir)
+func Read(dir, run string, opts *ReadOptions) (*Run, error) {
+	if opts == nil {
+		opts = &ReadOptions{}
+	}
+	names, err := files(dir, opts.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	var found []string
 	for _, name := range names {
-		if id := name[len(timeFormat)+1:]; run == Last || strings.HasPrefix(id, fileWord(run)) {
+		if id := filepath.Base(name)[len(timeFormat)+1:]; run == Last || strings.HasPrefix(id, fileWord(run)) {
 			found = append(found, name)
 		}
 	}
@@ -88,11 +111,28 @@ func Read(dir, run string) (*Run, error) {
 	case len(found) > 1 && run != Last:
 		return nil, host.Errorf(host.InvalidArgument, "%d runs begin with %q", len(found), run).WithHint("give more of the id")
 	}
-	return readFile(filepath.Join(dir, found[len(found)-1]))
+	out, err := readFile(filepath.Join(dir, found[len(found)-1]), opts.Keys)
+	switch {
+	case errors.Is(err, errSealed):
+		return nil, host.Errorf(host.FailedPrecondition, "read trace: %w", err).WithHint("give the key of the data directory")
+	case err != nil:
+		return nil, err
+	case !opts.admits(out):
+		return nil, host.Errorf(host.NotFound, "run %q is not kept in %s", run, dir)
+	}
+	return out, nil
 }
 
-func files(dir string) ([]string, error) {
+// files returns the files of a tenant's runs, those that an earlier version kept
+// for all tenants among them.
+func files(dir, tenant string) ([]string, error) {
 	names, err := fileNames(dir)
+	if tenant != "" {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			sub := filepath.Dir(name)
+			return sub != "." && sub != tenantDir(tenant)
+		})
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, host.Errorf(host.NotFound, "no run is kept in %s", dir)
 	}
@@ -102,7 +142,10 @@ func files(dir string) ([]string, error) {
 	return names, nil
 }
 
-func readFile(name string) (*Run, error) {
+// errSealed is a run that no key opens.
+var errSealed = errors.New("it is encrypted, and its key is destroyed or not here")
+
+func readFile(name string, keys Keys) (*Run, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
@@ -112,7 +155,35 @@ func readFile(name string) (*Run, error) {
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "read trace: %w", err)
 	}
+	if text, err = openLines(text, keys); err != nil {
+		return nil, err
+	}
 	return parse(text), nil
+}
+
+// openLines returns lines as they were before they were sealed.
+func openLines(text []byte, keys Keys) ([]byte, error) {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if line[0] == '{' {
+			out = append(out, line...)
+			continue
+		}
+		sealed, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(line))
+		switch {
+		case err != nil:
+			out = append(out, '\n') // half a line, as of a killed process
+			continue
+		case keys == nil:
+			return nil, errSealed
+		}
+		opened, err := keys.Open(purpose, sealed)
+		if err != nil {
+			return nil, errSealed
+		}
+		out = append(append(out, opened...), '\n')
+	}
+	return out, nil
 }
 
 // event is an event as it is read back.

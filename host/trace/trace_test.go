@@ -43,7 +43,7 @@ func keep(t *testing.T, dir string, opts *trace.Options, events iter.Seq2[host.E
 
 func lastRun(t *testing.T, dir string) (*trace.Run, string) {
 	t.Helper()
-	run, err := trace.Read(dir, trace.Last)
+	run, err := trace.Read(dir, trace.Last, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestWhatDidNotEnd(t *testing.T) {
 		t.Errorf("run = %+v\n%s", run, text)
 	}
 
-	names, _ := filepath.Glob(filepath.Join(dir, "*"))
+	names, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
 	whole, err := os.ReadFile(names[0])
 	if err != nil {
 		t.Fatal(err)
@@ -185,14 +185,14 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	for i := range 5 {
 		keep(t, dir, &trace.Options{Runs: 3}, happened(fmt.Sprint("n", i), &host.RunStarted{}))
 	}
-	if list, err := trace.List(dir); err != nil || len(list) != 3 {
+	if list, err := trace.List(dir, nil); err != nil || len(list) != 3 {
 		t.Errorf("List: %d runs, %v; want the last 3", len(list), err)
 	}
 }
 
 func sizeOf(t *testing.T, dir string) (size int64) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	names, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestRead(t *testing.T) {
 		{filepath.Join(dir, "none"), trace.Last, "", host.NotFound},
 		{t.TempDir(), trace.Last, "", host.NotFound},
 	} {
-		run, err := trace.Read(test.dir, test.run)
+		run, err := trace.Read(test.dir, test.run, nil)
 		if host.CodeOf(err) != test.code || err == nil && run.Thread != test.thread {
 			t.Errorf("Read(%q) = %+v, %v; want thread %q, code %q", test.run, run, err, test.thread, test.code)
 		}

@@ -72,7 +72,6 @@ type Store struct {
 	minFree  uint64
 	key      []byte
 	logger   *slog.Logger
-	opened   time.Time
 	interval time.Duration           // Options.PurgeInterval
 	commit   func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
@@ -125,7 +124,6 @@ func Open(dir string, opts *Options) (*Store, error) {
 		minFree: opts.MinFree,
 		key:     slices.Clone(opts.Key),
 		logger:  opts.Logger,
-		opened:  time.Now(),
 		commit:  (*badger.Txn).Commit,
 		turn:    make(chan struct{}, 1),
 		purging: make(chan struct{}, 1),

@@ -121,6 +121,7 @@ type keyring struct {
 	next     uint64
 	unsealed bool
 	keys     map[string]*dataKeys
+	owners   map[uint64]string // the partitions of the data keys, by id; also of some that are gone
 	erasing  map[string]time.Time
 	erased   map[string]int64
 }
@@ -134,7 +135,7 @@ func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
 			return nil, fmt.Errorf("%w: the file %s is missing, without which no value can be read; put back a copy of it", kv.ErrKey, KeyFile)
 		}
 		r = &keyring{storeKey: storeKey, next: 1, unsealed: made, salt: make([]byte, saltBytes),
-			keys: map[string]*dataKeys{}, erasing: map[string]time.Time{}, erased: map[string]int64{}}
+			keys: map[string]*dataKeys{}, owners: map[uint64]string{}, erasing: map[string]time.Time{}, erased: map[string]int64{}}
 		_, _ = rand.Read(r.salt) // never fails
 	} else if err != nil {
 		return nil, err
@@ -229,7 +230,7 @@ func wrapper(storeKey []byte) (cipher.AEAD, error) {
 
 func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
 	r := &keyring{storeKey: storeKey, salt: b.Salt, next: max(b.Next, 1), unsealed: b.Unsealed, erased: b.Erased,
-		keys: map[string]*dataKeys{}, erasing: map[string]time.Time{}}
+		keys: map[string]*dataKeys{}, owners: map[uint64]string{}, erasing: map[string]time.Time{}}
 	if r.erased == nil {
 		r.erased = map[string]int64{}
 	}
@@ -252,6 +253,7 @@ func (r *keyring) put(partition string, id uint64, raw []byte) {
 		r.keys[partition] = of
 	}
 	of.byID[id] = newPartitionKey(raw)
+	r.owners[id] = partition
 	of.latest = max(of.latest, id)
 }
 
@@ -477,6 +479,63 @@ func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]by
 		return nil, fmt.Errorf("%w: a value is not what was sealed there; restore it from a backup", kv.ErrCorrupt)
 	}
 	return value, nil
+}
+
+// textPlace is what a text is bound to that lies outside the store.
+func textPlace(partition, purpose string) []byte {
+	b := append([]byte{ownSpace, 't', byte(len(partition))}, partition...)
+	return append(b, purpose...)
+}
+
+// sealText returns text sealed with the data key of a partition, or as it is if the
+// store has no key.
+func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, error) {
+	r.mu.RLock()
+	_, goes := r.erasing[partition]
+	of := r.keys[partition]
+	r.mu.RUnlock()
+	switch {
+	case goes:
+		return nil, kv.ErrErasing
+	case !r.seals():
+		return text, nil
+	case of == nil:
+		return nil, errNoDataKey
+	}
+	aead, err := of.byID[of.latest].aead()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, keyIDBytes, len(text)+sealOverhead)
+	binary.BigEndian.PutUint64(out, of.latest)
+	return aead.Seal(out, nil, text, textPlace(partition, purpose)), nil
+}
+
+// openText undoes sealText. The text says by the id of its key whose it is.
+func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
+	if len(sealed) < sealOverhead {
+		return nil, fmt.Errorf("%w: a sealed text is cut off", kv.ErrCorrupt)
+	}
+	id := binary.BigEndian.Uint64(sealed)
+	r.mu.RLock()
+	partition := r.owners[id]
+	var key *partitionKey
+	if of := r.keys[partition]; of != nil {
+		key = of.byID[id]
+	}
+	r.mu.RUnlock()
+	if key == nil {
+		return nil, errNoDataKey
+	}
+	aead, err := key.aead()
+	if err != nil {
+		return nil, err
+	}
+	text, err := aead.Open(nil, nil, sealed[keyIDBytes:], textPlace(partition, purpose))
+	if err != nil {
+		return nil, fmt.Errorf("%w: a text is not what was sealed", kv.ErrCorrupt)
+	}
+	return text, nil
 }
 
 // value returns what a store has at a key, sealed or, in a store of an earlier

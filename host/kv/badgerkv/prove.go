@@ -6,49 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Proof is what a store's files have of a partition.
-type Proof struct {
-	// Scanned is every version of every entry in the tables and logs, deletion marks
-	// included, of all partitions.
-	Scanned int `json:"scanned"`
-	// Found is how many of them are of the partition, and Readable how many of those
-	// a reader would get.
-	Found    int `json:"found"`
-	Readable int `json:"readable"`
-	// Files are the files of the store, and Bytes their size.
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
-	// Tables and Logs are those of the files that hold entries.
-	Tables int `json:"tables"`
-	Logs   int `json:"logs"`
-	// Unread are files of the directory that are no part of the store, or whose table
-	// the store does not use, and which may hold entries: tables in [LostDir] that
-	// have entries of the partition, or cannot be read.
-	Unread []string `json:"unread,omitempty"`
-	// DataKey says that the key file has a data key of the partition.
-	DataKey bool `json:"data_key"`
-	// Erasing says that an erasure has begun and not ended; ErasedAt is when one last
-	// ended.
-	Erasing  bool       `json:"erasing"`
-	ErasedAt *time.Time `json:"erased_at,omitempty"`
-}
-
-// Gone reports whether the files have nothing of the partition.
-func (p *Proof) Gone() bool {
-	return p.Found == 0 && len(p.Unread) == 0 && !p.DataKey && !p.Erasing
-}
-
-// Prove reads every entry in the store's tables and logs, and lists its files, to
-// say what they have of a partition. It takes as long as reading all files, and
-// other callers are served meanwhile.
-func (s *Store) Prove(ctx context.Context, partition string) (*Proof, error) {
+// Prove implements [kv.Eraser]. It reads every entry in the store's tables and logs,
+// and lists its files. It takes as long as reading all files, and other callers are
+// served meanwhile.
+func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) {
 	if err := kv.ValidateKey(partition, "k"); err != nil {
 		return nil, fmt.Errorf("prove what is stored: %w", err)
 	}
@@ -56,11 +23,11 @@ func (s *Store) Prove(ctx context.Context, partition string) (*Proof, error) {
 		return nil, fmt.Errorf("prove what is stored: %w", err)
 	}
 	defer s.mu.RUnlock()
-	p := &Proof{DataKey: s.keys.hasKey(partition), Erasing: s.keys.isErasing(partition)}
+	p := &kv.Proof{DataKey: s.keys.hasKey(partition), Erasing: s.keys.isErasing(partition)}
 	if at := s.keys.erasedAt(partition); !at.IsZero() {
 		p.ErasedAt = &at
 	}
-	for _, step := range []func(context.Context, *Proof, string) error{s.proveEntries, s.proveFiles} {
+	for _, step := range []func(context.Context, *kv.Proof, string) error{s.proveEntries, s.proveFiles} {
 		if err := step(ctx, p, partition); err != nil {
 			return nil, fmt.Errorf("prove what is stored: %w", err)
 		}
@@ -70,7 +37,7 @@ func (s *Store) Prove(ctx context.Context, partition string) (*Proof, error) {
 
 // proveEntries reads every version of every entry. A key is told to be of the
 // partition by its own bytes, not by where it lies.
-func (s *Store) proveEntries(ctx context.Context, p *Proof, partition string) error {
+func (s *Store) proveEntries(ctx context.Context, p *kv.Proof, partition string) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
@@ -96,7 +63,7 @@ func (s *Store) proveEntries(ctx context.Context, p *Proof, partition string) er
 
 // proveFiles lists the files. A table that the store does not use is one that a
 // reader still holds or a merge is writing, and may be gone a moment later.
-func (s *Store) proveFiles(ctx context.Context, p *Proof, partition string) error {
+func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
 	before, err := s.unusedTables()
 	if err != nil {
 		return err

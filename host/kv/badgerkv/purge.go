@@ -348,7 +348,7 @@ func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err er
 	}
 	last, err := txn.Get([]byte(purgeKey))
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return s.opened.Add(interval), true, nil
+		return s.made().Add(interval), true, nil
 	}
 	if err != nil {
 		return due, false, readError(err)
@@ -363,6 +363,16 @@ func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err er
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(value))).Add(interval), true, nil
 }
 
+// made is when the store was made, as its format file says; if that cannot be read,
+// long ago.
+func (s *Store) made() time.Time {
+	info, err := os.Stat(filepath.Join(s.dir, formatFile))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 // purgeChecks is how many times an interval the store looks whether a purge is due.
 const purgeChecks = 24
 
@@ -371,17 +381,17 @@ func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 	ticks := time.NewTicker(max(interval/purgeChecks, time.Millisecond))
 	defer ticks.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
 		due, ok, err := s.purgeDue(interval)
 		if err == nil && ok && !time.Now().Before(due.Add(-interval/purgeChecks)) {
 			err = s.Purge(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
 			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
 		}
 	}
 }
