@@ -135,7 +135,7 @@ func dataCommand(env *environment) *cobra.Command {
 	var f dataFlags
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Back up, restore, check and encrypt what is kept",
+		Short: "Back up, restore, check, encrypt and erase what is kept",
 		Long: `Back up, restore and check a data directory: the threads and all else that is
 kept of every tenant.
 
@@ -151,7 +151,8 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "the data directory (required)")
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(dataBackup(env, &f), dataRestore(env, &f), dataVerify(env, &f), dataRekey(env, &f))
+	c.AddCommand(dataBackup(env, &f), dataRestore(env, &f), dataVerify(env, &f), dataRekey(env, &f),
+		dataErase(env, &f), dataProve(env, &f), dataPurge(env, &f))
 	return c
 }
 

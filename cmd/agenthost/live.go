@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/watch"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 )
@@ -77,6 +78,9 @@ func (l *live) serve(path string, clients *served) (*control.Server, error) {
 		"plugin.bill":      handler(l.bill),
 		"data.backup":      handler(l.backup),
 		"data.verify":      handler(l.verify),
+		"data.erase":       handler(l.erase),
+		"data.prove":       handler(l.prove),
+		"data.purge":       handler(l.purge),
 	})
 }
 
@@ -469,6 +473,27 @@ func (l *live) verify(ctx context.Context, _ struct{}) (*verified, error) {
 		return nil, err
 	}
 	return l.app.data.verify(ctx, func(int) {})
+}
+
+func (l *live) erase(ctx context.Context, args tenantArgs) (*erasure.Report, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return eraseAndProve(ctx, l.app.erasures(), args.Tenant)
+}
+
+func (l *live) prove(ctx context.Context, args tenantArgs) (*erasure.Report, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return l.app.erasures().Prove(ctx, args.Tenant)
+}
+
+func (l *live) purge(ctx context.Context, _ struct{}) (struct{}, error) {
+	if err := l.keepsData(); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, l.app.data.db.Purge(ctx)
 }
 
 func (l *live) keepsData() error {

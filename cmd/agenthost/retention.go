@@ -54,6 +54,7 @@ type retention struct {
 	threads    *threads.Store
 	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
 	expire     func(ctx context.Context, tenant string) error // what a tenant has of memories; may be nil
+	resume     func(context.Context) error                    // ends deletions of tenants; may be nil
 	logger     *slog.Logger
 
 	mu      sync.Mutex
@@ -99,6 +100,11 @@ func (r *retention) run(ctx context.Context) {
 // sweep removes what no tenant keeps. What cannot be removed now is looked at
 // again next time.
 func (r *retention) sweep(ctx context.Context) {
+	if r.resume != nil {
+		if err := r.resume(ctx); err != nil && ctx.Err() == nil {
+			r.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+		}
+	}
 	for tenant, err := range r.partitions(ctx) {
 		if err != nil {
 			r.failed(ctx, "", err)
@@ -132,7 +138,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns what removes the threads that an app's configuration does
 // not keep.
 func newRetention(a *app) *retention {
-	r := &retention{threads: a.threads, partitions: a.data.db.Partitions, expire: a.expire, logger: a.logger}
+	r := &retention{threads: a.threads, partitions: a.data.db.Partitions, expire: a.expire, resume: a.erasures().Resume, logger: a.logger}
 	r.take(a.config)
 	return r
 }

@@ -262,11 +262,7 @@ func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 			s.target = t
 		}
 	}
-	events := s.app.host.Stream(ctx, s.target, req)
-	if s.app.traces != nil {
-		events = s.app.traces.Keep(events)
-	}
-	for ev, err := range events {
+	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
 		if err != nil {
 			return err
 		}

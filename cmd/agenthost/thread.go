@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -48,7 +50,16 @@ func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	return fn(threads.New(driver.Driver, nil))
+	return fn(threads.New(driver.Driver, &threads.Options{Deleted: func(_ context.Context, tenant, id string) error {
+		if _, err := os.Stat(filepath.Join(f.data, tracesName)); err != nil {
+			return nil // no run was kept
+		}
+		traces, err := env.openTraces(f.data, driver, env.logger())
+		if err != nil {
+			return err
+		}
+		return traces.EraseThread(tenant, id)
+	}}))
 }
 
 func threadList(env *environment, f *threadFlags) *cobra.Command {

@@ -19,8 +19,8 @@ import (
 const tracesName = "traces"
 
 type traceFlags struct {
-	data string
-	json bool
+	data, tenant string
+	json         bool
 }
 
 func traceCommand(env *environment) *cobra.Command {
@@ -35,6 +35,7 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "the data directory of the host (required)")
+	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", "whose runs (default: all tenants')")
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 	c.AddCommand(traceShow(env, &f), traceList(env, &f))
 	return c
@@ -45,6 +46,15 @@ func (f *traceFlags) dir(command string) (string, error) {
 		return "", usageError{errors.New("--data is required: the data directory of the host"), command}
 	}
 	return filepath.Join(f.data, tracesName), nil
+}
+
+// options say whose runs are read, and have the keys that open them.
+func (f *traceFlags) options(env *environment) (*trace.ReadOptions, error) {
+	keys, err := env.traceKeys(f.data, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &trace.ReadOptions{Tenant: f.tenant, Keys: keys}, nil
 }
 
 // hinted says what keeps runs, where none is kept.
@@ -72,7 +82,11 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 			if len(list) > 0 {
 				id = list[0]
 			}
-			run, err := trace.Read(dir, id)
+			opts, err := f.options(env)
+			if err != nil {
+				return err
+			}
+			run, err := trace.Read(dir, id, opts)
 			if err != nil {
 				return f.hinted(err)
 			}
@@ -86,7 +100,11 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			ids := []string{trace.Last}
-			if runs, err := trace.List(filepath.Join(f.data, tracesName)); err == nil {
+			opts, err := f.options(env)
+			if err != nil {
+				return ids, cobra.ShellCompDirectiveNoFileComp
+			}
+			if runs, err := trace.List(filepath.Join(f.data, tracesName), opts); err == nil {
 				for _, r := range runs {
 					ids = append(ids, r.Run)
 				}
@@ -106,7 +124,11 @@ func traceList(env *environment, f *traceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			runs, err := trace.List(dir)
+			opts, err := f.options(env)
+			if err != nil {
+				return err
+			}
+			runs, err := trace.List(dir, opts)
 			if err != nil {
 				return f.hinted(err)
 			}

@@ -150,13 +150,15 @@ func (a *app) open(ctx context.Context, opts appOptions) error {
 		return dataErr
 	}
 	a.closers = slices.Insert(a.closers, 0, data.Close) // after the plugins, which write to it
-	a.data, a.threads = data, threads.New(data.Driver, nil)
-	a.openQueue(data)
-	if pluginErr != nil || opts.data == "" {
-		return pluginErr
+	a.data = data
+	if opts.data != "" {
+		if a.traces, dataErr = a.env.openTraces(opts.data, data, a.logger); dataErr != nil {
+			return errors.Join(dataErr, pluginErr)
+		}
 	}
-	a.traces, dataErr = trace.Open(filepath.Join(opts.data, tracesName), &trace.Options{Logger: a.logger})
-	return dataErr
+	a.threads = threads.New(data.Driver, withTraces(a.traces))
+	a.openQueue(data)
+	return pluginErr
 }
 
 // openData opens the store. A live host is to be the one that others use; any
@@ -332,6 +334,9 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 		Approve: approve,
 		Quota:   quotas,
 		Queue:   a.queue,
+	}
+	if a.traces != nil {
+		a.hostOptions.Trace = a.traces
 	}
 	a.host, err = host.New(&a.hostOptions)
 	return err

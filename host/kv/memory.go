@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Memory is a Driver that keeps everything in memory and forgets it on Close:
@@ -22,13 +23,18 @@ type Memory struct {
 	closed     bool
 	revision   uint64
 	partitions map[string]*table
+	erasing    map[string]bool
+	erased     map[string]time.Time
 }
 
-var _ Driver = (*Memory)(nil)
+var (
+	_ Driver = (*Memory)(nil)
+	_ Eraser = (*Memory)(nil)
+)
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{partitions: make(map[string]*table)}
+	return &Memory{partitions: make(map[string]*table), erasing: map[string]bool{}, erased: map[string]time.Time{}}
 }
 
 // Get implements [Driver].
@@ -124,6 +130,9 @@ func failAll(results []Result, err error) []Result {
 func (m *Memory) commit(tx Tx) Result {
 	if err := tx.Validate(); err != nil {
 		return Result{Err: fmt.Errorf("commit: %w", err)}
+	}
+	if m.erasing[tx.Partition] {
+		return Result{Err: fmt.Errorf("commit: %w", ErrErasing)}
 	}
 	t := m.partitions[tx.Partition]
 	if err := t.check(tx.Conds); err != nil {

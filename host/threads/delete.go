@@ -36,7 +36,10 @@ func (s *Store) deleteIf(ctx context.Context, tenant, id string, goes func(*thre
 		if err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		return wrap(s.sweep(ctx, t.partition), "delete thread %q", id)
+		if err := s.sweep(ctx, t.partition); err != nil || s.deleted == nil {
+			return wrap(err, "delete thread %q", id)
+		}
+		return wrap(s.deleted(ctx, t.partition, id), "delete thread %q", id)
 	}
 	return host.Errorf(host.Conflict, "delete thread %q: others changed it first, %d times", id, maxAttempts)
 }

@@ -27,6 +27,7 @@ type Store struct {
 	words      words.Words
 
 	searchDisabled bool
+	deleted        func(ctx context.Context, tenant, id string) error // may be nil
 	crowds         [64]sync.Mutex
 	seed           maphash.Seed
 }
@@ -42,6 +43,10 @@ type Options struct {
 	// SearchDisabled keeps no index of the words of messages, which is about half
 	// the size of their texts. Search then finds what other stores have indexed.
 	SearchDisabled bool
+	// Deleted is called when a thread was deleted or pruned and nothing of it is left
+	// in the store, to delete what is kept of it elsewhere, such as traces. Its error
+	// is that of the deletion.
+	Deleted func(ctx context.Context, tenant, id string) error
 }
 
 // New returns a store on a driver. nil options are the defaults, and so are
@@ -54,7 +59,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 		opts = &Options{}
 	}
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed(),
-		searchDisabled: opts.SearchDisabled}
+		searchDisabled: opts.SearchDisabled, deleted: opts.Deleted}
 	s.locker, _ = driver.(kv.Locker)
 	s.words, _ = words.New("") // English is known
 	if s.window < 1 {

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/trace"
+)
+
+// openTraces opens the traces in a data directory, encrypted like its store.
+func (env *environment) openTraces(dir string, data *store, logger *slog.Logger) (*trace.Log, error) {
+	keys, err := env.traceKeys(dir, data)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Open(filepath.Join(dir, tracesName), &trace.Options{Logger: logger, Keys: keys})
+}
+
+// traceKeys are the keys of a data directory: those of its open store or, if another
+// process has that open or data is nil, of its key file.
+func (env *environment) traceKeys(dir string, data *store) (*badgerkv.Keys, error) {
+	if data != nil && data.db != nil {
+		return data.db.Keys(), nil
+	}
+	key, err := env.dataKey()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := badgerkv.ReadKeys(filepath.Join(dir, storeName), key)
+	if err != nil {
+		return nil, dataError(dir, err)
+	}
+	return keys, nil
+}
+
+// withTraces are the options of threads whose traces go with them.
+func withTraces(traces *trace.Log) *threads.Options {
+	if traces == nil {
+		return nil
+	}
+	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
+}
+
+// tenants returns what deletes tenants from a data directory. Jobs may be nil if no
+// queue runs in this process.
+func (s *store) tenants(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
+	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, s.Driver, tenant) }
+	if jobs != nil {
+		forget = jobs.EraseTenant
+	}
+	return erasure.New(s.db,
+		erasure.Func{What: "traces",
+			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },
+			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }},
+		erasure.Func{What: "queue", EraseFunc: forget,
+			FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, s.Driver, tenant) }},
+	)
+}
+
+// erasures returns what deletes the tenants of an app whose store is on disk.
+func (a *app) erasures() *erasure.Tenants { return a.data.tenants(a.traces, a.queue) }
+
+// tenantArgs name a tenant.
+type tenantArgs struct {
+	Tenant string `json:"tenant"`
+}
+
+func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*erasure.Report, error) {
+	if err := all.Delete(ctx, tenant); err != nil {
+		return nil, err
+	}
+	return all.Prove(ctx, tenant)
+}
+
+// withTenants asks op of the host that has the data directory open, or does it.
+func withTenants(ctx context.Context, env *environment, f *dataFlags, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
+	out := &erasure.Report{}
+	err := withData(ctx, env, f, op, tenantArgs{tenant}, out, func(s *store) error {
+		traces, err := env.openTraces(f.data, s, env.logger())
+		if err != nil {
+			return err
+		}
+		out, err = do(s.tenants(traces, nil))
+		return err
+	})
+	return out, err
+}
+
+func dataErase(env *environment, f *dataFlags) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "erase TENANT",
+		Short: "Delete everything that is kept of a tenant, also from the files",
+		Long: `Delete everything that is kept of a tenant: threads, sessions, artifacts, memories, jobs,
+what plugins keep for it, traces. From the beginning on nothing of it can be read, and
+its data key is destroyed; at the end nothing of it is in any file of the directory. A
+host that has the directory open does it for this command, and serves on. If it is
+interrupted, the tenant stays deleted, and running it again ends the rest; so does a
+host, when it starts.
+
+Backups of before are not touched. Of an encrypted directory they can be restored with
+the key file alone, which has no key of the tenant any more; copies of the key file of
+before must go. The bytes of a backup of a directory that is not encrypted can be
+read, and a restore leaves the tenant out only if it is given the key file.`,
+		Example: "  agenthost data erase acme --data ./data --yes",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if err := checkData(f.data, "agenthost data erase"); err != nil {
+				return err
+			}
+			if !yes {
+				return usageError{fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", quoted(list[0])), "agenthost data erase"}
+			}
+			report, err := withTenants(c.Context(), env, f, "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
+				return eraseAndProve(c.Context(), all, list[0])
+			})
+			if err != nil {
+				return err
+			}
+			return printReport(env, f, report, true)
+		},
+	}
+	f.addSocket(c)
+	c.Flags().BoolVar(&yes, "yes", false, "delete it")
+	return c
+}
+
+func dataProve(env *environment, f *dataFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "prove TENANT",
+		Short: "Show what the files have of a tenant",
+		Long: `Show what the files of a data directory have of a tenant, by reading every entry in all of
+them, deleted ones included. It ends with exit code 3 if anything is left of a tenant
+that was deleted.`,
+		Example: "  agenthost data prove acme --data ./data",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if err := checkData(f.data, "agenthost data prove"); err != nil {
+				return err
+			}
+			report, err := withTenants(c.Context(), env, f, "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
+				return all.Prove(c.Context(), list[0])
+			})
+			if err != nil {
+				return err
+			}
+			return printReport(env, f, report, report.Store.Erasing)
+		},
+	}
+	f.addSocket(c)
+	return c
+}
+
+// printReport shows what is kept of a tenant; something is an error if deleted.
+func printReport(env *environment, f *dataFlags, r *erasure.Report, deleted bool) error {
+	if f.json {
+		if err := printJSON(env.stdout, r); err != nil {
+			return err
+		}
+	} else {
+		writeReport(env.stdout, r)
+	}
+	if r.Gone || !deleted {
+		return nil
+	}
+	return host.Errorf(host.FailedPrecondition, "something is left of tenant %s", quoted(r.Tenant)).
+		WithHint("run it again: agenthost data erase %s --data %s --yes", quoted(r.Tenant), quoted(f.data))
+}
+
+func writeReport(w io.Writer, r *erasure.Report) {
+	p := r.Store
+	fmt.Fprintf(w, "Scanned %s in %s (%s, %s) of %s.\n", entryWords(p.Scanned), plural(p.Files, "file"), plural(p.Tables, "table"), plural(p.Logs, "log"), byteWords(p.Bytes))
+	fmt.Fprintf(w, "Of tenant %s: %s, %d of them readable", oneLine(r.Tenant), entryWords(p.Found), p.Readable)
+	for _, part := range r.Parts {
+		fmt.Fprintf(w, "; %s: %d", part.Part, part.Found)
+	}
+	fmt.Fprintf(w, "; data key: %s.\n", map[bool]string{true: "yes", false: "none"}[p.DataKey])
+	for _, name := range p.Unread {
+		fmt.Fprintf(w, "  not part of the store: %s\n", name)
+	}
+	switch {
+	case p.Erasing:
+		fmt.Fprintln(w, "It is being erased.")
+	case r.Gone && p.ErasedAt != nil:
+		fmt.Fprintf(w, "Nothing of it is left. It was erased at %s.\n", p.ErasedAt.Local().Format("2006-01-02 15:04:05"))
+	case r.Gone:
+		fmt.Fprintln(w, "There is nothing of it.")
+	}
+}
+
+func dataPurge(env *environment, f *dataFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "purge",
+		Short: "Remove from the files what was deleted",
+		Long: `Remove from the files what was deleted: threads, messages, memories. They are out of
+sight at once when they are deleted, and their bytes leave the files within ` + fmt.Sprint(badgerkv.DefaultPurgeInterval) + `
+of a running host; this does it now.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkData(f.data, "agenthost data purge"); err != nil {
+				return err
+			}
+			var none struct{}
+			err := withData(c.Context(), env, f, "data.purge", nil, &none, func(s *store) error { return s.db.Purge(c.Context()) })
+			if err != nil {
+				return purgeError(f.data, err)
+			}
+			fmt.Fprintln(env.stdout, "Nothing that was deleted is in the files.")
+			return nil
+		},
+	}
+	f.addSocket(c)
+	return c
+}
+
+// purgeError gives the error of a store, but not that of a host, its code.
+func purgeError(dir string, err error) error {
+	var own *host.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return dataError(dir, err)
+}

@@ -1,0 +1,128 @@
+package erasure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+)
+
+// stores are those that a tenant can be deleted from.
+func stores(t *testing.T) map[string]interface {
+	kv.Driver
+	kv.Eraser
+} {
+	t.Helper()
+	db, err := badgerkv.Open(filepath.Join(t.TempDir(), "db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return map[string]interface {
+		kv.Driver
+		kv.Eraser
+	}{"memory": kv.NewMemory(), "badger": db}
+}
+
+func put(t *testing.T, d kv.Driver, tenant string) {
+	t.Helper()
+	if _, err := kv.Apply(t.Context(), d, kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Put("k", []byte("v"))}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shelf is a part that fails as often as it is told.
+type shelf struct {
+	kept  map[string]int
+	fails int
+	reads func(tenant string) error // what a reader meets while the part is erased
+}
+
+func (s *shelf) part() erasure.Part {
+	return erasure.Func{What: "shelf",
+		EraseFunc: func(_ context.Context, tenant string) error {
+			if s.reads != nil {
+				if err := s.reads(tenant); err != nil {
+					return err
+				}
+			}
+			if s.fails > 0 {
+				s.fails--
+				return errors.New("stuck")
+			}
+			delete(s.kept, tenant)
+			return nil
+		},
+		FindFunc: func(_ context.Context, tenant string) (int, error) { return s.kept[tenant], nil },
+	}
+}
+
+func TestDeleteRemovesATenantEverywhere(t *testing.T) {
+	for name, d := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			put(t, d, "acme")
+			put(t, d, "globex")
+			s := &shelf{kept: map[string]int{"acme": 2, "globex": 3}}
+			s.reads = func(tenant string) error {
+				if _, err := d.Get(t.Context(), tenant, "k"); !errors.Is(err, kv.ErrNotFound) {
+					return fmt.Errorf("a read meanwhile = %v", err)
+				}
+				if _, err := kv.Apply(t.Context(), d, kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Put("k", nil)}}); !errors.Is(err, kv.ErrErasing) {
+					return fmt.Errorf("a write meanwhile = %v", err)
+				}
+				return nil
+			}
+			all := erasure.New(d, s.part())
+			if r, err := all.Prove(t.Context(), "acme"); err != nil || r.Gone || r.Store.Readable != 1 || r.Parts[0].Found != 2 {
+				t.Errorf("Prove before = %+v, %v", r, err)
+			}
+			if err := all.Delete(t.Context(), "acme"); err != nil {
+				t.Fatalf("Delete = %v", err)
+			}
+			if r, err := all.Prove(t.Context(), "acme"); err != nil || !r.Gone || r.Store.ErasedAt == nil {
+				t.Errorf("Prove after = %+v, %v", r, err)
+			}
+			if r, err := all.Prove(t.Context(), "globex"); err != nil || r.Gone || r.Store.Readable != 1 || r.Parts[0].Found != 3 {
+				t.Errorf("Prove of another = %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestADeletionThatFailedIsResumed(t *testing.T) {
+	for name, d := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			put(t, d, "acme")
+			s := &shelf{kept: map[string]int{"acme": 1}, fails: 2}
+			all := erasure.New(d, s.part())
+			if err := all.Delete(t.Context(), "acme"); err == nil {
+				t.Fatal("Delete reports no error of a part")
+			}
+			if r, err := all.Prove(t.Context(), "acme"); err != nil || r.Gone || !r.Store.Erasing {
+				t.Errorf("Prove = %+v, %v, want that it is being erased", r, err)
+			}
+			if err := all.Resume(t.Context()); err == nil {
+				t.Error("Resume reports no error of a part")
+			}
+			if err := erasure.New(d, s.part()).Resume(t.Context()); err != nil {
+				t.Errorf("Resume = %v", err)
+			}
+			if r, err := all.Prove(t.Context(), "acme"); err != nil || !r.Gone {
+				t.Errorf("Prove after Resume = %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestDeleteOfABadName(t *testing.T) {
+	long := string(make([]byte, kv.MaxPartitionBytes+1))
+	if err := erasure.New(kv.NewMemory()).Delete(t.Context(), long); host.CodeOf(err) != host.ResourceExhausted {
+		t.Errorf("Delete = %v, want that the name is too long", err)
+	}
+}
