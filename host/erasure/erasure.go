@@ -14,7 +14,6 @@
 package erasure
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +22,6 @@ import (
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
-
-// defaultTenant is whose everything is that names no tenant.
-const defaultTenant = "default"
 
 // Part is a place beside the store that keeps what belongs to tenants: whatever
 // stores something by tenant outside its partition has one.
@@ -72,7 +68,10 @@ func New(store kv.Eraser, parts ...Part) *Tenants { return &Tenants{store, parts
 // Delete or Resume ends the rest. The name may be used again afterwards. Code
 // resource_exhausted without room for merging files, unavailable if the store closes.
 func (t *Tenants) Delete(ctx context.Context, tenant string) error {
-	partition := cmp.Or(tenant, defaultTenant)
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return err
+	}
 	if err := t.store.BeginErase(ctx, partition); err != nil {
 		return kverror.Wrap(err, "delete tenant %q", tenant)
 	}
@@ -119,9 +118,11 @@ type Found struct {
 // Prove reads all that is kept, and says what of it is a tenant's. It takes as long
 // as reading every file of the store.
 func (t *Tenants) Prove(ctx context.Context, tenant string) (*Report, error) {
-	partition := cmp.Or(tenant, defaultTenant)
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return nil, err
+	}
 	r := &Report{Tenant: partition, Parts: []Found{}}
-	var err error
 	if r.Store, err = t.store.Prove(ctx, partition); err != nil {
 		return nil, kverror.Wrap(err, "prove what is kept of tenant %q", tenant)
 	}

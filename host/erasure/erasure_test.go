@@ -122,7 +122,9 @@ func TestADeletionThatFailedIsResumed(t *testing.T) {
 
 func TestDeleteOfABadName(t *testing.T) {
 	long := string(make([]byte, kv.MaxPartitionBytes+1))
-	if err := erasure.New(kv.NewMemory()).Delete(t.Context(), long); host.CodeOf(err) != host.ResourceExhausted {
-		t.Errorf("Delete = %v, want that the name is too long", err)
+	for _, name := range []string{long, "agenthost/queue"} {
+		if err := erasure.New(kv.NewMemory()).Delete(t.Context(), name); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("Delete of %.20q = %v, want invalid_argument", name, err)
+		}
 	}
 }

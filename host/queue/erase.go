@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -16,7 +17,10 @@ const erasePoll = 20 * time.Millisecond
 // tenant's name is in the queue's own partition as well. It waits for the jobs that
 // run.
 func (q *Queue) EraseTenant(ctx context.Context, tenant string) error {
-	name := partitionOf(tenant)
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return err
+	}
 	for !q.forgetTenant(name) {
 		select {
 		case <-time.After(erasePoll):
@@ -44,13 +48,21 @@ func (q *Queue) forgetTenant(name string) bool {
 
 // EraseTenant is [Queue.EraseTenant] where no queue runs.
 func EraseTenant(ctx context.Context, driver kv.Driver, tenant string) error {
-	_, err := kv.Apply(ctx, driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(tenantKeys.With(partitionOf(tenant)))}})
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return err
+	}
+	_, err = kv.Apply(ctx, driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(tenantKeys.With(name))}})
 	return kverror.Wrap(err, "erase the tenant's entry in the queue")
 }
 
 // CountTenant returns how many entries of the queue's own partition name a tenant.
 func CountTenant(ctx context.Context, driver kv.Driver, tenant string) (int, error) {
-	_, err := driver.Get(ctx, indexPartition, tenantKeys.With(partitionOf(tenant)))
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return 0, err
+	}
+	_, err = driver.Get(ctx, indexPartition, tenantKeys.With(name))
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		return 0, nil

@@ -12,9 +12,9 @@ import (
 // EraseTenant removes all runs of a tenant. Those that go on are kept no further.
 // It may be repeated.
 func (l *Log) EraseTenant(tenant string) error {
-	l.drop(func(w *writer) bool { return cmp.Or(w.tenant, defaultTenant) == cmp.Or(tenant, defaultTenant) })
+	l.drop(func(w *writer) bool { return cmp.Or(w.tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant) })
 	err := l.eraseRuns(tenant, func(run *Run) bool {
-		return run == nil || cmp.Or(run.Tenant, defaultTenant) == cmp.Or(tenant, defaultTenant)
+		return run == nil || cmp.Or(run.Tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant)
 	})
 	if err == nil {
 		err = os.RemoveAll(filepath.Join(l.dir, tenantDir(tenant)))
@@ -38,7 +38,7 @@ func (l *Log) EraseThread(tenant, thread string) error {
 func (l *Log) CountTenant(tenant string) (int, error) {
 	n := 0
 	err := l.eachRun(tenant, func(_ string, run *Run) error {
-		if run == nil || cmp.Or(run.Tenant, defaultTenant) == cmp.Or(tenant, defaultTenant) {
+		if run == nil || cmp.Or(run.Tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant) {
 			n++
 		}
 		return nil
@@ -61,7 +61,7 @@ func (l *Log) eraseRuns(tenant string, goes func(*Run) bool) error {
 }
 
 func (l *Log) eachRun(tenant string, fn func(path string, run *Run) error) error {
-	names, err := files(l.dir, cmp.Or(tenant, defaultTenant))
+	names, err := files(l.dir, cmp.Or(tenant, host.DefaultTenant))
 	if host.CodeOf(err) == host.NotFound {
 		return nil
 	}

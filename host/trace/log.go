@@ -55,9 +55,6 @@ type Keys interface {
 // purpose is what traces are sealed for.
 const purpose = "trace"
 
-// defaultTenant has the runs that name none.
-const defaultTenant = "default"
-
 // Log keeps the events of the last runs in a directory, a file a run. It may be
 // used concurrently, and several processes may keep runs in one directory.
 type Log struct {
@@ -106,7 +103,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 // removeUnsealed removes runs that an earlier version kept without a tenant's
 // directory, if what is kept now would be encrypted.
 func (l *Log) removeUnsealed() error {
-	if sealed, err := l.opts.Keys.Seal(defaultTenant, purpose, []byte("{}")); err != nil || string(sealed) == "{}" {
+	if sealed, err := l.opts.Keys.Seal(host.DefaultTenant, purpose, []byte("{}")); err != nil || string(sealed) == "{}" {
 		return nil
 	}
 	names, err := fileNames(l.dir)
@@ -244,7 +241,7 @@ func (l *Log) seal(tenant string, line []byte) ([]byte, error) {
 	if l.opts.Keys == nil {
 		return line, nil
 	}
-	sealed, err := l.opts.Keys.Seal(cmp.Or(tenant, defaultTenant), purpose, line)
+	sealed, err := l.opts.Keys.Seal(cmp.Or(tenant, host.DefaultTenant), purpose, line)
 	if err != nil || bytes.Equal(sealed, line) {
 		return sealed, err
 	}
@@ -278,7 +275,7 @@ func (w *writer) begin(ev host.Event) error {
 // tenantDir is the directory of a tenant's runs: a digest, because a name may be
 // anything.
 func tenantDir(tenant string) string {
-	sum := sha256.Sum256([]byte(cmp.Or(tenant, defaultTenant)))
+	sum := sha256.Sum256([]byte(cmp.Or(tenant, host.DefaultTenant)))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -56,7 +56,7 @@ type ReadOptions struct {
 
 // admits reports whether a run is to be read: it is the tenant's.
 func (o *ReadOptions) admits(run *Run) bool {
-	return o.Tenant == "" || cmp.Or(run.Tenant, defaultTenant) == o.Tenant
+	return o.Tenant == "" || cmp.Or(run.Tenant, host.DefaultTenant) == o.Tenant
 }
 
 // List returns the runs of a log's directory, the last one first. Runs whose keys
