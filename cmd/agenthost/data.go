@@ -474,7 +474,7 @@ func (s *store) verify(ctx context.Context, tell func(threads int)) (*verified, 
 	} else if err != nil {
 		return nil, err
 	}
-	for tenant, err := range s.db.Partitions(ctx) {
+	for tenant, err := range s.tenantNames(ctx) {
 		if err != nil {
 			return nil, err
 		}

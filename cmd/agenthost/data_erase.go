@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"path/filepath"
 
@@ -70,6 +71,21 @@ func (s *store) tenants(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 
 // erasures returns what deletes the tenants of an app whose store is on disk.
 func (a *app) erasures() *erasure.Tenants { return a.data.tenants(a.traces, a.queue) }
+
+// tenantNames yields the tenants that have data. A partition that no tenant can have
+// is the host's own.
+func (s *store) tenantNames(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range s.db.Partitions(ctx) {
+			if err == nil && host.ValidateTenant(name) != nil {
+				continue
+			}
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
 
 // tenantArgs name a tenant.
 type tenantArgs struct {

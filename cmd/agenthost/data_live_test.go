@@ -76,7 +76,7 @@ func TestDataOfARunningHost(t *testing.T) {
 		t.Errorf("the socket is left behind: %v", err)
 	}
 	other(0, "is whole", "data", "verify", "--backup", file)
-	other(0, "Restored", "data", "restore", file, "--data", copied)
+	other(0, "Restored", "data", "restore", file, "--data", copied, "--key-file", keyFilePath(data))
 	other(0, "2 messages, 1 turn", "data", "verify", "--data", copied)
 	other(0, "it is the second", "run", dir, "two", "--data", copied, "--thread", "t1")
 	other(0, "4 messages", "thread", "show", "t1", "--data", copied)

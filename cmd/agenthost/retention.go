@@ -138,7 +138,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns what removes the threads that an app's configuration does
 // not keep.
 func newRetention(a *app) *retention {
-	r := &retention{threads: a.threads, partitions: a.data.db.Partitions, expire: a.expire, resume: a.erasures().Resume, logger: a.logger}
+	r := &retention{threads: a.threads, partitions: a.data.tenantNames, expire: a.expire, resume: a.erasures().Resume, logger: a.logger}
 	r.take(a.config)
 	return r
 }

@@ -119,7 +119,7 @@ func (v *served) recover(ctx context.Context, where string, say func(string, ...
 		return nil
 	}
 	var found left
-	for tenant, err := range v.app.data.db.Partitions(ctx) {
+	for tenant, err := range v.app.data.tenantNames(ctx) {
 		if err != nil {
 			return host.Errorf(host.CodeOf(err), "look for what was interrupted: %w", err)
 		}

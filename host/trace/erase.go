@@ -12,7 +12,9 @@ import (
 // EraseTenant removes all runs of a tenant. Those that go on are kept no further.
 // It may be repeated.
 func (l *Log) EraseTenant(tenant string) error {
-	l.drop(func(w *writer) bool { return cmp.Or(w.tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant) })
+	l.drop(func(w *writer) bool {
+		return cmp.Or(w.tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant)
+	})
 	err := l.eraseRuns(tenant, func(run *Run) bool {
 		return run == nil || cmp.Or(run.Tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant)
 	})
