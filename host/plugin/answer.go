@@ -62,16 +62,17 @@ func (p *Plugin) readToolAnswer(ctx context.Context, raw []byte, result *host.Sc
 		return nil, err
 	}
 	if got.Interrupt == nil && result != nil {
-		if err := p.checkResult(result, orNull(got.Content)); err != nil {
+		if err := p.checkResult(ctx, result, orNull(got.Content)); err != nil {
 			return nil, err
 		}
 	}
 	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
 }
 
-// checkResult holds a tool's content to the schema that its manifest gives.
-func (p *Plugin) checkResult(result *host.Schema, content json.RawMessage) error {
-	if err := result.Validate(content); err != nil {
+// checkResult holds a tool's content to the schema that its manifest gives, for as
+// long as the call may take.
+func (p *Plugin) checkResult(ctx context.Context, result *host.Schema, content json.RawMessage) error {
+	if err := result.ValidateContext(ctx, content); err != nil {
 		return host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
 	}
 	return nil

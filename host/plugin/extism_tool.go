@@ -63,9 +63,9 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 		out := &host.ToolOutput{}
 		var err error
 		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.seat(call.Scope.Tenant).toolOperations(call),
-			func(_ context.Context, raw []byte) (err error) {
+			func(ctx context.Context, raw []byte) (err error) {
 				if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
-					err = p.checkResult(result, out.Content)
+					err = p.checkResult(ctx, result, out.Content)
 				}
 				return err
 			})

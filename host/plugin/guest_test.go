@@ -97,10 +97,10 @@ func TestGuestToolsInRuns(t *testing.T) {
 			}
 		}
 	})
-	t.Run("arguments are carried as they are", func(t *testing.T) {
-		r := runTool(t, p, "echo", `{"n":9007199254740993,"f":1.0}`)
+	t.Run("arguments are carried with their integers as digits", func(t *testing.T) {
+		r := runTool(t, p, "echo", `{"n":9007199254740993,"f":1.50,"i":1.0}`)
 		done := event[*host.ToolFinished](t, r)
-		if string(done.Content) != `{"n":9007199254740993,"f":1.0}` || done.IsError {
+		if string(done.Content) != `{"n":9007199254740993,"f":1.50,"i":1}` || done.IsError {
 			t.Errorf("content %s, want the arguments", done.Content)
 		}
 		if c := done.Cost; c == nil || c.Plugin != "everything" || c.Instructions < 1000 || c.OutputBytes == 0 || c.PeakMemory == 0 {

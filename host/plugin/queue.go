@@ -316,7 +316,7 @@ func (p *Plugin) runJob(ctx context.Context, job *Job) error {
 		return err
 	}
 	if len(info.Parameters) > 0 {
-		if err := made.parameters.Validate(job.Payload); err != nil {
+		if err := made.parameters.ValidateContext(ctx, job.Payload); err != nil {
 			return host.Errorf(host.InvalidArgument, "the payload of a job for %q: %w", job.Handler, err)
 		}
 	}
