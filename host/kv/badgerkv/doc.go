@@ -52,7 +52,7 @@
 //
 // What is deleted otherwise leaves the files with the next [Store.Purge], which a
 // store does by itself within Options.PurgeInterval. A purge merges the tables that
-// overlap what is new down to one level, resting four times as long as it works: of
+// overlap what is new down to one level, resting eight times as long as it works: of
 // a store of S bytes it writes up to S, seldom that much.
 //
 // # Backups

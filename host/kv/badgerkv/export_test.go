@@ -1,10 +1,15 @@
 package badgerkv
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/table"
 
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -75,4 +80,69 @@ func WrapBoth(dir string, old, key []byte) error {
 func Opens(file string, key []byte) bool {
 	_, err := readKeyring(file, key)
 	return err == nil
+}
+
+// ScanFiles counts the different texts that a pattern finds in a store's directory:
+// in the bytes of each file, in each entry of each table whether the store uses it
+// or not, and in every version of every entry that the store can read, with the
+// keys that are there.
+func ScanFiles(dir string, opts *Options, pattern string) (int, error) {
+	re, found := regexp.MustCompile(pattern), map[string]bool{}
+	look := func(b []byte) {
+		for _, m := range re.FindAll(b, -1) {
+			found[string(m)] = true
+		}
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		look(b)
+		if filepath.Ext(path) == tableExt {
+			lookInTable(b, look)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	s, err := Open(dir, opts)
+	if err != nil {
+		return 0, err
+	}
+	txn := s.db.NewTransaction(false)
+	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
+	for it.Rewind(); it.Valid(); it.Next() {
+		look(it.Item().Key())
+		value, err := it.Item().ValueCopy(nil)
+		if err != nil {
+			return 0, err
+		}
+		look(value)
+		if opened, err := s.keys.value(it.Item().Key(), it.Item().Version(), it.Item().UserMeta(), value); err == nil {
+			look(opened)
+		}
+	}
+	it.Close()
+	txn.Discard()
+	return len(found), s.Close()
+}
+
+// lookInTable shows the entries of a table that is not encrypted.
+func lookInTable(content []byte, look func([]byte)) {
+	defer func() { _ = recover() }() // it is encrypted
+	t, err := table.OpenInMemoryTable(content, 0, &table.Options{Compression: options.Snappy, BlockSize: 4 << 10, ChkMode: options.OnTableRead})
+	if err != nil {
+		return
+	}
+	it := t.NewIterator(0)
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		look(it.Key())
+		look(it.Value().Value)
+	}
 }

@@ -37,7 +37,7 @@ const (
 	// purgeShare is how many times as long as it worked a purge rests, so that other
 	// callers keep their speed; maxRest bounds one rest, and restCheck is how often a
 	// rest looks whether others fill level 0, which only the purge empties meanwhile.
-	purgeShare = 4
+	purgeShare = 8
 	maxRest    = 2 * time.Second
 	restCheck  = 20 * time.Millisecond
 )

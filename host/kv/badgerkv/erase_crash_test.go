@@ -1,0 +1,260 @@
+package badgerkv_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+)
+
+// The tests here run this test binary as other processes: an eraser that is killed,
+// and a scan that opens every file of a directory.
+const (
+	childJob   = "AGENTHOST_TEST_CHILD" // "erase" or "scan"
+	childDir   = "AGENTHOST_TEST_DIR"
+	childKey   = "AGENTHOST_TEST_KEY" // a letter, or nothing
+	killsOf    = "AGENTHOST_ERASE_KILLS"
+	speedOf    = "AGENTHOST_ERASE_SPEED"
+	fewKills   = 2
+	killMarks  = 600
+	maxKillTry = 1200 * time.Millisecond
+)
+
+func optionsOf(letter string) *badgerkv.Options {
+	if letter == "" {
+		return nil
+	}
+	return encrypted(letter[0])
+}
+
+// TestChildProcess is not a test but what the child processes run.
+func TestChildProcess(t *testing.T) {
+	dir, opts := os.Getenv(childDir), optionsOf(os.Getenv(childKey))
+	switch os.Getenv(childJob) {
+	case "erase":
+		s := mustOpen(t, dir, opts)
+		go func() { // others write
+			for i := uint64(0); ; i++ {
+				if _, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "stays", Writes: []kv.Write{kv.Put(kv.NewKey("w").WithUint(i), words(300))}}); err != nil {
+					if !errors.Is(err, kv.ErrClosed) {
+						t.Errorf("a commit of another partition fails: %v", err)
+					}
+					return
+				}
+			}
+		}()
+		if err := s.Erase(t.Context(), "leaves"); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Prove(t.Context(), "leaves")
+		if err != nil || !p.Gone() {
+			t.Fatalf("Prove = %+v, %v", p, err)
+		}
+	case "scan":
+		n, err := badgerkv.ScanFiles(dir, opts, "MARK-[0-9]{4}-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("found %d\n", n)
+	default:
+		t.Skip("this is what child processes run")
+	}
+}
+
+func child(t *testing.T, job, dir, key string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestChildProcess$")
+	c.Env = append(os.Environ(), childJob+"="+job, childDir+"="+dir, childKey+"="+key)
+	out := &bytes.Buffer{}
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, out
+}
+
+// scan counts the markers that a program finds that opens every file of a copy of a
+// directory.
+func scan(t *testing.T, dir, key string) int {
+	t.Helper()
+	into := t.TempDir()
+	if err := os.CopyFS(into, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(into)
+	c, out := child(t, "scan", into, key)
+	if err := c.Wait(); err != nil {
+		t.Fatalf("the scan fails: %v\n%s", err, out)
+	}
+	_, rest, _ := strings.Cut(out.String(), "found ")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(line)
+	if err != nil {
+		t.Fatalf("the scan says %q", out)
+	}
+	return n
+}
+
+func TestAnErasureThatIsKilledEnds(t *testing.T) {
+	kills := fewKills
+	if text := os.Getenv(killsOf); text != "" {
+		kills, _ = strconv.Atoi(text)
+	} else if testing.Short() {
+		t.Skip("it starts processes that write for seconds")
+	}
+	for name, key := range map[string]string{"without a key": "", "with a key": "k"} {
+		t.Run(name, func(t *testing.T) {
+			template := t.TempDir()
+			s := mustOpen(t, template, optionsOf(key))
+			for i := range killMarks {
+				var txs []kv.Tx
+				for _, partition := range []string{"leaves", "stays"} {
+					tx := kv.Tx{Partition: partition}
+					for j := range uint64(4) {
+						value := words(1500)
+						if partition == "leaves" && j == 0 {
+							value = fmt.Appendf(value, "MARK-%04d-", i)
+						}
+						tx.Writes = append(tx.Writes, kv.Put(kv.NewKey("k").WithUint(uint64(i)).WithUint(j), value))
+					}
+					txs = append(txs, tx)
+				}
+				for _, r := range s.Commit(t.Context(), txs...) {
+					if r.Err != nil {
+						t.Fatal(r.Err)
+					}
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := scan(t, template, key); n != killMarks {
+				t.Fatalf("the scan finds %d of %d markers before: it sees nothing", n, killMarks)
+			}
+			ended := 0
+			for range kills {
+				dir := t.TempDir()
+				if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
+					t.Fatal(err)
+				}
+				c, _ := child(t, "erase", dir, key)
+				after := time.Duration(rand.Int64N(int64(maxKillTry)))
+				killer := time.AfterFunc(after, func() { _ = c.Process.Kill() })
+				if c.Wait() == nil {
+					ended++
+				}
+				killer.Stop()
+				c, out := child(t, "erase", dir, key)
+				if err := c.Wait(); err != nil {
+					t.Fatalf("killed after %v, the next process fails: %v\n%s", after, err, out)
+				}
+				if n := scan(t, dir, key); n != 0 {
+					t.Errorf("killed after %v, the scan finds %d markers", after, n)
+				}
+				_ = os.RemoveAll(dir)
+			}
+			t.Logf("%d of %d ended before they were killed", ended, kills)
+		})
+	}
+}
+
+// TestErasureLeavesOthersTheirSpeed measures what others write while 60 MB are
+// erased. AGENTHOST_ERASE_SPEED=1 runs it.
+func TestErasureLeavesOthersTheirSpeed(t *testing.T) {
+	if os.Getenv(speedOf) == "" {
+		t.Skip("set " + speedOf + "=1 to measure")
+	}
+	for name, opts := range map[string]*badgerkv.Options{"without a key": nil, "with a key": encrypted('k')} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, filepath.Join(t.TempDir(), "db"), opts)
+			for i := range uint64(1500) {
+				for _, partition := range []string{"leaves", "stays"} {
+					tx := kv.Tx{Partition: partition}
+					for j := range uint64(4) {
+						tx.Writes = append(tx.Writes, kv.Put(kv.NewKey("k").WithUint(i).WithUint(j), words(10_000)))
+					}
+					if _, err := kv.Apply(t.Context(), s, tx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			d := kv.Group(s)
+			var n, failed atomic.Int64
+			stop := make(chan struct{})
+			var writers sync.WaitGroup
+			value := words(2000)
+			for w := range uint64(4) {
+				writers.Go(func() {
+					for i := uint64(0); ; i++ {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						tx := kv.Tx{Partition: fmt.Sprintf("other %d", w), Writes: []kv.Write{kv.Put(kv.NewKey("w").WithUint(i), value)}}
+						if _, err := kv.Apply(context.Background(), d, tx); err != nil {
+							failed.Add(1)
+						}
+						n.Add(1)
+						time.Sleep(2 * time.Millisecond) // a client that thinks
+					}
+				})
+			}
+			perSecond := func(until <-chan struct{}, atMost int) (counts []int64) {
+				last := n.Load()
+				for range atMost {
+					select {
+					case <-until:
+						return counts
+					case <-time.After(time.Second):
+					}
+					now := n.Load()
+					counts, last = append(counts, now-last), now
+				}
+				return counts
+			}
+			before := perSecond(nil, 10)
+			erased := make(chan struct{})
+			var took time.Duration
+			go func() {
+				defer close(erased)
+				began := time.Now()
+				if err := s.Erase(t.Context(), "leaves"); err != nil {
+					t.Errorf("Erase = %v", err)
+				}
+				took = time.Since(began)
+			}()
+			during := perSecond(erased, 60)
+			<-erased
+			after := perSecond(nil, 10)
+			close(stop)
+			writers.Wait()
+			mean := func(counts []int64) (sum float64) {
+				for _, c := range counts {
+					sum += float64(c)
+				}
+				return sum / float64(max(len(counts), 1))
+			}
+			base := (mean(before) + mean(after)) / 2
+			t.Logf("erased 60 MB in %v; others wrote %v, then %v, then %v a second: %.0f %% on average, %.0f %% at least; %d writes failed", took.Round(time.Millisecond),
+				before, during, after, 100*mean(during)/base, 100*float64(slices.Min(append(during, 1<<40)))/base, failed.Load())
+			if failed.Load() != 0 || took > time.Minute {
+				t.Errorf("%d writes failed, and it took %v", failed.Load(), took)
+			}
+		})
+	}
+}
