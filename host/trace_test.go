@@ -8,14 +8,14 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
-// recorder is a Tracer that keeps what it is given.
-type recorder struct {
+// eventRecorder is a Tracer that keeps what it is given.
+type eventRecorder struct {
 	mu     sync.Mutex
 	events []host.Event
 	scopes []host.Scope
 }
 
-func (r *recorder) Trace(scope host.Scope, ev host.Event) {
+func (r *eventRecorder) Trace(scope host.Scope, ev host.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events, r.scopes = append(r.events, ev), append(r.scopes, scope)
@@ -35,7 +35,7 @@ func TestATracerGetsWhatReadersGet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := &recorder{}
+	rec := &eventRecorder{}
 	h, err := host.New(&host.Options{Trace: rec})
 	if err != nil {
 		t.Fatal(err)
