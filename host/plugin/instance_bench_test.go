@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -95,6 +97,55 @@ func BenchmarkHeavyNeighbour(b *testing.B) {
 				late = append(late, time.Since(began))
 			}
 			close(done)
+			wg.Wait()
+			reportLate(b, late)
+		})
+	}
+}
+
+// crossingValues is a loop that passes 9,900 values to its header: code that does
+// nothing else took microseconds for a unit before merges had a price.
+func crossingValues() string {
+	const locals = 9_900
+	var code strings.Builder
+	fmt.Fprintf(&code, "func $work - i32 : %d*i64\nloop local.get 0 if\n", locals)
+	for n := range locals {
+		fmt.Fprintf(&code, "local.get %d i64.const 1 i64.add local.set %d ", n+1, n+1)
+	}
+	code.WriteString("end br 0 end\n---\ni32.const 0 call $work i32.const 0")
+	return code.String()
+}
+
+// BenchmarkValuesStall has as many guests as cores run a loop of crossing values, and
+// reports how late a goroutine is that wants to run every millisecond, beside a loop
+// of nothing. The bar is 20 ms.
+func BenchmarkValuesStall(b *testing.B) {
+	for _, c := range []struct{ name, code string }{
+		{"nothing", "loop br 0 end unreachable"},
+		{"values", crossingValues()},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			rt := startRuntime(b, &Options{AnyTenant: &Tenant{Budget: unlimited}})
+			p, err := rt.Load(b.Context(), "noisy", handWritten(b, c.code), &LoadOptions{Limits: Limits{Instructions: 1 << 50, Timeout: time.Second}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			var wg sync.WaitGroup
+			for range runtime.GOMAXPROCS(0) {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						_, _ = p.Call(ctx, "noisy", "tool", nil, nil) // ends by its limit
+					}
+				})
+			}
+			var late []time.Duration
+			for b.Loop() {
+				due := time.Now().Add(time.Millisecond)
+				time.Sleep(time.Millisecond)
+				late = append(late, time.Since(due))
+			}
+			cancel()
 			wg.Wait()
 			reportLate(b, late)
 		})
