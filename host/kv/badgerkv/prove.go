@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -61,28 +62,30 @@ func (s *Store) proveEntries(ctx context.Context, p *kv.Proof, partition string)
 	return nil
 }
 
+// maxTableWait bounds how long a proof waits for tables that the store does not use.
+const maxTableWait = 10 * time.Second
+
 // proveFiles lists the files. A table that the store does not use is one that a
-// reader still holds or a merge is writing, and may be gone a moment later.
+// reader still holds or a merge is writing, which end, or one that was left over.
 func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
-	before, err := s.unusedTables()
-	if err != nil {
-		return err
-	}
-	if len(before) > 0 {
+	prefix := engineKey(partition, "")
+	unused, err := s.unusedTables()
+	for end := time.Now().Add(maxTableWait); err == nil && len(unused) > 0 && time.Now().Before(end); {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
+		var now []string
+		now, err = s.unusedTables()
+		unused = slices.DeleteFunc(unused, func(name string) bool { return !slices.Contains(now, name) })
 	}
-	after, err := s.unusedTables()
 	if err != nil {
 		return err
 	}
-	for _, name := range after {
-		if slices.Contains(before, name) {
+	for _, name := range unused {
+		if n, err := countInTable(filepath.Join(s.dir, name), prefix); err != nil || n > 0 {
 			p.Unread = append(p.Unread, name)
 		}
 	}
-	prefix := engineKey(partition, "")
 	return filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return ignoreMissing(err)
