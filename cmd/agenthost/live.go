@@ -420,7 +420,7 @@ func (l *live) regrant(ctx context.Context, next *config) error {
 	}
 	for id := range l.app.config.Tenants {
 		if _, still := opts.Tenants[id]; !still {
-			if err := l.app.runtime.SetTenant(id, nil); err != nil {
+			if err := l.app.runtime.ResetTenant(id); err != nil {
 				return err
 			}
 		}

@@ -24,6 +24,9 @@ const (
 	// of them are summed under OtherTenants and then under otherPlugins.
 	maxTallies   = 200_000
 	otherPlugins = "(others)"
+
+	// TenantPlugins stands for the plugins of tenants in a sum over tenants.
+	TenantPlugins = "(tenants)"
 )
 
 // Outcome is how a call ended.
@@ -105,6 +108,7 @@ type Charge struct {
 	Tenant string `json:"tenant,omitempty"` // "" in a sum over tenants
 	Plugin string `json:"plugin,omitempty"`
 	Export string `json:"export,omitempty"`
+	Owned  bool   `json:"owned,omitempty"` // the plugin is of tenants, and not the host's
 
 	Outcomes     [outcomeCount]int64 `json:"outcomes"` // calls by Outcome
 	Instructions int64               `json:"instructions"`
@@ -189,14 +193,17 @@ func (b *Bill) Sum(tenant, plugin, export bool) *Bill {
 			key.tenant = c.Tenant
 		}
 		if plugin {
-			key.plugin = c.Plugin
+			key.plugin, key.owned = c.Plugin, c.Owned
+			if c.Owned && !tenant {
+				key.plugin = TenantPlugins
+			}
 		}
 		if export {
 			key.export = c.Export
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Charge{Tenant: key.tenant, Plugin: key.plugin, Export: key.export}
+			sum = &Charge{Tenant: key.tenant, Plugin: key.plugin, Export: key.export, Owned: key.owned}
 			sums[key] = sum
 		}
 		sum.add(c, 1)
@@ -216,9 +223,12 @@ func newBill(from, to time.Time, charges func(func(*Charge) bool)) *Bill {
 }
 
 // tallyKey says whose calls a tally counts.
-type tallyKey struct{ tenant, plugin, export string }
+type tallyKey struct {
+	tenant, plugin, export string
+	owned                  bool // the plugin is the tenant's
+}
 
-func (c *Charge) key() tallyKey { return tallyKey{c.Tenant, c.Plugin, c.Export} }
+func (c *Charge) key() tallyKey { return tallyKey{c.Tenant, c.Plugin, c.Export, c.Owned} }
 
 func (k tallyKey) compare(l tallyKey) int {
 	if n := strings.Compare(k.tenant, l.tenant); n != 0 {
@@ -276,7 +286,7 @@ func (t *tally) charge(k tallyKey) *Charge {
 	t.mu.Lock()
 	c := t.sum
 	t.mu.Unlock()
-	c.Tenant, c.Plugin, c.Export = k.tenant, k.plugin, k.export
+	c.Tenant, c.Plugin, c.Export, c.Owned = k.tenant, k.plugin, k.export, k.owned
 	return &c
 }
 
@@ -298,7 +308,7 @@ func newTallies(tenants int) (*tallies, error) {
 }
 
 // tally returns the one that counts for a tenant's calls.
-func (ms *tallies) tally(tenant, plugin, export string) *tally {
+func (ms *tallies) tally(tenant, plugin, export string, owned bool) *tally {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if _, ok := ms.billed[tenant]; !ok {
@@ -308,20 +318,20 @@ func (ms *tallies) tally(tenant, plugin, export string) *tally {
 			ms.billed[strings.Clone(tenant)] = struct{}{}
 		}
 	}
-	k := tallyKey{tenant, plugin, export}
+	k := tallyKey{tenant, plugin, export, owned}
 	if m := ms.all[k]; m != nil {
 		return m
 	}
 	if len(ms.all) >= maxTallies {
 		k.tenant = OtherTenants
 	}
-	if len(ms.all) >= 2*maxTallies {
+	if len(ms.all) >= 2*maxTallies || owned && k.tenant == OtherTenants {
 		k.plugin = otherPlugins
 	}
 	m := ms.all[k]
 	if m == nil {
 		m = &tally{}
-		ms.all[tallyKey{strings.Clone(k.tenant), k.plugin, k.export}] = m
+		ms.all[tallyKey{strings.Clone(k.tenant), k.plugin, k.export, k.owned}] = m
 	}
 	return m
 }
@@ -344,15 +354,24 @@ func (ms *tallies) bill(from time.Time) *Bill {
 // rates, take it twice and see [Bill.Since].
 func (rt *Runtime) Bill() *Bill { return rt.tallies.bill(rt.began) }
 
+// billed returns the tenant whose calls these are: a plugin's owner for those that
+// try it, and otherwise the caller.
+func (s *seat) billed() string {
+	if s.account.id == describeTenant {
+		return s.plugin.owner
+	}
+	return s.account.id
+}
+
 // tally returns the one of an export's calls in this seat.
 func (s *seat) tally(e export) *tally {
 	if e >= exportCount { // a function of an Extism plugin: not kept here
-		return s.plugin.runtime.tallies.tally(s.account.id, s.plugin.id, s.plugin.exportName(e))
+		return s.plugin.runtime.tallies.tally(s.billed(), s.plugin.id, s.plugin.exportName(e), s.plugin.owner != "")
 	}
 	if t := s.tallies[e].Load(); t != nil {
 		return t
 	}
-	t := s.plugin.runtime.tallies.tally(s.account.id, s.plugin.id, strings.TrimPrefix(s.plugin.exportName(e), exportPrefix))
+	t := s.plugin.runtime.tallies.tally(s.billed(), s.plugin.id, strings.TrimPrefix(s.plugin.exportName(e), exportPrefix), s.plugin.owner != "")
 	s.tallies[e].Store(t)
 	return t
 }

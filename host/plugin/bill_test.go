@@ -22,7 +22,7 @@ import (
 // chargeOf returns the line of a bill; the zero charge if there is none.
 func chargeOf(b *Bill, tenant, plugin, export string) Charge {
 	for _, c := range b.Charges {
-		if c.key() == (tallyKey{tenant, plugin, export}) {
+		if c.key() == (tallyKey{tenant, plugin, export, false}) {
 			return c
 		}
 	}
@@ -266,7 +266,7 @@ func TestMetrics(t *testing.T) {
 	for range 3 {
 		wantAnswer(t, ctx, s, "1")
 	}
-	rt.tallies.tally("a\"b\\c\nd", "q", "tool").record(&host.Cost{Instructions: 5, InputBytes: 7}, 3*time.Microsecond, time.Second, OutcomeTrap)
+	rt.tallies.tally("a\"b\\c\nd", "q", "tool", false).record(&host.Cost{Instructions: 5, InputBytes: 7}, 3*time.Microsecond, time.Second, OutcomeTrap)
 	rec := httptest.NewRecorder()
 	rt.MetricsHandler(&MetricsOptions{Tenants: true}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	if got := rec.Header().Get("Content-Type"); got != metricsType {

@@ -60,6 +60,7 @@ type compilation struct {
 	code    *verifiedCode // nil: nobody has looked for it
 	plugin  string        // its id
 	tenant  string        // pays for it, if it is billed
+	owned   bool          // the plugin is the tenant's
 	billed  bool          // false: it is the host's own
 }
 
@@ -99,7 +100,7 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // may leave; the work goes on for whoever waits too. Of the tenants that the plugin
 // belongs to, the first pays for it.
 func (rt *Runtime) compile(ctx context.Context, mod *prepared, p *Plugin, tenants []string) (*code, error) {
-	job := &compilation{key: mod.key, metered: mod.wasm, limits: p.limits, keeps: mod.keeps(&p.limits), code: mod.code, plugin: p.id}
+	job := &compilation{key: mod.key, metered: mod.wasm, limits: p.limits, keeps: mod.keeps(&p.limits), code: mod.code, plugin: p.id, owned: p.owner != ""}
 	if len(tenants) > 0 {
 		job.tenant, job.billed = tenants[0], true
 	}
@@ -147,7 +148,7 @@ func (rt *Runtime) fill(c *code, job *compilation) {
 		took := time.Since(started)
 		rt.compiling.leave(slot, int64(took), true)
 		if job.billed {
-			rt.tallies.tally(job.tenant, job.plugin, compileLine).compiled(took)
+			rt.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
 		}
 	} else {
 		c.err = errClosed("runtime")

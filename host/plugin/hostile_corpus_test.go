@@ -390,7 +390,7 @@ func (r *hostileRun) run(e *hostileEngine, c *hostileCase, wasm []byte) (o endin
 		if o.err = r.runtime.SetTenant(c.name, &Tenant{Budget: c.budget}); o.err != nil {
 			return o
 		}
-		defer func() { _ = r.runtime.SetTenant(c.name, nil) }()
+		defer func() { _ = r.runtime.ResetTenant(c.name) }()
 	}
 	o.stage, began = "call", time.Now()
 	o.answer, o.err = e.call(r.t, p, c)

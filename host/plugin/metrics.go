@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // MetricsOptions are the optional parts of metrics.
 type MetricsOptions struct {
 	// Tenants makes a series for each tenant, which may be many; without it they
-	// are summed.
+	// are summed, and plugins of tenants have no name and no gauges of their own.
 	Tenants bool
 }
 
@@ -33,7 +34,11 @@ func (rt *Runtime) WriteMetrics(w io.Writer, opts *MetricsOptions) error {
 	byTenant := opts != nil && opts.Tenants
 	m := &metricsWriter{Writer: bufio.NewWriter(w)}
 	m.bill(rt.Bill().Sum(byTenant, true, true), byTenant)
-	m.slots(rt.Slots())
+	slots := rt.Slots()
+	if !byTenant {
+		slots = slices.DeleteFunc(slots, func(s *Slot) bool { return s.Owner() != "" })
+	}
+	m.slots(slots)
 	return m.Flush()
 }
 
@@ -118,9 +123,17 @@ func (m *metricsWriter) slots(slots []*Slot) {
 		name := "agenthost_plugin_slot_" + f.name
 		m.head(name, "gauge", f.help)
 		for i := range states {
-			m.sample(name, `plugin="`+escapeLabel(states[i].ID)+`"`, f.value(&states[i]))
+			m.sample(name, states[i].labels(), f.value(&states[i]))
 		}
 	}
+}
+
+func (s *SlotState) labels() string {
+	labels := `plugin="` + escapeLabel(s.ID) + `"`
+	if s.Owner != "" {
+		labels = `tenant="` + escapeLabel(s.Owner) + `",` + labels
+	}
+	return labels
 }
 
 // serving is Serving that is never nil.

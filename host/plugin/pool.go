@@ -17,6 +17,7 @@ import (
 type Plugin struct {
 	runtime  *Runtime
 	id       string
+	owner    string // the tenant that it is of; "" is the host
 	digest   string
 	limits   Limits
 	code     *code
@@ -47,6 +48,9 @@ type Plugin struct {
 	seats        map[string]*seat // by tenant
 	sweepSeatsAt int
 }
+
+// Owner returns the tenant that the plugin is of; "" is the host.
+func (p *Plugin) Owner() string { return p.owner }
 
 // ID returns the id under which the plugin was loaded.
 func (p *Plugin) ID() string { return p.id }

@@ -41,8 +41,8 @@ type Runtime struct {
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
 	plugins map[*Plugin]struct{}
-	slots   map[string]*Slot // by id
-	loaded  int64            // plugins, ever
+	slots   map[slotKey]*Slot
+	loaded  int64 // plugins, ever
 	closed  bool
 	loads   sync.WaitGroup // in progress; none begins once closed is set
 }
@@ -122,7 +122,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		opts = &Options{}
 	}
 	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
-		slots: map[string]*Slot{}, began: time.Now(), compiling: newTurns(compilesAtOnce, compilesAtOnce)}
+		slots: map[slotKey]*Slot{}, began: time.Now(), compiling: newTurns(compilesAtOnce, compilesAtOnce)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -243,7 +243,12 @@ type LoadOptions struct {
 	Limits  Limits      // zero fields are the runtime's
 	Granted Permissions // of what the plugin asks for, for tenants without grants of their own; default: nothing
 
-	// Tenants are the only ones that have the plugin. To all others it does not
+	// Owner is the tenant that the plugin is of, and the only one that has it; "" is
+	// the host. Two tenants may use the same id, each for a plugin of its own; what
+	// one has loaded shows in no error, text or sum of another's.
+	Owner string
+
+	// Tenants are the only ones that have a plugin of the host's. To all others it does not
 	// exist: a call fails with code not_found and does not say the plugin's
 	// name. nil is all tenants, and an empty list none.
 	Tenants []string
@@ -257,6 +262,31 @@ type LoadOptions struct {
 	// Isolation is what a call may find of the calls before it. Default: nothing
 	// for processors and routers, and for the others what the tenant's calls left.
 	Isolation Isolation
+}
+
+func (o *LoadOptions) checkOwner() error {
+	if o.Owner == "" {
+		return nil
+	}
+	if o.Tenants != nil {
+		return host.Errorf(host.InvalidArgument, "a plugin has both Owner and Tenants").
+			WithHint("only its owner has it: leave Tenants out")
+	}
+	return host.ValidateTenant(o.Owner)
+}
+
+// tenants returns the only tenants that have the plugin; nil is all.
+func (o *LoadOptions) tenants() []string {
+	if o.Owner != "" {
+		return []string{o.Owner}
+	}
+	return slices.Clone(o.Tenants)
+}
+
+// serves reports whether a tenant has the plugin.
+func (o *LoadOptions) serves(tenant string) bool {
+	only := o.tenants()
+	return only == nil || slices.Contains(only, tenant)
 }
 
 // LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
@@ -341,6 +371,9 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if id == "" {
 		return nil, host.Errorf(host.InvalidArgument, "a plugin needs an id")
 	}
+	if err := opts.checkOwner(); err != nil {
+		return nil, err
+	}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -351,7 +384,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	defer rt.loads.Done()
-	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), isolation: opts.Isolation, pools: map[string]*pool{}}
+	p := &Plugin{runtime: rt, id: id, owner: opts.Owner, limits: rt.limitsFor(opts), isolation: opts.Isolation, pools: map[string]*pool{}}
 	module, err := p.setModule(ctx, wasm, opts)
 	if err != nil {
 		return nil, err
@@ -366,7 +399,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		p.Close()
 		return nil, err
 	}
-	p.only = slices.Clone(opts.Tenants)
+	p.only = opts.tenants()
 	if err := p.Grant(opts.Granted); err != nil {
 		p.Close()
 		return nil, err
@@ -394,7 +427,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	}
 	p.digest = digestName(mod.digest[:])
 	p.setExtism(mod.module, opts)
-	p.code, err = p.runtime.compile(ctx, mod, p, opts.Tenants)
+	p.code, err = p.runtime.compile(ctx, mod, p, opts.tenants())
 	return mod.module, err
 }
 

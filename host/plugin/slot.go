@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ type SlotOptions struct {
 
 // NewSlot loads the first version of a plugin, as [Runtime.Load] does: what it
 // asks for beyond the grants it does not get. Errors are those of Load;
-// already_exists if the runtime has a slot of that id, failed_precondition if
+// already_exists if its owner has a plugin of that id, failed_precondition if
 // the version fails its health calls. Close the slot to give back what it holds;
 // the runtime's Close does so too.
 func (rt *Runtime) NewSlot(ctx context.Context, id string, wasm []byte, opts *SlotOptions) (*Slot, error) {
@@ -103,21 +104,48 @@ func (rt *Runtime) openSlot(id string, opts *SlotOptions) (*Slot, error) {
 	switch {
 	case rt.closed:
 		return nil, errClosed("runtime")
-	case rt.slots[id] != nil:
+	case rt.isTaken(s):
 		return nil, host.Errorf(host.AlreadyExists, "there is a plugin %q already", id).WithHint("replace it, or choose another id")
 	}
-	rt.slots[id] = s
+	rt.slots[s.key()] = s
 	return s, nil
 }
 
-// Slot returns the slot of an id; nil if there is none.
-func (rt *Runtime) Slot(id string) *Slot {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.slots[id]
+// slotKey identifies a plugin: two tenants may use the same id.
+type slotKey struct{ owner, id string }
+
+func (s *Slot) key() slotKey { return slotKey{s.opts.Owner, s.id} }
+
+// isTaken reports whether the owner of a slot has a plugin of its id: one of its
+// own, or of the host's. What other tenants have is not looked at. rt.mu is held.
+func (rt *Runtime) isTaken(s *Slot) bool {
+	if rt.slots[s.key()] != nil {
+		return true
+	}
+	if s.opts.Owner != "" {
+		shared := rt.slots[slotKey{"", s.id}]
+		return shared != nil && shared.opts.serves(s.opts.Owner)
+	}
+	for key := range rt.slots {
+		if key.id == s.id && s.opts.serves(key.owner) {
+			return true
+		}
+	}
+	return false
 }
 
-// Slots returns the runtime's slots by their ids.
+// Slot returns the host's slot of an id; nil if there is none.
+func (rt *Runtime) Slot(id string) *Slot { return rt.TenantSlot("", id) }
+
+// TenantSlot returns the slot of an id that is of a tenant; nil if there is none,
+// whatever the host or another tenant has under the id.
+func (rt *Runtime) TenantSlot(owner, id string) *Slot {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.slots[slotKey{owner, id}]
+}
+
+// Slots returns the slots of the host and of all tenants, by their ids and owners.
 func (rt *Runtime) Slots() []*Slot {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -125,9 +153,14 @@ func (rt *Runtime) Slots() []*Slot {
 	for _, s := range rt.slots {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b *Slot) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b *Slot) int {
+		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.opts.Owner, b.opts.Owner))
+	})
 	return list
 }
+
+// Owner returns the tenant that the plugin is of; "" is the host.
+func (s *Slot) Owner() string { return s.opts.Owner }
 
 // ID returns the id of the plugin.
 func (s *Slot) ID() string { return s.id }

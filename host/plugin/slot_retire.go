@@ -185,8 +185,8 @@ func (s *Slot) shut(waitForPins bool) {
 	s.closers.Wait()
 	s.runtime.mu.Lock()
 	defer s.runtime.mu.Unlock()
-	if s.runtime.slots[s.id] == s {
-		delete(s.runtime.slots, s.id)
+	if s.runtime.slots[s.key()] == s {
+		delete(s.runtime.slots, s.key())
 	}
 }
 

@@ -118,6 +118,7 @@ func (s *Slot) stateOf(v *version) VersionState {
 // SlotState tells of a plugin that can be replaced.
 type SlotState struct {
 	ID       string         `json:"id"`
+	Owner    string         `json:"owner,omitempty"`    // the tenant that it is of
 	Phase    Phase          `json:"phase"`              // serving or unloaded
 	Loading  bool           `json:"loading,omitempty"`  // a version is being loaded
 	Open     bool           `json:"open,omitempty"`     // some tenants' calls are refused for a while: see VersionState.Open
@@ -130,7 +131,7 @@ type SlotState struct {
 func (s *Slot) State() SlotState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := SlotState{ID: s.id, Phase: Unloaded, Loading: s.loading, Error: s.lastErr, Held: s.held() != nil, Versions: slices.Clone(s.past)}
+	st := SlotState{ID: s.id, Owner: s.opts.Owner, Phase: Unloaded, Loading: s.loading, Error: s.lastErr, Held: s.held() != nil, Versions: slices.Clone(s.past)}
 	for _, v := range s.versions {
 		st.Versions = append(st.Versions, v.state())
 	}

@@ -180,13 +180,23 @@ func (a *account) settings() *Tenant {
 	return a.tenants.any
 }
 
-// SetTenant sets what the plugins of a tenant may do and use; nil takes its
-// settings away, so that it is like any other. It may be called while calls
+// SetTenant sets what the plugins of a tenant may do and use; nil leaves it nothing,
+// as is right for a tenant that was deleted: it has no plugin, until it is set
+// again or [Runtime.ResetTenant] makes it like any other. It may be called while calls
 // run: they go on under the new settings, but for the limits that they began
 // with. What the tenant has used of its budget stays used until its window ends;
 // one that would last longer than the new settings' Window ends at once. Code
 // invalid_argument for settings that make no sense.
-func (rt *Runtime) SetTenant(id string, t *Tenant) error { return rt.tenants.set(id, t) }
+func (rt *Runtime) SetTenant(id string, t *Tenant) error {
+	if t == nil {
+		t = &Tenant{Plugins: []string{}}
+	}
+	return rt.tenants.set(id, t)
+}
+
+// ResetTenant takes the settings of a tenant away, so that it is like any other,
+// which may be more than it had: for one that is configured no longer.
+func (rt *Runtime) ResetTenant(id string) error { return rt.tenants.set(id, nil) }
 
 // Tenant returns a copy of what was set for a tenant, with defaults filled in,
 // and whether anything was.

@@ -163,7 +163,11 @@ func TestGrantsChangeWhileServing(t *testing.T) {
 		if i%2 == 1 {
 			settings = nil
 		}
-		if err := rt.SetTenant("acme", settings); err != nil {
+		set := rt.SetTenant("acme", settings)
+		if settings == nil {
+			set = rt.ResetTenant("acme")
+		}
+		if err := set; err != nil {
 			t.Error(err)
 		}
 		want := host.Code("")
@@ -459,7 +463,7 @@ func TestAccountsAreClaimedAtOnce(t *testing.T) {
 		if _, own := rt.Tenant(set); !own {
 			t.Fatalf("what was set for a tenant is lost, at number %d", i)
 		}
-		_ = rt.SetTenant(set, nil)
+		_ = rt.ResetTenant(set)
 		s := p.seat(seated)
 		if ts.account(seated, func(*account) {}) != s.account {
 			t.Fatalf("a tenant has two accounts, at number %d", i)

@@ -1,0 +1,111 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Two tenants may use one id, and neither learns of the other's plugin: not from an
+// error, and not from metrics that sum tenants up.
+func TestPluginsOfTenantsShareNoIDs(t *testing.T) {
+	rt := startRuntime(t, nil)
+	wasm := func(says string) []byte {
+		return describing(t, everyKind, map[export]answer{exportTool: {`{"content":"` + says + `"}`, 0}})
+	}
+	open := func(owner, says string, tenants []string) (*Slot, error) {
+		return rt.NewSlot(context.Background(), "crm", wasm(says), &SlotOptions{LoadOptions: LoadOptions{Owner: owner, Tenants: tenants}})
+	}
+	slots := map[string]*Slot{}
+	for _, owner := range []string{"acme", "globex"} {
+		s, err := open(owner, "of "+owner, nil)
+		if err != nil {
+			t.Fatalf("the plugin of %s: %v", owner, err)
+		}
+		slots[owner] = s
+	}
+	if rt.TenantSlot("acme", "crm") != slots["acme"] || rt.TenantSlot("globex", "crm") != slots["globex"] || rt.Slot("crm") != nil {
+		t.Error("an id finds another's plugin")
+	}
+	for owner, s := range slots {
+		for _, tenant := range []string{"acme", "globex", ""} {
+			out, err := s.Call(t.Context(), tenant, "tool", []byte(`{}`), nil)
+			switch {
+			case tenant == owner && (err != nil || !strings.Contains(string(out.Output), "of "+owner)):
+				t.Errorf("%s calls its own: %s, %v", tenant, out.Output, err)
+			case tenant != owner && (host.CodeOf(err) != host.NotFound || strings.Contains(err.Error(), "crm") || strings.Contains(err.Error(), owner)):
+				t.Errorf("%q calls that of %s: %v", tenant, owner, err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		owner   string
+		tenants []string
+		taken   bool
+	}{
+		{"acme", nil, true}, {"", nil, true}, {"", []string{"acme"}, true},
+		{"initech", nil, false}, {"", []string{"hooli"}, false}, {"hooli", nil, true},
+	} {
+		if _, err := open(c.owner, "x", c.tenants); (host.CodeOf(err) == host.AlreadyExists) != c.taken || err != nil && !c.taken {
+			t.Errorf("a plugin of %q for %q: %v, want already_exists: %t", c.owner, c.tenants, err, c.taken)
+		}
+	}
+	var b bytes.Buffer
+	if err := rt.WriteMetrics(&b, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"acme", "globex", "initech"} {
+		if strings.Contains(b.String(), name) {
+			t.Errorf("metrics without tenants name %s", name)
+		}
+	}
+	if !strings.Contains(b.String(), `plugin="(tenants)"`) {
+		t.Errorf("metrics without tenants have no sum of their plugins:\n%s", &b)
+	}
+	b.Reset()
+	if err := rt.WriteMetrics(&b, &MetricsOptions{Tenants: true}); err != nil || !strings.Contains(b.String(), `tenant="globex",plugin="crm"`) {
+		t.Errorf("metrics with tenants: %v\n%s", err, &b)
+	}
+}
+
+// Of a plugin that a tenant alone has, sums over tenants do not say the id.
+func TestMetricsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
+	rt := startRuntime(t, nil)
+	s, err := rt.NewSlot(context.Background(), "secret-project", describing(t, everyKind, map[export]answer{exportTool: {`{"content":1}`, 0}}),
+		&SlotOptions{LoadOptions: LoadOptions{Owner: "acme"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Call(t.Context(), "acme", "tool", []byte(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rt.WriteMetrics(&b, nil); err != nil || strings.Contains(b.String(), "secret-project") || strings.Contains(b.String(), "acme") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
+// What was taken from a tenant that is deleted does not come back as what any
+// tenant has.
+func TestATenantThatIsDeletedHasNothing(t *testing.T) {
+	rt := startRuntime(t, &Options{AnyTenant: &Tenant{Grants: map[string]Permissions{"p": {State: Write}}}})
+	p, err := rt.Load(context.Background(), "p", describing(t, everyKind, map[export]answer{exportTool: {`{"content":1}`, 0}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.SetTenant("acme", &Tenant{Plugins: []string{"other"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.SetTenant("acme", nil); err != nil {
+		t.Fatal(err)
+	}
+	if p.Serves("acme") || p.GrantedTo("acme").State != "" {
+		t.Error("a tenant that was deleted has what it had not before")
+	}
+	if err := rt.ResetTenant("acme"); err != nil || !p.Serves("acme") {
+		t.Errorf("a tenant that was reset is not like any other: %v", err)
+	}
+}
