@@ -68,10 +68,23 @@ type AgentOptions struct {
 	// model that calls a tool nevertheless is told that it may not.
 	ToolChoice      ToolChoice
 	MaxRounds       int // model calls of one run of the agent; 0: until no tool is called, at most the host's limit
+	OnMaxRounds     OnMaxRounds
 	SerialTools     bool
 	Temperature     *float64
 	MaxOutputTokens int
 }
+
+// OnMaxRounds says how an agent's run ends whose model would call tools for ever.
+type OnMaxRounds string
+
+// The ways to end. The zero value is [StopAtMaxRounds] where the agent's own
+// MaxRounds is reached, and [AnswerAtMaxRounds] at the host's limits MaxRounds and
+// MaxConsecutiveToolFailures.
+const (
+	StopAtMaxRounds   OnMaxRounds = "stop"   // with what there is, and the finish reason max_rounds
+	AnswerAtMaxRounds OnMaxRounds = "answer" // the same, when the model was asked once more with its tools off
+	FailAtMaxRounds   OnMaxRounds = "fail"   // with code resource_exhausted
+)
 
 // InstructionsFunc makes an agent's system prompt.
 type InstructionsFunc func(ctx context.Context, req *InstructionsRequest) (string, error)
@@ -101,6 +114,12 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if opts.MaxRounds < 0 {
 		return nil, Errorf(InvalidArgument, "agent %q: max_rounds is %d", name, opts.MaxRounds).
 			WithHint("leave it out to go on until no tool is called")
+	}
+	switch opts.OnMaxRounds {
+	case "", StopAtMaxRounds, AnswerAtMaxRounds, FailAtMaxRounds:
+	default:
+		return nil, Errorf(InvalidArgument, "agent %q: on_max_rounds is %.60q", name, opts.OnMaxRounds).
+			WithHint("use stop, answer or fail")
 	}
 	if opts.Instructions != "" && opts.InstructionsFunc != nil {
 		return nil, Errorf(InvalidArgument, "agent %q has both Instructions and InstructionsFunc", name)

@@ -161,10 +161,13 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	}()
 }
 
+// callsNone reports whether the model was told to call nothing.
+func (t *turn) callsNone() bool { return t.toolsOff || t.agent.opts.ToolChoice == ToolChoiceNone }
+
 // tool returns the tool of that name, nil if there is none that may be called: a
 // model that was told to call nothing may do so all the same.
 func (t *turn) tool(name string) *Tool {
-	if t.agent.opts.ToolChoice == ToolChoiceNone {
+	if t.callsNone() {
 		return nil
 	}
 	return t.tools.byName[name]
@@ -175,7 +178,7 @@ func (t *turn) tool(name string) *Tool {
 func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	tool := t.tool(c.part.Name)
 	switch {
-	case tool == nil && t.agent.opts.ToolChoice == ToolChoiceNone:
+	case tool == nil && t.callsNone():
 		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
 	case tool == nil:
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))

@@ -191,6 +191,7 @@ type (
 	AgentFinished struct {
 		FinishReason FinishReason `json:"finish_reason"`
 		Rounds       int          `json:"rounds"`
+		Limit        string       `json:"limit,omitempty"` // of the host that ended it, if the reason is max_rounds
 		Usage        Usage        `json:"usage"`
 	}
 

@@ -158,6 +158,7 @@ type Result struct {
 	FinishReason FinishReason    `json:"finish_reason"`
 	Rounds       int             `json:"rounds"`
 	Usage        Usage           `json:"usage"`
+	Limit        string          `json:"limit,omitempty"` // of the host that ended it, if the reason is max_rounds
 	CreatedAt    time.Time       `json:"created_at"`
 
 	// Raw has the provider's answers, one for each round, if the model keeps them.

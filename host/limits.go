@@ -7,6 +7,7 @@ const (
 	DefaultMaxIterations    = 50
 	DefaultMaxRounds        = 50
 	DefaultMaxToolCalls     = 1000
+	DefaultMaxToolFailures  = 5
 	DefaultParallelTools    = 16
 	DefaultInputBytes       = 1 << 20
 	DefaultArgumentBytes    = 1 << 20
@@ -29,13 +30,19 @@ const (
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say
-// "unlimited". Breaking one ends the run, or the call, with an error of code
-// resource_exhausted (deadline_exceeded for times) that names the limit.
+// "unlimited". An agent that comes to MaxRounds or MaxConsecutiveToolFailures ends as
+// its [OnMaxRounds] says, by default with an answer. Breaking another one ends the
+// run, or the call, with an error of code resource_exhausted (deadline_exceeded for
+// times) that names the limit.
 type Limits struct {
-	MaxIterations    int           // agent runs of one network run (50)
-	MaxRounds        int           // model calls of one agent run (50)
-	MaxToolCalls     int           // tool calls of one run (1,000)
-	ParallelTools    int           // tool calls at one time in one run (16)
+	MaxIterations int // agent runs of one network run (50)
+	MaxRounds     int // model calls of one agent run, but for one without tools at their end (50)
+	MaxToolCalls  int // tool calls of one run (1,000)
+	ParallelTools int // tool calls at one time in one run (16)
+	// MaxConsecutiveToolFailures is how many answers in a row may have tool calls that
+	// all fail. Then the agent's run ends as at MaxRounds (5).
+	MaxConsecutiveToolFailures int
+
 	InputBytes       int           // the user's input (1 MiB)
 	ArgumentBytes    int           // arguments of one tool call (1 MiB)
 	ResponseBytes    int           // one answer of a model (4 MiB)
@@ -63,6 +70,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.MaxIterations, DefaultMaxIterations)
 	fill(&l.MaxRounds, DefaultMaxRounds)
 	fill(&l.MaxToolCalls, DefaultMaxToolCalls)
+	fill(&l.MaxConsecutiveToolFailures, DefaultMaxToolFailures)
 	fill(&l.ParallelTools, DefaultParallelTools)
 	fill(&l.InputBytes, DefaultInputBytes)
 	fill(&l.ArgumentBytes, DefaultArgumentBytes)
@@ -99,7 +107,7 @@ func (l Limits) check() error {
 		v    int64
 	}{
 		{"MaxIterations", int64(l.MaxIterations)}, {"MaxRounds", int64(l.MaxRounds)},
-		{"MaxToolCalls", int64(l.MaxToolCalls)}, {"ParallelTools", int64(l.ParallelTools)},
+		{"MaxConsecutiveToolFailures", int64(l.MaxConsecutiveToolFailures)}, {"MaxToolCalls", int64(l.MaxToolCalls)}, {"ParallelTools", int64(l.ParallelTools)},
 		{"InputBytes", int64(l.InputBytes)}, {"ArgumentBytes", int64(l.ArgumentBytes)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"ResultBytes", int64(l.ResultBytes)},
 		{"ArtifactBytes", int64(l.ArtifactBytes)}, {"RunArtifacts", int64(l.RunArtifacts)}, {"RunArtifactBytes", int64(l.RunArtifactBytes)}, {"EventBytes", int64(l.EventBytes)},

@@ -342,6 +342,7 @@ func (t *turn) goOn(ctx context.Context, saved *savedTurn) error {
 		}
 		return t.hookFinish(ctx)
 	}
+	t.toolsOff = saved.result.FinishReason == FinishMaxRounds // it has called tools all the same
 	if err := t.runCalls(ctx, t.savedCalls(saved.calls)); err != nil {
 		return err
 	}

@@ -291,8 +291,8 @@ func TestHostMaxRoundsIsACap(t *testing.T) {
 	for _, rounds := range []int{0, 100} {
 		agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, MaxRounds: rounds})
 		result, err := newHost(t, &host.Options{Limits: host.Limits{MaxRounds: 3}}).Run(t.Context(), agent, &host.Request{Text: "x"})
-		if err != nil || result.FinishReason != host.FinishMaxRounds || result.Results[0].Rounds != 3 {
-			t.Errorf("MaxRounds %d: %+v, %v; want 3 rounds and %s", rounds, result, err, host.FinishMaxRounds)
+		if err != nil || result.FinishReason != host.FinishMaxRounds || result.Results[0].Rounds != 4 {
+			t.Errorf("MaxRounds %d: %+v, %v; want 3 rounds, one without tools, and %s", rounds, result, err, host.FinishMaxRounds)
 		}
 	}
 }

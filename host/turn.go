@@ -24,6 +24,7 @@ type turn struct {
 	called       bool  // the first model call has been made
 	misfit       error // why the last answer is not the agent's output
 	recorded     bool  // an answer is written down
+	toolsOff     bool  // the model is asked for the last time, without tools
 	replaced     bool  // a hook has replaced the messages
 }
 
@@ -52,7 +53,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 		t.result.FinishReason = statusOf(err)
 	}
 	t.recordEnd(err)
-	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Usage: t.result.Usage})
+	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.brought {
 		r.usage = r.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
@@ -185,18 +186,90 @@ func (t *turn) stopNow(ctx context.Context) (bool, error) {
 			return true, t.hookFinish(ctx)
 		}
 	}
-	if t.result.Rounds >= t.maxRounds() {
-		t.result.FinishReason = FinishMaxRounds
-		return true, t.hookFinish(ctx)
+	if limit := t.reachedLimit(); limit != nil {
+		if !limit.ofOwn {
+			t.result.Limit = limit.name
+		}
+		return true, t.endRounds(ctx, limit)
 	}
 	return false, nil
 }
 
-func (t *turn) maxRounds() int {
-	if n := t.agent.opts.MaxRounds; n > 0 {
-		return min(n, t.limits.MaxRounds)
+// roundsLimit is a limit at which an agent's rounds end.
+type roundsLimit struct {
+	name  string
+	of    int
+	told  string // to the model
+	ofOwn bool   // the agent's, and not the host's
+}
+
+// reachedLimit returns the limit that the agent's run has come to, nil if none.
+func (t *turn) reachedLimit() *roundsLimit {
+	of, own := t.limits.MaxRounds, false
+	if n := t.agent.opts.MaxRounds; n > 0 && n <= of {
+		of, own = n, true
 	}
-	return t.limits.MaxRounds
+	if t.result.Rounds >= of {
+		return &roundsLimit{"MaxRounds", of, "You have used your tools as often as you may.", own}
+	}
+	if of := t.limits.MaxConsecutiveToolFailures; t.toolFailures() >= of {
+		return &roundsLimit{"MaxConsecutiveToolFailures", of, "Your tools have failed too often in a row.", false}
+	}
+	return nil
+}
+
+// toolFailures returns how many of the last answers have tool calls that all
+// failed.
+func (t *turn) toolFailures() int {
+	n, failed := 0, false
+	for i := len(t.result.Messages) - 1; i >= 0; i-- {
+		m := t.result.Messages[i]
+		for _, r := range m.ToolResults() {
+			if failed = true; !r.IsError {
+				return n
+			}
+		}
+		if m.Role != Assistant {
+			continue
+		}
+		if !failed {
+			return n
+		}
+		n, failed = n+1, false
+	}
+	return n
+}
+
+// endRounds ends the agent's run at a limit, in the way that its author chose.
+func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
+	way := t.agent.opts.OnMaxRounds
+	if way == "" {
+		if way = AnswerAtMaxRounds; limit.ofOwn {
+			way = StopAtMaxRounds
+		}
+	}
+	if way == FailAtMaxRounds {
+		e := Errorf(ResourceExhausted, "agent %q has come to the limit %s of %d", t.agent.name, limit.name, limit.of)
+		e.Limit = limit.name
+		return e
+	}
+	t.result.FinishReason = FinishMaxRounds
+	if way == AnswerAtMaxRounds && !t.toolsOff {
+		if done, err := t.answerWithoutTools(ctx, limit); done || err != nil {
+			return err
+		}
+	}
+	return t.hookFinish(ctx)
+}
+
+// answerWithoutTools asks the model for the last time, for an answer with what
+// there is. done says that the start hook stopped it.
+func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
+	t.toolsOff = true
+	t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+limit.told+" Answer now with what you have, and say what is missing.", "\n\n")
+	answer, err := t.round(ctx)
+	t.result.FinishReason = FinishMaxRounds
+	return answer == nil, err
 }
 
 // round asks the model once and runs the tools it calls. No answer and no error
@@ -232,7 +305,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.takeOutput(ctx, req, resp); err != nil {
 		return nil, err
 	}
-	t.result.FinishReason = resp.FinishReason
+	if t.result.FinishReason = resp.FinishReason; t.toolsOff {
+		t.result.FinishReason = FinishMaxRounds
+	}
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
@@ -271,7 +346,9 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
 	}
-	t.called = true
+	if t.called = true; t.toolsOff {
+		req.ToolChoice, req.ProviderTools = ToolChoiceNone, nil
+	}
 	return req
 }
 

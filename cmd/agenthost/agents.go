@@ -24,7 +24,7 @@ func (a *app) agent(name string, path []string) (*host.Agent, error) {
 
 func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent, error) {
 	opts := &host.AgentOptions{
-		Description: ac.Description, MaxRounds: ac.MaxRounds, Temperature: ac.Temperature, Prefill: ac.Prefill,
+		Description: ac.Description, MaxRounds: ac.MaxRounds, OnMaxRounds: host.OnMaxRounds(ac.OnMaxRounds), Temperature: ac.Temperature, Prefill: ac.Prefill,
 		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice), SerialTools: ac.SerialTools,
 	}
 	at := keys("agents", name)

@@ -101,6 +101,7 @@ type agentConfig struct {
 	Agents       []string    `yaml:"agents"` // that are tools of this one
 	ToolChoice   string      `yaml:"tool_choice"`
 	MaxRounds    int         `yaml:"max_rounds"`
+	OnMaxRounds  string      `yaml:"on_max_rounds"`
 	Temperature  *float64    `yaml:"temperature"`
 	MaxTokens    int         `yaml:"max_output_tokens"`
 	Prefill      string      `yaml:"prefill"`

@@ -205,6 +205,7 @@ func keyDocs() map[string]keyDoc {
 		"agentConfig.providers":         say("What adds instructions, messages or tools before its model is asked."),
 		"agentConfig.tool_choice":       say("auto, any, none, or the name of the tool that must be called first."),
 		"agentConfig.max_rounds":        say("How often its model may be asked in a row. Absent: until it calls no tool."),
+		"agentConfig.on_max_rounds":     say("How a run of it ends there: stop, answer (the model is asked once more, without tools), fail. Absent: stop at its own max_rounds, answer at the host's limits."),
 		"agentConfig.temperature":       say("The model's temperature."),
 		"agentConfig.max_output_tokens": say("How long an answer may be."),
 
