@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
@@ -249,5 +250,19 @@ func TestPurgeRemovesDeletedEntriesFromTheFiles(t *testing.T) {
 	}
 	if n := countMarkers(t, dir); n != 0 {
 		t.Errorf("the files hold %d markers after a purge", n)
+	}
+}
+
+func TestAStorePurgesItself(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, &badgerkv.Options{PurgeInterval: 100 * time.Millisecond})
+	fillTenants(t, s, 500, "acme")
+	if err := kv.Remove(t.Context(), s, "acme", kv.NewKey("k")); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); countMarkers(t, dir) > 0; time.Sleep(50 * time.Millisecond) { // files have no channel
+		if time.Now().After(deadline) {
+			t.Fatalf("the files still hold %d markers", countMarkers(t, dir))
+		}
 	}
 }

@@ -373,25 +373,24 @@ func (s *Store) made() time.Time {
 	return info.ModTime()
 }
 
-// purgeChecks is how many times an interval the store looks whether a purge is due.
-const purgeChecks = 24
+// purgeChecks is how many times an interval the store looks whether a purge is due,
+// firstPurgeCheck when it does so first at the latest: a command that runs for a
+// moment does not begin a purge that it would break off.
+const (
+	purgeChecks     = 24
+	firstPurgeCheck = time.Minute
+)
 
 // keepPurged purges the store whenever that is due, until ctx ends.
 func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
-	ticks := time.NewTicker(max(interval/purgeChecks, time.Millisecond))
-	defer ticks.Stop()
-	for {
+	every := max(interval/purgeChecks, time.Millisecond)
+	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
 		due, ok, err := s.purgeDue(interval)
-		if err == nil && ok && !time.Now().Before(due.Add(-interval/purgeChecks)) {
+		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
 			err = s.Purge(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
 			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
 		}
 	}
 }
