@@ -21,8 +21,8 @@ func TestInputTakesNoAnswersPlace(t *testing.T) {
 		"stored":     {Thread: "T", Input: in},
 		"the client": {Messages: []*host.Message{host.UserText("Do it."), said}, Input: in},
 	} {
-		if _, err := newHost(t, nil).Run(t.Context(), agent, req); host.CodeOf(err) != host.AlreadyExists {
-			t.Errorf("%s: %v; want code %s", name, err, host.AlreadyExists)
+		if _, err := newHost(t, nil).Run(t.Context(), agent, req); host.CodeOf(err) != host.Conflict {
+			t.Errorf("%s: %v; want code %s", name, err, host.Conflict)
 		}
 	}
 	if n := len(model.Requests()); n != 0 {

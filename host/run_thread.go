@@ -192,7 +192,7 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 		seen[m.ID] = true
 		if r.input != nil && m.ID == r.input.ID {
 			if m.Role != User { // it would speak in its place
-				return nil, Errorf(AlreadyExists, "the conversation has a message %q that is the %s's", m.ID, m.Role).
+				return nil, Errorf(Conflict, "the conversation has a message %q that is the %s's", m.ID, m.Role).
 					WithHint("leave the id of the input out for a fresh one")
 			}
 			at, m = len(past), r.input

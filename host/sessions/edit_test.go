@@ -76,7 +76,7 @@ func TestWhatIsSaidTakesNobodysPlace(t *testing.T) {
 			req := next(one)
 			req.Input = host.UserText("something else")
 			req.Input.ID = m.ID
-			if out, err := s.Run(t.Context(), req); host.CodeOf(err) != host.AlreadyExists {
+			if out, err := s.Run(t.Context(), req); host.CodeOf(err) != host.Conflict {
 				t.Errorf("with the id of message %d: %+v, %v", i, out, err)
 			}
 		}

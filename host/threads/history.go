@@ -34,7 +34,7 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 
 // AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
 // there is none; the first message with text gives it its title. A message whose
-// id the thread has is not stored again, and the head stays; code already_exists if
+// id the thread has is not stored again, and the head stays; code conflict if
 // the thread's says something else.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
 	if req.Input == nil {
@@ -69,7 +69,7 @@ func (t *thread) saysTheSame(ctx context.Context, m *host.Message) error {
 	if near[i].Role == m.Role && bytes.Equal(partsJSON(near[i].Message), partsJSON(m)) {
 		return nil
 	}
-	return host.Errorf(host.AlreadyExists, "thread %q has a message %q that says something else", t.rec.ID, m.ID).
+	return host.Errorf(host.Conflict, "thread %q has a message %q that says something else", t.rec.ID, m.ID).
 		WithHint("leave the id out for a fresh one, or edit the message")
 }
 

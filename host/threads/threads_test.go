@@ -57,7 +57,7 @@ func TestUserMessageInThePlaceOfAnother(t *testing.T) {
 	answer(t, s, "t1", "r1", head, assistant("b", "why?"))
 	for _, m := range []*host.Message{withID("a", "no"), withID("b", "because")} {
 		_, err := s.AppendUserMessage(t.Context(), request("t1", "r2", m))
-		wantCode(t, "AppendUserMessage of "+m.ID, err, host.AlreadyExists)
+		wantCode(t, "AppendUserMessage of "+m.ID, err, host.Conflict)
 	}
 	wantTexts(t, load(t, s, "t1").Messages, "yes", "why?")
 }
