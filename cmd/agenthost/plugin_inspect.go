@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +32,10 @@ happen in the sandbox, with nothing granted.
 
 With --project it is a plugin of that project, by its id, and what the project
 grants it is shown as well, for --tenant. With --data or --socket it is a plugin
-of a running host, and what it has used and was denied is shown.`,
+of a running host, and what it has used and was denied is shown.
+
+At most 64 kB are printed: long lists and texts are cut, and end with how much was
+left out ("left_out" in JSON).`,
 		Example: `  agenthost plugin inspect builtin:tokenlimiter
   agenthost plugin inspect desk --project examples/orderdesk`,
 		Args: args(cobra.ExactArgs(1)),
@@ -92,17 +97,39 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 		return err
 	}
 	if r.json {
-		return printJSON(r.env.stdout, u)
+		return printCutJSON(r.env.stdout, u)
 	}
-	tw := tabwriter.NewWriter(r.env.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(tw, "%s, for tenant %s\n", oneLine(args.ID), oneLine(args.Tenant))
-	fmt.Fprintf(tw, "  asks for\t%s\n", listWords(askedWords(u.Asked)))
-	fmt.Fprintf(tw, "  granted\t%s\n", listWords(permissionWords(u.Granted)))
-	fmt.Fprintf(tw, "  used\t%s\n", listWords(permissionWords(u.Used)))
-	for _, grant := range sortedKeys(u.Denied) {
-		fmt.Fprintf(tw, "  denied\t%s, %s times\n", oneLine(grant), thousands(u.Denied[grant]))
+	text, err := fitText(maxInspectBytes, func(cut textCut, b *strings.Builder) error {
+		tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+		fmt.Fprintf(tw, "%s, for tenant %s\n", cutText(oneLine(args.ID), cut.bytes), cutText(oneLine(args.Tenant), cut.bytes))
+		fmt.Fprintf(tw, "  asks for\t%s\n", cutText(listWords(askedWords(u.Asked)), cut.bytes))
+		fmt.Fprintf(tw, "  granted\t%s\n", cutText(listWords(permissionWords(u.Granted)), cut.bytes))
+		fmt.Fprintf(tw, "  used\t%s\n", cutText(listWords(permissionWords(u.Used)), cut.bytes))
+		denied := sortedKeys(u.Denied)
+		shown, left := cut.cutRows(len(denied))
+		for _, grant := range denied[:shown] {
+			fmt.Fprintf(tw, "  denied\t%s, %s times\n", cutText(oneLine(grant), cut.bytes), thousands(u.Denied[grant]))
+		}
+		if left > 0 {
+			fmt.Fprintf(tw, "  denied\t… (%s more left out)\n", thousands(int64(left)))
+		}
+		return tw.Flush()
+	})
+	if err != nil {
+		return err
 	}
-	return tw.Flush()
+	_, err = io.WriteString(r.env.stdout, text)
+	return err
+}
+
+// printCutJSON prints v in at most maxInspectBytes.
+func printCutJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	if err := printJSON(&b, v); err != nil {
+		return err
+	}
+	_, err := w.Write(append(cutJSON(b.Bytes(), maxInspectBytes-len("\n")), '\n'))
+	return err
 }
 
 // grantReport is what a project grants a plugin for a tenant.
@@ -140,7 +167,7 @@ func (env *environment) inspectIn(ctx context.Context, project, id, tenant strin
 		in.Grants.Missing = p.Manifest().Permissions.Missing(in.Grants.Granted)
 	}
 	if asJSON {
-		return printJSON(env.stdout, in)
+		return printCutJSON(env.stdout, in)
 	}
 	return in.print(env.stdout)
 }
@@ -155,7 +182,7 @@ func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file st
 		return err
 	}
 	if asJSON {
-		return printJSON(env.stdout, in)
+		return printCutJSON(env.stdout, in)
 	}
 	return in.print(env.stdout)
 }
@@ -228,64 +255,84 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 	return p
 }
 
-// print shows an inspection to a person.
+// print shows an inspection to a person, in at most maxInspectBytes.
 func (in *inspection) print(w io.Writer) error {
-	fmt.Fprintln(w, in.File)
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	text, err := fitText(maxInspectBytes, in.writeText)
+	if err != nil {
+		return err
 	}
-	row("digest", "%s", in.Digest)
-	row("size", "%s bytes", thousands(int64(in.Size)))
-	row("abi", "%s", abiWords(in.ABI))
-	in.printManifest(row)
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// rowWriter writes the rows of an inspection, cut.
+type rowWriter struct {
+	tw  *tabwriter.Writer
+	cut textCut
+}
+
+func (r rowWriter) row(name, format string, args ...any) {
+	fmt.Fprintf(r.tw, "  %s\t%s\n", name, cutText(fmt.Sprintf(format, args...), r.cut.bytes))
+}
+
+// writeRows writes a row for each element of a list, and the number left out. The
+// first row is named name, the others are named next.
+func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) string) {
+	shown, left := r.cut.cutRows(len(list))
+	for _, e := range list[:shown] {
+		r.row(name, "%s", words(e))
+		name = next
+	}
+	if left > 0 {
+		r.row(name, "… (%s more left out)", thousands(int64(left)))
+	}
+}
+
+func (in *inspection) writeText(cut textCut, b *strings.Builder) error {
+	fmt.Fprintln(b, cutText(in.File, cut.bytes))
+	tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	r := rowWriter{tw, cut}
+	r.row("digest", "%s", in.Digest)
+	r.row("size", "%s bytes", thousands(int64(in.Size)))
+	r.row("abi", "%s", abiWords(in.ABI))
+	in.printManifest(r)
 	if in.StartUp != nil {
-		row("start-up", "%s", startUpWords(*in.StartUp))
+		r.row("start-up", "%s", startUpWords(*in.StartUp))
 	}
-	row("functions", "%d", in.Functions)
-	printExterns(row, "imports", in.Imports)
-	printExterns(row, "exports", in.Exports)
+	r.row("functions", "%d", in.Functions)
+	printExterns(r, "imports", in.Imports)
+	printExterns(r, "exports", in.Exports)
 	return tw.Flush()
 }
 
-func (in *inspection) printManifest(row func(string, string, ...any)) {
+func (in *inspection) printManifest(r rowWriter) {
 	m := in.manifest
 	switch {
 	case in.ManifestError != nil:
-		row("manifest", "%s", safe(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
+		r.row("manifest", "%s", safe(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
 		return
 	case m == nil:
-		row("manifest", "none")
+		r.row("manifest", "none")
 		return
 	}
 	where := "in the file"
 	if in.ManifestSource == fromDescribe {
 		where = "from agenthost_describe; plugin build puts it into the file"
 	}
-	row("manifest", "%s %s (%s)", oneLine(m.Name), oneLine(m.Version), where)
+	r.row("manifest", "%s %s (%s)", oneLine(m.Name), oneLine(m.Version), where)
 	if m.Description != "" {
-		row("", "%s", oneLine(m.Description))
+		r.row("", "%s", oneLine(m.Description))
 	}
-	for _, t := range m.Tools {
-		row("tool", "%s: %s", oneLine(t.Name), oneLine(t.Description))
-	}
-	for _, p := range m.Processors {
-		input := p.Input
-		if input == "" {
-			input = "messages"
-		}
-		row("processor", "%s, given %s", oneLine(p.Name), input)
-	}
-	for _, r := range m.Routers {
-		row("router", "%s", oneLine(r.Name))
-	}
-	for _, p := range m.Providers {
-		row("provider", "%s", oneLine(p.Name))
-	}
-	row("asks for", "%s", listWords(askedWords(m.Permissions)))
-	in.Grants.print(row)
+	writeRows(r, "tool", "tool", m.Tools, func(t plugin.ToolInfo) string { return oneLine(t.Name) + ": " + oneLine(t.Description) })
+	writeRows(r, "processor", "processor", m.Processors, func(p plugin.ProcessorInfo) string {
+		return oneLine(p.Name) + ", given " + cmp.Or(oneLine(p.Input), "messages")
+	})
+	writeRows(r, "router", "router", m.Routers, func(s plugin.PartInfo) string { return oneLine(s.Name) })
+	writeRows(r, "provider", "provider", m.Providers, func(p plugin.PartInfo) string { return oneLine(p.Name) })
+	r.row("asks for", "%s", listWords(askedWords(m.Permissions)))
+	in.Grants.print(r)
 	if len(m.Requires) > 0 {
-		row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
+		r.row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
 	}
 }
 
@@ -298,20 +345,20 @@ func listWords(words []string) string {
 
 // print shows what is granted, and what to do if that is not all that is asked
 // for. A report of nothing shows nothing.
-func (g *grantReport) print(row func(string, string, ...any)) {
+func (g *grantReport) print(r rowWriter) {
 	switch {
 	case g == nil:
 		return
 	case !g.Serves:
-		row("granted", "nothing: tenant %s does not have this plugin", oneLine(g.Tenant))
+		r.row("granted", "nothing: tenant %s does not have this plugin", oneLine(g.Tenant))
 		return
 	}
-	row("granted", "%s, to tenant %s", listWords(permissionWords(g.Granted)), oneLine(g.Tenant))
+	r.row("granted", "%s, to tenant %s", listWords(permissionWords(g.Granted)), oneLine(g.Tenant))
 	if len(g.Missing) == 0 {
 		return
 	}
-	row("missing", "%s", listWords(g.Missing))
-	row("", "→ agenthost plugin grant %s %s GRANT..., or --all", quoted(g.project), quoted(g.plugin))
+	r.row("missing", "%s", listWords(g.Missing))
+	r.row("", "→ agenthost plugin grant %s %s GRANT..., or --all", quoted(g.project), quoted(g.plugin))
 }
 
 func abiWords(abi string) string {
@@ -324,15 +371,12 @@ func abiWords(abi string) string {
 	return safe(abi) + ", which this host does not speak"
 }
 
-func printExterns(row func(string, string, ...any), name string, list []plugin.Extern) {
+func printExterns(r rowWriter, name string, list []plugin.Extern) {
 	if len(list) == 0 {
-		row(name, "none")
+		r.row(name, "none")
 		return
 	}
-	for i, e := range list {
-		if i > 0 {
-			name = ""
-		}
-		row(name, "%s  %s  %s", e.Kind, strings.TrimSpace(oneLine(e.Module)+" "+oneLine(e.Name)), e.Type)
-	}
+	writeRows(r, name, "", list, func(e plugin.Extern) string {
+		return e.Kind + "  " + strings.TrimSpace(oneLine(e.Module)+" "+oneLine(e.Name)) + "  " + e.Type
+	})
 }

@@ -34,7 +34,7 @@ type Extern struct {
 	Module string `json:"module,omitempty"` // of an import
 	Name   string `json:"name"`
 	Kind   string `json:"kind"` // func, table, memory or global
-	Type   string `json:"type"` // such as (i32, i32) -> (i64), i32 mut, 1..16 pages
+	Type   string `json:"type"` // such as (i32, i32) -> (i64), i32 mut, 1..16 pages; of a long signature the first 64 types
 }
 
 // What [Inspection.ABI] can be, apart from later versions of the native one.

@@ -279,9 +279,18 @@ func (f funcType) String() string {
 	return "(" + typeNames(f.params) + ") -> (" + typeNames(f.results) + ")"
 }
 
+// maxTypeNames bounds the parameters, and the results, that the text of a signature
+// names. Without it ten thousand exports of one type with 1,000 parameters, a module
+// of 80 kB, take 100 MB to list.
+const maxTypeNames = 64
+
 func typeNames(types []byte) string {
 	var names []string
-	for _, t := range types {
+	for i, t := range types {
+		if i == maxTypeNames {
+			names = append(names, fmt.Sprintf("… (%d more left out)", len(types)-i))
+			break
+		}
 		names = append(names, typeName(t))
 	}
 	return strings.Join(names, ", ")

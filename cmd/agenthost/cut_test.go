@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// crowdedModule returns a module with one function of params parameters under
+// exports names of nameBytes each, imports of that function's type, custom sections
+// and a manifest.
+func crowdedModule(params, exports, imports, nameBytes, custom int, manifest []byte) []byte {
+	name := func(kind string, i int) []byte {
+		n := fmt.Sprintf("%s%d", kind, i)
+		return str(n + strings.Repeat("x", max(0, nameBytes-len(n))))
+	}
+	many := binary.AppendUvarint(nil, 1)
+	many = append(append(many, 0x60), append(str(strings.Repeat("\x7f", params)), 0)...)
+	im := binary.AppendUvarint(nil, uint64(imports))
+	for i := range imports {
+		im = append(append(append(im, str("env")...), name("i", i)...), 0, 0)
+	}
+	ex := binary.AppendUvarint(nil, uint64(exports))
+	for i := range exports {
+		ex = binary.AppendUvarint(append(append(ex, name("e", i)...), 0), uint64(imports))
+	}
+	mod := []byte("\x00asm\x01\x00\x00\x00")
+	mod = section(mod, 1, many)
+	mod = section(mod, 2, im)
+	mod = section(mod, 3, []byte{1, 0})
+	mod = section(mod, 7, ex)
+	mod = section(mod, 10, []byte{1, 2, 0, 0x0b})
+	for i := range custom {
+		mod = section(mod, 0, append(name("c", i), "content"...))
+	}
+	if manifest != nil {
+		mod = section(mod, 0, append(str("agenthost.manifest"), manifest...))
+	}
+	return mod
+}
+
+// manyTools returns a manifest of n tools, each with a schema of many members.
+func manyTools(n, members int) []byte {
+	m := map[string]any{"abi": 1, "name": "many", "version": "1.0.0"}
+	var tools []any
+	for i := range n {
+		properties := map[string]any{}
+		for j := range members {
+			properties[fmt.Sprintf("member_%d", j)] = map[string]any{"type": "string", "description": strings.Repeat("long ", 20)}
+		}
+		tools = append(tools, map[string]any{"name": fmt.Sprintf("tool_%d", i), "description": strings.Repeat("word ", 50),
+			"parameters": map[string]any{"type": "object", "properties": properties}})
+	}
+	m["tools"] = tools
+	return encodeJSON(m)
+}
+
+func TestInspectPrintsAtMost64kB(t *testing.T) {
+	for name, wasm := range map[string][]byte{
+		"exports of a type of 1,000 parameters": crowdedModule(1000, 8000, 0, 0, 0, nil),
+		"imports of a type of 1,000 parameters": crowdedModule(1000, 0, 5000, 0, 0, nil),
+		"names of 10 kB":                        crowdedModule(1, 100, 100, 10_000, 20, nil),
+		"custom sections":                       crowdedModule(1, 1, 1, 0, 1000, nil),
+		"a manifest of many tools":              crowdedModule(1, 3000, 3000, 0, 0, manyTools(60, 4)),
+		"a manifest of long schemas":            crowdedModule(1, 1, 1, 0, 0, manyTools(3, 300)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "m.wasm")
+			if err := os.WriteFile(file, wasm, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			in := &inspection{File: file}
+			var err error
+			if in.Inspection, err = plugin.Inspect(wasm); err != nil {
+				t.Fatal(err)
+			}
+			in.findManifest(t.Context(), nil, wasm)
+			if bytes.Contains(wasm, []byte("agenthost.manifest")) && in.manifest == nil {
+				t.Fatalf("the manifest is not read: %v", in.ManifestError)
+			}
+			var text, js, whole bytes.Buffer
+			if err := in.print(&text); err != nil {
+				t.Fatal(err)
+			}
+			if err := printCutJSON(&js, in); err != nil {
+				t.Fatal(err)
+			}
+			if err := printJSON(&whole, in); err != nil {
+				t.Fatal(err)
+			}
+			if text.Len() > maxInspectBytes || js.Len() > maxInspectBytes || whole.Len() > 8<<20 {
+				t.Errorf("%d bytes of text, %d of JSON, %d before it is cut", text.Len(), js.Len(), whole.Len())
+			}
+			var read struct {
+				Digest    string
+				Exports   []json.RawMessage
+				Functions int
+			}
+			if err := json.Unmarshal(js.Bytes(), &read); err != nil || read.Digest != in.Digest || read.Functions != 1 {
+				t.Errorf("JSON: %v, %+v", err, read)
+			}
+			if cut := whole.Len() > maxInspectBytes; cut != strings.Contains(js.String(), "left out") && cut != strings.Contains(js.String(), cutMember) {
+				t.Errorf("%d bytes are cut: %v, and it says %.200s", whole.Len(), cut, js.String())
+			}
+			if !strings.Contains(text.String(), "functions") || whole.Len() > 1<<20 && !strings.Contains(text.String(), "left out") {
+				t.Errorf("text: %.500s", text.String())
+			}
+		})
+	}
+}
+
+// Elements kept and elements left out are all elements, and what is kept is of the
+// order and the values it had.
+func TestCutJSONCountsWhatItLeavesOut(t *testing.T) {
+	numbers := make([]int, 10_000)
+	members := map[string]int{}
+	for i := range numbers {
+		numbers[i] = i
+		members[fmt.Sprintf("m%05d", i)] = i
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(cutJSON(encodeJSON(numbers), 4096), &list); err != nil {
+		t.Fatal(err)
+	}
+	last := len(list) - 1
+	var left map[string]int
+	if err := json.Unmarshal(list[last], &left); err != nil || last < 100 || last+left[cutMember] != len(numbers) || string(list[50]) != "50" {
+		t.Errorf("%d are kept and %v: %v", last, left, err)
+	}
+	left = nil
+	if err := json.Unmarshal(cutJSON(encodeJSON(members), 4096), &left); err != nil || left["m00007"] != 7 || len(left)-1+left[cutMember] != len(members) {
+		t.Errorf("%d members, %d left out: %v", len(left), left[cutMember], err)
+	}
+	var s string
+	if err := json.Unmarshal(cutJSON(encodeJSON(strings.Repeat("é\x01", 10_000)), 1000), &s); err != nil || !strings.HasPrefix(s, "é\x01é") || !strings.HasSuffix(s, "bytes left out)") {
+		t.Errorf("%q: %v", s, err)
+	}
+}
+
+func FuzzCutJSON(f *testing.F) {
+	f.Add([]byte(`{"a":[1,2,{"b":"cccccccccccccccccccccccccccc"}],"`+strings.Repeat("n", 300)+`":1}`), 128)
+	f.Add([]byte(strings.Repeat("[", 100)+strings.Repeat("]", 100)), 130)
+	f.Add([]byte(strings.Repeat(`{"a":`, 100)+strings.Repeat("1", 1000)+strings.Repeat("}", 100)), 500)
+	f.Add([]byte(`["`+strings.Repeat(`\u0001é`, 300)+`", "a", "b"]`), 200)
+	f.Fuzz(func(t *testing.T, raw []byte, limit int) {
+		if limit < minCutBytes || limit > 1<<20 || !json.Valid(raw) {
+			t.Skip()
+		}
+		if out := cutJSON(raw, limit); len(out) > limit || !json.Valid(out) {
+			t.Errorf("%d bytes under a limit of %d: %s", len(out), limit, out)
+		}
+	})
+}
