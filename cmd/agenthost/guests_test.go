@@ -58,6 +58,10 @@ func guests() map[string][]byte {
 		"describe-loop":  module{exports: []function{{"agenthost_describe", false, []byte{0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0}}}}.bytes(),
 		"mute":           module{exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
 		"foreign":        module{manifest: manifest, from: "env", exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
+		"emscripten":     imports("env", "emscripten_resize_heap", "abort", "invoke_i", "invoke_ii", "invoke_iii"),
+		"bindgen":        imports("wbg", "__wbg_log_1", "__wbindgen_throw"),
+		"gojs":           imports("gojs", "runtime.wasmExit", "runtime.wasmWrite"),
+		"preview2":       imports("wasi:cli/environment@0.2.0", "get-environment"),
 		"extism":         module{from: "extism:host/env"}.bytes(),
 		"future":         module{manifest: manifest, from: "agenthost_v2", exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
 		"future-json":    module{manifest: `{"abi":2,"name":"guest"}`}.bytes(),
@@ -131,6 +135,16 @@ type module struct {
 	manifest string
 	data     string
 	exports  []function
+}
+
+// imports is a module that has imports only, of functions of no parameters.
+func imports(from string, names ...string) []byte {
+	var entries [][]byte
+	for _, name := range names {
+		entries = append(entries, slices.Concat(str(from), str(name), []byte{0, 0}))
+	}
+	out := section([]byte("\x00asm\x01\x00\x00\x00"), 1, list([]byte{0x60, 0, 0}))
+	return section(out, 2, list(entries...))
 }
 
 // function is an exported one: (i32) -> (i32), or () -> (i32) for describe. It

@@ -94,7 +94,7 @@ func TestExtismImportsAreHeldToTheList(t *testing.T) {
 		{"import extism:host/other f", "which this host does not offer"},
 		{"import extism:host/env size global i32 extern", "functions only"},
 		{"import agenthost_v1 log i32 i32 i32", "imports from both"},
-		{"import env extism_alloc i64 -> i64", "no plugin host provides"},
+		{"import env extism_alloc i64 -> i64", "built for Extism before 1.0"},
 	} {
 		t.Run(c.decl, func(t *testing.T) {
 			wasm := assemble(t, c.decl+`

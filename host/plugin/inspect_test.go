@@ -96,7 +96,7 @@ func TestCheckListsEveryReason(t *testing.T) {
 		func $tool agenthost_tool -> i32
 			i32.const 0`)
 	want := []string{
-		`imports the func "env" "print"`,
+		`imports from env: 1 function: which no plugin host provides (print)`,
 		`imports "agenthost_v2" "log", a later version of the ABI`,
 		"it exports no memory",
 		"manifest has no name",

@@ -602,5 +602,5 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 
 func noManifest() error {
 	return unsupported("it has no manifest: neither a custom section %s nor an export %s", manifestSection, exportDescribe).
-		WithHint("build it with: agenthost plugin build")
+		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", exportDescribe)
 }

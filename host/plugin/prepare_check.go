@@ -56,6 +56,7 @@ func (m *wasmModule) typeProblems(l *structureLimits) []error {
 // nameProblems refuses imports that no host function can answer, and names that
 // belong to the metering pass.
 func (m *wasmModule) nameProblems(l *structureLimits) (list []error) {
+	var others []importEntry // that are no functions
 	for _, imp := range m.imports {
 		if n := max(len(imp.module), len(imp.name)); n > l.nameBytes {
 			list = append(list, tooMany("an import's name has", n, "bytes", l.nameBytes))
@@ -66,9 +67,11 @@ func (m *wasmModule) nameProblems(l *structureLimits) (list []error) {
 			list = append(list, refuse("the module imports %q %q, and names that begin with %s belong to the host's meter", imp.module, imp.name, meterModule).
 				WithHint("import something else; a module that was metered already is not accepted again, so give the original"))
 		case imp.kind != externFunc:
-			list = append(list, unsupported("the module imports the %s %q %q, and this host provides functions only", imp.kind, imp.module, imp.name).
-				WithHint("let the module define and export its own %s", imp.kind))
+			others = append(others, imp)
 		}
+	}
+	if len(others) > 0 {
+		list = append(list, importedOthers(others))
 	}
 	for _, e := range m.exports {
 		switch {
@@ -80,6 +83,17 @@ func (m *wasmModule) nameProblems(l *structureLimits) (list []error) {
 		}
 	}
 	return list
+}
+
+// importedOthers refuses the imports that are no functions, in one sentence.
+func importedOthers(list []importEntry) error {
+	more := ""
+	if len(list) > 1 {
+		more = fmt.Sprintf(" and %d more that are no functions", len(list)-1)
+	}
+	i := list[0]
+	return unsupported("the module imports the %s %q %q%s, and this host provides functions only", i.kind, i.module, i.name, more).
+		WithHint("let the module define and export its own %s", i.kind)
 }
 
 // pagesSize says for people how much a number of pages is.

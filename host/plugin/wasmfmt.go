@@ -199,6 +199,7 @@ type wasmModule struct {
 	named       bool   // a name section was read
 	moduleName  []byte
 	funcNames   []nameEntry
+	producers   []byte // contents of the producers section, which is not checked; nil if absent
 }
 
 // signature returns the type of a function by its index, which must be valid.

@@ -1,7 +1,7 @@
 package plugin
 
 // This file reads custom sections: the plugin's manifest, and the names of
-// functions, which stack traces show. All others are counted and skipped.
+// functions, which stack traces show, and the toolchains that made it, for hints. All others are counted and skipped.
 
 // manifestSection is the custom section that holds a plugin's manifest.
 const manifestSection = "agenthost.manifest"
@@ -23,6 +23,8 @@ func (m *wasmModule) readCustom(r *reader, head int) {
 		m.readManifest(r)
 	case name == "name":
 		m.readNames(r)
+	case name == "producers":
+		m.producers = r.take(uint32(r.left()), "the producers")
 	default:
 		r.pos = r.end
 	}

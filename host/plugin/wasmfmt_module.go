@@ -29,7 +29,8 @@ func checkPreamble(wasm []byte) error {
 	switch {
 	case layer == 1:
 		return unsupported("this is a WebAssembly component, and this host runs core modules").
-			WithHint("build a core module: for Go GOOS=wasip1 -buildmode=c-shared, for Rust --crate-type cdylib with --target wasm32-wasip1, without a componentizing step")
+			WithHint("build a core module: for Go GOOS=wasip1 -buildmode=c-shared, for Rust --crate-type cdylib with --target wasm32-wasip1, for TinyGo -target=wasip1, " +
+				"for C --target=wasm32-wasip1, without a componentizing step; componentizers of JavaScript and Python make no core modules")
 	case layer != 0 || version != 1:
 		return unsupported("the module has WebAssembly version %d, layer %d; this host runs version 1, layer 0", version, layer).
 			WithHint("build a core module of version 1")
