@@ -163,6 +163,7 @@ func TestGuestsThatMisread(t *testing.T) {
 		{tool("first"), []string{writtenRule}},
 		{tool("paired"), []string{writtenRule}},
 		{tool("decimal"), []string{writtenRule}},
+		{tool("digits"), []string{writtenRule}},
 		{tool("shallow"), []string{sizesRule}},
 		{tool("dies"), []string{sizesRule}},
 		{tool("small"), []string{sizesRule}},

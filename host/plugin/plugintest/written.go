@@ -30,6 +30,9 @@ func writtenOtherwise(g *guest) (broken []error) {
 			broken = append(broken, c.problem("%w", err))
 			continue
 		}
+		if err := g.integersOtherwise(c); err != nil {
+			broken = append(broken, c.problem("%w", err))
+		}
 		later := g.withLater(c, want)
 		for _, w := range writings() {
 			input, want := w.write(tree), want
@@ -62,6 +65,7 @@ type writing struct {
 	space, reverse bool
 	escape         func(b []byte, raw string) []byte // of strings; nil leaves them
 	double         bool                              // members of the envelope, of which the last counts
+	integers       string                            // what follows the digits of those that are marked
 	extra          string                            // a further member, which no version of the contract knows
 }
 
@@ -83,6 +87,7 @@ type jsonNode struct {
 	members []jsonMember
 	items   []jsonNode
 	kind    byte // {, [, ", or 0
+	integer bool // by the contract or a schema
 }
 
 type jsonMember struct {
@@ -192,6 +197,9 @@ func (w writing) append(b []byte, n jsonNode, depth int) []byte {
 		b = w.appendString(b, n.raw)
 	default:
 		b = append(b, n.raw...)
+		if n.integer {
+			b = append(b, w.integers...)
+		}
 	}
 	return w.gap(b)
 }

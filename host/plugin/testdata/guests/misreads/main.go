@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -25,6 +26,7 @@ const manifest = `{"abi":1,"name":"misreads",
 	"city":{"type":"string"},"days":{"$ref":"#/$defs/days"},"unit":{"enum":["c","f"]}},"required":["city","days","unit"],"$defs":{"days":{"type":"integer","minimum":2}}}},
 {"name":"refuses","description":""},{"name":"plain","description":""},{"name":"dense","description":""},{"name":"ordered","description":""},
 {"name":"single","description":""},{"name":"first","description":""},{"name":"paired","description":""},{"name":"decimal","description":""},
+{"name":"digits","description":"","parameters":{"type":"object","properties":{"times":{"type":"integer","minimum":0}}}},
 {"name":"shallow","description":""},{"name":"dies","description":""},{"name":"small","description":""},{"name":"few","description":""},
 {"name":"loops","description":""},{"name":"traps","description":""},{"name":"floods","description":""},
 {"name":"odd","description":"","parameters":{"type":"object","properties":{"code":{"type":"string","pattern":"^[0-9]{4}$"}},"required":["code"]}}],
@@ -113,6 +115,11 @@ var faults = map[string]func(raw []byte) error{
 	// No numbers with an exponent.
 	"decimal": func(raw []byte) error {
 		return refuseIf(bytes.Contains(raw, []byte("1e2")), "an exponent")
+	},
+	// Integers in digits alone.
+	"digits": func(raw []byte) error {
+		var in struct{ Arguments struct{ Times int } }
+		return json.Unmarshal(raw, &in)
 	},
 	"shallow": func(raw []byte) error { return refuseIf(depth(raw) > 64, "it is too deep") },
 	"dies": func(raw []byte) error {
@@ -222,13 +229,25 @@ func process(n uint32) uint32 {
 	return fail("invalid_argument", "there is no such processor")
 }
 
+// index is an integer that is not negative, in any spelling.
+type index uint
+
+func (i *index) UnmarshalJSON(raw []byte) error {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if *i = index(f); err != nil || f != float64(*i) {
+		return errors.New("no index")
+	}
+	return nil
+}
+
 func checkOutline(raw []byte) error {
 	var in struct {
 		Outline *struct {
-			Count               int
+			Count               index
 			Roles               string
-			Bytes, Chars, Parts []uint
-			Keep                []uint
+			Bytes, Chars, Parts []index
+			Keep                []index
+			OwnFrom             index `json:"own_from"`
 			Tools               [][]json.RawMessage
 		}
 	}
@@ -237,7 +256,7 @@ func checkOutline(raw []byte) error {
 	}
 	o := in.Outline
 	for _, n := range []int{len(o.Roles), len(o.Bytes), len(o.Chars), len(o.Parts)} {
-		if n != o.Count {
+		if n != int(o.Count) {
 			return errors.New("columns are not of the same length")
 		}
 	}
@@ -245,16 +264,19 @@ func checkOutline(raw []byte) error {
 		return errors.New("an unknown role")
 	}
 	for _, i := range o.Keep {
-		if i >= uint(o.Count) {
+		if i >= o.Count {
 			return errors.New("keep names no message")
 		}
 	}
+	if o.OwnFrom > o.Count {
+		return errors.New("own rounds begin outside the conversation")
+	}
 	for _, row := range o.Tools {
-		var message, part uint
+		var message, part index
 		var kind, id, name string
 		if len(row) < 5 || json.Unmarshal(row[0], &message) != nil || json.Unmarshal(row[1], &part) != nil || json.Unmarshal(row[2], &kind) != nil ||
 			json.Unmarshal(row[3], &id) != nil || json.Unmarshal(row[4], &name) != nil || kind != "call" && kind != "result" ||
-			message >= uint(o.Count) || part >= o.Parts[message] {
+			message >= o.Count || part >= o.Parts[message] {
 			return errors.New("a row names no part")
 		}
 	}
