@@ -154,10 +154,10 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}
 	if err := s.prepareKeys(made); err != nil {
-		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.db.Close()))
+		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.closeFiles()))
 	}
 	if err := s.startInventory(); err != nil {
-		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.db.Close()))
+		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.closeFiles()))
 	}
 	s.interval = opts.PurgeInterval
 	if s.interval == 0 {
@@ -433,17 +433,23 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.stopInventory()
-	if err := writeInventory(s.dir, closing); err != nil {
-		// Without one the next start reads all tables; with that of an open store
-		// it would miss the logs that are about to go.
-		s.logger.Warn("write the inventory of the store that closes", "error", err)
-		_ = os.Remove(filepath.Join(s.dir, inventoryFile))
-	}
-	if err := s.db.Close(); err != nil {
+	if err := s.closeFiles(); err != nil {
 		return fmt.Errorf("close store %q: %w", filepath.Base(s.dir), err)
 	}
 	if err := writeInventory(s.dir, closed); err != nil {
 		s.logger.Warn("write the inventory of the closed store; the next start reads all of its tables", "error", err)
 	}
 	return nil
+}
+
+// closeFiles has Badger close its files. Before, it says so in the inventory: Badger
+// makes a table of its logs and removes them.
+func (s *Store) closeFiles() error {
+	if err := writeInventory(s.dir, closing); err != nil {
+		// Without one the next start reads all tables; with that of an open store
+		// it would miss the logs that are about to go.
+		s.logger.Warn("write the inventory of the store that closes", "error", err)
+		_ = os.Remove(filepath.Join(s.dir, inventoryFile))
+	}
+	return s.db.Close()
 }

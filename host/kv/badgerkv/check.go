@@ -110,7 +110,7 @@ func manifestTables(dir string) int {
 	if _, ok := markOf(dir, badger.ManifestFilename); !ok {
 		return 0
 	}
-	manifest, err := replayManifest(dir)
+	manifest, _, err := replayManifest(dir)
 	if err != nil {
 		return -1
 	}
@@ -135,7 +135,7 @@ func examine(dir string, key []byte, whole bool) (unnamed []string, err error) {
 	if _, err := inv.Registry.check(dir, badger.KeyRegistryFileName, inv.Clean); err != nil {
 		return nil, err
 	}
-	manifest, err := replayManifest(dir)
+	manifest, _, err := replayManifest(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -187,24 +187,25 @@ func examine(dir string, key []byte, whole bool) (unnamed []string, err error) {
 }
 
 // replayManifest reads the MANIFEST as Badger does, but refuses one of which no
-// change set can be read: Badger writes the first one together with the file.
-func replayManifest(dir string) (badger.Manifest, error) {
+// change set can be read: Badger writes the first one together with the file. It
+// also returns where the last whole record ends.
+func replayManifest(dir string) (m badger.Manifest, end int64, err error) {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
-		return badger.Manifest{}, damaged(badger.ManifestFilename, "it is missing")
+		return m, 0, damaged(badger.ManifestFilename, "it is missing")
 	}
 	if err != nil {
-		return badger.Manifest{}, fileError(err)
+		return m, 0, fileError(err)
 	}
 	defer f.Close()
-	manifest, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, nil))
+	m, end, err = badger.ReplayManifestFile(f, 0, badgerOptions(dir, nil))
 	if err != nil {
-		return badger.Manifest{}, damaged(badger.ManifestFilename, err.Error())
+		return m, 0, damaged(badger.ManifestFilename, err.Error())
 	}
 	if end < manifestHeader+recordHeader {
-		return badger.Manifest{}, damaged(badger.ManifestFilename, "it is cut off before its first record")
+		return m, 0, damaged(badger.ManifestFilename, "it is cut off before its first record")
 	}
-	return manifest, nil
+	return m, end, nil
 }
 
 // manifestStart returns the length of the header and the first change set.

@@ -137,13 +137,10 @@ const (
 func takeInventory(dir string, at moment) (*inventory, error) {
 	inv := &inventory{Version: inventoryVersion, Clean: at == closed}
 	var err error
-	if inv.Manifest, err = measureLog(dir, badger.ManifestFilename, manifestStart); err != nil {
-		return nil, err
-	}
 	if inv.Registry, err = measureLog(dir, badger.KeyRegistryFileName, registryStart); err != nil {
 		return nil, err
 	}
-	manifest, err := replayManifest(dir)
+	manifest, err := inv.measureManifest(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +160,26 @@ func takeInventory(dir string, at moment) (*inventory, error) {
 		}
 	}
 	return inv, nil
+}
+
+// manifestTries is how often a MANIFEST is measured that changes meanwhile.
+const manifestTries = 10
+
+// measureManifest measures the MANIFEST and replays what it has measured: a record
+// that Badger appends between the two is not on the disk yet, and a table that it
+// names may be gone after a crash.
+func (inv *inventory) measureManifest(dir string) (badger.Manifest, error) {
+	for range manifestTries {
+		var err error
+		if inv.Manifest, err = measureLog(dir, badger.ManifestFilename, manifestStart); err != nil {
+			return badger.Manifest{}, err
+		}
+		manifest, end, err := replayManifest(dir)
+		if err != nil || end == inv.Manifest.Bytes {
+			return manifest, err
+		}
+	}
+	return badger.Manifest{}, errors.New("the MANIFEST changes faster than it can be read")
 }
 
 // logWillBeTable reports whether the MANIFEST will name one more table when a log is

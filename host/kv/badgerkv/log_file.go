@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/dgraph-io/badger/v4"
@@ -63,14 +65,17 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 }
 
 // checkNewestLog finds that a log is missing. Badger removes logs from the oldest
-// on, when a table has what is in them.
+// on, when a table has what is in them, and there is always a newer one then. A log
+// without a commit it removes as it opens, before there is another.
 func checkNewestLog(names []string, inv *inventory) error {
-	if len(inv.Logs) == 0 {
+	for _, l := range slices.Backward(inv.Logs) {
+		if !l.Used {
+			continue
+		}
+		if len(names) == 0 || logID(names[len(names)-1]) < logID(l.Name) {
+			return damaged(l.Name, "it is missing")
+		}
 		return nil
-	}
-	newest := inv.Logs[len(inv.Logs)-1].Name
-	if len(names) == 0 || logID(names[len(names)-1]) < logID(newest) {
-		return damaged(newest, "it is missing")
 	}
 	return nil
 }
@@ -103,17 +108,24 @@ func checkFlushed(dir string, inv *inventory, created int) error {
 	return nil
 }
 
-// logUsed reports whether a log has a record. Badger clears the place of the next
-// record, and no record of a commit begins with 0.
+// logUsed reports whether a log has a whole commit, which Badger makes a table of.
+// One with the beginning of a commit alone, or with none, it removes as it opens.
 func logUsed(path string) bool {
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	var b [1]byte
-	_, err = f.ReadAt(b[:], logHeaderBytes)
-	return err == nil && b[0] != 0
+	for at := logHeaderBytes; at < len(b); {
+		r, ok := readRecord(b, at)
+		if !ok {
+			return false
+		}
+		if r.endsCommit() {
+			return true
+		}
+		at = r.end
+	}
+	return false
 }
 
 // checkLog finds that whole commits follow a record that is not right, and that a
@@ -123,15 +135,15 @@ func checkLog(b, key []byte) error {
 	if err != nil {
 		return err
 	}
-	end, last := logHeaderBytes, uint64(0)
-	for at := logHeaderBytes; at < len(b); {
-		r, ok := readRecord(b, at)
+	end, last, next := logHeaderBytes, uint64(0), logHeaderBytes
+	for next < len(b) {
+		r, ok := readRecord(b, next)
 		if !ok {
 			break
 		}
-		at = r.end
+		next = r.end
 		if r.endsCommit() {
-			end, last = at, stream.revision(b, r)
+			end, last = next, stream.revision(b, r)
 		}
 	}
 	if len(b) < logAllocation && end < len(b) {
@@ -139,8 +151,10 @@ func checkLog(b, key []byte) error {
 	}
 	// One commit may be unfinished. Its end is on the disk if its records reached
 	// the disk in another order; the end of a later one says that it was synced.
+	// What is within a value is no record, and may look like any: a value is what a
+	// caller says it is, and in a store without a key it lies here as it is.
 	commits := 0
-	for at := end; at+2 < len(b); at++ {
+	for at := skipTorn(b, next); at+2 < len(b); at++ {
 		if b[at] != recordEndsCommit || b[at+1] != 0 {
 			continue
 		}
@@ -155,6 +169,22 @@ func checkLog(b, key []byte) error {
 		at = r.end - 1
 	}
 	return nil
+}
+
+// skipTorn returns where to look for commits behind a record that is not right: after
+// it, if it is one that a process was killed in the middle of writing, so that its
+// end and all that follows were never written.
+func skipTorn(b []byte, at int) int {
+	r, _ := readRecord(b, at)
+	if r.end > 0 && isZero(b[r.end-1:]) {
+		return r.end
+	}
+	return at
+}
+
+// isZero reports whether b is zeros, which is what was never written.
+func isZero(b []byte) bool {
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
 // checkValueLogs examines the beginning of Badger's value logs, of which a store

@@ -1,0 +1,159 @@
+package badgerkv
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// appendRecord appends a record of a log that is not encrypted.
+func appendRecord(b []byte, flags byte, key, value string) []byte {
+	begin := len(b)
+	b = append(b, flags, 0)
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = binary.AppendUvarint(b, uint64(len(value)))
+	b = append(binary.AppendUvarint(b, 0), key+value...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[begin:], castagnoli))
+}
+
+func appendCommitEnd(b []byte, revision string) []byte {
+	return appendRecord(b, recordEndsCommit, "!badger!txn12345678", revision)
+}
+
+// allocated is a log with the zeros that it ends with while it is written.
+func allocated(b []byte) []byte { return append(b, make([]byte, logAllocation-len(b))...) }
+
+// A log with no whole commit Badger removes as it opens, without a table.
+func TestLogWithoutAWholeCommitIsNotUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "00007.mem")
+	begun := appendRecord(make([]byte, logHeaderBytes), recordOfCommit, "key", "value")
+	for _, c := range []struct {
+		what string
+		log  []byte
+		used bool
+	}{
+		{"empty", make([]byte, logHeaderBytes), false},
+		{"begun", begun, false},
+		{"whole", appendCommitEnd(bytes.Clone(begun), "5"), true},
+	} {
+		if err := os.WriteFile(path, allocated(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := logUsed(path); got != c.used {
+			t.Errorf("%s: used = %t", c.what, got)
+		}
+	}
+	inv := &inventory{Logs: []logMark{{fileMark{Name: "00006.mem"}, true}, {fileMark{Name: "00007.mem"}, false}}}
+	if err := checkNewestLog([]string{"00006.mem"}, inv); err != nil {
+		t.Errorf("the log without a commit is gone: %v", err)
+	}
+	if err := checkNewestLog(nil, inv); err == nil {
+		t.Error("the log with a commit is gone, and that is no damage")
+	}
+}
+
+// A value may hold what looks like the ends of commits. A process that is killed
+// while it writes the commit leaves no damage.
+func TestValueLikeCommitsIsNoDamage(t *testing.T) {
+	hostile := string(appendCommitEnd(appendCommitEnd(nil, "8"), "9")) + strings.Repeat("v", 100)
+	log := appendRecord(make([]byte, logHeaderBytes), recordOfCommit, "key", "value")
+	log = appendCommitEnd(log, "5")
+	whole := len(log)
+	log = appendRecord(log, recordOfCommit, "key", hostile)
+	n := len(log) - whole
+	for _, written := range []int{0, 1, 7, n / 3, n / 2, n - 5, n - 4, n - 3, n - 2, n - 1, n} {
+		if err := checkLog(allocated(bytes.Clone(log[:whole+written])), nil); err != nil {
+			t.Fatalf("killed after %d of %d bytes: %v", written, n, err)
+		}
+	}
+	log[whole+8] ^= 1
+	log = appendCommitEnd(log, "6")
+	for _, revision := range []string{"7", "8"} {
+		log = appendCommitEnd(appendRecord(log, recordOfCommit, "key", "value"), revision)
+	}
+	if err := checkLog(allocated(log), nil); err == nil {
+		t.Error("a record is damaged and commits follow it, and no error")
+	}
+}
+
+// An inventory counts no table that is named behind what it has measured, which
+// may not be on the disk yet.
+func TestInventoryCountsWhatIsSynced(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, badger.ManifestFilename)
+	content := append([]byte("Bdgr\x00\x00\x00\x08"), make([]byte, recordHeader)...)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const tables, tableBytes = 100, recordHeader + 4
+	var written sync.WaitGroup
+	written.Go(func() {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		for id := range byte(tables) {
+			change := []byte{0x0a, 2, 0x08, id + 1}
+			b := binary.BigEndian.AppendUint32(nil, uint32(len(change)))
+			b = binary.BigEndian.AppendUint32(b, crc32.Checksum(change, castagnoli))
+			if _, err := f.Write(append(b, change...)); err != nil {
+				t.Error(err)
+			}
+			if err := f.Sync(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for created := 0; created < tables; {
+		inv, err := takeInventory(dir, open)
+		if err != nil {
+			continue // it was written too fast
+		}
+		if created = inv.Created; inv.Manifest.Bytes != int64(len(content)+created*tableBytes) {
+			t.Errorf("%d bytes, and %d tables", inv.Manifest.Bytes, created)
+			break
+		}
+	}
+	written.Wait()
+}
+
+// A store that is closed because it could not be opened to the end has made tables
+// of its logs.
+func TestStoreThatIsClosedWhileItOpensIsWhole(t *testing.T) {
+	s, err := Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put("key", []byte("value"))}}); err != nil {
+		t.Fatal(err)
+	}
+	killed := &Store{dir: filepath.Join(t.TempDir(), "killed"), logger: s.logger}
+	if err := os.CopyFS(killed.dir, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareFiles(killed.dir, &Options{}, s.logger); err != nil {
+		t.Fatal(err)
+	}
+	if killed.db, err = badger.Open(killed.badgerOptions()); err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.closeFiles(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := examine(killed.dir, nil, true); err != nil {
+		t.Error(err)
+	}
+}
