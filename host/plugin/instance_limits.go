@@ -61,6 +61,9 @@ const yieldEvery = 200 * time.Microsecond
 func (inst *instance) yield(spent int64) {
 	c := &inst.call
 	inst.letOthers(time.Now())
+	if inst.callStack.growing != nil {
+		return // the call has no turn to give away
+	}
 	w := inst.plugin.runtime.turns.again(inst.share, spent-c.told, spent-c.stint+c.moved)
 	c.told = spent
 	if w != nil && !inst.await(w) {
