@@ -218,9 +218,10 @@ func (s *schema) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	if ok || err != nil {
 		return raw, err
 	}
-	trimmed := withoutNulls(s.doc, v)
-	if again, err := c.fits(s.rule, trimmed); again && err == nil {
-		return encodeDocument(trimmed), nil
+	if trimmed, err := c.withoutNulls(v); err == nil {
+		if again, err := c.fits(s.rule, trimmed); again && err == nil {
+			return encodeDocument(trimmed), nil
+		}
 	}
 	return nil, c.misfit(v, faultOf)
 }
@@ -273,8 +274,15 @@ func completeSchema(raw json.RawMessage) json.RawMessage {
 
 // withoutNulls returns v without the optional members that are null where the
 // schema does not take null: strict providers have models write null for what
-// they leave out.
-func withoutNulls(schema, v any) any {
+// they leave out. Each null looks through the names that are required, which is
+// work like any other.
+func (c *schemaCheck) withoutNulls(v any) (trimmed any, err error) {
+	err = stopped(func() { trimmed = c.trim(c.schema.doc, v) })
+	return trimmed, err
+}
+
+func (c *schemaCheck) trim(schema, v any) any {
+	c.spend(trackWork)
 	s, _ := schema.(map[string]any)
 	switch v := v.(type) {
 	case map[string]any:
@@ -283,20 +291,31 @@ func withoutNulls(schema, v any) any {
 		out := make(map[string]any, len(v))
 		for name, e := range v {
 			property, known := properties[name]
-			if e == nil && known && !slices.Contains(required, any(name)) && !takesNull(property) {
+			if e == nil && known && !c.lists(required, name) && !takesNull(property) {
 				continue
 			}
-			out[name] = withoutNulls(property, e)
+			out[name] = c.trim(property, e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = withoutNulls(s["items"], e)
+			out[i] = c.trim(s["items"], e)
 		}
 		return out
 	}
 	return v
+}
+
+// lists reports whether a list of names has one.
+func (c *schemaCheck) lists(names []any, name string) bool {
+	for _, n := range names {
+		c.spend(1 + len(name)/bytesPerCompare)
+		if n == name {
+			return true
+		}
+	}
+	return false
 }
 
 func takesNull(schema any) bool {
