@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,23 @@ func TestSchemasThatApplyTooOftenToOneValue(t *testing.T) {
 	}
 }
 
+func oldEnum(values string) string {
+	return `{"$schema":"http://json-schema.org/draft-07/schema#","enum":` + values + `}`
+}
+
+// signedLists is a list of n lists of numbers that differ in signs, which the hash of
+// the library does not see.
+func signedLists(n, numbers int) string {
+	return `[` + strings.Join(slices.Collect(func(yield func(string) bool) {
+		for i := range n {
+			signs := fmt.Sprintf("%0*b", numbers, i)
+			if !yield(`[` + strings.NewReplacer("0", "9e390,", "1", "-9e390,").Replace(signs) + `0]`) {
+				return
+			}
+		}
+	}), ",") + `]`
+}
+
 func TestSchemasAreRefusedBeforeTheyAreCompiled(t *testing.T) {
 	nested := func(n int, open, end string) string {
 		return strings.Repeat(open, n-1) + `{}` + strings.Repeat(end, n-1)
@@ -153,6 +171,16 @@ func TestSchemasAreRefusedBeforeTheyAreCompiled(t *testing.T) {
 		"classes of letters":     {`{"pattern":"[` + strings.Repeat(`\\pL`, 20_000) + `]"}`, "too long to read"},
 		"letters of any case":    {`{"pattern":"` + strings.Repeat(`(?i)[a-\\x{1E943}]`, 200) + `"}`, "too long to read"},
 		"names that are such":    {`{"patternProperties":{"` + strings.Repeat("a{1000}", 200) + `":{}}}`, "instructions"},
+		"values of one hash":     {oldEnum(signedLists(200, 20)), "to be compared"},
+		"few long values":        {oldEnum(signedLists(20, 4000)), "to be compared"},
+		"names of one hash":      {`{"required":` + signedLists(200, 20) + `}`, "to be compared"},
+		"types of one hash":      {`{"items":{"type":` + signedLists(200, 20) + `}}`, "to be compared"},
+		"members of one hash":    {`{"dependentRequired":{"a":` + signedLists(200, 20) + `}}`, "to be compared"},
+		"dependencies of one":    {`{"dependencies":{"a":` + signedLists(200, 20) + `}}`, "to be compared"},
+		"values of a new draft":  {`{"enum":` + signedLists(200, 20) + `}`, ""},
+		"values in data":         {`{"$schema":"http://json-schema.org/draft-07/schema#","const":{"enum":` + signedLists(200, 20) + `}}`, ""},
+		"200 objects":            {oldEnum(`[` + repeated(200, `{"a":{n},"b":"{n}"}`, ",") + `]`), ""},
+		"10,000 names":           {oldEnum(`[` + repeated(10_000, `"name{n}"`, ",") + `]`), ""},
 		"a generated service":    {generatedService(640, "$defs"), ""},
 		"the same of components": {generatedService(640, "components/schemas"), ""},
 	} {

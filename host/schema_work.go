@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -30,7 +31,14 @@ const (
 	baseTime     = 60     // to look at one part that has an address of its own
 	keptTime     = 200    // to keep one part where a reference leads to
 	addressTime  = 5      // to read one byte of an address
+	nodeTime     = 100    // to compare one value in a list whose values must differ
+	numberTime   = 8_000  // the same of a number: both are read as fractions
+	equalSize    = 32     // bytes of a text that are compared in a nanosecond
 )
+
+// maxPairs is how long a list is of which the library compares each value with each
+// other one.
+const maxPairs = 20
 
 // schemaSize is what the work for a schema follows from.
 type schemaSize struct {
@@ -44,6 +52,9 @@ type schemaSize struct {
 	address int // bytes of the longest $id
 	strays  int // places that references lead to and that no keyword makes a part
 	deepest int
+	lists   int  // nanoseconds to compare the values of lists of names
+	enums   int  // and those of enum
+	oldEnum bool // a draft is in use in which they must differ, too
 
 	roots   []any    // what has an $id, within the document
 	targets []string // JSON pointers of references
@@ -55,6 +66,10 @@ func estimateSchema(doc any) error {
 	s := newSchemaSize(doc)
 	if s.deepest > maxSchemaNesting {
 		return fmt.Errorf("its parts stand within each other deeper than %d; use $defs and $ref", maxSchemaNesting)
+	}
+	if s.compareWork() > maxCompileWork/2 {
+		return fmt.Errorf("it takes too long to compile: the numbers, lists and objects in its enums, or in lists of names, have to be compared with each other; " +
+			"in an enum they are not if $schema is of draft 2020-12")
 	}
 	if s.work() > maxCompileWork {
 		return fmt.Errorf("it takes too long to compile: it has %d parts, %d references and %d addresses of its own", s.parts, s.refs, s.bases)
@@ -88,10 +103,18 @@ func newSchemaSize(doc any) *schemaSize {
 // work estimates what the library takes, in nanoseconds.
 func (s *schemaSize) work() int {
 	looks := s.parts + s.refs
-	return s.parts*partTime + s.values*valueTime + s.places*placeTime +
+	return s.compareWork() + s.parts*partTime + s.values*valueTime + s.places*placeTime +
 		looks*(s.parts*lookTime+s.places/comparedSize) + s.strays*s.parts*keptTime +
 		(looks+s.anchors)*s.bases*baseTime + s.anchors*s.anchors*lookTime +
 		(s.named+(s.refs+s.bases)*s.address)*addressTime
+}
+
+// compareWork is the part of it for lists whose values must differ.
+func (s *schemaSize) compareWork() int {
+	if s.oldEnum {
+		return s.lists + s.enums
+	}
+	return s.lists
 }
 
 // strayAt returns what a JSON pointer leads to, if that is no part of the schema
@@ -187,6 +210,8 @@ func (s *schemaSize) part(v any, level, place int) {
 			if level > 1 {
 				s.roots = append(s.roots, v)
 			}
+		case isText && name == "$schema":
+			s.oldEnum = s.oldEnum || !newDraft(text)
 		case isText && (name == "$anchor" || name == "$dynamicAnchor"):
 			s.anchors++
 			s.named += len(text)
@@ -197,13 +222,83 @@ func (s *schemaSize) part(v any, level, place int) {
 		case isMap && mapKeywords[name]:
 			for name, e := range inner {
 				s.part(e, level+1, at+1+len(name))
+				s.names(e)
 			}
 		case partKeywords[name]:
 			s.part(e, level+1, at)
 		default:
 			s.values += countNodes(e)
+			s.compared(name, e)
 		}
 	}
+}
+
+// compared adds what the library does to find out whether the values of a keyword's
+// list differ, whether they may stand there or not.
+func (s *schemaSize) compared(keyword string, v any) {
+	switch keyword {
+	case "enum":
+		if list, ok := v.([]any); ok {
+			s.enums += comparing(list)
+		}
+	case "required", "type":
+		s.names(v)
+	case "dependentRequired":
+		members, _ := v.(map[string]any)
+		for _, e := range members {
+			s.names(e)
+		}
+	}
+}
+
+// names adds a list of names. A value that is no list is not compared.
+func (s *schemaSize) names(v any) {
+	if list, ok := v.([]any); ok {
+		s.lists += comparing(list)
+	}
+}
+
+// newDraft reports whether a dialect is one in which the values of enum may be
+// equal.
+func newDraft(dialect string) bool {
+	return strings.Contains(dialect, "/2020-12/") || strings.Contains(dialect, "/2019-09/")
+}
+
+// comparing estimates what it takes to see that the values of a list differ, in
+// nanoseconds. Those of a long list have a hash, but one that does not tell [[],[]]
+// from [[[]]] and -1 from 1, so a list or object may be compared with each before it.
+func comparing(list []any) int {
+	n, others := 0, 0
+	for _, v := range list {
+		times := min(len(list), maxPairs) / 2
+		switch v.(type) {
+		case map[string]any, []any:
+			others++
+			times = max(times, others)
+		}
+		n += times * comparedTime(v)
+	}
+	return n
+}
+
+// comparedTime estimates what it takes to compare a value with one that is equal.
+func comparedTime(v any) int {
+	n := nodeTime
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			n += len(name)/equalSize + comparedTime(e)
+		}
+	case []any:
+		for _, e := range v {
+			n += comparedTime(e)
+		}
+	case string:
+		n += len(v) / equalSize
+	case json.Number:
+		n = numberTime
+	}
+	return n
 }
 
 func (s *schemaSize) ref(text string) {
