@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -92,11 +94,15 @@ func (c *Change) Read(max int) ([]byte, error) {
 		return nil, readError(c, err)
 	}
 	defer root.Close()
-	f, err := root.Open(c.Name)
+	// A pipe may stand in the file's place by now: opening it waits for no writer.
+	f, err := root.OpenFile(c.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, readError(c, err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, readError(c, cmp.Or(err, errNotRegular))
+	}
 	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err != nil {
 		return nil, readError(c, err)
@@ -112,6 +118,8 @@ func (c *Change) Read(max int) ([]byte, error) {
 	}
 	return b, nil
 }
+
+var errNotRegular = errors.New("it is not a regular file")
 
 func readError(c *Change, err error) error {
 	code := host.FailedPrecondition
