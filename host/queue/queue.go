@@ -266,7 +266,7 @@ func (q *Queue) call(ctx context.Context, job *host.Job) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			q.opts.Logger.Error("panic in a job", "job", job.ID, "name", job.Name, "panic", p, "stack", string(debug.Stack()))
-			err = host.Errorf(host.Internal, "the handler panicked: %v", p)
+			err = host.Errorf(host.Internal, "the handler panicked") // what it said is in the log
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, q.opts.Timeout)
