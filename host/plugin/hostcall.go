@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -301,11 +302,25 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
 	p := &paced{Context: ctx, inst: inst, since: time.Now()}
+	defer inst.hidePanic(op)
 	response, err := c.ops.operate(p, op, req)
 	if !inst.work(time.Since(p.since).Nanoseconds()) { // the guest need not hear of it
 		inst.stop(inst.late())
 	}
 	return response, err
+}
+
+// hidePanic ends the guest when the program's part of an operation panics, such as a
+// driver of a store: the words of the panic go to the log, not to the plugin's owner.
+func (inst *instance) hidePanic(op string) {
+	if inst.call.stopped != nil {
+		return // the host's own stop unwinds the guest
+	}
+	if p := recover(); p != nil {
+		id := inst.plugin.id
+		inst.plugin.runtime.opts.Logger.Error("panic in an operation", "plugin", id, "tenant", inst.tenant, "op", op, "panic", p, "stack", string(debug.Stack()))
+		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: the operation %s failed", id, inst.call.export, op))
+	}
 }
 
 // errorObject is an error as a guest gets it. Its sentences are cut where they
