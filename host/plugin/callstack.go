@@ -215,11 +215,20 @@ func stackOf(fn api.Function) (base uintptr, size int) {
 // shrink drops the stacks of an instance whose call went deep.
 func (inst *instance) shrink() {
 	s := &inst.callStack
+	last := s.fn
 	s.fn = nil
 	if s.depth == nil {
 		return
 	}
-	if first := s.firstRoom(); s.room > first {
+	first := s.firstRoom()
+	if first > smallStack { // the first room is counted once, for one of them
+		for e, fn := range inst.funcs {
+			if fn != last {
+				inst.funcs[e] = nil
+			}
+		}
+	}
+	if s.room > first {
 		inst.funcs = [exportCount]api.Function{}
 		s.room = first
 		s.claim.set(stackBytes(first) + s.tables)

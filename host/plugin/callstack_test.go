@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tetratelabs/wazero/api"
+
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -126,6 +128,40 @@ func TestCallDepthIsExact(t *testing.T) {
 			if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "CallDepth of 1000") {
 				t.Errorf("%d values: a recursion of %d: %v, want none refused: %t", strings.Count(body, "mul"), c.depth, err, c.ok)
 			}
+		}
+	}
+}
+
+// depthGlobal is a depth counter of no module.
+type depthGlobal struct {
+	api.MutableGlobal
+	value uint64
+}
+
+func (g *depthGlobal) Set(v uint64) { g.value = v }
+
+// Each export has a stack of its own. Where the first frame of a call may be large
+// an idle instance keeps one, which is what is counted.
+func TestIdleInstanceKeepsOneLargeStack(t *testing.T) {
+	for _, c := range []struct{ frame, kept int64 }{{smallStack, 1}, {128, 2}} {
+		inst := &instance{callStack: callStack{depth: &depthGlobal{}, calls: 1000, frame: c.frame}}
+		inst.callStack.room = inst.callStack.firstRoom()
+		for _, e := range []export{exportTool, exportProcess} {
+			inst.funcs[e] = &struct {
+				api.Function
+				export
+			}{nil, e}
+			inst.callStack.use(inst.funcs[e])
+		}
+		inst.shrink()
+		kept := int64(0)
+		for _, fn := range inst.funcs {
+			if fn != nil {
+				kept++
+			}
+		}
+		if kept != c.kept || inst.funcs[exportProcess] == nil {
+			t.Errorf("frames of %d bytes: %d stacks are kept, want %d, the last among them", c.frame, kept, c.kept)
 		}
 	}
 }
