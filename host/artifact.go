@@ -1,6 +1,11 @@
 package host
 
-import "bytes"
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
 
 // appendJSON appends {"name"?,"parts","metadata"?}.
 func (a *Artifact) appendJSON(dst []byte) []byte {
@@ -65,4 +70,37 @@ func putArtifact(list []Artifact, a Artifact) []Artifact {
 		}
 	}
 	return append(list, a)
+}
+
+// Content returns the artifact as bytes: those of a lone media part, the text of
+// text parts, and the JSON of the artifact otherwise. The bytes may be shared with
+// the artifact and must not be changed.
+func (a *Artifact) Content() (data []byte, mediaType string) {
+	if len(a.Parts) == 1 {
+		if m, ok := a.Parts[0].(*Media); ok && m.URL == "" {
+			return m.Data, m.MediaType
+		}
+	}
+	var text strings.Builder
+	for _, p := range a.Parts {
+		t, ok := p.(*Text)
+		if !ok {
+			return a.appendJSON(nil), "application/json"
+		}
+		text.WriteString(t.Text)
+	}
+	return []byte(text.String()), "text/plain; charset=utf-8"
+}
+
+// Digest returns "sha256:" and 64 hexadecimal digits: the digest of Content, by
+// which plugins name an artifact.
+func (a *Artifact) Digest() string {
+	data, _ := a.Content()
+	return ContentDigest(data)
+}
+
+// ContentDigest returns the digest of an artifact with that content.
+func ContentDigest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

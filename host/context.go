@@ -35,6 +35,8 @@ type Call struct {
 	spent  *spent // of the run
 	branch *run   // for a tool that is an agent
 
+	earlier *earlierArtifacts // nil outside a run
+
 	mu        sync.Mutex
 	out       callOutput
 	begun     map[string]*step // by name
@@ -46,7 +48,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch,
+		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
 	}
 }
 
@@ -127,7 +129,8 @@ func (c *Call) AddArtifact(a Artifact) error {
 }
 
 // Artifacts returns what the run had made when the call began, and what the call
-// has made since. They must not be changed.
+// has made since. They must not be changed. Those of earlier turns are not among
+// them: see [Call.Artifact] and [Call.EarlierArtifacts].
 func (c *Call) Artifacts() []Artifact {
 	list := slices.Clone(c.before)
 	for _, a := range c.made() {

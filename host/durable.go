@@ -35,6 +35,7 @@ type (
 		Input        *Message                   `json:"input,omitempty"`
 		Messages     []*Message                 `json:"messages,omitempty"`  // the client's
 		Providers    map[string]json.RawMessage `json:"providers,omitempty"` // likewise
+		Artifacts    []Artifact                 `json:"artifacts,omitempty"` // likewise
 		Instructions string                     `json:"instructions,omitempty"`
 		State        json.RawMessage            `json:"state,omitempty"`
 		Foreign      bool                       `json:"foreign,omitempty"` // the state is the client's
@@ -237,7 +238,7 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Instructions: r.req.Instructions,
+	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions,
 		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch})
 }
 

@@ -9,7 +9,7 @@ import (
 // the methods of [ThreadCreator], [HistoryLoader], [UserMessageAppender] and
 // [ResultAppender]: which ones it has is found once, by [NewHistory]. The
 // names and the order are AgentKit's. It may also have those of [ThreadLocker],
-// [RoundAppender], [Regenerator] and [Brancher].
+// [RoundAppender], [ArtifactLister], [Regenerator] and [Brancher].
 //
 // A run calls them in this order, each at most once, but for AppendRound:
 //
@@ -22,6 +22,7 @@ import (
 //	Get                if the request names its thread, CreateThread did not just make it, and
 //	                   the request brings no Messages
 //	AppendRound        with HistoryOptions.EachRound, before each model call after the first
+//	ThreadArtifacts    when a tool asks for artifacts of earlier turns: see [ArtifactLister]
 //	AppendResults      at the end, if an agent ran or the run failed, unless it failed before the
 //	                   conversation was loaded
 //	(unlock)           after that
@@ -230,6 +231,7 @@ type History struct {
 	threadHead   func(context.Context, *HistoryRequest) (string, error)
 	lock         func(context.Context, *HistoryRequest) (func(), error)
 	journal      Journal
+	artifacts    func(context.Context, *HistoryRequest) ([]ArtifactRef, error)
 	regenerate   func(context.Context, *HistoryRequest, string) (string, error)
 	branch       func(context.Context, *HistoryRequest, string) (string, error)
 }
@@ -259,6 +261,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	}
 	if a, ok := adapter.(HeadReader); ok {
 		h.threadHead = a.ThreadHead
+	}
+	if a, ok := adapter.(ArtifactLister); ok {
+		h.artifacts = a.ThreadArtifacts
 	}
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread

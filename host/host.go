@@ -101,6 +101,11 @@ type Request struct {
 	// empty, unless Messages are given.
 	Providers map[string]json.RawMessage
 
+	// Artifacts are those that the conversation has, if the client keeps it: tools
+	// read them like those of earlier turns, and they are not part of the result.
+	// They may come with Answers, and stay what they are.
+	Artifacts []Artifact
+
 	// AgentThread is the conversation to go on with, if the target is an agent: see
 	// [Agent.NewThread]. Its messages are where it has them, and no history is
 	// used; Thread and Messages stay empty.

@@ -114,7 +114,7 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.saved = c.turn(r.resultID())
 	r.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.branches.byKey, c.Calls)
-	return r.record(ctx, &beginning{From: c, Answers: r.req.Answers})
+	return r.record(ctx, &beginning{From: c, Answers: r.req.Answers, Artifacts: r.req.Artifacts})
 }
 
 // goOnWith makes this run the one whose process has ended.
@@ -127,6 +127,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 		return err
 	}
 	r.id, r.keys = rec.Run, rec.Run
+	r.restoreBrought(p.begin.Artifacts)
 	if c := p.begin.From; c != nil {
 		err = r.restore(ctx, c, p.begin.Answers)
 	} else {
@@ -152,6 +153,13 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	}
 	r.keep(newRecorder(r, r.journalOf(), ref, len(rec.Steps)))
 	return nil
+}
+
+// restoreBrought makes artifacts those that the request has brought.
+func (r *run) restoreBrought(artifacts []Artifact) {
+	req := *r.req
+	req.Artifacts = artifacts
+	r.req = &req
 }
 
 // restoreBeginning takes over what the request had said.

@@ -49,6 +49,7 @@ type run struct {
 
 	results    []*Result
 	artifacts  []Artifact
+	around     []Artifact // of the run in which this one is an agent used as a tool
 	iterations int
 	spent      *spent
 	depth      int    // of agents used as tools
@@ -109,6 +110,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	if err := checkProviderStates(req.Providers); err != nil {
 		return nil, Errorf(InvalidArgument, "request: %w", err)
+	}
+	if err := checkBroughtArtifacts(req.Artifacts); err != nil {
+		return nil, err
 	}
 	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
 		return nil, errNothingSaid()

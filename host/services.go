@@ -15,6 +15,8 @@ type services struct {
 	mu    sync.Mutex
 	after []func(stored bool)
 	over  bool
+
+	earlier earlierArtifacts // of the session, for tools
 }
 
 type (
@@ -23,7 +25,7 @@ type (
 )
 
 func (r *run) withServices(ctx context.Context) context.Context {
-	r.services = &services{steps: r.steps, queue: r.host.opts.Queue, scope: r.ownScope}
+	r.services = &services{steps: r.steps, queue: r.host.opts.Queue, scope: r.ownScope, earlier: earlierArtifacts{run: r}}
 	ctx = context.WithValue(ctx, servicesKey{}, r.services)
 	return context.WithValue(ctx, modelKey{}, r.routingModel())
 }

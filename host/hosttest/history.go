@@ -55,6 +55,7 @@ type abilities struct {
 	lock    host.ThreadLocker
 	again   host.Regenerator
 	branch  host.Brancher
+	lister  host.ArtifactLister
 }
 
 func abilitiesOf(adapter any) *abilities {
@@ -68,10 +69,11 @@ func abilitiesOf(adapter any) *abilities {
 	a.lock, _ = adapter.(host.ThreadLocker)
 	a.again, _ = adapter.(host.Regenerator)
 	a.branch, _ = adapter.(host.Brancher)
+	a.lister, _ = adapter.(host.ArtifactLister)
 	return a
 }
 
-// missing returns the first method of needs (letters c, u, g, r, a, l, e, b) that the
+// missing returns the first method of needs (letters c, u, g, r, a, h, l, e, b, t) that the
 // adapter does not have.
 func (a *abilities) missing(needs string) string {
 	for _, n := range needs {
@@ -94,6 +96,8 @@ func (a *abilities) missing(needs string) string {
 			return "Regenerate"
 		case n == 'b' && a.branch == nil:
 			return "Branch"
+		case n == 't' && a.lister == nil:
+			return "ThreadArtifacts"
 		}
 	}
 	return ""
@@ -126,6 +130,8 @@ var historyRules = []struct {
 	{"storing a round again changes nothing", "uga", roundOnce},
 	{"a round on a stale head loses nothing", "ugra", staleRoundLosesNothing},
 	{"the head is told without the messages", "ugrh", headIsTold},
+	{"artifacts of a thread are listed and read", "urt", artifactsAreListed},
+	{"artifacts are listed as the thread shows them", "uretb", artifactsFollowTheThread},
 	{"a locked thread is waited for", "l", lockedThreadWaits},
 	{"a thread that does not wait is refused", "l", busyThreadRefuses},
 	{"an answer is taken back, once", "ugre", answerIsTakenBack},

@@ -35,6 +35,7 @@ type memoryThread struct {
 	runs      map[string][]string // ids of the messages of the runs that have a turn
 	state     json.RawMessage
 	providers map[string]json.RawMessage
+	artifacts []host.Artifact
 	head      int
 	ends      []memoryEnd // of turns
 	branches  int
@@ -45,6 +46,7 @@ type memoryEnd struct {
 	messages  int
 	state     json.RawMessage
 	providers map[string]json.RawMessage
+	artifacts []host.Artifact
 }
 
 // NewHistory returns an empty history.
@@ -206,9 +208,47 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	if turn.Providers != nil {
 		t.providers = turn.Providers
 	}
-	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state, t.providers})
+	t.artifacts = slices.Clone(t.artifacts) // earlier ends have the list as it was
+	for _, a := range turn.Artifacts {
+		t.put(a)
+	}
+	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state, t.providers, t.artifacts})
 	h.turns = append(h.turns, turn)
 	return nil
+}
+
+// put adds an artifact: a named one takes the place of the one of its name.
+func (t *memoryThread) put(a host.Artifact) {
+	i := slices.IndexFunc(t.artifacts, func(b host.Artifact) bool { return a.Name != "" && b.Name == a.Name })
+	if i < 0 {
+		t.artifacts = append(t.artifacts, a)
+		return
+	}
+	t.artifacts[i] = a
+}
+
+// ThreadArtifacts lists the artifacts that the thread's turns have put.
+func (h *History) ThreadArtifacts(_ context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note("ThreadArtifacts")
+	t := h.threads[keyOf(req)]
+	if t == nil {
+		return nil, nil
+	}
+	refs := make([]host.ArtifactRef, len(t.artifacts))
+	for i, a := range t.artifacts {
+		raw, err := a.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		refs[i] = host.ArtifactRef{Name: a.Name, Digest: a.Digest(), Size: int64(len(raw)), Open: func(context.Context) (*host.Artifact, error) {
+			h.Note("Open %q", a.Name)
+			out := &host.Artifact{}
+			return out, out.UnmarshalJSON(raw)
+		}}
+	}
+	return refs, nil
 }
 
 func idsOf(messages []*host.Message) (ids []string) {
@@ -253,7 +293,7 @@ func (t *memoryThread) first(n int) *memoryThread {
 	out := &memoryThread{seen: map[string]bool{}, runs: maps.Clone(t.runs), head: t.head, branches: t.branches}
 	for _, end := range t.ends {
 		if end.messages <= n {
-			out.ends, out.state, out.providers = append(out.ends, end), end.state, end.providers
+			out.ends, out.state, out.providers, out.artifacts = append(out.ends, end), end.state, end.providers, end.artifacts
 		}
 	}
 	out.add(t.messages[:n])
@@ -344,4 +384,5 @@ var (
 	_ host.ThreadLocker        = (*History)(nil)
 	_ host.Regenerator         = (*History)(nil)
 	_ host.Brancher            = (*History)(nil)
+	_ host.ArtifactLister      = (*History)(nil)
 )

@@ -49,6 +49,17 @@ type mutant struct {
 }
 
 var mutants = map[string]mutant{
+	"lists another order": historyMutant("--- FAIL: TestMutant/artifacts_of_a_thread_are_listed_and_read", &broken{
+		listed: func(refs []host.ArtifactRef) []host.ArtifactRef { slices.Reverse(refs); return refs }}),
+	"lists a digest of something else": historyMutant("--- FAIL: TestMutant/artifacts_of_a_thread_are_listed_and_read", &broken{
+		listed: func(refs []host.ArtifactRef) []host.ArtifactRef {
+			for i := range refs {
+				refs[i].Digest = host.ContentDigest(nil)
+			}
+			return refs
+		}}),
+	"lists the thread's own artifacts for a branch": historyMutant("--- FAIL: TestMutant/artifacts_are_listed_as_the_thread_shows_them", &broken{
+		artifactsOf: func(req *host.HistoryRequest) { req.Branch = "" }}),
 	"an unknown thread is an error": historyMutant("--- FAIL: TestMutant/an_unknown_thread_is_empty", &broken{
 		get: func(h *hosttest.History, ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 			if len(h.Messages(req.Tenant, req.Thread)) == 0 {
@@ -217,7 +228,7 @@ func historyMutant(rule string, b *broken) mutant {
 		hosttest.TestHistory(t, func(*testing.T) any {
 			return &broken{
 				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get,
-				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked, refuses: b.refuses}
+				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked, refuses: b.refuses, listed: b.listed, artifactsOf: b.artifactsOf}
 		}, nil)
 	}}
 }
@@ -225,15 +236,29 @@ func historyMutant(rule string, b *broken) mutant {
 // broken is a history in memory with something wrong.
 type broken struct {
 	*hosttest.History
-	request  func(*host.HistoryRequest)
-	loaded   func(*host.Loaded)
-	turn     func(*host.Turn)
-	get      func(*hosttest.History, context.Context, *host.HistoryRequest) (*host.Loaded, error)
-	round    func(*host.Round)
-	head     func() string
-	created  bool
-	unlocked bool
-	refuses  func(error) error // given what AppendResults returns
+	request     func(*host.HistoryRequest)
+	loaded      func(*host.Loaded)
+	turn        func(*host.Turn)
+	get         func(*hosttest.History, context.Context, *host.HistoryRequest) (*host.Loaded, error)
+	round       func(*host.Round)
+	head        func() string
+	created     bool
+	unlocked    bool
+	refuses     func(error) error // given what AppendResults returns
+	listed      func([]host.ArtifactRef) []host.ArtifactRef
+	artifactsOf func(*host.HistoryRequest)
+}
+
+func (b *broken) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
+	req = b.changed(req)
+	if b.artifactsOf != nil {
+		b.artifactsOf(req)
+	}
+	refs, err := b.History.ThreadArtifacts(ctx, req)
+	if b.listed != nil {
+		refs = b.listed(refs)
+	}
+	return refs, err
 }
 
 // kept is what the mutant that shares has given out, by history and thread.
