@@ -14,6 +14,8 @@ import (
 type ArtifactInfo struct {
 	Name string `json:"name,omitempty"`
 	Ref
+	// Content is the digest by which plugins name the artifact: [host.Artifact.Digest].
+	Content string `json:"content,omitempty"`
 }
 
 // Artifacts returns the artifacts of a thread in the order in which they were
@@ -25,6 +27,37 @@ func (s *Store) Artifacts(ctx context.Context, tenant, id string) ([]ArtifactInf
 		return nil, err
 	}
 	return t.artifacts(ctx)
+}
+
+// ThreadArtifacts implements [host.ArtifactLister]: the list takes one read for
+// each turn that put something.
+func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
+	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	list, err := t.artifacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]host.ArtifactRef, len(list))
+	for i, info := range list {
+		refs[i] = host.ArtifactRef{Name: info.Name, Digest: info.Content, Size: int64(info.Size),
+			Open: func(ctx context.Context) (*host.Artifact, error) { return t.listedArtifact(ctx, info) }}
+	}
+	return refs, nil
+}
+
+// listedArtifact reads an artifact some time after the thread was read: what is
+// missing may have been deleted with the thread.
+func (t *thread) listedArtifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
+	a, err := t.artifact(ctx, info)
+	if host.CodeOf(err) == host.DataLoss {
+		if _, gone := t.store.find(ctx, t.partition, t.rec.ID); gone != nil {
+			return nil, gone
+		}
+	}
+	return a, err
 }
 
 // Artifact returns the artifact with that digest of a thread. Code not_found if
@@ -60,6 +93,9 @@ func (t *thread) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifac
 	a := &host.Artifact{}
 	if err := a.UnmarshalJSON(raw); err != nil {
 		return nil, damaged("artifact %q of thread %q is damaged", info.Name, t.rec.ID)
+	}
+	if info.Name != a.Name || info.Content != "" && info.Content != a.Digest() {
+		return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
 	}
 	return a, nil
 }
@@ -129,7 +165,7 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 		if err != nil {
 			return err
 		}
-		put[i] = ArtifactInfo{Name: artifacts[i].Name, Ref: *ref}
+		put[i] = ArtifactInfo{Name: artifacts[i].Name, Ref: *ref, Content: artifacts[i].Digest()}
 	}
 	list, err := json.Marshal(put)
 	if err != nil {

@@ -18,6 +18,7 @@ var (
 	_ host.RoundAppender       = (*Store)(nil)
 	_ host.HeadReader          = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
+	_ host.ArtifactLister      = (*Store)(nil)
 	_ host.Regenerator         = (*Store)(nil)
 	_ host.Brancher            = (*Store)(nil)
 )

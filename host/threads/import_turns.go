@@ -165,7 +165,7 @@ func (im *importer) artifact(ctx context.Context, a *host.Artifact) error {
 		return err
 	}
 	ref := refTo(raw)
-	im.artifacts = append(im.artifacts, ArtifactInfo{Name: a.Name, Ref: *ref})
+	im.artifacts = append(im.artifacts, ArtifactInfo{Name: a.Name, Ref: *ref, Content: a.Digest()})
 	if stored, err := im.t.hasBlob(ctx, ref.Digest); err != nil || stored || !im.endsHere() {
 		return err
 	}
