@@ -19,7 +19,7 @@ func (t *turn) fromClient(req *Request) error {
 		return err
 	}
 	t.state, t.session = state, state.Session
-	t.req = host.Request{Tenant: t.tenant, Run: t.run, Input: t.input, Messages: state.Messages, Providers: state.Providers}
+	t.req = host.Request{Tenant: t.tenant, Run: t.run, Input: t.input, Messages: state.Messages, Providers: state.Providers, Artifacts: state.Artifacts}
 	if len(state.Custom) > 0 {
 		t.req.State = state.Custom
 	}
@@ -30,8 +30,8 @@ func (t *turn) fromClient(req *Request) error {
 		return host.Errorf(host.InvalidArgument, "session %.100q asks nothing", t.session)
 	}
 	// What the run was at is the host's to know: nothing of it is taken from the
-	// client but the answers.
-	t.req = host.Request{Tenant: t.tenant, Resume: state.Waiting, Answers: req.Answers}
+	// client but the answers, and the artifacts that its tools can read.
+	t.req = host.Request{Tenant: t.tenant, Resume: state.Waiting, Answers: req.Answers, Artifacts: state.Artifacts}
 	return nil
 }
 
