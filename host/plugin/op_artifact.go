@@ -1,11 +1,10 @@
 package plugin
 
 import (
-	"crypto/sha256"
+	"context"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -16,19 +15,22 @@ const (
 	maxArtifactName    = 256
 	maxMediaType       = 128
 	maxUploads         = 8
-	maxArtifactBytes   = 16 << 20 // of all that a call has begun
+	maxArtifactBytes   = 16 << 20 // of all that a call has begun, and of all that it holds of earlier turns
 	defaultArtifactGet = 256 << 10
 	defaultMediaType   = "application/octet-stream"
 )
 
 // artifacts are those of a tool's call: what it sends in pieces, and what it
-// reads of the run's.
+// reads of the run's and of earlier turns'.
 type artifacts struct {
 	call    *host.Call
 	uploads map[string]*upload
 	begun   int
 	held    int // bytes, in all uploads
 	bodies  map[artifactKey]*artifactBody
+
+	opened map[*host.ArtifactRef]*artifactBody // of earlier turns
+	kept   int64                               // bytes, in all that are opened
 }
 
 // artifactKey tells artifacts apart by where their parts are.
@@ -53,8 +55,8 @@ func (a *artifacts) body(of *host.Artifact) *artifactBody {
 	b := a.bodies[key]
 	if b == nil {
 		b = &artifactBody{}
-		b.data, b.mediaType = artifactBytes(of)
-		b.digest = digestOf(b.data)
+		b.data, b.mediaType = of.Content()
+		b.digest = host.ContentDigest(b.data)
 		if a.bodies == nil {
 			a.bodies = map[artifactKey]*artifactBody{}
 		}
@@ -102,7 +104,7 @@ func (a *artifacts) write(req []byte) ([]byte, error) {
 		return nil, err
 	}
 	out := newObject(128)
-	out.str("digest", digestOf(u.data))
+	out.str("digest", host.ContentDigest(u.data))
 	return out.end(), nil
 }
 
@@ -138,12 +140,7 @@ func (a *artifacts) end(id string) {
 	delete(a.uploads, id)
 }
 
-func digestOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-func (a *artifacts) read(req []byte, limit int) ([]byte, error) {
+func (a *artifacts) read(ctx context.Context, req []byte, limit int) ([]byte, error) {
 	var in struct {
 		Name, Digest string
 		Offset       int64
@@ -159,7 +156,7 @@ func (a *artifacts) read(req []byte, limit int) ([]byte, error) {
 	if (in.Name == "") == (in.Digest == "") || in.Offset < 0 || length < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "request of artifact.read: it needs either a name or a digest, and no negative offset or length")
 	}
-	found, err := a.find(in.Name, in.Digest)
+	found, err := a.find(ctx, in.Name, in.Digest)
 	if err != nil {
 		return nil, err
 	}
@@ -174,39 +171,77 @@ func (a *artifacts) read(req []byte, limit int) ([]byte, error) {
 	return out.end(), nil
 }
 
-// find returns an artifact of the run, the last one of a name.
-func (a *artifacts) find(name, digest string) (*artifactBody, error) {
-	list := a.call.Artifacts()
-	for i := len(list) - 1; i >= 0; i-- {
-		if name != "" && list[i].Name != name {
+// find returns an artifact of the run, the last one of a name, or one of an earlier
+// turn that the run has not replaced.
+func (a *artifacts) find(ctx context.Context, name, digest string) (*artifactBody, error) {
+	own := a.call.Artifacts()
+	for i := len(own) - 1; i >= 0; i-- {
+		if name != "" && own[i].Name != name {
 			continue
 		}
-		if b := a.body(&list[i]); name != "" || b.digest == digest {
+		if b := a.body(&own[i]); name != "" || b.digest == digest {
 			return b, nil
 		}
 	}
-	return nil, host.Errorf(host.NotFound, "the run has no artifact %q", clean(name+digest))
+	var earlier []host.ArtifactRef
+	var err error
+	outside(ctx, func(ctx context.Context) { earlier, err = a.call.EarlierArtifacts(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	for i := len(earlier) - 1; i >= 0; i-- {
+		ref := &earlier[i]
+		if name != "" && ref.Name != name || digest != "" && ref.Digest != "" && ref.Digest != digest {
+			continue
+		}
+		if name == "" && ref.Name != "" && hasName(own, ref.Name) {
+			continue
+		}
+		b, err := a.open(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" || b.digest == digest {
+			return b, nil
+		}
+	}
+	return nil, host.Errorf(host.NotFound, "the session has no artifact %q", clean(name+digest))
 }
 
-// artifactBytes is an artifact as bytes: those of a lone media part, the text of
-// text parts, and the JSON of its parts otherwise.
-func artifactBytes(a *host.Artifact) (data []byte, mediaType string) {
-	if len(a.Parts) == 1 {
-		if m, ok := a.Parts[0].(*host.Media); ok && m.URL == "" {
-			return m.Data, m.MediaType
-		}
-	}
-	var text strings.Builder
-	for _, p := range a.Parts {
-		t, ok := p.(*host.Text)
-		if !ok {
-			raw, err := a.MarshalJSON()
-			if err != nil {
-				return nil, "application/json"
-			}
-			return raw, "application/json"
-		}
-		text.WriteString(t.Text)
-	}
-	return []byte(text.String()), "text/plain; charset=utf-8"
+func hasName(list []host.Artifact, name string) bool {
+	return slices.ContainsFunc(list, func(a host.Artifact) bool { return a.Name == name })
 }
+
+// open reads an artifact of an earlier turn. The guest pays for the whole of it,
+// and again if it has read so much else meanwhile that the host no longer holds it.
+func (a *artifacts) open(ctx context.Context, ref *host.ArtifactRef) (*artifactBody, error) {
+	if b := a.opened[ref]; b != nil {
+		return b, nil
+	}
+	if ref.Size > maxArtifactBytes {
+		return nil, host.Errorf(host.ResourceExhausted, "artifact %q is %d bytes, and a call reads at most %d of those of earlier turns",
+			clean(ref.Name), ref.Size, maxArtifactBytes)
+	}
+	charge(ctx, ref.Size*openedBytePrice)
+	var of *host.Artifact
+	var err error
+	outside(ctx, func(ctx context.Context) { of, err = ref.Open(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	b := &artifactBody{digest: ref.Digest}
+	b.data, b.mediaType = of.Content()
+	if b.digest == "" {
+		b.digest = host.ContentDigest(b.data)
+	}
+	if a.kept += int64(len(b.data)); a.opened == nil || a.kept > maxArtifactBytes {
+		a.opened, a.kept = map[*host.ArtifactRef]*artifactBody{}, int64(len(b.data))
+	}
+	a.opened[ref] = b
+	return b, nil
+}
+
+// openedBytePrice is what the host takes for a byte of an artifact of an earlier
+// turn, in instructions: it fetches, checks and decodes the whole, which takes 14 to
+// 20 ns a byte.
+const openedBytePrice = 16

@@ -443,7 +443,7 @@ func TestArtifactOperations(t *testing.T) {
 	}
 	begun := do("artifact.write", `{"name":"a.txt","media_type":"text/plain","data":"`+b64("hello ")+`"}`)
 	ended := do("artifact.write", fmt.Sprintf(`{"name":"a.txt","upload":%q,"data":%q,"last":true}`, begun["upload"], b64("world")))
-	if ended["digest"] != digestOf([]byte("hello world")) {
+	if ended["digest"] != host.ContentDigest([]byte("hello world")) {
 		t.Errorf("the last piece answers %v", ended)
 	}
 	if got := call.Artifacts(); len(got) != 1 || got[0].Name != "a.txt" || string(got[0].Parts[0].(*host.Media).Data) != "hello world" {
@@ -451,7 +451,7 @@ func TestArtifactOperations(t *testing.T) {
 	}
 	for _, row := range []struct{ name, op, request, member, want string }{
 		{"all of it", "artifact.read", `{"name":"a.txt"}`, "data", b64("hello world")},
-		{"by digest", "artifact.read", `{"digest":"` + digestOf([]byte("hello world")) + `"}`, "media_type", "text/plain"},
+		{"by digest", "artifact.read", `{"digest":"` + host.ContentDigest([]byte("hello world")) + `"}`, "media_type", "text/plain"},
 		{"a piece", "artifact.read", `{"name":"a.txt","offset":6,"length":3}`, "data", b64("wor")},
 		{"past its end", "artifact.read", `{"name":"a.txt","offset":100}`, "data", ""},
 		{"one that there is not", "artifact.read", `{"name":"b.txt"}`, "code", "not_found"},
@@ -482,12 +482,12 @@ func TestArtifactsAreReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := artifacts{call: call}
-	first, err := a.read([]byte(`{"name":"a","length":0}`), 1<<20)
+	first, err := a.read(t.Context(), []byte(`{"name":"a","length":0}`), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	allocated := testing.AllocsPerRun(10, func() {
-		if again, err := a.read([]byte(`{"name":"a","length":0}`), 1<<20); err != nil || string(again) != string(first) {
+		if again, err := a.read(t.Context(), []byte(`{"name":"a","length":0}`), 1<<20); err != nil || string(again) != string(first) {
 			t.Errorf("read again: %s, %v; want %s", again, err, first)
 		}
 	})

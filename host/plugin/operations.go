@@ -174,7 +174,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "step.end":
 		return o.endStep(ctx, req)
 	case "artifact.read":
-		return o.artifacts.read(req, o.seat.rights().limits.ResponseBytes)
+		return o.artifacts.read(ctx, req, o.seat.rights().limits.ResponseBytes)
 	}
 	return baseOperations{seat: o.seat, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
 }

@@ -62,3 +62,14 @@ func pace(ctx context.Context) error {
 	}
 	return nil
 }
+
+// charge counts instructions of an operation beyond its price, if ctx is of a call.
+func charge(ctx context.Context, n int64) {
+	p, ok := ctx.(*paced)
+	if !ok || p.inst.turnless { // which ends the call after the operation
+		return
+	}
+	began := time.Now()
+	p.inst.charge(n)
+	p.since = p.since.Add(time.Since(began)) // it may have let others go first
+}

@@ -27,8 +27,8 @@ func WriteArtifact(name, mediaType string, data []byte) (digest string, err erro
 	}
 }
 
-// ReadArtifact returns an artifact that the run has made, by its name.
-// [NotFound] if there is none.
+// ReadArtifact returns an artifact of the session by its name: one that the run has
+// made, or else one of an earlier turn. [NotFound] if there is none.
 func ReadArtifact(name string) (data []byte, mediaType string, err error) {
 	for {
 		var w Writer

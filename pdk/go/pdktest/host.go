@@ -43,8 +43,8 @@ type Host struct {
 	// Ops are further host operations by name. They go before the host's own.
 	Ops map[string]func(request pdk.Raw) (pdk.Raw, *pdk.Error)
 
-	// KV is what the plugin keeps, by key, and Artifacts what the run has made, by
-	// name: plugins read what a test puts there, and tests what plugins write.
+	// KV is what the plugin keeps, by key, and Artifacts what the session has, by
+	// name, of this and earlier turns: plugins read what a test puts there, and tests what plugins write.
 	KV        map[string]Item
 	Artifacts map[string]Artifact
 

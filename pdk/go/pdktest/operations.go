@@ -33,7 +33,7 @@ type Job struct {
 	DelayMS        int64
 }
 
-// An Artifact is one that a plugin has made.
+// An Artifact is one that a plugin has made, or reads.
 type Artifact struct {
 	MediaType string
 	Data      string
@@ -314,5 +314,5 @@ func (h *Host) artifactRead(request pdk.Raw) (pdk.Raw, *pdk.Error) {
 		w.Key("size").Int(int64(len(a.Data))).Key("digest").Str(digest(a.Data)).Key("media_type").Str(a.MediaType)
 		return w.EndObject().Value(), nil
 	}
-	return "", pdk.Errorf(pdk.NotFound, "the run has no artifact %q", name+wanted)
+	return "", pdk.Errorf(pdk.NotFound, "the session has no artifact %q", name+wanted)
 }
