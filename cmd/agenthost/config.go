@@ -71,12 +71,14 @@ type modelConfig struct {
 }
 
 type pluginConfig struct {
-	Path    string         `yaml:"path"`   // a .wasm file, the directory of a Go source, or builtin:NAME
+	Path    string         `yaml:"path"`   // a .wasm file, an Extism manifest, the directory of a Go source, or builtin:NAME
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   grantConfig    `yaml:"grant"`
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
 	Limits  pluginLimits   `yaml:"limits"`
-	Config  map[string]any `yaml:"config"` // of its tools
+	Config  map[string]any `yaml:"config"` // of its tools; what an Extism plugin reads as its own
+
+	Functions []functionConfig `yaml:"functions"` // of an Extism plugin: the ones that are tools
 
 	Prefix string            `yaml:"prefix"` // of its tools' names
 	Rename map[string]string `yaml:"rename"` // its tools, by their own names

@@ -62,6 +62,8 @@ func guests() map[string][]byte {
 		"bindgen":        imports("wbg", "__wbg_log_1", "__wbindgen_throw"),
 		"gojs":           imports("gojs", "runtime.wasmExit", "runtime.wasmWrite"),
 		"preview2":       imports("wasi:cli/environment@0.2.0", "get-environment"),
+		"extism-config":  extismConfig("run_test", true),
+		"extism-command": extismConfig("_start", false),
 		"extism":         module{from: "extism:host/env"}.bytes(),
 		"future":         module{manifest: manifest, from: "agenthost_v2", exports: []function{{"agenthost_tool", true, echo}}}.bytes(),
 		"future-json":    module{manifest: `{"abi":2,"name":"guest"}`}.bytes(),
@@ -145,6 +147,33 @@ func imports(from string, names ...string) []byte {
 	}
 	out := section([]byte("\x00asm\x01\x00\x00\x00"), 1, list([]byte{0x60, 0, 0}))
 	return section(out, 2, list(entries...))
+}
+
+// extismConfig is an Extism plugin whose one function answers with what its
+// configuration has as thing.
+func extismConfig(name string, hasResult bool) []byte {
+	const i32, i64, fn = 0x7f, 0x7e, 0x60
+	const key = "thing"
+	imported := func(name string, kind byte) []byte {
+		return slices.Concat(str("extism:host/env"), str(name), []byte{0, kind})
+	}
+	out := []byte("\x00asm\x01\x00\x00\x00")
+	out = section(out, 1, list([]byte{fn, 1, i64, 1, i64}, []byte{fn, 2, i64, i32, 0}, []byte{fn, 2, i64, i64, 0}, []byte{fn, 0, 1, i32}, []byte{fn, 0, 0}))
+	out = section(out, 2, list(imported("alloc", 0), imported("store_u8", 1), imported("config_get", 0), imported("length", 0), imported("output_set", 2)))
+	kind := byte(4)
+	body := []byte{1, 2, i64, 0x42, byte(len(key)), 0x10, 0, 0x21, 0}
+	for i := range len(key) {
+		body = slices.Concat(body, []byte{0x20, 0, 0x42, byte(i), 0x7c}, i32Const(int(key[i])), []byte{0x10, 1})
+	}
+	body = append(body, 0x20, 0, 0x10, 2, 0x22, 1, 0x20, 1, 0x10, 3, 0x10, 4)
+	if hasResult {
+		kind, body = 3, append(body, 0x41, 0)
+	}
+	body = append(body, 0x0b)
+	out = section(out, 3, list([]byte{kind}))
+	out = section(out, 5, list([]byte{0, 1}))
+	out = section(out, 7, list(append(str("memory"), 2, 0), append(str(name), 0, 5)))
+	return section(out, 10, list(append(uleb(len(body)), body...)))
 }
 
 // function is an exported one: (i32) -> (i32), or () -> (i32) for describe. It

@@ -76,9 +76,18 @@ func builtin(name string) ([]byte, error) {
 }
 
 // module returns the bytes of a plugin by how people name it: builtin:NAME, a
-// .wasm file, or the directory of a Go source, which is built if it has
-// changed; progress, if any, is told that.
+// .wasm file, an Extism manifest, or the directory of a Go source, which is built
+// if it has changed; progress, if any, is told that.
 func (env *environment) module(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
+	s, err := env.source(ctx, rt, where, progress)
+	if err != nil {
+		return nil, err
+	}
+	return s.wasm, nil
+}
+
+// moduleFile is module without manifests.
+func (env *environment) moduleFile(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	if strings.HasPrefix(where, builtinPrefix) {
 		return builtin(where)
 	}
@@ -128,15 +137,19 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, e
 		return nil, err
 	}
 	opts := plugin.LoadOptions{Engine: a.config.Plugins[name].Engine, Limits: a.config.Plugins[name].Limits.limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
-	wasm, err := a.pluginModule(ctx, name, quiet)
+	if opts.Extism, err = a.extismOptions(name); err != nil {
+		return nil, err
+	}
+	from, err := a.pluginSource(ctx, name, quiet)
 	if err != nil {
 		return nil, a.config.wrap(err, keys("plugins", name, "path"))
 	}
+	from.addTo(&opts)
 	var p parts
 	if a.live {
-		p, err = a.runtime.NewSlot(ctx, name, wasm, &plugin.SlotOptions{LoadOptions: opts})
+		p, err = a.runtime.NewSlot(ctx, name, from.wasm, &plugin.SlotOptions{LoadOptions: opts})
 	} else {
-		p, err = a.runtime.Load(ctx, name, wasm, &opts)
+		p, err = a.runtime.Load(ctx, name, from.wasm, &opts)
 	}
 	if err != nil {
 		return nil, a.config.wrap(err, keys("plugins", name, "path"))
@@ -146,6 +159,15 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, e
 
 // pluginModule returns the module of a plugin of the configuration.
 func (a *app) pluginModule(ctx context.Context, name string, quiet bool) ([]byte, error) {
+	s, err := a.pluginSource(ctx, name, quiet)
+	if err != nil {
+		return nil, err
+	}
+	return s.wasm, nil
+}
+
+// pluginSource returns it with what its Extism manifest says.
+func (a *app) pluginSource(ctx context.Context, name string, quiet bool) (*pluginSource, error) {
 	where := a.config.Plugins[name].Path
 	if strings.HasPrefix(name, builtinPrefix) {
 		where = name
@@ -158,12 +180,13 @@ func (a *app) pluginModule(ctx context.Context, name string, quiet bool) ([]byte
 	case where == "":
 		return nil, a.config.errorAt(keys("plugins", name), "plugin %q has no path", name).
 			WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(builtinNames(), ", "))
-	case strings.HasPrefix(where, builtinPrefix):
-		return builtin(where)
-	case a.config.fsys != nil:
-		return embedded(a.config.fsys, a.config.path(where))
+	case a.config.fsys != nil && !strings.HasPrefix(where, builtinPrefix):
+		wasm, err := embedded(a.config.fsys, a.config.path(where))
+		return &pluginSource{wasm: wasm}, err
+	case !strings.HasPrefix(where, builtinPrefix):
+		where = a.config.path(where)
 	}
-	return a.env.module(ctx, a.runtime, a.config.path(where), progress)
+	return a.env.source(ctx, a.runtime, where, progress)
 }
 
 // embedded reads a plugin that was built into the binary: the module beside the

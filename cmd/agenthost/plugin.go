@@ -19,8 +19,8 @@ func pluginCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
-		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, the directory of a Go
-source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + ".",
+		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
+manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + ".",
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -124,11 +124,13 @@ type checkResult struct {
 }
 
 func (env *environment) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	wasm, err := env.module(ctx, rt, file, env.progress)
+	from, err := env.source(ctx, rt, file, env.progress)
 	if err != nil {
 		return err
 	}
-	problems := rt.Check(ctx, pluginID(file), wasm, nil)
+	opts := &plugin.LoadOptions{}
+	from.addTo(opts)
+	problems := rt.Check(ctx, pluginID(file), from.wasm, opts)
 	if err := ctx.Err(); err != nil {
 		return host.Errorf(host.Canceled, "check %s: %w", file, err)
 	}
@@ -161,7 +163,7 @@ func printCheck(w io.Writer, r checkResult) error {
 
 // pluginID is the id under which a plugin is loaded for looking at it.
 func pluginID(file string) string {
-	name := strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, builtinPrefix)), ".wasm")
+	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, builtinPrefix)), ".wasm"), manifestSuffix)
 	if name == "" || name == "." || name == ".." || name == string(filepath.Separator) {
 		return "plugin"
 	}

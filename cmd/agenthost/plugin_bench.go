@@ -119,7 +119,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		fmt.Fprintf(b.env.stderr, "timing %s ...\n", b.howLong())
 	}
 	until := bench.Until{Calls: b.flags.calls, For: b.flags.time}
-	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.export, b.input, opts), caller(empty, b.export, nil, nil))
+	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.export, b.input, opts), caller(empty, emptyExport(b.export), nil, nil))
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,15 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		return printJSON(b.env.stdout, result)
 	}
 	return result.print(b.env.stdout)
+}
+
+// emptyExport is the export of the empty module that stands beside one: a function
+// of an Extism plugin is a tool.
+func emptyExport(export string) string {
+	if slices.Contains(benchExports(), export) {
+		return export
+	}
+	return "tool"
 }
 
 func (b *benchRun) howLong() string {

@@ -37,6 +37,7 @@ type callFlags struct {
 	instructions    uint64
 	others          limitFlag
 	grants          []string
+	config          map[string]string // of an Extism plugin
 	report, raw     bool
 }
 
@@ -82,6 +83,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
 	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
+	flags.StringToStringVar(&f.config, "config", nil, "what an Extism plugin reads as its configuration: NAME=VALUE; may be given more than once")
 	f.addLimits(c)
 }
 
@@ -332,11 +334,13 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 
 // load loads the plugin with the limits and grants of the flags.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
-	wasm, err := r.env.module(ctx, rt, r.file, r.env.progress)
+	from, err := r.env.source(ctx, rt, r.file, r.env.progress)
 	if err != nil {
 		return nil, err
 	}
-	p, err := rt.Load(ctx, pluginID(r.file), wasm, &plugin.LoadOptions{Limits: r.flags.limits(), Granted: r.granted})
+	opts := plugin.LoadOptions{Limits: r.flags.limits(), Granted: r.granted, Extism: plugin.ExtismOptions{Config: r.flags.config}}
+	from.addTo(&opts)
+	p, err := rt.Load(ctx, pluginID(r.file), from.wasm, &opts)
 	if err != nil {
 		return nil, r.tooTight(err)
 	}

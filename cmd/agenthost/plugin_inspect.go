@@ -173,13 +173,16 @@ func (env *environment) inspectIn(ctx context.Context, project, id, tenant strin
 }
 
 func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	wasm, err := env.module(ctx, rt, file, env.progress)
+	from, err := env.source(ctx, rt, file, env.progress)
 	if err != nil {
 		return err
 	}
 	in := &inspection{File: file}
-	if err := in.read(ctx, rt, wasm); err != nil {
+	if err := in.read(ctx, rt, from.wasm); err != nil {
 		return err
+	}
+	if from.manifest != nil && in.Permissions == nil {
+		in.Permissions = &plugin.Permissions{HTTP: from.manifest.Options.Granted.HTTP}
 	}
 	if asJSON {
 		return printCutJSON(env.stdout, in)
@@ -313,6 +316,9 @@ func (in *inspection) printManifest(r rowWriter) {
 		return
 	case m == nil:
 		r.row("manifest", "none")
+		if in.Permissions != nil { // by its Extism manifest
+			r.row("asks for", "%s", listWords(askedWords(*in.Permissions)))
+		}
 		return
 	}
 	where := "in the file"

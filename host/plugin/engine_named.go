@@ -121,7 +121,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	started := time.Now()
 	output, guestErr, err = p.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
-		Fresh: p.isolation.fresh(r.export), Rights: &rights.granted, Operate: c.operate})
+		Fresh: p.startsFresh(r.export), Rights: &rights.granted, Operate: c.operate})
 	took := time.Since(started)
 	switch {
 	case err != nil:

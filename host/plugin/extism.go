@@ -42,11 +42,20 @@ type ExtismOptions struct {
 	// Tools says how the functions of a plugin without a manifest are offered:
 	// each entry with the function's name as its Export. By default every
 	// exported function without parameters is a tool of its own name that takes
-	// one text.
+	// one text. The entry point _start of a command is one if it is named here: each
+	// call has an instance of its own then, which ends with it.
 	Tools []ToolInfo
+
+	// Asks are the hosts that a plugin without a manifest asks for, as an Extism
+	// manifest's allowed_hosts say: no grant goes beyond them. nil: those that it is
+	// granted.
+	Asks []HTTPAccess
 }
 
 func (o ExtismOptions) check() error {
+	if err := (&Permissions{HTTP: o.Asks}).check(); err != nil {
+		return host.Errorf(host.InvalidArgument, "Asks of an Extism plugin: %w", err)
+	}
 	n := 0
 	for k, v := range o.Config {
 		n += len(k) + len(v)
@@ -202,6 +211,9 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, name)
 	}
 	inst.calls++
+	if name == commandExport {
+		inst.calls = max(inst.calls, inst.plugin.limits.CallsAnew) // its libc has been taken down
+	}
 	stack := inst.stack[:]
 	stack[0] = 0 // the result of a function that has none
 	err = inst.callStack.use(fn).CallWithStack(inst.ctx, stack)

@@ -120,15 +120,16 @@ func (p *Plugin) plainExports() []string {
 // setExtism makes a plugin an Extism one if its module is.
 func (p *Plugin) setExtism(m *wasmModule, opts *LoadOptions) {
 	if m.abi() == abiExtism {
-		p.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: Permissions{HTTP: opts.Granted.HTTP}, exports: m.plainFunctions()}
+		p.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: opts.Extism.asks(opts.Granted), exports: m.plainFunctions()}
 	}
 }
 
 // plainFunctions lists the exported functions that a host may call by Extism's
-// convention, but for those of our contract and of start-up code.
+// convention, but for those of our contract and of start-up code. The entry point
+// of a command is one of them, which is a tool only where Tools names it.
 func (m *wasmModule) plainFunctions() (list []string) {
 	for _, e := range m.exports {
-		if e.kind != externFunc || strings.HasPrefix(e.name, exportPrefix) || startUp(e.name) {
+		if e.kind != externFunc || strings.HasPrefix(e.name, exportPrefix) || startUp(e.name) && e.name != commandExport {
 			continue
 		}
 		if sig := m.signature(e.index); len(sig.params) == 0 && len(sig.results) <= 1 && !strings.ContainsFunc(e.name, unsafeRune) {
@@ -162,6 +163,20 @@ func ofToolchain(name string) bool {
 	return false
 }
 
+// asks is what a plugin without a manifest is said to ask for.
+func (o *ExtismOptions) asks(granted Permissions) Permissions {
+	if o.Asks != nil {
+		return Permissions{HTTP: o.Asks}
+	}
+	return Permissions{HTTP: granted.HTTP}
+}
+
+// startsFresh reports whether a call of an export begins with the state after
+// start-up. A command's does, whatever the isolation: it ends its instance.
+func (p *Plugin) startsFresh(e export) bool {
+	return p.isolation.fresh(e) || e >= exportCount && p.exportName(e) == commandExport
+}
+
 // plainManifest describes an Extism plugin that does not describe itself.
 func (p *Plugin) plainManifest() (*Manifest, error) {
 	p.extism.silent = true
@@ -169,12 +184,17 @@ func (p *Plugin) plainManifest() (*Manifest, error) {
 		Description: "An Extism plugin.", Permissions: p.extism.asks}
 	if len(m.Tools) == 0 {
 		for _, name := range p.extism.exports {
-			if toolName.MatchString(name) && !ofToolchain(name) {
+			if toolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
 		}
 	}
-	if len(m.Tools) == 0 {
+	switch {
+	case len(m.Tools) > 0:
+	case slices.Contains(p.extism.exports, commandExport):
+		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", commandExport).
+			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", commandExport)
+	default:
 		return nil, unsupported("it exports no function that a host could call").WithHint("export one without parameters")
 	}
 	var err error

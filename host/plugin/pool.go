@@ -491,7 +491,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 		p.exit(pl)
 		return nil, false, false, p.refused(r, arrived, p.unserved(ctx, err))
 	}
-	fresh := p.isolation.fresh(r.export)
+	fresh := p.startsFresh(r.export)
 	started := time.Now()
 	wait := started.Sub(arrived)
 	inst, err := p.take(ctx, pl, share, fresh)

@@ -263,7 +263,7 @@ func (p *Plugin) rightsFor(t *Tenant, tenant string) *rights {
 	if ceiling := p.runtime.tenants.ceiling; ceiling != nil {
 		granted = granted.under(*ceiling)
 	}
-	if p.extism != nil && p.extism.silent {
+	if p.extism != nil && p.extism.silent && p.extism.Asks == nil {
 		r.granted = Permissions{HTTP: granted.HTTP}
 		return r
 	}
