@@ -27,5 +27,10 @@ func lockDir(dir string) (unlock func(), ok bool) {
 		_ = f.Close()
 		return nil, false
 	}
-	return func() { _ = f.Close() }, true
+	return func() {
+		// Closing is not enough: a process that is being started has the file open
+		// until it runs, and with it the lock.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		_ = f.Close()
+	}, true
 }
