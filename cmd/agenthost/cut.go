@@ -112,7 +112,7 @@ func cutObject(raw []byte, limit, depth int) []byte {
 		out = append(append(out, cutJSONAt(values[i], max(share-used, 0), depth+1)...), ',')
 	}
 	if left > 0 {
-		return append(append(out, leftOut(left)[1:]...))
+		return append(out, leftOut(left)[1:]...)
 	}
 	return append(bytes.TrimSuffix(out, []byte{','}), '}')
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -97,7 +98,9 @@ func (e *engine) close() error {
 func compileModule(ctx context.Context, wasm wazero.Runtime, metered []byte) (_ wazero.CompiledModule, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
-			err = refuse("compile: the compiler breaks on the module: %v", broken).WithHint("report it with the module, and build the module in another way")
+			refused := refuse("compile: the compiler breaks on the module").WithHint("report it with the module, and build the module in another way")
+			refused.Err = fmt.Errorf("%v", broken) // Go's words, which are not for the author of the module
+			err = refused
 		}
 	}()
 	compiled, err := wasm.CompileModule(ctx, metered)

@@ -163,7 +163,7 @@ func TestRunsOfAnEarlierVersion(t *testing.T) {
 		}
 		return dir, path, l
 	}
-	dir, path, l := file(t, nil)
+	dir, _, l := file(t, nil)
 	if run, err := trace.Read(dir, "old", &trace.ReadOptions{Tenant: "acme"}); err != nil || run.Thread != "t1" {
 		t.Errorf("Read = %+v, %v", run, err)
 	}
@@ -176,7 +176,7 @@ func TestRunsOfAnEarlierVersion(t *testing.T) {
 	if err := l.EraseTenant("acme"); err != nil || containing(t, dir, "t1") != 0 {
 		t.Errorf("EraseTenant = %v, and %d files are left, want 0", err, containing(t, dir, "t1"))
 	}
-	if _, path, _ = file(t, &xorKeys{}); path != "" {
+	if _, path, _ := file(t, &xorKeys{}); path != "" {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("a run in clear stays in an encrypted directory: %v", err)
 		}
