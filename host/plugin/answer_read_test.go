@@ -138,13 +138,47 @@ func TestSchemasThatDoNotCompileAreRefusedAtLoad(t *testing.T) {
 func TestCompilingSchemasEndsWithTheLoad(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	p := &Plugin{manifest: &Manifest{Tools: []ToolInfo{{Name: "t", Parameters: json.RawMessage(`{}`)}}}, limits: Limits{StartTimeout: time.Hour}}
-	if err := p.compileSchemas(ctx); host.CodeOf(err) != host.Canceled || p.schemas != nil {
+	rt := startRuntime(t, nil)
+	p := &Plugin{runtime: rt, manifest: &Manifest{Tools: []ToolInfo{{Name: "t", Parameters: json.RawMessage(`{}`)}}}, limits: Limits{StartTimeout: time.Hour}}
+	if err := p.compileSchemas(ctx, nil); host.CodeOf(err) != host.Canceled || p.schemas != nil {
 		t.Errorf("compiling for a caller who has left: %v, want canceled", err)
 	}
 	p.limits.StartTimeout = time.Nanosecond
-	if err := p.compileSchemas(t.Context()); host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(fmt.Sprint(err), "StartTimeout") {
+	if err := p.compileSchemas(t.Context(), nil); host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(fmt.Sprint(err), "StartTimeout") {
 		t.Errorf("compiling beyond StartTimeout: %v, want deadline_exceeded that names it", err)
+	}
+}
+
+// The library that compiles schemas cannot be stopped, so they take the slots that
+// modules take, and are on the same bill.
+func TestSchemasTakeACompileSlot(t *testing.T) {
+	rt := startRuntime(t, nil)
+	manifest := Manifest{Tools: []ToolInfo{{Name: "t", Parameters: json.RawMessage(`{"type":"object"}`)}}}
+	p := &Plugin{id: "x", runtime: rt, manifest: &manifest, limits: Limits{StartTimeout: time.Hour}}
+	var slots []*share
+	for i := range compilesAtOnce {
+		s, err := rt.compiling.enter(t.Context(), fmt.Sprint(i), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = append(slots, s)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.compileSchemas(ctx, []string{"acme"}) }()
+	leave()
+	if err := <-ended; host.CodeOf(err) != host.Canceled || p.schemas != nil {
+		t.Errorf("while all slots are taken: %v, want canceled, and nothing compiled", err)
+	}
+	for _, s := range slots {
+		rt.compiling.leave(s, 0, true)
+	}
+	if err := p.compileSchemas(t.Context(), []string{"acme"}); err != nil || p.schemas == nil {
+		t.Fatal(err)
+	}
+	charges := rt.Bill().Charges
+	if len(charges) != 1 || charges[0].Tenant != "acme" || charges[0].Export != compileLine || charges[0].Compile <= 0 {
+		t.Errorf("the bill is %+v, want a line of acme for compiling", charges)
 	}
 }
 

@@ -51,7 +51,7 @@ func (j *CompileJob) MemoryError() error {
 		WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
 }
 
-// compilation is a module on its way to an engine.
+// compilation is a module on its way to an engine, or the schemas of a manifest.
 type compilation struct {
 	key     [sha256.Size]byte // of metered
 	metered []byte
@@ -64,10 +64,22 @@ type compilation struct {
 	billed  bool          // false: it is the host's own
 }
 
+// compilation returns work for the plugin, of which the first tenant pays.
+func (p *Plugin) compilation(tenants []string) *compilation {
+	job := &compilation{plugin: p.id, owned: p.owner != ""}
+	if len(tenants) > 0 {
+		job.tenant, job.billed = tenants[0], true
+	}
+	return job
+}
+
 // flow is what a compilation shares the compile slots as.
 func (job *compilation) flow() string {
-	if job.billed {
+	switch {
+	case job.billed:
 		return "tenant " + job.tenant
+	case job.metered == nil: // schemas
+		return "plugin " + job.plugin
 	}
 	return "module " + string(job.key[:])
 }
@@ -100,10 +112,8 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // may leave; the work goes on for whoever waits too. Of the tenants that the plugin
 // belongs to, the first pays for it.
 func (rt *Runtime) compile(ctx context.Context, mod *prepared, p *Plugin, tenants []string) (*code, error) {
-	job := &compilation{key: mod.key, metered: mod.wasm, limits: p.limits, keeps: mod.keeps(&p.limits), code: mod.code, plugin: p.id, owned: p.owner != ""}
-	if len(tenants) > 0 {
-		job.tenant, job.billed = tenants[0], true
-	}
+	job := p.compilation(tenants)
+	job.key, job.metered, job.limits, job.keeps, job.code = mod.key, mod.wasm, p.limits, mod.keeps(&p.limits), mod.code
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err
@@ -145,15 +155,19 @@ func (rt *Runtime) fill(c *code, job *compilation) {
 	if slot, err := rt.compiling.enter(rt.life, job.flow(), math.MaxInt64); err == nil {
 		started := time.Now()
 		c.engine, c.err = rt.newEngine(rt.life, job)
-		took := time.Since(started)
-		rt.compiling.leave(slot, int64(took), true)
-		if job.billed {
-			rt.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
-		}
+		rt.compiled(job, slot, time.Since(started))
 	} else {
 		c.err = errClosed("runtime")
 	}
 	rt.release(c) // everybody else may have left
+}
+
+// compiled gives a compile slot back, and bills the time to the tenant that pays.
+func (rt *Runtime) compiled(job *compilation, slot *share, took time.Duration) {
+	rt.compiling.leave(slot, int64(took), true)
+	if job.billed {
+		rt.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
+	}
 }
 
 // build compiles a module into a directory.

@@ -152,18 +152,28 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 	if err != nil {
 		return inst, err
 	}
-	for _, init := range startFunctions(inst.module, p.extism != nil) {
-		if _, err := inst.callStack.use(init).Call(inst.ctx, make([]uint64, len(init.Definition().ParamTypes()))...); err != nil {
-			return inst, inst.failure(err)
-		}
+	if err := inst.runStart(startFunctions(inst.module, p.extism != nil)); err != nil {
+		return inst, err
 	}
 	inst.started()
 	_ = inst.settle(inst.spent()) // the call is stopped, if that was too much
-	if inst.endGrowth(); inst.turnless {
-		return inst, inst.late()
-	}
-	inst.shrink()
 	return inst, inst.keepImage(before)
+}
+
+// runStart runs the functions that come before the first call. Each has a stack of
+// its own, which goes before the next one runs: one is counted at a time.
+func (inst *instance) runStart(functions []api.Function) error {
+	for i, fn := range functions {
+		functions[i] = nil
+		if _, err := inst.callStack.use(fn).Call(inst.ctx, make([]uint64, len(fn.Definition().ParamTypes()))...); err != nil {
+			return inst.failure(err)
+		}
+		if inst.endGrowth(); inst.turnless {
+			return inst.late()
+		}
+		inst.shrink()
+	}
+	return nil
 }
 
 // instantiate makes the module of an instance. It runs no code of the guest.

@@ -393,7 +393,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		err = first(module.exportProblems(p.manifest))
 	}
 	if err == nil {
-		err = p.compileSchemas(ctx)
+		err = p.compileSchemas(ctx, opts.tenants())
 	}
 	if err != nil {
 		p.Close()

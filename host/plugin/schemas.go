@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -72,8 +75,20 @@ func (c *schemaCompiler) compile(what, name string, raw json.RawMessage) *host.S
 }
 
 // compileSchemas compiles the schemas of the plugin's manifest, in the time that it
-// has to describe itself.
-func (p *Plugin) compileSchemas(ctx context.Context) error {
+// has to describe itself. It takes a compile slot as a module does, because the
+// library that compiles a schema cannot be stopped, and the same tenant pays.
+func (p *Plugin) compileSchemas(ctx context.Context, tenants []string) error {
+	if !p.manifest.hasSchemas() {
+		p.schemas, _ = compileSchemas(ctx, p.manifest)
+		return nil
+	}
+	rt, job := p.runtime, p.compilation(tenants)
+	slot, err := rt.compiling.enter(ctx, job.flow(), math.MaxInt64)
+	if err != nil {
+		return gone(ctx, "waiting to compile the schemas of its manifest")
+	}
+	started := time.Now()
+	defer func() { rt.compiled(job, slot, time.Since(started)) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limits.StartTimeout, errSchemaTime)
 	defer cancel()
 	s, problems := compileSchemas(ctx, p.manifest)
@@ -88,6 +103,14 @@ func (p *Plugin) compileSchemas(ctx context.Context) error {
 	}
 	p.schemas = s
 	return nil
+}
+
+// hasSchemas reports whether there is a schema in the manifest.
+func (m *Manifest) hasSchemas() bool {
+	config := func(p PartInfo) bool { return len(p.Config) > 0 }
+	return slices.ContainsFunc(m.Tools, func(t ToolInfo) bool { return len(t.spec().Parameters)+len(t.Result) > 0 }) ||
+		slices.ContainsFunc(m.Processors, func(v ProcessorInfo) bool { return len(v.Config) > 0 }) ||
+		slices.ContainsFunc(m.Routers, config) || slices.ContainsFunc(m.Providers, config)
 }
 
 var errSchemaTime = errors.New("compiling schemas took too long")
