@@ -127,7 +127,7 @@ func (m *machine) say(t *rapid.T) {
 	req.Input = withID(short(t, "message"), short(t, "text"))
 	head, err := m.store.AppendUserMessage(t.Context(), req)
 	if th != nil && th.has(req.Input.ID) && th.messages[slices.Index(th.ids(), req.Input.ID)].text != fmt.Sprint(texts([]*host.Message{req.Input})) {
-		if host.CodeOf(err) != host.AlreadyExists {
+		if host.CodeOf(err) != host.Conflict {
 			t.Fatalf("AppendUserMessage with the id of another = %v", err)
 		}
 		return

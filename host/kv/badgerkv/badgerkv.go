@@ -140,14 +140,14 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := checkKey(abs, s.key); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
+	made := isMade(abs)
+	if _, err = openKeyring(abs, s.key, made); err != nil { // before anything is changed
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
 	if err := prepareFiles(abs, opts, s.logger); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if err := removeUnmade(abs); err != nil {
-		return nil, fmt.Errorf("open store %q: %w", dir, err)
-	}
-	made := isMade(abs)
-	if _, err = openKeyring(abs, s.key, made); err != nil { // before Badger changes anything
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if s.db, err = badger.Open(s.badgerOptions()); err != nil {
