@@ -28,6 +28,8 @@ const (
 	damageChild = "BADGERKV_DAMAGE_CHILD" // what the process does: fill or open
 	damageDir   = "BADGERKV_DAMAGE_DIR"
 	damageKey   = "BADGERKV_DAMAGE_KEY"
+	// damageKilled says that the process of the stores was killed.
+	damageKilled = "BADGERKV_DAMAGE_KILLED"
 	// damageRuns is how many damages are tried of each store.
 	damageRuns    = "AGENTHOST_TEST_DAMAGES"
 	damageDefault = 20
@@ -61,7 +63,7 @@ func TestDamageIsFound(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				base := t.TempDir()
 				fill(t, base, key, killed)
-				tryDamages(t, base, key, runs)
+				tryDamages(t, base, key, killed, runs)
 			})
 		}
 	}
@@ -126,10 +128,13 @@ func damageValue(i int) string {
 
 // tryDamages damages copies of a store, each in one way, and lets one process open
 // them in a row.
-func tryDamages(t *testing.T, base, key string, runs int) {
+func tryDamages(t *testing.T, base, key string, killed bool, runs int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestDamageIsFound$")
 	cmd.Env = append(os.Environ(), damageChild+"=open", damageKey+"="+key)
+	if killed {
+		cmd.Env = append(cmd.Env, damageKilled+"=1")
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe()
@@ -207,6 +212,11 @@ func outcomeOf(t *testing.T, dir string) string {
 	defer d.Close()
 	for i := range damageEntries {
 		e, err := d.Get(t.Context(), "acme", damageEntryKey(i))
+		if i == damageEntries-1 && errors.Is(err, kv.ErrNotFound) && os.Getenv(damageKilled) != "" {
+			// A last commit that is damaged looks like one of which the end did not
+			// reach the disk, and Badger drops it: see Damage in the package's page.
+			continue
+		}
 		if err != nil {
 			return fmt.Sprintf("lost entry %d: %v", i, err)
 		}
@@ -217,9 +227,7 @@ func outcomeOf(t *testing.T, dir string) string {
 	return "whole"
 }
 
-// damageOne damages one file, or exchanges two. The last commit of a killed store
-// is left as it is: a commit whose end did not reach the disk looks like one that
-// was damaged there, and Badger drops it.
+// damageOne damages one file, or exchanges two.
 func damageOne(t *testing.T, r *rand.Rand, dir string) string {
 	t.Helper()
 	var names []string
@@ -376,6 +384,23 @@ func TestManifestCutAnywhereIsDamage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A log of a memtable that was exchanged with the value log looks like one that has
+// no record yet.
+func TestExchangedLogsAreDamage(t *testing.T) {
+	base := t.TempDir()
+	fill(t, base, "", true)
+	dir := filepath.Join(t.TempDir(), "store")
+	copySparse(t, base, dir)
+	logs := glob(t, filepath.Join(dir, "*.mem"))
+	newest, values := logs[len(logs)-1], filepath.Join(dir, "000001.vlog")
+	for _, move := range [][2]string{{newest, newest + ".x"}, {values, newest}, {newest + ".x", values}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantOpenError(t, dir, kv.ErrCorrupt, "vlog", "restore a backup")
 }
 
 // Tables that no MANIFEST names are what a killed process leaves, or all that there

@@ -196,12 +196,16 @@ func checkValueLogs(dir string, keys *badger.KeyRegistry) error {
 			return fileError(err)
 		}
 		defer f.Close()
-		var header [logVectorAt]byte
-		if n, _ := f.ReadAt(header[:], 0); n < len(header) {
+		var header [logHeaderBytes + 1]byte
+		n, _ := f.ReadAt(header[:], 0)
+		if n < logVectorAt {
 			continue // Badger begins it anew
 		}
 		if _, err := dataKey(keys, binary.BigEndian.Uint64(header[:])); err != nil {
 			return damaged(name, err.Error())
+		}
+		if n > logHeaderBytes && header[logHeaderBytes] != 0 {
+			return damaged(name, "it has records, which only the logs of memtables have")
 		}
 	}
 	return nil
