@@ -444,10 +444,10 @@ const maxErrorText = 16 << 10
 const (
 	// hostileTime is how long a case may take beyond its deadline on any machine.
 	// The benchmark reports what it takes on this one.
-	hostileTime = 5 * time.Second
+	hostileTime = raceFactor * 5 * time.Second
 	// hostileMemory is what the process may need more while a case runs: twice
 	// the memory that it may have by default, and as much for its compiler.
-	hostileMemory = 256 << 20
+	hostileMemory = raceFactor * 256 << 20
 )
 
 func TestHostileCorpus(t *testing.T) {
