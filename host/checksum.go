@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
@@ -20,7 +21,10 @@ import (
 //	["AGENT","2006-01-02T15:04:05.999999999Z",["ROLE",PARTS],...]
 //
 // with an element for each message, PARTS as the plugin contract has them, and
-// nothing between the tokens.
+// nothing between the tokens. The characters <, >, &, U+2028 and U+2029 stand for
+// themselves also in arguments, contents and unknown members, where
+// [encoding/json] writes them as \u003c and so on: a message that it has written and
+// read has the sum that it had.
 func (r *Result) Checksum() string { return checksum(r.Agent, r.CreatedAt, r.Messages...) }
 
 // Checksum returns a hash of what the message says and when: that of
@@ -37,8 +41,41 @@ func checksum(agent string, created time.Time, messages ...*Message) string {
 		b = append(b, `,[`...)
 		b = appendString(b, string(m.Role))
 		b = append(b, ',')
-		b = append(appendParts(b, m.Parts), ']')
+		parts := len(b)
+		b = appendParts(b, m.Parts)
+		b = append(plainJSON(b[:parts], b[parts:]), ']')
 	}
 	sum := sha256.Sum256(append(b, ']'))
 	return hex.EncodeToString(sum[:])
+}
+
+// escapedByGo are the escapes that encoding/json writes and JSON does not need.
+var escapedByGo = map[string]string{"003c": "<", "003e": ">", "0026": "&", "2028": "\u2028", "2029": "\u2029"}
+
+// plainJSON appends valid JSON to dst without white space between its tokens and
+// without the escapes of escapedByGo. dst may end where raw begins: what is
+// appended is not longer.
+func plainJSON(dst, raw []byte) []byte {
+	inString := false
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			continue
+		case c == '"':
+			inString = !inString
+		case c == '\\' && raw[i+1] == 'u' && i+6 <= len(raw):
+			if plain, ok := escapedByGo[string(bytes.ToLower(raw[i+2:i+6]))]; ok {
+				dst = append(dst, plain...)
+				i += 5
+				continue
+			}
+		}
+		dst = append(dst, c)
+		if c == '\\' {
+			i++ // what is escaped is no end of a string
+			dst = append(dst, raw[i])
+		}
+	}
+	return dst
 }

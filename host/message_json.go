@@ -105,6 +105,77 @@ func DecodeMessages(b []byte) ([]*Message, error) {
 	return out, nil
 }
 
+// Validate returns an error of code invalid_argument if m cannot be written as it
+// is: a text or a name that is not UTF-8, which JSON has no way to say, or
+// arguments, contents or unknown fields that are not JSON. What is read from JSON
+// is valid; a message that a program made is asked before it is stored.
+func (m *Message) Validate() error {
+	if err := m.checkStrings(); err != nil {
+		return err
+	}
+	if err := checkJSON(m.AppendJSON(nil)); err != nil {
+		return Errorf(InvalidArgument, "message: %w", err)
+	}
+	return nil
+}
+
+// checkStrings refuses strings that AppendJSON would write with U+FFFD in the
+// place of what they say.
+func (m *Message) checkStrings() error {
+	if !utf8.ValidString(m.ID) || !utf8.ValidString(string(m.Role)) || !utf8.ValidString(m.Agent) || !validNames(m.Extra) {
+		return errNotUTF8("a name of the message")
+	}
+	for name := range m.Metadata {
+		if !utf8.ValidString(name) {
+			return errNotUTF8("a name in the metadata of the message")
+		}
+	}
+	for i, p := range m.Parts {
+		if p == nil {
+			return Errorf(InvalidArgument, "part %d of the message is nil", i)
+		}
+		for _, s := range partStrings(p) {
+			if !utf8.ValidString(s) {
+				return errNotUTF8("the " + p.Type() + " of the message")
+			}
+		}
+		if !validNames(p.extra()) {
+			return errNotUTF8("a name in a part of the message")
+		}
+	}
+	return nil
+}
+
+func errNotUTF8(what string) *Error {
+	return Errorf(InvalidArgument, "%s is not UTF-8", what).WithHint("convert it to UTF-8, as with: iconv -f latin1 -t utf-8")
+}
+
+func validNames(extra Extra) bool {
+	for _, m := range extra {
+		if !utf8.ValidString(m.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// partStrings returns what of a part becomes JSON strings.
+func partStrings(p Part) []string {
+	switch p := p.(type) {
+	case *Text:
+		return []string{p.Text}
+	case *Reasoning:
+		return []string{p.Text, p.Signature}
+	case *ToolCall:
+		return []string{p.ID, p.Name}
+	case *ToolResult:
+		return []string{p.ID, p.Name}
+	case *Media:
+		return []string{p.MediaType, p.URL}
+	}
+	return nil // *Data and *Unknown are JSON
+}
+
 func checkJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		return fmt.Errorf("not valid UTF-8")
@@ -271,6 +342,43 @@ func (s *fieldSet) add(name string, known ...string) error {
 		*s |= 1 << i
 	}
 	return nil
+}
+
+// The parts write themselves as the plugin contract has them, with their type, so
+// that encoding/json writes a []Part that [DecodeParts] reads.
+
+// MarshalJSON implements [json.Marshaler].
+func (p *Text) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *Reasoning) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *ToolCall) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *ToolResult) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *Media) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *Data) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *Unknown) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+
+// DecodeParts reads a JSON array of parts, with the checks of
+// [Message.UnmarshalJSON]. The parts do not alias b.
+func DecodeParts(b []byte) ([]Part, error) {
+	if err := checkJSON(b); err != nil {
+		return nil, Errorf(InvalidArgument, "read parts: %w", err)
+	}
+	var parts []Part
+	if err := decodeParts(bytes.Clone(b), &parts); err != nil {
+		return nil, Errorf(InvalidArgument, "read parts: %w", err)
+	}
+	return parts, nil
 }
 
 // AppendPartJSON appends a part's JSON to dst.
