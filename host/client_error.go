@@ -23,7 +23,8 @@ const (
 // read it. It is the one function that decides this: encoders, handlers and
 // stores use it.
 //
-// The code stays. The text becomes "internal error (run ID)", without a hint, for
+// The code stays. The text becomes "internal error (run ID)", or "canceled" with the
+// code canceled, without a hint, for
 //   - the codes internal and data_loss, which a panic has too,
 //   - an error that is no [*Error] and no end of a context,
 //   - an error whose message repeats the text of such a cause, as one that wraps
@@ -45,10 +46,15 @@ func ClientError(err error, run string) *Error {
 	if d := disclosed(err, maxCauses); d != nil {
 		return &Error{Code: e.Code, Message: d.Message, Hint: d.Hint, Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 	}
-	return &Error{Code: e.Code, Message: maskedText(run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
+	return &Error{Code: e.Code, Message: maskedText(e.Code, run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 }
 
-func maskedText(run string) string {
+// maskedText is what a client reads in the place of a text that is not for it. A
+// run that was canceled has not failed.
+func maskedText(code Code, run string) string {
+	if code == Canceled {
+		return "canceled"
+	}
 	if run == "" {
 		return "internal error"
 	}
@@ -178,11 +184,11 @@ func (e Event) ForClient() Event {
 		}
 	case *ModelRetried:
 		c := *d
-		c.Reason = maskedText(e.Run)
+		c.Reason = maskedText(Internal, e.Run)
 		e.Data = &c
 	case *ModelFellBack:
 		c := *d
-		c.Reason = maskedText(e.Run)
+		c.Reason = maskedText(Internal, e.Run)
 		e.Data = &c
 	case ClientEvent:
 		e.Data = d.ForClient(e.Run)

@@ -86,8 +86,8 @@ func (s *Server) Refused(format string, args ...any) *Fault {
 // ended is what a request's own end is told as.
 func (s *Server) ended(cause error) *host.Error {
 	code := host.CodeOf(cause)
-	if code != host.DeadlineExceeded {
-		code = host.Canceled
+	if code != host.DeadlineExceeded { // by the caller, who knows: nothing is wrong with the server
+		return &host.Error{Code: host.Canceled, Message: cause.Error(), Err: cause}
 	}
 	return host.Errorf(code, "ask %s: %w", s.where, cause)
 }
