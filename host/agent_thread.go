@@ -118,7 +118,7 @@ func (a *Agent) newThread(opts *ThreadOptions) (*AgentThread, error) {
 	}
 	if !validThreadID(t.opts.ID) {
 		return nil, Errorf(InvalidArgument, "thread of agent %q has an id of %d bytes that no store takes", a.name, len(t.opts.ID)).
-			WithHint("use at most %d bytes of UTF-8 without NUL that are not all blank, or leave it out", maxMessageID)
+			WithHint("use at most %d bytes of UTF-8 without control characters that are not all blank, or leave it out", maxMessageID)
 	}
 	if t.opts.Store != nil {
 		t.stores = givenStore{t.opts.Store}

@@ -80,7 +80,7 @@ type Request struct {
 	Thread string // the conversation to go on with; "" starts one if there is a history
 
 	// Run is the id of the run, if whoever asks wants to know it before: one that no
-	// run had before, up to 256 bytes of UTF-8 without NUL. Default: a fresh one. A
+	// run had before, up to 256 bytes of UTF-8 without control characters. Default: a fresh one. A
 	// shipped history that has a turn of that run does not take another: the run ends
 	// with code already_exists beside its results, which are paid for by then, so an
 	// id that a client chose is not to get here unchecked.

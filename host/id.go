@@ -2,11 +2,16 @@ package host
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
+// MaxIDBytes is the longest id of a thread, a run or a message, in every store.
+const MaxIDBytes = 256
+
 // ValidateID is the rule for ids and names that callers give to whoever stores
-// things under them: UTF-8 of 1 to limit bytes without NUL. Anything else, ".."
+// things under them: UTF-8 of 1 to limit bytes without control characters, which
+// could not be seen in a list and would be drawn by a terminal. Anything else, ".."
 // and "/" too, is a name and never a path. The error has the code
 // invalid_argument and begins with what, the thing that has the id.
 func ValidateID(what, id string, limit int) error {
@@ -17,8 +22,8 @@ func ValidateID(what, id string, limit int) error {
 		return Errorf(InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), limit)
 	case !utf8.ValidString(id):
 		return Errorf(InvalidArgument, "%s id %q is not UTF-8", what, id)
-	case strings.Contains(id, "\x00"):
-		return Errorf(InvalidArgument, "%s id %q contains NUL", what, id)
+	case strings.ContainsFunc(id, unicode.IsControl):
+		return Errorf(InvalidArgument, "%s id %q has a control character", what, id)
 	}
 	return nil
 }

@@ -16,7 +16,10 @@ func TestValidateID(t *testing.T) {
 		{"123456789", "9 bytes long, more than 8"},
 		{strings.Repeat("a", 1<<20), "1048576 bytes long, more than 8"},
 		{"a\xff", "not UTF-8"},
-		{"a\x00b", "contains NUL"},
+		{"a\x00b", "has a control character"},
+		{"a\tb", "has a control character"},
+		{"a\x1b[1m", "has a control character"},
+		{"a\u0085b", "has a control character"},
 	} {
 		err := host.ValidateID("thread", c.id, 8)
 		if c.says == "" {

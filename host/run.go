@@ -96,7 +96,12 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	if !validMessageID(r.id) {
 		return nil, Errorf(InvalidArgument, "request names a run by %d bytes that no store takes", len(r.id)).
-			WithHint("use at most %d bytes of UTF-8 without NUL, or leave it out", maxMessageID)
+			WithHint("use at most %d bytes of UTF-8 without control characters, or leave it out", maxMessageID)
+	}
+	if r.thread != "" {
+		if err := ValidateID("thread", r.thread, MaxIDBytes); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if r.input, err = r.readInput(); err != nil {
@@ -180,7 +185,7 @@ func (s *spent) artifact(bytes int, l *Limits) error {
 }
 
 // maxMessageID bounds the id that a client gives a message.
-const maxMessageID = 256
+const maxMessageID = MaxIDBytes
 
 func validMessageID(id string) bool {
 	return id == "" || ValidateID("message", id, maxMessageID) == nil
@@ -207,9 +212,12 @@ func (r *run) readInput() (*Message, error) {
 			WithHint("only a model calls tools")
 	case !validMessageID(m.ID):
 		return nil, Errorf(InvalidArgument, "input message has an id of %d bytes that no store takes", len(m.ID)).
-			WithHint("use at most %d bytes of UTF-8 without NUL, or leave it out", maxMessageID)
+			WithHint("use at most %d bytes of UTF-8 without control characters, or leave it out", maxMessageID)
 	default:
 		m = withIdentity(m, nil)
+	}
+	if err := m.checkStrings(); err != nil {
+		return nil, err
 	}
 	raw := m.AppendJSON(nil)
 	if n := len(raw); n > r.limits.InputBytes {
@@ -451,7 +459,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 
 // logMasked writes down the text of an error that clients do not read.
 func (r *run) logMasked(what string, err error, args ...any) {
-	if isMasked(err) {
+	if isMasked(err) && CodeOf(err) != Canceled { // who canceled it knows
 		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
 		r.host.opts.Logger.Error(what, append([]any{"run", r.id, "tenant", r.tenant, "code", CodeOf(err), "error", text}, args...)...)
 	}

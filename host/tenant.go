@@ -13,7 +13,7 @@ const DefaultTenant = "default"
 const reservedTenants = "agenthost/"
 
 // ValidateTenant returns an error of code invalid_argument if no tenant can have
-// that name: it is UTF-8 of 1 to [MaxTenantBytes] bytes without NUL, and does not
+// that name: it is UTF-8 of 1 to [MaxTenantBytes] bytes without control characters, and does not
 // begin with "agenthost/". Every store that keeps something by tenant asks it, so
 // that two tenants in one store are two in all of them.
 func ValidateTenant(name string) error {

@@ -285,7 +285,7 @@ func (t *journalTest) unknown() {
 }
 
 func (t *journalTest) strangeIDs() {
-	for i, id := range []string{"../x", "a/b", "a", "a/", "ü", "r1\x01"} {
+	for i, id := range []string{"../x", "a/b", "a", "a/", "ü", "r1\u00a0"} {
 		step := fmt.Sprint(i)
 		t.create(record(id, host.RunOpen, step))
 		t.wantSteps(id, step)

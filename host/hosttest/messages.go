@@ -198,7 +198,7 @@ func (t *messagesTest) tenants() {
 }
 
 func (t *messagesTest) threads() {
-	ids := []string{"a", "ab", "a:b", "a:b:c", "a/b", "../a", ".a", "A", "a%3Ab", "a*", "[a]", "{a}", "ä", "a\nb", " a", strings.Repeat("a", 200), strings.Repeat("a", 201)}
+	ids := []string{"a", "ab", "a:b", "a:b:c", "a/b", "../a", ".a", "A", "a%3Ab", "a*", "[a]", "{a}", "ä", "a\u00a0b", " a", strings.Repeat("a", 200), strings.Repeat("a", 201)}
 	said := make([]*host.Message, len(ids))
 	for i, id := range ids {
 		said[i] = host.UserText(fmt.Sprintf("in %q", id))

@@ -180,7 +180,7 @@ func TestHostileArguments(t *testing.T) {
 		"a deletion of another's":  {"delete_memories", `{"deletions":[{"id":"` + bobs.ID + `"}]}`, "there is no memory"},
 		"a deletion twice":         {"delete_memories", `{"deletions":[{"id":"` + tea.ID + `"},{"id":"` + tea.ID + `"}]}`, "there is no memory"},
 		"an id that is a path":     {"delete_memories", `{"deletions":[{"id":"../../` + tea.ID + `"}]}`, "there is no memory"},
-		"an id with NUL":           {"delete_memories", `{"deletions":[{"id":"\u0000"}]}`, "without NUL"},
+		"an id with NUL":           {"delete_memories", `{"deletions":[{"id":"\u0000"}]}`, "without control characters"},
 		"an id of nothing":         {"delete_memories", `{"deletions":[{"id":""}]}`, "without the id"},
 		"an id of a kilobyte":      {"delete_memories", `{"deletions":[{"id":"` + strings.Repeat("x", 1000) + `"}]}`, "at most"},
 		"an update to what is":     {"manage_memories", `{"creations":["Ada swims."],"updates":[{"id":"` + tea.ID + `","statement":"Ada swims."},{"id":"nobody","statement":"x"}],"deletions":null}`, "there is no memory"},

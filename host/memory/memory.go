@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
@@ -67,8 +68,8 @@ func (c *Change) check() error {
 		return refuse("change of kind %q", string(c.Kind)).WithHint("use add, update or delete")
 	case c.Kind != Add && c.ID == "":
 		return refuse("%s without the id of a memory", string(c.Kind))
-	case len(c.ID) > MaxNameBytes || !utf8.ValidString(c.ID) || strings.ContainsRune(c.ID, 0):
-		return refuse("the id of a memory is not UTF-8 without NUL of at most %d bytes", MaxNameBytes)
+	case len(c.ID) > MaxNameBytes || !utf8.ValidString(c.ID) || strings.ContainsFunc(c.ID, unicode.IsControl):
+		return refuse("the id of a memory is not UTF-8 without control characters of at most %d bytes", MaxNameBytes)
 	case strings.TrimSpace(c.Text) == "" && (c.Kind == Add || c.Kind == Update && c.Text != ""):
 		return refuse("a memory without text")
 	case len(c.Text) > MaxTextBytes || !utf8.ValidString(c.Text):

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
@@ -39,8 +40,8 @@ func (s Scope) check() error {
 		return err
 	}
 	for i, name := range s.names() {
-		if len(name) > MaxNameBytes || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
-			return host.Errorf(host.InvalidArgument, "the %s of a scope is not UTF-8 without NUL of at most %d bytes", nameKinds[i], MaxNameBytes)
+		if len(name) > MaxNameBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return host.Errorf(host.InvalidArgument, "the %s of a scope is not UTF-8 without control characters of at most %d bytes", nameKinds[i], MaxNameBytes)
 		}
 	}
 	return nil

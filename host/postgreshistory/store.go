@@ -25,7 +25,7 @@ const (
 	// DefaultTenant is the tenant of requests that name none.
 	DefaultTenant = host.DefaultTenant
 	// MaxIDBytes is the longest id of a thread, a run or a message.
-	MaxIDBytes = 256
+	MaxIDBytes = host.MaxIDBytes
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
 	// DefaultListLimit is how many threads List returns if it is not told, and

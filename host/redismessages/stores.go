@@ -24,7 +24,7 @@ const (
 	// DefaultWindow is how many messages are listed at most, from the end.
 	DefaultWindow = 2000
 	// MaxIDBytes is the longest id of a thread.
-	MaxIDBytes = 256
+	MaxIDBytes = host.MaxIDBytes
 	// MaxPrefixBytes is the longest prefix of keys.
 	MaxPrefixBytes = 256
 	// maxAttempts is how often an append starts again because another was faster.

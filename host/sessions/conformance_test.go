@@ -131,7 +131,7 @@ func TestWhoKeepsItSaysHowItIsNamed(t *testing.T) {
 		"a snapshot that is not there":            {server, &request{Snapshot: "a:x"}, host.NotFound, "no snapshot"},
 		"a snapshot that is none":                 {server, &request{Snapshot: "ax"}, host.NotFound, "no snapshot"},
 		"a blank session":                         {server, &request{Session: "  "}, host.InvalidArgument, "blank"},
-		"a session id with NUL":                   {server, &request{Session: "a\x00b"}, host.InvalidArgument, "NUL"},
+		"a session id with NUL":                   {server, &request{Session: "a\x00b"}, host.InvalidArgument, "control character"},
 		"a session id of 1,000 characters":        {server, &request{Session: strings.Repeat("x", 1000)}, host.InvalidArgument, "1000"},
 		"a background turn where clients keep it": {client, &request{Detach: true}, host.FailedPrecondition, "background"},
 		"a sealed one without keys":               {client, &request{Sealed: json.RawMessage(`{}`)}, host.FailedPrecondition, "no keys"},

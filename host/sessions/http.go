@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/stream"
@@ -72,7 +74,14 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant
 		return "", err
 	}
 	limit := int64(2*h.service.opts.StateBytes + maxRequestBytes)
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return "", badBody(err, limit)
+	}
+	if !utf8.Valid(raw) { // encoding/json would put U+FFFD in its place
+		return "", host.Errorf(host.InvalidArgument, "the body is not UTF-8")
+	}
+	body := json.NewDecoder(bytes.NewReader(raw))
 	if err := body.Decode(into); err != nil {
 		return "", badBody(err, limit)
 	}

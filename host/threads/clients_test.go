@@ -112,7 +112,7 @@ func TestLocksOfOtherProcesses(t *testing.T) {
 		}
 		unlock()
 	}
-	long := &host.HistoryRequest{Thread: strings.Repeat("\x01", threads.MaxThreadIDBytes)}
+	long := &host.HistoryRequest{Thread: strings.Repeat("%", threads.MaxThreadIDBytes)}
 	unlock, err := stores[1].LockThread(t.Context(), long)
 	if err != nil {
 		t.Fatalf("LockThread of the longest id = %v", err)

@@ -100,7 +100,7 @@
 //
 // Every method takes the tenant and reads and writes only what is that
 // tenant's; the empty name is the tenant [DefaultTenant]. A thread id is any
-// text of up to [MaxThreadIDBytes] bytes without NUL: "../x" and "a/b" are ids
+// text of up to [MaxThreadIDBytes] bytes without control characters: "../x" and "a/b" are ids
 // like others.
 //
 // # Errors

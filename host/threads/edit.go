@@ -30,6 +30,9 @@ func (s *Store) EditMessage(ctx context.Context, tenant, id, message string, m *
 	if m == nil {
 		return nil, host.Errorf(host.InvalidArgument, "edit message %q of thread %q: there is no message to put in its place", message, id)
 	}
+	if err := m.Validate(); err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "edit message %q of thread %q: %w", message, id, err)
+	}
 	m = m.Clone()
 	if m.ID == message || m.ID == "" {
 		m.ID = host.NewID()

@@ -42,7 +42,8 @@ const DefaultTenant = host.DefaultTenant
 func partition(tenant string) (string, error) { return host.TenantPartition(tenant) }
 
 // ValidateID returns an error of code invalid_argument if no thread can have
-// that id: it must be UTF-8 of 1 to [MaxThreadIDBytes] bytes without NUL.
+// that id: it must be UTF-8 of 1 to [MaxThreadIDBytes] bytes without control
+// characters.
 func ValidateID(id string) error { return host.ValidateID("thread", id, MaxThreadIDBytes) }
 
 // contextError is ctx's end as an error with its code.

@@ -308,7 +308,7 @@ func TestImportRefuses(t *testing.T) {
 		"another format":     {replace("agenthost.thread", "thread"), host.InvalidArgument, "format"},
 		"no messages":        {strings.TrimSuffix(strings.TrimSpace(head), ",") + "}", host.InvalidArgument, "messages"},
 		"no id":              {replace(`"thread":{"id":"t1"`, `"thread":{"id":""`), host.InvalidArgument, "which thread"},
-		"a NUL in the id":    {replace(`"thread":{"id":"t1"`, `"thread":{"id":"t\u0000"`), host.InvalidArgument, "NUL"},
+		"a NUL in the id":    {replace(`"thread":{"id":"t1"`, `"thread":{"id":"t\u0000"`), host.InvalidArgument, "control character"},
 		"too long an id":     {replace(`"thread":{"id":"t1"`, `"thread":{"id":"`+strings.Repeat("x", 1000)+`"`), host.InvalidArgument, "1000 bytes"},
 		"an unknown member":  {replace(`"version":2,`, `"version":2,"extra":2,`), host.InvalidArgument, "extra"},
 		"a list of threads":  {"[" + whole + "]", host.InvalidArgument, "role"},

@@ -18,9 +18,9 @@ const (
 	// MaxTenantBytes is the longest name of a tenant.
 	MaxTenantBytes = host.MaxTenantBytes
 	// MaxThreadIDBytes is the longest id of a thread.
-	MaxThreadIDBytes = 256
+	MaxThreadIDBytes = host.MaxIDBytes
 	// MaxMessageIDBytes is the longest id of a message or a run.
-	MaxMessageIDBytes = 256
+	MaxMessageIDBytes = host.MaxIDBytes
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
 	// MaxTitleBytes is the longest title that can be set.

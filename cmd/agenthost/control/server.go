@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -256,6 +257,9 @@ func (s *Server) reply(conn net.Conn, lines *bufio.Reader, line []byte) error {
 
 func (s *Server) handle(ctx context.Context, line []byte) (any, error) {
 	var req Request
+	if !utf8.Valid(line) { // encoding/json would put U+FFFD in its place
+		return nil, host.Errorf(host.InvalidArgument, "request is not UTF-8")
+	}
 	if err := json.Unmarshal(line, &req); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "request is not JSON: %w", err).WithHint(`write {"op":NAME,"args":{...}} on a line`)
 	}
