@@ -123,17 +123,18 @@ type account struct {
 // charge takes n of a good. It fails if more than the budget is used then, by
 // that or before; n counts all the same, since it has been used.
 func (a *account) charge(g good, n int64) error {
-	return a.take(g, n, false)
+	return a.take(g, n, false, time.Now())
 }
 
 // reserve is charge for what has not been used yet: if it does not fit, nothing
 // is taken.
 func (a *account) reserve(g good, n int64) error {
-	return a.take(g, n, true)
+	return a.take(g, n, true, time.Now())
 }
 
-func (a *account) take(g good, n int64, whole bool) error {
-	budget, now := &a.settings().Budget, time.Now()
+// take is charge, or reserve if it takes the whole or nothing.
+func (a *account) take(g good, n int64, whole bool, now time.Time) error {
+	budget := &a.settings().Budget
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(budget, now)
@@ -147,9 +148,11 @@ func (a *account) take(g good, n int64, whole bool) error {
 	return nil
 }
 
-// open fails if a call could not run a single instruction.
-func (a *account) open() error {
-	budget, now := &a.settings().Budget, time.Now()
+// open fails if a call could not run a single instruction. Like take it is given
+// the time, which a caller knows that has just looked: a look at the clock takes as
+// long as the rest of it.
+func (a *account) open(now time.Time) error {
+	budget := &a.settings().Budget
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(budget, now)
@@ -211,16 +214,16 @@ func (rt *Runtime) BudgetUse(tenant string) BudgetUse {
 // bill charges the tenant for what a call has run since the last time, and
 // stops the call if that was too much. spent is what it has used in all.
 func (inst *instance) bill(spent int64) {
-	if err := inst.settle(spent); err != nil {
+	if err := inst.settle(spent, time.Now()); err != nil {
 		inst.stop(inst.budgetStop(err))
 	}
 }
 
 // settle is bill at a call's end: it cannot be stopped any more.
-func (inst *instance) settle(spent int64) error {
+func (inst *instance) settle(spent int64, now time.Time) error {
 	n := spent - inst.call.billed
 	inst.call.billed = spent
-	return inst.seat.account.charge(instructions, n)
+	return inst.seat.account.take(instructions, n, false, now)
 }
 
 // budgetStop says of an error of a budget what was stopped for it.

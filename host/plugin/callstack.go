@@ -25,6 +25,9 @@ type callStack struct {
 	claim   claim             // what counts for it, and for tables
 	tables  int64             // of claim, bytes for tables
 
+	first int64 // room that a call begins with
+	units int64 // units that a call begins with
+
 	growing *share // of the turns of what is done apart; nil: it is not growing apart
 	grown   int64  // what that counts for there
 }
@@ -47,9 +50,15 @@ const (
 	stackShare = 2
 )
 
-// firstRoom is what the stack of a call may be allocated before the guest asks for
-// more: it has room for the heaviest frame, and the one that grows it.
-func (s *callStack) firstRoom() int64 { return max(smallStack, roomFor(stackStep+s.frame, s.frame)) }
+// start sets what a call may do before the guest asks for more: its stack has room
+// for the heaviest frame, and the one that grows it.
+func (s *callStack) start(calls, frame int64) {
+	s.calls, s.frame = calls, frame
+	s.first = max(smallStack, roomFor(stackStep+frame, frame))
+	used := (s.first - frame - stackSlack) / 2 // the inverse of roomFor
+	s.units = min((used-frame)/stackUnit, calls)
+	s.room = s.first
+}
 
 // roomFor is the most that wazero allocates for a stack of which so many bytes are
 // used: it doubles what there is and adds the frame that did not fit.
@@ -69,8 +78,8 @@ func (inst *instance) countStack() error {
 	s := &inst.callStack
 	s.depth = inst.module.ExportedGlobal(meterDepth).(api.MutableGlobal)
 	calls, units := unpackDepth(int64(s.depth.Get()))
-	s.calls, s.frame = calls, units*stackUnit
-	s.room, s.tables = s.firstRoom(), inst.plugin.code.keeps.tables
+	s.start(calls, units*stackUnit)
+	s.tables = inst.plugin.code.keeps.tables
 	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
 	if !s.claim.set(stackBytes(s.room) + s.tables) {
 		inst.call.stopped = inst.plugin.runtime.memories.exhausted()
@@ -99,8 +108,7 @@ func (s *callStack) peak() int64 {
 
 // begin hands out what needs no more than the first room.
 func (s *callStack) begin() {
-	used := (s.room - s.frame - stackSlack) / 2 // the inverse of roomFor
-	s.granted = min((used-s.frame)/stackUnit, s.calls)
+	s.granted = s.units
 	s.depth.Set(uint64(packDepth(s.calls, s.granted)))
 }
 
@@ -220,18 +228,19 @@ func (inst *instance) shrink() {
 	if s.depth == nil {
 		return
 	}
-	first := s.firstRoom()
-	if first > smallStack { // the first room is counted once, for one of them
+	if s.first > smallStack { // the first room is counted once, for one of them
 		for e, fn := range inst.funcs {
 			if fn != last {
 				inst.funcs[e] = nil
 			}
 		}
 	}
-	if s.room > first {
+	if s.room > s.first {
 		inst.funcs = [exportCount]api.Function{}
-		s.room = first
-		s.claim.set(stackBytes(first) + s.tables)
+		s.room = s.first
+		s.claim.set(stackBytes(s.first) + s.tables)
 	}
-	s.begin()
+	if s.granted != s.units { // a guest that returns gives back the units it has used
+		s.begin()
+	}
 }

@@ -144,8 +144,8 @@ func (g *depthGlobal) Set(v uint64) { g.value = v }
 // an idle instance keeps one, which is what is counted.
 func TestIdleInstanceKeepsOneLargeStack(t *testing.T) {
 	for _, c := range []struct{ frame, kept int64 }{{smallStack, 1}, {128, 2}} {
-		inst := &instance{callStack: callStack{depth: &depthGlobal{}, calls: 1000, frame: c.frame}}
-		inst.callStack.room = inst.callStack.firstRoom()
+		inst := &instance{callStack: callStack{depth: &depthGlobal{}}}
+		inst.callStack.start(1000, c.frame)
 		for _, e := range []export{exportTool, exportProcess} {
 			inst.funcs[e] = &struct {
 				api.Function

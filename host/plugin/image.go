@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 )
@@ -272,7 +273,7 @@ func (inst *instance) fill(im *image) error {
 	inst.image, inst.restored = im, true
 	inst.set(im)
 	inst.world.endStart(im.took)
-	_ = inst.settle(int64(im.size) / bytesPerInstruction)
+	_ = inst.settle(int64(im.size)/bytesPerInstruction, time.Now())
 	return nil
 }
 

@@ -156,7 +156,7 @@ func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance
 		return inst, err
 	}
 	inst.started()
-	_ = inst.settle(inst.spent()) // the call is stopped, if that was too much
+	_ = inst.settle(inst.spent(), time.Now()) // the call is stopped, if that was too much
 	return inst, inst.keepImage(before)
 }
 

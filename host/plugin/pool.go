@@ -477,7 +477,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	if err != nil {
 		return nil, false, false, p.refused(r, arrived, err)
 	}
-	if err := p.affordable(pl, r); err != nil {
+	if err := p.affordable(pl, r, arrived); err != nil {
 		p.exit(pl)
 		return nil, false, false, p.refused(r, arrived, err)
 	}
@@ -507,7 +507,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
 	pl.seat.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
-	_ = inst.settle(cost.Instructions) // the next call learns that the budget is used up
+	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.unaccounted()
 	turnless := p.giveBack(pl, inst, returned, fresh)
 	turns.leave(share, used+callPrice, !turnless)
@@ -516,12 +516,12 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 
 // affordable fails if the input is larger than the tenant's may be, or its budget
 // is used up.
-func (p *Plugin) affordable(pl *pool, r *callRequest) error {
+func (p *Plugin) affordable(pl *pool, r *callRequest, now time.Time) error {
 	if limit := pl.seat.rights().limits.InputBytes; len(r.input) > limit {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
 			p.id, p.exportName(r.export), len(r.input), limit))
 	}
-	return pl.seat.account.open()
+	return pl.seat.account.open(now)
 }
 
 // unserved is the error of a call that had no turn.
