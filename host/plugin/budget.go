@@ -101,8 +101,8 @@ func (e *BudgetError) Error() string {
 }
 
 func budgetExhausted(e *BudgetError) error {
-	return &host.Error{Code: host.ResourceExhausted, Message: e.Error(), Retryable: true, Err: e,
-		Hint: fmt.Sprintf("it is refilled in %s", e.Refill.Round(time.Millisecond))}
+	return host.Disclose(&host.Error{Code: host.ResourceExhausted, Message: e.Error(), Retryable: true, Err: e,
+		Hint: fmt.Sprintf("it is refilled in %s", e.Refill.Round(time.Millisecond))})
 }
 
 var _ error = (*BudgetError)(nil)

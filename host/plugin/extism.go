@@ -258,7 +258,7 @@ func extismError(text string) []byte {
 	if readJSON([]byte(text), &e) == nil && e.Message != "" {
 		return []byte(text)
 	}
-	return errorObject(host.Errorf(host.Internal, "%s", clean(text)))
+	return errorObject(host.Disclose(host.Errorf(host.Internal, "%s", clean(text))))
 }
 
 // startFunctions returns what is called before an instance's first call: the

@@ -287,6 +287,9 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
 	if err != nil {
+		if shown := host.ClientError(err, ""); shown.Error() != err.Error() {
+			inst.plugin.runtime.opts.Logger.Warn("operation failed", "plugin", inst.plugin.id, "tenant", inst.tenant, "op", op, "error", err)
+		}
 		return nil, err
 	}
 	inst.charge(int64(len(response)) / bytesPerInstruction)
@@ -323,10 +326,11 @@ func (inst *instance) hidePanic(op string) {
 	}
 }
 
-// errorObject is an error as a guest gets it. Its sentences are cut where they
-// repeat what the guest has sent.
+// errorObject is an error as a guest gets it: without the text of drivers and of the
+// host's own failures, which operate writes to the log. Its sentences are cut where
+// they repeat what the guest has sent.
 func errorObject(err error) []byte {
-	e := *host.AsError(err)
+	e := *host.ClientError(err, "")
 	e.Message, e.Hint = shorten(e.Message), shorten(e.Hint)
 	b, jsonErr := json.Marshal(&e)
 	if jsonErr != nil {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -45,5 +46,30 @@ func TestPanicsOfStoresStayInTheLog(t *testing.T) {
 				t.Errorf("the log lacks %q: %s", want, log.String())
 			}
 		})
+	}
+}
+
+// failingStore is a driver whose errors have words of the operator's.
+type failingStore struct{ Store }
+
+func (failingStore) Get(context.Context, Owner, string) (Item, error) {
+	return Item{}, &host.Error{Code: host.Unavailable, Retryable: true, Message: "kv: connect to db.internal:5432: password=hush",
+		Err: errors.New("connect to db.internal:5432: password=hush")}
+}
+
+// A guest gets the code of a driver's error and not its text (decision 39).
+func TestErrorsOfStoresStayInTheLog(t *testing.T) {
+	var log strings.Builder
+	rt := startRuntime(t, &Options{Store: failingStore{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p, err := rt.Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{KV: Write}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runOp(t.Context(), p, "acme", `kv.get {"key":"k"}`, nil)
+	if host.CodeOf(err) != host.Unavailable || strings.Contains(out+err.Error(), "db.internal") {
+		t.Errorf("the guest gets %q, %v; want the code unavailable and not the text", out, err)
+	}
+	if !strings.Contains(log.String(), "password=hush") {
+		t.Errorf("the log lacks the driver's text: %s", log.String())
 	}
 }

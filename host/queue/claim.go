@@ -199,7 +199,7 @@ func (c *claimed) done() bool {
 func (c *claimed) later(failure error) bool {
 	return c.end(false, func(ctx context.Context) error {
 		c.record.rest()
-		c.record.Error = storedError(failure)
+		c.record.Error = c.record.storedError(failure)
 		return c.put(ctx, time.Now().Add(host.RetryWait(c.q.opts.FirstRetry, c.q.opts.LastRetry, c.record.Attempts)), c.leaving())
 	})
 }

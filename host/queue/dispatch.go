@@ -194,7 +194,7 @@ func (q *Queue) work(t *tenant, w *waitingJob) (over bool) {
 		return false
 	}
 	if c.record.Attempts > q.opts.Attempts {
-		return c.bury(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", q.opts.Attempts))
+		return c.bury(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", q.opts.Attempts)))
 	}
 	failure := c.run()
 	switch {
@@ -235,7 +235,7 @@ func pause(ctx context.Context, d time.Duration) {
 // bury has a job dead: tx takes it from where it was.
 func (q *Queue) bury(ctx context.Context, t *tenant, r *record, failure error, tx kv.Tx) error {
 	r.rest()
-	r.Died, r.Error = time.Now().UTC(), storedError(failure)
+	r.Died, r.Error = time.Now().UTC(), r.storedError(failure)
 	raw, err := r.encode()
 	if err != nil {
 		return err

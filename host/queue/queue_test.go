@@ -233,6 +233,9 @@ func TestTriesAgainAndGivesUp(t *testing.T) {
 		ids := map[string]string{}
 		for _, d := range dead {
 			got[fmt.Sprint(d.Name, d.Attempts)], ids[d.Name] = d.Error.Code, d.ID
+			if text := d.Error.Message; d.Error.Code == host.Internal && text != "internal error" {
+				t.Errorf("a tenant may read %q of job %s", text, d.Name) // decision 39: the log has the rest
+			}
 			if d.Died.Before(began) || len(d.Payload) == 0 || d.Scope.Tenant != "acme" {
 				t.Errorf("dead job %+v", d)
 			}

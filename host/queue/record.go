@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -132,12 +133,12 @@ func (q *Queue) load(ctx context.Context, partition, id string) (*record, uint64
 // again is of no use.
 func unreadable(err error) bool { return errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrFormat) }
 
-// storedError is what is kept of an error.
-func storedError(err error) *host.Error {
-	e := *host.AsError(err)
+// storedError is what is kept of a job's error, for its tenant to read: the full text
+// is in the log.
+func (r *record) storedError(err error) *host.Error {
+	e := *host.ClientError(err, r.Scope.Run)
 	if len(e.Message) > maxErrorBytes {
-		e.Message = e.Message[:maxErrorBytes]
+		e.Message = strings.ToValidUTF8(e.Message[:maxErrorBytes], "")
 	}
-	e.Err = nil
 	return &e
 }
