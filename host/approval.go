@@ -64,7 +64,7 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 // ask returns the question to ask before a call runs, nil if there is none.
 func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
 	var err error
-	if c.call.Arguments, err = tool.arguments(c.part.Arguments, t.limits.ArgumentBytes); err != nil {
+	if c.call.Arguments, err = tool.arguments(ctx, c.part.Arguments, t.limits.ArgumentBytes); err != nil {
 		return nil, err
 	}
 	c.checked = true

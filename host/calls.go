@@ -187,7 +187,7 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	defer func() { c.call.endSteps(); c.call.State.endView() }()
 	if !c.checked {
 		var err error
-		if c.call.Arguments, err = tool.arguments(c.call.Arguments, t.limits.ArgumentBytes); err != nil {
+		if c.call.Arguments, err = tool.arguments(ctx, c.call.Arguments, t.limits.ArgumentBytes); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,9 @@ func decodeDocument(raw []byte) (any, error) {
 type documentReader struct {
 	rest  []byte
 	doc   any
-	nodes int  // values read
-	twice bool // some object has a member twice
+	nodes int    // values read
+	yield func() // gives the processor to others; nil is runtime.Gosched
+	twice bool   // some object has a member twice
 	huge  json.Number
 }
 
@@ -59,8 +61,19 @@ func decodeStrict(raw []byte) (doc any, nodes int, err error) {
 	return d.doc, d.nodes, err
 }
 
+// pieceNodes is how many values are read before other goroutines get the processor:
+// about a millisecond. Checks of bytes alone, such as json.Valid, are left to the
+// preemption of Go's scheduler, which takes the processor after 10 ms.
+const pieceNodes = 4096
+
 func (d *documentReader) value() any {
-	d.nodes++
+	if d.nodes++; d.nodes%pieceNodes == 0 {
+		if d.yield != nil {
+			d.yield()
+		} else {
+			runtime.Gosched()
+		}
+	}
 	d.rest = next(d.rest)
 	switch d.rest[0] {
 	case '{':

@@ -288,7 +288,7 @@ func (r *run) checkAnswers(ctx context.Context, agent *Agent, calls []*openCall)
 		case call.Inside != nil && tool.agent != nil:
 			err = r.checkAnswers(ctx, tool.agent, call.Inside.Calls)
 		case call.Inside == nil && call.answer.Decision == Approve:
-			err = r.checkEdited(tool, call)
+			err = r.checkEdited(ctx, tool, call)
 		}
 		if err != nil {
 			return err
@@ -300,11 +300,11 @@ func (r *run) checkAnswers(ctx context.Context, agent *Agent, calls []*openCall)
 // checkEdited holds the arguments that a person put in the place of the model's
 // to the tool's schema. A tool that a provider brings is not known yet: its
 // arguments are checked when it runs.
-func (r *run) checkEdited(tool *Tool, call *openCall) error {
+func (r *run) checkEdited(ctx context.Context, tool *Tool, call *openCall) error {
 	if len(call.answer.Arguments) == 0 {
 		return nil
 	}
-	if _, err := tool.arguments(call.answer.Arguments, r.limits.ArgumentBytes); err != nil {
+	if _, err := tool.arguments(ctx, call.answer.Arguments, r.limits.ArgumentBytes); err != nil {
 		return Errorf(InvalidArgument, "answer to question %q: %w", call.Question.ID, err)
 	}
 	return nil

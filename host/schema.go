@@ -205,7 +205,7 @@ func (c *schemaCheck) misfit(v any, tell func(*fault) string) error {
 // arguments returns a model's arguments as they fit, which may be without nulls
 // that strict providers have models write. Both attempts share the work of one
 // value.
-func (s *schema) arguments(raw json.RawMessage) (json.RawMessage, error) {
+func (s *schema) arguments(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	v, nodes, err := decodeBounded(raw)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (s *schema) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	if s.plain.fits(v) {
 		return raw, nil
 	}
-	c := s.newCheck(context.Background(), nodes, len(raw))
+	c := s.newCheck(ctx, nodes, len(raw))
 	ok, err := c.fits(s.rule, v)
 	if ok || err != nil {
 		return raw, err

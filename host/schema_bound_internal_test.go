@@ -298,3 +298,31 @@ func TestFaultsAreTold(t *testing.T) {
 		})
 	}
 }
+
+// Reading a large value gives way to others as validating it does.
+func TestLargeValuesAreReadInPieces(t *testing.T) {
+	const values = 100_000
+	pieces := 0
+	d := documentReader{rest: []byte("[" + repeated(values, "{n}", ",") + "]"), yield: func() { pieces++ }}
+	d.value()
+	if d.nodes != values+1 || pieces != d.nodes/pieceNodes {
+		t.Errorf("%d values were read in %d pieces, want %d", d.nodes, pieces, d.nodes/pieceNodes)
+	}
+}
+
+// A count that no int holds would be 0 to the library: maxItems of 1e30 refused every
+// list.
+func TestCountsThatNoIntHoldsAreRefused(t *testing.T) {
+	for _, c := range []struct{ schema, want string }{
+		{`{"maxItems":1e30}`, "maxItems"},
+		{`{"properties":{"a":{"maxLength":99999999999999999999}}}`, "maxLength"},
+		{`{"minProperties":9223372036854775808.0}`, "minProperties"},
+		{`{"maxItems":9223372036854775807,"minLength":1e3}`, ""},
+		{`{"maximum":1e30,"properties":{"maxItems":{"const":1e30}}}`, ""},
+	} {
+		_, err := compileSchema(t.Context(), json.RawMessage(c.schema))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want+" is more than 9223372036854775807") {
+			t.Errorf("%s: %v, want %q in it", c.schema, err, c.want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/big"
 	"net/url"
 	"strconv"
 	"strings"
@@ -56,6 +58,7 @@ type schemaSize struct {
 	enums   int  // and those of enum
 	oldEnum bool // a draft is in use in which they must differ, too
 
+	beyond  string   // a keyword whose count no int holds
 	roots   []any    // what has an $id, within the document
 	targets []string // JSON pointers of references
 }
@@ -66,6 +69,9 @@ func estimateSchema(doc any) error {
 	s := newSchemaSize(doc)
 	if s.deepest > maxSchemaNesting {
 		return fmt.Errorf("its parts stand within each other deeper than %d; use $defs and $ref", maxSchemaNesting)
+	}
+	if s.beyond != "" {
+		return fmt.Errorf("%s is more than %d: leave it out", s.beyond, math.MaxInt)
 	}
 	if s.compareWork() > maxCompileWork/2 {
 		return fmt.Errorf("it takes too long to compile: the numbers, lists and objects in its enums, or in lists of names, have to be compared with each other; " +
@@ -175,6 +181,9 @@ var (
 	listKeywords = words("allOf", "anyOf", "oneOf", "items", "prefixItems")
 	mapKeywords  = words("definitions", "$defs", "properties", "patternProperties", "dependencies", "dependentSchemas")
 	refKeywords  = words("$ref", "$dynamicRef", "$recursiveRef")
+
+	// countKeywords have counts, which the library would take as 0 if no int holds them.
+	countKeywords = words("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties")
 )
 
 func words(list ...string) map[string]bool {
@@ -229,8 +238,17 @@ func (s *schemaSize) part(v any, level, place int) {
 		default:
 			s.values += countNodes(e)
 			s.compared(name, e)
+			if n, ok := e.(json.Number); ok && countKeywords[name] && !fitsInt(n) {
+				s.beyond = name
+			}
 		}
 	}
+}
+
+// fitsInt reports whether an int holds a number, whatever its fraction is.
+func fitsInt(n json.Number) bool {
+	r, ok := new(big.Rat).SetString(string(n))
+	return ok && new(big.Int).Quo(r.Num(), r.Denom()).IsInt64()
 }
 
 // compared adds what the library does to find out whether the values of a keyword's

@@ -243,7 +243,7 @@ func checkToolName(name string) error {
 
 // arguments checks and unwraps what the model wrote, and writes its integers as
 // digits. Its error is a sentence for the model.
-func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error) {
+func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (json.RawMessage, error) {
 	if len(raw) > limit {
 		return nil, Errorf(InvalidArgument, "the arguments are %d bytes long, more than the %d that are allowed", len(raw), limit)
 	}
@@ -254,7 +254,7 @@ func (t *Tool) arguments(raw json.RawMessage, limit int) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	fits, err := t.schema.arguments(raw)
+	fits, err := t.schema.arguments(ctx, raw)
 	if err == nil {
 		return canonicalIntegers(fits), nil
 	}
