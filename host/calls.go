@@ -139,7 +139,7 @@ func (b *batch) tell(ev EventData) {
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
 	c.tell = b.tell
-	t.emit(&ToolStarted{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
+	t.emit(&ToolStarted{ID: c.part.ID, Key: c.call.IdempotencyKey, Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
@@ -413,7 +413,7 @@ func (c *toolCall) finish(run string) {
 
 func (c *toolCall) finished() *ToolFinished {
 	return &ToolFinished{
-		ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
+		ID: c.part.ID, Key: c.call.IdempotencyKey, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
 		DurationUS: c.took.Microseconds(), Cost: c.output.Cost,
 	}
 }
@@ -474,6 +474,6 @@ func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.waiting = append(t.waiting, c.open)
 	for _, q := range questionsOf([]*openCall{c.open}) {
-		t.emit(&Interrupted{Question: q})
+		t.emit(&Interrupted{Question: q, Key: c.open.Key})
 	}
 }

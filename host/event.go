@@ -55,7 +55,8 @@ type (
 
 	// AgentStarted opens one agent's run.
 	AgentStarted struct {
-		Model string `json:"model"`
+		Model  string `json:"model"`
+		Result string `json:"result,omitempty"` // id of the [Result] that it makes
 	}
 
 	// ProcessorRan tells what a processor did to the view of history. Tokens are
@@ -139,6 +140,7 @@ type (
 	// ToolStarted tells that a tool runs.
 	ToolStarted struct {
 		ID        string          `json:"id"`
+		Key       string          `json:"key,omitempty"` // [Call].IdempotencyKey: the same in a run that resumes the call
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Provider  string          `json:"provider,omitempty"` // that has added the tool
@@ -164,6 +166,7 @@ type (
 	// ToolFinished carries a tool's result.
 	ToolFinished struct {
 		ID         string          `json:"id"`
+		Key        string          `json:"key,omitempty"` // as of ToolStarted
 		Name       string          `json:"name"`
 		Content    json.RawMessage `json:"content"`
 		IsError    bool            `json:"is_error,omitempty"`
@@ -185,6 +188,7 @@ type (
 	// Interrupted tells that the run will end with a question.
 	Interrupted struct {
 		Question *Question `json:"question"`
+		Key      string    `json:"key,omitempty"` // of the call that waits: the first of Question.Via, if there are any
 	}
 
 	// AgentFinished closes one agent's run.

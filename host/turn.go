@@ -40,7 +40,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
 	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
-	r.emit(&AgentStarted{Model: t.model.Name()})
+	r.emit(&AgentStarted{Model: t.model.Name(), Result: r.resultID()})
 	err := r.guard("agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx, saved); err != nil {
 			return err

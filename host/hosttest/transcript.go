@@ -214,11 +214,34 @@ func (s *stage) writeEvent(b *strings.Builder, ev host.Event) {
 // volatile are the members of events that differ from run to run.
 var volatile = []string{"created_at", "duration_us"}
 
+// unnamed returns an event without the names that it has of its run.
+func unnamed(data host.EventData) host.EventData {
+	switch d := data.(type) {
+	case *host.AgentStarted:
+		c := *d
+		c.Result = ""
+		return &c
+	case *host.ToolStarted:
+		c := *d
+		c.Key = ""
+		return &c
+	case *host.ToolFinished:
+		c := *d
+		c.Key = ""
+		return &c
+	case *host.Interrupted:
+		c := *d
+		c.Key = ""
+		return &c
+	}
+	return data
+}
+
 func eventData(data host.EventData) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(data); err != nil {
+	if err := enc.Encode(unnamed(data)); err != nil {
 		return err.Error()
 	}
 	d := json.NewDecoder(&b)

@@ -369,7 +369,7 @@ func shortened(data host.EventData) host.EventData {
 		if d.Question != nil {
 			q := *d.Question
 			q.Arguments, q.Data = short(q.Arguments), short(q.Data)
-			return &host.Interrupted{Question: &q}
+			return &host.Interrupted{Question: &q, Key: d.Key}
 		}
 	case *host.MessageDone:
 		if len(d.Raw) > maxContentBytes {
