@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests of Extism's kits need beside Go: clang and lld for C,
-# and AssemblyScript. Without them these tests skip themselves.
+# Installs what tests need beside Go: clang and lld for Extism's C kit, and
+# AssemblyScript. Node.js and npm also run AgentKit's own client, which a test of
+# host/stream installs itself. Without them these tests skip themselves.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 

@@ -1,11 +1,13 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 
 	"github.com/agenthost/agenthost/host"
@@ -39,32 +41,49 @@ const (
 //	{"event","data":{...},"timestamp":ms,"sequenceNumber","id":"publish-0:run.started"}
 //
 // sequenceNumber counts the chunks of a run from 0, for an event may be several
-// or none. The chunks come in AgentKit's order, with these differences, of which
-// all but the first are what it declares and never sends: arguments come in the
-// pieces that the model sends; reasoning comes as parts of that type
-// (reasoning.delta); a question to a person is
-// hitl.requested, and the run ends with run.interrupted. A failure of a tool is {"error":{"name","message"}} without a
-// stack. What AgentKit has no chunk for (processors, state, usage, progress of a
-// tool, retries) is left out.
+// or none. The chunks come in AgentKit's order, with these differences:
+//
+//   - Arguments come in the pieces that the model sends, and reasoning as parts of
+//     that type (reasoning.delta).
+//   - A tool's output has the partId and the messageId of its call, by which the
+//     client finds it. AgentKit gives it a part of its own, and its client then takes
+//     the last call without an output, which is another one when calls run in
+//     parallel or the run was interrupted in between.
+//   - A question to a person is hitl.requested. Its runId is the id that
+//     host.Request.Resume takes, its partId the call's, which useAgent hands to
+//     approveToolCall as toolCallId, and its request the question as the host has it.
+//   - run.failed and run.interrupted are followed by stream.ended and nothing else;
+//     AgentKit sends run.completed in between. An agent that asks is not completed.
+//   - The ids of a run that resumes another have the time of its beginning,
+//     publish-1735689600000-0:run.started: the client drops a chunk whose id,
+//     message and part it has seen, and these are the first run's.
+//   - A failure of a tool is {"error":{"name","message"}} without a stack.
+//
+// What AgentKit has no chunk for (processors, state, usage, progress of a tool,
+// retries) is left out.
 func AgentKit(opts *AgentKitOptions) Encoder {
 	if opts == nil {
 		opts = &AgentKitOptions{}
 	}
-	return &agentKit{opts: *opts, calls: map[int]*part{}}
+	return &agentKit{opts: *opts, ids: "publish-", calls: map[int]*part{}, called: map[string]*part{}, begun: map[string]bool{}}
 }
 
 type agentKit struct {
 	opts   AgentKitOptions
+	ids    string // what the ids of chunks begin with
 	seq    int64
-	parts  int // so far
+	parts  int // of texts and reasoning, so far
 	agents int // runs of agents so far
 
 	run, thread, network string
 	agentRun, agent      string // the agent at work
-	message              string // what its parts belong to
+	message              string // that its parts belong to: the id of its result
+	round                int    // of its last answer
 
-	text  *part         // being written; nil between texts
-	calls map[int]*part // being written, by their place in the answer
+	text   *part            // being written; nil between texts
+	calls  map[int]*part    // being written, by their place in the answer
+	called map[string]*part // of the last answer, by the ids of the calls
+	begun  map[string]bool  // ids of calls' parts of the agent at work
 
 	dst []Frame
 	ev  host.Event
@@ -73,10 +92,11 @@ type agentKit struct {
 
 // part is a piece of a message.
 type part struct {
-	id, kind string
-	content  []byte
-	name     string // of a call's tool
-	told     bool   // the name has been
+	id, message string
+	kind        string
+	content     []byte
+	name        string // of a call's tool
+	told        bool   // the name has been
 }
 
 type object = map[string]any
@@ -108,7 +128,9 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	case *host.RunStarted:
 		k.runStarted(d)
 	case *host.AgentStarted:
-		k.agentStarted()
+		k.agentStarted(d)
+	case *host.ModelCalled:
+		k.round = d.Round
 	case *host.TextDelta:
 		k.delta("text", "text.delta", d.Text)
 	case *host.ModelRetried, *host.ModelFellBack:
@@ -122,7 +144,7 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	case *host.ToolFinished:
 		k.output(d)
 	case *host.Interrupted:
-		k.asked(d.Question)
+		k.asked(d)
 	case *host.AgentFinished:
 		k.agentFinished(d)
 	case *host.RunFinished:
@@ -144,7 +166,7 @@ func (k *agentKit) send(event string, data object) {
 		k.err = host.Errorf(host.Internal, "write AgentKit chunk %s: %w", event, err)
 		return
 	}
-	id := fmt.Sprintf("publish-%d:%s", k.seq, event)
+	id := fmt.Sprintf("%s%d:%s", k.ids, k.seq, event)
 	b := append([]byte(`{"event":"`), event...)
 	b = append(append(b, `","data":`...), raw...)
 	b = strconv.AppendInt(append(b, `,"timestamp":`...), k.ev.Time.UnixMilli(), 10)
@@ -163,15 +185,20 @@ func (k *agentKit) scope() string {
 
 func (k *agentKit) runStarted(d *host.RunStarted) {
 	k.run, k.thread, k.network = k.ev.Run, d.Thread, k.ev.Network
+	if d.Resumes != "" {
+		k.ids = fmt.Sprintf("publish-%d-", k.ev.Time.UnixMilli())
+	}
 	if !k.opts.Standalone {
 		k.send("run.started", object{"runId": k.run, "scope": "network", "name": k.network, "messageId": k.run})
 	}
 }
 
-func (k *agentKit) agentStarted() {
-	k.agent = k.ev.Agent
+func (k *agentKit) agentStarted(d *host.AgentStarted) {
+	k.agent, k.round = k.ev.Agent, 0
+	clear(k.called)
+	clear(k.begun)
+	k.message = cmp.Or(d.Result, fmt.Sprintf("%s/%d", k.run, k.agents))
 	k.agents++
-	k.message = fmt.Sprintf("%s-%d", k.run, k.agents)
 	k.agentRun = k.message
 	data := object{"runId": k.agentRun, "scope": "agent", "name": k.agent, "messageId": k.message}
 	if k.opts.Standalone {
@@ -183,12 +210,44 @@ func (k *agentKit) agentStarted() {
 	k.send("run.started", data)
 }
 
-// newPart opens a part.
-func (k *agentKit) newPart(kind, tool string) *part {
+// newPart opens a part of the agent's message.
+func (k *agentKit) newPart(kind string) *part {
 	k.parts++
-	p := &part{id: fmt.Sprintf("part_%s_%d", k.run[max(0, len(k.run)-8):], k.parts), kind: kind, name: tool}
+	return k.open(&part{id: fmt.Sprintf("part_%s_%d", ending(k.run), k.parts), message: k.message, kind: kind})
+}
+
+func (k *agentKit) open(p *part) *part {
 	k.send("part.created", k.partData(p, nil))
 	return p
+}
+
+// ending returns the last bytes of an id, so that a part's stays within the 40
+// characters of AgentKit's.
+func ending(id string) string { return strings.ToValidUTF8(id[max(0, len(id)-8):], "") }
+
+// callPart returns the part of a call by its key, which is that of its agent's
+// result, the round and the place in the answer. A run that resumes the call knows
+// the key as well, and so finds the part.
+func callPart(key string) *part {
+	elements := strings.Split(key, "/") // a run's id may have slashes of its own
+	n := max(len(elements), keyElements)
+	elements = append(make([]string, n-len(elements)), elements...)
+	return &part{id: "call_" + ending(strings.Join(elements[:n-3], "/")) + "_" + strings.Join(elements[n-3:], "_"),
+		message: strings.Join(elements[:n-2], "/")}
+}
+
+// keyElements are those of a call's key: run, agent's run, round, place.
+const keyElements = 4
+
+// callOf returns the part of a call: of the last answer, or of a run before.
+func (k *agentKit) callOf(id, key string) *part {
+	switch p := k.called[id]; {
+	case p != nil:
+		return p
+	case key == "": // of a program that makes events itself
+		return &part{id: id, message: k.message}
+	}
+	return callPart(key)
 }
 
 func (k *agentKit) partData(p *part, final any) object {
@@ -196,7 +255,7 @@ func (k *agentKit) partData(p *part, final any) object {
 	if p.name != "" {
 		metadata["toolName"] = p.name
 	}
-	data := object{"partId": p.id, "runId": k.agentRun, "messageId": k.message, "type": p.kind, "metadata": metadata}
+	data := object{"partId": p.id, "runId": k.agentRun, "messageId": p.message, "type": p.kind, "metadata": metadata}
 	if final != nil {
 		data["finalContent"] = final
 	}
@@ -211,7 +270,7 @@ func (k *agentKit) delta(kind, event, text string) {
 		k.endText()
 	}
 	if k.text == nil {
-		k.text = k.newPart(kind, "")
+		k.text = k.newPart(kind)
 	}
 	k.text.content = append(k.text.content, text...)
 	for piece := range k.pieces(text, chunkedText) {
@@ -239,7 +298,12 @@ func (k *agentKit) callDelta(index int, name, arguments string) {
 	case p.id != "":
 		k.argumentsDelta(p, arguments)
 	case name != "":
-		*p = part{id: k.newPart("tool-call", name).id, kind: p.kind, name: name, content: p.content}
+		at := callPart(fmt.Sprintf("%s/%d/%d", k.message, k.round, index))
+		p.id, p.message, p.name = at.id, at.message, name
+		if !k.begun[p.id] { // an answer that was cut off may have had a call here
+			k.open(p)
+		}
+		k.begun[p.id] = true
 		k.argumentsDelta(p, string(p.content))
 	}
 }
@@ -249,7 +313,7 @@ func (k *agentKit) argumentsDelta(p *part, arguments string) {
 		return
 	}
 	for piece := range k.pieces(arguments, chunkedText) {
-		data := object{"partId": p.id, "messageId": k.message, "delta": piece}
+		data := object{"partId": p.id, "messageId": p.message, "delta": piece}
 		if !p.told {
 			p.told = true
 			data["toolName"] = p.name
@@ -268,17 +332,20 @@ func (k *agentKit) messageDone(m *host.Message) {
 		k.delta("text", "text.delta", text)
 	}
 	k.endText()
+	clear(k.called)
 	for i, c := range m.ToolCalls() {
 		if p := k.calls[i]; p == nil || p.id == "" {
 			delete(k.calls, i)
 			k.callDelta(i, c.Name, string(c.Arguments))
 		}
 		k.complete(k.calls[i], c.Arguments)
+		k.called[c.ID] = k.calls[i]
 	}
 	clear(k.calls)
 }
 
-// output is a tool's result, in the wrapper that AgentKit puts around it.
+// output is a tool's result, in the wrapper that AgentKit puts around it. It is a
+// part of another type with the id of the call's.
 func (k *agentKit) output(d *host.ToolFinished) {
 	final := object{"data": d.Content}
 	if d.IsError {
@@ -293,22 +360,27 @@ func (k *agentKit) output(d *host.ToolFinished) {
 		k.err = host.Errorf(host.Internal, "write result of %s: %w", d.Name, err)
 		return
 	}
-	p := k.newPart("tool-output", d.Name)
+	call := k.callOf(d.ID, d.Key)
+	p := k.open(&part{id: call.id, message: call.message, kind: "tool-output", name: d.Name})
 	for piece := range k.pieces(string(raw), chunkedOutput) {
-		k.send("tool_call.output.delta", object{"partId": p.id, "messageId": k.message, "delta": piece})
+		k.send("tool_call.output.delta", object{"partId": p.id, "messageId": p.message, "delta": piece})
 	}
 	k.complete(p, json.RawMessage(raw))
 }
 
 // asked is a question to a person. AgentKit names the chunk and not what is in
 // it: here it is the question as the host has it.
-func (k *agentKit) asked(q *host.Question) {
-	k.send("hitl.requested", object{"runId": k.agentRun, "messageId": k.message, "toolCallId": q.ToolCall, "toolName": q.Tool, "request": q})
+func (k *agentKit) asked(d *host.Interrupted) {
+	q := d.Question
+	call := k.callOf(slices.Concat(q.Via, []string{q.ToolCall})[0], d.Key)
+	k.send("hitl.requested", object{"runId": k.run, "partId": call.id, "messageId": call.message,
+		"toolCallId": q.ToolCall, "toolName": q.Tool, "request": q})
 }
 
 func (k *agentKit) agentFinished(d *host.AgentFinished) {
 	k.abandon()
-	if !k.opts.Standalone && !slices.Contains([]host.FinishReason{host.FinishFailed, host.FinishCanceled}, d.FinishReason) {
+	unfinished := []host.FinishReason{host.FinishFailed, host.FinishCanceled, host.FinishInterrupted}
+	if !k.opts.Standalone && !slices.Contains(unfinished, d.FinishReason) {
 		k.send("run.completed", object{"runId": k.agentRun, "scope": "agent", "name": k.agent, "messageId": k.message})
 	}
 }
@@ -341,8 +413,9 @@ func (k *agentKit) runFinished(d *host.RunFinished) {
 		k.send("run.failed", about(object{"error": d.Error.Message, "recoverable": false}))
 	case d.FinishReason == host.FinishInterrupted:
 		k.send("run.interrupted", about(nil))
+	default:
+		k.send("run.completed", about(nil))
 	}
-	k.send("run.completed", about(nil))
 	ended := object{"scope": k.scope(), "messageId": k.run}
 	if k.opts.Standalone && k.message != "" {
 		ended["messageId"] = k.message

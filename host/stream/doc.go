@@ -12,7 +12,8 @@
 //
 //   - [Own]: the events themselves, as host.Event says.
 //   - [Brief]: the same without what every event repeats, for our own clients.
-//   - [AgentKit]: the chunks of AgentKit's streaming, for clients made for it.
+//   - [AgentKit]: the chunks of AgentKit's streaming, for clients made for it, such as
+//     the React hook useAgent.
 //
 // # Slow readers
 //
