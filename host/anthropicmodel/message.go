@@ -152,7 +152,7 @@ func (w *blockWriter) assistant(msg *host.Message) {
 			w.begin("tool_use")
 			w.member("id", modelhttp.ToolID(p.ID))
 			w.member("name", modelhttp.ToolName(p.Name))
-			w.b = append(append(w.b, `,"input":`...), inputOf(p.Arguments)...)
+			w.b = append(append(w.b, `,"input":`...), modelhttp.ArgumentsObject(p.Arguments)...)
 			w.end()
 		case *host.Unknown:
 			if block := w.model.foreignBlock(p); block != nil && !(w.form.bare && isThought(block)) {
@@ -230,20 +230,4 @@ func isThought(block json.RawMessage) bool {
 		Type string `json:"type"`
 	}
 	return json.Unmarshal(block, &b) == nil && b.Type == "redacted_thinking"
-}
-
-// inputOf is a call's arguments as the object that the provider wants: what a
-// model wrote instead of one is put into one.
-func inputOf(arguments json.RawMessage) []byte {
-	raw := bytes.TrimSpace(arguments)
-	valid := json.Valid(raw)
-	switch {
-	case len(raw) == 0:
-		return []byte(`{}`)
-	case valid && raw[0] == '{':
-		return raw
-	case valid:
-		return append(append([]byte(`{"value":`), raw...), '}')
-	}
-	return append(host.AppendJSONString([]byte(`{"value":`), string(raw)), '}')
 }

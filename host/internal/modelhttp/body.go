@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Body is what a request sends, in pieces that are sent one after the other: a
@@ -59,14 +60,20 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 // Close implements io.Closer.
 func (r *bodyReader) Close() error { return nil }
 
-// Post sends a body as JSON to a path below the base URL, with the headers that
-// are given and the server's own, and opens the event stream of the answer. Its
-// errors are those of [Exchange.Do]. The pieces must not be changed any more.
+// Post sends a body as JSON to a path below the base URL, which may have a query
+// of its own, with the headers that are given and the server's own, and opens the
+// event stream of the answer. Its errors are those of [Exchange.Do]. The pieces
+// must not be changed any more.
 func (x *Exchange) Post(path string, body Body, headers http.Header) error {
 	u := *x.server.url
+	path, query, _ := strings.Cut(path, "?")
 	if u.Path += path; u.RawPath != "" {
 		u.RawPath += path
 	}
+	if u.RawQuery != "" && query != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += query
 	reader := body.reader()
 	first, _ := reader()
 	req := (&http.Request{

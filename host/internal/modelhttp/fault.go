@@ -66,6 +66,9 @@ func (f *Fault) final(attempts int) error {
 	if f.Again && f.after > MaxRetryAfter {
 		f.Err.Hint = fmt.Sprintf("the server asks to wait %s", f.after.Round(time.Second))
 	}
+	if f.hasAfter {
+		f.Err.RetryAfter = f.after
+	}
 	return f.Err
 }
 
@@ -167,6 +170,8 @@ func codeOf(status int) host.Code {
 type complaint struct {
 	message string
 	code    string // "code" or "type"
+	wait    time.Duration
+	hasWait bool // the complaint asks for wait, as Google's do
 }
 
 // readComplaint understands {"error":{"message","type","code"}}, the same
@@ -179,17 +184,33 @@ func readComplaint(raw []byte) complaint {
 		return complaint{message: string(raw)}
 	}
 	var inner struct {
-		Message, Code, Type json.RawMessage
+		Message, Code, Type, Details json.RawMessage
 	}
 	if json.Unmarshal(outer.Error, &inner) == nil {
 		outer.Message, outer.Code, outer.Type = inner.Message, inner.Code, inner.Type
 		outer.Error = nil
 	}
 	c := complaint{message: firstText(outer.Message, outer.Error, outer.Detail), code: firstText(outer.Code, outer.Type)}
+	c.wait, c.hasWait = retryDelay(inner.Details)
 	if c.message == "" {
 		c.message = string(raw)
 	}
 	return c
+}
+
+// retryDelay returns the wait that the details of one of Google's errors ask for:
+// an element with a retryDelay, such as "34.07s".
+func retryDelay(details json.RawMessage) (time.Duration, bool) {
+	var list []struct {
+		RetryDelay string `json:"retryDelay"`
+	}
+	_ = json.Unmarshal(details, &list) // elements of other shapes keep what was read
+	for _, d := range list {
+		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait >= 0 {
+			return wait, true
+		}
+	}
+	return 0, false
 }
 
 // firstText returns the first value that is there: a string as it is, anything
@@ -223,7 +244,9 @@ func (c complaint) says(words ...string) bool {
 // statusFault says what an answer other than 200 means.
 func (s *Server) statusFault(resp *http.Response, body []byte) *Fault {
 	f := s.complaintFault(resp.StatusCode, strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode), readComplaint(body))
-	f.after, f.hasAfter = retryAfter(resp.Header, time.Now())
+	if after, ok := retryAfter(resp.Header, time.Now()); ok {
+		f.after, f.hasAfter = after, true
+	}
 	if id := cmp.Or(resp.Header.Get("X-Request-Id"), resp.Header.Get("Request-Id")); id != "" {
 		f.Err.Message += " (request " + s.snippet([]byte(id)) + ")"
 	}
@@ -262,7 +285,7 @@ func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 	if said := s.snippet([]byte(c.message)); said != "" {
 		text += ": " + said
 	}
-	f := &Fault{complaint: c, Err: host.Errorf(codeOf(status), "ask %s: %s", s.where, text)}
+	f := &Fault{complaint: c, after: c.wait, hasAfter: c.hasWait, Err: host.Errorf(codeOf(status), "ask %s: %s", s.where, text)}
 	switch {
 	case status < 400:
 		return s.Refused("answers %s", text)
@@ -276,11 +299,16 @@ func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 		f.Err.Hint = s.keyHint()
 	case f.Err.Code == host.PermissionDenied:
 		f.Err.Hint = "the key in " + s.protocol.KeyVariable + " may not use this model or this server"
+		if s.opts.Key == "" {
+			f.Err.Hint = s.keyHint()
+		}
 	case f.Err.Code == host.NotFound:
 		f.Err.Message = fmt.Sprintf("ask %s for model %q: %s", s.where, s.model, text)
 		f.Err.Hint = "look for the model's name at " + s.base() + s.protocol.ModelsPath + ", and check that the base URL is that of " + s.protocol.BaseHint
-	case c.says("context_length", "context length", "maximum context", "context window", "too many tokens", "prompt is too long"):
+	case c.says("context_length", "context length", "maximum context", "context window", "too many tokens", "prompt is too long", "maximum number of tokens"):
 		f.Err.Code, f.Err.Hint = host.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
+	case c.says("api key not valid", "api key expired"): // Google's are invalid arguments
+		f.Err.Code, f.Err.Hint = host.Unauthenticated, s.keyHint()
 	}
 	return f
 }
@@ -292,12 +320,13 @@ func (s *Server) keyHint() string {
 	return "check the key in " + s.protocol.KeyVariable + "; it is set, but this server does not take it"
 }
 
-// exhausted tells load, which passes, from a budget, which does not.
+// exhausted tells load, which passes, from a budget, which does not. A complaint
+// that says when to come back is load, whatever words it has.
 func (s *Server) exhausted(f *Fault, status int, c complaint) {
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
 		f.Err.Hint = "the request is too large for the server; limit the history or send less"
-	case status == http.StatusPaymentRequired || c.says("insufficient_quota", "billing"):
+	case status == http.StatusPaymentRequired || c.says("insufficient_quota", "billing") && !c.hasWait:
 		f.Err.Hint = "the account has no credit left; check its plan and billing"
 	default:
 		f.Again, f.Err.Retryable, f.Err.Hint = true, true, "too many requests; try again later"

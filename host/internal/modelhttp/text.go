@@ -1,6 +1,8 @@
 package modelhttp
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -68,4 +70,20 @@ func plainName(name string) string {
 		}
 		return '_'
 	}, name)
+}
+
+// ArgumentsObject returns a call's arguments as the object that some protocols
+// want: what a model wrote instead of one is put into one.
+func ArgumentsObject(arguments json.RawMessage) []byte {
+	raw := bytes.TrimSpace(arguments)
+	valid := json.Valid(raw)
+	switch {
+	case len(raw) == 0:
+		return []byte(`{}`)
+	case valid && raw[0] == '{':
+		return raw
+	case valid:
+		return append(append([]byte(`{"value":`), raw...), '}')
+	}
+	return append(host.AppendJSONString([]byte(`{"value":`), string(raw)), '}')
 }
