@@ -125,6 +125,8 @@ func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelRespons
 			size += len(p.Text)
 		case *Reasoning:
 			size += len(p.Text) + len(p.Signature)
+		case *Media:
+			size += len(p.Data) + len(p.URL)
 		case *Unknown:
 			size += len(p.JSON)
 		}

@@ -270,6 +270,7 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 		"ResponseBytes, deltas":  {host.Limits{ResponseBytes: 10}, says("a long answer indeed"), host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, unknown": {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x","of":"another provider"}`)}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Extra: host.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, media":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Media{MediaType: "image/png", Data: []byte("a large picture")}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, whole":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"InputBytes":             {host.Limits{InputBytes: 100}, says("x"), host.Request{Text: strings.Repeat("x", 100)}, "InputBytes of 100"},
 		"StateBytes":             {host.Limits{StateBytes: 10}, says("x"), host.Request{Text: "x", State: map[string]string{"a": "long enough"}}, "StateBytes of 10"},
