@@ -92,6 +92,8 @@ var layers = []layer{
 		"another way to ask a model; knows nothing of who asks"},
 	{"host/responsesmodel", []string{"host", "host/internal/modelhttp"},
 		"OpenAI's other protocol; knows nothing of who asks"},
+	{"host/geminimodel", []string{"host", "host/internal/modelhttp"},
+		"Google's protocol; knows nothing of who asks"},
 	{"host/scriptedmodel", []string{"host"},
 		"the model that needs no key; knows nothing of who asks"},
 	{"pdk", nil,

@@ -13,8 +13,8 @@ import (
 // know back as they came.
 type ProviderTool struct {
 	// Provider names the models that know the tool: "anthropic" are those of
-	// package anthropicmodel, "openai" of openaimodel. Others say so in their
-	// documentation.
+	// package anthropicmodel, "openai" of openaimodel, "gemini" of geminimodel.
+	// Others say so in their documentation.
 	Provider string
 
 	// Declaration is an object in the provider's own words, with its type:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -103,6 +104,20 @@ func wires() []wire {
 				return `{"type":"message","id":"m","model":"m1","stop_reason":"tool_use","content":[` + each(ids, `{"type":"tool_use","n":%d,"id":"%s","name":"nobody","input":{}}`) + `]}`
 			},
 			fault: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
+		},
+		{
+			name: "generate content",
+			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
+				m, err := geminimodel.New("m1", &geminimodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
+				return made(t, m, err)
+			},
+			hello: []string{
+				`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hel"}]}}],"modelVersion":"m1"}`,
+				`{"candidates":[{"content":{"role":"model","parts":[{"text":"lo."}]},"finishReason":"STOP"}],"modelVersion":"m1"}`},
+			calls: func(ids ...string) string {
+				return `{"candidates":[{"content":{"role":"model","parts":[` + each(ids, `{"n":%d,"functionCall":{"id":"%s","name":"nobody","args":{}}}`) + `]},"finishReason":"STOP"}]}`
+			},
+			fault: `{"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}`,
 		},
 	}
 }

@@ -29,6 +29,9 @@ func TestThoughtsSurviveARun(t *testing.T) {
 		"messages": {`{"type":"message","id":"m","model":"m1","stop_reason":"tool_use","content":[{"type":"thinking","thinking":"Hm.","signature":"sig"},
 			{"type":"tool_use","id":"a","name":"look","input":{}}]}`,
 			`"thinking":"Hm.","signature":"sig"`, true},
+		"generate content": {`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hm.","thought":true},
+			{"functionCall":{"id":"a","name":"look","args":{}},"thoughtSignature":"c2ln"}]},"finishReason":"STOP"}]}`,
+			`"thoughtSignature":"c2ln"`, true},
 	}
 	for _, w := range wires() {
 		t.Run(w.name, func(t *testing.T) {

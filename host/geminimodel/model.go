@@ -1,0 +1,292 @@
+package geminimodel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
+)
+
+// DefaultBaseURL is where requests go without [Options].BaseURL.
+const DefaultBaseURL = "https://generativelanguage.googleapis.com/v1beta"
+
+// protocol is what all servers of this kind have in common.
+func protocol() modelhttp.Protocol {
+	return modelhttp.Protocol{
+		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080/v1beta", KeyVariable: "GEMINI_API_KEY",
+		BaseHint: "a server of the Gemini API; it usually ends in /v1beta", ModelsPath: "/models",
+		Answer: "an answer of generateContent",
+	}
+}
+
+// Options are the optional parts of a model.
+type Options struct {
+	// BaseURL is the server's address up to, and without, /models. Default:
+	// [DefaultBaseURL].
+	BaseURL string
+
+	// APIKey is sent as x-goog-api-key; "" sends none. It never appears in an error
+	// or a log.
+	APIKey string
+
+	// Headers are sent with every request, for gateways that want their own.
+	Headers http.Header
+
+	// HTTPClient sends the requests. The default keeps connections open, follows
+	// the proxy variables of the environment and does not follow a redirect to
+	// another host. Do not set its Timeout: it would cut long answers.
+	HTTPClient *http.Client
+
+	// MaxRetries is how often a failed request is sent again: 0 is 3, negative is
+	// never, at most 10.
+	MaxRetries int
+
+	// Timeout is how long the server may be silent. 0 is two minutes; models that
+	// think hard may want more.
+	Timeout time.Duration
+
+	// ThinkingTokens bounds what the model thinks: 0 leaves it to the service,
+	// [ThinkAsNeeded] lets the model decide, [DoNotThink] forbids it, which some
+	// models refuse.
+	ThinkingTokens int
+
+	// Effort is how hard the model should think, in the service's words: such as
+	// low or high. "" leaves it to the service. It is for models of generation 3 and
+	// later, ThinkingTokens for those before; a request has one of the two.
+	Effort string
+
+	// Thoughts has the service tell what the model thought, in short.
+	Thoughts bool
+
+	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of its
+	// chunks, cut at 1 MiB, in which case the last element is {"left_out_bytes": n}.
+	KeepRaw bool
+
+	Logger *slog.Logger // nil discards
+}
+
+// The values of [Options].ThinkingTokens that are no number of tokens.
+const (
+	ThinkAsNeeded = -1
+	DoNotThink    = -2
+)
+
+// Model is one model of one server. It is safe for concurrent use.
+type Model struct {
+	name    string
+	opts    Options
+	server  *modelhttp.Server
+	headers http.Header
+	path    string // of a request, with its query
+	host    string // of the server
+
+	missesSignatures atomic.Bool // the server has refused calls without one
+}
+
+var _ host.Model = (*Model)(nil)
+
+// New returns a model; nothing is sent yet. The name may begin with "models/".
+// Code invalid_argument for a name that no address can have or options that cannot
+// work.
+func New(model string, opts *Options) (*Model, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	server, err := modelhttp.New(model, protocol(), modelhttp.Options{
+		BaseURL: opts.BaseURL, Key: opts.APIKey, Headers: opts.Headers, HTTPClient: opts.HTTPClient,
+		MaxRetries: opts.MaxRetries, Timeout: opts.Timeout, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	path, err := pathOf(model)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case opts.ThinkingTokens < DoNotThink:
+		return nil, host.Errorf(host.InvalidArgument, "thinking tokens of model %q are %d", model, opts.ThinkingTokens).
+			WithHint("leave them out for the service's default")
+	case opts.ThinkingTokens != 0 && opts.Effort != "":
+		return nil, host.Errorf(host.InvalidArgument, "model %q has both an effort and a number of thinking tokens", model).
+			WithHint("models of generation 3 and later take the effort, those before the number")
+	}
+	m := &Model{name: model, opts: *opts, server: server, path: path, headers: http.Header{}}
+	if u, err := url.Parse(server.BaseURL()); err == nil {
+		m.host = u.Hostname()
+	}
+	if key := server.Key(); key != "" {
+		m.headers.Set("X-Goog-Api-Key", key)
+	}
+	return m, nil
+}
+
+// kinds are what the service's names of models may begin with.
+var kinds = []string{"models/", "tunedModels/"}
+
+// pathOf returns the path and query of a model's requests.
+func pathOf(model string) (string, error) {
+	kind, name := kinds[0], model
+	for _, k := range kinds {
+		if rest, ok := strings.CutPrefix(model, k); ok {
+			kind, name = k, rest
+		}
+	}
+	strange := strings.ContainsFunc(name, func(r rune) bool {
+		return !(r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
+	if strange || strings.Trim(name, ".") == "" {
+		return "", host.Errorf(host.InvalidArgument, "name of model %q has characters that no model's has", model).
+			WithHint("it looks like gemini-2.5-flash")
+	}
+	return "/" + kind + name + ":streamGenerateContent?alt=sse", nil
+}
+
+// Name returns the model's name as given to [New].
+func (m *Model) Name() string { return m.name }
+
+// CloseIdleConnections closes the connections that no request is using. The
+// model can be used again.
+func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
+
+// Generate streams the answer. See host.Model for the contract and the package
+// documentation for what becomes of a conversation. Codes of its errors:
+//
+//	unauthenticated      no key, or a wrong one
+//	permission_denied    the key may not do this
+//	not_found            the server does not know the model, or the address
+//	invalid_argument     the server does not take the request
+//	resource_exhausted   too many requests (retryable), no credit, or a
+//	                     conversation too long for the model
+//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
+//	canceled             ctx was cancelled
+//	unavailable          down, overloaded, broken off, a call that cannot be read,
+//	                     or not speaking the protocol
+func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) {
+		if req.Conversation != "" {
+			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
+			return
+		}
+		q := &question{model: m, req: req, form: wireForm{host: m.host}}
+		if m.missesSignatures.Load() {
+			q.form.signing = signAll
+		}
+		if err := q.write(); err != nil {
+			yield(host.ModelChunk{}, err)
+			return
+		}
+		m.server.Ask(ctx, yield, q.try)
+	}
+}
+
+// question is one request, which attempts may change.
+type question struct {
+	model   *Model
+	req     *host.ModelRequest
+	body    modelhttp.Body
+	form    wireForm
+	inWords bool // the schema of the output stands in the instruction
+}
+
+// try sends the request once. What the server refuses about it is changed for the
+// next attempt, which follows at once.
+func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+	f := q.answer(c, x)
+	switch {
+	case f == nil:
+	case q.form.signing < signNone && f.Says(aboutSignatures...):
+		q.form.signing = q.resigned(f)
+		f.AtOnce = q.write() == nil
+	case q.req.Output != nil && !q.inWords && f.Says(aboutFormats...):
+		q.inWords = true // the caller checks the answer anyway
+		f.AtOnce = q.write() == nil
+	}
+	return f
+}
+
+// What the service says of signatures and of the format of an answer.
+var (
+	aboutSignatures = []string{"thought_signature", "thought signature", "thoughtsignature"}
+	aboutFormats    = []string{"response mime type", "response_mime_type", "responsemimetype", "response_json_schema", "responsejsonschema", "response schema", "response_schema"}
+)
+
+// resigned returns the next way to sign calls: with the mark where a signature is
+// missing, then without signatures.
+func (q *question) resigned(f *modelhttp.Fault) signing {
+	if q.form.signing == signOwn && f.Says("missing") {
+		q.model.missesSignatures.Store(true)
+		return signAll
+	}
+	return signNone
+}
+
+// answer sends the request and passes the answer on.
+func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+	m := q.model
+	if err := x.Post(m.path, q.body, m.headers); err != nil {
+		return x.Fault(err)
+	}
+	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}
+	for {
+		event, err := x.Events.Next()
+		if errors.Is(err, io.EOF) {
+			break // the protocol has no other end
+		}
+		if err == nil {
+			err = m.take(c, x, &got, event)
+		}
+		if c.Left() {
+			return nil
+		}
+		if err != nil {
+			if got.over() && !x.Cancelled() {
+				break // all was said before the connection broke
+			}
+			return x.Fault(err)
+		}
+	}
+	if !got.over() {
+		return x.Ended()
+	}
+	if f := got.verdict(m.server); f != nil {
+		if got.finish == missingSignature && q.form.signing == signOwn {
+			m.missesSignatures.Store(true)
+			q.form.signing = signAll
+			f.Again = q.write() == nil
+		}
+		return f
+	}
+	x.Drain()
+	c.Send(host.ModelChunk{Response: got.response(m.name)})
+	return nil
+}
+
+// take reads one chunk of the stream and passes its deltas on.
+func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, event []byte) error {
+	deltas, err := got.add(event)
+	switch {
+	case err != nil:
+		return x.LineFault(event, err)
+	case got.fault != nil:
+		return m.server.WireFault(got.fault)
+	}
+	for _, d := range deltas {
+		if !c.Send(d) {
+			return nil
+		}
+	}
+	if got.over() {
+		x.Said()
+	}
+	return nil
+}

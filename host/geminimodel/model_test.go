@@ -1,0 +1,308 @@
+package geminimodel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/geminimodel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testKey = "AIza-test-1234567890"
+
+// serve starts a server and returns a model that asks it, without retries unless
+// opts says otherwise.
+func serve(t *testing.T, handler http.HandlerFunc, opts *geminimodel.Options) *geminimodel.Model {
+	t.Helper()
+	srv := httptest.NewServer(handler)
+	t.Cleanup(srv.Close)
+	if opts == nil {
+		opts = &geminimodel.Options{MaxRetries: -1}
+	}
+	o := *opts
+	o.BaseURL, o.APIKey = srv.URL+"/v1beta", testKey
+	m, err := geminimodel.New("m1", &o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(m.CloseIdleConnections)
+	return m
+}
+
+// outcome is what came of one Generate.
+type outcome struct {
+	text, reasoning, calls string
+	retries                int
+	response               *host.ModelResponse
+	err                    error
+}
+
+func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+	var o outcome
+	for chunk, err := range m.Generate(ctx, req) {
+		if err != nil {
+			o.err = err
+			continue
+		}
+		o.text += chunk.Text
+		o.reasoning += chunk.Reasoning
+		if c := chunk.ToolCall; c != nil {
+			o.calls += fmt.Sprintf("%d %s %s;", c.Index, c.Name, c.Arguments)
+		}
+		if chunk.Retry != nil {
+			o.retries++
+		}
+		if chunk.Response != nil {
+			o.response = chunk.Response
+		}
+	}
+	return o
+}
+
+func question(text string) *host.ModelRequest {
+	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+}
+
+// stream answers with chunks.
+func stream(chunks ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, c := range chunks {
+			fmt.Fprintf(w, "data: %s\r\n\r\n", c)
+		}
+	}
+}
+
+func status(code int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// said is a chunk with parts, and with a reason if it is the last.
+func said(reason string, parts ...string) string {
+	end := ""
+	if reason != "" {
+		end = `,"finishReason":"` + reason + `"`
+	}
+	return `{"candidates":[{"content":{"role":"model","parts":[` + strings.Join(parts, ",") + `]},"index":0` + end + `}],"modelVersion":"m1-001","responseId":"r1",` +
+		`"usageMetadata":{"promptTokenCount":25,"toolUsePromptTokenCount":3,"cachedContentTokenCount":20,"candidatesTokenCount":8,"thoughtsTokenCount":4}}`
+}
+
+func foreign(part string) host.Part {
+	return &host.Unknown{Kind: "gemini", JSON: json.RawMessage(`{"type":"gemini","part":` + part + `}`)}
+}
+
+func signed(signature string) host.Extra {
+	return host.Extra{{Name: "gemini", Value: json.RawMessage(`{"signature":"` + signature + `"}`)}}
+}
+
+func TestAnswers(t *testing.T) {
+	used := host.Usage{InputTokens: 28, OutputTokens: 12, CachedTokens: 20, ReasoningTokens: 4}
+	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
+		return &host.ModelResponse{ID: "r1", Model: "m1-001", Parts: parts, FinishReason: reason, Usage: used}
+	}
+	hello := &host.Text{Text: "Hello"}
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    *host.ModelResponse
+	}{
+		{"text in pieces", stream(said("", `{"text":"Hel"}`), said("", `{"text":""}`), said("STOP", `{"text":"lo"}`)), want(host.FinishStop, hello)},
+		{"cut", stream(said("MAX_TOKENS", `{"text":"Hello"}`)), want(host.FinishLength, hello)},
+		{"withheld", stream(said("", `{"text":"Hello"}`), said("SAFETY")), want(host.FinishContentFilter, hello)},
+		{"recited", stream(said("RECITATION")), want(host.FinishContentFilter)},
+		{"a prompt that is not answered", stream(`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":25,"toolUsePromptTokenCount":3,"cachedContentTokenCount":20,"candidatesTokenCount":8,"thoughtsTokenCount":4},"modelVersion":"m1-001","responseId":"r1"}`),
+			want(host.FinishContentFilter)},
+		{"a reason of tomorrow", stream(said("SOMETHING_NEW", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
+		{"nothing", stream(said("STOP")), want(host.FinishStop)},
+		{"thoughts", stream(said("", `{"text":"H","thought":true}`), said("", `{"text":"m.","thought":true}`), said("STOP", `{"text":"Hello"}`)),
+			want(host.FinishStop, &host.Reasoning{Text: "Hm."}, hello)},
+		{"parallel calls, of which the first is signed", stream(said("", `{"functionCall":{"id":"a","name":"look","args":{"id":9007199254740993}},"thoughtSignature":"c2ln"}`), said("STOP", `{"functionCall":{"id":"b","name":"ping"}}`)),
+			want(host.FinishToolCalls, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":9007199254740993}`), Extra: signed("c2ln")}, &host.ToolCall{ID: "b", Name: "ping", Arguments: json.RawMessage(`{}`)})},
+		{"signed text is not joined with other text", stream(said("", `{"text":"Hel"}`), said("", `{"text":"lo","thoughtSignature":"c2ln"}`), said("STOP", `{"text":"!"}`)),
+			want(host.FinishStop, &host.Text{Text: "Hel"}, &host.Text{Text: "lo", Extra: signed("c2ln")}, &host.Text{Text: "!"})},
+		{"a signature that comes alone", stream(said("", `{"text":"Hello"}`), said("STOP", `{"text":"","thoughtSignature":"c2ln"}`)),
+			want(host.FinishStop, hello, foreign(`{"text":"","thoughtSignature":"c2ln"}`))},
+		{"a signed thought", stream(said("STOP", `{"text":"Hm.","thought":true,"thoughtSignature":"c2ln"}`, `{"text":"Hello"}`)),
+			want(host.FinishStop, &host.Reasoning{Text: "Hm.", Extra: signed("c2ln")}, hello)},
+		{"a picture", stream(said("STOP", `{"inlineData":{"mimeType":"image/png","data":"eA=="},"thoughtSignature":"c2ln"}`)),
+			want(host.FinishStop, &host.Media{MediaType: "image/png", Data: []byte("x"), Extra: signed("c2ln")})},
+		{"parts that are not known stay as they came", stream(said("STOP", `{"executableCode":{"language":"PYTHON","code":"print(1)"}}`, `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}`, `{"text":"Hello"}`)),
+			want(host.FinishStop, foreign(`{"executableCode":{"language":"PYTHON","code":"print(1)"}}`), foreign(`{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}`), hello)},
+		{"another candidate than the one that was asked for", stream(`{"candidates":[{"index":1,"content":{"parts":[{"text":"No"}]},"finishReason":"STOP"}]}`, said("STOP", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
+		{"usage after the end", stream(`{"candidates":[{"content":{"parts":[{"text":"Hello"}]},"finishReason":"STOP"}],"modelVersion":"m1-001","responseId":"r1"}`, strings.Replace(said(""), `"candidates":[{"content":{"role":"model","parts":[]},"index":0}],`, "", 1)), want(host.FinishStop, hello)},
+		{"nonsense after the end", stream(said("STOP", `{"text":"Hello"}`), `[DONE]`), want(host.FinishStop, hello)},
+		{"not streamed", status(200, said("STOP", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
+				t.Errorf("deltas say %q, the response %q", o.text, got)
+			}
+		})
+	}
+}
+
+// A call without an id is given one, each another.
+func TestCallsWithoutIDsAreGivenSome(t *testing.T) {
+	o := ask(t.Context(), serve(t, stream(said("STOP", `{"functionCall":{"name":"look","args":{"n":1}}}`, `{"functionCall":{"name":"look","args":{"n":1}}}`)), nil), question("hi"))
+	if o.err != nil || o.calls != `0 look {"n":1};1 look {"n":1};` {
+		t.Fatalf("deltas %s, %v", o.calls, o.err)
+	}
+	calls := (&host.Message{Parts: o.response.Parts}).ToolCalls()
+	if len(calls) != 2 || calls[0].ID == calls[1].ID || !strings.HasPrefix(calls[0].ID, geminimodel.MadeID) {
+		t.Errorf("calls %+v", calls)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	complaint := func(code int, status, text string, details ...string) string {
+		return fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q,"details":[%s]}}`, code, text, status, strings.Join(details, ","))
+	}
+	const wait = `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}`
+	for _, tt := range []struct {
+		name      string
+		handler   http.HandlerFunc
+		code      host.Code
+		retryable bool
+		says      string
+		after     time.Duration
+	}{
+		{"a wrong key", status(400, complaint(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", `{"reason":"API_KEY_INVALID"}`)), host.Unauthenticated, false, "GEMINI_API_KEY", 0},
+		{"not allowed", status(403, complaint(403, "PERMISSION_DENIED", "no")), host.PermissionDenied, false, "GEMINI_API_KEY", 0},
+		{"no such model", status(404, complaint(404, "NOT_FOUND", "models/m1 is not found")), host.NotFound, false, "/v1beta/models", 0},
+		{"a request it does not take", status(400, complaint(400, "INVALID_ARGUMENT", "bad contents")), host.InvalidArgument, false, "bad contents", 0},
+		{"too long a conversation", status(400, complaint(400, "INVALID_ARGUMENT", "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")), host.ResourceExhausted, false, "token limiter", 0},
+		{"too many requests, for which the plan is to blame", status(429, complaint(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details.", `{"@type":"x","links":[1]}`, wait)), host.ResourceExhausted, true, "quota", 34500 * time.Millisecond},
+		{"no credit", status(429, complaint(429, "RESOURCE_EXHAUSTED", "Your billing account is closed.")), host.ResourceExhausted, false, "credit", 0},
+		{"a wait that is none", status(429, complaint(429, "RESOURCE_EXHAUSTED", "slow down", `{"retryDelay":"-3s"}`, `7`)), host.ResourceExhausted, true, "slow down", 0},
+		{"overloaded", status(503, complaint(503, "UNAVAILABLE", "The model is overloaded.")), host.Unavailable, true, "overloaded", 0},
+		{"overloaded in the stream", stream(said("", `{"text":"x"}`), complaint(503, "UNAVAILABLE", "The model is overloaded.")), host.Unavailable, true, "overloaded", 0},
+		{"an error without words in the stream", stream(`{"error":{}}`), host.Unavailable, true, "answers with an error", 0},
+		{"a garbled call", stream(said("MALFORMED_FUNCTION_CALL")), host.Unavailable, true, "MALFORMED_FUNCTION_CALL", 0},
+		{"broken off", stream(said("", `{"text":"x"}`)), host.Unavailable, true, "broke off", 0},
+		{"empty", status(200, ""), host.Unavailable, true, "broke off", 0},
+		{"a web page", status(200, "<html>"), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"another protocol", status(200, `{"choices":[]}`), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"a part that is none", stream(`{"candidates":[{"content":{"parts":[1]}}]}`), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"parts without end", stream(said("STOP", strings.TrimSuffix(strings.Repeat(`{"executableCode":{}},`, 1025), ","))), host.Unavailable, false, "more than 1024 parts", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			var e *host.Error
+			if !errors.As(o.err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error()+e.Hint, tt.says) || e.RetryAfter != tt.after {
+				t.Fatalf("error %#v, want %s (retryable %v after %s) with %q", o.err, tt.code, tt.retryable, tt.after, tt.says)
+			}
+			if strings.Contains(e.Error(), testKey) {
+				t.Errorf("the key is in the error: %v", e)
+			}
+		})
+	}
+}
+
+// roundTrip answers requests in place of a server.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The wait that the service asks for in the body of its error is the one before the
+// next attempt.
+func TestRetriesAfterTheDelayInTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			code, text := 429, `{"error":{"code":429,"message":"Quota exceeded, check your plan and billing.","details":[{"retryDelay":"40s"}]}}`
+			if requests++; requests == 2 {
+				code, text = 200, "data: "+said("STOP", `{"text":"Hello"}`)+"\n\n"
+			}
+			return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		})}
+		m, err := geminimodel.New("m1", &geminimodel.Options{HTTPClient: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 1 || time.Since(began) != 40*time.Second {
+			t.Errorf("%+v after %s, want an answer after one retry and 40 s", o, time.Since(began))
+		}
+	})
+}
+
+func TestGarbledCallsAreAskedForAgain(t *testing.T) {
+	var n atomic.Int32
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) == 1 {
+			stream(said("MALFORMED_FUNCTION_CALL"))(w, r)
+			return
+		}
+		stream(said("STOP", `{"text":"Hello"}`))(w, r)
+	}, &geminimodel.Options{MaxRetries: 1})
+	if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 1 {
+		t.Errorf("%+v, want an answer after one retry", o)
+	}
+}
+
+func TestLeavingEndsTheRequest(t *testing.T) {
+	gone := make(chan struct{})
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		stream(said("", `{"text":"Hel"}`))(w, r)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}, nil)
+	for chunk, err := range m.Generate(t.Context(), question("hi")) {
+		if err != nil || chunk.Text != "Hel" {
+			t.Fatalf("%+v, %v", chunk, err)
+		}
+		break
+	}
+	<-gone
+}
+
+func TestOptions(t *testing.T) {
+	for name, opts := range map[string]*geminimodel.Options{
+		"a base URL that is none": {BaseURL: "google"}, "thinking below nothing": {ThinkingTokens: -3},
+		"two ways to think": {ThinkingTokens: 10, Effort: "low"}, "a key with a line end": {APIKey: "a\nb"}, "too many retries": {MaxRetries: 11},
+	} {
+		if _, err := geminimodel.New("m1", opts); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "a/b", "../x", "..", "m?alt=json", "m:countTokens", "models/", "m 1", "modèle"} {
+		if _, err := geminimodel.New(name, nil); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+}
+
+func TestRaw(t *testing.T) {
+	chunks := []string{said("", `{"text":"Hel"}`), said("STOP", `{"text":"lo"}`)}
+	o := ask(t.Context(), serve(t, stream(chunks...), &geminimodel.Options{KeepRaw: true}), question("hi"))
+	if want := "[" + strings.Join(chunks, ",") + "]"; string(o.response.Raw) != want {
+		t.Errorf("raw %s, want %s", o.response.Raw, want)
+	}
+}

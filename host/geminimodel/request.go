@@ -1,0 +1,260 @@
+package geminimodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modelhttp"
+)
+
+// continued stands before a conversation that begins with an answer.
+const continued = `{"text":"(The conversation goes on.)"}`
+
+// side is where a content comes from. Results are the user's in the protocol, but
+// a content of their own.
+type side int
+
+const (
+	userSide side = iota
+	modelSide
+	resultSide
+)
+
+// opens is what a content begins with; none of it is written to.
+var opens = [...][]byte{
+	userSide:   []byte(`{"role":"user","parts":[`),
+	modelSide:  []byte(`{"role":"model","parts":[`),
+	resultSide: []byte(`{"role":"user","parts":[`),
+}
+
+var (
+	comma       = []byte(",")
+	contentEnds = []byte("]}")
+	bodyEnds    = []byte("]}")
+)
+
+// content is what messages of one side that follow each other are.
+type content struct {
+	side   side
+	pieces [][]byte // the parts of each message, separated by commas
+}
+
+// write writes the request. Each message is written once in its life.
+func (q *question) write() error {
+	contents, instruction, err := q.contents()
+	if err != nil {
+		return err
+	}
+	if len(contents) == 0 {
+		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
+	}
+	body := modelhttp.Body{q.head(instruction)}
+	for i, c := range contents {
+		if i > 0 {
+			body = append(body, comma)
+		}
+		body = append(body, opens[c.side])
+		for j, p := range c.pieces {
+			if j > 0 {
+				body = append(body, comma)
+			}
+			body = append(body, p)
+		}
+		body = append(body, contentEnds)
+	}
+	q.body = append(body, bodyEnds)
+	return nil
+}
+
+// contents puts messages together as the protocol wants them.
+func (q *question) contents() (list []content, instruction string, err error) {
+	m := q.model
+	var prompt []string
+	for _, msg := range q.req.Messages {
+		if msg.Role == host.System {
+			if text := m.server.TextOf(m.name, msg); text != "" {
+				prompt = append(prompt, text)
+			}
+			continue
+		}
+		parts, err := q.parts(msg)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(parts) > 0 {
+			list = addContent(list, sideOf(msg), parts)
+		}
+	}
+	if o := q.req.Output; o != nil && q.inWords {
+		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
+	}
+	return list, strings.Join(prompt, "\n\n"), nil
+}
+
+func sideOf(msg *host.Message) side {
+	switch msg.Role {
+	case host.Assistant:
+		return modelSide
+	case host.ToolRole:
+		return resultSide
+	}
+	return userSide
+}
+
+func addContent(list []content, from side, parts []byte) []content {
+	if len(list) == 0 && from == modelSide {
+		list = append(list, content{userSide, [][]byte{[]byte(continued)}})
+	}
+	if n := len(list); n > 0 && list[n-1].side == from {
+		list[n-1].pieces = append(list[n-1].pieces, parts)
+		return list
+	}
+	return append(list, content{from, [][]byte{parts}})
+}
+
+// parts returns the parts of a message. A result that does not name its tool has
+// the name of the call, which stands in another message, so it is not kept.
+func (q *question) parts(msg *host.Message) ([]byte, error) {
+	for _, r := range msg.ToolResults() {
+		if r.Name == "" {
+			return q.writeMessage(msg, q.form)
+		}
+	}
+	return msg.Encoded(q.form, func(msg *host.Message) ([]byte, error) { return q.writeMessage(msg, q.form) })
+}
+
+// toolOf returns the name of the tool that the call of an id is of.
+func (q *question) toolOf(id string) string {
+	for _, msg := range q.req.Messages {
+		for _, c := range msg.ToolCalls() {
+			if c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return ""
+}
+
+// head writes the request up to the first content.
+func (q *question) head(instruction string) []byte {
+	b := []byte{'{'}
+	if instruction != "" {
+		b = host.AppendJSONString(append(b, `"systemInstruction":{"parts":[{"text":`...), instruction)
+		b = append(b, "}]},"...)
+	}
+	b = appendTools(b, q.req)
+	if config := q.config(); len(config) > 0 {
+		b = append(append(append(b, `"generationConfig":{`...), config...), "},"...)
+	}
+	return append(b, `"contents":[`...)
+}
+
+// config writes the members of the generation's configuration.
+func (q *question) config() []byte {
+	var members [][]byte
+	if t := q.req.Temperature; t != nil {
+		members = append(members, strconv.AppendFloat([]byte(`"temperature":`), *t, 'g', -1, 64))
+	}
+	if n := q.req.MaxOutputTokens; n > 0 {
+		members = append(members, strconv.AppendInt([]byte(`"maxOutputTokens":`), int64(n), 10))
+	}
+	if o := q.req.Output; o != nil && !q.inWords {
+		members = append(members, append([]byte(`"responseMimeType":"application/json","responseJsonSchema":`), o.Schema...))
+	}
+	if thinking := q.model.opts.thinking(); len(thinking) > 0 {
+		members = append(members, append(append([]byte(`"thinkingConfig":{`), thinking...), '}'))
+	}
+	return bytes.Join(members, comma)
+}
+
+// thinking writes the members of the configuration of thinking.
+func (o *Options) thinking() []byte {
+	var members [][]byte
+	switch n := o.ThinkingTokens; {
+	case o.Effort != "":
+		members = append(members, host.AppendJSONString([]byte(`"thinkingLevel":`), o.Effort))
+	case n == DoNotThink:
+		members = append(members, []byte(`"thinkingBudget":0`))
+	case n != 0:
+		members = append(members, strconv.AppendInt([]byte(`"thinkingBudget":`), int64(n), 10))
+	}
+	if o.Thoughts {
+		members = append(members, []byte(`"includeThoughts":true`))
+	}
+	return bytes.Join(members, comma)
+}
+
+// provider is the name by which agents' provider tools are this service's.
+const provider = "gemini"
+
+// appendTools writes what the model may call, with a comma behind it.
+func appendTools(b []byte, req *host.ModelRequest) []byte {
+	var list [][]byte
+	if len(req.Tools) > 0 {
+		list = append(list, declarations(req.Tools))
+	}
+	for _, d := range req.ProviderToolsOf(provider) {
+		list = append(list, d)
+	}
+	if len(list) == 0 {
+		return b
+	}
+	b = append(append(append(b, `"tools":[`...), bytes.Join(list, comma)...), "],"...)
+	if len(req.Tools) == 0 || req.ToolChoice == "" {
+		return b
+	}
+	b = append(b, `"toolConfig":{"functionCallingConfig":{"mode":`...)
+	switch c := req.ToolChoice; c {
+	case host.ToolChoiceAuto:
+		b = append(b, `"AUTO"`...)
+	case host.ToolChoiceAny:
+		b = append(b, `"ANY"`...)
+	case host.ToolChoiceNone:
+		b = append(b, `"NONE"`...)
+	default:
+		b = append(host.AppendJSONString(append(b, `"ANY","allowedFunctionNames":[`...), string(c)), ']')
+	}
+	return append(b, "}},"...)
+}
+
+// declarations writes the tools that the host runs. One without parameters has no
+// schema: an object without members is none to the service.
+func declarations(tools []host.ToolSpec) []byte {
+	b := []byte(`{"functionDeclarations":[`)
+	for i, t := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = host.AppendJSONString(append(b, `{"name":`...), t.Name)
+		if t.Description != "" {
+			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+		}
+		if parameters := bytes.TrimSpace(t.Parameters); hasMembers(parameters) {
+			b = append(append(b, `,"parametersJsonSchema":`...), parameters...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// hasMembers reports whether a schema of an object says anything of its members.
+func hasMembers(schema json.RawMessage) bool {
+	var keywords map[string]json.RawMessage
+	if len(schema) > 0 && json.Unmarshal(schema, &keywords) != nil {
+		return true // the service will say what it does not take
+	}
+	for name, value := range keywords {
+		switch {
+		case name == "type" || name == "title" || name == "description" || name == "$schema":
+		case name == "properties" && string(value) == "{}":
+		case name == "required" && string(value) == "[]":
+		case name == "additionalProperties" && string(value) == "false":
+		default:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,260 @@
+package geminimodel_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+func recorded(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name+".sse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// service answers with one text after the other, the last again and again, and
+// keeps what it was sent. An answer that begins with { is a refusal.
+type service struct {
+	answers []string
+	got     []map[string]any
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	s.got = append(s.got, body)
+	answer := s.answers[min(len(s.got), len(s.answers))-1]
+	if strings.HasPrefix(answer, "{") {
+		w.WriteHeader(http.StatusBadRequest)
+	}
+	_, _ = io.WriteString(w, answer)
+}
+
+func (s *service) model(t *testing.T) *geminimodel.Model {
+	t.Helper()
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	m, err := geminimodel.New("gemini-3-pro-preview", &geminimodel.Options{BaseURL: srv.URL, MaxRetries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.CloseIdleConnections)
+	return m
+}
+
+// The signatures of an answer are in the requests of its turn, and in those of the
+// next turn, after the thread was closed and loaded by another process.
+func TestSignaturesSurviveAReload(t *testing.T) {
+	dir := t.TempDir()
+	s := &service{answers: []string{recorded(t, "tools"), recorded(t, "answer")}}
+	turn := func(thread string) string {
+		driver, err := badgerkv.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer driver.Close()
+		history, err := host.NewHistory(threads.New(driver, nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type order struct {
+			ID int `json:"order_id"`
+		}
+		look := host.NewTool("lookup_order", "Looks.", func(_ context.Context, _ *host.Call, in order) (string, error) {
+			if in.ID == 1043 {
+				return "", host.Errorf(host.NotFound, "There is no order 1043.")
+			}
+			return "shipped", nil
+		}, nil)
+		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: s.model(t), Tools: []*host.Tool{look}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := host.New(&host.Options{History: history})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: thread, Text: "hi"})
+		if err != nil || result.Text() != "It is shipped." {
+			t.Fatalf("%v, %v", result, err)
+		}
+		return result.Thread
+	}
+	turn(turn(""))
+	if len(s.got) != 3 {
+		t.Fatalf("%d requests, want 3", len(s.got))
+	}
+	const first = hi + `,{"role":"model","parts":[{"text":"Let me look."},
+		{"functionCall":{"id":"c1","name":"lookup_order","args":{"order_id":1042}},"thoughtSignature":"CiQB0e2Kb+/x/Q=="},{"functionCall":{"id":"c2","name":"lookup_order","args":{"order_id":1043}}}]},
+		{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"lookup_order","response":{"output":"shipped"}}},{"functionResponse":{"id":"c2","name":"lookup_order","response":{"error":"There is no order 1043."}}}]}`
+	for i, want := range []string{`[` + hi + `]`, `[` + first + `]`,
+		`[` + first + `,{"role":"model","parts":[{"text":"It is shipped."},{"text":"","thoughtSignature":"EnD+sig/nature=="}]},` + hi + `]`} {
+		if diff := cmp.Diff(parse(t, want), s.got[i]["contents"]); diff != "" {
+			t.Errorf("contents of request %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+func TestAnswerWithToolsIsRead(t *testing.T) {
+	o := ask(t.Context(), (&service{answers: []string{recorded(t, "tools")}}).model(t), question("hi"))
+	want := &host.ModelResponse{ID: "r-1", Model: "gemini-3-pro-preview", FinishReason: host.FinishToolCalls,
+		Usage: host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12, ReasoningTokens: 30},
+		Parts: []host.Part{&host.Reasoning{Text: "An order is asked for."}, &host.Text{Text: "Let me look."},
+			&host.ToolCall{ID: "c1", Name: "lookup_order", Arguments: json.RawMessage(`{"order_id":1042}`), Extra: signed("CiQB0e2Kb+/x/Q==")},
+			&host.ToolCall{ID: "c2", Name: "lookup_order", Arguments: json.RawMessage(`{"order_id":1043}`)}}}
+	if diff := cmp.Diff(want, o.response); diff != "" || o.err != nil || o.reasoning != "An order is asked for." {
+		t.Errorf("%v, reasoning %q, response (-want +got):\n%s", o.err, o.reasoning, diff)
+	}
+}
+
+// parts returns the parts of a content of the request.
+func parts(t *testing.T, request map[string]any, i int) string {
+	t.Helper()
+	raw, err := json.Marshal(request["contents"].([]any)[i].(map[string]any)["parts"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// Calls of another model have no signature. The service is asked again at once with
+// the mark for them, and gets it in the first request from then on; signatures of
+// its own stay.
+func TestCallsOfOtherModelsAreMarked(t *testing.T) {
+	s := &service{answers: []string{
+		`{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
+	m := s.model(t)
+	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"),
+		host.NewMessage(host.Assistant, &host.ToolCall{ID: "a", Name: "look", Extra: signed("own")}), host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)}),
+		host.NewMessage(host.Assistant, call("b", "look", `{}`), call("c", "look", `{}`)),
+		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "b", Name: "look", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "c", Name: "look", Content: json.RawMessage(`1`)})}}
+	for range 2 {
+		if o := ask(t.Context(), m, req); o.err != nil || o.text != "It is shipped." || o.retries != 0 {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if len(s.got) != 3 {
+		t.Fatalf("%d requests, want 3: the second question is right at first", len(s.got))
+	}
+	const unsigned = `[{"functionCall":{"args":{},"id":"b","name":"look"}},{"functionCall":{"args":{},"id":"c","name":"look"}}]`
+	const marked = `[{"functionCall":{"args":{},"id":"b","name":"look"},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"args":{},"id":"c","name":"look"}}]`
+	for i, want := range []string{unsigned, marked, marked} {
+		if own := parts(t, s.got[i], 1); !strings.Contains(own, `"thoughtSignature":"own"`) {
+			t.Errorf("request %d has the signed call as %s", i, own)
+		}
+		if got := parts(t, s.got[i], 3); got != want {
+			t.Errorf("request %d has the calls as %s, want %s", i, got, want)
+		}
+	}
+}
+
+// Signatures that the service does not take must not end a conversation.
+func TestForeignSignaturesAreLeftOut(t *testing.T) {
+	s := &service{answers: []string{`{"error":{"code":400,"message":"Thought signature is not valid.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
+	o := ask(t.Context(), s.model(t), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
+		&host.Reasoning{Text: "Hm.", Extra: signed("s")}, &host.Text{Text: "Yes.", Extra: signed("s")}, &host.ToolCall{ID: "a", Name: "look", Extra: signed("s")}, foreign(`{"text":"","thoughtSignature":"s"}`)),
+		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)})}})
+	if o.err != nil || len(s.got) != 2 {
+		t.Fatalf("%v after %d requests", o.err, len(s.got))
+	}
+	const want = `[{"text":"Yes."},{"functionCall":{"args":{},"id":"a","name":"look"},"thoughtSignature":"skip_thought_signature_validator"}]`
+	if got := parts(t, s.got[1], 1); got != want {
+		t.Errorf("the second request has %s, want %s", got, want)
+	}
+}
+
+// A service that refuses one signature after the other is not asked for ever.
+func TestRefusedSignaturesEnd(t *testing.T) {
+	s := &service{answers: []string{`{"error":{"code":400,"message":"Function call is missing a thought_signature.","status":"INVALID_ARGUMENT"}}`}}
+	o := ask(t.Context(), s.model(t), question("hi"))
+	if host.CodeOf(o.err) != host.InvalidArgument || len(s.got) != 3 {
+		t.Errorf("%v after %d requests, want invalid_argument after 3", o.err, len(s.got))
+	}
+}
+
+// A model that takes no schema beside tools is told it in words.
+func TestOutputInWordsWhereTheFormatIsRefused(t *testing.T) {
+	s := &service{answers: []string{`{"error":{"code":400,"message":"Function calling with a response mime type: 'application/json' is unsupported","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
+	req := question("hi")
+	req.Output = &host.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}
+	if o := ask(t.Context(), s.model(t), req); o.err != nil || len(s.got) != 2 {
+		t.Fatalf("%v after %d requests", o.err, len(s.got))
+	}
+	want := parse(t, `{"parts":[{"text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`)
+	if diff := cmp.Diff(want, s.got[1]["systemInstruction"]); diff != "" || s.got[1]["generationConfig"] != nil {
+		t.Errorf("generationConfig %v, instruction (-want +got):\n%s", s.got[1]["generationConfig"], diff)
+	}
+}
+
+// FuzzStream reads any bytes as the service's answer. Whatever comes, there is one
+// response or one error with a code; and a response can be stored and sent back.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{recorded(f, "tools"), recorded(f, "answer"), "", "<html>", `{"error":{}}`, `{"error":null,"candidates":[]}`,
+		"data: " + said("STOP", `{"text":"a","functionCall":{"name":"b"}}`, `{"text":"a","inlineData":{"data":"eA=="}}`, `{"inlineData":{"data":"?"}}`, `{"text":"a","executableCode":{}}`),
+		"data: " + said("STOP", `null`, `{}`, `{"functionCall":null}`, `{"functionCall":{"args":[1]}}`, `{"thought":true,"thoughtSignature":"x"}`),
+		`{"candidates":[null,{}],"promptFeedback":{"blockReason":"X"}}`, `{"candidates":[{"content":null,"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":-1}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var sent []byte
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent, _ = io.ReadAll(r.Body)
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
+		})}
+		m, err := geminimodel.New("m1", &geminimodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := ask(t.Context(), m, question("hi"))
+		var e *host.Error
+		switch {
+		case o.err != nil:
+			if !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
+				t.Fatalf("error %#v", o.err)
+			}
+			return
+		case o.response == nil:
+			t.Fatal("neither a response nor an error")
+		case !json.Valid(o.response.Raw):
+			t.Fatalf("Raw is %q", o.response.Raw)
+		}
+		answer := host.NewMessage(host.Assistant, o.response.Parts...)
+		if got := answer.Text(); got != o.text {
+			t.Fatalf("deltas say %q, the response %q", o.text, got)
+		}
+		for _, c := range answer.ToolCalls() {
+			if c.Name == "" {
+				return // the host names it before it is stored
+			}
+		}
+		stored := &host.Message{}
+		if err := json.Unmarshal(answer.AppendJSON(nil), stored); err != nil {
+			t.Fatalf("stored as %s: %v", answer.AppendJSON(nil), err)
+		}
+		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), answer}})
+		before := sent
+		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), stored}})
+		if !json.Valid(sent) || !bytes.Equal(before, sent) {
+			t.Fatalf("it goes back as %s, and after storing as %s", before, sent)
+		}
+	})
+}
