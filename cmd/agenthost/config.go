@@ -53,7 +53,7 @@ type config struct {
 }
 
 type modelConfig struct {
-	Provider string   `yaml:"provider"` // scripted, openai, responses or anthropic
+	Provider string   `yaml:"provider"` // scripted, openai, responses, anthropic or gemini
 	Name     string   `yaml:"name"`     // as the provider knows it
 	BaseURL  string   `yaml:"base_url"`
 	KeyEnv   string   `yaml:"key_env"` // the environment variable that holds the key
@@ -62,11 +62,11 @@ type modelConfig struct {
 	Fallback []string `yaml:"fallback"` // models that are asked when this one fails
 
 	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events have what the server sent
-	Effort    string `yaml:"effort"`    // openai, responses: how hard it reasons
+	Effort    string `yaml:"effort"`    // openai, responses, gemini: how hard it reasons
 	Reasoning string `yaml:"reasoning"` // openai: always or never send back what it thought
-	Summary   string `yaml:"summary"`   // responses: whether it tells what it thought
+	Summary   string `yaml:"summary"`   // responses, gemini: whether it tells what it thought
 	Store     bool   `yaml:"store"`     // responses: the service keeps the answers
-	Thinking  int    `yaml:"thinking"`  // anthropic: how many tokens it may think
+	Thinking  int    `yaml:"thinking"`  // anthropic, gemini: how many tokens it may think
 	Cache     bool   `yaml:"cache"`     // anthropic: the prompt is cached
 }
 

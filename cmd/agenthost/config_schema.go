@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/redismessages"
@@ -147,20 +148,20 @@ func keyDocs() map[string]keyDoc {
 		"config.any_tenant": say("The same for every tenant that is not listed."),
 		"config.ceiling":    say("What no grant goes beyond, whoever gives it. Absent: no ceiling."),
 
-		"modelConfig.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), responses (OpenAI's Responses API), or anthropic.", providerNames(), true},
+		"modelConfig.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), responses (OpenAI's Responses API), anthropic or gemini.", providerNames(), true},
 		"modelConfig.name":     say("The model's name at its provider. Absent: the name that it has here."),
-		"modelConfig.base_url": say("Where the server is, such as http://localhost:11434/v1. Absent: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or the provider's own."),
-		"modelConfig.key_env":  say("The environment variable that holds the key. Absent: OPENAI_API_KEY or ANTHROPIC_API_KEY. A key itself never stands in a configuration."),
+		"modelConfig.base_url": say("Where the server is, such as http://localhost:11434/v1. Absent: OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GEMINI_BASE_URL, or the provider's own."),
+		"modelConfig.key_env":  say("The environment variable that holds the key. Absent: OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY. A key itself never stands in a configuration."),
 		"modelConfig.rules":    say("Of a scripted model: the file that says what it answers."),
 		"modelConfig.timeout":  say("For how long the server may be silent, such as 30s."),
 		"modelConfig.fallback": say("Models of this configuration that are asked, in their order, when this one is down, overloaded or silent."),
 
 		"modelConfig.keep_raw":  say("Whether events have what the server sent, cut at 1 MiB an answer."),
-		"modelConfig.effort":    say("Of openai and responses: how hard a model that reasons should, in the server's words, such as low, medium or high."),
+		"modelConfig.effort":    say("Of openai, responses and gemini: how hard a model that reasons should, in the server's words, such as low, medium or high."),
 		"modelConfig.reasoning": among("Of openai: whether a model is sent what it thought before. Absent: until the user speaks again, and not to a server that refuses it.", "always", "never"),
-		"modelConfig.summary":   say("Of responses: whether the service tells what the model thought, such as auto. Absent: no."),
+		"modelConfig.summary":   say("Of responses and gemini: whether the service tells what the model thought, such as auto. Absent: no."),
 		"modelConfig.store":     say("Of responses: whether the service keeps the answers."),
-		"modelConfig.thinking":  say("Of anthropic: how many tokens the model may think, at least %d. Absent: it does not.", anthropicmodel.MinThinkingTokens),
+		"modelConfig.thinking":  say("Of anthropic: how many tokens the model may think, at least %d. Absent: it does not. Of gemini: the same, -1 for as many as it needs, %d for none. Absent: as the service has it.", anthropicmodel.MinThinkingTokens, geminimodel.DoNotThink),
 		"modelConfig.cache":     say("Of anthropic: whether the service caches the prompt."),
 
 		"historyConfig.address_env": say("The environment variable that holds the address of a PostgreSQL database, such as postgres://app@db/app. Absent: conversations are kept in --data, or in memory. An address itself, which may have a password, never stands in a configuration."),

@@ -212,7 +212,7 @@ func (env *environment) checkModels(ctx context.Context, project string) []findi
 		}
 	}
 	if len(models) == 0 {
-		for _, provider := range []string{openaiProvider, anthropicProvider} {
+		for _, provider := range []string{openaiProvider, anthropicProvider, geminiProvider} {
 			if from := homeOf(provider); env.getenv(from.keyEnv) != "" || env.getenv(from.urlEnv) != "" {
 				models[provider] = modelConfig{Provider: provider}
 			}
@@ -220,7 +220,7 @@ func (env *environment) checkModels(ctx context.Context, project string) []findi
 	}
 	if len(models) == 0 {
 		return []finding{{"model", note, "no model is configured: answers come from a script",
-			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, or ANTHROPIC_API_KEY"}}
+			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, ANTHROPIC_API_KEY or GEMINI_API_KEY"}}
 	}
 	var list []finding
 	for _, name := range sortedKeys(models) {

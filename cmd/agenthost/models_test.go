@@ -51,6 +51,42 @@ func TestAnthropicModel(t *testing.T) {
 	}
 }
 
+// A model of Google's is found by its name, with the key from its variable; doctor
+// sees where it is.
+func TestGeminiModel(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RequestURI() != "/models/gemini-x:streamGenerateContent?alt=sse" || r.Header.Get("X-Goog-Api-Key") != "AIza-1234567890" {
+			t.Errorf("%s %s with key %q", r.Method, r.URL, r.Header.Get("X-Goog-Api-Key"))
+		}
+		_, _ = w.Write([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Bonjour.\"}]},\"finishReason\":\"STOP\"}]}\n\n"))
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "agenthost.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nagents:\n  clerk: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"GEMINI_API_KEY": "AIza-1234567890", "GEMINI_BASE_URL": srv.URL}
+	for _, test := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		want string
+		code int
+	}{
+		{"by its name", []string{"run", file, "--model", "gemini-x", "hi"}, env, "Bonjour.", 0},
+		{"without a key", []string{"run", file, "--model", "gemini-x", "hi"}, nil, "GEMINI_API_KEY is not set", 5},
+		{"seen by doctor", []string{"doctor"}, env, srv.URL, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out strings.Builder
+			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
+			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
+				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
+			}
+		})
+	}
+}
+
 // A provider can be named before the model, and each has keys of its own.
 func TestProviders(t *testing.T) {
 	var path, body string
@@ -62,6 +98,8 @@ func TestProviders(t *testing.T) {
 			_, _ = w.Write([]byte(`{"status":"completed","id":"resp_1","model":"gpt-x","output":[{"type":"message","content":[{"type":"output_text","text":"Bonjour."}]}]}`))
 		case "/chat/completions":
 			_, _ = w.Write([]byte(`{"id":"c","model":"gpt-x","choices":[{"message":{"content":"Bonjour."},"finish_reason":"stop"}]}`))
+		case "/models/big:streamGenerateContent", "/models/gemini-x:streamGenerateContent":
+			_, _ = w.Write([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Bonjour.\"}]},\"finishReason\":\"STOP\"}]}\n\n"))
 		default:
 			_, _ = w.Write([]byte(`{"type":"message","id":"m","model":"claude-x","content":[{"type":"text","text":"Bonjour."}],"stop_reason":"end_turn"}`))
 		}
@@ -81,11 +119,14 @@ func TestProviders(t *testing.T) {
 		{"responses, configured", "provider: responses, name: gpt-x, store: true, effort: low, summary: auto", "", "/responses", `"store":true,"reasoning":{"effort":"low","summary":"auto"}`, 0, "Bonjour."},
 		{"openai, configured", "provider: openai, name: gpt-x, effort: low, reasoning: never", "", "/chat/completions", `"reasoning_effort":"low"`, 0, "Bonjour."},
 		{"anthropic, configured", "provider: anthropic, name: big, thinking: 2048, cache: true, keep_raw: true", "", "/v1/messages", `"budget_tokens":2048`, 0, "Bonjour."},
-		{"a raw answer of a script", "provider: scripted, keep_raw: true", "", "", "", 3, "it is for openai and responses and anthropic"},
+		{"gemini by its prefix", "", "gemini:big", "/models/big:streamGenerateContent", `"contents":[{"role":"user"`, 0, "Bonjour."},
+		{"gemini, configured", "provider: gemini, name: gemini-x, thinking: 512, summary: auto, keep_raw: true", "", "/models/gemini-x:streamGenerateContent", `"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}`, 0, "Bonjour."},
+		{"gemini with both ways to think", "provider: gemini, thinking: 512, effort: low", "", "", "", 3, "both an effort and"},
+		{"a raw answer of a script", "provider: scripted, keep_raw: true", "", "", "", 3, "it is for openai, responses, anthropic, gemini"},
 		{"an unknown provider", "provider: opanai", "", "", "", 3, "did you mean openai?"},
 		{"a provider like none", "provider: x", "", "", "", 3, "responses for OpenAI's Responses API"},
 		{"another provider's key", "provider: openai, store: true", "", "", "", 3, "it is for responses"},
-		{"another provider's number", "provider: responses, thinking: 2048", "", "", "", 3, "it is for anthropic"},
+		{"another provider's number", "provider: responses, thinking: 2048", "", "", "", 3, "it is for anthropic, gemini"},
 		{"a bad use of reasoning", "provider: openai, reasoning: sometimes", "", "", "", 3, "always or never"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,7 +144,7 @@ func TestProviders(t *testing.T) {
 			}
 			var out strings.Builder
 			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string {
-				return map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL}[name]
+				return map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL, "GEMINI_BASE_URL": srv.URL}[name]
 			}}
 			if code := run(t.Context(), args, e); code != test.code || !strings.Contains(out.String(), test.prints) {
 				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.prints, out.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -18,10 +19,11 @@ const (
 	openaiProvider    = "openai"
 	responsesProvider = "responses"
 	anthropicProvider = "anthropic"
+	geminiProvider    = "gemini"
 )
 
 func providerNames() []string {
-	return []string{scriptedProvider, openaiProvider, responsesProvider, anthropicProvider}
+	return []string{scriptedProvider, openaiProvider, responsesProvider, anthropicProvider, geminiProvider}
 }
 
 // providerKey is a key of a model's configuration that only some providers have.
@@ -34,12 +36,12 @@ type providerKey struct {
 func (mc *modelConfig) providerKeys() []providerKey {
 	return []providerKey{
 		{"rules", mc.Rules != "", []string{scriptedProvider}},
-		{"keep_raw", mc.KeepRaw, []string{openaiProvider, responsesProvider, anthropicProvider}},
-		{"effort", mc.Effort != "", []string{openaiProvider, responsesProvider}},
+		{"keep_raw", mc.KeepRaw, []string{openaiProvider, responsesProvider, anthropicProvider, geminiProvider}},
+		{"effort", mc.Effort != "", []string{openaiProvider, responsesProvider, geminiProvider}},
 		{"reasoning", mc.Reasoning != "", []string{openaiProvider}},
-		{"summary", mc.Summary != "", []string{responsesProvider}},
+		{"summary", mc.Summary != "", []string{responsesProvider, geminiProvider}},
 		{"store", mc.Store, []string{responsesProvider}},
-		{"thinking", mc.Thinking != 0, []string{anthropicProvider}},
+		{"thinking", mc.Thinking != 0, []string{anthropicProvider, geminiProvider}},
 		{"cache", mc.Cache, []string{anthropicProvider}},
 	}
 }
@@ -52,12 +54,12 @@ func (c *config) checkModel(name string) error {
 		if near := nearest(mc.Provider, names); near != "" {
 			return e.WithHint("did you mean %s?", near)
 		}
-		return e.WithHint("use scripted, anthropic, responses for OpenAI's Responses API, or openai for any OpenAI-compatible server")
+		return e.WithHint("use scripted, anthropic, gemini, responses for OpenAI's Responses API, or openai for any OpenAI-compatible server")
 	}
 	for _, k := range mc.providerKeys() {
 		if k.set && !slices.Contains(k.known, mc.Provider) {
 			return c.errorAt(keys("models", name, k.name), "model %q has %s, and its provider is %s", name, k.name, mc.Provider).
-				WithHint("it is for %s", strings.Join(k.known, " and "))
+				WithHint("it is for %s", strings.Join(k.known, ", "))
 		}
 	}
 	return nil
@@ -72,11 +74,17 @@ func (a *app) namedModel(name string) modelConfig {
 	return modelConfig{Provider: a.providerOf(name), Name: name}
 }
 
-// providerOf guesses who has a model that nobody configured: Anthropic its own,
-// unless a server is named that speaks the other protocol.
+// providerOf guesses who has a model that nobody configured: Anthropic and Google
+// their own, unless a server is named that speaks the other protocol.
 func (a *app) providerOf(model string) string {
-	if strings.HasPrefix(model, "claude-") && a.env.getenv("OPENAI_BASE_URL") == "" {
+	if a.env.getenv("OPENAI_BASE_URL") != "" {
+		return openaiProvider
+	}
+	switch {
+	case strings.HasPrefix(model, "claude-"):
 		return anthropicProvider
+	case strings.HasPrefix(model, "gemini-"):
+		return geminiProvider
 	}
 	return openaiProvider
 }
@@ -86,8 +94,11 @@ func (a *app) providerOf(model string) string {
 type providerHome struct{ urlEnv, keyEnv, url string }
 
 func homeOf(provider string) providerHome {
-	if provider == anthropicProvider {
+	switch provider {
+	case anthropicProvider:
 		return providerHome{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", anthropicmodel.DefaultBaseURL}
+	case geminiProvider:
+		return providerHome{"GEMINI_BASE_URL", "GEMINI_API_KEY", geminimodel.DefaultBaseURL}
 	}
 	return providerHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", openaimodel.DefaultBaseURL}
 }
@@ -140,6 +151,9 @@ func (a *app) dial(mc modelConfig, key string) (closable, error) {
 	case anthropicProvider:
 		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
 			ThinkingTokens: mc.Thinking, Cache: mc.Cache, KeepRaw: mc.KeepRaw, Logger: a.logger})
+	case geminiProvider:
+		return geminimodel.New(mc.Name, &geminimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
+			Effort: mc.Effort, ThinkingTokens: mc.Thinking, Thoughts: mc.Summary != "", KeepRaw: mc.KeepRaw, Logger: a.logger})
 	case responsesProvider:
 		return responsesmodel.New(mc.Name, &responsesmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
 			Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary, KeepRaw: mc.KeepRaw, Logger: a.logger})
