@@ -149,7 +149,9 @@ type change struct {
 	Same   bool                 `json:"same,omitempty"` // the module is the one that serves already
 }
 
-// load puts a module from a path of the caller's choice into service.
+// load puts a module from a path of the caller's choice into service. Of a plugin that
+// the host has already only the module is replaced: what an Extism manifest says
+// beside it holds for a new one.
 func (l *live) load(ctx context.Context, args pluginArgs) (*change, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -160,18 +162,20 @@ func (l *live) load(ctx context.Context, args pluginArgs) (*change, error) {
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "%w", err)
 	}
-	wasm, err := l.app.env.module(ctx, l.app.runtime, args.Path, nil)
+	from, err := l.app.env.source(ctx, l.app.runtime, args.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	s := l.app.runtime.Slot(args.ID)
 	if s == nil {
-		if s, err = l.app.runtime.NewSlot(ctx, args.ID, wasm, &plugin.SlotOptions{LoadOptions: plugin.LoadOptions{Granted: granted}}); err != nil {
+		opts := &plugin.SlotOptions{LoadOptions: plugin.LoadOptions{Granted: granted}}
+		from.addTo(&opts.LoadOptions)
+		if s, err = l.app.runtime.NewSlot(ctx, args.ID, from.wasm, opts); err != nil {
 			return nil, err
 		}
 		l.app.plugins[args.ID] = s
 		l.came(args.ID, 1, args.Path)
-	} else if err := l.put(ctx, s, wasm, args.Path, granted, len(args.Grants) > 0); err != nil {
+	} else if err := l.put(ctx, s, from.wasm, args.Path, granted, len(args.Grants) > 0); err != nil {
 		return nil, err
 	}
 	l.isAt(args.ID, args.Path)

@@ -95,7 +95,7 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wasm, err := t.module(ctx)
+	from, err := t.source(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,10 @@ func (t *guestTest) run(ctx context.Context) error {
 		return err
 	}
 	options.Log = nil // what a guest says of ten thousand calls tells nobody anything
-	return t.check(ctx, wasm, &plugintest.Options{
-		Limits: t.flags.limits(), Granted: granted, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})
+	load := plugin.LoadOptions{Limits: t.flags.limits(), Granted: granted}
+	from.addTo(&load)
+	return t.check(ctx, from.wasm, &plugintest.Options{
+		Limits: load.Limits, Granted: load.Granted, Extism: load.Extism, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})
 }
 
 // cases returns the directory of the golden cases; "" is none.
@@ -130,12 +132,12 @@ func (t *guestTest) cases() (string, error) {
 	return "", nil
 }
 
-func (t *guestTest) module(ctx context.Context) (wasm []byte, err error) {
+func (t *guestTest) source(ctx context.Context) (from *pluginSource, err error) {
 	err = t.env.withRuntime(ctx, func(rt *plugin.Runtime) error {
-		wasm, err = t.env.module(ctx, rt, t.file, t.env.progress)
+		from, err = t.env.source(ctx, rt, t.file, t.env.progress)
 		return err
 	})
-	return wasm, err
+	return from, err
 }
 
 // check shows each rule when it is known how the plugin does by it.

@@ -14,9 +14,10 @@ import (
 
 // Options are the optional parts of a test.
 type Options struct {
-	Limits  plugin.Limits      // zero fields are the host's defaults
-	Granted plugin.Permissions // of what the plugin asks for; default: nothing
-	Runtime *plugin.Options    // of the runtime that it is loaded into, such as its CacheDir; may be nil
+	Limits  plugin.Limits        // zero fields are the host's defaults
+	Granted plugin.Permissions   // of what the plugin asks for; default: nothing
+	Extism  plugin.ExtismOptions // of an Extism plugin, such as its configuration
+	Runtime *plugin.Options      // of the runtime that it is loaded into, such as its CacheDir; may be nil
 
 	// Calls are what the plugin is called with. By default each thing that its
 	// manifest lists is called once (of more than 100, the first), a tool with
@@ -224,7 +225,7 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	}
 	g := &guest{ctx: ctx, runtime: rt, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
 		// A host may keep an instance, whatever ours does by default.
-		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Isolation: plugin.IsolationReuse}}
+		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Extism: opts.Extism, Isolation: plugin.IsolationReuse}}
 	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
 		out.Problems = append(out.Problems, err.Error())
 	}
