@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -58,6 +59,29 @@ func ExampleNewTool() {
 		}, &host.ToolOptions{ReadOnly: true})
 	fmt.Println(string(tool.Parameters))
 	// Output: {"type":"object","properties":{"words":{"type":"string"},"limit":{"type":["null","integer"],"description":"how many results; null for all"}},"required":["words","limit"],"additionalProperties":false}
+}
+
+// Tags say more of a parameter: what it is, which values it has, which format.
+func ExampleNewTool_tags() {
+	type booking struct {
+		Room  string   `json:"room" enum:"red,blue" description:"the colour of its door"`
+		Day   string   `json:"day" format:"date"`
+		Extra []string `json:"extra,omitempty" enum:"coffee,projector"`
+	}
+	tool := host.NewTool("book", "Books a room.",
+		func(_ context.Context, _ *host.Call, in booking) (string, error) { return "booked " + in.Room, nil }, nil)
+	var parameters struct{ Properties map[string]json.RawMessage }
+	if err := json.Unmarshal(tool.Parameters, &parameters); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"room", "day", "extra"} {
+		fmt.Println(name, string(parameters.Properties[name]))
+	}
+	// Output:
+	// room {"type":"string","description":"the colour of its door","enum":["red","blue"]}
+	// day {"type":"string","format":"date"}
+	// extra {"type":["null","array"],"items":{"type":"string","enum":["coffee","projector"]}}
 }
 
 func ExampleHost_Stream() {

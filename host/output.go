@@ -21,7 +21,7 @@ type OutputSpec struct {
 // What is optional (a pointer, omitempty) is told to the model as required and
 // nullable. Code invalid_argument for a type that JSON cannot hold.
 func SchemaOf[T any]() (*Schema, error) {
-	told, checked, err := inferSchema(reflect.TypeFor[T]())
+	told, checked, err := inferDocumentSchema(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "schema of %s: %w", reflect.TypeFor[T](), err)
 	}
@@ -120,7 +120,7 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 	wrong := UserText("That is not the JSON that was asked for: " + shorten(fault.Error()) +
 		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
 	if again.Conversation = t.conversation; again.Conversation != "" { // the service has the rest
-		again.Messages = t.withInstructions(t.instructions, []*Message{wrong})
+		again.Messages = t.withInstructions(t.prompt(), []*Message{wrong})
 	} else {
 		again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()), wrong)
 	}

@@ -3,8 +3,11 @@ package host
 import (
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	inferjson "github.com/google/jsonschema-go/jsonschema"
@@ -15,51 +18,55 @@ import (
 // take; and as arguments are checked against it, where an optional property may
 // be left out as well, because models do.
 func inferSchema(t reflect.Type) (told, checked json.RawMessage, err error) {
+	return schemasOf(t, func(*inferjson.Schema) {})
+}
+
+// inferDocumentSchema is inferSchema for documents that Go writes as well, such as
+// states: slices and maps that are nil are null there.
+func inferDocumentSchema(t reflect.Type) (told, checked json.RawMessage, err error) {
+	return schemasOf(t, func(s *inferjson.Schema) {
+		isMap := s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.Not == nil
+		if s.Type == "array" || isMap {
+			makeNullable(s)
+		}
+	})
+}
+
+// schemasOf returns the schema as it is told and, after a function was called with
+// each part of it, as it is checked.
+func schemasOf(t reflect.Type, loosen func(*inferjson.Schema)) (told, checked json.RawMessage, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	known := map[reflect.Type]*inferjson.Schema{}
-	textTypes(t, known, map[reflect.Type]bool{})
-	s, err := inferjson.ForType(t, &inferjson.ForOptions{TypeSchemas: known})
+	in := &inference{known: map[reflect.Type]*inferjson.Schema{}}
+	textTypes(t, in.known, map[reflect.Type]bool{})
+	s, err := inferjson.ForType(t, &inferjson.ForOptions{TypeSchemas: in.known})
 	if err != nil {
 		return nil, nil, err
 	}
-	eachObject(s, optionalNullable)
-	if checked, err = json.Marshal(s); err != nil {
+	if err := in.refine(s, t); err != nil {
 		return nil, nil, err
 	}
-	eachObject(s, requireAll)
+	loose := s.CloneSchemas()
+	eachPart(loose, loosen)
+	if checked, err = json.Marshal(loose); err != nil {
+		return nil, nil, err
+	}
+	eachPart(s, requireAll)
 	told, err = json.Marshal(s)
 	return told, checked, err
 }
 
-func eachObject(s *inferjson.Schema, fn func(*inferjson.Schema)) {
+func eachPart(s *inferjson.Schema, fn func(*inferjson.Schema)) {
 	if s == nil {
 		return
 	}
 	for _, name := range s.PropertyOrder {
-		eachObject(s.Properties[name], fn)
+		eachPart(s.Properties[name], fn)
 	}
-	eachObject(s.Items, fn)
-	eachObject(s.AdditionalProperties, fn)
+	eachPart(s.Items, fn)
+	eachPart(s.AdditionalProperties, fn)
 	fn(s)
-}
-
-// optionalNullable makes what is optional nullable and what is a pointer
-// optional.
-func optionalNullable(s *inferjson.Schema) {
-	s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return isPointer(s.Properties[name]) })
-	for _, name := range s.PropertyOrder {
-		if !slices.Contains(s.Required, name) {
-			makeNullable(s.Properties[name])
-		}
-	}
-}
-
-// isPointer reports whether a schema is a pointer's: it takes null, and is not
-// a slice's, which takes null as well.
-func isPointer(s *inferjson.Schema) bool {
-	return slices.Contains(s.Types, "null") && !slices.Contains(s.Types, "array")
 }
 
 func requireAll(s *inferjson.Schema) {
@@ -70,12 +77,185 @@ func requireAll(s *inferjson.Schema) {
 	}
 }
 
+// inference refines what the library infers by what Go's types and tags say beside.
+type inference struct {
+	known map[reflect.Type]*inferjson.Schema // of types that write themselves
+}
+
+// refine makes pointers nullable and nothing else, and passes on to the parts of t.
+func (in *inference) refine(s *inferjson.Schema, t reflect.Type) error {
+	nullable := false
+	for t.Kind() == reflect.Pointer {
+		nullable, t = true, t.Elem()
+	}
+	withoutNull(s)
+	var err error
+	if in.known[t] == nil {
+		err = in.refineParts(s, t)
+	}
+	if nullable {
+		makeNullable(s)
+	}
+	return err
+}
+
+func (in *inference) refineParts(s *inferjson.Schema, t reflect.Type) error {
+	switch {
+	case t.Kind() == reflect.Struct && s.Properties != nil:
+		return in.refineFields(s, t)
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
+		return in.refine(s.Items, t.Elem())
+	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
+		return in.refine(s.AdditionalProperties, t.Elem())
+	}
+	return nil
+}
+
+func (in *inference) refineFields(s *inferjson.Schema, t reflect.Type) error {
+	for _, f := range reflect.VisibleFields(t) {
+		name, optional := jsonField(f)
+		property := s.Properties[name]
+		if f.Anonymous || !f.IsExported() || property == nil {
+			continue
+		}
+		if err := in.refine(property, f.Type); err != nil {
+			return err
+		}
+		if err := applyTags(property, f); err != nil {
+			return fmt.Errorf("field %s of %s: %w", f.Name, t, err)
+		}
+		if optional || f.Type.Kind() == reflect.Pointer {
+			makeNullable(property)
+			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
+		}
+	}
+	return nil
+}
+
+// jsonField returns a field's name in JSON, and whether it may be left out there.
+func jsonField(f reflect.StructField) (name string, optional bool) {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "-" && options == "" {
+		return "", false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		optional = optional || option == "omitempty" || option == "omitzero"
+	}
+	return name, optional
+}
+
+// The tags of a field that say more of its parameter: see [NewTool].
+const (
+	tagDescription = "description"
+	tagEnum        = "enum"
+	tagFormat      = "format"
+)
+
+func applyTags(s *inferjson.Schema, f reflect.StructField) error {
+	if text, ok := f.Tag.Lookup(tagDescription); ok {
+		if text == "" || s.Description != "" {
+			return fmt.Errorf("the tag %s is empty, or stands beside the tag jsonschema", tagDescription)
+		}
+		s.Description = text
+	}
+	value := elements(s)
+	if format, ok := f.Tag.Lookup(tagFormat); ok {
+		if typeBesideNull(value) != "string" || format == "" {
+			return fmt.Errorf("the tag %s:%q is for texts and not empty; the field's type is %s", tagFormat, format, f.Type)
+		}
+		value.Format = format
+	}
+	list, ok := f.Tag.Lookup(tagEnum)
+	if !ok {
+		return nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		v, err := enumValue(typeBesideNull(value), strings.TrimSpace(text))
+		if err != nil {
+			return fmt.Errorf("the tag %s:%q: %w; the field's type is %s", tagEnum, list, err, f.Type)
+		}
+		value.Enum = append(value.Enum, v)
+	}
+	if slices.Contains(value.Types, "null") {
+		value.Enum = append(value.Enum, nil)
+	}
+	return nil
+}
+
+// elements returns the schema of what a list or map holds, at any depth; s itself if
+// it is neither.
+func elements(s *inferjson.Schema) *inferjson.Schema {
+	for {
+		switch kind := typeBesideNull(s); {
+		case kind == "array" && s.Items != nil:
+			s = s.Items
+		case kind == "object" && s.Properties == nil && s.AdditionalProperties != nil:
+			s = s.AdditionalProperties
+		default:
+			return s
+		}
+	}
+}
+
+// typeBesideNull is the schema's type, beside null; "" if there is none.
+func typeBesideNull(s *inferjson.Schema) string {
+	for _, kind := range s.Types {
+		if kind != "null" {
+			return kind
+		}
+	}
+	return s.Type
+}
+
+// enumValue reads a value of an enumeration. Numbers stay as they are written.
+func enumValue(kind, text string) (any, error) {
+	switch kind {
+	case "string":
+		return text, nil
+	case "boolean":
+		return strconv.ParseBool(text)
+	case "integer":
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%q is no integer", text)
+		}
+		return json.Number(text), nil
+	case "number":
+		if _, err := strconv.ParseFloat(text, 64); err != nil || !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("%q is no number of JSON", text)
+		}
+		return json.Number(text), nil
+	}
+	return nil, fmt.Errorf("it is for texts, numbers and booleans")
+}
+
+// makeNullable lets s take null, an enumeration too.
 func makeNullable(s *inferjson.Schema) {
 	switch {
 	case s.Type != "":
 		s.Types, s.Type = []string{"null", s.Type}, ""
-	case len(s.Types) > 0 && s.Types[0] != "null":
+	case len(s.Types) > 0 && !slices.Contains(s.Types, "null"):
 		s.Types = append([]string{"null"}, s.Types...)
+	}
+	if s.Enum != nil && !slices.Contains(s.Enum, nil) {
+		s.Enum = append(slices.Clip(s.Enum), nil)
+	}
+}
+
+// withoutNull takes null out of s's types. One that took nothing else is the
+// library's for a pointer to what can be anything.
+func withoutNull(s *inferjson.Schema) {
+	types := slices.DeleteFunc(slices.Clone(s.Types), func(kind string) bool { return kind == "null" })
+	switch {
+	case s.Types == nil:
+	case len(types) == 1:
+		s.Type, s.Types = types[0], nil
+	case len(types) == 0:
+		s.Types = nil
+	default:
+		s.Types = types
 	}
 }
 

@@ -98,13 +98,27 @@ type Artifact struct {
 
 // NewTool returns a tool whose parameters' JSON Schema is inferred from In and
 // whose result is Out as JSON; an Out of struct{} says only that it was
-// executed. Pointers and omitempty fields of In are required and nullable in the
-// schema, as strict providers want it; null, and one left out, arrives as nil.
-// An In that is not a struct or map arrives wrapped as {"value": ...} from the
-// model and unwrapped here.
+// executed.
 //
-// It panics if In has no JSON Schema (a channel, a function, a cycle): that is a
-// mistake in the program, not in its input.
+// Pointers and fields of In with omitempty or omitzero are required and nullable in
+// the schema, as strict providers want it; null, and one left out, arrives as nil.
+// Nothing else is nullable. An In that is not a struct or map arrives wrapped as
+// {"value": ...} from the model and unwrapped here.
+//
+// Tags of In's fields say more of a parameter:
+//
+//	Unit string   `json:"unit" enum:"celsius,fahrenheit"`  // one of these
+//	Day  string   `json:"day" format:"date" description:"the first day"`
+//	Tags []string `json:"tags" enum:"red,green"`           // each one of these
+//
+// enum lists values, separated by commas, of texts, numbers and booleans; of a
+// slice, array or map, those of its elements. format is one of JSON Schema's, of
+// texts alike; the model is told it, and arguments are not held to it: date, time,
+// date-time, email, uuid and the like are what every provider takes. description
+// may also be written as jsonschema.
+//
+// It panics if In has no JSON Schema (a channel, a function, a cycle) or has a tag
+// that does not suit its field: that is a mistake in the program, not in its input.
 func NewTool[In, Out any](name, description string, fn func(ctx context.Context, call *Call, in In) (Out, error), opts *ToolOptions) *Tool {
 	told, checked, err := inferSchema(reflect.TypeFor[In]())
 	if err != nil {

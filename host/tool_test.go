@@ -76,7 +76,7 @@ func TestOptionalParametersAreToldAsRequiredAndNullable(t *testing.T) {
 		t.Errorf("required are %v of %d properties; want all", schema.Required, len(schema.Properties))
 	}
 	for name, want := range map[string]string{
-		"name": "string", "pointer": "[null string]", "omitted": "[null integer]", "slice": "[null array]",
+		"name": "string", "pointer": "[null string]", "omitted": "[null integer]", "slice": "array",
 		"nested": "[null array]", "map": "[null object]", "when": "[null string]", "bytes": "[null string]", "raw": "<nil>",
 	} {
 		if got := fmt.Sprint(schema.Properties[name].Type); got != want {
