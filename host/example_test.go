@@ -84,6 +84,32 @@ func ExampleNewTool_tags() {
 	// extra {"type":["null","array"],"items":{"type":"string","enum":["coffee","projector"]}}
 }
 
+// A tool that returns a ToolOutput has all that a tool can do: here it makes a
+// picture, which is no text for the model, and notes it in the state.
+func ExampleNewTool_output() {
+	draw := host.NewTool("draw", "Draws a shape.",
+		func(_ context.Context, _ *host.Call, in struct {
+			Shape string `json:"shape" enum:"circle,square"`
+		}) (*host.ToolOutput, error) {
+			picture := &host.Media{MediaType: "image/svg+xml", Data: []byte("<svg/>")}
+			return &host.ToolOutput{
+				Content:   json.RawMessage(`"drawn"`),
+				Artifacts: []host.Artifact{{Name: in.Shape + ".svg", Parts: []host.Part{picture}}},
+				State:     []host.PatchOp{{Op: "add", Path: "/shape", Value: json.RawMessage(`"` + in.Shape + `"`)}},
+			}, nil
+		}, nil)
+	agent, _ := host.NewAgent("painter", &host.AgentOptions{Tools: []*host.Tool{draw},
+		Model: hosttest.NewModel(hosttest.Call("draw", `{"shape":"circle"}`), hosttest.Say("Here it is."))})
+	h, _ := host.New(nil)
+	result, err := h.Run(context.Background(), agent, &host.Request{Text: "Draw a circle."})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text(), result.Artifacts[0].Name, string(result.State))
+	// Output: Here it is. circle.svg {"shape":"circle"}
+}
+
 func ExampleHost_Stream() {
 	count := host.NewTool("count", "Counts to two.",
 		func(_ context.Context, call *host.Call, _ struct{}) (string, error) {

@@ -98,7 +98,9 @@ type Artifact struct {
 
 // NewTool returns a tool whose parameters' JSON Schema is inferred from In and
 // whose result is Out as JSON; an Out of struct{} says only that it was
-// executed.
+// executed. An Out of *[ToolOutput] is the whole answer, as a [ToolHandler] gives
+// it: content, state, artifacts (media too), agents to run next, an interrupt. It
+// counts its Cost and Usage beside an error, too.
 //
 // Pointers and fields of In with omitempty or omitzero are required and nullable in
 // the schema, as strict providers want it; null, and one left out, arrives as nil.
@@ -130,11 +132,17 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 			return nil, argumentError(err)
 		}
 		out, err := fn(ctx, call, in)
+		if whole, ok := any(out).(*ToolOutput); ok {
+			return whole, err
+		}
 		if err != nil {
 			return nil, err
 		}
-		if _, nothing := any(out).(struct{}); nothing {
+		switch out := any(out).(type) {
+		case struct{}:
 			return &ToolOutput{}, nil
+		case ToolOutput:
+			return &out, nil
 		}
 		content, err := marshalNoEscape(out)
 		if err != nil {
