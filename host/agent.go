@@ -69,9 +69,14 @@ type AgentOptions struct {
 	ToolChoice      ToolChoice
 	MaxRounds       int // model calls of one run of the agent; 0: until no tool is called, at most the host's limit
 	OnMaxRounds     OnMaxRounds
-	SerialTools     bool
 	Temperature     *float64
 	MaxOutputTokens int
+
+	// SerialTools makes the agent's tools run one after the other, in the order in
+	// which the model calls them: each sees the state as the one before left it. The
+	// model is asked for at most one call an answer, too, where its provider has a
+	// switch for that.
+	SerialTools bool
 }
 
 // OnMaxRounds says how an agent's run ends whose model would call tools for ever.

@@ -79,14 +79,23 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	return calls
 }
 
-// runBatch runs calls at most ParallelTools at a time, begun in their order, and
+// parallelCalls is how many calls of the agent's tools may run at once.
+func (t *turn) parallelCalls() int {
+	if t.agent.opts.SerialTools {
+		return 1
+	}
+	return t.limits.ParallelTools
+}
+
+// runBatch runs calls at most parallelCalls at a time, begun in their order, and
 // passes on what they emit. It returns when all have an answer.
 func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
 	b := &batch{events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
 	waiting, running := slices.DeleteFunc(slices.Clone(calls), func(c *toolCall) bool { return c.settled }), 0
+	parallel := t.parallelCalls()
 	for len(waiting) > 0 || running > 0 {
-		for len(waiting) > 0 && running < t.limits.ParallelTools {
+		for len(waiting) > 0 && running < parallel {
 			t.startCall(ctx, b, waiting[0])
 			waiting, running = waiting[1:], running+1
 		}

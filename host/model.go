@@ -32,7 +32,7 @@ type ModelRequest struct {
 	Temperature     *float64
 	Output          *OutputSpec // answer with JSON; nil is text
 	MaxOutputTokens int         // 0 is the provider's default
-	SerialTools     bool        // ask for at most one tool call an answer
+	SerialTools     bool        // ask for at most one tool call an answer; more are run one after the other
 	Scope           Scope       // who is asking, for logs; never sent
 
 	// Conversation is what the model's service keeps of the conversation, by the
