@@ -110,6 +110,29 @@ func ExampleNewTool_output() {
 	// Output: Here it is. circle.svg {"shape":"circle"}
 }
 
+// A Start hook may make its change before each model call; it is one change, and
+// holds.
+func ExampleHooks_start() {
+	model := hosttest.NewModel(hosttest.Call("look", `{}`), hosttest.Say("It rains."))
+	look := host.NewTool("look", "Looks out.", func(context.Context, *host.Call, struct{}) (string, error) { return "rain", nil }, nil)
+	agent, _ := host.NewAgent("guide", &host.AgentOptions{Instructions: "Say what you see.", Model: model, Tools: []*host.Tool{look},
+		Hooks: host.Hooks{Start: func(_ context.Context, at *host.StartHook) error {
+			at.Instructions += " Be brief."
+			return nil
+		}}})
+	h, _ := host.New(nil)
+	if _, err := h.Run(context.Background(), agent, &host.Request{Text: "How is it?"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, req := range model.Requests() {
+		fmt.Println(req.Messages[0].Text())
+	}
+	// Output:
+	// Say what you see. Be brief.
+	// Say what you see. Be brief.
+}
+
 func ExampleHost_Stream() {
 	count := host.NewTool("count", "Counts to two.",
 		func(_ context.Context, call *host.Call, _ struct{}) (string, error) {

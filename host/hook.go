@@ -47,13 +47,15 @@ type StartHook struct {
 	Input *Message // the user's message of this turn; may be nil
 	Round int      // the model call to come, from 1
 
-	// Instructions is the system prompt. A change holds for the later rounds too.
+	// Instructions is the system prompt, and Messages the conversation before the
+	// processors, so that what redacts sees what a hook adds. Both are as they are
+	// without the hook. What it changes holds for this model call and for all later
+	// ones of the agent's run, and the same change made before each call is one
+	// change: a hook need not look at Round. Messages that are added keep their place.
+	// Nothing of it is stored: a run that goes on after a question, or in another
+	// process, has the changes that the hook makes from there on.
 	Instructions string
-
-	// Messages is the conversation before the processors, so that what redacts
-	// sees what a hook adds. A change holds for this model call only, and changes
-	// nothing that is stored.
-	Messages []*Message
+	Messages     []*Message
 
 	// Stop, set to true, ends the agent's run here: the model is not asked, and
 	// Finish is not called.
@@ -126,27 +128,6 @@ func StopAfterTool(names ...string) func(context.Context, *Result) (bool, error)
 		}
 		return false, nil
 	}
-}
-
-// hookStart asks the Start hook and returns the conversation as it left it.
-func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message, stop bool, err error) {
-	hook := t.agent.opts.Hooks.Start
-	if hook == nil {
-		return messages, false, nil
-	}
-	at := &StartHook{Scope: t.scope(), State: t.state, Input: t.input, Round: t.result.Rounds + 1,
-		Instructions: t.instructions, Messages: slices.Clone(messages)}
-	if err := hook(ctx, at); err != nil {
-		return nil, false, t.hookError(err, "start")
-	}
-	t.emitState()
-	if at.Stop {
-		t.result.FinishReason = FinishStop
-		return nil, true, nil
-	}
-	t.instructions = at.Instructions
-	messages, err = t.hookMessages(at.Messages, messages, "start")
-	return messages, false, err
 }
 
 // hookMessages checks what a hook made of messages: it may not be worse.

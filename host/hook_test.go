@@ -74,7 +74,7 @@ func TestStartHook(t *testing.T) {
 	if got, want := said(requests[0].Messages), "s:Help. Be brief. | u:hi | u:and hurry"; got != want {
 		t.Errorf("first request %q, want %q", got, want)
 	}
-	if got, want := said(requests[1].Messages), `s:Help. Be brief. | u:hi | a:look{"what":"it"} | t:"found it"`; got != want {
+	if got, want := said(requests[1].Messages), `s:Help. Be brief. | u:hi | u:and hurry | a:look{"what":"it"} | t:"found it"`; got != want {
 		t.Errorf("second request %q, want %q", got, want)
 	}
 	if got, want := said(result.Results[0].Messages), `a:look{"what":"it"} | t:"found it" | a:done`; got != want {

@@ -15,7 +15,9 @@ type turn struct {
 	*run
 	agent        *Agent
 	model        Model
-	instructions string
+	instructions string // without what the Start hook changes
+	closing      string // behind the instructions, for the last answer
+	startEdits   startEdits
 	provided     []*Message // before this turn, not stored
 	brought      int        // how many messages of the result are providers'
 	tools        toolSet
@@ -266,7 +268,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 // there is. done says that the start hook stopped it.
 func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
 	t.toolsOff = true
-	t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+limit.told+" Answer now with what you have, and say what is missing.", "\n\n")
+	t.closing = "\n\n" + limit.told + " Answer now with what you have, and say what is missing."
 	answer, err := t.round(ctx)
 	t.result.FinishReason = FinishMaxRounds
 	return answer == nil, err
@@ -333,7 +335,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
-	messages := t.withInstructions(t.instructions, t.withProvided(view))
+	messages := t.withInstructions(t.prompt(), t.withProvided(view))
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
