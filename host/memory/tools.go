@@ -89,10 +89,6 @@ type (
 		Updates   []Statement `json:"updates,omitempty" jsonschema:"the ids of memories and what they are to say"`
 		Deletions []deletion  `json:"deletions,omitempty" jsonschema:"the ids of memories to forget"`
 	}
-	found struct {
-		Query    string      `json:"query"`
-		Memories []Statement `json:"memories"`
-	}
 )
 
 // Create returns the tool create_memories.
@@ -103,10 +99,11 @@ func (t *Tools) Create() *host.Tool {
 		}, &host.ToolOptions{Idempotent: true})
 }
 
-// Recall returns the tool recall_memories.
+// Recall returns the tool recall_memories. It answers with what its queries find,
+// each memory once: those of the first query stand first, each query's best first.
 func (t *Tools) Recall() *host.Tool {
 	return host.NewTool("recall_memories", "Looks for what was remembered in earlier conversations.",
-		func(ctx context.Context, call *host.Call, in recalled) ([]found, error) {
+		func(ctx context.Context, call *host.Call, in recalled) ([]Statement, error) {
 			if len(in.Queries) > MaxChanges {
 				return nil, host.Errorf(host.InvalidArgument, "%d queries, more than %d", len(in.Queries), MaxChanges)
 			}
@@ -114,17 +111,18 @@ func (t *Tools) Recall() *host.Tool {
 			if err != nil {
 				return nil, err
 			}
-			out := []found{}
+			out, found := []Statement{}, map[string]bool{}
 			for _, q := range in.Queries {
 				hits, err := t.backend.Search(ctx, scope, q, nil)
 				if err != nil {
 					return nil, err
 				}
-				f := found{Query: q, Memories: []Statement{}}
 				for _, h := range hits {
-					f.Memories = append(f.Memories, Statement{h.ID, h.Text})
+					if !found[h.ID] {
+						found[h.ID] = true
+						out = append(out, Statement{h.ID, h.Text})
+					}
 				}
-				out = append(out, f)
 			}
 			return out, nil
 		}, &host.ToolOptions{ReadOnly: true})
