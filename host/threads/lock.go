@@ -20,6 +20,27 @@ import (
 // conflict for a turn that does not wait (req.Racing) while another runs. unlock
 // may be called more than once.
 func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unlock func(), err error) {
+	p, err := s.TakePlace(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return p.Lock(ctx)
+}
+
+// Place is a place among the turns of a thread, which was taken before the turn
+// runs. Either [Place.Lock] or [Place.Leave] ends it.
+type Place struct {
+	store *Store
+	key   lockKey
+	turn  <-chan struct{}
+	wait  bool // for the lock that processes share
+}
+
+// TakePlace takes the next place among the turns of req's thread without waiting
+// for it, so that who acknowledges a turn can run it later: turns that ask for the
+// thread from then on, in this Store, come after it. Codes are those of
+// [Store.LockThread].
+func (s *Store) TakePlace(ctx context.Context, req *host.HistoryRequest) (*Place, error) {
 	part, err := partition(req.Tenant)
 	if err != nil {
 		return nil, err
@@ -39,15 +60,24 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 	if err != nil {
 		return nil, err
 	}
-	unlock = sync.OnceFunc(func() { s.locks.leave(key) })
+	return &Place{s, key, turn, limit > 0}, nil
+}
+
+// Lock waits until the place has come and returns what gives the thread to the
+// next; unlock may be called more than once. If it fails the place is left.
+func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
+	unlock = sync.OnceFunc(func() { p.store.locks.leave(p.key) })
 	select {
-	case <-turn:
-		return s.lockShared(ctx, key, limit > 0, unlock)
+	case <-p.turn:
+		return p.store.lockShared(ctx, p.key, p.wait, unlock)
 	case <-ctx.Done():
-		s.locks.giveUp(key, turn)
-		return nil, contextError(ctx, "wait for thread %q", req.Thread)
+		p.Leave()
+		return nil, contextError(ctx, "wait for thread %q", p.key.thread)
 	}
 }
+
+// Leave gives the place up before Lock.
+func (p *Place) Leave() { p.store.locks.giveUp(p.key, p.turn) }
 
 // lockShared takes the lock that other processes take, too, if the driver has
 // such. unlock gives back what this process has.

@@ -147,3 +147,34 @@ func TestLockThreadHammer(t *testing.T) {
 		t.Errorf("%d got the thread, want at least the 100 that wait for ever; %d queues are left", held, s.Queues())
 	}
 }
+
+// A place that was taken comes before turns that ask for the thread later, and is no
+// one's when it is left.
+func TestTakePlace(t *testing.T) {
+	s, _ := newStore(t, nil)
+	req := &host.HistoryRequest{Thread: "t"}
+	var places []*threads.Place
+	for range 3 {
+		p, err := s.TakePlace(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, p)
+	}
+	_, err := s.LockThread(t.Context(), &host.HistoryRequest{Thread: "t", Racing: host.RaceConflict})
+	wantCode(t, "LockThread behind a place", err, host.Conflict)
+	places[1].Leave()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = places[2].Lock(canceled)
+	wantCode(t, "Lock of a canceled context", err, host.Canceled)
+	unlock, err := places[0].Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if unlock, err = s.LockThread(t.Context(), &host.HistoryRequest{Thread: "t", Racing: host.RaceConflict}); err != nil {
+		t.Fatalf("LockThread behind places that were left: %v", err)
+	}
+	unlock()
+}
