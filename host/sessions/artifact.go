@@ -72,7 +72,7 @@ const MaxArtifactInfoBytes = 16 << 10
 // and never whole in memory, and returns the snapshot that has it: the session
 // goes on from there. The session is begun if there is none. Of the artifact the
 // session has the address, as media; [Service.OpenArtifact] yields the content.
-// It waits for a turn that runs; the questions of the turn before stay open.
+// It waits for a turn that runs, and for those in the background; the questions of the turn before stay open.
 //
 // Codes: failed_precondition if clients keep the sessions, resource_exhausted
 // beyond the limit or [MaxArtifactInfoBytes], invalid_argument for a name that is
@@ -129,7 +129,7 @@ func (up *ArtifactUpload) artifact() (host.Artifact, error) {
 // keep stores an artifact as a turn of its own, in which nobody says anything.
 func (s *Service) keep(ctx context.Context, tenant string, p *plan, a host.Artifact) (*Snapshot, error) {
 	req := &host.HistoryRequest{Tenant: tenant, Thread: p.session, Run: host.NewID(), Network: s.Name()}
-	unlock, err := s.store.LockThread(ctx, req)
+	unlock, err := (&history{Store: s.store, service: s}).LockThread(ctx, req)
 	if err != nil {
 		return nil, err
 	}

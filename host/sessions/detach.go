@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,8 +74,10 @@ type runKey struct{ partition, run string }
 type detached struct {
 	turn    *turn
 	run     string                  // the turn's, for others than the goroutine that runs it
-	cancel  context.CancelCauseFunc // never nil
+	ctx     context.Context         // of the run
+	cancel  context.CancelCauseFunc // of ctx
 	over    chan struct{}           // closed when it has ended and is stored
+	place   *threads.Place          // in the queue of the session's thread
 	leaving bool                    // the service is closed, and the turn is left to others
 }
 
@@ -105,20 +108,29 @@ func readRecord(value []byte, run string) (*record, error) {
 	return p, nil
 }
 
-// write stores a record if it is still at revision; code conflict otherwise.
+// write stores a record if it is still at revision; code conflict otherwise. One
+// that has ended leaves the order of its session.
 func (s *Service) write(ctx context.Context, tenant string, p *record, revision uint64) error {
 	value, err := kv.EncodeRecord(p)
 	if err != nil {
 		return host.Errorf(host.Internal, "write turn %q: %w", p.Run, err)
 	}
-	_, err = kv.Apply(ctx, s.store.Driver(), kv.Tx{Partition: partition(tenant),
-		Conds: []kv.Cond{kv.AtRevision(recordKey(p.Run), revision)}, Writes: []kv.Write{kv.Put(recordKey(p.Run), value)}})
+	tx := kv.Tx{Partition: partition(tenant),
+		Conds: []kv.Cond{kv.AtRevision(recordKey(p.Run), revision)}, Writes: []kv.Write{kv.Put(recordKey(p.Run), value)}}
+	switch {
+	case revision == 0:
+		err = s.applyInOrder(ctx, tenant, p.Session, tx, joinOrder(p.Session, p.Run))
+	case p.Status.Settled():
+		err = s.applyInOrder(ctx, tenant, p.Session, tx, leaveOrder(p.Run))
+	default:
+		_, err = kv.Apply(ctx, s.store.Driver(), tx)
+	}
 	return kverror.Wrap(err, "write turn %q", p.Run)
 }
 
-func (s *Service) forget(ctx context.Context, tenant, run string) error {
-	_, err := kv.Apply(ctx, s.store.Driver(), kv.Tx{Partition: partition(tenant), Writes: []kv.Write{kv.Delete(recordKey(run))}})
-	return kverror.Wrap(err, "forget turn %q", run)
+func (s *Service) forget(ctx context.Context, tenant, session, run string) error {
+	tx := kv.Tx{Partition: partition(tenant), Writes: []kv.Write{kv.Delete(recordKey(run))}}
+	return kverror.Wrap(s.applyInOrder(ctx, tenant, session, tx, leaveOrder(run)), "forget turn %q", run)
 }
 
 // expired reports whether who ran a turn is gone.
@@ -167,38 +179,36 @@ func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
 			return nil, err
 		}
 	}
+	t.req.Durable = true
+	t.attempt = p.Attempts
+	d, err := s.reserve(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	// The session is there before the record is: a record without one is of a
 	// session that was deleted.
 	thread, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session})
 	if err != nil {
+		s.cancelReserved(d)
 		return nil, err
 	}
 	p.Thread = thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
-	t.req.Durable = true
-	if err := s.begin(ctx, t, p, 0); err != nil {
+	if err := s.begin(ctx, d, p, 0); err != nil {
 		return nil, err
 	}
 	return &Output{Session: t.session, Snapshot: snapshotID(t.session, t.run), Turn: snapshotID(t.session, t.run),
 		Parent: snapshotID(t.session, p.Parent), FinishReason: FinishDetached}, nil
 }
 
-// begin runs a turn in the background, when its record is stored.
-func (s *Service) begin(ctx context.Context, t *turn, p *record, revision uint64) error {
-	own, cancel := context.WithCancelCause(s.ctx)
-	t.attempt = p.Attempts
-	d, err := s.reserve(t, cancel)
-	if err != nil {
-		cancel(nil)
+// begin runs a turn in the background that has its place, when its record is stored.
+func (s *Service) begin(ctx context.Context, d *detached, p *record, revision uint64) error {
+	if err := s.write(ctx, d.turn.tenant, p, revision); err != nil {
+		s.cancelReserved(d)
 		return err
 	}
-	if err := s.write(ctx, t.tenant, p, revision); err != nil {
-		cancel(nil)
-		s.release(d)
-		return err
-	}
-	go s.work(own, d)
+	go s.work(d)
 	return nil
 }
 
@@ -206,27 +216,50 @@ func (s *Service) begin(ctx context.Context, t *turn, p *record, revision uint64
 // in the background: what a short turn takes.
 const retryDetached = time.Second
 
-// reserve makes room for a turn in the background.
-func (s *Service) reserve(t *turn, cancel context.CancelCauseFunc) (*detached, error) {
+// reserve makes room for a turn in the background, and takes its place among the
+// turns of its session.
+func (s *Service) reserve(ctx context.Context, t *turn) (*detached, error) {
+	d := &detached{turn: t, run: t.run, over: make(chan struct{})}
+	d.ctx, d.cancel = context.WithCancelCause(s.ctx)
+	if err := s.addDetached(d); err != nil {
+		d.cancel(nil)
+		return nil, err
+	}
+	var err error
+	if d.place, err = s.store.TakePlace(ctx, t.historyRequest()); err != nil {
+		d.cancel(nil)
+		s.release(d)
+		return nil, err
+	}
+	return d, nil
+}
+
+// cancelReserved takes reserve back.
+func (s *Service) cancelReserved(d *detached) {
+	d.cancel(nil)
+	d.place.Leave()
+	s.release(d)
+}
+
+func (s *Service) addDetached(d *detached) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, host.Errorf(host.Unavailable, "the host is being stopped")
+		return host.Errorf(host.Unavailable, "the host is being stopped")
 	}
 	if len(s.detached) >= s.opts.Detached {
 		e := host.Errorf(host.ResourceExhausted, "%d turns run in the background, as many as the limit Detached allows", s.opts.Detached).
 			WithHint("try again when one has ended")
 		e.Limit, e.RetryAfter = "Detached", retryDetached
-		return nil, e
+		return e
 	}
-	key := runKey{partition(t.tenant), t.run}
+	key := runKey{partition(d.turn.tenant), d.run}
 	if s.detached[key] != nil {
-		return nil, host.Errorf(host.AlreadyExists, "turn %q runs already", t.run)
+		return host.Errorf(host.AlreadyExists, "turn %q runs already", d.run)
 	}
-	d := &detached{turn: t, run: t.run, cancel: cancel, over: make(chan struct{})}
 	s.detached[key] = d
 	s.working.Add(1)
-	return d, nil
+	return nil
 }
 
 // release tells who waits that the turn is over.
@@ -253,20 +286,39 @@ func (s *Service) leaving(tenant, run string) bool {
 }
 
 // work runs a turn in the background to its end.
-func (s *Service) work(ctx context.Context, d *detached) {
+func (s *Service) work(d *detached) {
 	defer s.release(d)
+	ctx := d.ctx
 	var beating sync.WaitGroup
 	beating.Go(func() { s.beat(ctx, d) })
 	t := d.turn
-	var err error
-	for _, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
-		if err != nil {
-			break
+	unlock, err := s.lockInOrder(ctx, t.historyRequest(), d.place, t.before)
+	if err == nil {
+		t.plan.held = true
+		for _, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
+			if err != nil {
+				break
+			}
 		}
+		defer unlock()
 	}
 	d.cancel(nil)
 	beating.Wait()
 	s.settle(context.WithoutCancel(ctx), t, err)
+}
+
+// historyRequest is what the history is asked with for a turn.
+func (t *turn) historyRequest() *host.HistoryRequest {
+	return &host.HistoryRequest{Tenant: t.tenant, Thread: t.session, Run: t.run, Network: t.service.Name(), Input: t.input}
+}
+
+// before returns those of a session's turns in the background that go before this
+// one.
+func (t *turn) before(runs []string) []string {
+	if i := slices.Index(runs, t.run); i >= 0 {
+		return runs[:i]
+	}
+	return runs
 }
 
 // beat gives signs of life, and learns there that the turn is to end.
@@ -306,31 +358,55 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 		s.change(ctx, t, func(p *record) { p.Released = true })
 		return
 	}
-	if _, err := s.store.Snapshot(ctx, t.tenant, t.session, t.run); err == nil {
-		if err := s.forget(ctx, t.tenant, t.run); err != nil {
-			s.log("the record of a turn stays", t.run, err)
-		}
-		return
-	}
+	_, err := s.store.Snapshot(ctx, t.tenant, t.session, t.run)
+	done := err == nil
 	if gone, err := s.deleted(ctx, t.tenant, t.session, time.Time{}); err == nil && gone {
-		if err := s.forget(ctx, t.tenant, t.run); err != nil {
-			s.log("the record of a turn stays", t.run, err)
-		}
-		return
+		done = true
 	}
-	if failure == nil && t.result != nil {
-		failure = t.failure()
+	if failure == nil && t.result != nil && t.result.Error != nil {
+		failure = t.result.Error
 	}
 	if failure == nil {
 		failure = host.Errorf(host.Internal, "the turn left no snapshot")
 	}
 	e := host.ClientError(failure, t.run)
+	if done || s.keepInput(ctx, t, e) {
+		if err := s.forget(ctx, t.tenant, t.session, t.run); err != nil {
+			s.log("the record of a turn stays", t.run, err)
+		}
+		return
+	}
 	s.change(ctx, t, func(p *record) {
 		p.Status, p.Error, p.Input = Failed, e, nil
 		if e.Code == host.Canceled {
 			p.Status = Aborted
 		}
 	})
+}
+
+// keepInput stores the message of a turn that failed before its run began, as by a
+// quota that has been used up since the turn was acknowledged: with a snapshot that
+// says why it was not answered. It reports whether there is one then.
+func (s *Service) keepInput(ctx context.Context, t *turn, e *host.Error) bool {
+	if !t.plan.held || t.input == nil || e.Code == host.Canceled {
+		return false
+	}
+	if _, err := s.store.ReadRun(ctx, t.tenant, t.run); host.CodeOf(err) != host.NotFound {
+		return false
+	}
+	h, req := &history{Store: s.store, service: s}, t.historyRequest()
+	_, _, err := h.CreateThread(t.context(ctx), req)
+	var head string
+	if err == nil {
+		head, err = h.AppendUserMessage(ctx, req)
+	}
+	if err == nil {
+		err = h.AppendResults(ctx, req, &host.Turn{Head: head, Status: host.FinishFailed, Error: e})
+	}
+	if err != nil {
+		s.log("the message of a turn that failed is not stored", t.run, err)
+	}
+	return err == nil
 }
 
 // deleted reports whether the session of a turn was deleted since the turn began,

@@ -37,6 +37,11 @@
 // process has ended; then [Service.Recover] goes on with it, or, where one process
 // owns the store, [Service.Adopt] when that starts. [Service.Background] lists them.
 //
+// Such a turn has its place among the turns of its session when it is acknowledged:
+// what comes later waits for it, also after a restart and in other processes. If its
+// host is gone, a turn that waits for it takes it over. One that is refused when it
+// begins, as by a quota, has a snapshot with its message that says so.
+//
 // # Artifacts
 //
 // Tools make artifacts, up to a megabyte each. A larger one is put by

@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if dir := os.Getenv(orderDir); dir != "" {
+		if err := orderChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")) // started by an import of Badger's
 }

@@ -44,7 +44,7 @@ func (s *Service) recover(ctx context.Context, tenant string, orphaned func(*rec
 			continue
 		}
 		if r.Status.Settled() && time.Since(r.Heartbeat) > keptFor {
-			if err := s.forget(ctx, tenant, r.Run); err != nil {
+			if err := s.forget(ctx, tenant, r.Session, r.Run); err != nil {
 				return n, err
 			}
 			continue
@@ -124,12 +124,12 @@ func (s *Service) Running() int {
 // takeOver goes on with a turn whose host is gone, or ends it.
 func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64) (began bool, err error) {
 	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
-		return false, s.forget(ctx, tenant, p.Run)
+		return false, s.forget(ctx, tenant, p.Session, p.Run)
 	}
 	if gone, err := s.deleted(ctx, tenant, p.Session, p.Thread); err != nil {
 		return false, err
 	} else if gone {
-		return false, s.forget(ctx, tenant, p.Run)
+		return false, s.forget(ctx, tenant, p.Session, p.Run)
 	}
 	switch {
 	case p.Status == Aborting:
@@ -149,6 +149,11 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 		return false, err
 	}
 	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
-	err = s.begin(ctx, t, p, revision)
+	t.attempt = p.Attempts
+	d, err := s.reserve(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	err = s.begin(ctx, d, p, revision)
 	return err == nil, err
 }

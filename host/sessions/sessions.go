@@ -35,6 +35,7 @@ type Service struct {
 	working  sync.WaitGroup
 	mu       sync.Mutex
 	detached map[runKey]*detached
+	outside  map[runKey]int // turns that wait for those of other processes, by session
 	closed   bool
 }
 
@@ -77,7 +78,7 @@ func New(target host.Target, opts *Options) (*Service, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Service{target: target, store: opts.Store, schema: host.StateSchemaOf(target), opts: *opts, detached: map[runKey]*detached{}}
+	s := &Service{target: target, store: opts.Store, schema: host.StateSchemaOf(target), opts: *opts, detached: map[runKey]*detached{}, outside: map[runKey]int{}}
 	if err := s.check(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ type plan struct {
 	snapshot string // the run to go on from; empty for the session's last completed one
 	retry    bool   // of what is there, failed or not
 	good     string // the last completed turn before this one
+	held     bool   // the turn has the thread: it is one in the background
 }
 
 type planKey struct{}

@@ -86,7 +86,8 @@ const turnEnded = "turn.ended"
 //
 // A request with Detach is answered at once, with a TurnEnded whose Snapshot is
 // pending: the turn runs in the background, whoever listens, and survives the
-// process (see [Service.Recover]).
+// process (see [Service.Recover]). It has its place from then on: it comes before
+// every turn of the session that is asked for later.
 func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
 		t, err := s.newTurn(ctx, req)
