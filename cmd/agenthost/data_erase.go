@@ -198,6 +198,9 @@ func writeReport(w io.Writer, r *erasure.Report) {
 	p := r.Store
 	fmt.Fprintf(w, "Scanned %s in %s (%s, %s) of %s.\n", entryWords(p.Scanned), plural(p.Files, "file"), plural(p.Tables, "table"), plural(p.Logs, "log"), byteWords(p.Bytes))
 	fmt.Fprintf(w, "Of tenant %s: %s, %d of them readable", oneLine(r.Tenant), entryWords(p.Found), p.Readable)
+	if p.Blobs > 0 {
+		fmt.Fprintf(w, "; %s", plural(p.Blobs, "large value"))
+	}
 	for _, part := range r.Parts {
 		fmt.Fprintf(w, "; %s: %d", part.Part, part.Found)
 	}

@@ -38,6 +38,9 @@ type Proof struct {
 	// a reader would get.
 	Found    int `json:"found"`
 	Readable int `json:"readable"`
+	// Blobs are the large values of the partition that have files of their own, of
+	// deleted entries too.
+	Blobs int `json:"blobs"`
 	// Files are the files of the store, and Bytes their size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
@@ -58,5 +61,5 @@ type Proof struct {
 
 // Gone reports whether the files have nothing of the partition.
 func (p *Proof) Gone() bool {
-	return p.Found == 0 && len(p.Unread) == 0 && !p.DataKey && !p.Erasing
+	return p.Found == 0 && p.Blobs == 0 && len(p.Unread) == 0 && !p.DataKey && !p.Erasing
 }

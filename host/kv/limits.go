@@ -9,8 +9,8 @@ const (
 	// MaxKeyBytes is the longest key. Partition and key together stay below
 	// what a PostgreSQL index row holds (2,704 bytes).
 	MaxKeyBytes = 1024
-	// MaxValueBytes is the longest value. Values are kept beside their keys;
-	// larger content is written in chunks by the layer above.
+	// MaxValueBytes is the longest value. Larger content is written in chunks by the
+	// layer above.
 	MaxValueBytes = 512 << 10
 	// MaxTxConds is the most conditions in one Tx.
 	MaxTxConds = 1024

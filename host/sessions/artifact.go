@@ -61,7 +61,7 @@ type ArtifactUpload struct {
 	Name      string // it takes the place of the artifact of that name; empty: it is added
 	MediaType string // default: application/octet-stream
 	Metadata  map[string]json.RawMessage
-	Limit     int64 // of its bytes (1 GiB)
+	Limit     int64 // of its bytes ([threads.MaxUploadBytes])
 }
 
 // MaxArtifactInfoBytes bounds what an artifact that is uploaded has beside its

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -17,7 +18,7 @@ import (
 // a piece at a time, and messages and artifacts refer to it by an address.
 
 // MaxUploadBytes bounds what one upload stores.
-const MaxUploadBytes = 1 << 30
+const MaxUploadBytes = 2 << 30
 
 // uploadScheme begins the address of what was uploaded.
 const uploadScheme = "upload:"
@@ -58,6 +59,7 @@ func (s *Store) Upload(ctx context.Context, tenant, id string, r io.Reader, limi
 	if limit == 0 {
 		limit = MaxUploadBytes
 	}
+	limit = min(limit, math.MaxInt) // Ref.Size is one
 	t, err := s.find(ctx, tenant, id)
 	if err != nil {
 		return nil, err

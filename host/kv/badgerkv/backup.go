@@ -23,7 +23,7 @@ import (
 const (
 	backupFormat   = "agenthost.backup"
 	plainBackup    = 1 // entries have their values as they are
-	sealedBackup   = 2 // values are sealed with data keys, see [sealedEntry]
+	sealedBackup   = 2 // values are sealed with data keys, see [Store.backupValue]
 	backupVersion  = sealedBackup
 	maxHeaderBytes = 1 << 10
 	saltBytes      = 16
@@ -108,15 +108,11 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 		if s.keys.isErasing(partitionIn(key)) {
 			return nil
 		}
-		return item.Value(func(value []byte) error {
-			t.add(len(key) + len(value))
-			if s.keys.seals() {
-				sealed, err := s.sealedEntry(key, item, value)
-				if err != nil {
-					return err
-				}
-				value = sealed
+		return item.Value(func(value []byte) (err error) {
+			if value, err = s.backupValue(key, item, value); err != nil {
+				return err
 			}
+			t.add(len(key) + len(value))
 			return writeEntry(out, key, value)
 		})
 	})
@@ -126,12 +122,25 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 	return t.end(), out.Close()
 }
 
-// sealedEntry returns a value as a sealed backup has it. What a store of an earlier
-// version holds without a seal gets one.
-func (s *Store) sealedEntry(key []byte, item *badger.Item, value []byte) ([]byte, error) {
-	if item.UserMeta() != sealedMeta {
-		var err error
-		if err := s.keys.ensure([]string{partitionIn(key)}); err != nil {
+// backupValue returns a value as a backup has it: of a store with a key, its revision
+// and the value, sealed. A large value is in the backup itself.
+func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []byte, err error) {
+	partition := partitionIn(key)
+	sealed := item.UserMeta()&sealedMeta != 0
+	if item.UserMeta()&blobMeta != 0 {
+		if value, err = s.keys.value(key, item.Version(), item.UserMeta(), value); err != nil {
+			return nil, err
+		}
+		if value, err = s.blobs.read(partition, value); err != nil {
+			return nil, err
+		}
+		sealed = false
+	}
+	if !s.keys.seals() {
+		return value, nil
+	}
+	if !sealed { // or it is of an earlier version
+		if err := s.keys.ensure([]string{partition}); err != nil {
 			return nil, err
 		}
 		if value, err = s.keys.seal(key, item.Version(), value); err != nil {
@@ -408,6 +417,9 @@ func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_
 	}
 	f := &filler{ctx: ctx, store: s, old: old}
 	s.keys.unsaved = true
+	if old != nil {
+		s.keys.setSalt(old.salt) // the names of blobs' directories are made with it
+	}
 	info, err := readBackup(ctx, r, key, opts.Progress, f.add)
 	if err != nil {
 		return nil, err
@@ -554,6 +566,11 @@ func (s *Store) partitionAfter(ctx context.Context, after []byte) (name string, 
 		return "", nil, err
 	}
 	defer s.mu.RUnlock()
+	return s.openPartitionAfter(after)
+}
+
+// openPartitionAfter is partitionAfter within a call.
+func (s *Store) openPartitionAfter(after []byte) (name string, end []byte, err error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{dataSpace}})

@@ -76,6 +76,7 @@ type Store struct {
 	commit   func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
 
 	keys  *keyring
+	blobs *blobs
 	turn  chan struct{} // holds a token while a commit is made
 	heads heads
 	// snapshots is held for reading by what reads one moment for long: while it is,
@@ -86,6 +87,9 @@ type Store struct {
 	purges    sync.WaitGroup        // of the goroutine that purges
 	closing   closeSignal
 	broken    atomic.Pointer[error] // why no more commits are made
+
+	hasBlobFormat atomic.Bool // the store's format says that it has blobs
+	uncollected   atomic.Bool // a killed process may have left blobs
 
 	stopInventory func() // and waits for its end
 
@@ -140,7 +144,15 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := checkKey(abs, s.key); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
+	if err := checkBlobDir(abs); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
 	made := isMade(abs)
+	inv, err := readInventory(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, err)
+	}
+	s.uncollected.Store(inv == nil || !inv.Clean)
 	if _, err = openKeyring(abs, s.key, made); err != nil { // before anything is changed
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
@@ -154,6 +166,9 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}
 	if err := s.prepareKeys(made); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.closeFiles()))
+	}
+	if err := s.prepareBlobs(); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, errors.Join(err, s.closeFiles()))
 	}
 	if err := s.startInventory(); err != nil {
@@ -220,11 +235,14 @@ func (s *Store) prepareKeys(made bool) (err error) {
 	if s.keys.wraps > 1 { // a process was killed while it changed the store's key
 		return s.keys.saveAll(true)
 	}
-	if format >= sealedFormat {
+	if isSealedFormat(format) {
 		return nil
 	}
 	if err := s.keys.saveAll(false); err != nil {
 		return err
+	}
+	if format == plainBlobFormat {
+		return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedBlobFormat))
 	}
 	return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedFormat))
 }
@@ -296,9 +314,11 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		e.Value = bytes.Clone(e.Value)
 		return e, nil
 	}
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
-	e, err := s.get(txn, at, key)
+	e, err := again(func() (kv.Entry, error) {
+		txn := s.db.NewTransaction(false)
+		defer txn.Discard()
+		return s.get(txn, at, key)
+	})
 	if err != nil {
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
@@ -324,7 +344,23 @@ func (s *Store) entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
 	if value, err = s.keys.value(item.Key(), item.Version(), item.UserMeta(), value); err != nil {
 		return kv.Entry{}, err
 	}
+	if item.UserMeta()&blobMeta != 0 {
+		if value, err = s.blobs.read(partitionIn(item.Key()), value); err != nil {
+			return kv.Entry{}, err
+		}
+	}
 	return kv.Entry{Key: key, Value: value, Revision: item.Version()}, nil
+}
+
+// again calls read until it does not meet a blob that was collected after the entry
+// was read: an entry that is still there has its blob.
+func again[T any](read func() (T, error)) (v T, err error) {
+	for range maxBlobReads {
+		if v, err = read(); !errors.Is(err, errBlobMissing) {
+			break
+		}
+	}
+	return v, err
 }
 
 // Scan implements [kv.Driver].
@@ -339,9 +375,11 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 	if s.keys.isErasing(partition) {
 		return kv.Page{}, nil
 	}
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
-	page, err := s.scan(ctx, txn, partition, r)
+	page, err := again(func() (kv.Page, error) {
+		txn := s.db.NewTransaction(false)
+		defer txn.Discard()
+		return s.scan(ctx, txn, partition, r)
+	})
 	if err != nil {
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}
@@ -390,8 +428,8 @@ func seek(it *badger.Iterator, base []byte, low, high kv.Key, reverse bool) {
 	}
 }
 
-// Verify reads every table of the store and compares checksums. It returns
-// [kv.ErrCorrupt] if one differs. Badger skips a damaged block when it looks
+// Verify reads every table of the store and compares checksums, and every large value
+// in [BlobDir]. It returns [kv.ErrCorrupt] if one differs. Badger skips a damaged block when it looks
 // for keys, which makes the keys in it seem absent, so this is the way to know.
 // It may be called while the store is in use, and takes as long as reading all
 // of its files.
@@ -402,6 +440,9 @@ func (s *Store) Verify() error {
 	defer s.mu.RUnlock()
 	if err := verify(s.db); err != nil {
 		return fmt.Errorf("verify store: %w: %v; restore it from a backup", kv.ErrCorrupt, err)
+	}
+	if err := s.verifyBlobs(context.Background()); err != nil {
+		return fmt.Errorf("verify store: %w", err)
 	}
 	return nil
 }

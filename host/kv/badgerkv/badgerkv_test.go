@@ -133,8 +133,8 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	t.Run("a newer format", func(t *testing.T) {
 		dir := t.TempDir()
-		mustWrite(t, filepath.Join(dir, "FORMAT"), "agenthost-badgerkv 3\n")
-		wantOpenError(t, dir, kv.ErrFormat, "format 3", "newer")
+		mustWrite(t, filepath.Join(dir, "FORMAT"), "agenthost-badgerkv 5\n")
+		wantOpenError(t, dir, kv.ErrFormat, "format 5", "newer")
 	})
 	for _, content := range []string{"", "agenthost-badgerkv", "agenthost-badgerkv 0", "agenthost-badgerkv x", "agenthost-otherkv 1", strings.Repeat("x", 4096)} {
 		t.Run(fmt.Sprintf("unknown format %.30q", content), func(t *testing.T) {

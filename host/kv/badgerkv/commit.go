@@ -43,8 +43,10 @@ func (s *Store) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 		return failAll(results, err)
 	}
 	defer s.mu.RUnlock()
+	blobs, valid := s.writeBlobs(txs, valid, results)
+	defer func() { blobs.end(results) }()
 	for len(valid) > 0 {
-		n, err := s.commitSome(ctx, txs, valid, results)
+		n, err := s.commitSome(ctx, txs, valid, blobs, results)
 		if err != nil {
 			fail(results, valid, err)
 			break
@@ -84,7 +86,7 @@ func fail(results []kv.Result, which []int, err error) {
 // commitSome waits for its turn, commits as many of the Txs at the positions
 // of valid as go together, sets their results and returns their number. An
 // error means that it wrote nothing.
-func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, results []kv.Result) (int, error) {
+func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, blobs *blobWrites, results []kv.Result) (int, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -103,6 +105,7 @@ func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, result
 	defer g.txn.Discard()
 	for _, i := range valid {
 		tx := withKeys(txs[i])
+		tx.refs = blobs.of(i)
 		if !g.admits(tx) {
 			break
 		}
@@ -180,6 +183,7 @@ func (s *Store) checkWritable() error {
 type engineTx struct {
 	kv.Tx
 	conds, writes [][]byte
+	refs          [][]byte // by write, nil for a small value; nil if it has no blobs
 }
 
 func withKeys(tx kv.Tx) engineTx {
@@ -202,7 +206,7 @@ func withKeys(tx kv.Tx) engineTx {
 	for _, w := range tx.Writes {
 		add(w.Key)
 	}
-	return engineTx{tx, all[:len(tx.Conds)], all[len(tx.Conds):]}
+	return engineTx{Tx: tx, conds: all[:len(tx.Conds)], writes: all[len(tx.Conds):]}
 }
 
 func (tx *engineTx) size() int {
@@ -254,7 +258,7 @@ func (g *group) add(tx engineTx) error {
 		return fmt.Errorf("commit: %w", kv.ErrErasing)
 	}
 	for i, c := range tx.Conds {
-		e, err := g.read(tx.conds[i], c.Key)
+		e, err := g.read(tx.conds[i], c)
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
 			return fmt.Errorf("commit: read key %s of condition %d: %w", c.Key, i, err)
 		}
@@ -265,17 +269,33 @@ func (g *group) add(tx engineTx) error {
 	g.bytes += tx.size()
 	g.writes += len(tx.Writes)
 	for i, w := range tx.Writes {
+		if tx.refs != nil && tx.refs[i] != nil {
+			g.written[string(tx.writes[i])] = true
+			g.note(g.set(tx.writes[i], tx.refs[i], blobMeta))
+			continue
+		}
 		g.write(tx.writes[i], w)
 	}
 	return nil
 }
 
-// read returns an entry for a condition to look at.
-func (g *group) read(engineKey []byte, key kv.Key) (kv.Entry, error) {
+// read returns an entry for a condition to look at: without its value, unless the
+// condition is one on that.
+func (g *group) read(engineKey []byte, c kv.Cond) (kv.Entry, error) {
 	if e, ok := g.store.heads.get(engineKey); ok {
 		return e, nil
 	}
-	return g.store.get(g.txn, engineKey, key)
+	if c.Kind == kv.CondFence {
+		return g.store.get(g.txn, engineKey, c.Key)
+	}
+	item, err := g.txn.Get(engineKey)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return kv.Entry{}, kv.ErrNotFound
+	}
+	if err != nil {
+		return kv.Entry{}, readError(err)
+	}
+	return kv.Entry{Key: c.Key, Revision: item.Version()}, nil
 }
 
 // write adds one write to the transaction. Badger keeps w.Value until the
@@ -283,22 +303,22 @@ func (g *group) read(engineKey []byte, key kv.Key) (kv.Entry, error) {
 func (g *group) write(key []byte, w kv.Write) {
 	g.written[string(key)] = true
 	if !w.Delete {
-		g.note(g.set(key, w.Value))
+		g.note(g.set(key, w.Value, 0))
 		return
 	}
 	g.note(g.txn.Delete(key))
 	g.note(g.txn.Set([]byte(deletionKey), nil))
 }
 
-func (g *group) set(key, value []byte) error {
+func (g *group) set(key, value []byte, meta byte) error {
 	if !g.store.keys.seals() {
-		return g.txn.Set(key, value)
+		return g.txn.SetEntry(badger.NewEntry(key, value).WithMeta(meta))
 	}
 	sealed, err := g.store.keys.seal(key, g.revision, value)
 	if err != nil {
 		return err
 	}
-	return g.txn.SetEntry(badger.NewEntry(key, sealed).WithMeta(sealedMeta))
+	return g.txn.SetEntry(badger.NewEntry(key, sealed).WithMeta(meta | sealedMeta))
 }
 
 // note keeps the first error of Badger, which spoils the whole group. None is

@@ -20,11 +20,14 @@ import (
 // directory is not written into and a newer version's is not misread. The file
 // is there before Badger makes its first.
 const (
-	formatFile    = "FORMAT"
-	formatName    = "agenthost-badgerkv"
-	plainFormat   = 1 // of a store without a key, or one made before there were data keys
-	sealedFormat  = 2 // values are sealed with data keys, which are in [KeyFile]
-	formatVersion = sealedFormat
+	formatFile   = "FORMAT"
+	formatName   = "agenthost-badgerkv"
+	plainFormat  = 1 // of a store without a key, or one made before there were data keys
+	sealedFormat = 2 // values are sealed with data keys, which are in [KeyFile]
+	// Stores that have values in files of their own, see [BlobDir].
+	plainBlobFormat  = 3
+	sealedBlobFormat = 4
+	formatVersion    = sealedBlobFormat
 
 	formatTemp    = formatFile + ".tmp*"
 	maxFormatSize = 256
@@ -121,6 +124,9 @@ func readFormat(dir string) (int, error) {
 	}
 	return parseFormat(b)
 }
+
+// isSealedFormat reports whether the values of a store are sealed.
+func isSealedFormat(format int) bool { return format == sealedFormat || format == sealedBlobFormat }
 
 // isMade reports whether Badger has made its files in dir.
 func isMade(dir string) bool {

@@ -12,6 +12,19 @@
 // own. The value is stored as it is, beside its key: values are below Badger's
 // threshold, so its value log and that log's garbage collector have no work.
 //
+// # Large values
+//
+// A value of 128 KiB or more is a file of its own in [BlobDir], and Badger has a
+// reference to it: an upload of any size passes through Badger as a few bytes for each
+// piece, where tables of its content would take several times its size in memory. The
+// file's name is a keyed digest of the value, in a directory of the partition, so equal
+// values are one file within a partition and never across two. The file and its
+// directories are synced before the commit that refers to it. With Options.Key it is
+// sealed with the partition's data key, bound to the partition and its name. A reader
+// compares what is there with the name. Purges remove the files that no entry refers
+// to, also those of commits that failed or were killed; backups, [Store.Verify],
+// [Store.Erase] and [Store.Prove] cover them.
+//
 // # Revisions
 //
 // A revision is the version that Badger gives to a key, which is the timestamp
@@ -80,6 +93,9 @@
 //
 // Tables that nothing names are moved to the directory "lost" inside the store's,
 // and never deleted.
+//
+// A large value whose file is missing or changed is [kv.ErrCorrupt] when it is read,
+// and to [Store.Verify].
 //
 // Not found is damage of the last commit before a crash, which looks like one that
 // did not reach the disk, and bits of a table that change under an unchanged time:

@@ -77,6 +77,9 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 	ctx, cancel := s.untilClose(ctx)
 	defer cancel()
 	prefix := engineKey(partition, "")
+	if err := s.eraseBlobs(ctx, partition); err != nil {
+		return errors.Join(err, s.purgeEnded(ctx))
+	}
 	for round := range maxEraseRounds {
 		if err := s.deleteAll(ctx, prefix, round > 0); err != nil {
 			return errors.Join(err, s.purgeEnded(ctx))

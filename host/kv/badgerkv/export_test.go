@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,6 +126,9 @@ func ScanFiles(dir string, opts *Options, pattern string) (int, error) {
 		look(value)
 		if opened, err := s.keys.value(it.Item().Key(), it.Item().Version(), it.Item().UserMeta(), value); err == nil {
 			look(opened)
+			if content, err := s.blobs.read(partitionIn(it.Item().Key()), opened); err == nil && it.Item().UserMeta()&blobMeta != 0 {
+				look(content)
+			}
 		}
 	}
 	it.Close()
@@ -145,4 +149,22 @@ func lookInTable(content []byte, look func([]byte)) {
 		look(it.Key())
 		look(it.Value().Value)
 	}
+}
+
+// Collect removes large values that no entry refers to, as a purge does.
+func Collect(ctx context.Context, s *Store) error { return s.collectUncollected(ctx) }
+
+// SetBlobBytes changes the size from which values of an open store are files of their
+// own.
+func SetBlobBytes(s *Store, n int) { s.blobs.least = n }
+
+// CountReferences returns how many different large values the entries of a partition
+// refer to.
+func CountReferences(ctx context.Context, s *Store, partition string) (int, error) {
+	addresses := map[[addressBytes]byte]bool{}
+	err := s.eachReference(ctx, engineKey(partition, ""), func(_ []byte, _ uint64, ref *blobReference) error {
+		addresses[ref.address] = true
+		return nil
+	})
+	return len(addresses), err
 }

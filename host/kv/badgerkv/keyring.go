@@ -2,7 +2,6 @@ package badgerkv
 
 import (
 	"bytes"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -87,23 +86,6 @@ type dataKeys struct {
 	byID   map[uint64]*partitionKey
 }
 
-type partitionKey struct {
-	raw  []byte
-	aead func() (cipher.AEAD, error) // made at its first use
-}
-
-func newPartitionKey(raw []byte) *partitionKey {
-	return &partitionKey{raw, sync.OnceValues(func() (cipher.AEAD, error) { return newAEAD(raw) })}
-}
-
-func newAEAD(key []byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
-
 // keyring holds the data keys of a store's partitions, and which of them are being
 // erased or were. Every change is on disk before a method returns. Safe for
 // concurrent use.
@@ -131,7 +113,7 @@ type keyring struct {
 func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
 	r, err := readKeyring(filepath.Join(dir, KeyFile), storeKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		if format, err := readFormat(dir); err == nil && format >= sealedFormat {
+		if format, err := readFormat(dir); err == nil && isSealedFormat(format) {
 			return nil, fmt.Errorf("%w: the file %s is missing, without which no value can be read; put back a copy of it", kv.ErrKey, KeyFile)
 		}
 		r = &keyring{storeKey: storeKey, next: 1, unsealed: made, salt: make([]byte, saltBytes),
@@ -438,19 +420,13 @@ func sealedWith(engineKey []byte, revision uint64) []byte {
 
 // seal returns a value as the store keeps it.
 func (r *keyring) seal(engineKey []byte, revision uint64, value []byte) ([]byte, error) {
-	r.mu.RLock()
-	of := r.keys[partitionIn(engineKey)]
-	r.mu.RUnlock()
-	if of == nil {
+	id, key := r.latestKey(partitionIn(engineKey))
+	if key == nil {
 		return nil, errors.New("the partition has no data key")
 	}
-	aead, err := of.byID[of.latest].aead()
-	if err != nil {
-		return nil, err
-	}
 	out := make([]byte, keyIDBytes, len(value)+sealOverhead)
-	binary.BigEndian.PutUint64(out, of.latest)
-	return aead.Seal(out, nil, value, sealedWith(engineKey, revision)), nil
+	binary.BigEndian.PutUint64(out, id)
+	return key.seal(out, value, sealedWith(engineKey, revision))
 }
 
 // errNoDataKey is a value whose data key is destroyed, or in another key file.
@@ -461,20 +437,11 @@ func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]by
 	if len(sealed) < sealOverhead {
 		return nil, fmt.Errorf("%w: a sealed value is cut off; restore it from a backup", kv.ErrCorrupt)
 	}
-	r.mu.RLock()
-	var key *partitionKey
-	if of := r.keys[partitionIn(engineKey)]; of != nil {
-		key = of.byID[binary.BigEndian.Uint64(sealed)]
-	}
-	r.mu.RUnlock()
+	key := r.keyOf(partitionIn(engineKey), binary.BigEndian.Uint64(sealed))
 	if key == nil {
 		return nil, errNoDataKey
 	}
-	aead, err := key.aead()
-	if err != nil {
-		return nil, err
-	}
-	value, err := aead.Open(nil, nil, sealed[keyIDBytes:], sealedWith(engineKey, revision))
+	value, err := key.open(sealed[keyIDBytes:], sealedWith(engineKey, revision))
 	if err != nil {
 		return nil, fmt.Errorf("%w: a value is not what was sealed there; restore it from a backup", kv.ErrCorrupt)
 	}
@@ -490,25 +457,18 @@ func textPlace(partition, purpose string) []byte {
 // sealText returns text sealed with the data key of a partition, or as it is if the
 // store has no key.
 func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, error) {
-	r.mu.RLock()
-	_, goes := r.erasing[partition]
-	of := r.keys[partition]
-	r.mu.RUnlock()
+	id, key := r.latestKey(partition)
 	switch {
-	case goes:
+	case r.isErasing(partition):
 		return nil, kv.ErrErasing
 	case !r.seals():
 		return text, nil
-	case of == nil:
+	case key == nil:
 		return nil, errNoDataKey
 	}
-	aead, err := of.byID[of.latest].aead()
-	if err != nil {
-		return nil, err
-	}
 	out := make([]byte, keyIDBytes, len(text)+sealOverhead)
-	binary.BigEndian.PutUint64(out, of.latest)
-	return aead.Seal(out, nil, text, textPlace(partition, purpose)), nil
+	binary.BigEndian.PutUint64(out, id)
+	return key.seal(out, text, textPlace(partition, purpose))
 }
 
 // openText undoes sealText. The text says by the id of its key whose it is.
@@ -519,19 +479,12 @@ func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
 	id := binary.BigEndian.Uint64(sealed)
 	r.mu.RLock()
 	partition := r.owners[id]
-	var key *partitionKey
-	if of := r.keys[partition]; of != nil {
-		key = of.byID[id]
-	}
 	r.mu.RUnlock()
+	key := r.keyOf(partition, id)
 	if key == nil {
 		return nil, errNoDataKey
 	}
-	aead, err := key.aead()
-	if err != nil {
-		return nil, err
-	}
-	text, err := aead.Open(nil, nil, sealed[keyIDBytes:], textPlace(partition, purpose))
+	text, err := key.open(sealed[keyIDBytes:], textPlace(partition, purpose))
 	if err != nil {
 		return nil, fmt.Errorf("%w: a text is not what was sealed", kv.ErrCorrupt)
 	}
@@ -542,7 +495,7 @@ func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
 // version, not.
 func (r *keyring) value(engineKey []byte, revision uint64, meta byte, raw []byte) ([]byte, error) {
 	switch {
-	case meta == sealedMeta:
+	case meta&sealedMeta != 0:
 		return r.unseal(engineKey, revision, raw)
 	case r.seals() && !r.unsealed:
 		return nil, fmt.Errorf("%w: a value has lost its seal; restore it from a backup", kv.ErrCorrupt)

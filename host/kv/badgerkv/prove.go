@@ -81,6 +81,9 @@ func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) e
 	if err != nil {
 		return err
 	}
+	if p.Blobs, err = s.countBlobs(partition); err != nil {
+		return err
+	}
 	for _, name := range unused {
 		if n, err := countInTable(filepath.Join(s.dir, name), prefix); err != nil || n > 0 {
 			p.Unread = append(p.Unread, name)

@@ -50,7 +50,7 @@ var (
 )
 
 // Purge removes from the files what was deleted or replaced before the call: the
-// bytes of deleted entries are in no table and no log when it returns. It rests
+// bytes of deleted entries are in no table, no log and no blob when it returns. It rests
 // between its steps, so that other callers keep most of their speed, and waits for
 // backups that began before. A store purges itself, see Options.PurgeInterval.
 //
@@ -81,7 +81,7 @@ func (s *Store) purgeOpen(ctx context.Context) error {
 	case <-ctx.Done():
 		return s.purgeEnded(ctx)
 	}
-	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.notePurge} {
+	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.collectBlobs, s.notePurge} {
 		if err := step(ctx); err != nil {
 			return errors.Join(err, s.purgeEnded(ctx))
 		}
@@ -386,6 +386,9 @@ func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 	every := max(interval/purgeChecks, time.Millisecond)
 	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
 		due, ok, err := s.purgeDue(interval)
+		if err == nil && s.uncollected.Load() {
+			err = s.collectUncollected(ctx)
+		}
 		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
 			err = s.Purge(ctx)
 		}

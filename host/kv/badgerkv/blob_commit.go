@@ -1,0 +1,124 @@
+package badgerkv
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// blobWrites are the blobs of one Commit.
+type blobWrites struct {
+	store *Store
+	refs  map[int][][]byte // by Tx, of each of its writes; nil where the value is small
+	paths map[int][]string // by Tx, what is pinned
+}
+
+// writeBlobs writes the large values of the Txs at the positions of valid to files,
+// and returns the positions of those that may be committed: the others have their
+// error. The caller ends the writes.
+func (s *Store) writeBlobs(txs []kv.Tx, valid []int, results []kv.Result) (*blobWrites, []int) {
+	if !s.blobs.areIn(txs, valid) {
+		return nil, valid
+	}
+	s.blobs.inCommit.RLock()
+	w := &blobWrites{store: s, refs: map[int][][]byte{}, paths: map[int][]string{}}
+	var left []int
+	for _, i := range valid {
+		if err := w.add(i, txs[i]); err != nil {
+			results[i].Err = fmt.Errorf("commit: %w", err)
+			continue
+		}
+		left = append(left, i)
+	}
+	return w, left
+}
+
+// areIn reports whether one of the Txs at those positions has a large value.
+func (b *blobs) areIn(txs []kv.Tx, valid []int) bool {
+	for _, i := range valid {
+		for _, w := range txs[i].Writes {
+			if len(w.Value) >= b.least {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// add writes the blobs of Tx i.
+func (w *blobWrites) add(i int, tx kv.Tx) error {
+	if !w.store.blobs.areIn([]kv.Tx{tx}, []int{0}) {
+		return nil
+	}
+	if w.store.keys.isErasing(tx.Partition) {
+		return kv.ErrErasing
+	}
+	if err := w.store.checkWritable(); err != nil {
+		return err
+	}
+	if err := w.store.prepareForBlobs(tx.Partition); err != nil {
+		return err
+	}
+	refs := make([][]byte, len(tx.Writes))
+	for n, write := range tx.Writes {
+		if len(write.Value) < w.store.blobs.least {
+			continue
+		}
+		ref, path, err := w.store.blobs.write(tx.Partition, write.Value)
+		if path != "" {
+			w.paths[i] = append(w.paths[i], path)
+		}
+		if err != nil {
+			return err
+		}
+		refs[n] = ref.encode()
+	}
+	w.refs[i] = refs
+	return nil
+}
+
+// of returns the references of Tx i; nil if it has none.
+func (w *blobWrites) of(i int) [][]byte {
+	if w == nil {
+		return nil
+	}
+	return w.refs[i]
+}
+
+// end is called when the commits have ended.
+func (w *blobWrites) end(results []kv.Result) {
+	if w == nil {
+		return
+	}
+	for i, paths := range w.paths {
+		err := results[i].Err
+		for _, path := range paths {
+			w.store.blobs.unpin(path, err == nil || errors.Is(err, kv.ErrInDoubt))
+		}
+	}
+	w.store.blobs.inCommit.RUnlock()
+}
+
+// prepareForBlobs makes the data key of a partition, and says in the store's format
+// that there are blobs: an earlier version would take references for values.
+func (s *Store) prepareForBlobs(partition string) error {
+	if s.keys.seals() {
+		if err := s.keys.ensure([]string{partition}); err != nil {
+			return err
+		}
+	}
+	if s.hasBlobFormat.Load() {
+		return nil
+	}
+	format := plainBlobFormat
+	if s.keys.seals() {
+		format = sealedBlobFormat
+	}
+	if err := writeFormat(filepath.Join(s.dir, formatFile), format); err != nil {
+		return fileError(err)
+	}
+	s.hasBlobFormat.Store(true)
+	return nil
+}
