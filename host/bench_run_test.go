@@ -82,7 +82,7 @@ func clerk(b *testing.B, look *host.Tool) *host.Agent {
 
 // benchRun measures runs, and guests beside them.
 func benchRun(b *testing.B, target host.Target, history *host.History, guests func()) {
-	h, err := host.New(&host.Options{History: history})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestCustomCausesOfCancellationAreCancellations(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					h, err := host.New(nil)
+					h, err := host.New(&host.Options{SingleTenant: true})
 					if err != nil {
 						t.Fatal(err)
 					}

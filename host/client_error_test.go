@@ -82,7 +82,7 @@ func TestErrorsOfDriversAreForTheOperator(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			h, err := host.New(&host.Options{Model: tt.model, History: history, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			h, err := host.New(&host.Options{SingleTenant: true, Model: tt.model, History: history, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestAdaptersErrorsAreForTheOperator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Say("x")), History: history})
+		h, err := host.New(&host.Options{SingleTenant: true, Model: hosttest.NewModel(hosttest.Say("x")), History: history})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func ExampleHooks() {
 	}, nil)
 	model := hosttest.NewModel(hosttest.Call("check", `{}`), hosttest.Say("Your card has expired."))
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{check}, Hooks: hooks})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	result, err := h.Run(context.Background(), agent, &host.Request{Text: "My card is 4111 1111 1111 1111 and it does not work."})
 	if err != nil {
 		fmt.Println(err)
@@ -55,7 +55,7 @@ func ExampleStopAfterTool() {
 	}, nil)
 	model := hosttest.NewModel(hosttest.Call("book", `{"people":4}`))
 	agent, _ := host.NewAgent("waiter", &host.AgentOptions{Model: model, Tools: []*host.Tool{book}, StopWhen: host.StopAfterTool("book")})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	result, err := h.Run(context.Background(), agent, &host.Request{Text: "A table for four."})
 	if err != nil {
 		fmt.Println(err)
@@ -72,7 +72,7 @@ func ExampleNewAgentTool() {
 	ask, _ := host.NewAgentTool(expert, nil)
 	waiter, _ := host.NewAgent("waiter", &host.AgentOptions{Tools: []*host.Tool{ask}, Model: hosttest.NewModel(
 		hosttest.Call("expert", `{"request":"Which wine goes with trout?"}`), hosttest.Say("The Riesling, I am told."))})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	result, err := h.Run(context.Background(), waiter, &host.Request{Text: "A wine for my trout?"})
 	if err != nil {
 		fmt.Println(err)
@@ -94,7 +94,7 @@ func ExampleProviderTool() {
 	}
 	model := hosttest.NewModel(hosttest.Say("It rains."))
 	agent, _ := host.NewAgent("reporter", &host.AgentOptions{Model: model, ProviderTools: search})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	if _, err := h.Run(context.Background(), agent, &host.Request{Text: "How is the weather in Lyon?"}); err != nil {
 		fmt.Println(err)
 		return
@@ -108,7 +108,7 @@ func ExampleProviderTool() {
 // What is said to all agents for one message alone, and who answers it.
 func ExampleRequest() {
 	agent, _ := host.NewAgent("guide", &host.AgentOptions{Instructions: "You know Lyon.", Model: hosttest.NewModel(hosttest.Say("Go to the river."))})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	other := hosttest.NewModel(hosttest.Say("Va au fleuve."))
 	result, err := h.Run(context.Background(), agent, &host.Request{
 		Text: "Where do I go?", Instructions: "Answer in French.", Model: other})
@@ -138,7 +138,7 @@ func ExampleInstructionsFunc() {
 		},
 		Model: hosttest.NewModel(hosttest.Say("package main")),
 	})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	model := hosttest.NewModel(hosttest.Say("package main"))
 	_, err := h.Run(context.Background(), writer, &host.Request{Text: "A server.", Model: model,
 		State: map[string]any{"files": map[string]string{"main.go": "package main"}}})

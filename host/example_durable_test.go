@@ -26,7 +26,7 @@ func ExampleApprovalRule() {
 	}})
 	model := hosttest.NewModel(hosttest.Call("refund", `{"amount":80}`), hosttest.Say("You have your money back."))
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{refund}})
-	h, _ := host.New(&host.Options{Journal: hosttest.NewJournal()}) // a threads.Store survives a restart
+	h, _ := host.New(&host.Options{SingleTenant: true, Journal: hosttest.NewJournal()}) // a threads.Store survives a restart
 
 	asked, _ := h.Run(context.Background(), agent, &host.Request{Text: "I want my money back."})
 	question := asked.Questions[0]
@@ -60,7 +60,7 @@ func ExampleStep() {
 	}, &host.ToolOptions{Idempotent: true})
 	model := hosttest.NewModel(hosttest.Call("book", `{}`), hosttest.Say("Booked."))
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{book}})
-	h, _ := host.New(&host.Options{Journal: hosttest.NewJournal()})
+	h, _ := host.New(&host.Options{SingleTenant: true, Journal: hosttest.NewJournal()})
 	r, err := h.Run(context.Background(), agent, &host.Request{Text: "A table, please.", Durable: true})
 	if err != nil {
 		fmt.Println(err)

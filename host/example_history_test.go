@@ -88,7 +88,7 @@ func ExampleNewHistory() {
 		return hosttest.Say(fmt.Sprintf("I see %d messages.", len(req.Messages)))
 	})
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, History: history})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 
 	ask := func(text string, sent []*host.Message) {
 		result, err := h.Run(context.Background(), agent, &host.Request{Tenant: "acme", Thread: "t1", Text: text, Messages: sent})

@@ -31,7 +31,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -145,7 +145,7 @@ func ExampleHost_Stream() {
 		}, nil)
 	agent, _ := host.NewAgent("counter", &host.AgentOptions{
 		Model: hosttest.NewModel(hosttest.Call("count", `{}`), hosttest.Say("One, two.")), Tools: []*host.Tool{count}})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	for ev, err := range h.Stream(context.Background(), agent, &host.Request{Text: "Count to two."}) {
 		if err != nil {
 			fmt.Println(err)
@@ -193,7 +193,7 @@ func ExampleNewNetwork() {
 		fmt.Println(err)
 		return
 	}
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	result, err := h.Run(context.Background(), network, &host.Request{Text: "Write a first sentence."})
 	if err != nil {
 		fmt.Println(err)
@@ -220,7 +220,7 @@ func ExampleProcessorFunc() {
 	})
 	model := hosttest.NewModel(hosttest.Say("Noted."))
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, Processors: []host.Processor{mask}})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	if _, err := h.Run(context.Background(), agent, &host.Request{Text: "My card is 4111."}); err != nil {
 		fmt.Println(err)
 		return

@@ -227,7 +227,7 @@ func ExampleNewFallback() {
 	if err != nil {
 		panic(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		panic(err)
 	}

@@ -9,7 +9,12 @@ import (
 
 func newHost(t testing.TB, opts *host.Options) *host.Host {
 	t.Helper()
-	h, err := host.New(opts)
+	own := host.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.SingleTenant = true
+	h, err := host.New(&own)
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	Trace   Tracer       // is given every event that runs' readers get; default: none
 	Logger  *slog.Logger // nil discards
 
+	// SingleTenant says that requests may leave their tenant out.
+	SingleTenant bool
+
 	// Approve says which calls of any tool a person must agree to; nil is none.
 	Approve ApprovalRule
 

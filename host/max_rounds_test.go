@@ -48,7 +48,7 @@ func TestRunsThatWouldNeverEnd(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var choices []host.ToolChoice
-			h, err := host.New(&host.Options{Limits: tt.limits, Model: looping(&choices)})
+			h, err := host.New(&host.Options{SingleTenant: true, Limits: tt.limits, Model: looping(&choices)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestFailuresThatAreNotInARow(t *testing.T) {
 		replies = append(replies, hosttest.Call("look", "{}"))
 	}
 	replies = append(replies, hosttest.Say("done"))
-	h, err := host.New(&host.Options{Model: hosttest.NewModel(replies...), Limits: host.Limits{MaxConsecutiveToolFailures: 2}})
+	h, err := host.New(&host.Options{SingleTenant: true, Model: hosttest.NewModel(replies...), Limits: host.Limits{MaxConsecutiveToolFailures: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestToolsThatAreOffAreNotCalled(t *testing.T) {
 	calls := 0
 	look := host.NewTool("look", "", func(context.Context, *host.Call, struct{}) (string, error) { calls++; return "more", nil }, nil)
 	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Call("look", "{}") })
-	h, err := host.New(&host.Options{Model: model, Limits: host.Limits{MaxRounds: 2}})
+	h, err := host.New(&host.Options{SingleTenant: true, Model: model, Limits: host.Limits{MaxRounds: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

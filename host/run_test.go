@@ -702,7 +702,7 @@ func TestNewRefusesNegativeLimits(t *testing.T) {
 		{ResponseBytes: -1}, {ResultBytes: -1}, {ArtifactBytes: -1}, {RunArtifacts: -1}, {RunArtifactBytes: -1}, {EventBytes: -1}, {EventsPerCall: -1}, {StateBytes: -1},
 		{RunTokens: -1}, {RunTimeout: -1}, {ToolTimeout: -1}, {HistoryTimeout: -1}, {CommitTimeout: -1},
 	} {
-		if _, err := host.New(&host.Options{Limits: limits}); host.CodeOf(err) != host.InvalidArgument {
+		if _, err := host.New(&host.Options{SingleTenant: true, Limits: limits}); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("New with %+v: %v, want code %s", limits, err, host.InvalidArgument)
 		}
 	}

@@ -45,7 +45,7 @@ func patchAtOnce(t testing.TB, state string, first, second []host.PatchOp) (afte
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

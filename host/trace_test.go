@@ -36,7 +36,7 @@ func TestATracerGetsWhatReadersGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := &eventRecorder{}
-	h, err := host.New(&host.Options{Trace: rec})
+	h, err := host.New(&host.Options{SingleTenant: true, Trace: rec})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func says(texts ...string) *hosttest.Model {
 
 // run runs an agent in a thread, and returns what it says.
 func run(agent *host.Agent, thread *host.AgentThread, text string) string {
-	h := must(host.New(nil))
+	h := must(host.New(&host.Options{SingleTenant: true}))
 	return must(h.Run(context.Background(), agent, &host.Request{Text: text, AgentThread: thread})).Text()
 }
 

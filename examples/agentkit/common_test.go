@@ -20,7 +20,7 @@ func must[T any](v T, err error) T {
 
 // run runs an agent or a network on a host of its own.
 func run(target host.Target, req host.Request) *host.RunResult {
-	return must(must(host.New(nil)).Run(context.Background(), target, &req))
+	return must(must(host.New(&host.Options{SingleTenant: true})).Run(context.Background(), target, &req))
 }
 
 // says returns a model that gives these answers, one after the other. In a

@@ -41,7 +41,7 @@ func Example_defaultModel() {
 	agents := searchAndSummary()
 	without := must(host.NewNetwork("news", agents, &host.NetworkOptions{Router: host.InOrder("line", "search")}))
 	with := must(host.NewNetwork("news", agents, &host.NetworkOptions{Router: host.InOrder("line", "search"), Model: says("found")}))
-	h := must(host.New(nil))
+	h := must(host.New(&host.Options{SingleTenant: true}))
 	fmt.Println(h.Check(without))
 	fmt.Println(h.Check(with))
 	// Output:

@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = q.Close() })
-	if w.host, err = host.New(&host.Options{Queue: q}); err != nil {
+	if w.host, err = host.New(&host.Options{SingleTenant: true, Queue: q}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -68,9 +68,9 @@ func TestPreferencesSurviveARestart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ask(t, p, turn.text, turn.instructions, &host.Options{History: history}, &host.Request{Thread: "t1"})
+				ask(t, p, turn.text, turn.instructions, &host.Options{SingleTenant: true, History: history}, &host.Request{Thread: "t1"})
 				if turn.text == "And now?" {
-					ask(t, p, "And for me?", "You help.", &host.Options{History: history}, &host.Request{Thread: "somebody else's"})
+					ask(t, p, "And for me?", "You help.", &host.Options{SingleTenant: true, History: history}, &host.Request{Thread: "somebody else's"})
 				}
 				if err := driver.Close(); err != nil {
 					t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPreferencesSurviveSerialization(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(nil)
+			h, err := host.New(&host.Options{SingleTenant: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestAFailedRunTeachesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(&host.Options{History: history})
+			h, err := host.New(&host.Options{SingleTenant: true, History: history})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,12 @@ func agent(name, instructions string, model host.Model, tools ...*host.Tool) *ho
 }
 
 func service(target host.Target, opts *sessions.Options) *sessions.Service {
-	s, err := sessions.New(target, opts)
+	own := sessions.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.Host.SingleTenant = true
+	s, err := sessions.New(target, &own)
 	check(err)
 	return s
 }

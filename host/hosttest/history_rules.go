@@ -467,7 +467,7 @@ func historyAgent(t *testing.T, adapter any) (*host.Host, *host.Agent, *Model) {
 	if err != nil {
 		t.Fatalf("NewAgent: %v", err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

@@ -81,7 +81,7 @@ func ExampleModel() {
 		return "12:00", nil
 	}, nil)
 	agent, _ := host.NewAgent("clock", &host.AgentOptions{Model: model, Tools: []*host.Tool{now}})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 
 	result, err := h.Run(context.Background(), agent, &host.Request{Text: "What time is it?"})
 	if err != nil {

@@ -124,7 +124,7 @@ func (s *stage) build(def *TranscriptNetwork, opts *TranscriptOptions) error {
 	limits := def.Limits
 	limits.ParallelTools = 1
 	var err error
-	if s.host, err = host.New(&host.Options{Limits: limits, Tokens: opts.Tokens, Journal: NewJournal()}); err != nil {
+	if s.host, err = host.New(&host.Options{SingleTenant: true, Limits: limits, Tokens: opts.Tokens, Journal: NewJournal()}); err != nil {
 		return err
 	}
 	if err := b.makeTools(); err != nil {

@@ -21,7 +21,7 @@ func run(t *testing.T, opts *host.AgentOptions, user, text string) (*host.RunRes
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestToolsAndProviderWriteThroughTheQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{Queue: q})
+		h, err := host.New(&host.Options{SingleTenant: true, Queue: q})
 		if err != nil {
 			t.Fatal(err)
 		}

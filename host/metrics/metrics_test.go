@@ -128,7 +128,7 @@ func TestSeriesAreBounded(t *testing.T) {
 
 func newHost(t testing.TB, c *metrics.Collector, replies ...hosttest.Reply) (*host.Host, *host.Agent) {
 	t.Helper()
-	h, err := host.New(&host.Options{Meter: c})
+	h, err := host.New(&host.Options{SingleTenant: true, Meter: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func BenchmarkMeasure(b *testing.B) {
 
 func Example() {
 	collected := metrics.New()
-	h, err := host.New(&host.Options{Meter: collected, Model: hosttest.NewModel(hosttest.Say("Hello!"))})
+	h, err := host.New(&host.Options{SingleTenant: true, Meter: collected, Model: hosttest.NewModel(hosttest.Say("Hello!"))})
 	if err != nil {
 		panic(err)
 	}

@@ -26,7 +26,7 @@ func BenchmarkCancel(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 			b.Fatal(err)
 		}
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func BenchmarkStreams(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		b.Fatal(err)
 	}

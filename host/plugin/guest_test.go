@@ -43,7 +43,7 @@ type ran struct {
 
 func run(t testing.TB, target host.Target, req *host.Request) ran {
 	t.Helper()
-	h := must[*host.Host](t)(host.New(nil))
+	h := must[*host.Host](t)(host.New(&host.Options{SingleTenant: true}))
 	var out ran
 	for e, err := range h.Stream(t.Context(), target, req) {
 		if err != nil {
@@ -129,7 +129,7 @@ func TestGuestToolsInRuns(t *testing.T) {
 		}
 	})
 	t.Run("a person agrees, is asked and answers", func(t *testing.T) {
-		h := must[*host.Host](t)(host.New(&host.Options{Journal: hosttest.NewJournal()}))
+		h := must[*host.Host](t)(host.New(&host.Options{SingleTenant: true, Journal: hosttest.NewJournal()}))
 		agent := must[*host.Agent](t)(host.NewAgent("clerk", &host.AgentOptions{
 			Tools: must[[]*host.Tool](t)(p.Tools(nil)), Model: hosttest.NewModel(hosttest.Call("ask", `{"amount":80}`), hosttest.Say("done"))}))
 		r := must[*host.RunResult](t)(h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}))
@@ -233,7 +233,7 @@ func TestGuestProcessorsInRuns(t *testing.T) {
 			pr := must[host.Processor](t)(p.Processor(c.name, &plugin.PartOptions{Config: json.RawMessage(c.config)}))
 			model := hosttest.NewModel(hosttest.Say("done"))
 			agent := must[*host.Agent](t)(host.NewAgent("clerk", &host.AgentOptions{Model: model, Processors: []host.Processor{pr}}))
-			h := must[*host.Host](t)(host.New(&host.Options{Tokens: byteCounter{}}))
+			h := must[*host.Host](t)(host.New(&host.Options{SingleTenant: true, Tokens: byteCounter{}}))
 			_, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Messages: history[:2], Input: history[2]})
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) || len(model.Requests()) != 0 {
@@ -306,7 +306,7 @@ func TestGuestCallsEndWithTheirRun(t *testing.T) {
 	defer cancel(nil)
 	agent := must[*host.Agent](t)(host.NewAgent("clerk", &host.AgentOptions{
 		Tools: must[[]*host.Tool](t)(p.Tools(nil)), Model: hosttest.NewModel(hosttest.Call("spin", `{}`))}))
-	h := must[*host.Host](t)(host.New(nil))
+	h := must[*host.Host](t)(host.New(&host.Options{SingleTenant: true}))
 	var last error
 	for e, err := range h.Stream(ctx, agent, &host.Request{Text: "go"}) {
 		if last = err; err == nil {

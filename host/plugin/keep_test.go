@@ -37,7 +37,7 @@ func TestTheLimiterKeepsTheQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Tokens: counter})
+	h, err := host.New(&host.Options{SingleTenant: true, Tokens: counter})
 	if err != nil {
 		t.Fatal(err)
 	}

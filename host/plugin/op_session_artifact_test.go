@@ -99,7 +99,7 @@ func inTurn(t *testing.T, history *host.History, tenant, thread string, fn func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{History: history})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history})
 	if err != nil {
 		t.Fatal(err)
 	}

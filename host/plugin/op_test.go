@@ -409,7 +409,7 @@ func runAgent(t *testing.T, p *Plugin, model host.Model) *host.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func testOwnRounds(t *testing.T, rt *plugin.Runtime) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(nil)
+			h, err := host.New(&host.Options{SingleTenant: true})
 			if err != nil {
 				t.Fatal(err)
 			}

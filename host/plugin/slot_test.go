@@ -492,7 +492,7 @@ func runOnce(t testing.TB, ctx context.Context, opts *host.AgentOptions, between
 		t.Fatal(err)
 	}
 	between()
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

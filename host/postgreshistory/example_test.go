@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	h, err := host.New(&host.Options{History: history})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func TestWithoutPreparedStatements(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(nil)
+			h, err := host.New(&host.Options{SingleTenant: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +274,7 @@ func TestTwoHostsLoseNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := host.New(nil)
+		engine, err := host.New(&host.Options{SingleTenant: true})
 		if err != nil {
 			t.Fatal(err)
 		}

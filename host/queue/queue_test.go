@@ -495,7 +495,7 @@ func runWith(t *testing.T, q *queue.Queue, history any, after hosttest.Reply, di
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := host.New(&host.Options{History: h, Queue: q})
+	server, err := host.New(&host.Options{SingleTenant: true, History: h, Queue: q})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -548,7 +548,7 @@ func TestEnqueueOutsideOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -631,7 +631,7 @@ func held(t *testing.T, q *queue.Queue) (over chan struct{}, cancel func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Limits: host.Limits{ToolTimeout: 24 * time.Hour, RunTimeout: 24 * time.Hour}})
+	h, err := host.New(&host.Options{SingleTenant: true, Limits: host.Limits{ToolTimeout: 24 * time.Hour, RunTimeout: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func runForever(q *queue.Queue) {
 	if err != nil {
 		panic(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		panic(err)
 	}

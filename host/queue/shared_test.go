@@ -419,7 +419,7 @@ func (p *process) run(id string, takes time.Duration) {
 		p.w.wrongly("%v", err)
 		return
 	}
-	h, err := host.New(&host.Options{Limits: host.Limits{ToolTimeout: time.Hour}})
+	h, err := host.New(&host.Options{SingleTenant: true, Limits: host.Limits{ToolTimeout: time.Hour}})
 	if err != nil {
 		p.w.wrongly("%v", err)
 		return

@@ -129,7 +129,7 @@ func TestRunsBookTheirTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{Quota: q})
+		h, err := host.New(&host.Options{SingleTenant: true, Quota: q})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func run(t testing.TB, q *quota.Quotas, tenant string, replies ...hosttest.Reply
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Quota: q})
+	h, err := host.New(&host.Options{SingleTenant: true, Quota: q})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func Example() {
 	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
 		return hosttest.Reply{Text: "Hello!", Usage: host.Usage{InputTokens: 8, OutputTokens: 2}}
 	})
-	h, err := host.New(&host.Options{Model: model, Quota: quotas})
+	h, err := host.New(&host.Options{SingleTenant: true, Model: model, Quota: quotas})
 	if err != nil {
 		panic(err)
 	}

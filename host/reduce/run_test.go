@@ -28,7 +28,7 @@ func TestABudgetBetweenToolRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Tokens: tens{}})
+	h, err := host.New(&host.Options{SingleTenant: true, Tokens: tens{}})
 	if err != nil {
 		t.Fatal(err)
 	}

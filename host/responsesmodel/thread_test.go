@@ -157,7 +157,7 @@ func TestAgentThreadOnTheService(t *testing.T) {
 			if c.conversation != "" {
 				s.kept[c.conversation] = nil
 			}
-			h, err := host.New(nil)
+			h, err := host.New(&host.Options{SingleTenant: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +203,7 @@ func TestAgentThreadWithAStoreToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAgentThreadWithAStoreToo(t *testing.T) {
 func TestAgentThreadThatTheServiceForgot(t *testing.T) {
 	s, m := startStoring(t, true)
 	a := looker(t, m)
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -305,7 +305,7 @@ func TestAChatHasWhatTheHostHas(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		opts := &sessions.Options{View: view}
+		opts := &sessions.Options{View: view, Host: host.Options{SingleTenant: true}}
 		server := rapid.Bool().Draw(r, "server")
 		if server {
 			opts.Store = threads.New(kv.NewMemory(), nil)

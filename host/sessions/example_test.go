@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	service, err := sessions.New(agent, &sessions.Options{Store: threads.New(kv.NewMemory(), nil)})
+	service, err := sessions.New(agent, &sessions.Options{Host: host.Options{SingleTenant: true}, Store: threads.New(kv.NewMemory(), nil)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -71,7 +71,7 @@ func killChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := sessions.New(target, &sessions.Options{Store: threads.New(driver, nil)})
+	s, err := sessions.New(target, &sessions.Options{Host: host.Options{SingleTenant: true}, Store: threads.New(driver, nil)})
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,12 @@ func newNetwork(t testing.TB, a *host.Agent, opts *host.NetworkOptions) *host.Ne
 
 func newService(t testing.TB, target host.Target, opts *sessions.Options) *sessions.Service {
 	t.Helper()
-	s, err := sessions.New(target, opts)
+	own := sessions.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.Host.SingleTenant = true
+	s, err := sessions.New(target, &own)
 	if err != nil {
 		t.Fatal(err)
 	}

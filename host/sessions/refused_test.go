@@ -99,7 +99,7 @@ func refusing(t testing.TB, driver kv.Driver) (*host.Host, host.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{History: history, Quota: spentQuota(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history, Quota: spentQuota(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
 	if err != nil {
 		t.Fatal(err)
 	}

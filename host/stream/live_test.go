@@ -219,7 +219,7 @@ func ExampleStart() {
 	if err != nil {
 		panic(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		panic(err)
 	}

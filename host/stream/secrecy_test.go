@@ -20,7 +20,7 @@ func TestEncodersLeaveDriversOut(t *testing.T) {
 	}
 	for name, encoder := range encoders {
 		t.Run(name, func(t *testing.T) {
-			h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Fail(errors.New(driverText)))})
+			h, err := host.New(&host.Options{SingleTenant: true, Model: hosttest.NewModel(hosttest.Fail(errors.New(driverText)))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newHost(t testing.TB, opts *host.Options) *host.Host {
 	t.Helper()
-	h, err := host.New(opts)
+	own := host.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.SingleTenant = true
+	h, err := host.New(&own)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (c *crasher) build() error {
 	if err != nil {
 		return err
 	}
-	if c.host, err = host.New(&host.Options{History: history, Model: crashModel{c.w}}); err != nil {
+	if c.host, err = host.New(&host.Options{SingleTenant: true, History: history, Model: crashModel{c.w}}); err != nil {
 		return err
 	}
 	c.agent, err = host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{

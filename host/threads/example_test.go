@@ -21,7 +21,7 @@ func Example() {
 		return []host.Part{&host.Text{Text: text}}, nil
 	})
 	history, _ := host.NewHistory(store, nil)
-	h, _ := host.New(&host.Options{History: history, Model: parrot})
+	h, _ := host.New(&host.Options{SingleTenant: true, History: history, Model: parrot})
 	agent, _ := host.NewAgent("parrot", nil)
 
 	for _, text := range []string{"Hello.", "Still there?"} {

@@ -44,7 +44,7 @@ func newHost(t testing.TB, adapter any, m model) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{History: history, Model: m})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}

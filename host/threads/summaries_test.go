@@ -152,7 +152,7 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{Queue: q})
+		h, err := host.New(&host.Options{SingleTenant: true, Queue: q})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func turnsOf(t *testing.T, store *threads.Store, q *queue.Queue, p host.Processo
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Queue: q})
+	h, err := host.New(&host.Options{SingleTenant: true, Queue: q})
 	if err != nil {
 		t.Fatal(err)
 	}

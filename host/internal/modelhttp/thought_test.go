@@ -55,7 +55,7 @@ func TestThoughtsSurviveARun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(&host.Options{History: history})
+			h, err := host.New(&host.Options{SingleTenant: true, History: history})
 			if err != nil {
 				t.Fatal(err)
 			}
