@@ -37,6 +37,10 @@ type AdmittingQuota interface {
 // now, nil if it would not be: for a program that stores something of its own
 // before it starts the run.
 func (h *Host) Admit(ctx context.Context, target Target, tenant string) error {
+	tenant, err := h.Tenant(tenant)
+	if err != nil {
+		return err
+	}
 	r := &run{host: h, net: target.network(), req: &Request{}, tenant: tenant}
 	return r.admit(ctx)
 }

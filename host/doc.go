@@ -14,7 +14,7 @@
 //		Model:        model,
 //	})
 //	h, _ := host.New(nil)
-//	result, err := h.Run(ctx, agent, &host.Request{Text: "Where is order 1042?"})
+//	result, err := h.Run(ctx, agent, &host.Request{Tenant: "acme", Text: "Where is order 1042?"})
 //
 // The package holds the words of the domain, a file each, and the loop that
 // runs them (run.go: one run; run_thread.go: its thread; turn.go: one agent's

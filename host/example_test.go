@@ -100,7 +100,7 @@ func ExampleNewTool_output() {
 		}, nil)
 	agent, _ := host.NewAgent("painter", &host.AgentOptions{Tools: []*host.Tool{draw},
 		Model: hosttest.NewModel(hosttest.Call("draw", `{"shape":"circle"}`), hosttest.Say("Here it is."))})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	result, err := h.Run(context.Background(), agent, &host.Request{Text: "Draw a circle."})
 	if err != nil {
 		fmt.Println(err)
@@ -120,7 +120,7 @@ func ExampleHooks_start() {
 			at.Instructions += " Be brief."
 			return nil
 		}}})
-	h, _ := host.New(nil)
+	h, _ := host.New(&host.Options{SingleTenant: true})
 	if _, err := h.Run(context.Background(), agent, &host.Request{Text: "How is it?"}); err != nil {
 		fmt.Println(err)
 		return

@@ -25,7 +25,10 @@ type Options struct {
 	Trace   Tracer       // is given every event that runs' readers get; default: none
 	Logger  *slog.Logger // nil discards
 
-	// SingleTenant says that requests may leave their tenant out.
+	// SingleTenant lets requests leave their tenant out: they act for
+	// [DefaultTenant], whose name requests may also give. Without it a request of no
+	// tenant has code unauthenticated, so that a program that forgets the tenant
+	// serves no data at all; see [Host.Tenant].
 	SingleTenant bool
 
 	// Approve says which calls of any tool a person must agree to; nil is none.
@@ -79,7 +82,10 @@ func (h *Host) historyOf(n *Network) *History {
 
 // Request asks for one run.
 type Request struct {
-	Tenant string // who is asking; from a credential, never from what they sent
+	// Tenant is the tenant that the run acts for: from a credential, never from what
+	// a client sent. It may be empty on a host with Options.SingleTenant.
+	Tenant string
+
 	Thread string // the conversation to go on with; "" starts one if there is a history
 
 	// Run is the id of the run, if whoever asks wants to know it before: one that no

@@ -104,6 +104,10 @@ func errAnswered(rec *RunRecord) error {
 // read its events. Code not_found for a run that is not there,
 // conflict for one whose questions are answered, failed_precondition for one that asks nothing and for a host without a journal.
 func (h *Host) Questions(ctx context.Context, target Target, tenant, run string) ([]*Question, error) {
+	tenant, err := h.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
 	j := h.journalOf(h.historyOf(target.network()))
 	if j == nil {
 		return nil, errNoJournal()

@@ -19,7 +19,7 @@ func TestInputThatIsNotUTF8IsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestThreadNamesAreRefusedWithoutAStoreToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(nil)
+	h, err := host.New(&host.Options{SingleTenant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,9 +82,13 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if req == nil {
 		req = &Request{}
 	}
+	tenant, err := h.Tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
 	r := &run{
 		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: cmp.Or(req.Run, NewID()), tenant: req.Tenant, thread: req.Thread, branch: req.Branch, started: time.Now(), steps: newSteps(), spent: &spent{},
+		id: cmp.Or(req.Run, NewID()), tenant: tenant, thread: req.Thread, branch: req.Branch, started: time.Now(), steps: newSteps(), spent: &spent{},
 	}
 	r.keys = r.id
 	r.history = h.historyOf(n)
@@ -103,7 +107,6 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 			return nil, err
 		}
 	}
-	var err error
 	if r.input, err = r.readInput(); err != nil {
 		return nil, err
 	}

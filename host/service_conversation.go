@@ -1,6 +1,9 @@
 package host
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // A model's service may keep the conversation. An agent thread whose service does
 // has its id, and a run sends what the service does not know.
@@ -18,7 +21,7 @@ func (r *run) checkThread() error {
 	case !r.net.solo:
 		return Errorf(InvalidArgument, "network %q cannot run an agent thread, which is one agent's", r.net.name).
 			WithHint("give the network a History, and name its thread")
-	case t.opts.Tenant != r.req.Tenant:
+	case cmp.Or(t.opts.Tenant, DefaultTenant) != r.tenant: // a host of several tenants has no request of DefaultTenant
 		return Errorf(PermissionDenied, "thread %q is not this tenant's", t.opts.ID)
 	case t.agent.name != r.net.name || t.agent.threadDigest() != r.net.agents[0].threadDigest():
 		return Errorf(FailedPrecondition, "thread %q is one of agent %q, not of %q", t.opts.ID, t.agent.name, r.net.name).

@@ -5,7 +5,9 @@ import "strings"
 // MaxTenantBytes is the longest name of a tenant, in every store.
 const MaxTenantBytes = 255
 
-// DefaultTenant is whose everything is where a caller of a store names no tenant.
+// DefaultTenant is the tenant of a host with [Options].SingleTenant for requests that
+// name none, and of calls of a store that name none. A host without SingleTenant
+// takes no request of that name: see [Host.Tenant].
 const DefaultTenant = "default"
 
 // reservedTenants begins the names of what stores keep beside the tenants' data: a
@@ -29,7 +31,8 @@ func ValidateTenant(name string) error {
 
 // TenantPartition returns the name under which stores keep what is a tenant's. No
 // two tenants have the same; "" is another spelling of [DefaultTenant], for programs
-// that have one tenant only. Errors are those of [ValidateTenant].
+// that have one tenant only. What serves clients asks [Host.Tenant] before. Errors are
+// those of [ValidateTenant].
 func TenantPartition(name string) (string, error) {
 	if name == "" {
 		return DefaultTenant, nil
@@ -38,4 +41,27 @@ func TenantPartition(name string) (string, error) {
 		return "", err
 	}
 	return name, nil
+}
+
+// Tenant returns the tenant that a request with that name acts for: the name itself,
+// or on a host with [Options].SingleTenant [DefaultTenant] in the place of "". Run,
+// Stream, Admit and Questions ask it. A handler that reads a store itself asks it as
+// well, since a store has no way to know whether the host has one tenant. Codes:
+//
+//	unauthenticated   the name is empty, and the host has more than one tenant
+//	invalid_argument  no tenant can have the name ([ValidateTenant]); or it is
+//	                  DefaultTenant, and the host has more than one tenant: the data of
+//	                  requests without a tenant, from before, is no customer's
+func (h *Host) Tenant(name string) (string, error) {
+	switch {
+	case name == "" && h.opts.SingleTenant:
+		return DefaultTenant, nil
+	case name == "":
+		return "", Errorf(Unauthenticated, "the request names no tenant").
+			WithHint("set Tenant from the caller's credential; a program with one tenant sets SingleTenant in the options of its host")
+	case name == DefaultTenant && !h.opts.SingleTenant:
+		return "", Errorf(InvalidArgument, "tenant %q is the one of hosts with a single tenant", name).
+			WithHint("give the tenant another name; a program with one tenant sets SingleTenant in the options of its host")
+	}
+	return name, ValidateTenant(name)
 }

@@ -330,6 +330,8 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 		return err
 	}
 	a.hostOptions = host.Options{
+		SingleTenant: true, // callers of the socket may act for any tenant, the default one included
+
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
 		Quota:   quotas,

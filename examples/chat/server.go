@@ -50,8 +50,14 @@ func guarded(next http.Handler) http.Handler {
 // this place.
 const tenantCookie = "chat_session"
 
-// tenant returns whose request it is: never what the body says.
-func tenant(w http.ResponseWriter, r *http.Request) string {
+// tenant returns whose request it is: never what the body says. The host has a word
+// in it, as threads are read from the store without a run: a login that names no
+// tenant is answered with 401.
+func (a *app) tenant(w http.ResponseWriter, r *http.Request) (string, error) {
+	return a.host.Tenant(tenantSession(w, r))
+}
+
+func tenantSession(w http.ResponseWriter, r *http.Request) string {
 	if c, err := r.Cookie(tenantCookie); err == nil && isSession(c.Value) {
 		return c.Value
 	}
@@ -72,7 +78,12 @@ func isSession(s string) bool {
 
 // listThreads answers {"threads":[{"id","title","updated"}],"scripted"}.
 func (a *app) listThreads(w http.ResponseWriter, r *http.Request) {
-	list, err := a.store.list(r.Context(), tenant(w, r))
+	who, err := a.tenant(w, r)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	list, err := a.store.list(r.Context(), who)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -86,7 +97,12 @@ func (a *app) listThreads(w http.ResponseWriter, r *http.Request) {
 // showThread answers {"messages":[...]}, as they are stored: what a page begins
 // with. A thread that is not there, or another's, has none.
 func (a *app) showThread(w http.ResponseWriter, r *http.Request) {
-	loaded, err := a.store.history.Get(r.Context(), &host.HistoryRequest{Tenant: tenant(w, r), Thread: r.PathValue("id")})
+	who, err := a.tenant(w, r)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	loaded, err := a.store.history.Get(r.Context(), &host.HistoryRequest{Tenant: who, Thread: r.PathValue("id")})
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -114,7 +130,11 @@ type chatRequest struct {
 // chat answers with the events of a run, and with AgentKit's chunks to
 // ?stream=agentkit.
 func (a *app) chat(w http.ResponseWriter, r *http.Request) {
-	who := tenant(w, r)
+	who, err := a.tenant(w, r)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
 	in, err := readChat(r)
 	if err != nil {
 		a.fail(w, err)

@@ -88,7 +88,7 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{History: history})
+		h, err := host.New(&host.Options{SingleTenant: true, History: history})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,12 +53,12 @@ func copySteps(steps []json.RawMessage) []json.RawMessage {
 func (j *Journal) CreateRun(_ context.Context, rec *host.RunRecord) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	key := runKey{rec.Tenant, rec.Run}
+	key := runKey{tenantOf(rec.Tenant), rec.Run}
 	if j.runs[key] != nil {
 		return host.Errorf(host.AlreadyExists, "there is a run %q", rec.Run)
 	}
 	if rec.Answers != "" {
-		asked := j.runs[runKey{rec.Tenant, rec.Answers}]
+		asked := j.runs[runKey{tenantOf(rec.Tenant), rec.Answers}]
 		switch {
 		case asked == nil:
 			return noRun(rec.Answers)
@@ -79,7 +79,7 @@ func noRun(run string) error { return host.Errorf(host.NotFound, "there is no ru
 func (j *Journal) ReadRun(_ context.Context, tenant, run string) (*host.RunRecord, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := j.runs[runKey{tenant, run}]
+	r := j.runs[runKey{tenantOf(tenant), run}]
 	if r == nil {
 		return nil, noRun(run)
 	}
@@ -88,7 +88,7 @@ func (j *Journal) ReadRun(_ context.Context, tenant, run string) (*host.RunRecor
 
 // owned returns a run that ref may write to.
 func (j *Journal) owned(ref host.RunRef, statuses ...host.RunStatus) (*host.RunRecord, error) {
-	r := j.runs[runKey{ref.Tenant, ref.Run}]
+	r := j.runs[runKey{tenantOf(ref.Tenant), ref.Run}]
 	switch {
 	case r == nil:
 		return nil, noRun(ref.Run)

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,8 +26,11 @@ type History struct {
 
 type threadKey struct{ tenant, thread, branch string }
 
+// tenantOf returns the tenant of a call that may name none, as shipped stores have it.
+func tenantOf(name string) string { return cmp.Or(name, host.DefaultTenant) }
+
 func keyOf(req *host.HistoryRequest) threadKey {
-	return threadKey{req.Tenant, req.Thread, req.Branch}
+	return threadKey{tenantOf(req.Tenant), req.Thread, req.Branch}
 }
 
 type memoryThread struct {
@@ -58,7 +62,7 @@ func NewHistory() *History {
 func (h *History) Seed(tenant, thread string, messages ...*host.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t, _ := h.thread(threadKey{tenant, thread, ""})
+	t, _ := h.thread(threadKey{tenantOf(tenant), thread, ""})
 	t.add(messages)
 }
 
@@ -80,7 +84,7 @@ func (h *History) Turns() []*host.Turn {
 func (h *History) Messages(tenant, thread string) []*host.Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.threads[threadKey{tenant, thread, ""}]; t != nil {
+	if t := h.threads[threadKey{tenantOf(tenant), thread, ""}]; t != nil {
 		return slices.Clone(t.messages)
 	}
 	return nil
@@ -128,7 +132,7 @@ func (h *History) CreateThread(_ context.Context, req *host.HistoryRequest) (str
 	if id == "" {
 		id = host.NewID()
 	}
-	_, created := h.thread(threadKey{req.Tenant, id, ""})
+	_, created := h.thread(threadKey{tenantOf(req.Tenant), id, ""})
 	return id, created, nil
 }
 
@@ -305,7 +309,7 @@ func (h *History) Branch(_ context.Context, req *host.HistoryRequest, message st
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note("Branch %q", message)
-	key := threadKey{req.Tenant, req.Thread, ""}
+	key := threadKey{tenantOf(req.Tenant), req.Thread, ""}
 	if message != "" && h.threads[key] == nil {
 		return "", host.Errorf(host.NotFound, "there is no thread %q", req.Thread)
 	}

@@ -18,6 +18,10 @@ func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) 
 	if err := s.artifactsSeen(session, digest); err != nil {
 		return nil, err
 	}
+	tenant, err := s.host.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
 	return s.store.Artifact(ctx, tenant, session, digest)
 }
 
@@ -25,6 +29,10 @@ func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) 
 // not_found if there is no such snapshot, it has no such artifact, or clients see
 // none.
 func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest string) (*host.Artifact, error) {
+	tenant, err := s.host.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
 	session, at, err := s.momentOf(ctx, tenant, snapshot, digest)
 	if err != nil {
 		return nil, err
@@ -79,6 +87,10 @@ const MaxArtifactInfoBytes = 16 << 10
 // no UTF-8 or metadata that is no JSON, and what r fails with.
 func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *ArtifactUpload, r io.Reader) (*Snapshot, error) {
 	if err := s.needStore("put an artifact"); err != nil {
+		return nil, err
+	}
+	tenant, err := s.host.Tenant(tenant)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkSession(session); err != nil {
@@ -150,6 +162,9 @@ func (s *Service) keep(ctx context.Context, tenant string, p *plan, a host.Artif
 // in an error of code data_loss. Code not_found if the session has no such
 // artifact as it is now, or it is one that [Service.Artifact] has whole.
 func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest string) (r io.Reader, mediaType string, size int64, err error) {
+	if tenant, err = s.host.Tenant(tenant); err != nil {
+		return nil, "", 0, err
+	}
 	a, err := s.Artifact(ctx, tenant, session, digest)
 	if err != nil {
 		return nil, "", 0, err
@@ -159,6 +174,9 @@ func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest stri
 
 // OpenArtifactAt is [Service.OpenArtifact] of a snapshot, whatever was put since.
 func (s *Service) OpenArtifactAt(ctx context.Context, tenant, snapshot, digest string) (r io.Reader, mediaType string, size int64, err error) {
+	if tenant, err = s.host.Tenant(tenant); err != nil {
+		return nil, "", 0, err
+	}
 	session, at, err := s.momentOf(ctx, tenant, snapshot, digest)
 	if err != nil {
 		return nil, "", 0, err

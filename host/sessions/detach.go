@@ -62,13 +62,9 @@ var recordKeys = kv.NewKey("sessions", "run")
 
 func recordKey(run string) kv.Key { return recordKeys.With(run) }
 
-// partition is where a tenant's turns are; the store has refused a name that is none.
-func partition(tenant string) string {
-	part, _ := host.TenantPartition(tenant)
-	return part
-}
-
-type runKey struct{ partition, run string }
+// runKey names a turn. Tenants of turns and records are those that [host.Host.Tenant]
+// returned: each is the name of its partition in the store.
+type runKey struct{ tenant, run string }
 
 // detached is a turn that this process runs in the background.
 type detached struct {
@@ -85,7 +81,7 @@ func errAborted() *host.Error { return host.Errorf(host.Canceled, "the turn was 
 
 // pending returns the record of a turn in the background, nil if there is none.
 func (s *Service) pending(ctx context.Context, tenant, run string) (*record, uint64, error) {
-	e, err := s.store.Driver().Get(ctx, partition(tenant), recordKey(run))
+	e, err := s.store.Driver().Get(ctx, tenant, recordKey(run))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -115,7 +111,7 @@ func (s *Service) write(ctx context.Context, tenant string, p *record, revision 
 	if err != nil {
 		return host.Errorf(host.Internal, "write turn %q: %w", p.Run, err)
 	}
-	tx := kv.Tx{Partition: partition(tenant),
+	tx := kv.Tx{Partition: tenant,
 		Conds: []kv.Cond{kv.AtRevision(recordKey(p.Run), revision)}, Writes: []kv.Write{kv.Put(recordKey(p.Run), value)}}
 	switch {
 	case revision == 0:
@@ -129,7 +125,7 @@ func (s *Service) write(ctx context.Context, tenant string, p *record, revision 
 }
 
 func (s *Service) forget(ctx context.Context, tenant, session, run string) error {
-	tx := kv.Tx{Partition: partition(tenant), Writes: []kv.Write{kv.Delete(recordKey(run))}}
+	tx := kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Delete(recordKey(run))}}
 	return kverror.Wrap(s.applyInOrder(ctx, tenant, session, tx, leaveOrder(run)), "forget turn %q", run)
 }
 
@@ -253,7 +249,7 @@ func (s *Service) addDetached(d *detached) error {
 		e.Limit, e.RetryAfter = "Detached", retryDetached
 		return e
 	}
-	key := runKey{partition(d.turn.tenant), d.run}
+	key := runKey{d.turn.tenant, d.run}
 	if s.detached[key] != nil {
 		return host.Errorf(host.AlreadyExists, "turn %q runs already", d.run)
 	}
@@ -265,7 +261,7 @@ func (s *Service) addDetached(d *detached) error {
 // release tells who waits that the turn is over.
 func (s *Service) release(d *detached) {
 	s.mu.Lock()
-	delete(s.detached, runKey{partition(d.turn.tenant), d.run})
+	delete(s.detached, runKey{d.turn.tenant, d.run})
 	s.mu.Unlock()
 	close(d.over)
 	s.working.Done()
@@ -274,14 +270,14 @@ func (s *Service) release(d *detached) {
 func (s *Service) local(tenant, run string) *detached {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.detached[runKey{partition(tenant), run}]
+	return s.detached[runKey{tenant, run}]
 }
 
 // leaving reports whether a turn in the background is to be left to others.
 func (s *Service) leaving(tenant, run string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.detached[runKey{partition(tenant), run}]
+	d := s.detached[runKey{tenant, run}]
 	return d != nil && d.leaving
 }
 
@@ -459,6 +455,10 @@ func (s *Service) Abort(ctx context.Context, tenant, snapshot string) (Status, e
 	if err := s.needStore("abort a turn"); err != nil {
 		return "", err
 	}
+	tenant, err := s.host.Tenant(tenant)
+	if err != nil {
+		return "", err
+	}
 	session, run, err := readSnapshotID(snapshot)
 	if err != nil {
 		return "", err
@@ -499,8 +499,18 @@ func (s *Service) Abort(ctx context.Context, tenant, snapshot string) (Status, e
 // Wait waits for a turn in the background to end and returns its snapshot, as
 // [Service.Snapshot] does; one whose host is gone has ended as expired.
 func (s *Service) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	if err := s.needStore("wait for a turn"); err != nil {
+		return nil, err
+	}
+	tenant, err := s.host.Tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	own := *req
+	own.Tenant = tenant
+	req = &own
 	for {
-		snap, err := s.Snapshot(ctx, req)
+		snap, err := s.snapshot(ctx, req)
 		if err != nil || snap.Status.Settled() {
 			return snap, err
 		}

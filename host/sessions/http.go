@@ -58,14 +58,17 @@ type handler struct {
 	tenant  func(*http.Request) (string, error)
 }
 
-// tenantOf returns who asks. A credential without a tenant is none: a store would
-// take the empty name for the tenant of hosts that have one tenant alone.
+// tenantOf returns who asks. A credential without a tenant is none, also where the
+// host has one tenant alone: requests over a network have no default.
 func (h *handler) tenantOf(r *http.Request) (string, error) {
 	tenant, err := h.tenant(r)
-	if err == nil && tenant == "" {
-		err = host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
+	if err != nil {
+		return "", err
 	}
-	return tenant, err
+	if tenant == "" {
+		return "", host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
+	}
+	return h.service.host.Tenant(tenant)
 }
 
 // read returns who asks, having read what for.

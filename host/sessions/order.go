@@ -50,7 +50,7 @@ type orderRecord struct {
 
 // order returns the runs of a session that are in the background, in order.
 func (s *Service) order(ctx context.Context, tenant, session string) (runs []string, revision uint64, err error) {
-	e, err := s.store.Driver().Get(ctx, partition(tenant), orderKey(session))
+	e, err := s.store.Driver().Get(ctx, tenant, orderKey(session))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -222,7 +222,7 @@ func (s *Service) firstOpen(ctx context.Context, req *host.HistoryRequest, ahead
 // waitOutside waits for the end of a turn in the background, without a place in the
 // queue of the thread, which that turn takes.
 func (s *Service) waitOutside(ctx context.Context, req *host.HistoryRequest, run string) error {
-	key := runKey{partition(req.Tenant), req.Thread}
+	key := runKey{req.Tenant, req.Thread}
 	s.mu.Lock()
 	if s.outside[key] >= maxOutside {
 		s.mu.Unlock()

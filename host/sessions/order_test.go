@@ -326,7 +326,7 @@ func orderChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := sessions.New(agent, &sessions.Options{Store: threads.New(driver, nil), Heartbeat: 50 * time.Millisecond, Expiry: 100 * time.Millisecond})
+	s, err := sessions.New(agent, &sessions.Options{Host: host.Options{SingleTenant: true}, Store: threads.New(driver, nil), Heartbeat: 50 * time.Millisecond, Expiry: 100 * time.Millisecond})
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ func (s *Service) recover(ctx context.Context, tenant string, orphaned func(*rec
 	if err := s.needStore("recover turns"); err != nil {
 		return 0, err
 	}
+	if tenant, err = s.host.Tenant(tenant); err != nil {
+		return 0, err
+	}
 	var bad []error
 	for r, err := range s.records(ctx, tenant) {
 		if err != nil {
@@ -74,7 +77,7 @@ type kept struct {
 // and those that nobody can read.
 func (s *Service) records(ctx context.Context, tenant string) iter.Seq2[kept, error] {
 	return func(yield func(kept, error) bool) {
-		for e, err := range kv.All(ctx, s.store.Driver(), partition(tenant), kv.Range{Prefix: recordKeys}) {
+		for e, err := range kv.All(ctx, s.store.Driver(), tenant, kv.Range{Prefix: recordKeys}) {
 			if err != nil {
 				yield(kept{}, kverror.Wrap(err, "list turns in the background"))
 				return
@@ -97,6 +100,10 @@ func (s *Service) records(ctx context.Context, tenant string) iter.Seq2[kept, er
 // most [MaxBackground]. A record that is damaged is left out.
 func (s *Service) Background(ctx context.Context, tenant string) ([]*Snapshot, error) {
 	if err := s.needStore("list turns"); err != nil {
+		return nil, err
+	}
+	tenant, err := s.host.Tenant(tenant)
+	if err != nil {
 		return nil, err
 	}
 	out := []*Snapshot{}

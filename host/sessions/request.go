@@ -11,7 +11,8 @@ import (
 // Answers the turn that failed last is tried again; of a session without one, the
 // model is asked with what is there.
 type Request struct {
-	// Tenant is who is asking: from a credential, never from what they sent.
+	// Tenant is who is asking: from a credential, never from what they sent. It may be
+	// empty where Options.Host has SingleTenant.
 	Tenant string `json:"-"`
 
 	// Session goes on with a session that a store keeps: from its last completed

@@ -3,7 +3,6 @@ package sessions_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -48,17 +47,3 @@ func TestClientsAreNotToldWhyTheirTenantIsUnknown(t *testing.T) {
 }
 
 // A credential that names no tenant is none, on every path.
-func TestNoTenantIsUnauthenticated(t *testing.T) {
-	s := stored(t, agentOf(t, hosttest.Say("never"))())
-	h := s.Handler(func(*http.Request) (string, error) { return "", nil })
-	for _, call := range []struct{ method, path string }{
-		{"POST", "/turn"}, {"POST", "/turn?stream=true"}, {"POST", "/snapshot"}, {"POST", "/wait"}, {"POST", "/abort"},
-		{"GET", "/artifact?session=s&digest=d"}, {"PUT", "/artifact?session=s"}, {"GET", "/content?session=s&digest=d"},
-	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(call.method, call.path, strings.NewReader(`{"text":"hi"}`)))
-		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"code":"unauthenticated"`) {
-			t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
-		}
-	}
-}

@@ -73,6 +73,17 @@ func (s *Service) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot
 	if err := s.needStore("read a snapshot"); err != nil {
 		return nil, err
 	}
+	tenant, err := s.host.Tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	own := *req
+	own.Tenant = tenant
+	return s.snapshot(ctx, &own)
+}
+
+// snapshot is Snapshot for a request that names its tenant.
+func (s *Service) snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
 	session, run, err := s.named(ctx, req)
 	if err != nil {
 		return nil, err

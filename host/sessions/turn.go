@@ -82,6 +82,7 @@ const turnEnded = "turn.ended"
 //	invalid_argument     a snapshot of another session; a custom state that does not fit; nothing to answer
 //	not_found            there is no such snapshot
 //	permission_denied    a sealed session that was changed
+//	unauthenticated      no tenant, where the host has several ([host.Host.Tenant])
 //	resource_exhausted   a session that is too large; too many turns wait
 //
 // A request with Detach is answered at once, with a TurnEnded whose Snapshot is
@@ -96,7 +97,7 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			return
 		}
 		if req.Detach {
-			if err := s.host.Admit(ctx, s.target, req.Tenant); err != nil {
+			if err := s.host.Admit(ctx, s.target, t.tenant); err != nil {
 				yield(host.Event{}, host.AsError(err))
 				return
 			}
@@ -159,7 +160,14 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 	if err := s.checkRequest(req); err != nil {
 		return nil, err
 	}
-	t := &turn{service: s, tenant: req.Tenant, run: host.NewID()}
+	tenant, err := s.host.Tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	own := *req
+	own.Tenant = tenant
+	req = &own
+	t := &turn{service: s, tenant: tenant, run: host.NewID()}
 	t.input = req.Input
 	if req.Text != "" {
 		t.input = host.UserText(req.Text)

@@ -169,8 +169,9 @@ func ExampleServe() {
 	if err != nil {
 		panic(err)
 	}
+	tenantOf := func(*http.Request) string { return "acme" } // from the credential
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		events := h.Stream(r.Context(), agent, &host.Request{Text: r.FormValue("text")})
+		events := h.Stream(r.Context(), agent, &host.Request{Tenant: tenantOf(r), Text: r.FormValue("text")})
 		_ = stream.Serve(w, r, events, nil) // the client has left, or knows
 	}
 	w := httptest.NewRecorder()
