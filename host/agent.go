@@ -99,6 +99,7 @@ type InstructionsRequest struct {
 	Scope Scope
 	State *State
 	Input *Message
+	SoFar *SoFar // the conversation, the results and the agents; nil outside a run
 }
 
 // NewAgent returns an agent. Errors have code invalid_argument and name the

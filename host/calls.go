@@ -65,12 +65,12 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 }
 
 func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
-	calls := make([]*toolCall, len(parts))
+	calls, soFar := make([]*toolCall, len(parts)), t.soFar()
 	for i, part := range parts {
 		calls[i] = &toolCall{part: part, call: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
 			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.keys, t.iterations, t.result.Rounds, i),
-			Arguments:      part.Arguments, Scope: t.scope(), State: t.state, limits: t.limits, steps: t.steps, spent: t.spent, before: t.madeBefore(), earlier: &t.services.earlier,
+			Arguments:      part.Arguments, Scope: t.scope(), State: t.state, SoFar: soFar, limits: t.limits, steps: t.steps, spent: t.spent, before: t.madeBefore(), earlier: &t.services.earlier,
 		}}
 		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
 			calls[i].call.branch = t.branch()

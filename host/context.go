@@ -26,6 +26,7 @@ type Call struct {
 	Arguments      json.RawMessage // checked against the tool's schema, integers as digits
 	Scope          Scope
 	State          *State
+	SoFar          *SoFar       // the conversation, the results and the agents when the call began; nil outside a run
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
 
 	limits Limits
@@ -48,7 +49,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
+		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
 	}
 }
 

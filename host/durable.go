@@ -252,9 +252,19 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 		}
 		return e.Finish, nil
 	}
-	reason, err = r.loop(ctx)
+	switch {
+	case r.failed != nil:
+		err = r.failed
+	case r.stopped:
+		reason = FinishStop
+	default:
+		reason, err = r.loop(ctx)
+	}
 	if err == nil && ctx.Err() != nil {
 		err = ContextError(ctx)
+	}
+	if err == nil {
+		err = r.hookNetworkFinish(ctx, reason)
 	}
 	r.at = ""
 	if err != nil {

@@ -125,6 +125,7 @@ type HistoryRequest struct {
 	Run     string
 	Network string
 	Input   *Message // the user's message of this run; may be nil
+	SoFar   *SoFar   // the messages, the results, the agents and the state of the run; nil outside one
 	Racing  Racing   // for LockThread
 
 	// Fence is the owner's number of a run that is in the adapter's own journal

@@ -124,6 +124,14 @@ func (c *foreignCall[T]) guard(fn func()) {
 // that an adapter may keep or change it.
 func (r *run) historyRequest() *HistoryRequest {
 	req := &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Run: r.id, Network: r.net.name, Racing: r.racing()}
+	req.SoFar = r.soFar(nil)
+	if req.SoFar.state == nil {
+		layers := r.firstLayers()
+		req.SoFar.initial = func() *State {
+			s, _ := r.layeredState(layers) // one that does not fit fails the run, when its turn comes
+			return s
+		}
+	}
 	if r.input != nil {
 		req.Input = r.input.deepClone()
 	}

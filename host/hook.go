@@ -46,6 +46,7 @@ type StartHook struct {
 	State *State
 	Input *Message // the user's message of this turn; may be nil
 	Round int      // the model call to come, from 1
+	SoFar *SoFar   // the results and the agents, and the conversation as no hook has changed it
 
 	// Instructions is the system prompt, and Messages the conversation before the
 	// processors, so that what redacts sees what a hook adds. Both are as they are
@@ -66,6 +67,7 @@ type StartHook struct {
 type ResponseHook struct {
 	Scope        Scope
 	State        *State
+	SoFar        *SoFar
 	Round        int
 	Parts        []Part // may be replaced; a tool call that is taken out does not run
 	FinishReason FinishReason
@@ -76,6 +78,7 @@ type ResponseHook struct {
 type ToolStartHook struct {
 	Scope Scope
 	State *State
+	SoFar *SoFar
 	ID    string
 	Tool  string
 
@@ -91,6 +94,7 @@ type ToolStartHook struct {
 type ToolEndHook struct {
 	Scope     Scope
 	State     *State
+	SoFar     *SoFar // as it was when the call began
 	ID        string
 	Tool      string
 	Arguments json.RawMessage
@@ -107,6 +111,7 @@ type ToolEndHook struct {
 type FinishHook struct {
 	Scope Scope
 	State *State
+	SoFar *SoFar
 
 	// Messages are the answers and tool results of the run. They may be replaced
 	// by others, which must be whole: every call answered, every result after its
@@ -161,7 +166,7 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	if hook == nil {
 		return nil
 	}
-	at := &ResponseHook{Scope: t.scope(), State: t.state, Round: t.result.Rounds,
+	at := &ResponseHook{Scope: t.scope(), State: t.state, SoFar: t.soFar(), Round: t.result.Rounds,
 		Parts: slices.Clone(resp.Parts), FinishReason: resp.FinishReason, Usage: resp.Usage}
 	if err := hook(ctx, at); err != nil {
 		return t.hookError(err, "response")
@@ -184,7 +189,7 @@ func (t *turn) hookFinish(ctx context.Context) error {
 		return nil
 	}
 	r := t.result
-	at := &FinishHook{Scope: t.scope(), State: t.state, Messages: slices.Clone(r.Messages),
+	at := &FinishHook{Scope: t.scope(), State: t.state, SoFar: t.soFar(), Messages: slices.Clone(r.Messages),
 		FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage}
 	if err := hook(ctx, at); err != nil {
 		return t.hookError(err, "finish")
@@ -205,7 +210,7 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if hook == nil {
 		return nil, nil
 	}
-	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
+	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State, SoFar: c.call.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
 	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil {
 		return nil, err
 	}
@@ -228,7 +233,7 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 	if hook == nil {
 		return out, err
 	}
-	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State, ID: c.part.ID, Tool: c.part.Name,
+	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State, SoFar: c.call.SoFar, ID: c.part.ID, Tool: c.part.Name,
 		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {

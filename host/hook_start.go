@@ -34,7 +34,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if hook == nil {
 		return messages, false, nil
 	}
-	at := &StartHook{Scope: t.scope(), State: t.state, Input: t.input, Round: t.result.Rounds + 1,
+	at := &StartHook{Scope: t.scope(), State: t.state, Input: t.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
 		Instructions: t.instructions, Messages: slices.Clone(messages)}
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.hookError(err, "start")

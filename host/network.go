@@ -60,6 +60,9 @@ type NetworkOptions struct {
 	// [Request].Durable.
 	Durable bool
 
+	// Hooks are called at the beginning and the end of each run of the network.
+	Hooks NetworkHooks
+
 	// Approve says which calls of the network's tools a person must agree to;
 	// nil is none.
 	Approve ApprovalRule

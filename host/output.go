@@ -47,6 +47,20 @@ func (r *RunResult) Decode(v any) error {
 	return Errorf(FailedPrecondition, "no agent of the run has an output").WithHint("give the agent the option Output")
 }
 
+// RunStateAs returns the state that a run has ended with as a T: see [StateAs]. Code
+// invalid_argument if it does not fit, failed_precondition for a run that failed
+// before it had a state.
+func RunStateAs[T any](r *RunResult) (T, error) {
+	var v T
+	if r == nil || len(r.State) == 0 {
+		return v, Errorf(FailedPrecondition, "the run has no state")
+	}
+	if err := json.Unmarshal(r.State, &v); err != nil {
+		return v, Errorf(InvalidArgument, "read the state of run %q: %w", r.Run, err)
+	}
+	return v, nil
+}
+
 // outputSpec is what the agent's model is told of the output it wants.
 func (a *Agent) outputSpec() *OutputSpec {
 	s := a.opts.Output

@@ -33,19 +33,20 @@ type run struct {
 	seq     int64
 	at      string // the agent at work
 
-	history  *History
-	loaded   *Loaded // what the adapter answered; nil if it was not asked
-	branch   string  // of the thread; empty is its own line
-	branched bool    // the run began the branch
-	head     string
-	input    *Message
-	past     []*Message      // before this turn, with open calls closed
-	placed   bool            // past holds the input
-	kept     map[string]bool // ids of messages that rounds have stored
-	foreign  bool            // the state is the client's, and not for the thread
-	state    *State
-	states   *providerStates // of context providers
-	patched  bool            // the whole state has been sent
+	history   *History
+	loaded    *Loaded // what the adapter answered; nil if it was not asked
+	branch    string  // of the thread; empty is its own line
+	branched  bool    // the run began the branch
+	head      string
+	input     *Message
+	past      []*Message      // before this turn, with open calls closed
+	placed    bool            // past holds the input
+	kept      map[string]bool // ids of messages that rounds have stored
+	foreign   bool            // the state is the client's, and not for the thread
+	state     *State
+	sentState any             // the request's state
+	states    *providerStates // of context providers
+	patched   bool            // the whole state has been sent
 
 	results    []*Result
 	artifacts  []Artifact
@@ -68,6 +69,9 @@ type run struct {
 	earlier  []*Result   // of the run that this one goes on with
 	waiting  []*openCall // the calls that wait for an answer
 	ended    *endStep    // how the run ended before its results were stored
+
+	stopped bool  // by the Start hook of the network
+	failed  error // what that hook failed with
 
 	askedToRoute bool // a model was asked who is next
 

@@ -170,7 +170,7 @@ func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
 	for _, a := range r.net.agents {
 		var ok bool
 		err := r.guard("it", func() (err error) {
-			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input})
+			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil)})
 			return err
 		})
 		if err != nil {

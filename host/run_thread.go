@@ -34,8 +34,10 @@ func (r *run) open(ctx context.Context) error {
 	if r.input == nil && len(r.past) == 0 {
 		return errNothingSaid()
 	}
-	if err := r.begin(ctx); err != nil {
-		return err
+	if r.failed = r.hookNetworkStart(ctx); r.failed == nil {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
 	}
 	r.start()
 	r.emitState()
@@ -210,10 +212,35 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 }
 
 func (r *run) setState(loaded *Loaded) error {
-	layers := []any{r.net.opts.State, nil, r.req.State}
+	layers := r.firstLayers()
 	if loaded.State != nil && !r.net.opts.StateOfRun {
 		layers[1] = loaded.State
 	}
+	s, err := r.layeredState(layers)
+	if err != nil {
+		return err
+	}
+	s.watched = true
+	r.state = s
+	return nil
+}
+
+// firstLayers returns the layers of the state before the thread is loaded. The
+// request's is JSON from here on: history adapters may ask for it while the caller
+// has its value again.
+func (r *run) firstLayers() []any {
+	if r.sentState == nil && r.req.State != nil {
+		r.sentState = r.req.State
+		if raw, err := stateJSON(r.req.State); err == nil {
+			r.sentState = raw
+		}
+	}
+	return []any{r.net.opts.State, nil, r.sentState}
+}
+
+// layeredState returns a state of layers, of which the second is the thread's and
+// each covers those before it. It reads nothing of the run that changes.
+func (r *run) layeredState(layers []any) (*State, error) {
 	merged := map[string]any{}
 	for i, layer := range layers {
 		if layer == nil {
@@ -221,20 +248,14 @@ func (r *run) setState(loaded *Loaded) error {
 		}
 		members, err := stateMembers(layer)
 		if err != nil && i == 1 {
-			return Errorf(DataLoss, "state of thread %q: %w", r.thread, err)
+			return nil, Errorf(DataLoss, "state of thread %q: %w", r.thread, err)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		maps.Copy(merged, members)
 	}
-	s, err := newState(merged, r.limits.StateBytes, r.net.opts.StateSchema)
-	if err != nil {
-		return err
-	}
-	s.watched = true
-	r.state = s
-	return nil
+	return newState(merged, r.limits.StateBytes, r.net.opts.StateSchema)
 }
 
 func stateMembers(layer any) (map[string]any, error) {

@@ -66,7 +66,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 // prepare makes the instructions and lets the context providers speak.
 func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var err error
-	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input})
+	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input, SoFar: t.soFar()})
 	if err != nil {
 		return err
 	}

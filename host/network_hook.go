@@ -1,0 +1,67 @@
+package host
+
+import "context"
+
+// NetworkHooks are functions that are called at the beginning and the end of each
+// run of a network. Either may be nil. They run in the goroutine of the run; an
+// error ends the run with it, and so does a panic, with code internal. What they
+// change in the state holds for the run and is stored with it.
+type NetworkHooks struct {
+	// Start is called when the thread is loaded, before the router is asked for the
+	// first time. A run that is resumed, or that goes on with an interrupted one, has
+	// had it.
+	Start func(ctx context.Context, at *NetworkStartHook) error
+
+	// Finish is called when no agent is left to run, before the run's results are
+	// stored. It is not called for a run that fails or asks a person. A process that
+	// dies in it calls it again when the run is resumed.
+	Finish func(ctx context.Context, at *NetworkFinishHook) error
+}
+
+// NetworkStartHook is where a network stands before its first agent runs.
+type NetworkStartHook struct {
+	Scope Scope
+	State *State
+	Input *Message // the user's message of this turn; may be nil
+	SoFar *SoFar
+
+	// Stop, set to true, ends the run here, with finish reason stop and no result:
+	// no router is asked, no agent runs, Finish is not called, and what the thread
+	// has is the user's message.
+	Stop bool
+}
+
+// NetworkFinishHook is a run of a network that has ended well.
+type NetworkFinishHook struct {
+	Scope        Scope
+	State        *State
+	Input        *Message // the user's message of this turn; may be nil
+	SoFar        *SoFar   // with all results
+	FinishReason FinishReason
+	Usage        Usage
+}
+
+// hookNetworkStart asks the Start hook of the network.
+func (r *run) hookNetworkStart(ctx context.Context) error {
+	hook := r.net.opts.Hooks.Start
+	if hook == nil {
+		return nil
+	}
+	at := &NetworkStartHook{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil)}
+	err := r.guard("it", func() error { return hook(ctx, at) })
+	r.stopped = at.Stop
+	return wrapError(err, "hook start of network %q", r.net.name)
+}
+
+// hookNetworkFinish asks the Finish hook of the network.
+func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error {
+	hook := r.net.opts.Hooks.Finish
+	if hook == nil || r.stopped || reason == FinishInterrupted {
+		return nil
+	}
+	r.at = ""
+	at := &NetworkFinishHook{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.usage}
+	err := r.guard("it", func() error { return hook(ctx, at) })
+	r.emitState()
+	return wrapError(err, "hook finish of network %q", r.net.name)
+}

@@ -1,0 +1,125 @@
+package host
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// SoFar is what a run has so far: its conversation, the results of the agents that
+// have run, the network's agents, the state. Hooks, [InstructionsFunc], tools in Go
+// and history adapters are given one. It is as the run was when the code was called,
+// but for the state, and may be kept and used by any number of goroutines. Slices
+// and results are copies; messages are shared, as everywhere, and must be replaced,
+// not written to. The methods of a nil SoFar return nothing.
+//
+// Sandboxed plugins see what their contract says and nothing of this.
+type SoFar struct {
+	past    []*Message // before this turn
+	input   *Message   // nil if past holds it
+	results []*Result  // of agents that have run
+	current []*Message // of the agent at work
+	calls   int
+	agents  []*Agent
+	state   *State
+	initial func() *State // what the state begins with, where there is none yet
+}
+
+// soFar returns what the run has. The slices of a run grow at their ends and are
+// replaced, never written to, so their beginnings are shared.
+func (r *run) soFar(current []*Message) *SoFar {
+	s := &SoFar{past: slices.Clip(r.past), results: slices.Clip(r.results), current: slices.Clip(current),
+		calls: r.iterations, agents: r.net.agents, state: r.state}
+	if len(r.earlier) > 0 {
+		s.results = slices.Concat(r.earlier, r.results)
+	}
+	if !r.placed {
+		s.input = r.input
+	}
+	return s
+}
+
+// soFar returns what the run has, with what the agent at work has said.
+func (t *turn) soFar() *SoFar { return t.run.soFar(t.result.Messages) }
+
+// Messages returns the conversation: what was loaded or sent, this turn's input,
+// the messages of all results, and what the agent at work and its tools have said.
+// It ends with open calls while those are at work.
+func (s *SoFar) Messages() []*Message {
+	if s == nil {
+		return nil
+	}
+	list := slices.Clone(s.past)
+	if s.input != nil {
+		list = append(list, s.input)
+	}
+	for _, r := range s.results {
+		list = append(list, r.Messages...)
+	}
+	return append(list, s.current...)
+}
+
+// Results returns the results of the agents that have run in this run, and in
+// those that it goes on with. The agent at work has none yet.
+func (s *SoFar) Results() []*Result {
+	if s == nil {
+		return nil
+	}
+	list := make([]*Result, len(s.results))
+	for i, r := range s.results {
+		list[i] = r.shallow()
+	}
+	return list
+}
+
+// Last returns the last of Results, nil if no agent has run.
+func (s *SoFar) Last() *Result {
+	if s == nil || len(s.results) == 0 {
+		return nil
+	}
+	return s.results[len(s.results)-1].shallow()
+}
+
+// shallow returns a copy whose fields and list of messages may be changed.
+func (r *Result) shallow() *Result {
+	c := *r
+	c.Messages, c.Output, c.Raw = slices.Clone(r.Messages), slices.Clone(r.Output), slices.Clone(r.Raw)
+	return &c
+}
+
+// Agents returns what routers are told of the network's agents, those that are not
+// enabled among them. Those on call are not.
+func (s *SoFar) Agents() []AgentInfo {
+	if s == nil {
+		return nil
+	}
+	list := make([]AgentInfo, len(s.agents))
+	for i, a := range s.agents {
+		list[i] = a.info()
+	}
+	return list
+}
+
+// CallCount returns how many agents have run in this run, as routers are told.
+func (s *SoFar) CallCount() int {
+	if s == nil {
+		return 0
+	}
+	return s.calls
+}
+
+// State returns a copy of the run's state as it is now. Before the thread is
+// loaded it is what the request brings, over the network's default.
+func (s *SoFar) State() json.RawMessage {
+	if s == nil {
+		return nil
+	}
+	state := s.state
+	if state == nil && s.initial != nil {
+		state = s.initial()
+	}
+	if state == nil {
+		return nil
+	}
+	own := &State{stateCore: state.stateCore} // a view of its own: what it has seen is not what the run has
+	return slices.Clone(own.JSON())
+}
