@@ -139,11 +139,15 @@ func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 }
 
 // secretError keeps the code of a source's error, and not its text, which may
-// name paths.
+// name paths. What to do about a secret that is missing is the source's to say.
 func secretError(name string, err error) error {
 	code := host.CodeOf(err)
 	if code == host.NotFound {
-		return host.Errorf(host.NotFound, "the secret %q does not exist", name).WithHint("set it where this host reads secrets from")
+		e := host.Errorf(host.NotFound, "the secret %q does not exist", name)
+		if e.Hint = host.AsError(err).Hint; e.Hint == "" {
+			e.Hint = "set it where this host reads secrets from"
+		}
+		return e
 	}
 	return host.Errorf(code, "the secret %q can't be read", name)
 }

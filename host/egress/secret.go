@@ -53,7 +53,7 @@ var (
 
 // Secrets is where the values of secrets come from. Calls may come from many
 // goroutines. A name that the tenant does not have is an error of code
-// not_found; no other error's text reaches a guest.
+// not_found, whose hint reaches a guest; no other error's text does.
 type Secrets interface {
 	Secret(ctx context.Context, tenant, name string) (Secret, error)
 }
@@ -93,7 +93,11 @@ func (e EnvSecrets) Secret(_ context.Context, tenant, name string) (Secret, erro
 			return NewSecret(v), nil
 		}
 	}
-	return Secret{}, host.Errorf(host.NotFound, "secret %q: no variable %s", name, prefix+envName(name))
+	missing := host.Errorf(host.NotFound, "secret %q: no variable %s", name, prefix+envName(name))
+	if len(names) > 0 {
+		return Secret{}, missing.WithHint("set the environment variable %s, or %s for this tenant alone", prefix+envName(name), names[0])
+	}
+	return Secret{}, missing.WithHint("set the environment variable %s", prefix+envName(name))
 }
 
 // segments reports whether s is made of letters and digits, with one of the signs

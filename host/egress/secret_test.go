@@ -252,6 +252,9 @@ func TestEnvSecrets(t *testing.T) {
 	}
 	_, err := s.Secret(t.Context(), "acme", "other")
 	wantError(t, err, host.NotFound, "AGENTHOST_SECRET_OTHER")
+	if hint := host.AsError(err).Hint; hint != "set the environment variable AGENTHOST_SECRET_OTHER, or AGENTHOST_SECRET_ACME__OTHER for this tenant alone" {
+		t.Errorf("the hint is %q", hint)
+	}
 }
 
 func TestFileSecrets(t *testing.T) {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/agenthost/agenthost/host"
@@ -54,6 +58,44 @@ func wrap(err error, format string, args ...any) error {
 	}
 	// What is no answer of the server's is a broken or missing connection.
 	return &host.Error{Code: host.Unavailable, Message: doing + ": the database cannot be reached", Retryable: true, Err: err}
+}
+
+// unreachable says where the database was looked for and why it was not found, to
+// the program that opens a store: later errors may reach clients, and name neither.
+func unreachable(err error, config *pgx.ConnConfig) error {
+	var own *host.Error
+	if !errors.As(err, &own) || own.Code != host.Unavailable {
+		return err
+	}
+	var sql *pgconn.PgError
+	if errors.As(err, &sql) {
+		return err // it was reached
+	}
+	where := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+	if strings.HasPrefix(config.Host, "/") {
+		where = config.Host
+	}
+	e := *own
+	e.Message = "connect to the database at " + where + ": " + causeWords(err)
+	e.Err, e.Hint = err, "is the server running, and is the address right?"
+	return &e
+}
+
+// causeWords says why a connection was not made, without what pgx adds.
+func causeWords(err error) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "no such host"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.As(err, &op) && op.Timeout():
+		return "no answer in time"
+	case errors.As(err, &op):
+		return op.Err.Error()
+	}
+	return "the database cannot be reached"
 }
 
 func ofServer(sql *pgconn.PgError, err error, doing string) error {

@@ -124,7 +124,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
-	return s, s.prepare(ctx, name, !opts.MigrationsDisabled)
+	return s, unreachable(s.prepare(ctx, name, !opts.MigrationsDisabled), pool.Config().ConnConfig)
 }
 
 // Close waits until every held thread is given back and closes what Open

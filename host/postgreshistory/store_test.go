@@ -55,7 +55,9 @@ func TestOpenRefuses(t *testing.T) {
 		says string
 	}{
 		"an address that is none":  {"postgres://u:geheim@h:x/", postgreshistory.Options{}, host.InvalidArgument, "postgres://"},
-		"nobody there":             {"host=/nonexistent user=x", postgreshistory.Options{}, host.Unavailable, "cannot be reached"},
+		"nobody there":             {"host=/nonexistent user=x", postgreshistory.Options{}, host.Unavailable, "connect to the database at /nonexistent: connect: no such file or directory"},
+		"a closed port":            {"postgres://u:geheim@127.0.0.1:1/db", postgreshistory.Options{}, host.Unavailable, "connect to the database at 127.0.0.1:1: connection refused"},
+		"an unknown host":          {"postgres://u:geheim@nobody.invalid:5433/db", postgreshistory.Options{}, host.Unavailable, "connect to the database at nobody.invalid:5433: no such host"},
 		"no such database":         {dsn + " dbname=missing", postgreshistory.Options{}, host.FailedPrecondition, "no such database"},
 		"no such role":             {dsn + " user=stranger", postgreshistory.Options{}, host.Unauthenticated, "refuses the role"},
 		"another encoding":         {dsn + " dbname=" + ascii, postgreshistory.Options{}, host.FailedPrecondition, "SQL_ASCII"},
