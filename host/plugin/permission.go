@@ -203,6 +203,17 @@ func (h HTTPAccess) meet(g HTTPAccess) (both HTTPAccess, some bool) {
 	return HTTPAccess{Scheme: r.Scheme, Host: r.Host, Port: r.Port, Methods: r.Methods}, some
 }
 
+// Within reports whether everything that h allows is allowed by g, at the same
+// addresses.
+func (h HTTPAccess) Within(g HTTPAccess) bool {
+	return h.within(g) && !slices.ContainsFunc(h.Addresses, func(p netip.Prefix) bool {
+		return !slices.ContainsFunc(g.Addresses, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Overlaps(p) })
+	})
+}
+
+// Within reports whether s goes to no host that g does not go to.
+func (s SecretAccess) Within(g SecretAccess) bool { return s.within(g) }
+
 // is reports whether h allows what a rule in its one spelling does, but for
 // addresses.
 func (h HTTPAccess) is(r egress.Rule) bool {

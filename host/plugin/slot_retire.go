@@ -208,5 +208,5 @@ func (s *Slot) errUnloaded() error {
 	if s.closed {
 		return errClosed("\"" + s.id + "\"")
 	}
-	return host.Errorf(host.Unavailable, "plugin %q is unloaded", s.id).WithHint("load it again")
+	return host.Errorf(host.FailedPrecondition, "plugin %q is unloaded", s.id).WithHint("load it again")
 }

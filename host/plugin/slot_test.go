@@ -396,10 +396,10 @@ func TestSlotUnloads(t *testing.T) {
 		t.Errorf("Unload while a call runs, for a caller that has left: %v, want canceled", err)
 	}
 	_, err := callTool(ctx, s, "t")
-	if host.CodeOf(err) != host.Unavailable {
+	if host.CodeOf(err) != host.FailedPrecondition {
 		t.Errorf("a call after Unload: %v, want unavailable", err)
 	}
-	if _, err := s.Tools(nil); host.CodeOf(err) != host.Unavailable {
+	if _, err := s.Tools(nil); host.CodeOf(err) != host.FailedPrecondition {
 		t.Errorf("tools after Unload: %v, want unavailable", err)
 	}
 	b.end(t)

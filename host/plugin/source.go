@@ -172,10 +172,25 @@ func (b *builder) run(ctx context.Context, args ...string) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, host.ContextError(ctx)
 		}
-		return nil, host.Errorf(host.InvalidArgument, "build plugin %s: go %s: %w\n%s", b.dir, args[0], err, strings.TrimSpace(string(stderr.b))).
-			WithHint("fix what the compiler says above")
+		said := strings.TrimSpace(string(stderr.b))
+		return nil, host.Errorf(host.InvalidArgument, "build plugin %s: go %s: %w\n%s", b.dir, args[0], err, said).
+			WithHint("%s", buildHint(said))
 	}
 	return stdout.Bytes(), nil
+}
+
+// kitModule is the module that plugins in Go import the kit from.
+const kitModule = "github.com/agenthost/agenthost"
+
+// buildHint says what to do about what the Go command says of a build.
+func buildHint(said string) string {
+	switch {
+	case strings.Contains(said, "go.mod file not found"):
+		return "the source is in no Go module: put it under plugins of a project, which agenthost init DIR makes with the kit"
+	case strings.Contains(said, "no required module provides package "+kitModule), strings.Contains(said, "cannot find module providing package "+kitModule):
+		return "its Go module does not have the kit: put it under plugins of a project, which agenthost init DIR makes with the kit, or run: go get " + kitModule
+	}
+	return "fix what the compiler says above"
 }
 
 // head keeps the beginning of what is written to it.
