@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
 )
@@ -37,7 +39,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 		Example: `  agenthost chat --data ./data --session desk "where is order 1042?"
   agenthost chat --data ./data --session desk "and 1043?" --json
   agenthost chat --data ./data --detach "check all open orders"`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneText(0, "say it in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			path, err := f.path()
 			if err != nil {
@@ -48,6 +50,9 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 				if text, _, err = readPrompt(env, list, true); err != nil {
 					return err
 				}
+			}
+			if !utf8.ValidString(text) { // on its way to the host it would be changed
+				return errNotUTF8("the text")
 			}
 			return f.say(c.Context(), path, text)
 		},
@@ -68,6 +73,11 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 	chat, err := sessions.NewChat(socketClient{path, f.target, f.tenant}, &sessions.Start{Session: f.session, Snapshot: f.snapshot})
 	if err != nil {
 		return err
+	}
+	if text == "" {
+		if done, err := f.nothingToRetry(ctx, path); done || err != nil {
+			return err
+		}
 	}
 	said := &sessions.Say{Text: text, Detach: f.detach}
 	wrote := false
@@ -93,6 +103,29 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		}
 	}
 	return nil
+}
+
+// nothingToRetry reports whether there is no turn for an empty text to try again:
+// the last one was completed. It says so, and the model is not asked.
+func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, error) {
+	if f.session == "" && f.snapshot == "" {
+		return false, nil
+	}
+	var last lastTurn
+	err := control.Call(ctx, path, "session.last", lastTurnArgs{f.target, f.tenant, f.session, f.snapshot}, &last)
+	switch {
+	case host.CodeOf(err) == host.NotFound && err != nil: // the turn says what is not there
+		return false, nil
+	case err != nil:
+		return false, err
+	case last.Status != string(sessions.Completed):
+		return false, nil
+	}
+	if f.json {
+		return true, printJSON(f.env.stdout, last)
+	}
+	_, err = fmt.Fprintln(f.env.stdout, "The last turn was completed: there is nothing to try again.")
+	return true, err
 }
 
 // ended says how a turn has ended, and where one can go on.

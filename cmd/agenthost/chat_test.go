@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Clients of a running host go on with sessions and branch from snapshots, and
@@ -61,6 +63,22 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	if !strings.Contains(events, `{"case":7}`) || !strings.Contains(events, `"parent":"`+snapshot+`"`) {
 		t.Errorf("the branch's events are\n%s", events)
 	}
+	var last struct{ Time time.Time }
+	times := map[time.Time]bool{}
+	for line := range strings.Lines(events) {
+		if err := json.Unmarshal([]byte(line), &last); err != nil || last.Time.IsZero() {
+			t.Fatalf("an event without a time: %s", line)
+		}
+		times[last.Time] = true
+	}
+	if len(times) < 2 {
+		t.Errorf("all events have one time: %v", times)
+	}
+	chat(0, "there is nothing to try again", "--session", "s1", "")
+	chat(0, `"status":"completed"`, "--session", "s1", "", "--json")
+	chat(0, "there is nothing to try again", "--snapshot", snapshot, "")
+	chat(3, "not UTF-8", "--session", "s1", "caf\xe9")
+	chat(2, `→ say it in quotes: agenthost chat "one and two"`, "one", "and", "two")
 	chat(0, "it is the first", "-")
 	chat(0, "it is the first", "--target", "clerk", "one")
 	chat(0, "it is  the third\n", "--target", "clerk", "three") // and turns nothing around

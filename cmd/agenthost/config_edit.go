@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
@@ -22,6 +23,7 @@ func (c *config) withGrants(at place, words []string) ([]byte, error) {
 			return nil, host.Errorf(host.InvalidArgument, "%s: %w", word, err)
 		}
 	}
+	p.HTTP, p.Secrets = widest(p.HTTP, plugin.HTTPAccess.Within), widest(p.Secrets, plugin.SecretAccess.Within)
 	file, err := parser.ParseBytes(c.text, parser.ParseComments)
 	if err != nil || len(file.Docs) == 0 {
 		return nil, host.Errorf(host.InvalidArgument, "%s: %w", c.name, err)
@@ -44,6 +46,19 @@ func (c *config) withGrants(at place, words []string) ([]byte, error) {
 		text += "\n"
 	}
 	return []byte(text), nil
+}
+
+// widest returns a list without what is within another item of it, the first of
+// equal ones being kept.
+func widest[T any](list []T, within func(T, T) bool) (out []T) {
+	for i, item := range list {
+		held := slices.ContainsFunc(out, func(o T) bool { return within(item, o) }) ||
+			slices.ContainsFunc(list[i+1:], func(o T) bool { return within(item, o) && !within(o, item) })
+		if !held {
+			out = append(out, item)
+		}
+	}
+	return out
 }
 
 // grantEntry is an entry of a grant in YAML's flow style: a value, or items of a
@@ -187,11 +202,60 @@ func (e *edit) add(list *ast.SequenceNode, item string) {
 		return
 	}
 	items := made.(*ast.SequenceNode)
-	if slices.ContainsFunc(list.Values, func(n ast.Node) bool { return sameYAML(n, items.Values[0]) }) {
-		return
+	for i, n := range list.Values {
+		switch compareGrants(n, items.Values[0]) {
+		case grantsAll:
+			return
+		case grantsLess:
+			list.Values[i] = items.Values[0]
+			e.changed = true
+			return
+		}
 	}
 	e.changed = true
 	list.Merge(items)
+}
+
+// How an item of a list of grants is to one that is to be added.
+type grantRelation int
+
+const (
+	grantsOther grantRelation = iota // something else, or only a part of it
+	grantsAll                        // what the other does, and perhaps more
+	grantsLess                       // nothing that the other does not
+)
+
+// compareGrants compares an item of a list of servers or secrets with another one.
+// What is neither is left alone.
+func compareGrants(have, add ast.Node) grantRelation {
+	if sameYAML(have, add) {
+		return grantsAll
+	}
+	if m, isMap := plain(have).(*ast.MappingNode); isMap {
+		a, okA := secretOf(m)
+		b, okB := secretOf(add)
+		return relation(okA && okB && b.Within(a), okA && okB && a.Within(b))
+	}
+	a, errA := parseHTTPGrant(scalar(have))
+	b, errB := parseHTTPGrant(scalar(add))
+	read := errA == nil && errB == nil
+	return relation(read && b.Within(a), read && a.Within(b))
+}
+
+func relation(all, less bool) grantRelation {
+	switch {
+	case all:
+		return grantsAll
+	case less:
+		return grantsLess
+	}
+	return grantsOther
+}
+
+func secretOf(n ast.Node) (plugin.SecretAccess, bool) {
+	var s secretGrant
+	err := yaml.NodeToValue(n, &s)
+	return plugin.SecretAccess{Name: s.Name, Hosts: s.Hosts}, err == nil && s.Name != "" && len(s.Hosts) > 0
 }
 
 // parse reads a piece of YAML.

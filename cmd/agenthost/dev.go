@@ -136,11 +136,7 @@ func (s *session) share() error {
 
 // say tells who sits at the terminal of something that they did not type.
 func (s *session) say(format string, args ...any) {
-	begin := ""
-	if s.app.env.stdoutTerminal {
-		begin = "\r"
-	}
-	fmt.Fprintf(s.app.env.stderr, begin+"* "+format+"\n", args...)
+	fmt.Fprintf(s.app.env.console(), "* "+format+"\n", args...)
 }
 
 // poll looks at the files in the background until it is stopped.

@@ -195,12 +195,13 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	other(0, "as before: the module is the same", "plugin", "reload", "echo", "--data", data)
 	other(4, `did you mean "word"?`, "plugin", "reload", "wrd", "--data", data)
 
-	other(0, "echo: version 2 (1.0.0) serves", "plugin", "load", "echo", "builtin:tokenlimiter", "--data", data)
-	out.waitFor("the agents stay as they were") // it has no tools
+	other(3, `plugin "echo" has no tool "t"`, "plugin", "load", "echo", "builtin:tokenlimiter", "--data", data)
+	other(0, "as before: the module is the same", "plugin", "reload", "echo", "--data", data)
 	other(0, "word: unloaded", "plugin", "unload", "word", "--data", data)
 	say("hello")
 	out.waitFor("word")
 	other(0, "unloaded", "plugin", "list", "--data", data)
+	other(3, `plugin "word" is unloaded`, "chat", "hello", "--data", data)
 	other(0, "word", "__complete", "plugin", "unload", "--data", data, "")
 	other(3, "one process owns a data directory", "dev", dir, "--data", data)
 

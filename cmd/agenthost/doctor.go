@@ -14,12 +14,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 // How long doctor waits for what may hang.
@@ -79,12 +81,12 @@ func (env *environment) doctor(ctx context.Context, f doctorFlags) error {
 		env.checkGo(ctx), env.checkCache("wasm", "compiled plugins"), env.checkCache("build", "built plugins"),
 	}
 	if f.data != "" {
-		list = append(list, env.checkData(f.data))
+		list = append(list, env.checkData(ctx, f.data))
 	}
 	list = append(list, env.checkModels(ctx, f.project)...)
 	list = append(list, env.checkTerminal())
 	if f.json {
-		if err := printJSON(env.stdout, list); err != nil {
+		if err := printItems(env.stdout, list); err != nil {
 			return err
 		}
 	} else if err := env.printFindings(list); err != nil {
@@ -145,8 +147,8 @@ func (env *environment) checkCache(name, what string) finding {
 	}
 	info, err := os.Stat(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return finding{"cache", fine, fmt.Sprintf("%s: not there yet; it is made for %s", dir, what), ""}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return checkFuture(dir, what)
 	case err != nil:
 		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err).WithHint("set AGENTHOST_CACHE to a directory that this user can read"))
 	case !info.IsDir():
@@ -166,6 +168,31 @@ func (env *environment) checkCache(name, what string) finding {
 	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, what, plural(n, "file"), shortBytes(size))}
 }
 
+// checkFuture sees whether a cache that is not there can be made: whether its
+// nearest directory that is there can be written.
+func checkFuture(dir, what string) finding {
+	const hint = "make that writable for this user, or set AGENTHOST_CACHE"
+	parent := filepath.Dir(dir)
+	for {
+		info, err := os.Stat(parent)
+		if err == nil && !info.IsDir() {
+			return finding{"cache", broken, fmt.Sprintf("%s cannot be made: %s is not a directory", dir, parent), "move it away, or set AGENTHOST_CACHE"}
+		}
+		if err == nil || parent == filepath.Dir(parent) {
+			break
+		}
+		parent = filepath.Dir(parent)
+	}
+	probe, err := os.MkdirTemp(parent, ".doctor")
+	if err != nil {
+		return finding{"cache", broken, fmt.Sprintf("%s cannot be made: %s cannot be written", dir, parent), hint}
+	}
+	if err := os.Remove(probe); err != nil {
+		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err))
+	}
+	return finding{"cache", fine, fmt.Sprintf("%s: not there yet; it is made for %s", dir, what), ""}
+}
+
 func sizeOf(dir string) (files int, size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -180,21 +207,28 @@ func sizeOf(dir string) (files int, size int64) {
 	return files, size
 }
 
-// checkData opens a data directory, which only one process can, and only if it
-// is there.
-func (env *environment) checkData(dir string) finding {
+// checkData opens a data directory, or uses it through the host that has it open.
+// One that is not there is not made.
+func (env *environment) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, fs.ErrNotExist) {
 		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + quoted(dir)}
 	}
-	driver, err := env.openStore(dir, env.quietLogger())
+	driver, err := env.openAny(ctx, dir, env.quietLogger())
+	if errors.Is(err, kv.ErrLocked) {
+		return finding{"data", note, dir + " is in use by a command that shares it with no other", "look again when that has ended"}
+	}
 	if err != nil {
 		return failed("data", err)
+	}
+	use := "nobody else has it open"
+	if driver.db == nil {
+		use = "a host serves it"
 	}
 	if err := driver.Close(); err != nil {
 		return failed("data", err)
 	}
 	n, size := sizeOf(dir)
-	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, nobody else has it open", dir, plural(n, "file"), shortBytes(size))}
+	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, plural(n, "file"), shortBytes(size), use)}
 }
 
 // checkModels sees whether the servers of models can be reached.

@@ -27,6 +27,7 @@ func exitMeanings() []exitMeaning {
 		{host.ResourceExhausted.ExitCode(), "a limit, a budget or the time ran out"},
 		{host.Unavailable.ExitCode(), "a model or the network did not answer as it should"},
 		{host.Canceled.ExitCode(), "interrupted; what was finished is kept"},
+		{exitPipe, "nobody reads the output any more"},
 	}
 }
 

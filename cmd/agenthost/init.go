@@ -67,7 +67,7 @@ Templates:
 			}
 			dir := "."
 			if len(list) > 0 && list[0] != "" {
-				dir = list[0]
+				dir = filepath.Clean(list[0])
 			}
 			return env.initProject(dir, projectTemplates()[i], asJSON)
 		},

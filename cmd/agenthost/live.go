@@ -65,6 +65,7 @@ func (l *live) serve(path string, clients *served) (*control.Server, error) {
 	return control.Listen(path, map[string]control.Handler{
 		"session.turn":     handler(clients.turn),
 		"session.snapshot": handler(clients.snapshot),
+		"session.last":     handler(clients.last),
 		"session.list":     handler(clients.list),
 		"session.status":   handler(clients.status),
 		"session.wait":     handler(clients.wait),
@@ -257,7 +258,7 @@ func (l *live) reloadAsked(ctx context.Context, args pluginArgs) ([]*change, err
 func (l *live) reload(ctx context.Context, s *plugin.Slot) (*change, error) {
 	wasm, err := l.app.env.module(ctx, l.app.runtime, l.places()[s.ID()], func(what string) { l.say("%s ...", what) })
 	if err != nil {
-		return nil, err
+		return nil, ofPlugin(s.ID(), err)
 	}
 	if in, err := plugin.Inspect(wasm); err == nil && s.Current() != nil && s.Current().Digest() == in.Digest {
 		c := l.served(s)

@@ -8,10 +8,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+
+	"github.com/agenthost/agenthost/host"
 )
 
 func main() {
@@ -23,13 +27,35 @@ func main() {
 		<-ctx.Done()
 		stop()
 	}()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a pipe that is closed fails, and ends nothing by itself
+	ctx, cancel := context.WithCancelCause(ctx)
 	env := &environment{
-		stdin: interruptible{ctx, os.Stdin}, stdout: os.Stdout, stderr: os.Stderr,
+		stdin: interruptible{ctx, os.Stdin}, stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 		stderrTerminal: isTerminal(os.Stderr),
 		compiler:       newChildCompiler(),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))
+}
+
+// errClosedPipe ends a command whose output has no reader any more, as that of
+// agenthost demo | head -1.
+var errClosedPipe = host.Errorf(host.Canceled, "nobody reads the output any more")
+
+// outlet is the output of a command. When its reader has left, the command is
+// canceled, so that it cleans up after itself as after ctrl-C.
+type outlet struct {
+	io.Writer
+	cancel context.CancelCauseFunc
+}
+
+// Write implements io.Writer.
+func (o *outlet) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		o.cancel(errClosedPipe)
+	}
+	return n, err
 }
 
 // environment is everything outside the program that a command touches, so that
@@ -42,11 +68,18 @@ type environment struct {
 	stdoutTerminal bool
 	stderrTerminal bool
 	compiler       *childCompiler // nil compiles plugins in this process
+
+	once  sync.Once
+	lines *console // see console
 }
 
 // run parses arguments, runs a command and returns the exit code.
 func run(ctx context.Context, args []string, env *environment) int {
 	root := newRoot(env)
 	root.SetArgs(args)
-	return exit(env, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if context.Cause(ctx) == errClosedPipe {
+		return exitPipe // the reader has left: there is nobody to tell
+	}
+	return exit(env, err, wantsJSON(args))
 }

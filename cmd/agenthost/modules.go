@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -142,12 +143,12 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, e
 	}
 	from, err := a.pluginSource(ctx, name, quiet)
 	if err != nil {
-		return nil, a.config.wrap(err, keys("plugins", name, "path"))
+		return nil, a.config.wrap(ofPlugin(name, err), keys("plugins", name, "path"))
 	}
 	from.addTo(&opts)
 	var p parts
 	if a.live {
-		p, err = a.runtime.NewSlot(ctx, name, from.wasm, &plugin.SlotOptions{LoadOptions: opts})
+		p, err = a.runtime.NewSlot(ctx, name, from.wasm, &plugin.SlotOptions{LoadOptions: opts, Check: a.checkParts(name)})
 	} else {
 		p, err = a.runtime.Load(ctx, name, from.wasm, &opts)
 	}
@@ -155,6 +156,16 @@ func (a *app) loadPlugin(ctx context.Context, name string, quiet bool) (parts, e
 		return nil, a.config.wrap(err, keys("plugins", name, "path"))
 	}
 	return p, nil
+}
+
+// ofPlugin names the plugin in an error about what it comes from, unless that does.
+func ofPlugin(name string, err error) error {
+	e := *host.AsError(err)
+	if strings.Contains(e.Message, strconv.Quote(name)) {
+		return err
+	}
+	e.Message, e.Err = fmt.Sprintf("plugin %q: %s", name, e.Message), err
+	return &e
 }
 
 // pluginModule returns the module of a plugin of the configuration.
@@ -224,32 +235,10 @@ func (c *config) path(p string) string {
 // have no entry under plugins, where they can be given limits.
 func (c *config) builtinsUsed() []string {
 	have, used := builtinNames(), map[string]bool{}
-	add := func(use string) {
-		id, _ := splitUse(use)
+	for _, u := range c.partsUsed() {
+		id, _ := splitUse(u.use)
 		if _, configured := c.Plugins[id]; !configured && slices.Contains(have, id) {
 			used[id] = true
-		}
-	}
-	addAll := func(lists ...[]useConfig) {
-		for _, list := range lists {
-			for _, u := range list {
-				add(u.Use)
-			}
-		}
-	}
-	addAll(c.History.Processors)
-	for _, n := range c.Networks {
-		add(n.Router)
-		addAll(n.Processors, n.Providers)
-		if n.Routing != nil {
-			add(n.Routing.Reader)
-			addAll(n.Routing.Processors)
-		}
-	}
-	for _, agent := range c.Agents {
-		addAll(agent.Processors, agent.Providers)
-		for _, use := range agent.Tools {
-			add(use)
 		}
 	}
 	return sortedKeys(used)

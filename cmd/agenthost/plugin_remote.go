@@ -93,7 +93,7 @@ func remoteList(env *environment) *cobra.Command {
 				return err
 			}
 			if r.json {
-				return printJSON(env.stdout, plugins)
+				return printItems(env.stdout, plugins)
 			}
 			return printPlugins(env.stdout, plugins)
 		},
@@ -149,8 +149,11 @@ func remoteLoad(env *environment) *cobra.Command {
 		Short: "Load a plugin into a running host, or put another module in its place",
 		Long: `Load a plugin into a running host, under the id PLUGIN, or put another module in
 the place of the one that has it. Calls in progress end on the version they
-began with. A version that asks for more than is granted is held back until that
-is granted.`,
+began with. A version that lacks a tool, processor, router or provider that the
+configuration uses is refused, and the one before it stays. A version that asks for
+something which the plugin is not granted, and which the version before it did not
+ask for, is held back: it serves when that is granted (--grant here, or agenthost
+plugin grant PROJECT PLUGIN, which a running host takes).`,
 		Example: "  agenthost plugin load orders ./orders.wasm --data ./data",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -189,7 +192,7 @@ func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 
 func (r *remote) show(list []*change) error {
 	if r.json {
-		return printJSON(r.env.stdout, list)
+		return printItems(r.env.stdout, list)
 	}
 	for _, c := range list {
 		switch {

@@ -104,6 +104,11 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 	if err := t.checkFlags(project, len(chain)); err != nil {
 		return err
 	}
+	if !project {
+		if err := checkFiles(chain); err != nil {
+			return err
+		}
+	}
 	messages, err := t.env.readHistory(history)
 	if err != nil {
 		return err
@@ -147,6 +152,25 @@ func (t *processorsTrial) checkFlags(project bool, files int) error {
 		return t.usage("--target and --agent go with a project")
 	case len(f.configs) > files:
 		return t.usage("there are %d --config and %d FILEs; the first belongs to the first", len(f.configs), files)
+	}
+	return nil
+}
+
+// checkFiles looks for plugins that are not there, before what is said of them is
+// read.
+func checkFiles(files []string) error {
+	for _, file := range files {
+		file, _, _ = strings.Cut(file, "#")
+		if strings.HasPrefix(file, builtinPrefix) {
+			if _, err := builtin(file); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			return host.Errorf(host.NotFound, "there is no plugin %s", file).
+				WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(builtinNames(), ", "))
+		}
 	}
 	return nil
 }

@@ -152,7 +152,11 @@ func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 
 // readLine asks for a line.
 func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	fmt.Fprint(s.app.env.stdout, prompt)
+	console := s.app.env.console()
+	if err := console.ask(prompt); err != nil {
+		return line{err: err}
+	}
+	defer console.answered()
 	select {
 	case l := <-next:
 		return l

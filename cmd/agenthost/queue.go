@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,19 +64,20 @@ func queueCommand(env *environment) *cobra.Command {
 	var f queueFlags
 	c := &cobra.Command{
 		Use:   "queue",
-		Short: "Look at jobs that were given up",
-		Long: `Plugins and tools leave jobs for after a turn. A job that fails too often, or that
-was asked wrongly, is given up: it stays here, with its error, until somebody has
-it run again or drops it. Jobs run in the commands that run a project.`,
+		Short: "Look at jobs that wait, and at those that were given up",
+		Long: `Plugins and tools leave jobs for after a turn. Jobs run in the commands that run a
+project: list shows those that wait for one. A job that fails too often, or that
+was asked wrongly, is given up: dead shows it, with its error, until somebody has
+it run again or drops it. JOB may be the beginning of its id.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps the jobs (required)")
 	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose jobs"))
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(queueDead(env, &f),
-		queueChange(env, &f, "retry", "Have a job run again, as if it had just been left", (*queue.Queue).Retry),
-		queueChange(env, &f, "drop", "Forget a job", (*queue.Queue).Drop))
+	c.AddCommand(queueList(env, &f), queueDead(env, &f),
+		queueChange(env, &f, "retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
+		queueChange(env, &f, "drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
 	return c
 }
 
@@ -98,6 +100,55 @@ func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (er
 	return fn(q)
 }
 
+func queueList(env *environment, f *queueFlags) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List jobs that wait, the one that is due first first",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return withQueue(env, f, func(q *queue.Queue) error {
+				jobs, err := q.Pending(c.Context(), f.tenant, limit)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printItems(env.stdout, jobs)
+				}
+				return printPending(env.stdout, jobs)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
+	return c
+}
+
+func printPending(w io.Writer, jobs []*queue.PendingJob) error {
+	if len(jobs) == 0 {
+		_, err := fmt.Fprintln(w, "No job waits.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "JOB\tOF\tSTATUS\tDUE\tATTEMPTS\tERROR")
+	for _, j := range jobs {
+		why := ""
+		if j.Error != nil {
+			why = oneLine(j.Error.Error())
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", j.ID, jobWords(j.Name, j.Payload), j.Status, j.Due.Local().Format(time.DateTime), j.Attempts, why)
+	}
+	return table.Flush()
+}
+
+// jobWords says whose a job is: of a plugin's, the plugin and its handler.
+func jobWords(name string, payload json.RawMessage) string {
+	var left struct{ Plugin, Handler string }
+	if name != plugin.JobName || json.Unmarshal(payload, &left) != nil || left.Plugin == "" {
+		return oneLine(name)
+	}
+	return oneLine(left.Plugin + "/" + left.Handler)
+}
+
 func queueDead(env *environment, f *queueFlags) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
@@ -111,7 +162,7 @@ func queueDead(env *environment, f *queueFlags) *cobra.Command {
 					return err
 				}
 				if f.json {
-					return printJSON(env.stdout, dead)
+					return printItems(env.stdout, dead)
 				}
 				return printDead(env.stdout, dead)
 			})
@@ -127,20 +178,47 @@ func printDead(w io.Writer, dead []*queue.DeadJob) error {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "JOB\tNAME\tGIVEN UP\tATTEMPTS\tERROR")
+	fmt.Fprintln(table, "JOB\tOF\tGIVEN UP\tATTEMPTS\tERROR")
 	for _, d := range dead {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, safe(d.Name), d.Died.Local().Format(time.DateTime), d.Attempts, safe(d.Error.Error()))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), d.Attempts, oneLine(d.Error.Error()))
 	}
 	return table.Flush()
 }
 
-func queueChange(env *environment, f *queueFlags, name, short string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
+func queueChange(env *environment, f *queueFlags, name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " JOB",
 		Short: short,
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withQueue(env, f, func(q *queue.Queue) error { return change(q, c.Context(), f.tenant, list[0]) })
+			return withQueue(env, f, func(q *queue.Queue) error {
+				dead, err := q.Dead(c.Context(), f.tenant, 0)
+				if err != nil {
+					return err
+				}
+				ids := make([]string, len(dead))
+				for i, d := range dead {
+					ids[i] = d.ID
+				}
+				id, err := wholeID("job", list[0], ids)
+				if err != nil {
+					return err
+				}
+				what := "job"
+				for _, d := range dead {
+					if d.ID == id {
+						what = "job of " + jobWords(d.Name, d.Payload)
+					}
+				}
+				if err := change(q, c.Context(), f.tenant, id); err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(env.stdout, map[string]string{"id": id, "done": name})
+				}
+				_, err = fmt.Fprintf(env.stdout, "The %s %s %s.\n", what, id, done)
+				return err
+			})
 		},
 	}
 }

@@ -16,11 +16,13 @@ type printer struct {
 	color  bool
 	agent  string
 	inText bool // the cursor stands behind streamed text
+
+	console *console
 }
 
 func newPrinter(env *environment) *printer {
 	color := env.stdoutTerminal && env.getenv("NO_COLOR") == "" && env.getenv("TERM") != "dumb"
-	return &printer{w: env.stdout, color: color}
+	return &printer{w: env.stdout, color: color, console: env.console()}
 }
 
 const (
@@ -48,6 +50,7 @@ func (p *printer) endText() {
 	if p.inText {
 		fmt.Fprintln(p.w)
 		p.inText = false
+		p.console.text(false)
 	}
 }
 
@@ -126,6 +129,7 @@ func (p *printer) text(s string) {
 	if !p.inText {
 		fmt.Fprintf(p.w, "%s ", p.paint(bold, safe(p.agent)+":"))
 		p.inText = true
+		p.console.text(true)
 	}
 	fmt.Fprint(p.w, safe(s))
 }

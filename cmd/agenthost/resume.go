@@ -39,6 +39,9 @@ func questionOf(questions []*host.Question, name string) (*host.Question, error)
 // resume goes on with a run. Of one that asks, and is given no answers, it shows
 // the questions; one whose process ended needs none.
 func (s *session) resume(ctx context.Context, f *answerFlags) error {
+	if err := s.findRun(ctx, f); err != nil {
+		return err
+	}
 	req := &host.Request{Tenant: tenantOr(s.tenant), Resume: f.resume}
 	questions, err := s.app.host.Questions(ctx, s.target, req.Tenant, f.resume)
 	switch {
@@ -63,12 +66,32 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 	return s.stream(ctx, req)
 }
 
+// findRun completes the id of a run, and refuses one whose thread has gone on
+// without the answer.
+func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
+	if s.app.elsewhere {
+		return nil
+	}
+	tenant := tenantOr(s.tenant)
+	if f.resume, err = wholeRun(ctx, s.app.threads, tenant, f.resume); err != nil {
+		return err
+	}
+	r, err := s.app.threads.ReadRun(ctx, tenant, f.resume)
+	if err != nil {
+		return nil // reading its questions says so
+	}
+	ok, err := isAnswerable(ctx, s.app.threads, tenant, r)
+	if err != nil || ok {
+		return err
+	}
+	return host.Errorf(host.Conflict, "run %q cannot be answered any more: thread %q has gone on without it", r.Run, r.Thread).
+		WithHint("say what is wanted in a new message; agenthost thread runs lists the runs that wait")
+}
+
 // showQuestions says what a run asks that another command has run.
 func (s *session) showQuestions(run string, questions []*host.Question) {
 	if s.json {
-		for _, q := range questions {
-			_ = printJSON(s.app.env.stdout, q)
-		}
+		_ = printItems(s.app.env.stdout, questions) // as in the events, which do not say what cannot be written either
 		return
 	}
 	for _, q := range questions {
@@ -85,11 +108,14 @@ func threadRuns(env *environment, f *threadFlags) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withThreads(env, f, func(s *threads.Store) error {
 				runs, err := s.Runs(c.Context(), f.tenant)
+				if err == nil {
+					runs, err = answerable(c.Context(), s, f.tenant, runs)
+				}
 				if err != nil {
 					return err
 				}
 				if f.json {
-					return printJSON(env.stdout, shownRuns(runs))
+					return printItems(env.stdout, shownRuns(runs))
 				}
 				if len(runs) == 0 {
 					fmt.Fprintln(env.stdout, "No run waits.")

@@ -73,7 +73,8 @@ func (e usageError) Unwrap() error { return e.err }
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		err := check(c, list)
-		if err != nil && !strings.HasPrefix(err.Error(), "unknown command") {
+		var hinted *hintedUsage
+		if err != nil && !errors.As(err, &hinted) && !strings.HasPrefix(err.Error(), "unknown command") {
 			err = fmt.Errorf("%s given; the command is: %s", plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
 		}
 		if err != nil {
@@ -81,6 +82,41 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// oneText wants so many arguments and a text behind them, and says what to do about
+// one whose words come as arguments of their own. Only the prompt of a run may be
+// left out.
+func oneText(before int, hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, list []string) error {
+		switch {
+		case len(list) <= before+1 && (len(list) == before+1 || len(list) == before && strings.Contains(c.Use, "[PROMPT")):
+			return nil
+		case len(list) <= before+1:
+			return fmt.Errorf("%s", c.UseLine())
+		}
+		words := make([]string, 0, before+2)
+		words = append(words, c.CommandPath())
+		for _, w := range list[:before] {
+			words = append(words, quoted(w))
+		}
+		text := strings.Join(list[before:], " ")
+		return &hintedUsage{plural(len(list), "argument") + " given; the command is: " + strings.TrimSuffix(c.UseLine(), " [flags]"),
+			hint + ": " + strings.Join(append(words, quotedText(text)), " ")}
+	}
+}
+
+// hintedUsage is an error about the command line with what to write instead.
+type hintedUsage struct{ text, hint string }
+
+func (e *hintedUsage) Error() string { return e.text }
+
+// quotedText quotes a text for a shell as people do.
+func quotedText(s string) string {
+	if strings.ContainsAny(s, "\"\\$`!") {
+		return quoted(s)
+	}
+	return `"` + clip(s) + `"`
 }
 
 // plural counts something for people: 1 message, 1,500 messages.
@@ -95,6 +131,7 @@ func plural(n int, noun string) string {
 const (
 	exitOK    = 0
 	exitUsage = 2
+	exitPipe  = 141 // what shells say of a program that SIGPIPE has ended
 )
 
 // quietExit ends a command with a code when everything has been said.
@@ -102,16 +139,46 @@ type quietExit int
 
 func (q quietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
 
-// exit prints an error for people and returns the exit code.
-func exit(env *environment, err error) int {
+// wantsJSON reports whether a command line asks for JSON: errors are written so,
+// too, also one about the line itself.
+func wantsJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// writtenError is an error as a command with --json writes it to stderr.
+type writtenError struct {
+	Error *host.Error `json:"error"`
+}
+
+// exit prints an error, for people or as JSON, and returns the exit code.
+func exit(env *environment, err error, asJSON bool) int {
 	var usage usageError
 	var quiet quietExit
+	isUsage := errors.As(err, &usage)
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &quiet):
 		return int(quiet)
-	case errors.As(err, &usage):
+	case asJSON && (isUsage || isParseError(err)):
+		_ = printJSON(env.stderr, writtenError{commandLineError(err)}) // there is nobody else to tell
+		return exitUsage
+	case asJSON:
+		_ = printJSON(env.stderr, writtenError{host.AsError(err)})
+		return exitCode(err)
+	case isUsage:
+		var hinted *hintedUsage
+		if errors.As(err, &hinted) {
+			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
+		}
 		fmt.Fprintf(env.stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
 		return exitUsage
 	case isParseError(err):
@@ -120,6 +187,16 @@ func exit(env *environment, err error) int {
 	}
 	fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
 	return exitCode(err)
+}
+
+// commandLineError is an error about the command line as one of the host's.
+func commandLineError(err error) *host.Error {
+	e := &host.Error{Code: host.InvalidArgument, Message: err.Error()}
+	var hinted *hintedUsage
+	if errors.As(err, &hinted) {
+		e.Hint = hinted.hint
+	}
+	return e
 }
 
 // exitCode maps an error to the table of exit codes. A model that does not
@@ -175,6 +252,20 @@ func isParseError(err error) bool {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// printItems writes a list as every command does with --json.
+func printItems[T any](w io.Writer, items []T) error { return printPage(w, items, "") }
+
+// printPage writes a list that goes on behind a cursor.
+func printPage[T any](w io.Writer, items []T, next string) error {
+	if items == nil {
+		items = []T{}
+	}
+	return printJSON(w, struct {
+		Items []T    `json:"items"`
+		Next  string `json:"next,omitempty"`
+	}{items, next})
+}
 
 // printJSON writes one JSON value on a line.
 func printJSON(w io.Writer, v any) error {

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // maxPromptBytes bounds what is read as a prompt, far above what a host takes
@@ -47,7 +49,7 @@ goes on with --resume. With --durable, or a network that says so, that also goes
 on with a run whose process was killed.`,
 		Example: `  agenthost run examples/orderdesk "where is order 1042?"
   agenthost run examples/orderdesk --thread t1 --data ./data "and 1043?" --json`,
-		Args: args(cobra.RangeArgs(1, 2)),
+		Args: args(oneText(1, "put the prompt in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(list[1:]); err != nil {
 				return usageError{err, c.CommandPath()}
@@ -72,7 +74,7 @@ on with a run whose process was killed.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	flags.BoolVar(&f.durable, "durable", false, "write each step down, so that --resume can go on if the process ends")
-	flags.StringVar(&f.regenerate, "regenerate", "", "answer a stored message of --thread again, by its id, in the place of what came after it")
+	flags.StringVar(&f.regenerate, "regenerate", "", "answer a stored message of --thread again, by its id or its number in thread show, in the place of what came after it")
 	flags.BoolVar(&f.branch, "branch", false, "with --regenerate: answer on a branch of the thread, and leave the thread as it is")
 	flags.StringVar(&f.on, "on", "", "the branch of --thread to go on with: see thread branches")
 	flags.StringVar(&f.racing, "racing", "", "while another turn runs on the thread: wait, conflict or branch (default: the project's)")
@@ -156,6 +158,9 @@ func readPrompt(env *environment, list []string, hasThread bool) (text string, t
 	default:
 		text = list[0]
 	}
+	if !utf8.ValidString(text) {
+		return "", false, errNotUTF8("the prompt")
+	}
 	if strings.TrimSpace(text) != "" {
 		return text, false, nil
 	}
@@ -163,6 +168,11 @@ func readPrompt(env *environment, list []string, hasThread bool) (text string, t
 		return "", false, nil
 	}
 	return "", false, errNoPrompt
+}
+
+// errNotUTF8 is the error of a text in another encoding.
+func errNotUTF8(what string) error {
+	return host.Errorf(host.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it, as with: iconv -f latin1 -t utf-8")
 }
 
 func runProject(ctx context.Context, env *environment, project, prompt string, talk bool, f runFlags) (err error) {
@@ -191,7 +201,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	case f.resume != "":
 		err = s.resume(ctx, &f.answerFlags)
 	case f.regenerate != "":
-		err = s.stream(ctx, &host.Request{Regenerate: f.regenerate, NewBranch: f.branch})
+		err = s.regenerate(ctx, &f)
 	default:
 		err = s.turn(ctx, prompt)
 	}
@@ -201,6 +211,7 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	s.howToAnswer()
 	if !f.json {
 		s.whichBranch()
+		s.whichThread(f.thread)
 		s.footer()
 	}
 	return nil
@@ -228,6 +239,17 @@ type session struct {
 	branch  string // of the thread; "" is its own line
 	racing  host.Racing
 	asked   asked // by the last run; nothing if it did not ask
+}
+
+// regenerate answers a stored message again.
+func (s *session) regenerate(ctx context.Context, f *runFlags) (err error) {
+	if !s.app.elsewhere {
+		f.regenerate, err = messageID(ctx, s.app.threads, tenantOr(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
+		if err != nil && host.CodeOf(err) != host.NotFound { // which the run says in its words
+			return err
+		}
+	}
+	return s.stream(ctx, &host.Request{Regenerate: f.regenerate, NewBranch: f.branch})
 }
 
 // turn runs one prompt and shows what happens.
@@ -269,6 +291,7 @@ func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 		switch d := ev.Data.(type) {
 		case *host.RunStarted:
 			s.thread, s.branch = d.Thread, d.Branch
+			s.app.env.console().shows(ev.Run)
 		case *host.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
@@ -303,6 +326,15 @@ func (s *session) whichBranch() {
 	if s.branch != "" {
 		fmt.Fprintf(s.app.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, safe(s.thread), s.branch)
 	}
+}
+
+// whichThread says which thread a run has made, if it is kept.
+func (s *session) whichThread(named string) {
+	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
+		return
+	}
+	fmt.Fprintf(s.app.env.stdout, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
+		safe(s.thread), selfWords(), quoted(s.project), quoted(s.data), s.tenantWords(), quoted(s.thread))
 }
 
 // quoted makes a word fit for a shell's command line.

@@ -48,6 +48,7 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 //	answered DECISION [=X]         runs what the last output says goes on with a
 //	                               run, with that decision and words after the id
 //	again                          runs that once more
+//	runof FILE, jobof FILE         puts the id of the only run or job of a list into RUN or JOB
 //	shape FILE                     prints the shape of JSON, a line each
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -74,7 +75,7 @@ func TestScripts(t *testing.T) {
 			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
-			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf, "kills": cmdKills,
+			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf, "jobof": cmdJobOf, "kills": cmdKills,
 		},
 	})
 }
@@ -148,12 +149,27 @@ func cmdRunOf(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: runof FILE")
 	}
-	var runs []shownRun
+	var runs struct{ Items []shownRun }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &runs))
-	if len(runs) != 1 {
-		ts.Fatalf("%d runs, want one", len(runs))
+	if len(runs.Items) != 1 {
+		ts.Fatalf("%d runs, want one", len(runs.Items))
 	}
-	ts.Setenv("RUN", runs[0].Run)
+	ts.Setenv("RUN", runs.Items[0].Run)
+}
+
+// cmdJobOf puts the beginning of the id of the only job that queue dead --json has
+// printed into JOB.
+func cmdJobOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: jobof FILE")
+	}
+	var jobs struct{ Items []struct{ ID string } }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &jobs))
+	if len(jobs.Items) != 1 {
+		ts.Fatalf("%d jobs, want one", len(jobs.Items))
+	}
+	const begin = 13 // characters that no other id of the test has
+	ts.Setenv("JOB", jobs.Items[0].ID[:begin])
 }
 
 func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {

@@ -87,7 +87,7 @@ stored is in its session: see agenthost thread show.`,
 				return err
 			}
 			if f.json {
-				return printJSON(env.stdout, turns)
+				return printItems(env.stdout, turns)
 			}
 			return printTurns(env.stdout, turns)
 		},

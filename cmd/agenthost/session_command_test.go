@@ -140,7 +140,7 @@ func TestTurnsInTheBackground(t *testing.T) {
 	h.start("dev")
 	h.out.waitFor("> ")
 	h.do(0, "No turn is in the background.", "session", "list")
-	h.do(0, "[]\n", "session", "list", "--json")
+	h.do(0, "{\"items\":[]}\n", "session", "list", "--json")
 	one := h.detach("--session", "s1", "check it")
 	h.do(0, one+"  pending  desk", "session", "list")
 	h.do(0, "No turn is in the background.", "session", "list", "--tenant", "eve")

@@ -130,7 +130,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	}
 	args.Request.Tenant = tenantOr(args.Tenant)
 	return func(yield func(json.RawMessage, error) bool) {
-		enc := stream.Brief()
+		enc := stream.Own() // whole events: chat --json shows when each was
 		var frames []stream.Frame
 		for ev, err := range s.Turn(ctx, args.Request) {
 			if err == nil {
@@ -159,6 +159,40 @@ func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Sna
 	}
 	args.Request.Tenant = tenantOr(args.Tenant)
 	return s.Snapshot(ctx, args.Request)
+}
+
+// lastTurnArgs ask how the last turn of a session has ended, or that of a snapshot;
+// lastTurn says so.
+type (
+	lastTurnArgs struct {
+		Target   string `json:"target,omitempty"`
+		Tenant   string `json:"tenant,omitempty"`
+		Session  string `json:"session,omitempty"`
+		Snapshot string `json:"snapshot,omitempty"`
+	}
+	lastTurn struct {
+		Session string `json:"session"`
+		Status  string `json:"status"`
+	}
+)
+
+func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
+	if args.Snapshot == "" {
+		t, err := v.app.threads.Thread(ctx, tenantOr(args.Tenant), args.Session)
+		if err != nil {
+			return nil, err
+		}
+		return &lastTurn{args.Session, string(t.Status)}, nil
+	}
+	s, err := v.service(args.Target)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Session: args.Session, Snapshot: args.Snapshot, WithoutState: true})
+	if err != nil {
+		return nil, err
+	}
+	return &lastTurn{snap.Session, string(snap.Status)}, nil
 }
 
 // socketClient speaks to the sessions of a running host.

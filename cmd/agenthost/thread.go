@@ -76,7 +76,7 @@ func threadList(env *environment, f *threadFlags) *cobra.Command {
 					return err
 				}
 				if f.json {
-					return printJSON(env.stdout, page)
+					return printPage(env.stdout, page.Threads, page.Next)
 				}
 				return printThreads(env.stdout, page)
 			})
@@ -116,7 +116,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Show a thread's messages",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
+			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.ShowAt(c.Context(), f.tenant, list[0], at, limit)
 				if err != nil {
 					return err
@@ -134,7 +134,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 }
 
 func printTranscript(w io.Writer, t *threads.Transcript) error {
-	fmt.Fprintf(w, "%s  %s  %s\n", safe(t.Thread.ID), oneLine(t.Thread.Title), plural(t.Thread.Messages, "message"))
+	fmt.Fprintf(w, "%s  %s  %s\n", safe(t.Thread.ID), oneLine(t.Thread.Title), shownOf(len(t.Messages), t.First))
 	for i, m := range t.Messages {
 		who := string(m.Role)
 		if m.Agent != "" {
@@ -145,10 +145,41 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 			fmt.Fprintln(w, "  "+strings.ReplaceAll(partLine(part), "\n", "\n  "))
 		}
 		if s := endingAt(t, t.First+i+1); s != nil && s.Error != nil {
-			fmt.Fprintf(w, "  (%s: %s)\n", s.Status, safe(s.Error.Message))
+			fmt.Fprintf(w, "  (%s)\n", endWords(s))
 		}
 	}
+	if left := besideMessages(t); left != "" {
+		fmt.Fprintf(w, "\nNot shown: %s. See --json.\n", left)
+	}
 	return nil
+}
+
+// shownOf counts the messages of a transcript, and says which are shown.
+func shownOf(shown, before int) string {
+	if before == 0 {
+		return plural(shown, "message")
+	}
+	return fmt.Sprintf("%s, of which the last %d are shown; see --limit", plural(before+shown, "message"), shown)
+}
+
+// endWords say how a turn ended that did not complete.
+func endWords(s *threads.Snapshot) string {
+	if s.Error.Message == string(s.Status) {
+		return safe(s.Error.Message)
+	}
+	return fmt.Sprintf("%s: %s", s.Status, safe(s.Error.Message))
+}
+
+// besideMessages names what a thread has beside its messages.
+func besideMessages(t *threads.Transcript) string {
+	var what []string
+	if state := string(t.State); state != "" && state != "{}" && state != "null" {
+		what = append(what, "the state ("+shortBytes(int64(len(state)))+")")
+	}
+	if n := len(t.Artifacts); n > 0 {
+		what = append(what, plural(n, "artifact"))
+	}
+	return strings.Join(what, " and ")
 }
 
 // endingAt returns the snapshot of the last turn that ended at a position, also

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,12 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 }
 
 // withMoment opens a data directory and finds the moment of a thread that is named.
-func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, thread string, fn func(*threads.Store, threads.At) error) error {
-	return withThreads(env, f, func(s *threads.Store) error {
+func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+	return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
+		thread := list[0]
+		if err := m.complete(c.Context(), s, f.tenant, thread); err != nil {
+			return err
+		}
 		at, err := m.at(c.Context(), s, f.tenant, thread)
 		if err != nil {
 			return err
@@ -52,14 +57,41 @@ func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFl
 	})
 }
 
+// complete completes the id of a turn.
+func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, thread string) (err error) {
+	if m.snapshot == "" {
+		return nil
+	}
+	var ids []string
+	for snap, err := range s.Snapshots(ctx, tenant, thread) {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, snap.ID)
+	}
+	m.snapshot, err = wholeID("turn", m.snapshot, ids)
+	return err
+}
+
+// withThread opens a data directory and completes the id of the thread that comes
+// first in list.
+func withThread(ctx context.Context, env *environment, f *threadFlags, list []string, fn func(*threads.Store) error) error {
+	return withThreads(env, f, func(s *threads.Store) (err error) {
+		if list[0], err = wholeThread(ctx, s, f.tenant, list[0]); err != nil {
+			return err
+		}
+		return fn(s)
+	})
+}
+
 // messageID returns the id of the message that a person means: one that has it,
-// or the one with that number.
+// the one with that number, or the only one whose id begins so.
 func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
 	n, err := strconv.Atoi(name)
-	if err != nil || n < 0 {
-		return name, nil
+	if err != nil {
+		n = -1
 	}
-	i, id := 0, name
+	var ids []string
 	for m, err := range s.Messages(ctx, tenant, thread, at) {
 		if err != nil {
 			return "", err
@@ -67,12 +99,12 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 		if m.ID == name {
 			return name, nil
 		}
-		if i == n {
-			id = m.ID
-		}
-		i++
+		ids = append(ids, m.ID)
 	}
-	return id, nil
+	if n >= 0 && n < len(ids) {
+		return ids[n], nil
+	}
+	return wholeID("message", name, ids)
 }
 
 // printChanged prints what a thread is after a change.
@@ -92,9 +124,12 @@ func threadEdit(env *environment, f *threadFlags) *cobra.Command {
 		Long: `Put a text in the place of a message of a thread: MESSAGE is its id or its number
 in thread show. What follows stays, and the old message is kept in a branch. To
 have the new one answered, run the project with --regenerate.`,
-		Args: args(cobra.ExactArgs(3)),
+		Args: args(oneText(2, "put the text in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			if !utf8.ValidString(list[2]) {
+				return errNotUTF8("the text")
+			}
+			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				old, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
@@ -120,7 +155,7 @@ func threadDeleteMessage(env *environment, f *threadFlags) *cobra.Command {
 tool call goes with its results. What is taken out is kept in a branch.`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				id, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
@@ -148,7 +183,7 @@ branch; to rewind to a branch is to resume it.`,
 			if m == (momentFlags{}) {
 				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
 			}
-			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
+			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.Rewind(c.Context(), f.tenant, list[0], at, nil)
 				if err != nil {
 					return err
@@ -169,7 +204,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Begin another thread as this one is, or once was",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return m.withMoment(c, env, f, list[0], func(s *threads.Store, at threads.At) error {
+			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.Fork(c.Context(), f.tenant, list[0], &threads.ForkOptions{ID: id, At: at})
 				if err != nil {
 					return err
@@ -196,7 +231,7 @@ deletions and rewinds left, the last first. Turns can go on with one that is ope
 by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				return printBranches(c.Context(), env, f, s, list[0])
 			})
 		},
@@ -212,7 +247,7 @@ func printBranches(ctx context.Context, env *environment, f *threadFlags, s *thr
 		all = append(all, b)
 	}
 	if f.json {
-		return printJSON(env.stdout, all)
+		return printItems(env.stdout, all)
 	}
 	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")

@@ -37,7 +37,7 @@ index are found after one search with --reindex.`,
 					return err
 				}
 				if f.json {
-					return printJSON(env.stdout, hits)
+					return printItems(env.stdout, hits)
 				}
 				printHits(env.stdout, hits)
 				return nil
@@ -143,6 +143,20 @@ func (p *pruneFlags) options(now time.Time) (threads.PruneOptions, error) {
 	return opts, nil
 }
 
+// deletedThread is a thread that thread delete --json lists.
+type deletedThread struct {
+	ID      string `json:"id"`
+	Deleted bool   `json:"deleted"`
+}
+
+func deletedThreads(ids []string) []deletedThread {
+	out := make([]deletedThread, len(ids))
+	for i, id := range ids {
+		out[i] = deletedThread{id, true}
+	}
+	return out
+}
+
 func threadDelete(env *environment, f *threadFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete THREAD...",
@@ -159,7 +173,7 @@ func threadDelete(env *environment, f *threadFlags) *cobra.Command {
 					}
 				}
 				if f.json {
-					return printJSON(env.stdout, map[string][]string{"deleted": list})
+					return printItems(env.stdout, deletedThreads(list))
 				}
 				return nil
 			})

@@ -133,7 +133,7 @@ func traceList(env *environment, f *traceFlags) *cobra.Command {
 				return f.hinted(err)
 			}
 			if f.json {
-				return printJSON(env.stdout, runs)
+				return printItems(env.stdout, runs)
 			}
 			return printRuns(env.stdout, runs)
 		},

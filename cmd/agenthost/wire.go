@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
@@ -58,6 +59,8 @@ type app struct {
 	models   map[string]host.Model // "" is the default one
 	agents   map[string]*host.Agent
 	closers  []func() error
+
+	serving atomic.Bool // the agents are made: a plugin's next version is held to what they use
 
 	mu      sync.Mutex
 	targets map[string]host.Target // made anew when a plugin offers more than before
@@ -117,6 +120,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 			return nil, err
 		}
 	}
+	a.serving.Store(true)
 	return a, nil
 }
 
@@ -289,7 +293,7 @@ func (env *environment) logger() *slog.Logger { return env.loggerFrom(slog.Level
 func (env *environment) quietLogger() *slog.Logger { return env.loggerFrom(slog.LevelError) }
 
 func (env *environment) loggerFrom(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{
+	return slog.New(logHandler{console: env.console(), Handler: slog.NewTextHandler(env.console(), &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
@@ -297,18 +301,17 @@ func (env *environment) loggerFrom(level slog.Level) *slog.Logger {
 			}
 			return a
 		},
-	}))
+	})})
 }
 
 // guestLog writes guests' log lines to stderr, each with its plugin's name.
 func (env *environment) guestLog() func(plugin.LogLine) {
-	var mu sync.Mutex
 	return func(l plugin.LogLine) {
-		mu.Lock()
-		defer mu.Unlock()
+		var b strings.Builder
 		for line := range strings.SplitSeq(l.Text, "\n") {
-			_, _ = io.WriteString(env.stderr, "["+l.Plugin+"] "+line+"\n") // there is nobody else to tell
+			b.WriteString("[" + l.Plugin + "] " + line + "\n")
 		}
+		_, _ = io.WriteString(env.console(), b.String()) // there is nobody else to tell
 	}
 }
 

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+)
+
+// console keeps what the host says apart from a conversation on the same terminal:
+// a line of it never stands inside an answer, and the prompt is drawn again behind
+// it. Without a conversation it writes lines to stderr. It is safe for concurrent
+// use.
+type console struct {
+	out, err io.Writer
+	terminal bool
+
+	mu     sync.Mutex
+	prompt string          // that waits for an answer; "" is none
+	inText bool            // an answer is being written
+	held   []byte          // lines that wait for its end
+	shown  map[string]bool // runs whose end this terminal is shown
+}
+
+// maxHeldLines bounds the lines that wait for the end of an answer, in bytes; more
+// of them interrupt it.
+const maxHeldLines = 64 << 10
+
+func (env *environment) console() *console {
+	env.once.Do(func() {
+		env.lines = &console{out: env.stdout, err: env.stderr, terminal: env.stdoutTerminal, shown: map[string]bool{}}
+	})
+	return env.lines
+}
+
+// Write writes whole lines.
+func (c *console) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inText && len(c.held)+len(b) <= maxHeldLines {
+		c.held = append(c.held, b...)
+		return len(b), nil
+	}
+	return c.write(b)
+}
+
+// write writes lines and draws the prompt again. c.mu is held.
+func (c *console) write(b []byte) (n int, err error) {
+	switch {
+	case c.prompt != "" && c.terminal:
+		_, err = io.WriteString(c.out, "\r\x1b[K") // in the place of the prompt
+	case c.prompt != "" || c.inText:
+		_, err = io.WriteString(c.out, "\n")
+	}
+	if err == nil {
+		n, err = c.err.Write(b)
+	}
+	if c.prompt != "" && err == nil {
+		_, err = io.WriteString(c.out, c.prompt)
+	}
+	return n, err
+}
+
+// ask draws a prompt, which stays until answered.
+func (c *console) ask(prompt string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := io.WriteString(c.out, prompt)
+	c.prompt = prompt
+	return err
+}
+
+func (c *console) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prompt = ""
+}
+
+// text says whether an answer is being written. At its end the lines that came
+// meanwhile are.
+func (c *console) text(begins bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inText = begins
+	if !begins && len(c.held) > 0 {
+		_, _ = c.write(c.held) // as a line without an answer around it
+		c.held = nil
+	}
+}
+
+// shows says that the terminal is shown how a run ends, so that the log need not
+// say it again.
+func (c *console) shows(run string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown[run] = true
+}
+
+func (c *console) isShown(run string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown[run]
+}
+
+// logHandler leaves out what the terminal is shown otherwise.
+type logHandler struct {
+	slog.Handler
+	console *console
+}
+
+// The messages of log records that this program says otherwise: how a run fails, to
+// the terminal that shows it, and that a plugin's version is refused, to whoever
+// loads one or has saved it.
+const (
+	runFailed      = "run failed"
+	versionRefused = "plugin version is not taken into service"
+)
+
+// Handle implements slog.Handler.
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == versionRefused {
+		return nil
+	}
+	if r.Message == runFailed {
+		said := false
+		r.Attrs(func(a slog.Attr) bool {
+			said = said || a.Key == "run" && h.console.isShown(a.Value.String())
+			return !said
+		})
+		if said {
+			return nil
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs), h.console}
+}
+
+// WithGroup implements slog.Handler.
+func (h logHandler) WithGroup(name string) slog.Handler {
+	return logHandler{h.Handler.WithGroup(name), h.console}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+)
+
+func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
+	for name, row := range map[string]struct {
+		terminal bool
+		want     string
+	}{
+		"a terminal": {true, "* before\n> \r\x1b[K* at the prompt\n> clerk: it is\n* amid\n* more\n"},
+		"a pipe":     {false, "* before\n> \n* at the prompt\n> clerk: it is\n* amid\n* more\n"},
+	} {
+		var both bytes.Buffer
+		env := &environment{stdout: &both, stderr: &both, stdoutTerminal: row.terminal, getenv: func(string) string { return "" }}
+		c := env.console()
+		say := func(text string) { _, _ = c.Write([]byte("* " + text + "\n")) }
+		say("before")
+		if err := c.ask("> "); err != nil {
+			t.Fatal(err)
+		}
+		say("at the prompt")
+		c.answered()
+		show := newPrinter(env)
+		show.color, show.agent = false, "clerk"
+		show.text("it ")
+		say("amid")
+		say("more")
+		show.text("is")
+		show.endText()
+		if both.String() != row.want {
+			t.Errorf("%s shows %q, want %q", name, both.String(), row.want)
+		}
+	}
+}
+
+func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
+	var both bytes.Buffer
+	env := &environment{stdout: &both, stderr: &both}
+	env.console().shows("r1")
+	logger := env.logger()
+	logger.Error(runFailed, "run", "r1", "error", "x")
+	if both.Len() > 0 {
+		t.Errorf("the log says %q", both.String())
+	}
+	logger.With(slog.String("a", "b")).Error(runFailed, "run", "r2", "error", "x")
+	logger.Error("something else", "run", "r1")
+	if n := bytes.Count(both.Bytes(), []byte("\n")); n != 2 {
+		t.Errorf("the log has %d lines, want 2: %s", n, both.String())
+	}
+}

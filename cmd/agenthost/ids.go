@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// leastOfID is how much of an id must be given, so that a slip of the hand names
+// nothing. Ids begin with the time: a few characters tell days apart.
+const leastOfID = 4
+
+// maxScannedIDs bounds how many threads are looked at for one whose id begins with
+// what was given.
+const maxScannedIDs = 10_000
+
+// wholeThread returns the id of the thread that a person means: one that has it, or
+// the only one whose id begins so.
+func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
+	_, err := s.Thread(ctx, tenant, given)
+	if err == nil || host.CodeOf(err) != host.NotFound || len(given) < leastOfID {
+		return given, nil // reading it says what is wrong with it
+	}
+	var ids []string
+	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
+	for len(ids) < maxScannedIDs {
+		page, err := s.List(ctx, tenant, opts)
+		if err != nil {
+			return "", err
+		}
+		for _, t := range page.Threads {
+			ids = append(ids, t.ID)
+		}
+		if opts.Cursor = page.Next; opts.Cursor == "" {
+			break
+		}
+	}
+	return wholeID("thread", given, ids)
+}
+
+// wholeRun returns the id of the run that a person means, among those that can be
+// gone on with.
+func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
+	runs, err := s.Runs(ctx, tenant)
+	if err != nil {
+		return "", err
+	}
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.Run
+	}
+	return wholeID("run", given, ids)
+}
+
+// answerable returns the runs that can be gone on with: of those that ask something,
+// the ones whose thread still waits for the answer.
+func answerable(ctx context.Context, s *threads.Store, tenant string, runs []*host.RunRecord) ([]*host.RunRecord, error) {
+	var out []*host.RunRecord
+	for _, r := range runs {
+		ok, err := isAnswerable(ctx, s, tenant, r)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.RunRecord) (bool, error) {
+	if r.Status != host.RunInterrupted || r.Thread == "" {
+		return true, nil
+	}
+	for b, err := range s.Branches(ctx, tenant, r.Thread) {
+		switch {
+		case host.CodeOf(err) == host.NotFound && err != nil:
+			return false, nil // deleted, with what it would be answered in
+		case err != nil:
+			return false, err
+		case b.ID != "" && !b.Open:
+			continue // turns do not go on with it
+		}
+		t, err := s.ShowAt(ctx, tenant, r.Thread, threads.At{Branch: b.ID}, 1)
+		if err != nil {
+			return false, err
+		}
+		if n := len(t.Snapshots); n > 0 && t.Snapshots[n-1].ID == r.Run {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wholeID returns the id among ids that begins with what a person gave. A whole id
+// wins, and one that is none of them stays as it is: what is asked for it says so.
+// Code invalid_argument if several begin so.
+func wholeID(what, given string, ids []string) (string, error) {
+	if slices.Contains(ids, given) || len(given) < leastOfID {
+		return given, nil
+	}
+	var found []string
+	for _, id := range ids {
+		if strings.HasPrefix(id, given) && !slices.Contains(found, id) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return given, nil
+	case 1:
+		return found[0], nil
+	}
+	const shown = 3
+	rest := ""
+	if len(found) > shown {
+		rest, found = fmt.Sprintf(" and %d more", len(found)-shown), found[:shown]
+	}
+	for i := range found {
+		found[i] = safe(found[i])
+	}
+	return "", host.Errorf(host.InvalidArgument, "several %ss begin with %q", what, given).
+		WithHint("give more of the id: there are %s%s", strings.Join(found, ", "), rest)
+}
