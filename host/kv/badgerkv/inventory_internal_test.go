@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,42 @@ func TestLogWithoutAWholeCommitIsNotUsed(t *testing.T) {
 	}
 	if err := checkNewestLog(nil, inv); err == nil {
 		t.Error("the log with a commit is gone, and that is no damage")
+	}
+}
+
+// A process that is killed while it removes a log leaves it without a size: the oldest
+// one, of which a table was made, and no other.
+func TestALogBeingRemovedIsNoDamage(t *testing.T) {
+	whole := allocated(appendCommitEnd(appendRecord(make([]byte, logHeaderBytes), recordOfCommit, "key", "value"), "5"))
+	inv := &inventory{}
+	for _, name := range []string{"00001.mem", "00002.mem", "00003.mem"} {
+		inv.Logs = append(inv.Logs, logMark{fileMark{Name: name, Bytes: int64(len(whole))}, true})
+	}
+	for _, c := range []struct {
+		what    string
+		removed []int
+		damage  bool
+	}{
+		{"none", nil, false},
+		{"the oldest", []int{0}, false},
+		{"the two oldest", []int{0, 1}, false},
+		{"one in the middle", []int{1}, true},
+		{"the newest", []int{2}, true},
+		{"all", []int{0, 1, 2}, true},
+	} {
+		dir := t.TempDir()
+		for i, l := range inv.Logs {
+			content := whole
+			if slices.Contains(c.removed, i) {
+				content = nil
+			}
+			if err := os.WriteFile(filepath.Join(dir, l.Name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := checkLogs(dir, inv, &badger.KeyRegistry{}); (err != nil) != c.damage {
+			t.Errorf("%s without a size: %v", c.what, err)
+		}
 	}
 }
 

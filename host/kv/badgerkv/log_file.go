@@ -42,14 +42,16 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 	for _, m := range inv.Logs {
 		written[m.Name] = m.Bytes > 0
 	}
-	for _, name := range names {
+	oldest := true
+	for i, name := range names {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return fileError(err)
 		}
-		if len(b) == 0 && !written[name] {
-			continue // see removeUnmade
+		if len(b) == 0 && (!written[name] || oldest && anyWritten(dir, names[i+1:])) {
+			continue // see removeUnmade; or it was being removed, which begins with cutting it off
 		}
+		oldest = false
 		if len(b) < logHeaderBytes {
 			return damaged(name, "it is cut off")
 		}
@@ -62,6 +64,14 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 		}
 	}
 	return nil
+}
+
+// anyWritten reports whether a log has something in it.
+func anyWritten(dir string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Size() > 0
+	})
 }
 
 // checkNewestLog finds that a log is missing. Badger removes logs from the oldest
