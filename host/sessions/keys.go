@@ -70,7 +70,11 @@ func (k *Keys) seal(state *State, tenant string) (json.RawMessage, error) {
 // open returns the session that a client of a tenant has brought.
 func (k *Keys) open(raw json.RawMessage, tenant string) (*State, error) {
 	var in sealed
-	if err := json.Unmarshal(raw, &in); err != nil || in.Kind != sealedKind {
+	members, err := readMembers(raw)
+	if err == nil {
+		err = members.read(member{"version", &in.Version}, member{"kind", &in.Kind}, member{"key", &in.Key}, member{"data", &in.Data})
+	}
+	if err != nil || in.Kind != sealedKind {
 		return nil, host.Errorf(host.InvalidArgument, "this is not a sealed session").WithHint("send what the last turn has returned as sealed")
 	}
 	if in.Version != stateVersion {

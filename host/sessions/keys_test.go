@@ -99,3 +99,25 @@ func TestBadKeysAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The members of what clients keep are read by their names to the letter.
+func TestMembersAreReadToTheLetter(t *testing.T) {
+	s := newService(t, newAgent(t, "clerk", model(hosttest.Say("1"), hosttest.Say("2"))), &sessions.Options{Keys: newKeys(t, "a", map[string][]byte{"a": key(1)})})
+	out := run(t, s, &request{Text: "hi"})
+	for _, name := range []string{"version", "kind", "key", "data"} {
+		other := bytes.Replace(out.Sealed, []byte(`"`+name+`"`), []byte(`"`+strings.ToUpper(name)+`"`), 1)
+		if _, err := s.Run(t.Context(), &request{Text: "x", Sealed: other}); err == nil {
+			t.Errorf("a sealed session with %q is taken", strings.ToUpper(name))
+		}
+	}
+	state := &sessions.State{}
+	if err := state.UnmarshalJSON([]byte(`{"session":"s","SESSION":"t","Messages":[{"role":"nonsense"}],"WAITING":"r","agent":"a","Agent":"b"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if state.Session != "s" || state.Waiting != "" || state.Agent != "a" || len(state.Messages) != 0 {
+		t.Errorf("read is %+v", state)
+	}
+	if err := state.UnmarshalJSON([]byte(`null`)); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("null is read as a session: %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -69,25 +70,29 @@ func (s *State) MarshalJSON() ([]byte, error) {
 // failed_precondition for a session of another version, invalid_argument for
 // what is none. Members that it does not know are left out.
 func (s *State) UnmarshalJSON(raw []byte) error {
-	var head struct {
-		Version *int    `json:"version"`
-		Kind    *string `json:"kind"`
+	var version *int
+	var kind *string
+	members, err := readMembers(raw)
+	if err == nil {
+		err = members.read(member{"version", &version}, member{"kind", &kind})
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	if err != nil {
 		return notASession("%w", err)
 	}
-	if v := head.Version; v != nil && *v != stateVersion {
+	if v := version; v != nil && *v != stateVersion {
 		return host.Errorf(host.FailedPrecondition, "the session has version %d, which is not known here", *v).
 			WithHint("use it with the version that wrote it, or a newer one; nothing was changed")
 	}
-	if k := head.Kind; k != nil && *k != stateKind {
+	if k := kind; k != nil && *k != stateKind {
 		return notASession("its kind is %.40q, not %q", *k, stateKind)
 	}
-	var in stateJSON
-	if err := json.Unmarshal(raw, &in); err != nil {
+	var out State
+	err = members.read(member{"session", &out.Session}, member{"agent", &out.Agent}, member{"custom", &out.Custom},
+		member{"messages", &out.Messages}, member{"first", &out.First}, member{"artifacts", &out.Artifacts},
+		member{"waiting", &out.Waiting}, member{"providers", &out.Providers})
+	if err != nil {
 		return notASession("%w", err)
 	}
-	out := State{in.Session, in.Agent, in.Custom, in.Messages, in.First, in.Artifacts, in.Waiting, in.Providers}
 	if string(out.Custom) == "null" {
 		out.Custom = nil
 	}
@@ -95,6 +100,36 @@ func (s *State) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	*s = out
+	return nil
+}
+
+// members are those of a JSON object, by their names to the letter: encoding/json
+// takes a name for a field's in any case, and what a client keeps would be read in
+// another way than by who wrote it.
+type members map[string]json.RawMessage
+
+type member struct {
+	name string
+	into any
+}
+
+func readMembers(raw []byte) (m members, err error) {
+	if err = json.Unmarshal(raw, &m); err == nil && m == nil {
+		err = errors.New("it is null")
+	}
+	return m, err
+}
+
+func (m members) read(fields ...member) error {
+	for _, f := range fields {
+		raw, ok := m[f.name]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(raw, f.into); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
 	return nil
 }
 
