@@ -131,8 +131,12 @@ func (s *Service) forget(ctx context.Context, tenant, session, run string) error
 
 // expired reports whether who ran a turn is gone.
 func (s *Service) expired(p *record) bool {
-	return !p.Status.Settled() && (p.Released || time.Since(p.Heartbeat) > s.opts.Expiry)
+	return !p.Status.Settled() && (p.Released || away(p.Heartbeat) > s.opts.Expiry)
 }
+
+// away is how far a stored time is from now. A clock that was set back leaves times
+// in the future: whoever gave that sign of life does not give one at that time.
+func away(t time.Time) time.Duration { return time.Since(t).Abs() }
 
 // pendingSnapshot is a record as clients see it.
 func (s *Service) pendingSnapshot(p *record) *Snapshot {

@@ -46,7 +46,7 @@ func (s *Service) recover(ctx context.Context, tenant string, orphaned func(*rec
 			bad = append(bad, r.damaged)
 			continue
 		}
-		if r.Status.Settled() && time.Since(r.Heartbeat) > keptFor {
+		if r.Status.Settled() && away(r.Heartbeat) > keptFor {
 			if err := s.forget(ctx, tenant, r.Session, r.Run); err != nil {
 				return n, err
 			}

@@ -82,3 +82,31 @@ func clientKept(t *testing.T) *service {
 	t.Helper()
 	return newService(t, agentOf(t)(), nil)
 }
+
+// A turn whose host was killed is found when the clock was set back since, by any
+// time.
+func TestRecoverAfterTheClockWasSetBack(t *testing.T) {
+	driver := kv.NewMemory()
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil)})
+	for run, back := range map[string]time.Duration{"r1": time.Hour, "r2": 365 * 24 * time.Hour} {
+		if _, _, err := threads.New(driver, nil).Create(t.Context(), "", &threads.CreateOptions{ID: run}); err != nil {
+			t.Fatal(err)
+		}
+		value, err := kv.EncodeRecord(map[string]any{"v": 1, "run": run, "session": run, "agent": "clerk", "status": "pending", "attempts": 1,
+			"input": host.UserText("hi"), "heartbeat": time.Now().Add(back)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: threads.DefaultTenant, Writes: []kv.Write{kv.Put(kv.NewKey("sessions", "run", run), value)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.Recover(t.Context(), ""); n != 2 || err != nil {
+		t.Errorf("Recover = %d, %v; want both turns", n, err)
+	}
+	for _, id := range []string{"r1:r1", "r2:r2"} {
+		if snap := wait(t, s, id); snap.Status != sessions.Completed {
+			t.Errorf("%s is %+v", id, snap)
+		}
+	}
+}
