@@ -21,6 +21,15 @@ type Client interface {
 	Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
 }
 
+// BackgroundClient is what a [Client] may also be: it knows of turns in the
+// background. Both [Service.For] and a [Remote] are.
+type BackgroundClient interface {
+	// Wait waits for a turn in the background to end: see [Service.Wait].
+	Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
+	// Abort asks one to end: see [Service.Abort].
+	Abort(ctx context.Context, snapshot string) (Status, error)
+}
+
 // For returns the service as a tenant's client.
 func (s *Service) For(tenant string) Client { return tenantsClient{s, tenant} }
 
@@ -41,6 +50,16 @@ func (c tenantsClient) Snapshot(ctx context.Context, req *SnapshotRequest) (*Sna
 	return c.service.Snapshot(ctx, &own)
 }
 
+func (c tenantsClient) Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	own := *req
+	own.Tenant = c.tenant
+	return c.service.Wait(ctx, &own)
+}
+
+func (c tenantsClient) Abort(ctx context.Context, snapshot string) (Status, error) {
+	return c.service.Abort(ctx, c.tenant, snapshot)
+}
+
 // Start says where a chat begins. The zero Start is a new session.
 type Start struct {
 	// Session follows a session: each turn goes on from its last completed one,
@@ -58,8 +77,9 @@ type Start struct {
 // that goes on. A turn that fails, or whose connection is lost, leaves the copy
 // as it was before. One turn runs at a time; the rest may be used meanwhile.
 type Chat struct {
-	client Client
-	busy   chan struct{} // held by the turn
+	client     Client
+	background BackgroundClient // nil if the client is none
+	busy       chan struct{}    // held by the turn
 
 	mu       sync.Mutex
 	managed  Managed // empty until it is known
@@ -67,6 +87,7 @@ type Chat struct {
 	snapshot string // what the next turn goes on from
 	branch   bool   // the chat follows its own snapshots, and not the session
 	failed   string // the snapshot of the last turn, if it failed
+	detached string // the snapshot of the last turn in the background
 	sealed   json.RawMessage
 	stale    bool // the host has what the chat does not
 	settled  copied
@@ -99,6 +120,7 @@ func NewChat(client Client, start *Start) (*Chat, error) {
 	}
 	c := &Chat{client: client, busy: make(chan struct{}, 1), session: start.Session, snapshot: start.Snapshot,
 		branch: start.Snapshot != "", sealed: start.Sealed}
+	c.background, _ = client.(BackgroundClient)
 	kept := start.State != nil || len(start.Sealed) > 0
 	if kept && (start.Session != "" || start.Snapshot != "") || start.State != nil && len(start.Sealed) > 0 {
 		return nil, host.Errorf(host.InvalidArgument, "a chat begins with a session that is kept here, or with the names of one that is kept by the host")
@@ -247,6 +269,49 @@ func (c *Chat) Stream(ctx context.Context, say *Say) iter.Seq2[Chunk, error] {
 		}
 		c.stream(ctx, say, yield)
 	}
+}
+
+// Wait waits for the chat's last turn in the background to end, makes the chat's
+// copy what the host has then, and returns the turn's snapshot, which says how it
+// ended. A turn of the chat may run meanwhile; then it is waited for, too. Code
+// failed_precondition if no turn of the chat was detached, unimplemented if the
+// client is no [BackgroundClient].
+func (c *Chat) Wait(ctx context.Context) (*Snapshot, error) {
+	id, err := c.lastDetached("wait for it")
+	if err != nil {
+		return nil, err
+	}
+	snap, err := c.background.Wait(ctx, &SnapshotRequest{Snapshot: id})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Load(ctx); err != nil && host.CodeOf(err) != host.NotFound { // a first turn that failed leaves nothing to load
+		return snap, err
+	}
+	return snap, nil
+}
+
+// Abort asks the chat's last turn in the background to end, and returns its status:
+// see [Service.Abort]. Codes are also those of [Chat.Wait].
+func (c *Chat) Abort(ctx context.Context) (Status, error) {
+	id, err := c.lastDetached("abort it")
+	if err != nil {
+		return "", err
+	}
+	return c.background.Abort(ctx, id)
+}
+
+// lastDetached returns the snapshot of the last turn in the background.
+func (c *Chat) lastDetached(doing string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.background == nil:
+		return "", host.Errorf(host.Unimplemented, "the client %T knows of no turns in the background", c.client)
+	case c.detached == "":
+		return "", host.Errorf(host.FailedPrecondition, "the chat has no turn in the background to %s", doing).WithHint("say something with Detach")
+	}
+	return c.detached, nil
 }
 
 func (c *Chat) isStale() bool {
@@ -399,7 +464,7 @@ func (c *Chat) settle(out *Output) error {
 		c.live, c.failed = c.settled, out.Turn
 		c.stale = out.FinishReason == FinishDetached || out.Snapshot != before
 		if out.FinishReason == FinishDetached {
-			c.snapshot, c.failed = before, ""
+			c.snapshot, c.failed, c.detached = before, "", out.Snapshot
 			if c.branch {
 				c.snapshot = out.Snapshot
 			}

@@ -415,3 +415,48 @@ func seenBy(c *sessions.Chat) string {
 	}
 	return fmt.Sprint(ids, texts(state.Messages), " ", string(state.Custom), names)
 }
+
+// A chat waits for its turn in the background, and has what it left; it aborts one.
+func TestAChatWaitsAndAborts(t *testing.T) {
+	tool, begun, open := gate(t)
+	s := stored(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("done"), hosttest.Call("gate", "{}")), tool))
+	remote, _ := serveHTTP(t, s)
+	chat := newChat(t, remote, nil)
+	if _, err := chat.Wait(t.Context()); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("Wait for nothing: %v", err)
+	}
+	if _, err := chat.Abort(t.Context()); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("Abort of nothing: %v", err)
+	}
+	out, err := chat.Do(t.Context(), &sessions.Say{Text: "a", Detach: true})
+	if err != nil || out.FinishReason != sessions.FinishDetached {
+		t.Fatalf("Do = %+v, %v", out, err)
+	}
+	<-begun
+	open <- struct{}{}
+	snap, err := chat.Wait(t.Context())
+	if err != nil || snap.ID != out.Snapshot || snap.Status != sessions.Completed {
+		t.Fatalf("Wait = %+v, %v", snap, err)
+	}
+	got := texts(chat.State().Messages)
+	if len(got) == 0 || got[len(got)-1] != "assistant: done" || chat.Snapshot() != out.Snapshot {
+		t.Errorf("the chat has %q, at %s", got, chat.Snapshot())
+	}
+	if _, err = chat.Do(t.Context(), &sessions.Say{Text: "b", Detach: true}); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	if status, err := chat.Abort(t.Context()); err != nil || status != sessions.Aborting {
+		t.Errorf("Abort = %s, %v", status, err)
+	}
+	if snap, err := chat.Wait(t.Context()); err != nil || snap.Status != sessions.Aborted {
+		t.Errorf("Wait = %+v, %v", snap, err)
+	}
+	if got := texts(chat.State().Messages); got[len(got)-1] != "assistant: done" {
+		t.Errorf("after an abort the chat has %q", got)
+	}
+	plain := newChat(t, struct{ sessions.Client }{s.For("")}, nil)
+	if _, err := plain.Wait(t.Context()); host.CodeOf(err) != host.Unimplemented {
+		t.Errorf("Wait of a client without: %v", err)
+	}
+}

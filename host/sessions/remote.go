@@ -31,6 +31,9 @@ type Remote struct {
 var (
 	_ Client = (*Remote)(nil)
 	_ Client = tenantsClient{}
+
+	_ BackgroundClient = (*Remote)(nil)
+	_ BackgroundClient = tenantsClient{}
 )
 
 // Turn runs a turn. A connection that is lost before the turn has ended is an
