@@ -77,8 +77,8 @@ type ArtifactUpload struct {
 const MaxArtifactInfoBytes = 16 << 10
 
 // PutArtifact stores what r yields as an artifact of a session, a piece at a time
-// and never whole in memory, and returns the snapshot that has it: the session
-// goes on from there. The session is begun if there is none. Of the artifact the
+// and never whole in memory, and returns the snapshot that has it, with the
+// artifact's digest: the session goes on from there. The session is begun if there is none. Of the artifact the
 // session has the address, as media; [Service.OpenArtifact] yields the content.
 // It waits for a turn that runs, and for those in the background; the questions of the turn before stay open.
 //
@@ -153,7 +153,27 @@ func (s *Service) keep(ctx context.Context, tenant string, p *plan, a host.Artif
 	if err := s.store.AppendResults(ctx, req, turn); err != nil {
 		return nil, err
 	}
-	return s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, p.session, req.Run)
+	snap, err := s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, p.session, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	snap.Digest, err = s.digestOf(ctx, tenant, p.session, req.Run, a.Name)
+	return snap, err
+}
+
+// digestOf returns the digest of the artifact that a turn put: the one of its name,
+// or the last one.
+func (s *Service) digestOf(ctx context.Context, tenant, session, run, name string) (digest string, err error) {
+	then, err := s.store.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
+	if err != nil {
+		return "", err
+	}
+	for _, info := range then.Artifacts {
+		if info.Name == name {
+			digest = info.Digest
+		}
+	}
+	return digest, nil
 }
 
 // OpenArtifact returns a reader of the content of an artifact that

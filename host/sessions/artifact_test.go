@@ -114,6 +114,9 @@ func TestArtifactsMayBePutBeforeAnAnswer(t *testing.T) {
 		}
 	}
 	snap, err := s.Snapshot(t.Context(), &sessions.SnapshotRequest{Session: out.Session})
+	if err == nil && (last.Digest == "" || last.Digest != snap.Artifacts[1].Digest) {
+		t.Errorf("PutArtifact answers digest %q, the session lists %+v", last.Digest, snap.Artifacts)
+	}
 	if err != nil || snap.ID != last.ID || len(snap.Questions) != 1 || snap.Questions[0].ID != out.Questions[0].ID {
 		t.Fatalf("the session is at %+v, %v; want the question open", snap, err)
 	}
@@ -134,6 +137,24 @@ func TestArtifactsMayBePutBeforeAnAnswer(t *testing.T) {
 	last, err = s.PutArtifact(t.Context(), "", out.Session, nil, strings.NewReader("x"))
 	if err != nil || len(last.Questions) != 0 {
 		t.Errorf("after more was said: %+v, %v", last, err)
+	}
+}
+
+// An old snapshot shows what it asked, and that the session has moved on; the newest
+// one asks.
+func TestAnOldQuestionIsSuperseded(t *testing.T) {
+	s := stored(t, newAgent(t, "clerk", model(hosttest.Call("ask", "{}"), hosttest.Say("on"), hosttest.Call("ask", "{}"), hosttest.Say("done")), askOnce(t)))
+	asks := run(t, s, &request{Text: "a"})
+	if snap := snapshot(t, s, asks.Snapshot); len(snap.Questions) != 1 || snap.Superseded {
+		t.Errorf("the snapshot is %+v, want a question", snap)
+	}
+	run(t, s, &request{Session: asks.Session, Text: "never mind"})
+	if snap := snapshot(t, s, asks.Snapshot); len(snap.Questions) != 1 || !snap.Superseded {
+		t.Errorf("the old snapshot is %+v, want a question that is superseded", snap)
+	}
+	again := run(t, s, &request{Session: asks.Session, Text: "b"})
+	if snap := snapshot(t, s, again.Snapshot); len(snap.Questions) != 1 || snap.Superseded {
+		t.Errorf("the snapshot is %+v, want a question", snap)
 	}
 }
 

@@ -46,12 +46,17 @@ type Snapshot struct {
 	Created      time.Time         `json:"created_at"`            // when the turn was stored; of one in the background, begun
 	Heartbeat    time.Time         `json:"heartbeat_at,omitzero"` // the last sign of life of one that runs
 	Usage        host.Usage        `json:"usage"`                 // of the turn alone
-	Questions    []*host.Question  `json:"questions,omitempty"`   // that are open
+	Questions    []*host.Question  `json:"questions,omitempty"`   // that it left, and nobody has answered
+	Superseded   bool              `json:"superseded,omitempty"`  // the session has moved on: they cannot be answered any more
 
 	// State is the session after the turn, as clients may see it, with its last
 	// messages. Artifacts are listed, not held: see [Service.Artifact].
 	State     *State                 `json:"state,omitempty"`
 	Artifacts []threads.ArtifactInfo `json:"artifacts,omitempty"`
+
+	// Digest is that of the artifact that [Service.PutArtifact] has stored, in its
+	// answer alone.
+	Digest string `json:"digest,omitempty"`
 }
 
 // SnapshotRequest asks for a snapshot: by its id, as it was then, or for the one
@@ -134,7 +139,7 @@ func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run s
 		ID: snapshotID(session, run), Session: session, Parent: snapshotID(session, snap.Parent), Agent: snap.Network,
 		Status: statusOf(snap.Status), FinishReason: snap.FinishReason, Error: snap.Error, Created: snap.Time, Usage: snap.Usage,
 	}
-	if out.Questions, err = s.questions(ctx, req.Tenant, session, run); err != nil {
+	if err = s.questions(ctx, req.Tenant, out, run); err != nil {
 		return nil, err
 	}
 	if req.WithoutState {
@@ -143,17 +148,22 @@ func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run s
 	return out, s.readSession(ctx, req, out, run)
 }
 
-// questions are those that are open after a turn.
-func (s *Service) questions(ctx context.Context, tenant, session, run string) ([]*host.Question, error) {
-	asking, err := s.askingFrom(ctx, tenant, session, run)
+// questions finds those that a turn left, and whether the session still asks them.
+func (s *Service) questions(ctx context.Context, tenant string, out *Snapshot, run string) error {
+	asking, err := s.askingFrom(ctx, tenant, out.Session, run)
 	if err != nil || asking == "" {
-		return nil, err
+		return err
 	}
-	open, err := s.host.Questions(ctx, s.target, tenant, asking)
+	out.Questions, err = s.host.Questions(ctx, s.target, tenant, asking)
 	if err != nil && host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound { // answered, or forgotten
-		return nil, err
+		return err
 	}
-	return open, nil
+	if len(out.Questions) == 0 {
+		return nil
+	}
+	now, err := s.asking(ctx, tenant, out.Session)
+	out.Superseded = now != asking
+	return err
 }
 
 func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {
