@@ -250,6 +250,26 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	return out, done, nil
 }
 
+// ProcessAll applies processors in their order, each to what the one before has left,
+// as a run does at each level. It returns the messages that are left and what each
+// processor reported: nil for one that is [Optional] and failed, which is passed over.
+// The error of any other ends it, with the processor's name.
+func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*Processed, error) {
+	own := view.Messages[max(0, len(view.Messages)-max(0, view.Own)):]
+	at, reports := *view, make([]*Processed, len(list))
+	for i, p := range list {
+		out, done, err := Process(ctx, p, &at)
+		_, optional := p.(optionalProcessor)
+		switch {
+		case err == nil:
+			reports[i], at.Messages, at.Own = done, out, countOwn(out, own)
+		case !optional || ctx.Err() != nil:
+			return nil, nil, wrapError(err, "processor %q", p.Name())
+		}
+	}
+	return at.Messages, reports, nil
+}
+
 // checkInputKept holds a processor to editing the user's input, not dropping
 // it.
 func (v *View) checkInputKept(after []*Message) error {
