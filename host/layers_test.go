@@ -54,6 +54,8 @@ var layers = []layer{
 		"what plugins keep is records over the one driver interface; the sandbox knows no driver"},
 	{"host/plugin/watch", []string{"host", "host/plugin"},
 		"follows files; whoever does not want that does not link it"},
+	{"host/builtin", []string{"host", "host/plugin", "pdk/go", "plugins/..."},
+		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},
 	{"host/erasure", []string{"host", "host/internal/kverror", "host/kv"},
 		"deletes tenants from a store and from parts that it knows by an interface"},
 	{"host/trace", []string{"host"},

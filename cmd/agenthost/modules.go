@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/builtin"
 	"github.com/agenthost/agenthost/host/plugin"
-	pdk "github.com/agenthost/agenthost/pdk/go"
 	"github.com/agenthost/agenthost/plugins/summarizer"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
@@ -36,24 +35,12 @@ func builtins() map[string][]byte {
 
 // checkBuiltin holds the configuration of a built-in plugin's processor to what
 // the plugin itself would say of it, before anything runs.
-func checkBuiltin(id string, config json.RawMessage) error {
-	if len(config) == 0 {
-		config = json.RawMessage("{}")
+func checkBuiltin(id string, config json.RawMessage, counter host.TokenCounter) error {
+	name, ok := strings.CutPrefix(id, builtinPrefix)
+	if !ok || builtins()[name] == nil {
+		return nil
 	}
-	var err error
-	switch id {
-	case builtinPrefix + toolcallfilter.Name:
-		_, err = toolcallfilter.New(pdk.Raw(config))
-	case builtinPrefix + tokenlimiter.Name:
-		_, err = tokenlimiter.New(pdk.Raw(config))
-	case builtinPrefix + summarizer.Name:
-		err = summarizer.Check(pdk.Raw(config))
-	}
-	var fault *pdk.Error
-	if !errors.As(err, &fault) {
-		return err
-	}
-	return host.Errorf(host.InvalidArgument, "%s", fault.Message).WithHint("%s", fault.Hint)
+	return builtin.Check(name, config, counter)
 }
 
 // builtinNames are the built-in plugins as they are named.
@@ -65,7 +52,7 @@ func builtinNames() []string {
 	return names
 }
 
-func builtin(name string) ([]byte, error) {
+func builtinModule(name string) ([]byte, error) {
 	if wasm := builtins()[strings.TrimPrefix(name, builtinPrefix)]; wasm != nil {
 		return wasm, nil
 	}
@@ -90,7 +77,7 @@ func (env *environment) module(ctx context.Context, rt *plugin.Runtime, where st
 // moduleFile is module without manifests.
 func (env *environment) moduleFile(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	if strings.HasPrefix(where, builtinPrefix) {
-		return builtin(where)
+		return builtinModule(where)
 	}
 	if info, err := os.Stat(where); err == nil && info.IsDir() {
 		return env.build(ctx, rt, where, progress)

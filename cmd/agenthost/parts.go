@@ -137,7 +137,11 @@ func (a *app) processor(at place, use useConfig) (host.Processor, error) {
 		return nil, err
 	}
 	processor, err := p.Processor(part, opts)
-	if fault := checkBuiltin(p.ID(), opts.Config); fault != nil {
+	module := p.ID()
+	if path := a.config.Plugins[module].Path; path != "" {
+		module = path
+	}
+	if fault := checkBuiltin(module, opts.Config, a.tokens); fault != nil {
 		err = fault // in words about the keys, where the schema's are about itself
 	}
 	return processor, a.config.wrap(err, at.to("use"))

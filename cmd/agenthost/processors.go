@@ -324,7 +324,7 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 		return nil, err
 	}
 	processor, err := p.Processor(part, &plugin.PartOptions{Config: config})
-	if fault := checkBuiltin(file, config); fault != nil {
+	if fault := checkBuiltin(file, config, t.counter); fault != nil {
 		return nil, fault
 	}
 	return processor, err
