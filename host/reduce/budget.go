@@ -2,6 +2,8 @@ package reduce
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -11,10 +13,13 @@ import (
 // within it; if it never is, the oldest groups are dropped, then system messages.
 // The newest group and the current input stay, even if they alone are more.
 // Tokens are counted in the encoding of the view's model: see [host.View.Tokens].
-// Code invalid_argument for a budget below 1.
+// Code invalid_argument for a budget below 1 and a step that is nil.
 func Budget(tokens int, steps ...Reducer) (Reducer, error) {
 	if err := atLeast(1, tokens, "a budget of tokens"); err != nil {
 		return nil, err
+	}
+	if i := slices.Index(steps, nil); i >= 0 {
+		return nil, errNilReducer("step " + strconv.Itoa(i) + " of a budget")
 	}
 	return &budget{tokens, steps}, nil
 }
@@ -25,6 +30,9 @@ type budget struct {
 }
 
 func (r *budget) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	now := *view
 	for _, step := range r.steps {
 		total, err := count(ctx, &now)

@@ -36,6 +36,9 @@ type counting struct {
 }
 
 func (r *counting) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	past, turn := history(view)
 	first, rest := takeSystem(past)
 	if r.dropTools {

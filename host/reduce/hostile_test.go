@@ -1,8 +1,10 @@
 package reduce_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -37,14 +39,53 @@ func progressive(th *talk) (reduce.Reducer, error) {
 	return reduce.NewProgressive(&scribe{}, 10, th, th, th, nil)
 }
 
+// What is nil is refused where it is given, and not found by a panic later.
+func TestNothingToReduceIsAnError(t *testing.T) {
+	wantInvalid := func(what string, err error) {
+		t.Helper()
+		if host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%s: %v, want code %s", what, err, host.InvalidArgument)
+		}
+	}
+	scribe := &scribe{}
+	window := must(reduce.SlidingWindow(1))(t)
+	reducers := map[string]reduce.Reducer{
+		"counting": must(reduce.Counting(2, nil))(t), "window": window, "truncation": must(reduce.Truncation(2, 1, nil))(t),
+		"drop": must(reduce.DropTools(1))(t), "collapse": must(reduce.CollapseTools(1))(t), "budget": must(reduce.Budget(1, window))(t),
+		"summarizing": must(reduce.Summarizing(scribe, 2, nil))(t), "progressive": must(progressive(&talk{}))(t),
+	}
+	for name, r := range reducers {
+		_, err := r.Reduce(t.Context(), nil)
+		wantInvalid(name+" of no view", err)
+		_, err = r.Reduce(t.Context(), view([]*host.Message{host.UserText("x"), nil}))
+		wantInvalid(name+" of no message", err)
+		_, err = reduce.Processor(name, r).Process(t.Context(), nil)
+		wantInvalid(name+", a processor of no view", err)
+	}
+	_, err := reduce.Processor("none", nil).Process(t.Context(), view(nil))
+	wantInvalid("a processor without a reducer", err)
+	_, err = reduce.Budget(1, window, nil)
+	wantInvalid("a budget with a step that is nil", err)
+}
+
 // A model that answers with nothing has not summarized: nothing is dropped for it.
 // One that answers without end is cut off.
 func TestSummariesThatAreNone(t *testing.T) {
 	for _, text := range []string{"", " \n\t"} {
 		model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say(text) })
 		r := must(reduce.Summarizing(model, 2, nil))(t)
-		if out, err := r.Reduce(t.Context(), view(parse(t, "U:0|A:1|U:2|A:3"))); host.CodeOf(err) != host.Unavailable {
-			t.Errorf("a summary of %q: %s, %v", text, written(out), err)
+		v := view(parse(t, "U:0|A:1|U:2|A:3"))
+		if out, err := r.Reduce(t.Context(), v); err != nil || !slices.Equal(out, v.Messages) {
+			t.Errorf("a summary of %q: %s, %v; want everything as it was", text, written(out), err)
+		}
+		done, err := reduce.Processor("short", r).Process(t.Context(), v)
+		if err != nil || string(done.Report) != `{"reducer":"short","dropped":0,"problem":"summarize: the model scripted answered with no text"}` || !slices.Equal(done.Messages, v.Messages) {
+			t.Errorf("a processor with a summary of %q: %+v, %v", text, done, err)
+		}
+		var log bytes.Buffer
+		r = must(reduce.Summarizing(model, 2, &reduce.SummarizingOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+		if _, err := r.Reduce(t.Context(), v); err != nil || !strings.Contains(log.String(), "no text") {
+			t.Errorf("the log of a summary of %q is %q, %v", text, log.String(), err)
 		}
 	}
 	long := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {

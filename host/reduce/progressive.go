@@ -93,6 +93,9 @@ func NewProgressive(model host.Model, target int, history host.HistoryLoader, jo
 // Reduce implements [Reducer]. What cannot be queued is an error, unless it is
 // queued already or the queue is full.
 func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	past, turn := history(view)
 	system, rest := takeSystem(past)
 	known, err := p.own.Summaries.Load(ctx, view.Scope)

@@ -3,6 +3,8 @@ package reduce
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -36,7 +38,9 @@ func (p ToolPairs) check() error {
 }
 
 // Processor returns r as a processor, to be run before every model call. It
-// reports {"reducer", "dropped"}: its name, and how many messages fewer there are.
+// reports {"reducer", "dropped", "problem"?}: its name, how many messages fewer
+// there are, and why it left the conversation as it was, as after a blank summary.
+// A nil r fails each run with code invalid_argument.
 func Processor(name string, r Reducer) host.Processor { return &processor{name, r} }
 
 type processor struct {
@@ -47,14 +51,22 @@ type processor struct {
 func (p *processor) Name() string { return p.name }
 
 func (p *processor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
-	messages, err := p.reducer.Reduce(ctx, view)
+	if p.reducer == nil {
+		return nil, errNilReducer("processor " + strconv.Quote(p.name))
+	}
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
+	problem := ""
+	messages, err := p.reducer.Reduce(context.WithValue(ctx, problemKey{}, &problem), view)
 	if err != nil {
 		return nil, err
 	}
 	report, err := json.Marshal(struct {
 		Reducer string `json:"reducer"`
 		Dropped int    `json:"dropped"`
-	}{p.name, len(view.Messages) - len(messages)})
+		Problem string `json:"problem,omitempty"`
+	}{p.name, len(view.Messages) - len(messages), problem})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +74,32 @@ func (p *processor) Process(ctx context.Context, view *host.View) (*host.Process
 		messages = []*host.Message{}
 	}
 	return &host.Processed{Messages: messages, Report: report}, nil
+}
+
+// problemKey is where the context of a processor has room for a problem.
+type problemKey struct{}
+
+// tellProblem puts a problem into the report of the processor that reduces, if one
+// does.
+func tellProblem(ctx context.Context, problem string) {
+	if p, ok := ctx.Value(problemKey{}).(*string); ok {
+		*p = problem
+	}
+}
+
+func errNilReducer(of string) error {
+	return host.Errorf(host.InvalidArgument, "%s has a reducer that is nil", of)
+}
+
+// checkView refuses what is nothing to reduce.
+func checkView(view *host.View) error {
+	if view == nil {
+		return host.Errorf(host.InvalidArgument, "the view to reduce is nil").WithHint("use host.NewView")
+	}
+	if i := slices.Index(view.Messages, nil); i >= 0 {
+		return host.Errorf(host.InvalidArgument, "message %d of the view to reduce is nil", i)
+	}
+	return nil
 }
 
 // atLeast fails if a number that must be at least least is not.

@@ -3,7 +3,9 @@ package reduce
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -44,6 +46,9 @@ type SummarizingOptions struct {
 	// Summaries keeps each thread's newest summary, so that nothing is summarized
 	// twice. Default: memory, for the last MaxRememberedThreads threads.
 	Summaries Summaries
+
+	// Logger is told of summaries that are blank; nil discards.
+	Logger *slog.Logger
 }
 
 // Summarizing puts a model's summary in place of old messages, once there are
@@ -52,8 +57,9 @@ type SummarizingOptions struct {
 // results. The next time the model is given its own summary and what has become
 // old since. The result is the first system message, the summary as an
 // assistant's message that carries [SummaryKey], and the rest; other system
-// messages are dropped. A model that fails, or answers with no text, fails the
-// reducer: nothing is dropped for nothing.
+// messages are dropped. A model that fails fails the reducer. One that answers with
+// no text leaves the conversation as it is, which Options.Logger and the report of
+// [Processor] tell: nothing is dropped for nothing.
 //
 // Where to cut is decided as Agent Framework's SummarizingChatReducer does. Code
 // invalid_argument for a nil model, a target below 1 or a negative threshold.
@@ -83,6 +89,9 @@ func Summarizing(model host.Model, target int, opts *SummarizingOptions) (Reduce
 	if r.Summaries == nil {
 		r.Summaries = &remembered{}
 	}
+	if r.Logger == nil {
+		r.Logger = slog.New(slog.DiscardHandler)
+	}
 	return r, nil
 }
 
@@ -93,6 +102,9 @@ type summarizing struct {
 }
 
 func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	past, turn := history(view)
 	system, rest := takeSystem(past)
 	known, err := r.Summaries.Load(ctx, view.Scope)
@@ -102,7 +114,13 @@ func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 	summary, rest := latest(known, rest)
 	if cut := r.cut(rest); cut > 0 {
 		if cut = r.bounded(rest, cut); cut > 0 {
-			if summary, err = r.summarize(ctx, view.Scope, summary, rest[:cut]); err != nil {
+			summary, err = r.summarize(ctx, view.Scope, summary, rest[:cut])
+			if errors.Is(err, errBlank) {
+				tellProblem(ctx, err.Error())
+				r.Logger.Warn("a conversation is not reduced", "thread", view.Scope.Thread, "model", r.model.Name(), "error", err)
+				return view.Messages, nil
+			}
+			if err != nil {
 				return nil, err
 			}
 			rest = rest[cut:]
@@ -267,6 +285,9 @@ func cutTo(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
+// errBlank is of a model that answers with no text.
+var errBlank = errors.New("the summary is blank")
+
 // ask returns the text of a model's answer.
 func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string, error) {
 	var answer *host.ModelResponse
@@ -283,7 +304,7 @@ func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string,
 	}
 	text := (&host.Message{Parts: answer.Parts}).Text()
 	if strings.TrimSpace(text) == "" {
-		return "", host.Errorf(host.Unavailable, "summarize: the model %s answered with no text", model.Name())
+		return "", &host.Error{Code: host.Unavailable, Message: "summarize: the model " + model.Name() + " answered with no text", Err: errBlank}
 	}
 	return cutTo(text, MaxSummaryBytes), nil
 }

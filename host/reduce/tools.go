@@ -34,6 +34,9 @@ type oldToolGroups struct {
 }
 
 func (r *oldToolGroups) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	c := grouped(view)
 	tools := c.kept(isTool)
 	for _, g := range tools[:max(len(tools)-r.keep, 0)] {

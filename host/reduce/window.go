@@ -18,6 +18,9 @@ func SlidingWindow(groups int) (Reducer, error) {
 type slidingWindow int
 
 func (r slidingWindow) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	c := grouped(view)
 	needed := c.needed()
 	talk := c.kept(notSystem)
@@ -56,6 +59,9 @@ type truncation struct {
 }
 
 func (r *truncation) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
+	if err := checkView(view); err != nil {
+		return nil, err
+	}
 	c := grouped(view)
 	sizes, total, err := c.measure(ctx, r.Tokens)
 	if err != nil {

@@ -36,6 +36,9 @@ func (s *Store) Reduce(ctx context.Context, tenant, id string, reducer host.Mess
 	if opts == nil {
 		opts = &ReduceOptions{}
 	}
+	if reducer == nil {
+		return false, host.Errorf(host.InvalidArgument, "reduce thread %q: the reducer is nil", id)
+	}
 	loaded, err := s.Get(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
 	if err != nil || len(loaded.Messages) == 0 {
 		return false, err
