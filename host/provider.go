@@ -14,8 +14,8 @@ type Provider interface {
 }
 
 // Observer is what a [Provider] may also be: told, after the agent's run, what
-// was said, or the error it failed with. Its own failure is an event, not the
-// run's.
+// was said, or the error it failed with. A run that fails before the provider is
+// asked does not tell it. Its own failure is an event, not the run's.
 type Observer interface {
 	Observe(ctx context.Context, req *ObserveRequest) (*Cost, error)
 }

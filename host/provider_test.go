@@ -121,6 +121,47 @@ func TestProvidersThatFail(t *testing.T) {
 	}
 }
 
+// observed is a provider that says whether it was asked and told.
+type observed struct {
+	name  string
+	err   error
+	calls *[]string
+}
+
+func (o observed) Name() string { return o.name }
+func (o observed) Provide(context.Context, *host.ProvideRequest) (*host.Provided, error) {
+	*o.calls = append(*o.calls, "asks "+o.name)
+	return nil, o.err
+}
+func (o observed) Observe(context.Context, *host.ObserveRequest) (*host.Cost, error) {
+	*o.calls = append(*o.calls, "tells "+o.name)
+	return nil, nil
+}
+
+// A provider is told how a run went that it was asked in, and of no other.
+func TestOnlyProvidersThatWereAskedAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		second, instructions error
+		want                 []string
+	}{
+		"all goes well":     {nil, nil, []string{"asks a", "asks b", "asks c", "tells a", "tells b", "tells c"}},
+		"the second fails":  {host.Errorf(host.Unavailable, "away"), nil, []string{"asks a", "asks b", "tells a", "tells b"}},
+		"instructions fail": {nil, host.Errorf(host.Unavailable, "away"), nil},
+	} {
+		var calls []string
+		providers := []host.Provider{observed{"a", nil, &calls}, observed{"b", c.second, &calls}, observed{"c", nil, &calls}}
+		a, err := host.NewAgent("agent", &host.AgentOptions{Model: says("x"), Providers: providers,
+			InstructionsFunc: func(context.Context, *host.InstructionsRequest) (string, error) { return "", c.instructions }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = newHost(t, nil).Run(t.Context(), a, &host.Request{Text: "hi"}) // how it ends is not asked here
+		if diff := cmp.Diff(c.want, calls); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestAnObserverHearsOfAFailureAndMayFailItself(t *testing.T) {
 	p := &memory{name: "p", failsTo: "observe"}
 	agent := newAgent(t, &host.AgentOptions{Providers: []host.Provider{p}, Model: hosttest.NewModel(hosttest.Fail(host.Errorf(host.Unavailable, "down")))})

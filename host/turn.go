@@ -28,6 +28,7 @@ type turn struct {
 	recorded     bool  // an answer is written down
 	toolsOff     bool  // the model is asked for the last time, without tools
 	replaced     bool  // a hook has replaced the messages
+	asked        int   // how many context providers were asked to provide
 }
 
 // resultID names the result of the agent at work.
@@ -73,6 +74,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var tools []*Tool
 	var stored []*Message
 	for _, p := range ownedProviders(t.net, t.agent) {
+		t.asked++
 		got, err := p.Provide(ctx, t.provideRequest(p))
 		if err != nil {
 			return wrapError(err, "provider %q", p.Name())
@@ -127,10 +129,10 @@ func (t *turn) responses() []*Message {
 	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
 }
 
-// observe tells the observers how it went. It has time of its own: a cancelled
+// observe tells the observers how it went, those that were asked before. It has time of its own: a cancelled
 // run is something to learn from as well.
 func (t *turn) observe(ctx context.Context, failure error) {
-	for _, p := range ownedProviders(t.net, t.agent) {
+	for _, p := range ownedProviders(t.net, t.agent)[:t.asked] {
 		o, ok := p.Provider.(Observer)
 		if !ok {
 			continue
