@@ -52,6 +52,11 @@ type AgentOptions struct {
 
 	Hooks Hooks
 
+	// StateSchema types the state of runs of the agent on its own, as
+	// [NetworkOptions].StateSchema does for a network's; in a network the network's
+	// holds.
+	StateSchema *Schema
+
 	// Output makes the agent answer with JSON of this schema: see [Result].Output.
 	// An answer that does not fit is told to the model once and asked for again;
 	// if that does not fit either, the run fails with code unavailable, and keeps
@@ -175,7 +180,7 @@ func (a *Agent) WithModel(model Model) *Agent {
 func (a *Agent) with(opts AgentOptions) *Agent {
 	b := &Agent{name: a.name, opts: opts, set: a.set}
 	b.solo = &Network{name: b.name, agents: []*Agent{b}, byName: map[string]*Agent{b.name: b}, solo: true,
-		opts: NetworkOptions{History: opts.History}}
+		opts: NetworkOptions{History: opts.History, StateSchema: opts.StateSchema}}
 	return b
 }
 

@@ -34,6 +34,24 @@ func ticketSchema(t testing.TB) *host.Schema {
 	return s
 }
 
+// An agent on its own can have a schema of its state, too.
+func TestTheStateOfAnAgentFitsItsSchema(t *testing.T) {
+	a, err := host.NewAgent("a", &host.AgentOptions{Model: says("x"), StateSchema: ticketSchema(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host.StateSchemaOf(a) == nil || host.StateSchemaOf(a.WithModel(says("y"))) == nil {
+		t.Error("the schema is not the target's")
+	}
+	h := newHost(t, nil)
+	if _, err := h.Run(t.Context(), a, &host.Request{Text: "hi", State: ticket{Customer: "ada"}}); err != nil {
+		t.Errorf("a state that fits: %v", err)
+	}
+	if _, err := h.Run(t.Context(), a, &host.Request{Text: "hi", State: map[string]any{"customer": 7}}); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("a state that does not: %v", err)
+	}
+}
+
 func TestDefaultStatesThatDoNotFit(t *testing.T) {
 	a := agentNamed(t, "a", "")
 	for name, c := range map[string]struct {
