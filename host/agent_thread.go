@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -196,13 +197,67 @@ func (t *AgentThread) Messages(ctx context.Context) ([]*Message, error) {
 	return t.messages(ctx)
 }
 
+// EditMessages has edit change the conversation: what it returns takes its place, in
+// one write. It waits for a run that has the thread. The messages that edit gets are
+// shared and must not be changed; it returns others in the place of those. Codes:
+// failed_precondition if the model's service has the conversation, unimplemented if
+// the thread's store is no [MessageEditor] (the one in memory is), invalid_argument
+// for a conversation that no model can be sent, such as a result without its call.
+// Then nothing has changed, and likewise if edit fails.
+func (t *AgentThread) EditMessages(ctx context.Context, edit func(messages []*Message) ([]*Message, error)) error {
+	unlock, err := (*threadHistory)(t).LockThread(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	list, err := t.Messages(ctx)
+	if err != nil {
+		return err
+	}
+	if list, err = edit(list); err != nil {
+		return err
+	}
+	if err := checkMessages(list); err != nil {
+		return Errorf(InvalidArgument, "edit the messages of thread %q: %w", t.opts.ID, err)
+	}
+	list = slices.Clone(list)
+	for i, m := range list {
+		list[i] = withIdentity(m, nil)
+	}
+	if err := checkHistory(list); err != nil {
+		return Errorf(InvalidArgument, "edit the messages of thread %q: %w", t.opts.ID, err)
+	}
+	return t.setMessages(ctx, list)
+}
+
+func (t *AgentThread) setMessages(ctx context.Context, list []*Message) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.store == nil {
+		t.open = list
+		return nil
+	}
+	e, ok := t.store.(MessageEditor)
+	if !ok {
+		return Errorf(Unimplemented, "the messages of thread %q are in a %T, which cannot change them", t.opts.ID, t.store)
+	}
+	if err := e.SetMessages(ctx, list); err != nil {
+		return wrapError(err, "edit the messages of thread %q", t.opts.ID)
+	}
+	t.open = nil
+	return nil
+}
+
 func (t *AgentThread) messages(ctx context.Context) ([]*Message, error) {
 	if t.kind == ThreadService || t.store == nil {
 		return slices.Clone(t.open), nil
 	}
-	list, err := t.store.ListMessages(ctx)
+	list, err := namePanic(t.storeName(), func() ([]*Message, error) { return t.store.ListMessages(ctx) })
 	return append(list, t.open...), err
 }
+
+// storeName is what a panic of the store is told by.
+func (t *AgentThread) storeName() string { return fmt.Sprintf("message store %T", t.store) }
 
 // threadHistory is an agent thread as a run sees it.
 type threadHistory AgentThread
@@ -278,7 +333,7 @@ func (t *AgentThread) settle(ctx context.Context, turn *Turn, said []*Message) e
 			return err
 		}
 	}
-	if err := t.store.AddMessages(ctx, said); err != nil {
+	if _, err := namePanic(t.storeName(), func() (struct{}, error) { return struct{}{}, t.store.AddMessages(ctx, said) }); err != nil {
 		return err
 	}
 	t.kind, t.open = ThreadStore, nil

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 )
 
 // A history adapter keeps conversations. It is any value with at least one of
@@ -220,6 +221,7 @@ type HistoryOptions struct {
 // History is a history adapter with its abilities found. It is immutable and
 // may serve any number of networks.
 type History struct {
+	name       string // the adapter's type
 	processors []Processor
 	eachRound  bool
 	racing     Racing
@@ -240,7 +242,7 @@ type History struct {
 // NewHistory returns a history kept by adapter. Code invalid_argument if the
 // adapter has none of the four methods, or lacks one that an option needs.
 func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
-	h := &History{}
+	h := &History{name: fmt.Sprintf("%T", adapter)}
 	if opts != nil {
 		h.processors = append(h.processors, opts.Processors...)
 		h.eachRound, h.racing = opts.EachRound, opts.Racing

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"runtime/debug"
@@ -63,16 +64,16 @@ func fromAdapter(err error) error {
 
 // awaitHistory runs the method.
 func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyAnswer[T] {
-	return await(ctx, foreignCall[T]{"history adapter", c.method, r.id, r.host.opts.Logger,
+	return await(ctx, foreignCall[T]{"history adapter", r.history.name, c.method, r.id, r.host.opts.Logger,
 		func(ctx context.Context) (T, error) { return c.fn(ctx, r.historyRequest()) }, c.late})
 }
 
 // foreignCall is a call of somebody's code that may panic, or never return.
 type foreignCall[T any] struct {
-	who, method, run string
-	logger           *slog.Logger
-	fn               func(context.Context) (T, error)
-	late             func(T) // takes an answer that nobody waits for any more; may be nil
+	who, name, method, run string // name is the type, if there is one to tell
+	logger                 *slog.Logger
+	fn                     func(context.Context) (T, error)
+	late                   func(T) // takes an answer that nobody waits for any more; may be nil
 }
 
 // await makes the call. One that does not return after its context has ended is
@@ -110,11 +111,21 @@ func await[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 	}
 }
 
+// namePanic has a panic in fn say whose code it is.
+func namePanic[T any](who string, fn func() (T, error)) (T, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(who + ": " + fmt.Sprint(p))
+		}
+	}()
+	return fn()
+}
+
 // guard runs fn where a panic would end the process.
 func (c *foreignCall[T]) guard(fn func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.logger.Error(c.who+" panicked", "method", c.method, "run", c.run, "panic", p, "stack", string(debug.Stack()))
+			c.logger.Error(c.who+" panicked", "name", c.name, "method", c.method, "run", c.run, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	fn()

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -24,7 +25,7 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, within, journalTimeout{limit, within})
 	defer cancel()
-	a := await(callCtx, foreignCall[T]{"journal", method, run, g.logger, fn, nil})
+	a := await(callCtx, foreignCall[T]{"journal", fmt.Sprintf("%T", g.journal), method, run, g.logger, fn, nil})
 	if a.err == nil || !endedBy(callCtx, a.err) {
 		return a.value, a.err
 	}

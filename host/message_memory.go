@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -156,7 +157,7 @@ func (m *memoryMessages) reduced(ctx context.Context, list []*Message) ([]*Messa
 		return list, nil
 	}
 	view := NewView(slices.Clone(list), m.stores.Model, m.stores.Tokens)
-	out, err := m.stores.Reducer.Reduce(ctx, view)
+	out, err := namePanic(fmt.Sprintf("reducer %T", m.stores.Reducer), func() ([]*Message, error) { return m.stores.Reducer.Reduce(ctx, view) })
 	if err != nil {
 		return nil, wrapError(err, "reduce a thread's messages")
 	}
@@ -170,6 +171,20 @@ func (m *memoryMessages) Serialize(context.Context) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append(AppendMessagesJSON([]byte(`{"messages":`), m.list), '}'), nil
+}
+
+// SetMessages implements [MessageEditor].
+func (m *memoryMessages) SetMessages(ctx context.Context, messages []*Message) error {
+	if err := ctx.Err(); err != nil {
+		return ContextError(ctx)
+	}
+	if err := checkMessages(messages); err != nil {
+		return Errorf(InvalidArgument, "set the messages: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list, m.seen = slices.Clone(messages), nil
+	return nil
 }
 
 func (m *memoryMessages) ClearMessages(context.Context) error {

@@ -10,7 +10,7 @@ import (
 // to read. What it returns is sent to the model, so keeping it short enough is
 // the store's business. Implementations are safe for concurrent use, prove
 // themselves with hosttest.TestMessageStores, and may also be a
-// [MessageClearer].
+// [MessageClearer] and a [MessageEditor].
 //
 // The names are Agent Framework's, whose ChatMessageStore this is.
 type MessageStore interface {
@@ -34,6 +34,15 @@ type MessageStore interface {
 type MessageClearer interface {
 	// ClearMessages forgets all messages.
 	ClearMessages(ctx context.Context) error
+}
+
+// MessageEditor is what a [MessageStore] may also be: see [AgentThread.EditMessages].
+// The store in memory is one.
+type MessageEditor interface {
+	// SetMessages puts messages in the place of all that the store has, in one
+	// commit. The messages are shared and must not be changed. Code
+	// invalid_argument for one that is nil or has no known role.
+	SetMessages(ctx context.Context, messages []*Message) error
 }
 
 // MessageStores opens the message stores of agent threads: see

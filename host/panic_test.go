@@ -58,7 +58,7 @@ func TestAPanicEndsTheRunAlone(t *testing.T) {
 		"an OnRoute":          {nil, byCode(onRoute), `router "code": it panicked: boom`},
 		"a model":             {broken(&host.AgentOptions{Model: panicking{}}), aThenB, `agent "b" panicked: boom`},
 		"instructions":        {broken(&host.AgentOptions{InstructionsFunc: boom}), aThenB, `agent "b" panicked: boom`},
-		"a processor":         {broken(&host.AgentOptions{Processors: []host.Processor{panicking{}}}), aThenB, `agent "b" panicked: boom`},
+		"a processor":         {broken(&host.AgentOptions{Processors: []host.Processor{panicking{}}}), aThenB, `agent "b" panicked: processor "broken": boom`},
 		"a provider":          {broken(&host.AgentOptions{Providers: []host.Provider{panicking{}}}), aThenB, `agent "b" panicked: boom`},
 		"a hook":              {broken(&host.AgentOptions{Hooks: host.Hooks{Start: func(context.Context, *host.StartHook) error { panic("boom") }}}), aThenB, `agent "b" panicked: boom`},
 		"whether it may run":  {broken(&host.AgentOptions{Enabled: asks}), aThenB, `router "line": ask whether agent "b" is enabled: it panicked: boom`},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -210,7 +211,7 @@ type optionalProcessor struct{ Processor }
 // new messages and what was reported. It is what a run does at each level,
 // without the run.
 func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
-	done, err := p.Process(ctx, view)
+	done, err := namePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
 	if err != nil {
 		return nil, nil, err
 	}

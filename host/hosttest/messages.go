@@ -65,6 +65,7 @@ var messageRules = []struct {
 	{"a state that it does not write is refused", (*messagesTest).refusesStates},
 	{"another tenant's state finds nothing", (*messagesTest).foreignState},
 	{"cleared is empty, and others are not", (*messagesTest).clears},
+	{"what is set is what there is, and others stay", (*messagesTest).sets},
 	{"a limit below zero is refused", (*messagesTest).negativeLimit},
 	{"a limit keeps the newest and the system message", (*messagesTest).limits},
 	{"a limit parts no call from its results", (*messagesTest).limitsKeepPairs},
@@ -359,6 +360,30 @@ func (t *messagesTest) clears() {
 	after := host.UserText("after")
 	p.add(after)
 	p.want(after)
+}
+
+func (t *messagesTest) sets() {
+	p, other := t.open("acme", "t1", nil), t.open("acme", "t11", nil)
+	e, ok := p.MessageStore.(host.MessageEditor)
+	if !ok {
+		return
+	}
+	m := host.UserText("kept")
+	old := says("one", "two")
+	p.add(old...)
+	other.add(m)
+	first := host.UserText("first")
+	if err := e.SetMessages(t.Context(), []*host.Message{first, old[1]}); err != nil {
+		t.Fatalf("SetMessages: %v", err)
+	}
+	p.want(first, old[1])
+	other.want(m)
+	if err := e.SetMessages(t.Context(), []*host.Message{nil}); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("SetMessages of a message that is nil: %v", err)
+	}
+	p.want(first, old[1])
+	p.add(old...)
+	p.want(first, old[1], old[0])
 }
 
 func (t *messagesTest) limited(limit int) (host.MessageStores, bool) {
