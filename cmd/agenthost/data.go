@@ -436,8 +436,8 @@ func dataVerify(env *environment, f *dataFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that everything is what was stored",
-		Long: `Check that everything is what was stored: the checksums of the files, and of every
-tenant's threads each message, turn, state and artifact. A host that has the directory
+		Long: `Check that everything is what was stored: the checksums of the files, the digest of
+every entry, and of every tenant's threads each message, turn, state and artifact. A host that has the directory
 open does it for this command, and serves on. With --backup it reads a backup instead.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -472,6 +472,9 @@ func (s *store) verify(ctx context.Context, tell func(threads int)) (*verified, 
 	if err := s.db.Verify(); errors.Is(err, kv.ErrCorrupt) {
 		out.add("", "", host.Errorf(host.DataLoss, "a table cannot be read: %w", err).WithHint("restore it from a backup"))
 	} else if err != nil {
+		return nil, err
+	}
+	if err := s.verifyDigests(ctx, out); err != nil {
 		return nil, err
 	}
 	for tenant, err := range s.tenantNames(ctx) {

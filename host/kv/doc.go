@@ -56,6 +56,12 @@
 // believes, so a writer that lost its lease cannot write, however late its
 // request arrives.
 //
+// # Digests
+//
+// [Checked] puts a digest in front of every value and compares it when the value is
+// read, so that whatever was changed below it is [ErrCorrupt]. The packages that store
+// something use their drivers so.
+//
 // # Limits
 //
 // Every size is bounded by a constant of this package, the same for every

@@ -397,7 +397,8 @@ func TestDataOfANewerVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, s, ada, "Ada drinks tea.")
-	for e, err := range kv.All(t.Context(), driver, "acme", kv.Range{Prefix: kv.NewKey("memory", "scope")}) {
+	stored := kv.Checked(driver)
+	for e, err := range kv.All(t.Context(), stored, "acme", kv.Range{Prefix: kv.NewKey("memory", "scope")}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +407,7 @@ func TestDataOfANewerVersion(t *testing.T) {
 			string(e.Value[:len(e.Value)-3]):                      host.DataLoss,
 			"\xee" + string(e.Value):                              host.FailedPrecondition,
 		} {
-			if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put(e.Key, []byte(value))}}); err != nil {
+			if _, err := kv.Apply(t.Context(), stored, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put(e.Key, []byte(value))}}); err != nil {
 				t.Fatal(err)
 			}
 			_, err = s.Search(t.Context(), ada, "tea", nil)

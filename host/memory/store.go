@@ -50,7 +50,7 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{driver: driver, words: w, cache: newCache(opts.CacheBytes), now: opts.Now, locks: newLocks()}
+	s := &Store{driver: kv.Checked(driver), words: w, cache: newCache(opts.CacheBytes), now: opts.Now, locks: newLocks()}
 	if s.now == nil {
 		s.now = time.Now
 	}

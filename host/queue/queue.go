@@ -134,7 +134,7 @@ func New(driver kv.Driver, opts *Options) *Queue {
 	if opts == nil {
 		opts = &Options{}
 	}
-	q := &Queue{driver: driver, id: host.NewID(), opts: opts.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+	q := &Queue{driver: kv.Checked(driver), id: host.NewID(), opts: opts.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		handlers: map[string]Handler{}, tenants: map[string]*tenant{}, loading: map[string]chan struct{}{},
 		runs: map[runKey]*heldJobs{}, orphans: map[runKey][]heldJob{}, peers: map[string]*peer{}, idle: make(chan struct{})}
 	q.free = q.opts.Workers

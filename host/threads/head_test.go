@@ -517,7 +517,7 @@ func TestOnlyThreadsWithViewsAreOfTheNewLayout(t *testing.T) {
 	talkWithIDs(t, s, "t1", 0, 1)
 	record := func() map[string]any {
 		var out map[string]any
-		for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{Prefix: kv.NewKey("threads", "thread")}) {
+		for e, err := range kv.All(t.Context(), kv.Checked(d), threads.DefaultTenant, kv.Range{Prefix: kv.NewKey("threads", "thread")}) {
 			if err != nil {
 				t.Fatal(err)
 			}

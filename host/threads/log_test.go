@@ -228,7 +228,7 @@ func TestFormatByteIsThatOfRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+	for e, err := range kv.All(t.Context(), kv.Checked(d), threads.DefaultTenant, kv.Range{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // stored is how many bytes of keys and values a driver has.
 func stored(t testing.TB, d kv.Driver) (bytes int64) {
 	t.Helper()
-	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+	for e, err := range kv.All(t.Context(), kv.Checked(d), threads.DefaultTenant, kv.Range{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

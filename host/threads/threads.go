@@ -49,7 +49,8 @@ type Options struct {
 	Deleted func(ctx context.Context, tenant, id string) error
 }
 
-// New returns a store on a driver. nil options are the defaults, and so are
+// New returns a store on a driver, which it uses as [kv.Checked]: a value that is not
+// what was stored is data_loss. nil options are the defaults, and so are
 // numbers below 1. It panics if driver is nil.
 func New(driver kv.Driver, opts *Options) *Store {
 	if driver == nil {
@@ -58,6 +59,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	if opts == nil {
 		opts = &Options{}
 	}
+	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, seed: maphash.MakeSeed(),
 		searchDisabled: opts.SearchDisabled, deleted: opts.Deleted}
 	s.locker, _ = driver.(kv.Locker)
@@ -72,7 +74,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 }
 
 // Driver returns what the store keeps threads on, for who keeps something beside
-// them.
+// them: a [kv.Checked] driver.
 func (s *Store) Driver() kv.Driver { return s.driver }
 
 // thread is a thread as it was at one moment: its record, and with it the part

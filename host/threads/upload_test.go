@@ -156,7 +156,7 @@ type forgetful struct{ kv.Driver }
 func (d forgetful) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	for i := range txs {
 		for j := range txs[i].Writes {
-			if w := &txs[i].Writes[j]; len(w.Value) == threads.ChunkBytes {
+			if w := &txs[i].Writes[j]; len(w.Value) >= threads.ChunkBytes {
 				w.Value = w.Value[:1]
 			}
 		}

@@ -162,6 +162,24 @@ func (v *verifier) logs(ctx context.Context, t *thread) error {
 		if err := v.uploads(ctx, t, c); err != nil {
 			return err
 		}
+		if err := v.digests(ctx, t, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digests reads the entries of a content that only lead to others: the driver compares
+// each with its digest.
+func (v *verifier) digests(ctx context.Context, t *thread, c content) error {
+	rest, _ := c.all().CutPrefix(contentKeys)
+	id, _, _ := rest.CutString()
+	for _, prefix := range []kv.Key{c.turns(), c.runs(), c.artifacts(), c.all().With("message"), c.views(), c.heads(), wordsKey(id)} {
+		for _, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+			if err != nil {
+				return wrap(err, "read thread %q", t.rec.ID)
+			}
+		}
 	}
 	return nil
 }

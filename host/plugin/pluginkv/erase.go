@@ -60,13 +60,18 @@ func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more b
 	if err != nil {
 		return n, false, err
 	}
-	page, err := s.driver.Scan(ctx, p.partition, kv.Range{Prefix: p.items, Limit: erasePage})
+	page, err := kv.Unchecked(s.driver).Scan(ctx, p.partition, kv.Range{Prefix: p.items, Limit: erasePage})
 	if err != nil {
 		return n, false, err
 	}
-	for _, e := range page.Entries {
+	for _, stored := range page.Entries {
 		n.Items++
-		if it, err := readItem(e); err == nil {
+		e, err := kv.CheckEntry(p.partition, stored)
+		var it *storedItem
+		if err == nil {
+			it, err = readItem(e)
+		}
+		if err == nil {
 			n.Bytes += plugin.ItemBytes(p.key(e.Key), it.value)
 			pl.remove(p.key(e.Key), it)
 		} else {
@@ -84,7 +89,7 @@ func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more b
 
 // eraseRest removes what is there without items: that of damaged ones.
 func (pl *plan) eraseRest(ctx context.Context) (more bool, err error) {
-	page, err := pl.driver.Scan(ctx, pl.place.partition, kv.Range{Prefix: pl.place.time, Limit: erasePage})
+	page, err := kv.Unchecked(pl.driver).Scan(ctx, pl.place.partition, kv.Range{Prefix: pl.place.time, Limit: erasePage})
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +129,7 @@ func (s *Store) nextPlugin(ctx context.Context, tenant string, from kv.Key) (id 
 		return "", false, err
 	}
 	root := kv.NewKey(rootKey)
-	page, err := s.driver.Scan(ctx, p.partition, kv.Range{Prefix: root, From: from, Limit: 1})
+	page, err := kv.Unchecked(s.driver).Scan(ctx, p.partition, kv.Range{Prefix: root, From: from, Limit: 1})
 	if err != nil || len(page.Entries) == 0 {
 		return "", false, storeError(err, "look for what plugins keep")
 	}

@@ -41,7 +41,7 @@ func (s *Store) newPlan(ctx context.Context, p place) (*plan, error) {
 func (s *Store) planErasing(ctx context.Context, p place) (*plan, error) {
 	pl := &plan{driver: s.driver, place: p, now: s.now(), usage: usageRecord{V: usageFormat},
 		items: map[string]*storedItem{}, writes: map[kv.Key]kv.Write{}}
-	e, err := s.driver.Get(ctx, p.partition, p.usage)
+	e, err := kv.Unchecked(s.driver).Get(ctx, p.partition, p.usage)
 	if errors.Is(err, kv.ErrNotFound) {
 		return pl, nil
 	}
@@ -49,7 +49,10 @@ func (s *Store) planErasing(ctx context.Context, p place) (*plan, error) {
 		return nil, storeError(err, "read what a plugin keeps")
 	}
 	pl.revision = e.Revision
-	switch err := kv.DecodeRecord(e.Value, &pl.usage); {
+	if e, err = kv.CheckEntry(p.partition, e); err == nil {
+		err = kv.DecodeRecord(e.Value, &pl.usage)
+	}
+	switch {
 	case errors.Is(err, kv.ErrCorrupt):
 		pl.damaged = true
 	case err != nil:

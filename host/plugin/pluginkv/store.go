@@ -39,7 +39,7 @@ var _ plugin.Store = (*Store)(nil)
 // New returns a store on a driver, which stays the caller's to close. opts may
 // be nil.
 func New(driver kv.Driver, opts *Options) *Store {
-	s := &Store{driver: driver, now: time.Now, lines: map[plugin.Owner]*line{}}
+	s := &Store{driver: kv.Checked(driver), now: time.Now, lines: map[plugin.Owner]*line{}}
 	if opts != nil && opts.Now != nil {
 		s.now = opts.Now
 	}

@@ -1,0 +1,221 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+)
+
+// A checked value is checkedMark, a digest and the value. The digest is of the
+// partition, the key and the value, so a value is also not that of another key. It is
+// no seal: who can write to the store can write a digest. A store that encrypts has one.
+//
+// A value without the mark is one that was stored before there were digests, and is
+// returned as it is. The mark begins with a byte that no format of a record has, and
+// is long enough for a change of it to be told from that.
+const (
+	checkedMark = "\x02\xc5\x9e\x17\x01"
+	digestBytes = 8
+	// checkedOverhead is what a checked value has more than the value.
+	checkedOverhead = len(checkedMark) + digestBytes
+	// sameMarkBytes is how many bytes of a mark that was changed are still there at
+	// least.
+	sameMarkBytes = len(checkedMark) - 1
+)
+
+// MaxCheckedBytes is the longest value that a [Checked] driver stores.
+const MaxCheckedBytes = MaxValueBytes - checkedOverhead
+
+// Checked returns a driver over d that stores a digest with every value that is not
+// empty, and compares it when the value is read: a value that was changed, cut or moved
+// to another key on the way to d, in it, or back, is [ErrCorrupt] with its key. Values
+// that were stored before, without a digest, are read as they are. A [Fence] compares
+// with what a Checked driver has stored. A Checked driver is returned as it is. It is a
+// [Locker] if d is one.
+func Checked(d Driver) Driver {
+	switch c := d.(type) {
+	case *checked:
+		return c
+	case *checkedLocker:
+		return c
+	}
+	c := &checked{d}
+	if l, ok := d.(Locker); ok {
+		return &checkedLocker{c, l}
+	}
+	return c
+}
+
+type checked struct{ driver Driver }
+
+// checkedLocker is a checked driver over one that locks.
+type checkedLocker struct {
+	*checked
+	Locker
+}
+
+// Unchecked returns the driver below a [Checked] one, and any other as it is: for a
+// caller that removes entries, damaged ones too. [CheckEntry] reads what it has.
+func Unchecked(d Driver) Driver {
+	switch c := d.(type) {
+	case *checked:
+		return c.driver
+	case *checkedLocker:
+		return c.driver
+	}
+	return d
+}
+
+// Get implements [Driver].
+func (c *checked) Get(ctx context.Context, partition string, key Key) (Entry, error) {
+	e, err := c.driver.Get(ctx, partition, key)
+	if err != nil {
+		return e, err
+	}
+	if e, err = CheckEntry(partition, e); err != nil {
+		return Entry{}, fmt.Errorf("get: %w", err)
+	}
+	return e, nil
+}
+
+// Scan implements [Driver].
+func (c *checked) Scan(ctx context.Context, partition string, r Range) (Page, error) {
+	page, err := c.driver.Scan(ctx, partition, r)
+	if err != nil {
+		return page, err
+	}
+	for i := range page.Entries {
+		if page.Entries[i], err = CheckEntry(partition, page.Entries[i]); err != nil {
+			return Page{}, fmt.Errorf("scan: %w", err)
+		}
+	}
+	return page, nil
+}
+
+// buffers hold values with their digests while they are committed.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer is the largest buffer that is kept for another commit.
+const maxBuffer = 1 << 20
+
+// Commit implements [Driver].
+func (c *checked) Commit(ctx context.Context, txs ...Tx) []Result {
+	size := 0
+	for _, tx := range txs {
+		size += tx.sizeWithDigests()
+	}
+	buffer := buffers.Get().(*[]byte)
+	if cap(*buffer) < size {
+		*buffer = make([]byte, 0, size)
+	}
+	room := (*buffer)[:0]
+	out := make([]Tx, len(txs))
+	for i, tx := range txs {
+		out[i], room = tx.withDigests(room)
+	}
+	results := c.driver.Commit(ctx, out...) // which keeps no reference to a value
+	if cap(*buffer) <= maxBuffer {
+		buffers.Put(buffer)
+	}
+	return results
+}
+
+// Close implements [Driver].
+func (c *checked) Close() error { return c.driver.Close() }
+
+// sizeWithDigests returns how many bytes the values of a Tx have with digests.
+func (tx Tx) sizeWithDigests() int {
+	n := 0
+	for _, w := range tx.Writes {
+		n += len(w.Value) + checkedOverhead
+	}
+	for _, cond := range tx.Conds {
+		n += len(cond.Value) + checkedOverhead
+	}
+	return n
+}
+
+// withDigests returns a Tx as it is stored, its values in room, and the rest of that.
+func (tx Tx) withDigests(room []byte) (Tx, []byte) {
+	out := Tx{Partition: tx.Partition, Conds: slices.Clone(tx.Conds), Writes: slices.Clone(tx.Writes)}
+	for i := range out.Writes {
+		if w := &out.Writes[i]; !w.Delete {
+			w.Value, room = withDigest(room, tx.Partition, w.Key, w.Value)
+		}
+	}
+	for i := range out.Conds {
+		if cond := &out.Conds[i]; cond.Kind == CondFence {
+			cond.Value, room = withDigest(room, tx.Partition, cond.Key, cond.Value)
+		}
+	}
+	return out, room
+}
+
+// withDigest returns a value as it is stored, in room, and the rest of that.
+func withDigest(room []byte, partition string, key Key, value []byte) (stored, rest []byte) {
+	if len(value) == 0 {
+		return value, room
+	}
+	room = append(room, checkedMark...)
+	room = appendDigest(room, partition, key, value)
+	room = append(room, value...)
+	return room[:len(room):len(room)], room[len(room):]
+}
+
+// appendDigest appends the digest of a value and its place.
+func appendDigest(b []byte, partition string, key Key, value []byte) []byte {
+	place := make([]byte, 0, 256)
+	place = append(place, byte(len(partition)))
+	place = append(place, partition...)
+	place = append(place, byte(len(key)>>8), byte(len(key)))
+	place = append(place, key...)
+	h := sha256.New()
+	h.Write(place)
+	h.Write(value)
+	var sum [sha256.Size]byte
+	return append(b, h.Sum(sum[:0])[:digestBytes]...)
+}
+
+// CheckEntry returns an entry of an [Unchecked] driver as a [Checked] one does: without
+// the digest, which it compares with the value. Otherwise the error is [ErrCorrupt].
+func CheckEntry(partition string, e Entry) (Entry, error) {
+	same := 0
+	for i := range min(len(e.Value), len(checkedMark)) {
+		if e.Value[i] == checkedMark[i] {
+			same++
+		}
+	}
+	switch {
+	case same == len(checkedMark) && len(e.Value) > checkedOverhead:
+		value := e.Value[checkedOverhead:]
+		sum := appendDigest(make([]byte, 0, digestBytes), partition, e.Key, value)
+		if bytes.Equal(sum, e.Value[len(checkedMark):checkedOverhead]) {
+			e.Value = value
+			return e, nil
+		}
+	case same >= sameMarkBytes || same > 0 && same == len(e.Value): // it was changed or cut
+	default:
+		return e, nil
+	}
+	return e, fmt.Errorf("%w: the value of key %s is not what was stored; restore it from a backup", ErrCorrupt, e.Key)
+}
+
+// Damaged reads everything in a partition and yields the entries whose values are not
+// what a [Checked] driver has stored, each with its [ErrCorrupt]. Another error is
+// yielded last, with a zero Entry. d may be Checked or not.
+func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range All(ctx, Unchecked(d), partition, Range{Limit: MaxScanLimit}) {
+			if err == nil {
+				e, err = CheckEntry(partition, e)
+			}
+			if err != nil && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
