@@ -162,7 +162,7 @@ func checkFiles(files []string) error {
 	for _, file := range files {
 		file, _, _ = strings.Cut(file, "#")
 		if strings.HasPrefix(file, builtinPrefix) {
-			if _, err := builtin(file); err != nil {
+			if _, err := builtinModule(file); err != nil {
 				return err
 			}
 			continue
