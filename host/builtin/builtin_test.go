@@ -228,7 +228,7 @@ func testOwnRounds(t *testing.T, opts builtin.ToolCallFilterOptions, sandbox *pl
 			return hosttest.Say("Hello.")
 		})}))
 	n := must(host.NewNetwork("desk", []*host.Agent{worker, greeter}, &host.NetworkOptions{Router: host.InOrder("line", "worker", "greeter")}))
-	result, err := must(host.New(nil)).Run(t.Context(), n, &host.Request{Text: "hi"})
+	result, err := must(host.New(nil)).Run(t.Context(), n, &host.Request{Tenant: "acme", Text: "hi"})
 	if err != nil {
 		t.Fatal(err)
 	}

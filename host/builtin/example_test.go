@@ -44,7 +44,7 @@ func Example() {
 
 	h := must(host.New(nil))
 	for _, text := range []string{"Where is my order?", "Are you sure?"} {
-		result := must(h.Run(context.Background(), support, &host.Request{Thread: "T", Text: text}))
+		result := must(h.Run(context.Background(), support, &host.Request{Tenant: "acme", Thread: "T", Text: text}))
 		fmt.Println(result.Text())
 	}
 	fmt.Println("pro is shown of the first turn", shown["pro"])
