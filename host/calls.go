@@ -460,6 +460,12 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 	if ask := c.output.Interrupt; ask != nil {
 		c.question = t.question(c, AskInput, ask.Reason, ask.Data)
 	}
+	if c.question != nil && c.message == nil && c.open == nil {
+		if err := t.setTerms(ctx, c); err != nil {
+			c.question, c.settled, c.err = nil, true, err
+			c.finish(t.id)
+		}
+	}
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.output.inside != nil:

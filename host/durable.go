@@ -44,6 +44,7 @@ type (
 		Branch       string                     `json:"branch,omitempty"`
 		From         *checkpoint                `json:"from,omitempty"`
 		Answers      []Answer                   `json:"answers,omitempty"`
+		Expired      *Question                  `json:"expired,omitempty"` // what the run ends with
 	}
 
 	// loadedStep is what the history adapter answered, so that a run that is

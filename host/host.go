@@ -33,6 +33,9 @@ type Options struct {
 
 	// Approve says which calls of any tool a person must agree to; nil is none.
 	Approve ApprovalRule
+	// Terms says under which terms questions about calls of any tool stand; nil is
+	// none.
+	Terms TermsRule
 
 	// Journal keeps what runs leave to be gone on with. Default: the history, if
 	// it can.

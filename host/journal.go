@@ -77,12 +77,13 @@ type RunRecord struct {
 	AnsweredBy string // the run that has answers to this one's questions
 	Created    time.Time
 	Updated    time.Time
+	Asks       []AskedQuestion // of an interrupted run, for a [QuestionKeeper]
 	Steps      []json.RawMessage
 }
 
 // journalOf returns the journal of a network's runs: the host's, or its history's.
 // It is guarded: see [guardedJournal].
-func (h *Host) journalOf(history *History) Journal {
+func (h *Host) journalOf(history *History) *guardedJournal {
 	j := h.opts.Journal
 	if j == nil && history != nil {
 		j = history.journal
@@ -93,7 +94,7 @@ func (h *Host) journalOf(history *History) Journal {
 	return &guardedJournal{j, h.opts.Limits, h.opts.Logger}
 }
 
-func (r *run) journalOf() Journal { return r.host.journalOf(r.history) }
+func (r *run) journalOf() *guardedJournal { return r.host.journalOf(r.history) }
 
 func errAnswered(rec *RunRecord) error {
 	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy).

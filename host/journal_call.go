@@ -20,7 +20,7 @@ type guardedJournal struct {
 func callJournal[T any](ctx context.Context, g *guardedJournal, method, run string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	within, limit := g.limits.CommitTimeout, "CommitTimeout"
-	if method == "ReadRun" {
+	if method == "ReadRun" || method == "WaitingRuns" {
 		within, limit = g.limits.HistoryTimeout, "HistoryTimeout"
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, within, journalTimeout{limit, within})

@@ -66,6 +66,9 @@ type NetworkOptions struct {
 	// Approve says which calls of the network's tools a person must agree to;
 	// nil is none.
 	Approve ApprovalRule
+	// Terms says under which terms questions about calls of the network's tools
+	// stand; nil is none.
+	Terms TermsRule
 
 	// DiscardOnFailure stores nothing of a failed run but the user's message.
 	// By default what was finished is kept, marked failed.

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -35,6 +36,10 @@ type Question struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Reason    string          `json:"reason,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"` // of a tool's own question
+
+	Key     string     `json:"key,omitempty"`        // by which the program finds it: see [QuestionTerms]
+	Expires *time.Time `json:"expires_at,omitempty"` // after which no answer is taken but Default; nil is never
+	Default *Answer    `json:"default,omitempty"`    // nil: the run ends
 
 	// Via are the calls of agents used as tools that lead to it, the outermost first:
 	// their ids.

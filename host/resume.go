@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 )
 
 // How a run leaves its questions, and how another goes on with the answers.
@@ -20,8 +21,8 @@ func (r *run) leave(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if r.rec != nil {
-		err = j.EndRun(ctx, r.rec.ref, RunInterrupted, rec.Steps[0])
+	if rec.Asks = asksOf(questionsOf(r.waiting)); r.rec != nil {
+		err = j.LeaveRun(ctx, r.rec.ref, rec.Steps[0], rec.Asks)
 	} else {
 		err = j.CreateRun(ctx, rec)
 	}
@@ -105,7 +106,11 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := r.restore(ctx, c, r.req.Answers); err != nil {
+	answers, over, err := settled(questionsOf(c.Calls), r.req.Answers, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := r.restore(ctx, c, answers, over); err != nil {
 		return err
 	}
 	if err := r.openAgain(ctx, c); err != nil {
@@ -114,7 +119,7 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.saved = c.turn(r.resultID())
 	r.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.branches.byKey, c.Calls)
-	return r.record(ctx, &beginning{From: c, Answers: r.req.Answers, Artifacts: r.req.Artifacts})
+	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.req.Artifacts})
 }
 
 // goOnWith makes this run the one whose process has ended.
@@ -129,7 +134,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	r.id, r.keys = rec.Run, rec.Run
 	r.restoreBrought(p.begin.Artifacts)
 	if c := p.begin.From; c != nil {
-		err = r.restore(ctx, c, p.begin.Answers)
+		err = r.restore(ctx, c, p.begin.Answers, p.begin.Expired)
 	} else {
 		err = r.restoreBeginning(p.begin)
 	}
@@ -248,8 +253,13 @@ func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 	return last
 }
 
-// restore takes over what the interrupted run had, with the answers.
-func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error {
+// restore takes over what the interrupted run had, with the answers. over is the
+// question that has expired and ends the run, nil if it goes on.
+func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
+	if over != nil {
+		r.failed = errExpired(r.resumes, over)
+		return r.restoreCheckpoint(c)
+	}
 	answers, err := matchAnswers(r.resumes, questionsOf(c.Calls), given, r.limits)
 	if err != nil {
 		return err
@@ -264,6 +274,11 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer) error 
 	if err := r.checkAnswers(ctx, r.agent(c.Agent), c.Calls); err != nil {
 		return err
 	}
+	return r.restoreCheckpoint(c)
+}
+
+// restoreCheckpoint takes over what the interrupted run had.
+func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.input, r.placed, r.inputKept, r.earlier = c.Input, true, true, c.Results
 	r.iterations, r.stack = c.Iterations, c.Stack
 	req := *r.req

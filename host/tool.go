@@ -34,6 +34,7 @@ type Tool struct {
 	Retries    int           // attempts after the first
 	handler    ToolHandler
 	approve    ApprovalRule
+	terms      TermsRule
 	client     bool   // somebody else executes it
 	agent      *Agent // that the tool runs, if it is one
 	provider   string // the context provider that has added it, if one has
@@ -58,6 +59,10 @@ type ToolOptions struct {
 	// Approve says which calls a person must agree to; nil is none. See also
 	// [NetworkOptions].Approve and [Options].Approve.
 	Approve ApprovalRule
+
+	// Terms says under which terms questions about calls stand; nil is none. See
+	// also [NetworkOptions].Terms and [Options].Terms.
+	Terms TermsRule
 
 	// Schema is the Parameters of [NewRawTool], compiled before: many tools can be
 	// made of one. nil compiles them. [Tool.With] does not look at it.
@@ -87,6 +92,7 @@ type ToolOutput struct {
 type Interrupt struct {
 	Reason string          `json:"reason"`
 	Data   json.RawMessage `json:"data,omitempty"`
+	Terms  *QuestionTerms  `json:"-"` // nil: those of the rules
 }
 
 // Artifact is something a run made: a named or unnamed list of parts.
@@ -214,7 +220,7 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 		return nil, err
 	}
 	t = &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
-		approve: opts.Approve, handler: handler}
+		approve: opts.Approve, terms: opts.Terms, handler: handler}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
 	} else if t.schema, err = compileSchema(context.Background(), checked); err != nil {

@@ -52,6 +52,9 @@ func (t *Tool) under(opts ToolOptions) *Tool {
 	if opts.Retries != 0 {
 		own.Retries = opts.Retries
 	}
+	if opts.Terms != nil {
+		own.terms = opts.Terms
+	}
 	own.approve = bothApprove(t.approve, opts.Approve)
 	return &own
 }

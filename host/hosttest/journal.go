@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ func (j *Journal) Runs() []*host.RunRecord {
 
 func copyRun(r *host.RunRecord) *host.RunRecord {
 	c := *r
+	c.Asks = slices.Clone(r.Asks)
 	c.Steps = copySteps(r.Steps)
 	return &c
 }
@@ -65,7 +67,7 @@ func (j *Journal) CreateRun(_ context.Context, rec *host.RunRecord) error {
 		case asked.Status != host.RunInterrupted:
 			return host.Errorf(host.Conflict, "run %q is %s", rec.Answers, asked.Status)
 		}
-		asked.Status, asked.AnsweredBy, asked.Steps = host.RunAnswered, rec.Run, nil
+		asked.Status, asked.AnsweredBy, asked.Steps, asked.Asks = host.RunAnswered, rec.Run, nil, nil
 	}
 	own := copyRun(rec)
 	own.Fence, own.AnsweredBy = 1, ""
@@ -143,4 +145,36 @@ func (j *Journal) EndRun(_ context.Context, ref host.RunRef, status host.RunStat
 	return nil
 }
 
-var _ host.Journal = (*Journal)(nil)
+// LeaveRun implements [host.QuestionKeeper].
+func (j *Journal) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
+	if err := j.EndRun(ctx, ref, host.RunInterrupted, rest); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r := j.runs[runKey{tenantOf(ref.Tenant), ref.Run}]; r != nil && r.Status == host.RunInterrupted {
+		r.Asks = slices.Clone(asks)
+	}
+	return nil
+}
+
+// WaitingRuns implements [host.QuestionKeeper].
+func (j *Journal) WaitingRuns(_ context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []*host.RunRecord
+	for key, r := range j.runs {
+		if key.tenant == tenantOf(tenant) && r.Status == host.RunInterrupted && key.run > filter.After && filter.Takes(r.Asks) {
+			c := copyRun(r)
+			c.Steps = nil
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *host.RunRecord) int { return strings.Compare(a.Run, b.Run) })
+	return out[:min(len(out), host.MaxWaitingRuns)], nil
+}
+
+var (
+	_ host.Journal        = (*Journal)(nil)
+	_ host.QuestionKeeper = (*Journal)(nil)
+)

@@ -30,6 +30,7 @@ func TestJournal(t *testing.T, open func(testing.TB) host.Journal, reopen func(t
 		"questions are answered once":   (*journalTest).answersOnce,
 		"of many answers one wins":      (*journalTest).racingAnswers,
 		"what has ended stays so":       (*journalTest).ends,
+		"questions are found":           (*journalTest).findsQuestions,
 		"tenants do not see each other": (*journalTest).tenants,
 		"an unknown run is not found":   (*journalTest).unknown,
 		"strange ids are ids":           (*journalTest).strangeIDs,
@@ -214,6 +215,56 @@ func (t *journalTest) answersOnce() {
 	}
 	if got := t.read("r2"); got.Answers != "asks" {
 		t.Errorf("ReadRun = answers %q", got.Answers)
+	}
+}
+
+// findsQuestions is for journals that are a [host.QuestionKeeper].
+func (t *journalTest) findsQuestions() {
+	if _, ok := t.j.(host.QuestionKeeper); !ok {
+		t.Skip("the journal finds no questions")
+	}
+	soon, later := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 4, 0, 0, 0, 0, time.UTC)
+	t.create(record("r0", host.RunOpen, `1`))
+	t.create(record("r1", host.RunOpen, `1`))
+	one := record("r1", host.RunOpen)
+	asks := []host.AskedQuestion{{ID: "q1", Key: "order 1", Expires: &later}, {ID: "q2", Expires: &soon}}
+	if err := t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.RunRef, json.RawMessage(`"left"`), asks); err != nil {
+		t.Fatalf("LeaveRun = %v", err)
+	}
+	two := record("r2", host.RunInterrupted, `1`)
+	two.Asks = []host.AskedQuestion{{ID: "q3", Key: "order 2", Expires: &later}}
+	t.create(two)
+	t.create(record("r3", host.RunInterrupted, `1`))
+	t.j = t.reopen(t, t.j)
+	t.wantSteps("r1", `"left"`)
+	t.wantWaiting(host.WaitingFilter{}, "r1", "r2", "r3")
+	t.wantWaiting(host.WaitingFilter{After: "r1"}, "r2", "r3")
+	t.wantWaiting(host.WaitingFilter{Key: "order 1"}, "r1")
+	t.wantWaiting(host.WaitingFilter{Key: "order"})
+	t.wantWaiting(host.WaitingFilter{Due: soon.Add(-1)})
+	t.wantWaiting(host.WaitingFilter{Due: soon}, "r1")
+	t.wantWaiting(host.WaitingFilter{Due: later}, "r1", "r2")
+	t.wantWaiting(host.WaitingFilter{Due: later, Key: "order 2"}, "r2")
+	if other, err := t.j.(host.QuestionKeeper).WaitingRuns(t.Context(), "bolt", host.WaitingFilter{}); err != nil || len(other) > 0 {
+		t.Errorf("WaitingRuns of another tenant = %v, %v", other, err)
+	}
+	t.create(answering("r4", "r1"))
+	t.wantWaiting(host.WaitingFilter{Due: later}, "r2")
+	t.wantCode("LeaveRun of a run that is answered", t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.RunRef, json.RawMessage(`1`), asks), host.Conflict)
+}
+
+// wantWaiting asks for runs that wait.
+func (t *journalTest) wantWaiting(filter host.WaitingFilter, want ...string) {
+	t.Helper()
+	list, err := t.j.(host.QuestionKeeper).WaitingRuns(t.Context(), "acme", filter)
+	var got []string
+	for _, rec := range list {
+		if got = append(got, rec.Run); rec.Status != host.RunInterrupted || rec.Target != "desk" || rec.Thread != "t1" || len(rec.Steps) > 0 || !filter.Takes(rec.Asks) {
+			t.Errorf("WaitingRuns has %+v", rec)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("WaitingRuns(%+v) = %v (-want +got):\n%s", filter, err, diff)
 	}
 }
 

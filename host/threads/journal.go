@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,8 +12,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// A Store is the journal of the runs whose history it keeps.
-var _ host.Journal = (*Store)(nil)
+// A Store is the journal of the runs whose history it keeps, and finds questions.
+var (
+	_ host.Journal        = (*Store)(nil)
+	_ host.QuestionKeeper = (*Store)(nil)
+)
 
 // runRecord is a journaled run's own entry. It changes when the run gets another
 // owner or status, never with a step.
@@ -95,7 +99,11 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	if err := w.putRecord(&r); err != nil {
 		return err
 	}
-	w.put(openRunKey(rec.Run), nil)
+	asks, err := asksValue(rec.Asks)
+	if err != nil {
+		return err
+	}
+	w.put(openRunKey(rec.Run), asks)
 	if r.open() {
 		w.put(leaseKey(rec.Run), lease(1))
 		err = w.steps(ctx, 0, rec.Steps)
@@ -229,6 +237,76 @@ func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps 
 
 // EndRun implements [host.Journal]. A run that has ended is forgotten.
 func (s *Store) EndRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage) error {
+	return s.endRun(ctx, ref, status, rest, nil)
+}
+
+// LeaveRun implements [host.QuestionKeeper].
+func (s *Store) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
+	return s.endRun(ctx, ref, host.RunInterrupted, rest, asks)
+}
+
+// asksValue is what a run's entry in the list of open runs says of its questions:
+// nothing where none has a key or a time.
+func asksValue(asks []host.AskedQuestion) ([]byte, error) {
+	if !slices.ContainsFunc(asks, func(a host.AskedQuestion) bool { return a.Key != "" || a.Expires != nil }) {
+		return nil, nil
+	}
+	return encode(&askedRecord{version{layout}, asks})
+}
+
+// askedRecord is what a run asks that waits for answers.
+type askedRecord struct {
+	version
+	Asks []host.AskedQuestion `json:"asks"`
+}
+
+// WaitingRuns implements [host.QuestionKeeper]. It reads a short entry for each run
+// that waits, and the records of those that filter takes.
+func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
+	part, err := partition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	var out []*host.RunRecord
+	where := kv.Range{Prefix: openRunKeys}
+	if filter.After != "" {
+		where.After = openRunKey(filter.After)
+	}
+	for e, err := range kv.All(ctx, s.driver, part, where) {
+		if err != nil {
+			return nil, wrap(err, "list runs that wait")
+		}
+		rest, _ := e.Key.CutPrefix(openRunKeys)
+		run, _, ok := rest.CutString()
+		if !ok || run <= filter.After {
+			continue
+		}
+		var asked askedRecord
+		if len(e.Value) > 0 {
+			if err := decode(e.Value, &asked, "questions of run", run); err != nil {
+				return nil, err
+			}
+		}
+		if !filter.Takes(asked.Asks) {
+			continue
+		}
+		j, err := s.findRun(ctx, part, run)
+		if host.CodeOf(err) == host.NotFound || err == nil && j.rec.Status != host.RunInterrupted {
+			continue // it was answered meanwhile, or is at work
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec := j.rec.public(tenant)
+		rec.Asks = asked.Asks
+		if out = append(out, rec); len(out) == host.MaxWaitingRuns {
+			break
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) endRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
 	j, part, err := s.owned(ctx, ref)
 	if err != nil {
 		return err
@@ -251,6 +329,11 @@ func (s *Store) EndRun(ctx context.Context, ref host.RunRef, status host.RunStat
 		if err := w.putRecord(&r); err != nil {
 			return err
 		}
+		value, err := asksValue(asks)
+		if err != nil {
+			return err
+		}
+		w.put(openRunKey(ref.Run), value)
 		if err := w.left(ctx, []json.RawMessage{rest}); err != nil {
 			return s.lost(ctx, part, ref.Run, err)
 		}

@@ -13,7 +13,8 @@ import (
 //	threads/deleted/<content id>              what it refers to; content still to be removed
 //	threads/run/<run id>                      the record of a journaled run
 //	threads/lease/<run id>                    its fence, while it is open
-//	threads/open/<run id>                     empty; lists runs to go on with
+//	threads/open/<run id>                     lists runs to go on with: what they ask by
+//	                                          keys and times, or empty
 //	threads/step/<run id>/<n>                 a step of an open run
 //	threads/step/<run id>/<n>/<i>             a piece of a large one
 //	threads/left/<run id>/<n>                 what an interrupted run left
