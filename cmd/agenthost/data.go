@@ -27,6 +27,16 @@ type store struct {
 	kv.Driver
 	db     *badgerkv.Store // nil in memory, and if another process has it
 	shared *sockkv.Shared  // is the driver, if db is not nil
+	remove func() error    // the copy that this is, when it is closed; nil if it is none
+}
+
+// Close closes the driver.
+func (s *store) Close() error {
+	err := s.Driver.Close()
+	if s.remove != nil {
+		err = errors.Join(err, s.remove())
+	}
+	return err
 }
 
 // openStore opens the store of a data directory, or memory for "".
@@ -54,7 +64,7 @@ func (env *environment) openWith(dir string, opts *badgerkv.Options) (_ *store, 
 		return nil, dataError(dir, err)
 	}
 	shared := sockkv.Share(kv.Group(db))
-	return &store{shared, db, shared}, nil
+	return &store{Driver: shared, db: db, shared: shared}, nil
 }
 
 // checkDataDir refuses a data directory that others may write: who can put another
@@ -90,6 +100,9 @@ func orShared(ctx context.Context, s *store, err error, dir string) (*store, err
 
 // verifyOp asks a host for what [dataVerify] does.
 const verifyOp = "data.verify"
+
+// backupOp asks a host for what [dataBackup] does.
+const backupOp = "data.backup"
 
 // dataSocketName is the socket in a data directory that other processes use the
 // store through.
@@ -163,11 +176,11 @@ func (f *dataFlags) addSocket(c *cobra.Command) {
 // withData calls direct with the store if nobody else has it open, and otherwise
 // asks the host that has.
 func withData(ctx context.Context, env *environment, f *dataFlags, op string, args, result any, direct func(*store) error) (err error) {
-	open := env.openStore
-	if op == verifyOp {
-		open = env.openVerified
+	opts := &badgerkv.Options{Logger: env.logger(), Verify: op == verifyOp}
+	s, err := env.openWith(f.data, opts)
+	if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
+		s, err = env.openCopy(ctx, f.data, opts)
 	}
-	s, err := open(f.data, env.logger())
 	if errors.Is(err, kv.ErrLocked) {
 		return askHost(ctx, f, err, op, args, result)
 	}
@@ -218,7 +231,7 @@ deleted since cannot be restored with it.`,
 				return host.Errorf(host.FailedPrecondition, "write %s: %w", list[0], err)
 			}
 			var info *badgerkv.BackupInfo
-			err = withData(c.Context(), env, f, "data.backup", backupArgs{path}, &info, func(s *store) (err error) {
+			err = withData(c.Context(), env, f, backupOp, backupArgs{path}, &info, func(s *store) (err error) {
 				show := newProgress(env)
 				defer show.end()
 				info, err = s.backup(c.Context(), path, show.entries)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -8,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 func TestUnwritableDataDirectory(t *testing.T) {
@@ -38,6 +42,94 @@ func TestUnwritableDataDirectory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What can only be read can be listed, shown, exported, verified and backed up, and
+// is as it was.
+func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
+	dir := filepath.Join(openTempDir(t), "data")
+	getenv := func(string) string { return "" }
+	env := &environment{getenv: getenv, stdout: io.Discard, stderr: io.Discard}
+	s, err := env.openStore(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
+	src, err := threads.NewSource(threads.FormatOpenAI, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := threads.New(s.Driver, nil).Import(t.Context(), "", src, &threads.ImportOptions{Thread: "t1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := func(mode func(fs.DirEntry) fs.FileMode) {
+		t.Helper()
+		if err := filepath.WalkDir(filepath.Dir(dir), func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Chmod(name, mode(d))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all(func(d fs.DirEntry) fs.FileMode {
+		if d.IsDir() {
+			return 0o555
+		}
+		return 0o444
+	})
+	before := filesOf(t, dir)
+	tmp := openTempDir(t)
+	_ = os.Chmod(tmp, 0o777)
+	t.Setenv("TMPDIR", tmp)
+	asNobody(t)
+	for want, args := range map[string][]string{
+		"t1 ":                          {"thread", "list"},
+		"hello":                        {"thread", "show", "t1"},
+		`"content":"hello"`:            {"thread", "export", "t1", "--format", "openai"},
+		"(now)":                        {"thread", "branches", "t1"},
+		"All of it is what was stored": {"data", "verify"},
+		"No run waits":                 {"thread", "runs"},
+		"Wrote ":                       {"data", "backup", filepath.Join(tmp, "b")},
+	} {
+		var out, errs strings.Builder
+		code := run(t.Context(), append(args, "--data", dir), &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, getenv: getenv})
+		if code != 0 || !strings.Contains(out.String(), want) || !strings.Contains(errs.String(), "can only be read: this reads a copy of") {
+			t.Errorf("%q: exit code %d,\n%s%s\nwant %q", args, code, &out, &errs, want)
+		}
+	}
+	var errs strings.Builder
+	if code := run(t.Context(), []string{"thread", "delete", "t1", "--data", dir}, &environment{stdout: io.Discard, stderr: &errs, getenv: getenv}); code != 3 || !strings.Contains(errs.String(), "make it writable") {
+		t.Errorf("thread delete: exit code %d, %s", code, &errs)
+	}
+	if left, err := filepath.Glob(filepath.Join(tmp, "agenthost-read*")); err != nil || len(left) > 0 {
+		t.Errorf("copies are left behind: %v, %v", left, err)
+	}
+	if after := filesOf(t, dir); after != before {
+		t.Errorf("the files were\n%s\nand are\n%s", before, after)
+	}
+}
+
+// filesOf lists the files of a directory with their sizes.
+func filesOf(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		fmt.Fprintln(&b, name, info.Size(), info.ModTime())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // openTempDir is t.TempDir for a user that may not enter that.

@@ -106,7 +106,7 @@ func threadRuns(env *environment, f *threadFlags) *cobra.Command {
 		Short: "List the runs that wait for an answer, or whose process ended",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
 				runs, err := s.Runs(c.Context(), f.tenant)
 				if err == nil {
 					runs, err = answerable(c.Context(), s, f.tenant, runs)

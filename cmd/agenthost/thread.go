@@ -40,6 +40,20 @@ func threadCommand(env *environment) *cobra.Command {
 	return c
 }
 
+// readThreads opens a data directory that must exist, to read it: one that this user
+// cannot write to will do.
+func readThreads(ctx context.Context, env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
+	if err := checkData(f.data, "agenthost thread"); err != nil {
+		return err
+	}
+	driver, err := env.openToRead(ctx, f.data, readOptions(env.logger()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	return fn(threads.New(driver.Driver, nil))
+}
+
 // withThreads opens a data directory that must exist.
 func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
 	if err := checkData(f.data, "agenthost thread"); err != nil {
@@ -70,7 +84,7 @@ func threadList(env *environment, f *threadFlags) *cobra.Command {
 		Short: "List threads, the one that moved last first",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
 				page, err := s.List(c.Context(), f.tenant, &threads.ListOptions{Limit: limit, Cursor: cursor})
 				if err != nil {
 					return err
@@ -116,7 +130,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Show a thread's messages",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
+			return m.readMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.ShowAt(c.Context(), f.tenant, list[0], at, limit)
 				if err != nil {
 					return err

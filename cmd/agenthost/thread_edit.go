@@ -44,17 +44,26 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 
 // withMoment opens a data directory and finds the moment of a thread that is named.
 func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
-	return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
+	return withThread(c.Context(), env, f, list, m.find(c.Context(), f, list, fn))
+}
+
+// readMoment is withMoment for a command that changes nothing.
+func (m *momentFlags) readMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+	return readThread(c.Context(), env, f, list, m.find(c.Context(), f, list, fn))
+}
+
+func (m *momentFlags) find(ctx context.Context, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
+	return func(s *threads.Store) error {
 		thread := list[0]
-		if err := m.complete(c.Context(), s, f.tenant, thread); err != nil {
+		if err := m.complete(ctx, s, f.tenant, thread); err != nil {
 			return err
 		}
-		at, err := m.at(c.Context(), s, f.tenant, thread)
+		at, err := m.at(ctx, s, f.tenant, thread)
 		if err != nil {
 			return err
 		}
 		return fn(s, at)
-	})
+	}
 }
 
 // complete completes the id of a turn.
@@ -76,12 +85,21 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 // withThread opens a data directory and completes the id of the thread that comes
 // first in list.
 func withThread(ctx context.Context, env *environment, f *threadFlags, list []string, fn func(*threads.Store) error) error {
-	return withThreads(env, f, func(s *threads.Store) (err error) {
+	return withThreads(env, f, ofThread(ctx, f, list, fn))
+}
+
+// readThread is withThread for a command that changes nothing.
+func readThread(ctx context.Context, env *environment, f *threadFlags, list []string, fn func(*threads.Store) error) error {
+	return readThreads(ctx, env, f, ofThread(ctx, f, list, fn))
+}
+
+func ofThread(ctx context.Context, f *threadFlags, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
+	return func(s *threads.Store) (err error) {
 		if list[0], err = wholeThread(ctx, s, f.tenant, list[0]); err != nil {
 			return err
 		}
 		return fn(s)
-	})
+	}
 }
 
 // messageID returns the id of the message that a person means: one that has it,
@@ -231,7 +249,7 @@ deletions and rewinds left, the last first. Turns can go on with one that is ope
 by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
+			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				return printBranches(c.Context(), env, f, s, list[0])
 			})
 		},

@@ -46,7 +46,7 @@ all. The format thread is everything there is; openai and openai-jsonl are its
 messages as OpenAI's chat API has them.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
+			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				if out == "" {
 					return s.Export(c.Context(), f.tenant, list[0], threads.Format(format), env.stdout)
 				}

@@ -24,7 +24,11 @@ or rewound away is not found. Threads that were stored by a version which kept n
 index are found after one search with --reindex.`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			open := func(fn func(*threads.Store) error) error { return readThreads(c.Context(), env, f, fn) }
+			if reindex {
+				open = func(fn func(*threads.Store) error) error { return withThreads(env, f, fn) }
+			}
+			return open(func(s *threads.Store) error {
 				if reindex {
 					n, err := s.Reindex(c.Context(), f.tenant)
 					if err != nil {
