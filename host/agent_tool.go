@@ -102,7 +102,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := *c.branch // one for each attempt
-	n.input, n.keys, n.cancel, n.yield = UserText(in.Request), c.IdempotencyKey, cancel, c.forward
+	n.input, n.keys, n.cancel, n.yield, n.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
 	n.waiting = nil
 	saved := &savedTurn{agent: agent.name}
 	if began := n.branches.take(n.keys); began != nil {
@@ -112,9 +112,14 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 		}
 		n.stack, n.artifacts, n.cost = saved.stack, saved.artifacts, saved.cost
 	}
+	fromBefore := len(n.artifacts)
 	result, err := n.runAgent(ctx, agent, saved)
-	for _, a := range n.artifacts {
-		c.putArtifact(a)
+	for i, a := range n.artifacts {
+		if i < fromBefore { // another process made it, and may have told it
+			c.putArtifact(a)
+		} else {
+			c.keepArtifact(a)
+		}
 	}
 	out := &ToolOutput{Cost: &n.cost, Schedule: n.stack, Usage: &n.usage}
 	if result != nil {

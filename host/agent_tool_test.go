@@ -69,7 +69,7 @@ func TestAnAgentAsATool(t *testing.T) {
 	if got, want := said(result.Results[0].Messages), `a:expert{"request":"What is it?"} | t:"It is 42." | a:The expert says 42.`; got != want {
 		t.Errorf("kept is %q, want %q", got, want)
 	}
-	want := []string{"agent.started", "model.called", "message", "tool.started", "tool.finished", "artifact", "message", "model.called", "message", "agent.finished"}
+	want := []string{"agent.started", "model.called", "message", "tool.started", "artifact", "tool.finished", "message", "model.called", "message", "agent.finished"}
 	if !slices.Equal(inside, want) {
 		t.Errorf("inside happened %v, want %v", inside, want)
 	}

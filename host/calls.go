@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -90,7 +92,7 @@ func (t *turn) parallelCalls() int {
 // runBatch runs calls at most parallelCalls at a time, begun in their order, and
 // passes on what they emit. It returns when all have an answer.
 func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
-	b := &batch{events: make(chan EventData, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
+	b := &batch{events: make(chan any, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
 	waiting, running := slices.DeleteFunc(slices.Clone(calls), func(c *toolCall) bool { return c.settled }), 0
 	parallel := t.parallelCalls()
@@ -101,21 +103,113 @@ func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
 		}
 		select {
 		case ev := <-b.events:
-			t.emit(ev)
+			t.deliver(b, ev)
 		case <-b.done:
 			running--
 			for len(b.events) > 0 { // its own last ones come before the next call's first
-				t.emit(<-b.events)
+				t.deliver(b, <-b.events)
 			}
+		}
+	}
+}
+
+// deliver sends what a call has said, after what it had changed and made by then.
+func (t *turn) deliver(b *batch, said any) {
+	switch said := said.(type) {
+	case changed:
+		t.tellChanges(said.revision)
+	case made:
+		t.tellArtifacts(said.call)
+	case finished:
+		t.tellChanges(math.MaxInt64)
+		t.tellArtifacts(said.call.call)
+		if said.call.open == nil {
+			t.emit(said.call.finished())
+		}
+	case EventData:
+		t.emit(said)
+	}
+	if len(b.events) == 0 {
+		for _, what := range b.takeMissed() {
+			t.deliver(b, what)
+		}
+	}
+}
+
+// What calls say in a batch beside events of their own. That something changed or
+// was made is said without waiting: what it was is kept elsewhere, within bounds, so
+// that no call and no reader's pace holds up a change.
+type (
+	changed  struct{ revision int64 } // of the state
+	made     struct{ call *Call }     // an artifact
+	finished struct{ call *toolCall }
+)
+
+// tellChanges sends the changes of the state up to a revision, an event each. Those
+// in an agent used as a tool are for the run around it to send.
+func (t *turn) tellChanges(revision int64) {
+	if t.caller != nil {
+		t.caller.tellChange(revision)
+		return
+	}
+	for _, ops := range t.state.pending.take(revision) {
+		t.emit(&StatePatched{Ops: ops})
+	}
+}
+
+// tellArtifacts sends the artifacts of a call that have not been sent.
+func (t *turn) tellArtifacts(c *Call) {
+	for _, a := range c.takeUntold() {
+		t.emit(&ArtifactMade{Artifact: &a})
+		if t.caller != nil {
+			t.caller.tellArtifact(a)
 		}
 	}
 }
 
 // batch is what the calls of one answer share while they run.
 type batch struct {
-	events chan EventData
+	events chan any // an [EventData], or one of the types at [turn.deliver]
 	done   chan struct{}
 	over   chan struct{} // closed when nobody reads events any more
+
+	mu     sync.Mutex
+	missed []any // what there was no room to mention: the last change, and a call once
+}
+
+// mention says that something changed or was made, if there is room; otherwise it is
+// told when the events that wait have been read.
+func (b *batch) mention(what any) {
+	select {
+	case b.events <- what:
+		return
+	default:
+	}
+	b.miss(what)
+	select {
+	case b.events <- what: // the events were read meanwhile, perhaps before it was missed
+	default:
+	}
+}
+
+func (b *batch) miss(what any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := what.(changed); ok {
+		b.missed = slices.DeleteFunc(b.missed, func(m any) bool { _, ok := m.(changed); return ok })
+		what = changed{math.MaxInt64}
+	}
+	if !slices.Contains(b.missed, what) {
+		b.missed = append(b.missed, what)
+	}
+}
+
+func (b *batch) takeMissed() []any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missed := b.missed
+	b.missed = nil
+	return missed
 }
 
 // emit is how a tool sends an event.
@@ -138,15 +232,17 @@ func (b *batch) emit(ctx context.Context, ev EventData) error {
 func errCallEnded() error { return Errorf(FailedPrecondition, "the call has ended") }
 
 // tell is how the host sends an event: it is sent after a cancel too.
-func (b *batch) tell(ev EventData) {
+func (b *batch) tell(ev EventData) { b.say(ev) }
+
+func (b *batch) say(what any) {
 	select {
-	case b.events <- ev:
+	case b.events <- what:
 	case <-b.over:
 	}
 }
 
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
-	c.call.emit = func(ev EventData) error { return b.emit(ctx, ev) }
+	c.call.emit, c.call.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
 	c.tell = b.tell
 	t.emit(&ToolStarted{ID: c.part.ID, Key: c.call.IdempotencyKey, Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
@@ -164,9 +260,8 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.took = time.Since(started)
 		c.finish(t.id)
 		t.conclude(ctx, c)
-		if c.open == nil {
-			b.tell(c.finished())
-		}
+		c.call.release()
+		b.say(finished{c})
 	}()
 }
 
@@ -192,8 +287,17 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	case tool == nil:
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
-	c.call.State = t.state.view()
+	c.call.State = t.state.view(c.call.tellChange)
 	defer func() { c.call.endSteps(); c.call.State.endView() }()
+	out, err := t.runCall(ctx, tool, c)
+	if err != nil {
+		c.call.State.takeBack()
+	}
+	return out, err
+}
+
+// runCall is a call of a tool that there is.
+func (t *turn) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	if !c.checked {
 		var err error
 		if c.call.Arguments, err = tool.arguments(ctx, c.call.Arguments, t.limits.ArgumentBytes); err != nil {
@@ -227,12 +331,14 @@ const (
 // runTool runs the handler, again where the tool says so.
 func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
+		c.call.hold(c.call.Attempt <= tool.Retries)
 		out, timedOut, err := t.tryTool(ctx, tool, c.call)
 		if err == nil || c.call.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
 		t.logWithheld(tool.Name, err)
 		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.id)})
+		c.call.State.takeBack()
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -243,7 +349,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 		c.call.endSteps()
 		c.call.State.endView()
 		c.call = c.call.again()
-		c.call.State = t.state.view()
+		c.call.State = t.state.view(c.call.tellChange)
 	}
 }
 
@@ -442,8 +548,9 @@ func (t *turn) addResult(c *toolCall) {
 	}
 	for _, a := range c.call.made() {
 		t.artifacts = putArtifact(t.artifacts, a)
-		t.emit(&ArtifactMade{Artifact: &a})
 	}
+	c.call.release()
+	t.tellArtifacts(c.call)
 	if c.open != nil {
 		t.interrupt(c)
 		return

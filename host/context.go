@@ -25,16 +25,17 @@ type Call struct {
 	Attempt        int             // from 1
 	Arguments      json.RawMessage // checked against the tool's schema, integers as digits
 	Scope          Scope
-	State          *State
+	State          *State       // its changes are sent at once; those of a call that fails are taken back
 	SoFar          *SoFar       // the conversation, the results and the agents when the call began; nil outside a run
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
 
-	limits Limits
-	emit   func(EventData) error
-	before []Artifact // of the run
-	steps  *steps
-	spent  *spent // of the run
-	branch *run   // for a tool that is an agent
+	limits  Limits
+	emit    func(EventData) error
+	mention func(any)  // says that something changed or was made; nil outside a batch
+	before  []Artifact // of the run
+	steps   *steps
+	spent   *spent // of the run
+	branch  *run   // for a tool that is an agent
 
 	earlier *earlierArtifacts // nil outside a run
 
@@ -49,13 +50,15 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
+		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, mention: c.mention, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
 	}
 }
 
 // callOutput is what a handler left behind beside its result.
 type callOutput struct {
 	artifacts []Artifact
+	untold    []Artifact // of them and of its agent's, those that no event has told
+	held      bool       // they are told when the attempt is over: another may follow
 	schedule  []string
 	events    int
 }
@@ -119,7 +122,9 @@ func (c *Call) Emit(kind string, data any) error {
 }
 
 // AddArtifact adds something the call made to the run: named ones replace the
-// one of that name, unnamed ones are appended. Code resource_exhausted past
+// one of that name, unnamed ones are appended. It is sent to the run's stream at
+// once, by a tool that may be tried again ([ToolOptions].Retries) when the attempt is
+// over: those of an attempt that is followed by another are dropped. Code resource_exhausted past
 // the limits ArtifactBytes, RunArtifacts and RunArtifactBytes.
 func (c *Call) AddArtifact(a Artifact) error {
 	if err := c.checkArtifact(&a); err != nil {
@@ -153,8 +158,60 @@ func (c *Call) checkArtifact(a *Artifact) error {
 
 func (c *Call) putArtifact(a Artifact) {
 	c.mu.Lock()
+	c.out.artifacts = append(c.out.artifacts, a)
+	c.mu.Unlock()
+	c.tellArtifact(a)
+}
+
+// keepArtifact is putArtifact for one that has been told.
+func (c *Call) keepArtifact(a Artifact) {
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.artifacts = append(c.out.artifacts, a)
+}
+
+// tellArtifact has an artifact sent.
+func (c *Call) tellArtifact(a Artifact) {
+	c.mu.Lock()
+	c.out.untold = append(c.out.untold, a)
+	mention := c.mention
+	if c.out.held {
+		mention = nil
+	}
+	c.mu.Unlock()
+	if mention != nil {
+		mention(made{c})
+	}
+}
+
+// takeUntold returns the artifacts that are to be sent.
+func (c *Call) takeUntold() []Artifact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.held {
+		return nil
+	}
+	out := c.out.untold
+	c.out.untold = nil
+	return out
+}
+
+// hold says whether artifacts wait for the end of the attempt: nothing takes one back
+// that was sent.
+func (c *Call) hold(held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.held = held
+}
+
+// release lets what the call holds be sent.
+func (c *Call) release() { c.hold(false) }
+
+// tellChange has changes of the state sent, up to a revision.
+func (c *Call) tellChange(revision int64) {
+	if c.mention != nil {
+		c.mention(changed{revision})
+	}
 }
 
 // made returns the artifacts of the call; a handler left behind may still add.

@@ -105,7 +105,7 @@ func (d *Document) Without(pointers ...string) *Document {
 		case map[string]any:
 			delete(c, key)
 		case []any:
-			_ = p.setElement(c, key, nil) // it is there
+			_ = p.setElement("", c, key, nil) // it is there
 		}
 	}
 	return d.family.of(p.doc)

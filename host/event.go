@@ -175,12 +175,15 @@ type (
 	}
 
 	// StatePatched tells how the state changed: RFC 6902 operations. The first of
-	// a run replaces the whole document.
+	// a run replaces the whole document. A tool's changes are told when it makes
+	// them, each by itself; those of a tool that fails are taken back by another
+	// StatePatched before its ToolFinished. Changes that the reader is too slow for
+	// become one of the whole.
 	StatePatched struct {
 		Ops []PatchOp `json:"ops"`
 	}
 
-	// ArtifactMade carries an artifact.
+	// ArtifactMade carries an artifact, when it is made: see [Call.AddArtifact].
 	ArtifactMade struct {
 		Artifact *Artifact `json:"artifact"`
 	}

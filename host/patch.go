@@ -107,16 +107,23 @@ var (
 // applyPatch returns the document that ops lead to, and by how many bytes its
 // JSON is longer. doc is not changed.
 func applyPatch(doc any, ops []PatchOp) (after any, growth int, err error) {
-	if len(ops) > maxPatchOps {
-		return nil, 0, Errorf(ResourceExhausted, "patch has %d operations, more than %d", len(ops), maxPatchOps)
-	}
 	p := patcher{doc: doc}
-	for i, op := range ops {
-		if err := p.apply(op); err != nil {
-			return nil, 0, Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
-		}
+	if err := p.applyAll(ops); err != nil {
+		return nil, 0, err
 	}
 	return p.doc, p.growth, nil
+}
+
+func (p *patcher) applyAll(ops []PatchOp) error {
+	if len(ops) > maxPatchOps {
+		return Errorf(ResourceExhausted, "patch has %d operations, more than %d", len(ops), maxPatchOps)
+	}
+	for i, op := range ops {
+		if err := p.apply(op); err != nil {
+			return Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
+		}
+	}
+	return nil
 }
 
 func patchCode(err error) Code {
@@ -137,6 +144,8 @@ type patcher struct {
 	work   int
 	growth int                  // of the document's JSON, in bytes
 	own    map[uintptr]struct{} // objects and arrays that are the patcher's, by their address
+	notes  bool                 // it keeps how to take the changes back
+	undo   []undo
 }
 
 // mine returns an object or array that may be changed. What the patcher does not
@@ -257,6 +266,7 @@ func (p *patcher) set(pointer string, value any, mustExist bool) error {
 		return Errorf(ResourceExhausted, "the document would be deeper than %d", maxDocumentDepth)
 	}
 	if pointer == "" {
+		p.noteValue("", place{p.doc, true}, place{value, true})
 		p.growth += sizeOf(value) - sizeOf(p.doc)
 		p.doc = value
 		return nil
@@ -267,17 +277,17 @@ func (p *patcher) set(pointer string, value any, mustExist bool) error {
 	}
 	switch c := parent.(type) {
 	case map[string]any:
-		return p.setMember(c, key, value, mustExist)
+		return p.setMember(pointer, c, key, value, mustExist)
 	case []any:
 		if mustExist {
-			return p.setElement(c, key, value)
+			return p.setElement(pointer, c, key, value)
 		}
 		return p.insert(pointer, c, key, value)
 	}
 	return fmt.Errorf("its parent is %s", kindOf(parent))
 }
 
-func (p *patcher) setMember(c map[string]any, key string, value any, mustExist bool) error {
+func (p *patcher) setMember(pointer string, c map[string]any, key string, value any, mustExist bool) error {
 	old, ok := c[key]
 	switch {
 	case ok:
@@ -288,16 +298,18 @@ func (p *patcher) setMember(c map[string]any, key string, value any, mustExist b
 		p.growth += sizeOfMember(len(c), key)
 	}
 	p.growth += sizeOf(value)
+	p.noteValue(pointer, place{old, ok}, place{value, true})
 	c[key] = value
 	return nil
 }
 
-func (p *patcher) setElement(c []any, key string, value any) error {
+func (p *patcher) setElement(pointer string, c []any, key string, value any) error {
 	i, err := arrayIndex(key, len(c)-1)
 	if err != nil {
 		return err
 	}
 	p.growth += sizeOf(value) - sizeOf(c[i])
+	p.noteValue(pointer, place{c[i], true}, place{value, true})
 	c[i] = value
 	return nil
 }
@@ -314,6 +326,7 @@ func (p *patcher) insert(pointer string, c []any, key string, value any) (err er
 		return err
 	}
 	p.growth += sizeOf(value) + min(len(c), 1) // a comma, but for the first
+	p.noteElement(undoInsert, pointer, i, value)
 	c = slices.Insert(c, i, value)
 	p.take(addressOf(c))
 	return p.putBack(pointer, c)
@@ -350,6 +363,7 @@ func (p *patcher) remove(pointer string) (any, error) {
 		return nil, err
 	}
 	if pointer == "" {
+		p.noteValue("", place{value, true}, place{nil, true})
 		p.growth += sizeOf(nil) - sizeOf(value)
 		p.doc = nil
 		return value, nil
@@ -357,6 +371,7 @@ func (p *patcher) remove(pointer string) (any, error) {
 	parent, key, _ := p.parent(pointer)
 	switch c := parent.(type) {
 	case map[string]any:
+		p.noteValue(pointer, place{value, true}, place{})
 		delete(c, key)
 		p.growth -= sizeOf(value) + sizeOfMember(len(c), key)
 	case []any:
@@ -364,6 +379,7 @@ func (p *patcher) remove(pointer string) (any, error) {
 		if err := p.spend(len(c) - i); err != nil {
 			return nil, err
 		}
+		p.noteElement(undoRemoval, pointer, i, value)
 		c = slices.Delete(c, i, i+1)
 		p.growth -= sizeOf(value) + min(len(c), 1)
 		return value, p.putBack(pointer, c)

@@ -54,6 +54,7 @@ type run struct {
 	iterations int
 	spent      *spent
 	depth      int    // of agents used as tools
+	caller     *Call  // that an agent used as a tool works for; nil in the run itself
 	keys       string // what the idempotency keys of tool calls begin with
 	usage      Usage
 	cost       Cost

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"reflect"
+	"slices"
 	"sync"
 )
 
@@ -16,6 +18,9 @@ type State struct {
 	*stateCore
 	seen int64 // the revision that a call has seen all of; guarded by mu
 	base any   // the document at that revision
+
+	tell func(revision int64) // is called after a change of the call's; nil tells nothing
+	undo *undoLog             // of the call's changes; nil keeps nothing
 }
 
 // stateCore is what all views of a state share.
@@ -30,7 +35,7 @@ type stateCore struct {
 	size      int              // of doc as JSON
 	fits      bool             // doc has been held to the schema
 	revision  int64
-	pending   unsent   // changes since the last event, if watched
+	pending   untold   // changes since the last event, if watched; it has a mutex of its own
 	journaled bool     // a run writes its changes down
 	unsaved   unsent   // changes since that was last done
 	views     int      // of calls in progress
@@ -175,29 +180,53 @@ func (s *State) Patch(ops []PatchOp) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.patch(ops)
+	return s.change(func() error { return s.patch(ops) })
 }
 
 // PatchAt is Patch if the state is still at the given revision, and conflict
 // otherwise.
 func (s *State) PatchAt(revision int64, ops []PatchOp) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.revision != revision {
-		return Errorf(Conflict, "state is at revision %d, not %d", s.revision, revision).
-			WithHint("read it again and patch what is there now")
+	return s.change(func() error {
+		if s.revision != revision {
+			return Errorf(Conflict, "state is at revision %d, not %d", s.revision, revision).
+				WithHint("read it again and patch what is there now")
+		}
+		return s.patch(ops)
+	})
+}
+
+// change calls make with the lock, and tells of the change that it has made.
+func (s *State) change(make func() error) error {
+	var revision int64
+	err := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before := s.revision
+		err := make()
+		if s.revision != before {
+			revision = s.revision
+		}
+		return err
+	}()
+	if revision > 0 && s.tell != nil {
+		s.tell(revision)
 	}
-	return s.patch(ops)
+	return err
 }
 
 func (s *State) patch(ops []PatchOp) error {
-	doc, growth, err := applyPatch(s.doc, ops)
-	if err != nil {
+	p := patcher{doc: s.doc, notes: s.undo != nil}
+	if err := p.applyAll(ops); err != nil {
 		return err
 	}
-	return s.replace(doc, growth, ops)
+	before, revision := s.doc, s.revision
+	if err := s.replace(p.doc, p.growth, ops); err != nil {
+		return err
+	}
+	if s.undo != nil {
+		s.undo.add(before, revision, p.undo)
+	}
+	return nil
 }
 
 // replace commits a new document that ops lead to and that is longer than the
@@ -241,9 +270,7 @@ func (s *State) takeUnsaved() []PatchOp {
 
 // takeChanges returns operations that lead here from where it was last called.
 func (s *State) takeChanges() []PatchOp {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pending.take()
+	return slices.Concat(s.pending.take(math.MaxInt64)...)
 }
 
 // Get decodes the value at an RFC 6901 pointer into v ("" is the whole state).
@@ -302,8 +329,10 @@ func StateAs[T any](s *State) (T, error) {
 // an array that fn changes: one with something in it that T does not know is
 // written whole. If fn fails nothing changes. fn must not use s.
 func UpdateState[T any](s *State, fn func(*T) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return s.change(func() error { return updateState(s, fn) })
+}
+
+func updateState[T any](s *State, fn func(*T) error) error {
 	raw := s.json()
 	v := new(T)
 	if err := json.Unmarshal(raw, v); err != nil {

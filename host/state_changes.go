@@ -1,6 +1,9 @@
 package host
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Tools that run at one time change one state. What a tool returns as its patch
 // was thought out from the state as the tool saw it; if somebody else has
@@ -8,12 +11,13 @@ import "strings"
 // So each call sees the state through a view, which knows since when, and a patch
 // that meets another's change is a conflict.
 
-// view is the state as one call sees it.
-func (s *State) view() *State {
+// view is the state as one call sees it. tell is called after each change that is
+// made through it.
+func (s *State) view(tell func(revision int64)) *State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.views++
-	return &State{stateCore: s.stateCore, seen: s.revision, base: s.doc}
+	return &State{stateCore: s.stateCore, seen: s.revision, base: s.doc, tell: tell, undo: &undoLog{}}
 }
 
 // endView says that no patch is returned to the view any more. The view still
@@ -56,12 +60,12 @@ func (s *State) patchSeen(ops []PatchOp) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if path, ok := s.overtaken(ops); ok {
-		return Errorf(Conflict, "The state at %.200q was changed by another call while this one ran; call the tool again.", path)
-	}
-	return s.patch(ops)
+	return s.change(func() error {
+		if path, ok := s.overtaken(ops); ok {
+			return Errorf(Conflict, "The state at %.200q was changed by another call while this one ran; call the tool again.", path)
+		}
+		return s.patch(ops)
+	})
 }
 
 // overtaken returns the first place that ops change and that somebody else has
@@ -213,9 +217,7 @@ const (
 
 // add notes operations that led to s as it is. s.mu is held.
 func (u *unsent) add(ops []PatchOp, s *State) {
-	for _, op := range ops {
-		u.bytes += sizeOfChange + len(op.Path) + len(op.From) + len(op.Value)
-	}
+	u.bytes += bytesOfOps(ops)
 	if u.bytes <= max(maxUnsent, s.limit) && len(u.ops)+len(ops) <= maxPatchOps {
 		u.ops = append(u.ops, ops...)
 		return
@@ -239,6 +241,53 @@ func (s *State) applyAgain(ops []PatchOp) error {
 		doc, growth = after, growth+n
 	}
 	return s.replace(doc, growth, ops)
+}
+
+func bytesOfOps(ops []PatchOp) (n int) {
+	for _, op := range ops {
+		n += sizeOfChange + len(op.Path) + len(op.From) + len(op.Value)
+	}
+	return n
+}
+
+// untold are changes that no event has told yet, each by itself and with the
+// revision that it led to. They have the bounds of [unsent].
+type untold struct {
+	mu      sync.Mutex
+	changes []toldChange
+	ops     int
+	bytes   int
+}
+
+type toldChange struct {
+	revision int64
+	ops      []PatchOp
+}
+
+// add notes operations that led to s as it is. s.mu is held.
+func (u *untold) add(ops []PatchOp, s *State) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bytes, u.ops = u.bytes+bytesOfOps(ops), u.ops+len(ops)
+	if u.bytes > max(maxUnsent, s.limit) || u.ops > maxPatchOps {
+		raw := s.json()
+		ops = []PatchOp{{Op: "replace", Path: "", Value: raw}}
+		u.changes, u.bytes, u.ops = nil, sizeOfChange+len(raw), 1
+	}
+	u.changes = append(u.changes, toldChange{s.revision, ops})
+}
+
+// take returns the changes up to a revision, in order.
+func (u *untold) take(revision int64) [][]PatchOp {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out [][]PatchOp
+	for len(u.changes) > 0 && u.changes[0].revision <= revision {
+		c := u.changes[0]
+		out, u.changes = append(out, c.ops), u.changes[1:]
+		u.bytes, u.ops = u.bytes-bytesOfOps(c.ops), u.ops-len(c.ops)
+	}
+	return out
 }
 
 func (u *unsent) take() []PatchOp {

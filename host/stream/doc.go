@@ -15,6 +15,16 @@
 //   - [AgentKit]: the chunks of AgentKit's streaming, for clients made for it, such as
 //     the React hook useAgent.
 //
+// # What a running tool does
+//
+// A tool's changes of the state and its artifacts are events when it makes them, so
+// a tool that sets a status to searching, writing and done shows a client all three.
+// When the tool fails, its changes are taken back, in the state and for clients by
+// one more patch, except where another tool has changed the same place since. What
+// is stored of a turn is stored once, at its end. Artifacts of a tool that may be
+// tried again come when the attempt is over, for a client cannot be asked to forget
+// one.
+//
 // # Slow readers
 //
 // A run advances in the goroutine that reads it, so a slow reader slows its own

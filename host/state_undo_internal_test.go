@@ -1,0 +1,100 @@
+package host
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Inside, for views of a state are made by runs alone.
+
+// undoOps are operations on the places of a small document, which they mostly fit.
+func undoOps(top string) *rapid.Generator[PatchOp] {
+	paths := []string{"/a", "/a/x", "/a/x/y", "/b", "/l", "/l/0", "/l/1", "/l/-", "/l/0/x", "/l/1/x"}
+	path := rapid.Custom(func(t *rapid.T) string { return top + rapid.SampledFrom(paths).Draw(t, "path") })
+	return rapid.Custom(func(t *rapid.T) PatchOp {
+		op := PatchOp{Op: rapid.SampledFrom([]string{"add", "add", "replace", "remove", "move", "copy"}).Draw(t, "op"), Path: path.Draw(t, "at")}
+		switch op.Op {
+		case "move", "copy":
+			op.From = path.Draw(t, "from")
+		case "add", "replace":
+			op.Value = json.RawMessage(rapid.SampledFrom([]string{`1`, `2`, `"s"`, `null`, `{}`, `{"x":{"y":3}}`, `{"x":1}`, `[]`, `[1,{"x":2}]`}).Draw(t, "value"))
+		}
+		return op
+	})
+}
+
+const undoDocument = `{"mine":{"a":{"x":{"y":1}},"b":2,"l":[1,{"x":1}]},"other":{"a":{"x":{"y":1}},"b":2,"l":[1,{"x":1}]}}`
+
+// Whatever patches a call has made, alone or beside one that works elsewhere in the
+// state: what is left when they are taken back is what the other has made.
+func TestTakingBackLeavesWhatWasThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		read := func() *State {
+			s, err := NewState(json.RawMessage(undoDocument), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s, without := read(), read()
+		mine, other := s.view(nil), s.view(nil)
+		for range rapid.IntRange(1, 12).Draw(t, "patches") {
+			if rapid.IntRange(0, 2).Draw(t, "whose") > 0 {
+				_ = mine.Patch(rapid.SliceOfN(undoOps("/mine"), 1, 4).Draw(t, "mine")) // all of it or nothing
+				continue
+			}
+			ops := rapid.SliceOfN(undoOps("/other"), 1, 4).Draw(t, "other")
+			if (other.Patch(ops) == nil) != (without.Patch(ops) == nil) {
+				t.Fatalf("%v applies only where nothing is taken back, or only there", ops)
+			}
+		}
+		mine.takeBack()
+		if !equalDocuments(s.doc, without.doc) {
+			t.Fatalf("taken back, the state is\n%s, want\n%s", s.JSON(), without.JSON())
+		}
+		if n := sizeOf(s.doc); n != s.size {
+			t.Fatalf("the state has %d bytes and counts %d", n, s.size)
+		}
+		mine.takeBack() // is done
+		if !equalDocuments(s.doc, without.doc) {
+			t.Fatalf("taken back twice, the state is\n%s", s.JSON())
+		}
+	})
+}
+
+// A list that several calls add to loses what the failing one has added, wherever
+// that stands by then.
+func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := NewState(json.RawMessage(`{"l":[]}`), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		views := []*State{s.view(nil), s.view(nil), s.view(nil)}
+		for i := range rapid.IntRange(1, 20).Draw(t, "elements") {
+			who := rapid.IntRange(0, 2).Draw(t, "who")
+			at := rapid.SampledFrom([]string{"/l/-", "/l/0"}).Draw(t, "at")
+			if err := views[who].Patch([]PatchOp{{Op: "add", Path: at, Value: encodeDocument([]any{json.Number([]string{"0", "1", "2"}[who]), json.Number(string(rune('0' + i%10)))})}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := s.doc.(map[string]any)["l"].([]any)
+		failing := rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 0, 3, rapid.ID).Draw(t, "failing")
+		gone := map[json.Number]bool{}
+		for _, who := range failing {
+			views[who].takeBack()
+			gone[json.Number([]string{"0", "1", "2"}[who])] = true
+		}
+		want := []any{}
+		for _, e := range before {
+			if !gone[e.([]any)[0].(json.Number)] {
+				want = append(want, e)
+			}
+		}
+		if got := s.doc.(map[string]any)["l"]; !equalDocuments(got, want) {
+			t.Fatalf("the list is %s, want %s", encodeDocument(got), encodeDocument(want))
+		}
+	})
+}
