@@ -77,6 +77,15 @@ type AgentOptions struct {
 	Temperature     *float64
 	MaxOutputTokens int
 
+	// ModelParameters are members of the requests to the model's service that have no
+	// option here, by the service's names for them: top_p, seed, stop, anything that
+	// JSON can hold. They take the place of what the host writes under such a name,
+	// such as temperature, and an object is put together with the host's. Models refuse
+	// the members that the host has to write itself (messages, tools, the limit of
+	// output) with code invalid_argument, and services those that they do not know.
+	// [Request].ModelParameters stand over them. At most [MaxParameterBytes].
+	ModelParameters map[string]any
+
 	// SerialTools makes the agent's tools run one after the other, in the order in
 	// which the model calls them: each sees the state as the one before left it. The
 	// model is asked for at most one call an answer, too, where its provider has a
@@ -142,6 +151,11 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if err := a.checkProviderTools(); err != nil {
 		return nil, err
 	}
+	parameters, err := encodeParameters(opts.ModelParameters)
+	if err != nil {
+		return nil, wrapError(err, "agent %q", name)
+	}
+	a.opts.ModelParameters = asParameters(parameters) // the caller's map may change
 	if err := checkProviders(&Network{}, a); err != nil {
 		return nil, Errorf(InvalidArgument, "agent %q: %w", name, err)
 	}

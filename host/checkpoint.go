@@ -21,7 +21,8 @@ type checkpoint struct {
 	State        json.RawMessage `json:"state"`
 	Instructions string          `json:"instructions,omitempty"`
 	Results      []*Result       `json:"results,omitempty"` // of the agents before
-	Iterations   int             `json:"iterations"`        // before the agent at work
+	Parameters   Parameters      `json:"model_parameters,omitempty"`
+	Iterations   int             `json:"iterations"` // before the agent at work
 	Stack        []string        `json:"stack,omitempty"`
 	Tokens       int64           `json:"tokens"`
 	ToolCalls    int64           `json:"tool_calls"`
@@ -116,7 +117,7 @@ func (r *run) checkpoint() *checkpoint {
 	interrupted := r.results[len(r.results)-1]
 	before := slices.Concat(r.earlier, r.results[:len(r.results)-1])
 	c := &checkpoint{
-		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions,
+		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
 		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
 		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(), Executed: r.spent.instructions.Load(),
 		Artifacts: r.spent.artifacts.Load(), Stored: r.spent.artifactBytes.Load(),

@@ -37,6 +37,7 @@ type (
 		Providers    map[string]json.RawMessage `json:"providers,omitempty"` // likewise
 		Artifacts    []Artifact                 `json:"artifacts,omitempty"` // likewise
 		Instructions string                     `json:"instructions,omitempty"`
+		Parameters   map[string]json.RawMessage `json:"model_parameters,omitempty"`
 		State        json.RawMessage            `json:"state,omitempty"`
 		Foreign      bool                       `json:"foreign,omitempty"` // the state is the client's
 		Head         string                     `json:"head,omitempty"`
@@ -239,7 +240,7 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions,
+	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
 		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch})
 }
 

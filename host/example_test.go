@@ -133,6 +133,28 @@ func ExampleHooks_start() {
 	// Say what you see. Be brief.
 }
 
+// Parameters of a model that have no option are written by the names of its service;
+// a request's stand over the agent's.
+func ExampleAgentOptions_modelParameters() {
+	model := hosttest.NewModel(hosttest.Say("a line"), hosttest.Say("a line"))
+	agent, _ := host.NewAgent("poet", &host.AgentOptions{Model: model,
+		ModelParameters: map[string]any{"top_p": 0.9, "seed": 7, "stop": []string{"END"}}})
+	h, _ := host.New(&host.Options{SingleTenant: true})
+	for _, over := range []map[string]any{nil, {"top_p": 0.5, "seed": nil}} {
+		if _, err := h.Run(context.Background(), agent, &host.Request{Text: "Write a line.", ModelParameters: over}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, req := range model.Requests() {
+		sent, _ := json.Marshal(req.Parameters)
+		fmt.Println(string(sent))
+	}
+	// Output:
+	// {"seed":7,"stop":["END"],"top_p":0.9}
+	// {"stop":["END"],"top_p":0.5}
+}
+
 func ExampleHost_Stream() {
 	count := host.NewTool("count", "Counts to two.",
 		func(_ context.Context, call *host.Call, _ struct{}) (string, error) {

@@ -142,6 +142,11 @@ type Request struct {
 	// agent in it, after a blank line. Nothing stores them.
 	Instructions string
 
+	// ModelParameters are for this run alone: they stand over those of every agent in
+	// it, see [AgentOptions].ModelParameters; nil as a value leaves the agent's out.
+	// Routers that ask a model do without.
+	ModelParameters map[string]any
+
 	State  any    // overlays the network's and the thread's state, member by member
 	Model  Model  // beats the agents' and the network's
 	Router Router // beats the network's
@@ -156,7 +161,7 @@ type Request struct {
 	// each of its questions. A durable run whose process ended is gone on with in
 	// the same way, without answers and as the same run: what it has written down
 	// is not done again; Model and Router are given anew. The target is the interrupted run's; Thread, Text,
-	// Input, Messages, Instructions and State stay empty. Nothing happens before
+	// Input, Messages, Instructions, ModelParameters and State stay empty. Nothing happens before
 	// the answers are found to fit. Codes: not_found for a run that is not there
 	// (or another tenant's), permission_denied for an answer to what was not
 	// asked, conflict if the questions were answered already or the thread has

@@ -32,6 +32,7 @@ type ModelRequest struct {
 	Temperature     *float64
 	Output          *OutputSpec // answer with JSON; nil is text
 	MaxOutputTokens int         // 0 is the provider's default
+	Parameters      Parameters  // members of the request to the service, beside what the fields here make
 	SerialTools     bool        // ask for at most one tool call an answer; more are run one after the other
 	Scope           Scope       // who is asking, for logs; never sent
 
@@ -41,6 +42,11 @@ type ModelRequest struct {
 	// model whose service keeps none answers failed_precondition.
 	Conversation string
 }
+
+// Parameters are members of a request to a model's service, by the service's names:
+// see [AgentOptions].ModelParameters. They must not be changed. A model without such a
+// service ignores them.
+type Parameters map[string]json.RawMessage
 
 // ToolSpec is what a model is told of a tool.
 type ToolSpec struct {

@@ -38,7 +38,7 @@ func (r *run) checkResume() error {
 		}
 		return nil
 	}
-	if r.input != nil || len(req.Messages) > 0 || len(req.Providers) > 0 || req.Instructions != "" || req.State != nil || req.Thread != "" {
+	if r.input != nil || len(req.Messages) > 0 || len(req.Providers) > 0 || req.Instructions != "" || len(req.ModelParameters) > 0 || req.State != nil || req.Thread != "" {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", req.Resume).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
@@ -172,6 +172,7 @@ func (r *run) restoreBeginning(b *beginning) error {
 	r.input, r.foreign, r.branch = b.Input, b.Foreign, b.Branch
 	req := *r.req
 	req.Instructions, req.Messages, req.Providers = b.Instructions, b.Messages, b.Providers
+	req.ModelParameters = asParameters(b.Parameters)
 	r.req = &req
 	return r.restoreState(b.State)
 }
@@ -282,7 +283,7 @@ func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.input, r.placed, r.inputKept, r.earlier = c.Input, true, true, c.Results
 	r.iterations, r.stack = c.Iterations, c.Stack
 	req := *r.req
-	req.Instructions = c.Instructions
+	req.Instructions, req.ModelParameters = c.Instructions, asParameters(c.Parameters)
 	r.req = &req
 	r.spent.tokens.Store(c.Tokens)
 	r.spent.toolCalls.Store(c.ToolCalls)

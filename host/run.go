@@ -121,6 +121,9 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := r.checkTurn(); err != nil {
 		return nil, err
 	}
+	if err := r.checkParameters(); err != nil {
+		return nil, err
+	}
 	if err := checkProviderStates(req.Providers); err != nil {
 		return nil, Errorf(InvalidArgument, "request: %w", err)
 	}

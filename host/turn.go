@@ -18,6 +18,7 @@ type turn struct {
 	instructions string // without what the Start hook changes
 	closing      string // behind the instructions, for the last answer
 	startEdits   startEdits
+	modelParams  Parameters
 	provided     []*Message // before this turn, not stored
 	brought      int        // how many messages of the result are providers'
 	tools        toolSet
@@ -69,6 +70,9 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var err error
 	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input, SoFar: t.soFar()})
 	if err != nil {
+		return err
+	}
+	if t.modelParams, err = t.parameters(); err != nil {
 		return err
 	}
 	var tools []*Tool
@@ -345,7 +349,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 		Messages: messages, Output: t.agent.outputSpec(),
 		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
-		Conversation: t.conversation,
+		Conversation: t.conversation, Parameters: t.modelParams,
 	}
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -51,6 +52,9 @@ func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent
 	if opts.ProviderTools, err = a.providerTools(at.to("provider_tools"), ac.ProviderTools); err != nil {
 		return nil, err
 	}
+	if opts.ModelParameters, err = a.modelParameters(at.to("model_parameters"), ac.Parameters); err != nil {
+		return nil, err
+	}
 	opts.Messages = a.messages[name]
 	if opts.Output, err = a.schema(at.to("output"), ac.Output); err != nil {
 		return nil, err
@@ -59,6 +63,24 @@ func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent
 		return nil, err
 	}
 	return host.NewAgent(name, opts)
+}
+
+// modelParameters returns what an agent's model is asked with beside what the host
+// has options for; nil is nothing.
+func (a *app) modelParameters(at place, v any) (map[string]any, error) {
+	raw, err := a.toJSON(at, v)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	var parameters map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parameters); err != nil {
+		return nil, a.config.errorAt(at, "model_parameters is no map").WithHint("write members with values, such as {top_p: 0.9, seed: 7}")
+	}
+	out := make(map[string]any, len(parameters))
+	for name, value := range parameters {
+		out[name] = value
+	}
+	return out, nil
 }
 
 // toolsOfAgent returns the tools of plugins, and the agents that are tools.

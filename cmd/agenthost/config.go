@@ -106,6 +106,7 @@ type agentConfig struct {
 	OnMaxRounds  string      `yaml:"on_max_rounds"`
 	Temperature  *float64    `yaml:"temperature"`
 	MaxTokens    int         `yaml:"max_output_tokens"`
+	Parameters   any         `yaml:"model_parameters"` // by the service's names
 	Prefill      string      `yaml:"prefill"`
 	Output       any         `yaml:"output"` // a JSON Schema
 	SerialTools  bool        `yaml:"serial_tools"`

@@ -216,10 +216,12 @@ func keyDocs() map[string]keyDoc {
 		"agentConfig.temperature":       say("The model's temperature."),
 		"agentConfig.max_output_tokens": say("How long an answer may be."),
 
+		"agentConfig.model_parameters": say("Members of the requests to its model's service, by the service's names: top_p, seed, stop, anything. Not those that the host writes itself, such as messages, tools and max_output_tokens."),
+
 		"agentConfig.agents":         say("Agents that it may call as tools. Each needs a description, and answers with its last words, or its output."),
 		"agentConfig.prefill":        say("How the first answer of a run begins: the model goes on from there. Not every provider can."),
 		"agentConfig.output":         say("A JSON Schema that its last answer fits. An answer that does not is asked for once more. Absent: text."),
-		"agentConfig.serial_tools":   say("Whether the model is asked to call one tool at a time."),
+		"agentConfig.serial_tools":   say("Whether its tools run one after the other; the model is asked to call one at a time."),
 		"agentConfig.stop_after":     say("Tools after which it ends: when one of them has answered, its model is not asked again."),
 		"agentConfig.provider_tools": say("Tools that the model's provider runs by itself, such as a web search."),
 

@@ -58,7 +58,11 @@ func (m *Model) request(req *host.ModelRequest, bare bool) (modelhttp.Body, erro
 	if err := m.finish(d); err != nil {
 		return nil, err
 	}
-	body := append(make(modelhttp.Body, 0, 2*len(d.pieces)+2*len(d.turns)+2), m.head(req, d))
+	head, err := modelhttp.AddHeadParameters(m.head(req, d), "messages", req.Parameters, reserved...)
+	if err != nil {
+		return nil, err
+	}
+	body := append(make(modelhttp.Body, 0, 2*len(d.pieces)+2*len(d.turns)+2), head)
 	for i, t := range d.turns {
 		if i > 0 {
 			body = append(body, comma)
@@ -158,6 +162,10 @@ func (m *Model) finish(d *draft) error {
 	p.blocks = w.b
 	return nil
 }
+
+// reserved are the members that agents' model parameters may not set: what the host
+// says, what it must be able to read, and the limits that it counts with.
+var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "thinking"}
 
 // thinking is how many tokens the model may think about a request. The provider
 // lets it not think where it must call a tool, or goes on with an answer.

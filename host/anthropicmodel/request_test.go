@@ -165,6 +165,8 @@ func TestRequestFields(t *testing.T) {
 			`{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":2100}`, []string{"temperature"}},
 		{"an output is asked for in words", anthropicmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}},
 			`{"system":[{"type":"text","text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`, nil},
+		{"parameters", anthropicmodel.Options{}, host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "top_k": json.RawMessage(`7`), "stop_sequences": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "metadata": json.RawMessage(`{"user_id":"x"}`)}},
+			`{"top_p":0.5,"top_k":7,"stop_sequences":["END"],"temperature":0.1,"metadata":{"user_id":"x"},"model":"m1","stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, nil},
 		{"cache", anthropicmodel.Options{Cache: true}, host.ModelRequest{},
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`, nil},
 	} {

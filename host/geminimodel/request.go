@@ -51,7 +51,11 @@ func (q *question) write() error {
 	if len(contents) == 0 {
 		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
 	}
-	body := modelhttp.Body{q.head(instruction)}
+	head, err := modelhttp.AddHeadParameters(q.head(instruction), "contents", q.req.Parameters, reserved...)
+	if err != nil {
+		return err
+	}
+	body := modelhttp.Body{head}
 	for i, c := range contents {
 		if i > 0 {
 			body = append(body, comma)
@@ -137,6 +141,11 @@ func (q *question) toolOf(id string) string {
 	}
 	return ""
 }
+
+// reserved are the members that agents' model parameters may not set: what the host
+// says, what it must be able to read, and the limits that it counts with.
+var reserved = []string{"contents", "systemInstruction", "tools", "toolConfig", "generationConfig/maxOutputTokens", "generationConfig/candidateCount",
+	"generationConfig/responseMimeType", "generationConfig/responseSchema", "generationConfig/responseJsonSchema"}
 
 // head writes the request up to the first content.
 func (q *question) head(instruction string) []byte {

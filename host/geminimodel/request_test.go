@@ -147,6 +147,11 @@ func TestRequestFields(t *testing.T) {
 		{"a choice without tools", geminimodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"toolConfig"}},
 		{"temperature, tokens and thinking", geminimodel.Options{ThinkingTokens: 512, Thoughts: true}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100},
 			`{"generationConfig":{"temperature":0.7,"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}}}`, nil},
+		{"parameters", geminimodel.Options{}, host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{
+			"generationConfig": json.RawMessage(`{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1}`), "safetySettings": json.RawMessage(`[]`)}},
+			`{"generationConfig":{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1},"safetySettings":[],"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, nil},
+		{"parameters alone", geminimodel.Options{}, host.ModelRequest{Parameters: host.Parameters{"labels": json.RawMessage(`{"a":"b"}`)}},
+			`{"labels":{"a":"b"},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, []string{"generationConfig"}},
 		{"no thinking", geminimodel.Options{ThinkingTokens: geminimodel.DoNotThink}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil},
 		{"thinking as needed", geminimodel.Options{ThinkingTokens: geminimodel.ThinkAsNeeded}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}}`, nil},
 		{"effort", geminimodel.Options{Effort: "low"}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingLevel":"low"}}}`, nil},

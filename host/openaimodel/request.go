@@ -3,6 +3,7 @@ package openaimodel
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (m *Model) envelope(req *host.ModelRequest) (*envelope, error) {
 			return e, nil
 		}
 	}
-	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider))
+	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider), req.Parameters)
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err)
 	}
@@ -148,8 +149,10 @@ func (e *envelope) fits(req *host.ModelRequest) bool {
 	o := &e.of
 	return o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
 		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool) &&
-		slices.EqualFunc(o.ProviderTools, req.ProviderTools, sameProviderTool)
+		slices.EqualFunc(o.ProviderTools, req.ProviderTools, sameProviderTool) && maps.EqualFunc(o.Parameters, req.Parameters, sameJSON)
 }
+
+func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
 
 func sameNumber(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
@@ -165,6 +168,11 @@ func sameProviderTool(a, b host.ProviderTool) bool {
 	return a.Provider == b.Provider && bytes.Equal(a.Declaration, b.Declaration)
 }
 
+// reserved are the members that agents' model parameters may not set: what the host
+// says, what it must be able to read, and the limit that it counts with.
+var reserved = []string{"model", "messages", "stream", "stream_options", "tools", "tool_choice", "functions", "function_call",
+	"response_format", "n", "modalities", "max_tokens", "max_completion_tokens"}
+
 var noMessages = []byte(`"messages":null`)
 
 // provider is the name by which agents' provider tools are sent to servers of
@@ -174,7 +182,7 @@ const provider = "openai"
 // newEnvelope has go-openai judge and write a request, and cuts it where the
 // messages belong. Declared tools go beside the others as they are: go-openai has
 // no type for them.
-func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage) (*envelope, error) {
+func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage, parameters host.Parameters) (*envelope, error) {
 	if err := openai.NewReasoningValidator().Validate(wire); err != nil {
 		return nil, err
 	}
@@ -185,6 +193,9 @@ func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage) 
 	b, err := json.Marshal(wire)
 	if err == nil && len(declared) > 0 {
 		b, err = withTools(b, own, declared)
+	}
+	if err == nil {
+		b, err = modelhttp.AddParameters(b, parameters, reserved...)
 	}
 	if err != nil {
 		return nil, err

@@ -158,6 +158,8 @@ func TestRequestFields(t *testing.T) {
 		{"temperature zero is sent", "m1", host.ModelRequest{Temperature: &zero}, `{"temperature":1e-45}`, nil},
 		{"output of a schema", "m1", host.ModelRequest{Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
 			`{"response_format":{"type":"json_schema","json_schema":{"name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
+		{"parameters", "m1", host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "seed": json.RawMessage(`7`), "stop": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "messages\":null": json.RawMessage(`{"messages":null}`)}},
+			`{"top_p":0.5,"seed":7,"stop":["END"],"temperature":0.1,"model":"m1","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil},
 		{"output limit", "m1", host.ModelRequest{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
 		{"output limit of models that reason", "gpt-5-mini", host.ModelRequest{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
 	} {

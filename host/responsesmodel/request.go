@@ -51,7 +51,11 @@ func (q *question) write() error {
 	if len(items) == 0 && req.Conversation == "" {
 		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	q.body = append(q.body[:0:0], append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...))
+	head, err := modelhttp.AddHeadParameters(append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...), "input", req.Parameters, reserved...)
+	if err != nil {
+		return err
+	}
+	q.body = append(q.body[:0:0], head)
 	for i, b := range items {
 		if i > 0 {
 			q.body = append(q.body, comma)
@@ -68,6 +72,11 @@ type wireForm struct {
 	stored bool // the service keeps what it says, and can be reminded of it
 	bare   bool // without what was thought
 }
+
+// reserved are the members that agents' model parameters may not set: what the host
+// says, what it must be able to read, and the limits that it counts with.
+var reserved = []string{"model", "input", "instructions", "stream", "store", "background", "include", "conversation", "previous_response_id",
+	"tools", "tool_choice", "text/format", "max_output_tokens"}
 
 // head writes the request but for its input and its last brace.
 func (q *question) head(instructions string) []byte {

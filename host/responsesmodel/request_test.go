@@ -125,6 +125,9 @@ func TestFields(t *testing.T) {
 		{"system messages", responsesmodel.Options{}, host.ModelRequest{Messages: []*host.Message{
 			host.NewMessage(host.System, &host.Text{Text: "Be \"brief\"."}), host.NewMessage(host.System), host.NewMessage(host.System, &host.Text{Text: "Be kind."})}},
 			`{"instructions":"Be \"brief\".\n\nBe kind."}`, nil},
+		{"parameters", responsesmodel.Options{Effort: "low"}, host.ModelRequest{Temperature: &warm, Output: &host.OutputSpec{Name: "o", Schema: json.RawMessage(`{}`)}, Parameters: host.Parameters{
+			"top_p": json.RawMessage(`0.5`), "temperature": json.RawMessage(`0.1`), "text": json.RawMessage(`{"verbosity":"low"}`), "reasoning": json.RawMessage(`{"summary":"auto"}`)}},
+			`{"top_p":0.5,"temperature":0.1,"text":{"format":{"type":"json_schema","name":"o","schema":{},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":"auto"},"stream":true}`, nil},
 		{"a response before", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "resp_7"}, `{"previous_response_id":"resp_7"}`, []string{"conversation"}},
 		{"a conversation", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "conv_7"}, `{"conversation":"conv_7"}`, []string{"previous_response_id"}},
 	} {
