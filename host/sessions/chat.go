@@ -28,6 +28,8 @@ type BackgroundClient interface {
 	Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
 	// Abort asks one to end: see [Service.Abort].
 	Abort(ctx context.Context, snapshot string) (Status, error)
+	// Detach lets one go on there that runs: see [Service.Detach].
+	Detach(ctx context.Context, snapshot string) (Status, error)
 }
 
 // For returns the service as a tenant's client.
@@ -60,6 +62,10 @@ func (c tenantsClient) Abort(ctx context.Context, snapshot string) (Status, erro
 	return c.service.Abort(ctx, c.tenant, snapshot)
 }
 
+func (c tenantsClient) Detach(ctx context.Context, snapshot string) (Status, error) {
+	return c.service.Detach(ctx, c.tenant, snapshot)
+}
+
 // Start says where a chat begins. The zero Start is a new session.
 type Start struct {
 	// Session follows a session: each turn goes on from its last completed one,
@@ -88,6 +94,7 @@ type Chat struct {
 	branch   bool   // the chat follows its own snapshots, and not the session
 	failed   string // the snapshot of the last turn, if it failed
 	detached string // the snapshot of the last turn in the background
+	running  string // that of the turn that runs, when it has begun
 	sealed   json.RawMessage
 	stale    bool // the host has what the chat does not
 	settled  copied
@@ -215,6 +222,8 @@ type Say struct {
 	Input   *host.Message
 	Answers []host.Answer // to the questions of the last turn
 	Detach  bool
+	// Detachable lets [Chat.Detach] put the turn into the background while it runs.
+	Detachable bool
 }
 
 // Chunk is one thing that happened in a turn.
@@ -301,6 +310,22 @@ func (c *Chat) Abort(ctx context.Context) (Status, error) {
 	return c.background.Abort(ctx, id)
 }
 
+// Detach puts the turn that runs into the background, if it was said with Detachable:
+// its stream ends, and [Chat.Wait] waits for it. Code failed_precondition if no turn
+// runs; the others are those of [Service.Detach].
+func (c *Chat) Detach(ctx context.Context) (Status, error) {
+	c.mu.Lock()
+	background, running := c.background, c.running
+	c.mu.Unlock()
+	switch {
+	case background == nil:
+		return "", host.Errorf(host.Unimplemented, "the client %T knows of no turns in the background", c.client)
+	case running == "":
+		return "", host.Errorf(host.FailedPrecondition, "the chat has no turn that runs")
+	}
+	return background.Detach(ctx, running)
+}
+
 // lastDetached returns the snapshot of the last turn in the background.
 func (c *Chat) lastDetached(doing string) (string, error) {
 	c.mu.Lock()
@@ -358,7 +383,7 @@ func (c *Chat) stream(ctx context.Context, say *Say, yield func(Chunk, error) bo
 func (c *Chat) request(say *Say) (*Request, *host.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	req := &Request{Input: say.Input, Answers: say.Answers, Detach: say.Detach}
+	req := &Request{Input: say.Input, Answers: say.Answers, Detach: say.Detach, Detachable: say.Detachable}
 	if say.Text != "" {
 		req.Input = host.UserText(say.Text)
 	}
@@ -393,6 +418,7 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 	case *host.RunStarted:
 		if d.Thread != "" { // a store keeps it, under this name also if the rest is lost
 			c.managed, c.session = ByServer, d.Thread
+			c.running = snapshotID(d.Thread, ev.Run)
 		}
 	case *host.StatePatched:
 		doc := c.live.custom
@@ -444,6 +470,7 @@ func putArtifact(list []Artifact, a *host.Artifact) []Artifact {
 
 // settle makes the copy what the turn says that it is. c.mu is held.
 func (c *Chat) settle(out *Output) error {
+	c.running = ""
 	c.session = out.Session
 	if out.State != nil || len(out.Sealed) > 0 {
 		c.managed, c.sealed = ByClient, out.Sealed
@@ -480,7 +507,7 @@ func (c *Chat) settle(out *Output) error {
 func (c *Chat) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live = c.settled
+	c.live, c.running = c.settled, ""
 	c.stale = c.managed != ByClient && (c.session != "" || c.snapshot != "")
 }
 

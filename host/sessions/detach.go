@@ -68,13 +68,14 @@ type runKey struct{ tenant, run string }
 
 // detached is a turn that this process runs in the background.
 type detached struct {
-	turn    *turn
-	run     string                  // the turn's, for others than the goroutine that runs it
-	ctx     context.Context         // of the run
-	cancel  context.CancelCauseFunc // of ctx
-	over    chan struct{}           // closed when it has ended and is stored
-	place   *threads.Place          // in the queue of the session's thread
-	leaving bool                    // the service is closed, and the turn is left to others
+	turn     *turn
+	run      string                  // the turn's, for others than the goroutine that runs it
+	ctx      context.Context         // of the run
+	cancel   context.CancelCauseFunc // of ctx
+	over     chan struct{}           // closed when it has ended and is stored
+	place    *threads.Place          // in the queue of the session's thread
+	follower                         // who listens, of a turn that is not detached yet
+	leaving  bool                    // the service is closed, and the turn is left to others
 }
 
 func errAborted() *host.Error { return host.Errorf(host.Canceled, "the turn was aborted") }
@@ -170,35 +171,35 @@ func (s *Service) notYet(p *record) error {
 }
 
 // detach begins a turn in the background. Its record is stored first.
-func (s *Service) detach(ctx context.Context, t *turn) (*Output, error) {
+func (s *Service) detach(ctx context.Context, t *turn, followed bool) (*detached, *Output, error) {
 	p := &record{V: recordVersion, Run: t.run, Session: t.session, Agent: s.Name(), Parent: t.plan.snapshot, At: t.plan.snapshot,
 		Status: Pending, Attempts: 1, Input: t.input, Retry: t.plan.retry}
 	if p.Parent == "" {
 		var err error
 		if p.Parent, err = s.good(ctx, t.tenant, t.session, ""); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	t.req.Durable = true
 	t.attempt = p.Attempts
-	d, err := s.reserve(ctx, t)
+	d, err := s.reserve(ctx, t, followed)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The session is there before the record is: a record without one is of a
 	// session that was deleted.
 	thread, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session})
 	if err != nil {
 		s.cancelReserved(d)
-		return nil, err
+		return nil, nil, err
 	}
 	p.Thread = thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
 	if err := s.begin(ctx, d, p, 0); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &Output{Session: t.session, Snapshot: snapshotID(t.session, t.run), Turn: snapshotID(t.session, t.run),
+	return d, &Output{Session: t.session, Snapshot: snapshotID(t.session, t.run), Turn: snapshotID(t.session, t.run),
 		Parent: snapshotID(t.session, p.Parent), FinishReason: FinishDetached}, nil
 }
 
@@ -218,8 +219,11 @@ const retryDetached = time.Second
 
 // reserve makes room for a turn in the background, and takes its place among the
 // turns of its session.
-func (s *Service) reserve(ctx context.Context, t *turn) (*detached, error) {
+func (s *Service) reserve(ctx context.Context, t *turn, followed bool) (*detached, error) {
 	d := &detached{turn: t, run: t.run, over: make(chan struct{})}
+	if followed {
+		d.follow()
+	}
 	d.ctx, d.cancel = context.WithCancelCause(s.ctx)
 	if err := s.addDetached(d); err != nil {
 		d.cancel(nil)
@@ -295,16 +299,21 @@ func (s *Service) work(d *detached) {
 	unlock, err := s.lockInOrder(ctx, t.historyRequest(), d.place, t.before)
 	if err == nil {
 		t.plan.held = true
-		for _, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
+		var ev host.Event
+		for ev, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
 			if err != nil {
 				break
 			}
+			d.tell(ev)
 		}
 		defer unlock()
 	}
 	d.cancel(nil)
 	beating.Wait()
 	s.settle(context.WithoutCancel(ctx), t, err)
+	if t.result == nil {
+		t.err = err
+	}
 }
 
 // historyRequest is what the history is asked with for a turn.

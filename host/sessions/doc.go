@@ -42,6 +42,18 @@
 // host is gone, a turn that waits for it takes it over. One that is refused when it
 // begins, as by a quota, has a snapshot with its message that says so.
 //
+// A turn that is listened to can be put there while it runs, if it was begun with
+// Detachable: [Service.Detach] and [Chat.Detach].
+//
+// # What a journal is for
+//
+// A journal keeps what a run needs to be gone on with: the steps of a turn that a
+// process ended in, so that the next one does none of them twice, and what a turn
+// left that has asked something, until it is answered. A store is a journal as well:
+// with Options.Store there is nothing to set. Where clients keep their sessions
+// nothing runs in the background, and [host.Options].Journal in Options.Host is what
+// questions of a turn are answered from.
+//
 // # Artifacts
 //
 // Tools make artifacts, up to a megabyte each. A larger one is put by

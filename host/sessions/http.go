@@ -28,6 +28,7 @@ const maxRequestBytes = 2 << 20
 //	POST /snapshot   a [SnapshotRequest]; {"result": Snapshot}
 //	POST /wait       the same, when the turn has ended
 //	POST /abort      {"snapshot"}; {"result": {"snapshot","status"}}
+//	POST /detach     the same, for a turn that runs and is listened to
 //	GET  /artifact   ?session=...&digest=...; {"result": the artifact}
 //	PUT  /artifact   ?session=...&name=...; the body is the content, of its
 //	                 Content-Type; {"result": Snapshot}
@@ -47,6 +48,7 @@ func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handl
 	mux.HandleFunc("POST /snapshot", serve(h, s.Snapshot))
 	mux.HandleFunc("POST /wait", serve(h, s.Wait))
 	mux.HandleFunc("POST /abort", serve(h, s.abortAsked))
+	mux.HandleFunc("POST /detach", serve(h, s.detachAsked))
 	mux.HandleFunc("GET /artifact", h.artifact)
 	mux.HandleFunc("PUT /artifact", h.putArtifact)
 	mux.HandleFunc("GET /content", h.content)
@@ -165,6 +167,11 @@ type aborted struct {
 
 func (s *Service) abortAsked(ctx context.Context, req *abortRequest) (*aborted, error) {
 	status, err := s.Abort(ctx, req.Tenant, req.Snapshot)
+	return &aborted{req.Snapshot, status}, err
+}
+
+func (s *Service) detachAsked(ctx context.Context, req *abortRequest) (*aborted, error) {
+	status, err := s.Detach(ctx, req.Tenant, req.Snapshot)
 	return &aborted{req.Snapshot, status}, err
 }
 

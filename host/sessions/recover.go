@@ -157,7 +157,7 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 	}
 	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
 	t.attempt = p.Attempts
-	d, err := s.reserve(ctx, t)
+	d, err := s.reserve(ctx, t, false)
 	if err != nil {
 		return false, err
 	}

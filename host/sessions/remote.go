@@ -145,6 +145,13 @@ func (r *Remote) Abort(ctx context.Context, snapshot string) (Status, error) {
 	return out.Status, err
 }
 
+// Detach lets a turn go on in the background: see [Service.Detach].
+func (r *Remote) Detach(ctx context.Context, snapshot string) (Status, error) {
+	var out aborted
+	err := r.call(ctx, http.MethodPost, "/detach", &abortRequest{Snapshot: snapshot}, &out)
+	return out.Status, err
+}
+
 // Artifact reads an artifact of a session by its digest.
 func (r *Remote) Artifact(ctx context.Context, session, digest string) (*host.Artifact, error) {
 	query := url.Values{"session": {session}, "digest": {digest}}

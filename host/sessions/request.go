@@ -36,6 +36,8 @@ type Request struct {
 
 	// Detach has the turn run in the background: see [Service.Turn].
 	Detach bool `json:"detach,omitempty"`
+	// Detachable lets the turn be detached while it runs: see [Service.Detach].
+	Detachable bool `json:"detachable,omitempty"`
 }
 
 // says reports whether the request brings something new.
@@ -61,11 +63,11 @@ func (s *Service) checkRequest(r *Request) error {
 		return host.Errorf(host.FailedPrecondition, "request answers questions and says something new").
 			WithHint("send the answers, then say the rest")
 	}
-	if r.Detach && s.store == nil {
+	if (r.Detach || r.Detachable) && s.store == nil {
 		return host.Errorf(host.FailedPrecondition, "only sessions that a store keeps can run in the background")
 	}
-	if r.Detach && len(r.Answers) > 0 {
-		return host.Errorf(host.Unimplemented, "answers cannot be sent into the background").WithHint("send them without detach")
+	if (r.Detach || r.Detachable) && len(r.Answers) > 0 {
+		return host.Errorf(host.Unimplemented, "answers cannot be sent into the background").WithHint("send them without detach and detachable")
 	}
 	if r.Session != "" {
 		if err := checkSession(r.Session); err != nil {

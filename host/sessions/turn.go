@@ -85,6 +85,9 @@ const turnEnded = "turn.ended"
 //	unauthenticated      no tenant, where the host has several ([host.Host.Tenant])
 //	resource_exhausted   a session that is too large; too many turns wait
 //
+// A turn with Detachable runs like one in the background, and is listened to: leaving
+// the loop cancels it, unless [Service.Detach] has ended the stream before.
+//
 // A request with Detach is answered at once, with a TurnEnded whose Snapshot is
 // pending: the turn runs in the background, whoever listens, and survives the
 // process (see [Service.Recover]). It has its place from then on: it comes before
@@ -96,20 +99,23 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			yield(host.Event{}, host.AsError(err))
 			return
 		}
-		if req.Detach {
-			if err := s.host.Admit(ctx, s.target, t.tenant); err != nil {
-				yield(host.Event{}, host.AsError(err))
-				return
-			}
-			out, err := s.detach(ctx, t)
-			if err != nil {
-				yield(host.Event{}, host.AsError(err))
-				return
-			}
-			yield(t.ended(out), nil)
+		if !req.Detach && !req.Detachable {
+			t.stream(ctx, s.host.Stream(t.context(ctx), s.target, &t.req), yield)
 			return
 		}
-		t.stream(ctx, yield)
+		if err := s.host.Admit(ctx, s.target, t.tenant); err != nil {
+			yield(host.Event{}, host.AsError(err))
+			return
+		}
+		d, out, err := s.detach(ctx, t, !req.Detach)
+		switch {
+		case err != nil:
+			yield(host.Event{}, host.AsError(err))
+		case req.Detach:
+			yield(t.ended(out), nil)
+		default:
+			t.streamFollowed(ctx, d, out, yield)
+		}
 	}
 }
 
@@ -183,20 +189,8 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 }
 
 // stream runs the turn and passes its events on, numbered on their own.
-func (t *turn) stream(ctx context.Context, yield func(host.Event, error) bool) {
-	left := false
-	var misuse error
-	events := t.service.opts.View.Events(ctx, t.events(ctx, t.service.host.Stream(t.context(ctx), t.service.target, &t.req)))
-	for ev, err := range events {
-		if err != nil {
-			misuse = err
-			break
-		}
-		t.seq = ev.Seq + 1
-		if left = !yield(ev, nil); left {
-			break
-		}
-	}
+func (t *turn) stream(ctx context.Context, events iter.Seq2[host.Event, error], yield func(host.Event, error) bool) {
+	misuse, left := t.pass(ctx, t.events(ctx, events), yield)
 	switch {
 	case left:
 		return
@@ -207,6 +201,26 @@ func (t *turn) stream(ctx context.Context, yield func(host.Event, error) bool) {
 		t.service.log("the view of a turn failed", t.run, misuse)
 		t.err = misuse
 	}
+	t.yieldEnd(ctx, yield)
+}
+
+// pass passes events on as clients may see them. misuse is the error that ended
+// them, left says that the reader has.
+func (t *turn) pass(ctx context.Context, events iter.Seq2[host.Event, error], yield func(host.Event, error) bool) (misuse error, left bool) {
+	for ev, err := range t.service.opts.View.Events(ctx, events) {
+		if err != nil {
+			return err, false
+		}
+		t.seq = ev.Seq + 1
+		if !yield(ev, nil) {
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// yieldEnd yields how the turn ended.
+func (t *turn) yieldEnd(ctx context.Context, yield func(host.Event, error) bool) {
 	out, err := t.output(context.WithoutCancel(ctx))
 	if err != nil {
 		yield(host.Event{}, host.AsError(err))
