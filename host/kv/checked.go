@@ -34,8 +34,9 @@ const MaxCheckedBytes = MaxValueBytes - checkedOverhead
 // empty, and compares it when the value is read: a value that was changed, cut or moved
 // to another key on the way to d, in it, or back, is [ErrCorrupt] with its key. Values
 // that were stored before, without a digest, are read as they are. A [Fence] compares
-// with what a Checked driver has stored. A Checked driver is returned as it is. It is a
-// [Locker] if d is one.
+// with what a Checked driver has stored. A value may have
+// [MaxCheckedBytes]. A Checked driver is returned as it is. It is a [Locker] if d is
+// one.
 func Checked(d Driver) Driver {
 	switch c := d.(type) {
 	case *checked:

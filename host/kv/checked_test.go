@@ -7,14 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/kv/kvtest"
 )
-
-func TestCheckedDriverIsADriver(t *testing.T) {
-	kvtest.Run(t, func(*testing.T) kvtest.Store {
-		return kvtest.Store{Open: func() (kv.Driver, error) { return kv.Checked(kv.NewMemory()), nil }}
-	})
-}
 
 func TestACheckedValueIsFoundChanged(t *testing.T) {
 	for _, value := range []string{"x", "\x01{\"v\":1}", strings.Repeat("long ", 1000)} {
@@ -108,5 +101,27 @@ func TestRemoveTakesWhatIsDamaged(t *testing.T) {
 	}
 	if page, err := below.Scan(t.Context(), "acme", kv.Range{}); err != nil || len(page.Entries) != 0 {
 		t.Errorf("%d entries are left, %v", len(page.Entries), err)
+	}
+}
+
+// A fence compares with what was stored, and the limits of a value are those of the
+// driver below but for the digest.
+func TestACheckedDriverKeepsConditionsAndLimits(t *testing.T) {
+	d := kv.Checked(kv.NewMemory())
+	if kv.Checked(d) != d {
+		t.Error("a driver that is checked is wrapped again")
+	}
+	putValue(t, d, "acme", "fence", []byte("mine"))
+	for fence, want := range map[string]error{"mine": nil, "yours": kv.ErrPrecondition, "": kv.ErrPrecondition} {
+		_, err := kv.Apply(t.Context(), d, kv.Tx{Partition: "acme", Conds: []kv.Cond{kv.Fence("fence", []byte(fence))}})
+		if !errors.Is(err, want) {
+			t.Errorf("a fence of %q = %v, want %v", fence, err, want)
+		}
+	}
+	for size, want := range map[int]error{kv.MaxCheckedBytes: nil, kv.MaxCheckedBytes + 1: kv.ErrTooLarge} {
+		_, err := kv.Apply(t.Context(), d, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put("k", make([]byte, size))}})
+		if !errors.Is(err, want) {
+			t.Errorf("a value of %d bytes = %v, want %v", size, err, want)
+		}
 	}
 }
