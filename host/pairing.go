@@ -1,6 +1,9 @@
 package host
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Providers refuse a conversation in which a tool call has no result, or a
 // result no call. This file says what is whole, and makes it so.
@@ -116,7 +119,7 @@ func closeCalls(messages []*Message, atEnd bool) []*Message {
 		if movesOn(m) {
 			closeAt(i)
 		}
-		pairs.read(m) // an orphan result is for a processor to judge
+		pairs.read(m) // an orphan result is for a processor to judge, see withoutOrphanResults
 		if out != nil {
 			out = append(out, m)
 		}
@@ -126,6 +129,49 @@ func closeCalls(messages []*Message, atEnd bool) []*Message {
 	}
 	if out == nil {
 		return messages
+	}
+	return out
+}
+
+// withoutOrphanResults returns messages without the tool results that have no open call
+// before them, and how many it left out. Providers refuse those, and a model would take
+// such a result for one of a call that it has made. Stores and reducers may leave some,
+// and processors are shown them; no model is.
+func withoutOrphanResults(messages []*Message) (out []*Message, dropped int) {
+	var pairs pairing
+	for i, m := range messages {
+		if movesOn(m) {
+			pairs.close()
+		}
+		orphans := pairs.read(m)
+		if len(orphans) > 0 && dropped == 0 {
+			out = append(make([]*Message, 0, len(messages)), messages[:i]...)
+		}
+		dropped += len(orphans)
+		switch {
+		case dropped == 0:
+		case len(orphans) == 0:
+			out = append(out, m)
+		case len(orphans) < len(m.Parts):
+			kept := m.Clone()
+			kept.Parts = slices.DeleteFunc(kept.Parts, func(p Part) bool {
+				r, ok := p.(*ToolResult)
+				return ok && slices.Contains(orphans, r)
+			})
+			out = append(out, kept)
+		}
+	}
+	if dropped == 0 {
+		return messages, 0
+	}
+	return out, dropped
+}
+
+// withoutOrphans is withoutOrphanResults for a request to a model, with a word in the log.
+func (r *run) withoutOrphans(messages []*Message) []*Message {
+	out, dropped := withoutOrphanResults(messages)
+	if dropped > 0 {
+		r.host.opts.Logger.Warn("tool results without a call are left out of a request to a model", "run", r.id, "results", dropped)
 	}
 	return out
 }

@@ -202,7 +202,7 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	if err != nil {
 		return nil, err
 	}
-	req.Messages = r.withInstructions(instructions, view)
+	req.Messages = r.withoutOrphans(r.withInstructions(instructions, view))
 	resp, err := r.generate(ctx, model, req, 1, false)
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())

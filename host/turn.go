@@ -342,6 +342,9 @@ const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	messages := t.withInstructions(t.prompt(), t.withProvided(view))
+	if t.conversation == "" { // or the calls are where the conversation is kept
+		messages = t.withoutOrphans(messages)
+	}
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
