@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
@@ -223,9 +224,24 @@ func parseBytes(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a size such as 65536, 64KiB or 16MiB", text)
 }
 
-// readConfig reads a configuration. where is a file or a directory that has an
-// agenthost.yaml; fsys is nil for the operating system's files.
+// exampleProject names the project that every binary has: the order desk of the demo.
+const exampleProject = builtinPrefix + "orderdesk"
+
+// changeable refuses to change the project that is in the binary.
+func (c *config) changeable() error {
+	if c.fsys == nil {
+		return nil
+	}
+	return host.Errorf(host.FailedPrecondition, "%s is in the binary and cannot be changed", exampleProject).
+		WithHint("make a project of your own: agenthost init shop --template tools")
+}
+
+// readConfig reads a configuration. where is a file, a directory that has an
+// agenthost.yaml, or exampleProject; fsys is nil for the operating system's files.
 func readConfig(fsys fs.FS, where string) (*config, error) {
+	if fsys == nil && where == exampleProject {
+		return readConfig(examples.Files, strings.TrimPrefix(where, builtinPrefix))
+	}
 	open := fsys
 	if open == nil {
 		open = osFiles{}
@@ -278,7 +294,7 @@ func (c *config) check() error {
 	case c.Version != 1:
 		return c.errorAt(keys("version"), "version is %d, and this program knows 1", c.Version).WithHint("write: version: 1, or update agenthost")
 	case len(c.Agents) == 0:
-		return c.errorAt(keys("agents"), "it has no agents").WithHint("examples/orderdesk/%s is a commented example", configName)
+		return c.errorAt(keys("agents"), "it has no agents").WithHint("agenthost init shop makes a commented one")
 	}
 	for name := range c.Networks {
 		if _, twice := c.Agents[name]; twice {

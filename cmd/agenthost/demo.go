@@ -54,7 +54,7 @@ func demo(ctx context.Context, env *environment, data, model string, json bool) 
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{app: a, project: "examples/orderdesk", json: json}
+	s := &session{app: a, project: exampleProject, json: json}
 	if s.target, err = a.target(""); err != nil {
 		return err
 	}
@@ -89,11 +89,11 @@ func demoOutro(env *environment, s *session) {
 	fmt.Fprintln(env.stdout, "\nWorth trying next:")
 	tw := tabwriter.NewWriter(env.stdout, 0, 4, 5, ' ', 0)
 	for _, next := range []struct{ command, what string }{
-		{`run examples/orderdesk "where is order 1017?"`, "ask it yourself"},
-		{"dev examples/orderdesk", "save a plugin of it, and the next turn runs that"},
+		{"run " + exampleProject + ` "where is order 1017?"`, "ask it yourself"},
 		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},
-		{"plugin build examples/piimask", "build one of your own"},
-		{"init shop", "a project of your own"},
+		{"init shop --template tools", "a project of your own, with a plugin in Go"},
+		{"dev shop", "save that plugin, and the next turn runs it"},
+		{"plugin test shop/plugins/todo", "hold it to the rules of the contract"},
 	} {
 		fmt.Fprintf(tw, "  %s %s\t%s\n", self, next.command, next.what)
 	}

@@ -33,7 +33,7 @@ configuration are taken when it is saved.
 Other commands can steer it: agenthost plugin list|load|reload|rollback|unload|top
 with --data DIR or --socket PATH. Without --data the socket is in a temporary
 directory, and is told at the start.`,
-		Example: "  agenthost dev examples/orderdesk --data ./data",
+		Example: "  agenthost dev shop --data ./data",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return dev(c.Context(), env, list[0], f)
@@ -48,6 +48,9 @@ directory, and is told at the start.`,
 func dev(ctx context.Context, env *environment, project string, f devFlags) (err error) {
 	c, err := readConfig(nil, project)
 	if err != nil {
+		return err
+	}
+	if err := c.changeable(); err != nil {
 		return err
 	}
 	a, err := newApp(ctx, env, c, appOptions{data: f.data, verify: f.verify, dsn: f.history, model: f.model, live: true})

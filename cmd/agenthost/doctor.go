@@ -44,7 +44,7 @@ func doctorCommand(env *environment) *cobra.Command {
 are built; the cache of compiled code, which must be this user's alone; the data
 directory; the servers of models, which are only connected to; the terminal.
 The exit code is 0 if nothing is broken, and 3 otherwise.`,
-		Example: "  agenthost doctor --project examples/orderdesk --data ./data",
+		Example: "  agenthost doctor --project shop --data ./data",
 		Args:    args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return env.doctor(c.Context(), f)

@@ -37,7 +37,7 @@ func pluginBuild(env *environment) *cobra.Command {
 		Long: `Build the Go plugin in a directory with the Go toolchain that is found, and put
 its manifest into it, so that reading it later runs no code. The same source and
 toolchain give the same bytes.`,
-		Example: "  agenthost plugin build examples/piimask -o piimask.wasm",
+		Example: "  agenthost plugin build shop/plugins/todo -o todo.wasm",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {

@@ -103,6 +103,9 @@ func (g *granting) run(ctx context.Context) (err error) {
 	if g.config, err = readConfig(nil, g.project); err != nil {
 		return err
 	}
+	if err := g.config.changeable(); err != nil {
+		return err
+	}
 	a, err := g.env.openPlugin(ctx, g.config, g.id)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ of a running host, and what it has used and was denied is shown.
 At most 64 kB are printed: long lists and texts are cut, and end with how much was
 left out ("left_out" in JSON).`,
 		Example: `  agenthost plugin inspect builtin:tokenlimiter
-  agenthost plugin inspect desk --project examples/orderdesk`,
+  agenthost plugin inspect desk --project builtin:orderdesk`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if running.data+running.socket != "" {

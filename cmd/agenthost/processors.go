@@ -52,7 +52,7 @@ sources or builtin:NAME, each with #PROCESSOR if it has several. The first
 HISTORY is a JSON array of messages, a message a line, or what "thread export"
 and "thread show --json" write; - is stdin. Its last user message is taken for
 the turn's input, which may be edited but not dropped.`,
-		Example: `  agenthost processors try examples/orderdesk thread.json
+		Example: `  agenthost processors try builtin:orderdesk thread.json
   agenthost processors try builtin:tokenlimiter --config '{"limit":500}' thread.json`,
 		Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -177,6 +177,9 @@ func checkFiles(files []string) error {
 
 // isProject tells a configuration, or a directory that has one, from a plugin.
 func isProject(name string) bool {
+	if name == exampleProject {
+		return true
+	}
 	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
 		return true
 	}

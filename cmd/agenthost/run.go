@@ -33,8 +33,8 @@ func runCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",
 		Short: "Run a project's network once, or talk to it",
-		Long: `Run the network of a project: a directory with an agenthost.yaml, or such a
-file. With a prompt it answers once; with - the prompt is read from stdin; with
+		Long: `Run the network of a project: a directory with an agenthost.yaml, such a file, or
+builtin:orderdesk, the example that every binary has. With a prompt it answers once; with - the prompt is read from stdin; with
 neither, on a terminal, it is a conversation.
 
 Threads live as long as the command unless --data names a directory, or --history
@@ -47,8 +47,8 @@ A tool may ask a person, and the configuration may want one to agree to calls. I
 conversation that is asked at once; otherwise the run ends, and another command
 goes on with --resume. With --durable, or a network that says so, that also goes
 on with a run whose process was killed.`,
-		Example: `  agenthost run examples/orderdesk "where is order 1042?"
-  agenthost run examples/orderdesk --thread t1 --data ./data "and 1043?" --json`,
+		Example: `  agenthost run builtin:orderdesk "where is order 1042?"
+  agenthost run builtin:orderdesk --thread t1 --data ./data "and 1043?" --json`,
 		Args: args(oneText(1, "put the prompt in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(list[1:]); err != nil {
@@ -140,7 +140,7 @@ func completeFlag(c *cobra.Command, flag string, names func(*config) []string) {
 	}
 }
 
-var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run examples/orderdesk "where is order 1042?"`)
+var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run builtin:orderdesk "where is order 1042?"`)
 
 // readPrompt returns the prompt: the argument, or stdin if that is - or there
 // is none and stdin is not a terminal. talk says that a person sits there. Only
