@@ -48,6 +48,7 @@ Start with:   agenthost demo`,
 		initCommand(env),
 		doctorCommand(env),
 		schemaCommand(env),
+		environmentTopic(),
 		exitCodesTopic(),
 	)
 	return root

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/openaimodel"
+)
+
+// variableMeaning is one line of the table of environment variables. Words in
+// angle brackets stand for others.
+type variableMeaning struct{ name, means string }
+
+// variableMeanings is the table; ENVIRONMENT.md has the same.
+func variableMeanings() []variableMeaning {
+	return []variableMeaning{
+		{"OPENAI_API_KEY", "the key of models of the providers openai and responses"},
+		{"OPENAI_BASE_URL", "their server: any OpenAI-compatible one, as http://localhost:11434/v1 (default: " + openaimodel.DefaultBaseURL + ")"},
+		{"ANTHROPIC_API_KEY", "the key of models of the provider anthropic"},
+		{"ANTHROPIC_BASE_URL", "their server (default: " + anthropicmodel.DefaultBaseURL + ")"},
+		{"GEMINI_API_KEY", "the key of models of the provider gemini"},
+		{"GEMINI_BASE_URL", "their server (default: " + geminimodel.DefaultBaseURL + ")"},
+		{mem0KeyVariable, "the key of memories that are kept with Mem0"},
+		{egress.DefaultEnvPrefix + "<NAME>", "a secret that plugins may have sent for them, for all tenants; in capitals, with _ for - and ."},
+		{egress.DefaultEnvPrefix + "<TENANT>__<NAME>", "the same for one tenant, before the one for all"},
+		{keyFileVariable, "the file with the key that data directories are encrypted with"},
+		{keyVariable, "that key itself: 64 hexadecimal digits, or base64"},
+		{"AGENTHOST_CACHE", "the directory of compiled and built plugins (default: agenthost in this user's cache directory)"},
+		{"NO_COLOR", "set to anything: no colour on a terminal"},
+		{"TERM", "dumb: no colour, and nothing that is drawn again"},
+		{"TMPDIR", "where temporary files are: of the demo, of plugins that are built, the copy of a directory that can only be read"},
+		{"PATH", "where the go command is found that builds plugins"},
+	}
+}
+
+const variablesRest = `A configuration may name others: key_env of a model or a memory, and address_env of a
+history or of messages, say which variable holds a key or an address. A variable that
+is not set, or empty, is left out of account.`
+
+// environmentTopic is a command without a run: cobra lists it as a topic.
+func environmentTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("These environment variables are read:\n\n")
+	for _, v := range variableMeanings() {
+		fmt.Fprintf(&b, "  %s\n        %s\n", v.name, v.means)
+	}
+	b.WriteString("\n" + variablesRest)
+	return &cobra.Command{Use: "environment", Short: "The environment variables that are read", Long: b.String()}
+}
