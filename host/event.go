@@ -34,6 +34,11 @@ type (
 		Branch  string `json:"branch,omitempty"`  // of the thread, if the run is not on its own line
 		Message string `json:"message,omitempty"` // id of the user's message
 		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one goes on with
+
+		// Replayed tells that the message was answered before: the events that follow
+		// are those of the stored turn, under the id of its run, each answer in one
+		// piece, and nothing runs.
+		Replayed bool `json:"replayed,omitempty"`
 	}
 
 	// RouteChosen tells what the router decided. An empty Next ends the run when

@@ -10,13 +10,15 @@ import (
 // the methods of [ThreadCreator], [HistoryLoader], [UserMessageAppender] and
 // [ResultAppender]: which ones it has is found once, by [NewHistory]. The
 // names and the order are AgentKit's. It may also have those of [ThreadLocker],
-// [RoundAppender], [ArtifactLister], [Regenerator] and [Brancher].
+// [RoundAppender], [ArtifactLister], [TurnReader], [Regenerator] and [Brancher].
 //
 // A run calls them in this order, each at most once, but for AppendRound:
 //
 //	LockThread         if the request names its thread
 //	Branch             if another turn is running there and Racing is [RaceBranch] (then LockThread
 //	                   again), or with Regenerate and NewBranch
+//	ReadTurn           if the request names its thread and its input has an id: see [TurnReader]. A
+//	                   turn that it returns is the answer, and nothing else is called
 //	CreateThread       always, but to regenerate: a thread that the request names is made sure of
 //	AppendUserMessage  if there is a user's message, before anything is loaded
 //	Regenerate         in the place of both, to answer a stored message again
@@ -183,6 +185,15 @@ type Turn struct {
 	known        map[string]bool
 }
 
+// Completed reports whether the turn came to its end, and asks nothing.
+func (t *Turn) Completed() bool {
+	switch t.Status {
+	case FinishFailed, FinishCanceled, FinishInterrupted:
+		return false
+	}
+	return t.Error == nil && len(t.Results) > 0
+}
+
 // Round is what a run has added to the conversation since it stored something
 // last: answers with the results of their tools, no call left open.
 type Round struct {
@@ -235,6 +246,7 @@ type History struct {
 	lock         func(context.Context, *HistoryRequest) (func(), error)
 	journal      Journal
 	artifacts    func(context.Context, *HistoryRequest) ([]ArtifactRef, error)
+	readTurn     func(context.Context, *HistoryRequest) (*StoredTurn, error)
 	regenerate   func(context.Context, *HistoryRequest, string) (string, error)
 	branch       func(context.Context, *HistoryRequest, string) (string, error)
 }
@@ -267,6 +279,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	}
 	if a, ok := adapter.(ArtifactLister); ok {
 		h.artifacts = a.ThreadArtifacts
+	}
+	if a, ok := adapter.(TurnReader); ok {
+		h.readTurn = a.ReadTurn
 	}
 	if a, ok := adapter.(ThreadLocker); ok {
 		h.lock = a.LockThread

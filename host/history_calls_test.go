@@ -190,12 +190,16 @@ func TestAMessageSentAgainKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A message that is sent again after its answer is answered once more, behind it:
-// what is stored stays.
+// A message that is sent again after its answer is answered once more, behind it,
+// where the adapter is no [host.TurnReader]: what is stored stays.
 func TestAMessageSentAgainAfterItsAnswer(t *testing.T) {
 	history := hosttest.NewHistory()
 	model := hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"))
-	agent := newAgent(t, &host.AgentOptions{Model: model, History: newHistory(t, history)})
+	agent := newAgent(t, &host.AgentOptions{Model: model, History: newHistory(t, struct {
+		host.UserMessageAppender
+		host.HistoryLoader
+		host.ResultAppender
+	}{history, history, history})})
 	input := host.UserText("count")
 	for range 2 {
 		if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Input: input}); err != nil {

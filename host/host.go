@@ -100,6 +100,11 @@ type Request struct {
 
 	// Text is the user's input. Input is the same as a whole message, with an id
 	// of the client's. With neither the run goes on from what is there.
+	//
+	// A message that is sent again, with its id, after a turn that completed is
+	// answered with the stored turn, if the history is a [TurnReader]: see
+	// [RunResult].Replayed. After one that failed or was interrupted it is tried
+	// again. Other content under an id that the thread has is code conflict.
 	Text  string
 	Input *Message
 
@@ -220,6 +225,11 @@ type RunResult struct {
 	Cost         Cost            `json:"cost"`
 	Error        *Error          `json:"error,omitempty"`
 
+	// Replayed tells that the run's message had been answered before: Run is the one
+	// that did, Results, State and Artifacts are what is stored of it, and Usage and
+	// Cost are zero, as nothing was used.
+	Replayed bool `json:"replayed,omitempty"`
+
 	// Providers are the states of context providers, by key, of a run without a
 	// history: for whoever keeps its conversation. They are as they were before if
 	// the run failed.
@@ -250,9 +260,6 @@ func (r *RunResult) Text() string {
 func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r, err := newRun(h, target.network(), req)
-		if err == nil {
-			err = r.admit(ctx)
-		}
 		if err != nil {
 			yield(Event{}, err)
 			return
@@ -260,6 +267,15 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
 		defer cancel()
 		r.yield, r.cancel = yield, cancel
+		if refused := r.admit(ctx); refused != nil {
+			stored, err := r.readAnswer(ctx) // what is answered already costs nothing
+			if err != nil || stored == nil {
+				yield(Event{}, refused)
+			} else if err := r.replay(stored); err != nil && !r.broken {
+				yield(Event{}, err)
+			}
+			return
+		}
 		if err := r.do(r.withServices(ctx)); err != nil && !r.broken {
 			yield(Event{}, err)
 		}

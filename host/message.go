@@ -1,7 +1,9 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -166,6 +168,14 @@ func UserText(text string) *Message { return NewMessage(User, &Text{Text: text})
 
 // AssistantText returns an assistant's message with one text part.
 func AssistantText(text string) *Message { return NewMessage(Assistant, &Text{Text: text}) }
+
+// SameContent reports whether m and other are of one role and have the same parts,
+// whatever else they have: then one may be the other, sent again.
+func (m *Message) SameContent(other *Message) bool {
+	return m.Role == other.Role && slices.EqualFunc(m.Parts, other.Parts, func(a, b Part) bool {
+		return bytes.Equal(AppendPartJSON(nil, a), AppendPartJSON(nil, b))
+	})
+}
 
 // Text returns the message's text parts, joined.
 func (m *Message) Text() string {

@@ -15,15 +15,16 @@ import (
 // run is one run of a network: the loop of the package. Everything but the
 // tools happens in the goroutine of whoever reads the events.
 type run struct {
-	host    *Host
-	net     *Network
-	req     *Request
-	limits  Limits
-	yield   func(Event, error) bool
-	cancel  context.CancelFunc
-	opened  bool // RunStarted is sent
-	broken  bool // the reader has left
-	reading bool // the reader has the goroutine
+	host     *Host
+	net      *Network
+	req      *Request
+	limits   Limits
+	yield    func(Event, error) bool
+	cancel   context.CancelFunc
+	opened   bool // RunStarted is sent
+	replayed bool // it is answered with a stored turn
+	broken   bool // the reader has left
+	reading  bool // the reader has the goroutine
 
 	id      string
 	tenant  string
@@ -261,10 +262,10 @@ func (r *run) scope() Scope {
 func (r *run) emit(data EventData) {
 	ev := Event{Seq: r.seq, Time: time.Now().UTC(), Run: r.id, Network: r.net.name, Agent: r.at, Data: data}
 	r.seq++
-	if meter := r.host.opts.Meter; meter != nil {
+	if meter := r.host.opts.Meter; meter != nil && !r.replayed {
 		meter.Measure(r.scope(), ev)
 	}
-	if t := r.host.opts.Trace; t != nil && r.depth == 0 {
+	if t := r.host.opts.Trace; t != nil && r.depth == 0 && !r.replayed {
 		t.Trace(r.scope(), ev)
 	}
 	if r.broken {
@@ -291,6 +292,12 @@ func (r *run) do(ctx context.Context) error {
 		return wrapError(err, "wait for thread %q", r.thread)
 	}
 	defer unlock()
+	switch stored, err := r.readAnswer(ctx); {
+	case err != nil:
+		return r.finish("", nameEnd(ctx, err))
+	case stored != nil:
+		return r.replay(stored)
+	}
 	r.working = time.Now()
 	defer r.useTime()
 	if rec != nil {
@@ -445,7 +452,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 	}
 	result := &RunResult{
 		Run: r.id, Thread: r.thread, Branch: r.branch, FinishReason: reason, Results: append([]*Result{}, r.results...), Artifacts: r.artifacts,
-		Usage: r.usage, Cost: r.cost, Error: AsError(err),
+		Usage: r.usage, Cost: r.cost, Error: AsError(err), Replayed: r.replayed,
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()

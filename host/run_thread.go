@@ -50,7 +50,7 @@ func (r *run) start() {
 		return
 	}
 	r.opened = true
-	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Resumes: r.resumes}
+	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Resumes: r.resumes, Replayed: r.replayed}
 	if r.input != nil {
 		started.Message = r.input.ID
 	}

@@ -56,6 +56,7 @@ type abilities struct {
 	again   host.Regenerator
 	branch  host.Brancher
 	lister  host.ArtifactLister
+	turn    host.TurnReader
 }
 
 func abilitiesOf(adapter any) *abilities {
@@ -70,10 +71,11 @@ func abilitiesOf(adapter any) *abilities {
 	a.again, _ = adapter.(host.Regenerator)
 	a.branch, _ = adapter.(host.Brancher)
 	a.lister, _ = adapter.(host.ArtifactLister)
+	a.turn, _ = adapter.(host.TurnReader)
 	return a
 }
 
-// missing returns the first method of needs (letters c, u, g, r, a, h, l, e, b, t) that the
+// missing returns the first method of needs (letters c, u, g, r, a, h, l, e, b, t, s) that the
 // adapter does not have.
 func (a *abilities) missing(needs string) string {
 	for _, n := range needs {
@@ -98,6 +100,8 @@ func (a *abilities) missing(needs string) string {
 			return "Branch"
 		case n == 't' && a.lister == nil:
 			return "ThreadArtifacts"
+		case n == 's' && a.turn == nil:
+			return "ReadTurn"
 		}
 	}
 	return ""
@@ -140,6 +144,9 @@ var historyRules = []struct {
 	{"a branch goes on beside the thread", "ugrb", branchesAreApart},
 	{"a branch begins before the turn that runs", "ugrbl", branchBeginsBeforeTheTurn},
 	{"runs of a host are kept", "ugr", runsAreKept},
+	{"a message that was answered is answered from its turn", "ugrs", answersAreRead},
+	{"a message without an answer has no turn", "ugrs", openMessagesHaveNoTurn},
+	{"an answer that was taken back is none", "ugres", answersTakenBackAreNone},
 }
 
 // conversation is one thread of one tenant, seen through an adapter.

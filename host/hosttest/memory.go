@@ -48,6 +48,10 @@ type memoryThread struct {
 // memoryEnd is where a turn ended and what the state was then.
 type memoryEnd struct {
 	messages  int
+	input     string // id of the message that it answers
+	run       string
+	network   string
+	turn      *host.Turn
 	state     json.RawMessage
 	providers map[string]json.RawMessage
 	artifacts []host.Artifact
@@ -216,7 +220,7 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	for _, a := range turn.Artifacts {
 		t.put(a)
 	}
-	t.ends = append(t.ends, memoryEnd{len(t.messages), t.state, t.providers, t.artifacts})
+	t.ends = append(t.ends, memoryEnd{len(t.messages), inputOf(req), req.Run, req.Network, turn, t.state, t.providers, t.artifacts})
 	h.turns = append(h.turns, turn)
 	return nil
 }
@@ -390,3 +394,44 @@ var (
 	_ host.Brancher            = (*History)(nil)
 	_ host.ArtifactLister      = (*History)(nil)
 )
+
+func inputOf(req *host.HistoryRequest) string {
+	if req.Input == nil {
+		return ""
+	}
+	return req.Input.ID
+}
+
+// ReadTurn returns the turn that answered a message.
+func (h *History) ReadTurn(_ context.Context, req *host.HistoryRequest) (*host.StoredTurn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.threads[keyOf(req)]
+	if t == nil {
+		return nil, nil
+	}
+	i := slices.IndexFunc(t.messages, func(m *host.Message) bool { return m.ID == req.Input.ID })
+	switch {
+	case i < 0:
+		return nil, nil
+	case !t.messages[i].SameContent(req.Input):
+		return nil, host.Errorf(host.Conflict, "thread %q has a message %q that says something else", req.Thread, req.Input.ID)
+	}
+	for _, end := range t.ends {
+		switch {
+		case end.messages <= i:
+			continue
+		case end.input != "" && end.input != req.Input.ID:
+			return nil, nil
+		case end.network != req.Network || !end.turn.Completed():
+			continue
+		}
+		out := &host.StoredTurn{Run: end.run, State: end.state, Artifacts: slices.Clone(end.turn.Artifacts), Status: end.turn.Status}
+		for _, r := range end.turn.Results {
+			c := *r
+			out.Results = append(out.Results, &c)
+		}
+		return out, nil
+	}
+	return nil, nil
+}

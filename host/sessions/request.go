@@ -29,7 +29,13 @@ type Request struct {
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
 	Text  string        `json:"text,omitempty"`  // the user's input
-	Input *host.Message `json:"input,omitempty"` // or all of it, with an id of the client's
+
+	// Input is the whole message, with an id of the client's. Sent again with its id
+	// after its turn completed, it is answered with the stored turn: no model is
+	// asked, and nothing is charged or stored; in the background, with the snapshot
+	// that it was acknowledged with. After a turn that failed it is tried again.
+	// Other content under the id of a message is code conflict.
+	Input *host.Message `json:"input,omitempty"`
 
 	// Answers answer the questions of the turn that is gone on from, all of them.
 	Answers []host.Answer `json:"answers,omitempty"`

@@ -18,6 +18,7 @@ type plan struct {
 	retry    bool   // of what is there, failed or not
 	good     string // the last completed turn before this one
 	held     bool   // the turn has the thread: it is one in the background
+	fresh    bool   // the message's id is not its client's, so it was not sent before
 }
 
 type planKey struct{}
@@ -52,7 +53,7 @@ func (h *history) AppendSteps(ctx context.Context, ref host.RunRef, at int, step
 // fromStore makes the turn of a session, or of a snapshot, that the store has.
 func (t *turn) fromStore(ctx context.Context, req *Request) error {
 	t.session = req.Session
-	t.plan = &plan{retry: !req.says() && len(req.Answers) == 0}
+	t.plan = &plan{retry: !req.says() && len(req.Answers) == 0, fresh: req.Input == nil || req.Input.ID == ""}
 	if req.Snapshot != "" {
 		session, run, err := readSnapshotID(req.Snapshot)
 		if err != nil {

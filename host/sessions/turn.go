@@ -36,6 +36,10 @@ type Output struct {
 	Questions    []*host.Question  `json:"questions,omitempty"` // of an interrupted one
 	Usage        host.Usage        `json:"usage"`
 	Error        *host.Error       `json:"error,omitempty"`
+
+	// Replayed tells that the message was answered before, and that this is the
+	// stored turn: see [Request].Input.
+	Replayed bool `json:"replayed,omitempty"`
 }
 
 // Text returns the text of the turn's last answer.
@@ -99,7 +103,17 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			yield(host.Event{}, host.AsError(err))
 			return
 		}
-		if !req.Detach && !req.Detachable {
+		again, err := s.acknowledged(ctx, t, req)
+		if err != nil {
+			yield(host.Event{}, host.AsError(err))
+			return
+		}
+		if again != nil && req.Detach {
+			t.run = again.run
+			yield(t.ended(again.out), nil)
+			return
+		}
+		if !req.Detach && !req.Detachable || again != nil { // what is answered already is not detached
 			t.stream(ctx, s.host.Stream(t.context(ctx), s.target, &t.req), yield)
 			return
 		}
@@ -246,7 +260,7 @@ func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) it
 			}
 			if d, ok := ev.Data.(*host.RunFinished); ok {
 				t.result = d.Result
-				if d.Result.Run != t.run { // it goes on from answers; in the background it does not
+				if d.Result.Run != t.run { // it goes on from answers, or was answered before; in the background neither
 					t.run = d.Result.Run
 				}
 			}
@@ -269,7 +283,7 @@ func (t *turn) context(ctx context.Context) context.Context {
 func (t *turn) output(ctx context.Context) (*Output, error) {
 	out := &Output{Session: t.session, Error: t.failure(), FinishReason: host.FinishFailed}
 	if t.result != nil {
-		out.FinishReason, out.Usage, out.Questions = t.result.FinishReason, t.result.Usage, t.result.Questions
+		out.FinishReason, out.Usage, out.Questions, out.Replayed = t.result.FinishReason, t.result.Usage, t.result.Questions, t.result.Replayed
 	}
 	if out.Error != nil && out.FinishReason != host.FinishCanceled {
 		out.FinishReason = host.FinishFailed

@@ -79,6 +79,7 @@ type agentKit struct {
 	agentRun, agent      string // the agent at work
 	message              string // that its parts belong to: the id of its result
 	round                int    // of its last answer
+	replayed             bool   // the run's answers are stored ones
 
 	text   *part            // being written; nil between texts
 	calls  map[int]*part    // being written, by their place in the answer
@@ -140,6 +141,9 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	case *host.ToolCallDelta:
 		k.callDelta(d.Index, d.Name, d.Arguments)
 	case *host.MessageDone:
+		if k.replayed && d.Message.Role == host.Assistant {
+			k.round++ // no model is asked, and calls have the keys that they had
+		}
 		k.messageDone(d.Message)
 	case *host.ToolFinished:
 		k.output(d)
@@ -184,7 +188,7 @@ func (k *agentKit) scope() string {
 }
 
 func (k *agentKit) runStarted(d *host.RunStarted) {
-	k.run, k.thread, k.network = k.ev.Run, d.Thread, k.ev.Network
+	k.run, k.thread, k.network, k.replayed = k.ev.Run, d.Thread, k.ev.Network, d.Replayed
 	if d.Resumes != "" {
 		k.ids = fmt.Sprintf("publish-%d-", k.ev.Time.UnixMilli())
 	}

@@ -1,7 +1,6 @@
 package threads
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +18,7 @@ var (
 	_ host.HeadReader          = (*Store)(nil)
 	_ host.ThreadLocker        = (*Store)(nil)
 	_ host.ArtifactLister      = (*Store)(nil)
+	_ host.TurnReader          = (*Store)(nil)
 	_ host.Regenerator         = (*Store)(nil)
 	_ host.Brancher            = (*Store)(nil)
 )
@@ -67,10 +67,14 @@ func (t *thread) saysTheSame(ctx context.Context, m *host.Message) error {
 	if err != nil {
 		return err
 	}
-	if near[i].Role == m.Role && bytes.Equal(partsJSON(near[i].Message), partsJSON(m)) {
+	if near[i].SameContent(m) {
 		return nil
 	}
-	return host.Errorf(host.Conflict, "thread %q has a message %q that says something else", t.rec.ID, m.ID).
+	return saysOther(t.rec.ID, m.ID)
+}
+
+func saysOther(thread, message string) error {
+	return host.Errorf(host.Conflict, "thread %q has a message %q that says something else", thread, message).
 		WithHint("leave the id out for a fresh one, or edit the message")
 }
 

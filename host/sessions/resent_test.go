@@ -1,0 +1,160 @@
+package sessions_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// withID returns a message with an id of its client's.
+func withID(id, text string) *host.Message {
+	m := host.UserText(text)
+	m.ID = id
+	return m
+}
+
+// A message that a client sends again, since the answer was lost, is answered with
+// the stored turn; in memory and on Badger.
+func TestAMessageSentAgainIsAnsweredFromItsTurn(t *testing.T) {
+	badger, err := badgerkv.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = badger.Close() })
+	for name, driver := range map[string]kv.Driver{"memory": kv.NewMemory(), "badger": badger} {
+		t.Run(name, func(t *testing.T) {
+			model := hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"), hosttest.Fail(errors.New("away")), hosttest.Say("three"))
+			store := threads.New(driver, nil)
+			s := newService(t, newAgent(t, "clerk", model), &sessions.Options{Store: store})
+			ask := func(req *request) *sessions.Output {
+				t.Helper()
+				req.Tenant = "acme"
+				out, err := s.Run(t.Context(), req)
+				if err != nil {
+					t.Fatalf("Run: %v", err)
+				}
+				return out
+			}
+			head := func() string {
+				thread, err := store.Thread(t.Context(), "acme", "s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprint(thread.Head, thread.Messages, thread.Turns)
+			}
+			first := ask(&request{Session: "s", Input: withID("m1", "1?")})
+			second := ask(&request{Session: "s", Input: withID("m2", "2?")})
+			before := head()
+			for _, again := range []struct {
+				req  *request
+				want *sessions.Output
+			}{
+				{&request{Session: "s", Input: withID("m1", "1?")}, first},
+				{&request{Session: "s", Input: withID("m2", "2?")}, second},
+				{&request{Snapshot: first.Snapshot, Input: withID("m2", "2?")}, second},
+			} {
+				out := ask(again.req)
+				if !out.Replayed || out.Snapshot != again.want.Snapshot || out.Turn != again.want.Turn || out.Parent != again.want.Parent || out.Text() != again.want.Text() ||
+					len(out.Messages) != 2 || out.Usage != (host.Usage{}) || out.FinishReason != host.FinishStop {
+					t.Errorf("sent again: %+v, want %+v", out, again.want)
+				}
+			}
+			if got := head(); got != before || len(model.Requests()) != 2 {
+				t.Errorf("sent again: the thread is %s after %s, and the model was asked %d times", got, before, len(model.Requests()))
+			}
+			if _, err := s.Run(t.Context(), &request{Tenant: "acme", Session: "s", Input: withID("m1", "One?")}); host.CodeOf(err) != host.Conflict {
+				t.Errorf("other content under the id: %v, want code conflict", err)
+			}
+			if _, err := s.Run(t.Context(), &request{Tenant: "acme", Session: "s", Input: withID("m3", "3?")}); err == nil {
+				t.Error("the third turn did not fail")
+			}
+			for i := range 2 {
+				out := ask(&request{Session: "s", Input: withID("m3", "3?")})
+				if out.Text() != "three" || out.Replayed != (i > 0) || out.Parent != second.Snapshot {
+					t.Errorf("after a failure, time %d: %+v; want the answer, from storage: %v", i, out, i > 0)
+				}
+			}
+			if n := len(model.Requests()); n != 4 {
+				t.Errorf("the model was asked %d times, want 4", n)
+			}
+		})
+	}
+}
+
+// Both ways of the handler answer with the stored turn.
+func TestAMessageSentAgainOverHTTP(t *testing.T) {
+	model := hosttest.NewModel(hosttest.Say("one"))
+	h := handlerOf(stored(t, newAgent(t, "clerk", model)))
+	const body = `{"session":"s","input":{"id":"m1","role":"user","parts":[{"type":"text","text":"1?"}]}}`
+	var turn string
+	for i := range 3 {
+		status, _, answer := post(h, "/turn", body)
+		var out struct{ Result sessions.Output }
+		if err := json.Unmarshal([]byte(answer), &out); err != nil || status != http.StatusOK || out.Result.Replayed != (i > 0) || out.Result.Text() != "one" {
+			t.Fatalf("time %d: %d %s", i, status, answer)
+		}
+		if turn != "" && out.Result.Turn != turn {
+			t.Errorf("time %d: turn %q, want %q", i, out.Result.Turn, turn)
+		}
+		turn = out.Result.Turn
+	}
+	_, _, events := post(h, "/turn?stream=true", body)
+	last := -1
+	for _, part := range []string{`"run.started"`, `"replayed":true`, `"state.patch"`, `"agent.started"`, `"text.delta"`, `"type":"message"`, `"run.finished"`, `"turn.ended"`} {
+		at := strings.Index(events, part)
+		if at <= last {
+			t.Errorf("%s does not come where it should: %s", part, events)
+		}
+		last = at
+	}
+	if n := len(model.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times, want once", n)
+	}
+}
+
+// A message that is sent into the background again is the turn that it was.
+func TestAMessageSentAgainIntoTheBackground(t *testing.T) {
+	tool, begun, open := gate(t)
+	model := hosttest.NewModel(hosttest.Call("gate", "{}"), hosttest.Say("one"))
+	s := stored(t, newAgent(t, "clerk", model, tool))
+	ask := func(text string) (*sessions.Output, error) {
+		return s.Run(t.Context(), &request{Session: "s", Input: withID("m1", text), Detach: true})
+	}
+	first, err := ask("1?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	for i := range 2 {
+		again, err := ask("1?")
+		if err != nil || again.Snapshot != first.Snapshot || !again.Replayed || again.FinishReason != sessions.FinishDetached {
+			t.Errorf("time %d: %+v, %v; want snapshot %q", i, again, err, first.Snapshot)
+		}
+		if _, err := ask("One?"); host.CodeOf(err) != host.Conflict {
+			t.Errorf("time %d, other content under the id: %v, want code conflict", i, err)
+		}
+		if i > 0 {
+			break
+		}
+		close(open)
+		if _, err := s.Wait(t.Context(), &sessions.SnapshotRequest{Snapshot: first.Snapshot}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := run(t, s, &request{Session: "s", Input: withID("m1", "1?")}); out.Snapshot != first.Snapshot || out.Text() != "one" {
+		t.Errorf("sent again to wait for: %+v, want the turn of the background", out)
+	}
+	if n := len(model.Requests()); n != 2 {
+		t.Errorf("the model was asked %d times, want twice", n)
+	}
+}

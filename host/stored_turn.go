@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+)
+
+// TurnReader is what a history adapter may also be: it finds the turn that answered
+// a message. A client that lost the answer sends its message again, with the same
+// id, and gets what is stored: no model is asked, no tool runs, nothing is charged
+// and nothing is stored.
+type TurnReader interface {
+	// ReadTurn returns the completed turn of the network req.Network that answered
+	// the message with the id of req.Input; nil if the thread does not show that
+	// message, its turns failed or were interrupted, or what they said is not whole
+	// any more. A turn that was tried again without an input answers the message
+	// before it. Code conflict if the thread's message of that id says something
+	// else. It is called while the run has the thread, where there is a [ThreadLocker].
+	ReadTurn(ctx context.Context, req *HistoryRequest) (*StoredTurn, error)
+}
+
+// StoredTurn is a completed turn as a history kept it.
+type StoredTurn struct {
+	Run       string
+	Results   []*Result       // a nil Output is read from the last answer
+	State     json.RawMessage // the custom state after it
+	Artifacts []Artifact      // those that the turn made
+	Status    FinishReason
+}
+
+// readAnswer returns the stored turn that answered the run's input, nil if there is
+// none. Only a message with an id of its client's can have been sent before.
+func (r *run) readAnswer(ctx context.Context) (*StoredTurn, error) {
+	if r.history == nil || r.history.readTurn == nil || r.thread == "" || r.req.Input == nil || r.req.Input.ID == "" {
+		return nil, nil
+	}
+	stored, err := callHistory(ctx, r, historyCall[*StoredTurn]{"ReadTurn", "HistoryTimeout", r.limits.HistoryTimeout, r.history.readTurn, nil})
+	if err != nil || stored == nil {
+		return nil, wrapError(err, "look in thread %q for an answer to message %q", r.thread, r.input.ID)
+	}
+	for _, result := range stored.Results {
+		if err := checkMessages(result.Messages); err != nil {
+			return nil, Errorf(DataLoss, "history adapter returned a damaged turn: %w", err)
+		}
+	}
+	return stored, nil
+}
+
+// replay answers with a stored turn, under the id of its run. Neither the meter nor
+// the tracer has its events: they had them when the turn ran.
+func (r *run) replay(stored *StoredTurn) error {
+	r.replayed, r.id, r.results, r.artifacts = true, stored.Run, stored.Results, stored.Artifacts
+	var err error
+	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
+		var members map[string]any
+		if members, err = decodeState(stored.State); err == nil {
+			r.state, err = newState(members, len(stored.State)+r.limits.StateBytes, nil)
+		}
+	}
+	if err != nil {
+		return Errorf(DataLoss, "state of turn %q of thread %q: %w", stored.Run, r.thread, err)
+	}
+	r.start()
+	r.emitState()
+	for _, result := range stored.Results {
+		r.replayResult(result)
+	}
+	for i := range stored.Artifacts {
+		r.emit(&ArtifactMade{Artifact: &stored.Artifacts[i]})
+	}
+	return r.finish(stored.Status, nil)
+}
+
+// replayResult sends what an agent said, an answer in one piece.
+func (r *run) replayResult(result *Result) {
+	r.at = result.Agent
+	defer func() { r.at = "" }()
+	if a := r.agent(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
+		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
+			result.Output = out
+		}
+	}
+	r.emit(&AgentStarted{Result: result.ID})
+	for _, m := range result.Messages {
+		for _, part := range m.Parts {
+			switch p := part.(type) {
+			case *Reasoning:
+				r.emit(&ReasoningDelta{Text: p.Text})
+			case *Text:
+				if m.Role == Assistant {
+					r.emit(&TextDelta{Text: p.Text})
+				}
+			case *ToolResult:
+				r.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+			}
+		}
+		r.emit(&MessageDone{Message: m})
+	}
+	r.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+}

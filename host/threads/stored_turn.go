@@ -1,0 +1,129 @@
+package threads
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// ReadTurn implements [host.TurnReader]: the completed turn that answered a message,
+// by its id, as the thread or the branch shows it. It takes one read of a thread
+// that does not have the message, and as many as the logarithm of its turns of one
+// that has.
+func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.StoredTurn, error) {
+	if req.Input == nil {
+		return nil, nil
+	}
+	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	at, found, err := t.position(ctx, req.Input.ID)
+	if err != nil || !found {
+		return nil, err
+	}
+	span, err := t.spanAt(ctx, t.contentAt(at.rank), at.seq)
+	if err != nil {
+		return nil, err
+	}
+	if !span.messages[at.seq-span.first].SameContent(req.Input) {
+		return nil, saysOther(req.Thread, req.Input.ID)
+	}
+	snap, lies, err := t.answerTo(ctx, req, t.messages().indexOf(at))
+	if err != nil || snap == nil {
+		return nil, err
+	}
+	return t.storedTurn(ctx, snap, lies)
+}
+
+// answerTo returns the turn that answered message number n of the thread, as
+// [thread.public] has it, and where it lies; nil if none did. Turns without an input
+// try again what the message before them asked.
+func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, place, error) {
+	turns := t.turns()
+	number := turns.len()
+	read := func(i uint64) (*Snapshot, place, error) {
+		p := turns.at(i)
+		snap, err := t.snapshotAt(ctx, t.contentAt(p.at.rank), p.at.seq+1)
+		if err != nil {
+			return nil, place{}, err
+		}
+		return t.public(snap, p.at.rank, i), p.at, nil
+	}
+	first, err := firstOf(number, func(i uint64) (bool, error) {
+		snap, _, err := read(i)
+		return err == nil && uint64(snap.To) > n, err
+	})
+	if err != nil {
+		return nil, place{}, err
+	}
+	for i := first; i < number; i++ {
+		snap, lies, err := read(i)
+		if err != nil {
+			return nil, place{}, err
+		}
+		if snap.Input != "" && snap.Input != req.Input.ID {
+			break
+		}
+		if snap.Status == Completed && snap.Network == req.Network && len(snap.Results) > 0 {
+			return snap, lies, nil
+		}
+	}
+	return nil, place{}, nil
+}
+
+// storedTurn reads what a turn left. It is nil if the thread does not show all of
+// its messages any more.
+func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies place) (*host.StoredTurn, error) {
+	said := 0
+	for _, r := range snap.Results {
+		said += r.Messages
+	}
+	if snap.To-snap.From != said {
+		return nil, nil
+	}
+	var messages []*host.Message
+	for _, p := range t.messages().slice(uint64(snap.From), uint64(snap.To)) {
+		for m, err := range t.read(ctx, p) {
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, m)
+		}
+	}
+	if len(messages) != said {
+		return nil, damaged("turn %q of thread %q has %d messages, and %d are there", snap.ID, t.rec.ID, said, len(messages))
+	}
+	out := &host.StoredTurn{Run: snap.ID, Status: snap.FinishReason}
+	for i, r := range snap.Results {
+		out.Results = append(out.Results, &host.Result{
+			ID: fmt.Sprintf("%s/%d", snap.ID, i), Agent: r.Agent, Messages: slices.Clone(messages[:r.Messages]),
+			FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage, CreatedAt: r.CreatedAt,
+		})
+		messages = messages[r.Messages:]
+	}
+	then := *t
+	then.rec.State = snap.State
+	var err error
+	if out.State, err = then.state(ctx); err != nil || snap.Artifacts == 0 {
+		return out, err
+	}
+	value, err := t.get(ctx, t.contentAt(lies.rank).artifactsOf(lies.seq+1))
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.manifest(ctx, value)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range list {
+		a, err := t.artifact(ctx, info)
+		if err != nil {
+			return nil, err
+		}
+		out.Artifacts = append(out.Artifacts, *a)
+	}
+	return out, nil
+}
