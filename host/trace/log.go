@@ -139,17 +139,19 @@ func (l *Log) Trace(scope host.Scope, ev host.Event) {
 	}
 }
 
-// Keep returns a run's events as they are, and keeps them. A run that cannot be
-// kept is told to the logger and goes on.
+// Keep returns a run's events as they are, and keeps them, but for those of a stored
+// answer, which has a trace from when it ran. A run that cannot be kept is told to the
+// logger and goes on.
 func (l *Log) Keep(events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
 		w := &writer{log: l, left: l.opts.RunBytes}
 		defer w.end()
+		replayed := false
 		for ev, err := range events {
 			if started, ok := ev.Data.(*host.RunStarted); ok {
-				w.tenant = started.Tenant
+				w.tenant, replayed = started.Tenant, started.Replayed
 			}
-			if err == nil {
+			if err == nil && !replayed {
 				w.add(ev)
 			}
 			if !yield(ev, err) {
