@@ -28,7 +28,7 @@ type Request struct {
 	State  *State          `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
-	Text  string        `json:"text,omitempty"`  // the user's input
+	Text string `json:"text,omitempty"` // the user's input
 
 	// Input is the whole message, with an id of the client's. Sent again with its id
 	// after its turn completed, it is answered with the stored turn: no model is
