@@ -2,43 +2,129 @@ package main
 
 import (
 	"context"
+	"math"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
 
 // approveConfig says which calls of a tool a person must agree to.
 type approveConfig struct {
-	Tool   string `yaml:"tool"`   // its name, or * for every tool
-	When   any    `yaml:"when"`   // a JSON Schema that their arguments fit; absent: all calls
-	Reason string `yaml:"reason"` // what the person is shown
+	Tool      string   `yaml:"tool"`       // its name, or * for every tool
+	When      any      `yaml:"when"`       // a JSON Schema that their arguments fit; absent: all calls
+	Reason    string   `yaml:"reason"`     // what the person is shown
+	Key       string   `yaml:"key"`        // by which the question is found; {{.arguments.NAME}} inserts an argument
+	Timeout   duration `yaml:"timeout"`    // how long the question stands; absent: for ever
+	OnTimeout string   `yaml:"on_timeout"` // approve, deny or expire, the default
+}
+
+// What becomes of a question after its timeout.
+const (
+	onTimeoutApprove = "approve"
+	onTimeoutDeny    = "deny"
+	onTimeoutExpire  = "expire" // the run ends
+)
+
+// approval is an approveConfig that was read.
+type approval struct {
+	rule  host.ApprovalRule
+	terms host.TermsRule // nil: none
 }
 
 // anyTool is every tool in an approveConfig.
 const anyTool = "*"
 
-// approvals returns the rule of the configuration, nil if nobody is asked.
-func (a *app) approvals() (host.ApprovalRule, error) {
+// approvals returns the rules of the configuration: which calls a person must agree
+// to, and under which terms that is asked. Both are nil if nobody is asked.
+func (a *app) approvals() (host.ApprovalRule, host.TermsRule, error) {
 	if len(a.config.Approve) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	rules := map[string][]host.ApprovalRule{}
+	list := map[string][]approval{}
 	for i, c := range a.config.Approve {
-		rule, err := a.approval(keys("approve", i), c)
+		at := keys("approve", i)
+		rule, err := a.approval(at, c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		rules[c.Tool] = append(rules[c.Tool], rule)
+		terms, err := a.questionTerms(at, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		list[c.Tool] = append(list[c.Tool], approval{rule, terms})
 	}
-	return func(ctx context.Context, call *host.Call) (string, error) {
+	// first returns the entry that asks about a call, and why it does.
+	first := func(ctx context.Context, call *host.Call) (approval, string, error) {
 		for _, name := range []string{call.Tool, anyTool} {
-			for _, rule := range rules[name] {
-				if reason, err := rule(ctx, call); reason != "" || err != nil {
-					return reason, err
+			for _, entry := range list[name] {
+				if reason, err := entry.rule(ctx, call); reason != "" || err != nil {
+					return entry, reason, err
 				}
 			}
 		}
-		return "", nil
+		return approval{}, "", nil
+	}
+	rule := func(ctx context.Context, call *host.Call) (string, error) {
+		_, reason, err := first(ctx, call)
+		return reason, err
+	}
+	terms := func(ctx context.Context, call *host.Call, q *host.Question) (*host.QuestionTerms, error) {
+		if q.Kind != host.AskApproval {
+			return nil, nil
+		}
+		entry, _, err := first(ctx, call)
+		if err != nil || entry.terms == nil {
+			return nil, err
+		}
+		return entry.terms(ctx, call, q)
+	}
+	return rule, terms, nil
+}
+
+// ofArguments begins what inserts an argument into a key.
+var ofArguments = regexp.MustCompile(`\{\{\s*\.arguments\b`)
+
+// questionTerms returns the terms of an entry's questions, nil for none.
+func (a *app) questionTerms(at place, c approveConfig) (host.TermsRule, error) {
+	if c.Key == "" && c.Timeout == 0 && c.OnTimeout == "" {
+		return nil, nil
+	}
+	terms := host.QuestionTerms{Timeout: time.Duration(c.Timeout)}
+	switch c.OnTimeout {
+	case "", onTimeoutExpire:
+	case onTimeoutApprove:
+		terms.Default = &host.Answer{Decision: host.Approve}
+	case onTimeoutDeny:
+		terms.Default = &host.Answer{Decision: host.Deny, Reason: "Nobody answered in time."}
+	default:
+		return nil, a.config.errorAt(at.to("on_timeout"), "on_timeout is %q", c.OnTimeout).
+			WithHint("use %s, %s or %s", onTimeoutApprove, onTimeoutDeny, onTimeoutExpire)
+	}
+	if c.OnTimeout != "" && c.Timeout == 0 {
+		return nil, a.config.errorAt(at.to("on_timeout"), "on_timeout without a timeout").WithHint("say how long the question stands: timeout: 4h")
+	}
+	if c.Timeout < 0 || terms.Timeout > host.MaxQuestionTimeout {
+		return nil, a.config.errorAt(at.to("timeout"), "timeout is %s", terms.Timeout).WithHint("write a time such as 4h")
+	}
+	// A template of instructions inserts members of a document; here that is the
+	// arguments, and nothing else.
+	if strings.Contains(ofArguments.ReplaceAllString(c.Key, ""), "{{") {
+		return nil, a.config.errorAt(at.to("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+	}
+	key, err := host.TemplateInstructions(ofArguments.ReplaceAllString(c.Key, "{{.state"))
+	if err != nil {
+		return nil, a.config.errorAt(at.to("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+	}
+	return func(ctx context.Context, call *host.Call, _ *host.Question) (*host.QuestionTerms, error) {
+		arguments, err := host.NewState(call.Arguments, math.MaxInt) // the run has held them to its limit
+		if err != nil {
+			return nil, err
+		}
+		own := terms
+		own.Key, err = key(ctx, &host.InstructionsRequest{State: arguments})
+		return &own, err
 	}, nil
 }
 

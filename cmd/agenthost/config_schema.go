@@ -274,6 +274,10 @@ func keyDocs() map[string]keyDoc {
 		"approveConfig.when":   say("A JSON Schema: only calls whose arguments fit it are asked about. Absent: all."),
 		"approveConfig.reason": say("What the person is shown."),
 
+		"approveConfig.key":        say("A name of your own by which the question is found and answered: run --question KEY. {{.arguments.NAME}} inserts an argument of the call."),
+		"approveConfig.timeout":    say("How long the question stands, such as 4h. Absent: for ever."),
+		"approveConfig.on_timeout": among("What the answer is after the timeout: approve, deny, or expire (default), which ends the run.", onTimeoutApprove, onTimeoutDeny, onTimeoutExpire),
+
 		"limitsConfig.run_tokens":       say("How many tokens a run may use, in and out."),
 		"limitsConfig.run_instructions": say("How many instructions all plugins of a run may use."),
 		"limitsConfig.run_timeout":      say("How long a run may take, such as 5m."),

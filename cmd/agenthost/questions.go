@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -15,7 +16,8 @@ import (
 
 // answerFlags answer the questions of an interrupted run.
 type answerFlags struct {
-	resume               string
+	resume, question     string // the run, or the key of a question of its
+	expired              bool   // all runs whose questions have expired
 	approve, deny, reply []string
 }
 
@@ -90,6 +92,9 @@ func question(q *host.Question) string {
 	}
 	if len(q.Data) > 0 {
 		what += " " + clip(string(q.Data))
+	}
+	if q.Expires != nil {
+		what += " (until " + q.Expires.Local().Format(time.DateTime) + ")"
 	}
 	return what
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,7 +19,7 @@ import (
 func questionOf(questions []*host.Question, name string) (*host.Question, error) {
 	var byTool, calls []*host.Question
 	for _, q := range questions {
-		if q.ID == name || q.ToolCall == name {
+		if q.ID == name || q.ToolCall == name || q.Key != "" && q.Key == name {
 			return q, nil
 		}
 		if calls = append(calls, q); q.Tool == name {
@@ -49,6 +50,8 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 		return s.stream(ctx, req)
 	case err != nil:
 		return err
+	case !f.given() && anyExpired(questions):
+		return s.stream(ctx, req)
 	case !f.given():
 		s.showQuestions(f.resume, questions)
 		return nil
@@ -66,9 +69,50 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 	return s.stream(ctx, req)
 }
 
+// findByKey names the run that --question means.
+func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
+	found, err := s.app.host.FindQuestions(ctx, s.target, tenantOr(s.tenant), f.question)
+	if err != nil {
+		return err
+	}
+	if f.resume = found[0].Run; len(found) > 1 {
+		runs := make([]string, len(found))
+		for i, w := range found {
+			runs[i] = w.Run
+		}
+		return host.Errorf(host.Conflict, "%d runs ask questions of the key %q", len(found), f.question).
+			WithHint("name one with --resume: %s", strings.Join(runs, ", "))
+	}
+	return nil
+}
+
+// settleExpired goes on with the runs of the target whose questions have expired.
+func (s *session) settleExpired(ctx context.Context) error {
+	n, err := s.app.host.SettleExpired(ctx, s.target, tenantOr(s.tenant))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return printJSON(s.app.env.stdout, map[string]int{"settled": n})
+	}
+	fmt.Fprintf(s.app.env.stdout, "%s settled.\n", plural(n, "run"))
+	return nil
+}
+
+// anyExpired reports whether the time of a question is over, so that its run goes
+// on, or ends, without an answer.
+func anyExpired(questions []*host.Question) bool {
+	return slices.ContainsFunc(questions, func(q *host.Question) bool { return q.Expires != nil && !time.Now().Before(*q.Expires) })
+}
+
 // findRun completes the id of a run, and refuses one whose thread has gone on
 // without the answer.
 func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
+	if f.question != "" {
+		if err := s.findByKey(ctx, f); err != nil {
+			return err
+		}
+	}
 	if s.app.elsewhere {
 		return nil
 	}
@@ -122,15 +166,42 @@ func threadRuns(env *environment, f *threadFlags) *cobra.Command {
 					return nil
 				}
 				tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
-				fmt.Fprintln(tw, "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED")
+				head := "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED"
+				if slices.ContainsFunc(runs, func(r *host.RunRecord) bool { return len(r.Asks) > 0 }) {
+					head += "\tKEY\tUNTIL"
+				}
+				fmt.Fprintln(tw, head)
 				for _, r := range runs {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.Run, r.Status, safe(r.Target), safe(r.Thread), r.Updated.Local().Format(time.DateTime))
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, safe(r.Target), safe(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
 				}
 				return tw.Flush()
 			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+}
+
+// termsWords are the keys of questions and the first time at which one is over, as
+// the last columns of a table; nothing for questions without either.
+func termsWords(asks []host.AskedQuestion) string {
+	if len(asks) == 0 {
+		return ""
+	}
+	var keys []string
+	var until *time.Time
+	for _, a := range asks {
+		if a.Key != "" {
+			keys = append(keys, safe(a.Key))
+		}
+		if a.Expires != nil && (until == nil || a.Expires.Before(*until)) {
+			until = a.Expires
+		}
+	}
+	words := "\t" + strings.Join(keys, ", ") + "\t"
+	if until != nil {
+		words += until.Local().Format(time.DateTime)
+	}
+	return words
 }
 
 // shownRun is a run as thread runs --json prints it.
@@ -141,12 +212,14 @@ type shownRun struct {
 	Thread  string         `json:"thread,omitempty"`
 	Created time.Time      `json:"created_at"`
 	Updated time.Time      `json:"updated_at"`
+
+	Questions []host.AskedQuestion `json:"questions,omitempty"` // if one has a key or a time
 }
 
 func shownRuns(runs []*host.RunRecord) []shownRun {
 	out := make([]shownRun, len(runs))
 	for i, r := range runs {
-		out[i] = shownRun{r.Run, r.Status, r.Target, r.Thread, r.Created, r.Updated}
+		out[i] = shownRun{r.Run, r.Status, r.Target, r.Thread, r.Created, r.Updated, r.Asks}
 	}
 	return out
 }

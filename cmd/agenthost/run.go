@@ -54,7 +54,7 @@ on with a run whose process was killed.`,
 			if err := f.check(list[1:]); err != nil {
 				return usageError{err, c.CommandPath()}
 			}
-			if f.resume != "" {
+			if f.resume != "" || f.question != "" || f.expired {
 				return runProject(c.Context(), env, list[0], "", false, f)
 			}
 			if f.regenerate != "" {
@@ -79,6 +79,8 @@ on with a run whose process was killed.`,
 	flags.StringVar(&f.on, "on", "", "the branch of --thread to go on with: see thread branches")
 	flags.StringVar(&f.racing, "racing", "", "while another turn runs on the thread: wait, conflict or branch (default: the project's)")
 	flags.StringVar(&f.resume, "resume", "", "go on with a run that asked something, with the answers of the flags below, or with one whose process ended: see thread runs")
+	flags.StringVar(&f.question, "question", "", "go on with the run that asks the question of this key, as --resume does: see key under approve in the configuration")
+	flags.BoolVar(&f.expired, "expired", false, "go on with the runs of the target whose questions have expired, with their defaults, and end those without one")
 	flags.StringArrayVar(&f.approve, "approve", nil, "let a call run: QUESTION is the id of the question or of the call, or its tool")
 	flags.StringArrayVar(&f.deny, "deny", nil, "do not let a call run: QUESTION, or QUESTION=REASON")
 	flags.StringArrayVar(&f.reply, "reply", nil, "answer a tool's question, or give a call's result: QUESTION=JSON")
@@ -88,6 +90,8 @@ on with a run whose process was killed.`,
 // check refuses flags that do not go together.
 func (f *runFlags) check(prompt []string) error {
 	switch {
+	case f.question != "" || f.expired:
+		return f.checkQuestion(prompt)
 	case f.resume == "" && f.given():
 		return errors.New("--approve, --deny and --reply answer a run: name it with --resume")
 	case f.resume != "" && (len(prompt) > 0 || f.thread != ""):
@@ -104,6 +108,22 @@ func (f *runFlags) check(prompt []string) error {
 		return fmt.Errorf("--racing %q is none of wait, conflict and branch", f.racing)
 	case f.resume != "" && f.data == "":
 		return errors.New("--resume needs --data: the directory that keeps the run")
+	}
+	_, err := f.answers()
+	return err
+}
+
+// checkQuestion refuses flags that do not go with --question or --expired.
+func (f *runFlags) checkQuestion(prompt []string) error {
+	switch {
+	case f.resume != "" || f.question != "" && f.expired:
+		return errors.New("--question, --resume and --expired all name runs: give one of them")
+	case f.expired && f.given():
+		return errors.New("--expired takes no answers: those of the questions are in the configuration")
+	case len(prompt) > 0 || f.thread != "" || f.regenerate != "" || f.on != "" || f.branch:
+		return errors.New("--question and --expired go on with a run where it is: they take no prompt, no --thread, no --regenerate and no --on")
+	case f.data == "" && f.history == "":
+		return errors.New("--question and --expired need --data: the directory that keeps the run")
 	}
 	_, err := f.answers()
 	return err
@@ -198,7 +218,9 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	switch {
 	case talk:
 		return s.talk(ctx)
-	case f.resume != "":
+	case f.expired:
+		return s.settleExpired(ctx)
+	case f.resume != "" || f.question != "":
 		err = s.resume(ctx, &f.answerFlags)
 	case f.regenerate != "":
 		err = s.regenerate(ctx, &f)

@@ -320,7 +320,7 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
-	approve, err := a.approvals()
+	approve, terms, err := a.approvals()
 	if err != nil {
 		return err
 	}
@@ -337,6 +337,7 @@ func (a *app) makeHost(ctx context.Context, dsn string) error {
 
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.limits(), Logger: a.logger,
 		Approve: approve,
+		Terms:   terms,
 		Quota:   quotas,
 		Queue:   a.queue,
 	}

@@ -260,6 +260,16 @@ type askedRecord struct {
 	Asks []host.AskedQuestion `json:"asks"`
 }
 
+// asksOf reads what asksValue has written.
+func asksOf(value []byte, run string) ([]host.AskedQuestion, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	var asked askedRecord
+	err := decode(value, &asked, "questions of run", run)
+	return asked.Asks, err
+}
+
 // WaitingRuns implements [host.QuestionKeeper]. It reads a short entry for each run
 // that waits, and the records of those that filter takes.
 func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
@@ -281,13 +291,11 @@ func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.Wait
 		if !ok || run <= filter.After {
 			continue
 		}
-		var asked askedRecord
-		if len(e.Value) > 0 {
-			if err := decode(e.Value, &asked, "questions of run", run); err != nil {
-				return nil, err
-			}
+		asks, err := asksOf(e.Value, run)
+		if err != nil {
+			return nil, err
 		}
-		if !filter.Takes(asked.Asks) {
+		if !filter.Takes(asks) {
 			continue
 		}
 		j, err := s.findRun(ctx, part, run)
@@ -298,7 +306,7 @@ func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.Wait
 			return nil, err
 		}
 		rec := j.rec.public(tenant)
-		rec.Asks = asked.Asks
+		rec.Asks = asks
 		if out = append(out, rec); len(out) == host.MaxWaitingRuns {
 			break
 		}
@@ -395,7 +403,11 @@ func (s *Store) Runs(ctx context.Context, tenant string) ([]*host.RunRecord, err
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, j.rec.public(tenant)); len(out) == MaxListLimit {
+		rec := j.rec.public(tenant)
+		if rec.Asks, err = asksOf(e.Value, run); err != nil {
+			return nil, err
+		}
+		if out = append(out, rec); len(out) == MaxListLimit {
 			break
 		}
 	}
