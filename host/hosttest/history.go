@@ -1,10 +1,12 @@
 package hosttest
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -15,6 +17,52 @@ type HistoryOptions struct {
 	// Status returns how the last turn of a thread ended, as the adapter stored
 	// it. With it the kit checks that a failed turn is marked.
 	Status func(t *testing.T, adapter any, tenant, thread string) host.FinishReason
+
+	// NoState and NoProviders say that the adapter keeps neither the custom state of
+	// threads nor what context providers keep. The kit then wants none back.
+	NoState     bool
+	NoProviders bool
+
+	// Keeps returns what the adapter keeps of a message, which is a copy that it may
+	// change; parts in it are replaced, not written to. nil is all of it. An adapter
+	// over columns may say:
+	//
+	//	func(m *host.Message) *host.Message {
+	//		m.CreatedAt = m.CreatedAt.Truncate(time.Microsecond)
+	//		m.Metadata = nil
+	//		return m
+	//	}
+	//
+	// Ids, roles, and calls with their results are kept by all: a conversation cannot
+	// go on without them.
+	Keeps func(m *host.Message) *host.Message
+}
+
+// kept returns what the adapter keeps of messages.
+func (o *HistoryOptions) kept(t *testing.T, messages []*host.Message) []*host.Message {
+	t.Helper()
+	if o.Keeps == nil {
+		return messages
+	}
+	out := make([]*host.Message, len(messages))
+	for i, m := range messages {
+		if out[i] = o.Keeps(m.Clone()); out[i] == nil || out[i].ID != m.ID || out[i].Role != m.Role || toolIDs(out[i]) != toolIDs(m) {
+			t.Fatalf("HistoryOptions.Keeps makes of message %s one with another id, role, call or result; every adapter keeps those", m.AppendJSON(nil))
+		}
+	}
+	return out
+}
+
+// toolIDs returns the ids and names of a message's calls and results.
+func toolIDs(m *host.Message) string {
+	var ids []string
+	for _, c := range m.ToolCalls() {
+		ids = append(ids, "call", c.ID, c.Name)
+	}
+	for _, r := range m.ToolResults() {
+		ids = append(ids, "result", r.ID, r.Name)
+	}
+	return strings.Join(ids, "\n")
 }
 
 // TestHistory holds a history adapter to the rules of host's history
@@ -38,7 +86,9 @@ func TestHistory(t *testing.T, newAdapter func(t *testing.T) any, opts *HistoryO
 			continue
 		}
 		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, abilitiesOf(newAdapter(t)), opts)
+			a := abilitiesOf(newAdapter(t))
+			a.opts = opts
+			rule.check(t, a, opts)
 		})
 	}
 }
@@ -46,6 +96,7 @@ func TestHistory(t *testing.T, newAdapter func(t *testing.T) any, opts *HistoryO
 // abilities are the methods that an adapter has.
 type abilities struct {
 	adapter any
+	opts    *HistoryOptions
 	create  host.ThreadCreator
 	user    host.UserMessageAppender
 	load    host.HistoryLoader
@@ -212,10 +263,23 @@ func (c *conversation) get() *host.Loaded {
 	return loaded
 }
 
-// want compares the thread with messages, by their JSON.
+// wantState compares the thread's state, which there is none of in an adapter that
+// keeps none.
+func (c *conversation) wantState(when, want string) {
+	c.t.Helper()
+	if c.opts.NoState {
+		want = ""
+	}
+	if got := string(c.get().State); got != want {
+		c.t.Errorf("%s Get returns state %s, want %s", when, cmp.Or(got, "none"), cmp.Or(want, "none"))
+	}
+}
+
+// want compares the thread with what the adapter keeps of messages, by their JSON.
 func (c *conversation) want(messages ...*host.Message) {
 	c.t.Helper()
-	if diff := cmp.Diff(jsonLines(messages), jsonLines(c.get().Messages)); diff != "" {
+	messages = c.opts.kept(c.t, messages)
+	if diff := gocmp.Diff(jsonLines(messages), jsonLines(c.get().Messages)); diff != "" {
 		c.t.Errorf("Get thread %q of tenant %q (-want +got):\n%s", c.thread, c.tenant, diff)
 	}
 }

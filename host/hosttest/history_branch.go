@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -64,9 +62,7 @@ func answerIsTakenBack(t *testing.T, a *abilities, _ *HistoryOptions) {
 	if got := c.get(); got.Head != head || head == before {
 		t.Errorf("Regenerate returns head %q, Get %q; want one, and not the head of before %q", head, got.Head, before)
 	}
-	if got := c.get().State; string(got) != `{"turn":1}` {
-		t.Errorf("the state is %s, want that of before the answer", got)
-	}
+	c.wantState("after the answer was taken back", `{"turn":1}`)
 	if again := c.regenerate("run3", "u2"); again != head {
 		t.Errorf("Regenerate again moved the head from %q to %q", head, again)
 	}
@@ -119,9 +115,7 @@ func branchesAreApart(t *testing.T, a *abilities, _ *HistoryOptions) {
 	b := *c
 	b.line = name
 	b.want(m[:3]...)
-	if got := b.get().State; string(got) != `{"turn":1}` {
-		t.Errorf("the branch has state %s, want that of before the answer", got)
-	}
+	b.wantState("on the branch", `{"turn":1}`)
 	other := answer("a2b", "another answer")
 	b.mustStore("run3", m[2], turnOf(b.get().Head, other))
 	u3 := userSays("u3", "question 3")
@@ -158,7 +152,5 @@ func branchBeginsBeforeTheTurn(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c.mustStore("run3", u3, turnOf(head, a3))
 	b.want(append(m[:4:4], u4, a4)...)
 	c.want(append(m[:4:4], u3, a3)...)
-	if diff := cmp.Diff(`{"turn":2}`, string(b.get().State)); diff != "" {
-		t.Errorf("state of the branch (-want +got):\n%s", diff)
-	}
+	b.wantState("on the branch", `{"turn":2}`)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
@@ -17,6 +18,38 @@ func TestHistoryInMemoryPassesItsOwnKit(t *testing.T) {
 			return turns[len(turns)-1].Status
 		},
 	})
+}
+
+// lossyKeeps is what a store with columns for text and tools alone keeps of a message.
+func lossyKeeps(m *host.Message) *host.Message {
+	kept := &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt.Truncate(time.Millisecond)}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *host.Text:
+			kept.Parts = append(kept.Parts, &host.Text{Text: p.Text})
+		case *host.ToolCall:
+			kept.Parts = append(kept.Parts, &host.ToolCall{ID: p.ID, Name: p.Name, Arguments: p.Arguments})
+		case *host.ToolResult:
+			kept.Parts = append(kept.Parts, &host.ToolResult{ID: p.ID, Name: p.Name, Content: p.Content, IsError: p.IsError})
+		}
+	}
+	return kept
+}
+
+// lossy is such a store.
+func lossy() *broken {
+	return &broken{loaded: func(l *host.Loaded) {
+		l.State, l.Providers = nil, nil
+		for i, m := range l.Messages {
+			l.Messages[i] = lossyKeeps(m.Clone())
+		}
+	}}
+}
+
+// An adapter that keeps less than all, and says so, is held to the rest.
+func TestTheKitTakesWhatAnAdapterDoesNotKeep(t *testing.T) {
+	hosttest.TestHistory(t, func(*testing.T) any { return lossy().fresh() },
+		&hosttest.HistoryOptions{NoState: true, NoProviders: true, Keeps: lossyKeeps})
 }
 
 func TestProcessorKitOnAProcessorThatChangesNothing(t *testing.T) {

@@ -82,6 +82,18 @@ var mutants = map[string]mutant{
 				l.Messages[i] = c
 			}
 		}}),
+	"keeps less than all": historyMutant("--- FAIL: TestMutant/messages_come_back_byte_for_byte", lossy()),
+	"keeps less state than it should": lossyMutant("--- FAIL: TestMutant/custom_state_comes_back", lossy(),
+		&hosttest.HistoryOptions{NoProviders: true, Keeps: lossyKeeps}),
+	"keeps state that it says it does not": lossyMutant("after a turn with state Get returns state", &broken{}, &hosttest.HistoryOptions{NoState: true}),
+	"keeps providers that it says it does not": lossyMutant("--- FAIL: TestMutant/what_context_providers_keep_comes_back", &broken{},
+		&hosttest.HistoryOptions{NoProviders: true}),
+	"keeps more than it says": lossyMutant("--- FAIL: TestMutant/messages_come_back_byte_for_byte", &broken{}, &hosttest.HistoryOptions{Keeps: lossyKeeps}),
+	"keeps no calls": lossyMutant("every adapter keeps those", lossy(), &hosttest.HistoryOptions{NoState: true, NoProviders: true,
+		Keeps: func(m *host.Message) *host.Message {
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p host.Part) bool { _, call := p.(*host.ToolCall); return call })
+			return m
+		}}),
 	"forgets providers": historyMutant("--- FAIL: TestMutant/what_context_providers_keep_comes_back", &broken{
 		loaded: func(l *host.Loaded) { l.Providers = nil }}),
 	"takes one tenant for all": historyMutant("--- FAIL: TestMutant/tenants_do_not_see_each_other", &broken{
@@ -223,14 +235,20 @@ func processorMutant(rule string, fn func([]*host.Message) []*host.Message) muta
 	}}
 }
 
-func historyMutant(rule string, b *broken) mutant {
+func historyMutant(rule string, b *broken) mutant { return lossyMutant(rule, b, nil) }
+
+// lossyMutant is historyMutant with options.
+func lossyMutant(rule string, b *broken, opts *hosttest.HistoryOptions) mutant {
 	return mutant{rule, func(t *testing.T) {
-		hosttest.TestHistory(t, func(*testing.T) any {
-			return &broken{
-				History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get,
-				round: b.round, head: b.head, created: b.created, unlocked: b.unlocked, refuses: b.refuses, listed: b.listed, artifactsOf: b.artifactsOf}
-		}, nil)
+		hosttest.TestHistory(t, func(*testing.T) any { return b.fresh() }, opts)
 	}}
+}
+
+// fresh returns one of its own, over an empty history.
+func (b *broken) fresh() *broken {
+	return &broken{
+		History: hosttest.NewHistory(), request: b.request, loaded: b.loaded, turn: b.turn, get: b.get,
+		round: b.round, head: b.head, created: b.created, unlocked: b.unlocked, refuses: b.refuses, listed: b.listed, artifactsOf: b.artifactsOf}
 }
 
 // broken is a history in memory with something wrong.
