@@ -1,7 +1,7 @@
 // Package erasure deletes tenants: from a store, and from everything beside it that
 // keeps what belongs to them.
 //
-//	tenants := erasure.New(store, traces, jobs)
+//	tenants := erasure.New(store, erasure.Func{What: "jobs", EraseFunc: jobs.EraseTenant})
 //	err := tenants.Resume(ctx) // what the last process did not end
 //	err = tenants.Delete(ctx, "acme")
 //	report, err := tenants.Prove(ctx, "acme")

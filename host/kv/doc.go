@@ -33,7 +33,9 @@
 // PreconditionError read again:
 //
 //	head, err := d.Get(ctx, tenant, headKey)
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	_, err = kv.Apply(ctx, d, kv.Tx{
 //		Partition: tenant,
 //		Conds:     []kv.Cond{kv.AtRevision(headKey, head.Revision)},

@@ -86,12 +86,14 @@ func (k Key) successor() Key {
 }
 
 // PageBuilder collects the entries of a page for a driver and says when to
-// stop. The driver walks its entries in order and does, for each,
+// stop. The driver walks its entries in order:
 //
-//	if !b.Room() {
-//		break
+//	for _, entry := range entries {
+//		if !b.Room() {
+//			break
+//		}
+//		b.Add(entry)
 //	}
-//	b.Add(entry)
 type PageBuilder struct {
 	page  Page
 	limit int

@@ -1,7 +1,7 @@
 // Package memory keeps what agents remember across conversations: short
 // statements in scopes, found by what they say, on any [kv.Driver].
 //
-//	store := memory.New(driver, nil)
+//	store, err := memory.New(driver, nil)
 //	scope := memory.Scope{Tenant: "acme", User: "ada"}
 //	m, err := store.Add(ctx, scope, "Ada is allergic to nuts.", nil)
 //	hits, err := store.Search(ctx, scope, "is she allergic?", nil)

@@ -21,7 +21,7 @@ const missingAttempts = 3
 // turn is stored, and not if it is discarded. Until they are made, searches do not
 // find them. It is safe for concurrent use.
 //
-//	memories := memory.NewQueued(store, q)
+//	memories := memory.NewQueued(backend, q)
 //	q.Handle(memory.JobName, memories.HandleJob)
 //	tools := memory.NewTools(memories, memory.UserAt("/user"))
 type Queued struct {

@@ -1,9 +1,9 @@
 // Package queue runs work that was left for later: durably, once for each key,
 // and fair between tenants, on any [kv.Driver].
 //
-//	q, err := queue.New(driver, nil)
-//	q.Handle("welcome", func(ctx context.Context, job *host.Job) error { ... })
-//	err = q.Start(ctx)
+//	q := queue.New(driver, nil)
+//	q.Handle("welcome", func(ctx context.Context, job *host.Job) error { return greet(ctx, job.Payload) })
+//	err := q.Start(ctx)
 //	defer q.Close()
 //	h, err := host.New(&host.Options{Queue: q})
 //

@@ -2,7 +2,9 @@
 // exactly, offline, and in time linear in the text.
 //
 //	counter, err := tokens.New(nil)
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	n, err := counter.Count(ctx, tokens.O200kBase, text)
 //
 // A [Counter] knows the encodings of OpenAI's models and the tokenizers that
