@@ -16,6 +16,36 @@ import (
 )
 
 // writer is a tool that writes what clients may not see, and an artifact.
+// A view of changes alone sends the state with the first of them, and a chat follows.
+func TestAViewOfChangesAlone(t *testing.T) {
+	view, err := stream.NewView(&stream.ViewOptions{OnlyChanges: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := model(hosttest.Say("0"), hosttest.Call("count", "{}"), hosttest.Say("1"), hosttest.Say("2"), hosttest.Call("count", "{}"), hosttest.Say("3"))
+	s := newService(t, newAgent(t, "clerk", m, count(t)), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+	chat := newChat(t, s.For("ada"), nil)
+	for i, want := range []struct {
+		patches int
+		state   string
+	}{{0, ""}, {1, `{"N":1}`}, {0, `{"N":1}`}, {1, `{"N":2}`}} {
+		patches := 0
+		for chunk, err := range chat.Stream(t.Context(), &sessions.Say{Text: "x"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, ok := chunk.Data.(*host.StatePatched); ok {
+				if patches++; patches == 1 && (d.Ops[0].Op != "replace" || d.Ops[0].Path != "") {
+					t.Errorf("turn %d begins with %+v", i, d.Ops)
+				}
+			}
+		}
+		if patches != want.patches || string(chat.State().Custom) != want.state {
+			t.Errorf("turn %d has %d patches, and the chat has %s; want %d and %s", i, patches, chat.State().Custom, want.patches, want.state)
+		}
+	}
+}
+
 func writer(t testing.TB) *host.Tool {
 	return rawTool(t, "write", func(context.Context, *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{State: []host.PatchOp{{Op: "add", Path: "/sec", Value: json.RawMessage(`"hush"`)}, {Op: "add", Path: "/pub", Value: json.RawMessage("1")}},

@@ -19,6 +19,7 @@ type View struct {
 	hide      []string // pointers into the custom state
 	artifacts bool     // are hidden
 	all       bool     // of the state is hidden
+	changes   bool     // the state is not sent before it changes
 	state     func(context.Context, *host.Document) (*host.Document, error)
 	message   func(context.Context, *host.Message) (*host.Message, error)
 	event     func(context.Context, host.Event) (host.Event, bool, error)
@@ -29,6 +30,13 @@ type ViewOptions struct {
 	// Hide names what is left out, by RFC 6901 pointers: "/custom/..." is a place
 	// in the custom state, "/custom" all of it, "/artifacts" all artifacts.
 	Hide []string
+
+	// OnlyChanges sends nothing of the custom state before the run changes it: the
+	// first change that clients see replaces the whole, the later ones are patches. A
+	// run that changes nothing sends none. (So Genkit does it.) Without it a run
+	// begins with the whole state, and every change is a patch. A Chat of package sessions
+	// follows both.
+	OnlyChanges bool
 
 	// State returns the custom state as clients may see it, a JSON object; what Hide
 	// names is gone from what it gets. The context says who is asking. A document
@@ -54,7 +62,7 @@ func NewView(opts *ViewOptions) (*View, error) {
 	if opts == nil {
 		opts = &ViewOptions{}
 	}
-	v := &View{state: opts.State, message: opts.Message, event: opts.Event}
+	v := &View{changes: opts.OnlyChanges, state: opts.State, message: opts.Message, event: opts.Event}
 	for _, p := range opts.Hide {
 		at, custom := strings.CutPrefix(p, "/custom")
 		switch {
@@ -202,7 +210,8 @@ type follower struct {
 	view  *View
 	seq   int64
 	state *host.Document // as it is, but for behind
-	shown *host.Document // as clients have it, but for behind; nil before the first change
+	shown *host.Document // as clients may see it, but for behind; nil before the first change
+	held  bool           // clients do not have it yet
 	// behind are changes of both that were passed on as they are: most are never
 	// followed by one that has to look at the documents.
 	behind []host.PatchOp
@@ -257,7 +266,7 @@ func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, e
 
 // change returns what clients are told of a change.
 func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.PatchOp, error) {
-	if f.shown != nil && len(f.behind)+len(ops) <= maxBehind && f.view.passes(ops) {
+	if f.shown != nil && !f.held && len(f.behind)+len(ops) <= maxBehind && f.view.passes(ops) {
 		f.behind = append(f.behind, ops...)
 		return ops, nil
 	}
@@ -270,10 +279,18 @@ func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.Patch
 	}
 	before := f.shown
 	f.shown = shown
+	whole := []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}}
 	if before == nil {
-		return []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}}, nil
+		if f.held = f.view.changes; f.held {
+			return nil, nil
+		}
+		return whole, nil
 	}
-	return before.Diff(shown), nil
+	ops = before.Diff(shown)
+	if f.held && len(ops) > 0 {
+		f.held, ops = false, whole
+	}
+	return ops, nil
 }
 
 // catchUp brings the documents to where ops lead, and what is shown to where they

@@ -69,12 +69,20 @@ func TestAViewShowsDifferencesOfWhatIsSeen(t *testing.T) {
 		}
 		return host.ReadDocument(json.RawMessage(`{"pub":` + s.Pub.String() + `}`))
 	}}
+	changes, hiddenChanges := &stream.ViewOptions{OnlyChanges: true}, &stream.ViewOptions{OnlyChanges: true, Hide: []string{"/custom/sec"}}
 	for _, c := range []struct {
 		name    string
 		opts    *stream.ViewOptions
 		patches []string
 		want    []string
 	}{
+		{"only changes: nothing without one", changes, []string{whole(`{"n":1}`)}, nil},
+		{"only changes: the first replaces the whole, the others are one patch each", changes,
+			[]string{whole(`{"n":1}`), `[{"op":"replace","path":"/n","value":2}]`, `[{"op":"replace","path":"/n","value":3}]`, `[{"op":"add","path":"/m","value":4}]`},
+			[]string{"0 " + whole(`{"n":2}`), `1 [{"op":"replace","path":"/n","value":3}]`, `2 [{"op":"add","path":"/m","value":4}]`}},
+		{"only changes: a hidden one is none", hiddenChanges,
+			[]string{whole(`{"n":1,"sec":1}`), `[{"op":"replace","path":"/sec","value":2}]`, `[{"op":"replace","path":"/n","value":2}]`, `[{"op":"replace","path":"/sec","value":3}]`},
+			[]string{"0 " + whole(`{"n":2}`)}},
 		{"a change of what is hidden alone is not told", hidden,
 			[]string{whole(`{"pub":1,"sec":"S"}`), `[{"op":"replace","path":"/sec","value":"T"}]`, `[{"op":"replace","path":"/pub","value":2}]`},
 			[]string{"0 " + whole(`{"pub":1}`), `1 [{"op":"replace","path":"/pub","value":2}]`}},
