@@ -91,6 +91,12 @@ type AgentOptions struct {
 	// model is asked for at most one call an answer, too, where its provider has a
 	// switch for that.
 	SerialTools bool
+
+	// JoinResults puts the results of the tools that one answer calls into one message,
+	// in the order of the calls, which is told when all are there. (So Genkit does it.)
+	// By default each result is a message of its own. Results that come later, as those
+	// of calls that had a question, are another message.
+	JoinResults bool
 }
 
 // OnMaxRounds says how an agent's run ends whose model would call tools for ever.

@@ -56,6 +56,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	for _, c := range calls {
 		t.addResult(c)
 	}
+	t.addJoined()
 	t.emitState()
 	if ctx.Err() != nil {
 		return ContextError(ctx)
@@ -558,8 +559,34 @@ func (t *turn) addResult(c *toolCall) {
 	if c.settled && !c.replayed {
 		t.emit(c.finished())
 	}
+	if t.agent.opts.JoinResults {
+		t.joined = joinResults(t.joined, c.message)
+		return
+	}
 	t.result.Messages = append(t.result.Messages, c.message)
 	t.emit(&MessageDone{Message: c.message})
+}
+
+// addJoined joins the results of a batch to the conversation, where they are one
+// message.
+func (t *turn) addJoined() {
+	if t.joined == nil {
+		return
+	}
+	t.result.Messages = append(t.result.Messages, t.joined)
+	t.emit(&MessageDone{Message: t.joined})
+	t.joined = nil
+}
+
+// joinResults returns a message of the results of two: one with the id and the time
+// of the first.
+func joinResults(first, next *Message) *Message {
+	if first == nil {
+		return next
+	}
+	m := first.Clone()
+	m.Parts = append(m.Parts, next.Parts...)
+	return m
 }
 
 // conclude makes of a call's output what it leaves, and writes that down.

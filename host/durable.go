@@ -95,6 +95,7 @@ type (
 		Schedule  []string   `json:"schedule,omitempty"`
 		Cost      *Cost      `json:"cost,omitempty"`
 		Usage     *Usage     `json:"usage,omitempty"`
+		Joined    bool       `json:"joined,omitempty"` // Message is one with those of the answer's other calls
 	}
 
 	// agentStep is the end of an agent's run.
@@ -344,7 +345,7 @@ func (t *turn) recordDone(ctx context.Context, c *toolCall) {
 	if t.rec == nil || c.replayed {
 		return
 	}
-	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage}
+	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: t.agent.opts.JoinResults}
 	if c.err == nil {
 		done.Schedule = append(c.call.scheduled(), c.output.Schedule...)
 	}

@@ -110,7 +110,11 @@ func (a answers) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2
 	}
 }
 
-func newOffice(t *testing.T) *office {
+func newOffice(t *testing.T) *office { return newOfficeOf(t, false) }
+
+// newOfficeOf is newOffice with agents that join the results of an answer's calls, or
+// do not.
+func newOfficeOf(t *testing.T, join bool) *office {
 	o := &office{t: t, history: hosttest.NewHistory(), journal: hosttest.NewJournal(), world: map[string]int{}, keys: map[string]bool{}}
 	effect := func(call *host.Call) { o.world[call.Tool+" "+call.ID]++; o.keys[call.IdempotencyKey] = true }
 	charge := host.NewTool("charge", "", func(_ context.Context, call *host.Call, _ struct{}) (string, error) {
@@ -148,11 +152,11 @@ func newOffice(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	tools := []*host.Tool{charge, look, note, helper}
-	first, err := host.NewAgent("first", &host.AgentOptions{Tools: tools})
+	first, err := host.NewAgent("first", &host.AgentOptions{Tools: tools, JoinResults: join})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := host.NewAgent("second", &host.AgentOptions{Tools: tools})
+	second, err := host.NewAgent("second", &host.AgentOptions{Tools: tools, JoinResults: join})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,12 +228,14 @@ func (o *office) outcome(r *host.RunResult) string {
 // not, or a person was asked.
 func TestDurableRunSurvivesEveryCommit(t *testing.T) {
 	for _, eachRound := range []bool{false, true} {
-		t.Run(fmt.Sprint("each round stored ", eachRound), func(t *testing.T) { surviveEveryCommit(t, eachRound) })
+		for _, join := range []bool{false, true} {
+			t.Run(fmt.Sprintf("each round stored %t, results joined %t", eachRound, join), func(t *testing.T) { surviveEveryCommit(t, eachRound, join) })
+		}
 	}
 }
 
-func surviveEveryCommit(t *testing.T, eachRound bool) {
-	whole := newOffice(t)
+func surviveEveryCommit(t *testing.T, eachRound, join bool) {
+	whole := newOfficeOf(t, join)
 	whole.eachRound = eachRound
 	r, err := whole.process(1000, &host.Request{Thread: "T1", Text: "go"})
 	if err != nil {
@@ -242,7 +248,7 @@ func surviveEveryCommit(t *testing.T, eachRound bool) {
 	finished := 0
 	for lives := 1; finished < 2 && lives < 100; lives++ {
 		t.Run(fmt.Sprint("killed after ", lives), func(t *testing.T) {
-			o := newOffice(t)
+			o := newOfficeOf(t, join)
 			o.eachRound = eachRound
 			r, err := o.process(lives, &host.Request{Thread: "T1", Text: "go"})
 			if err == nil && len(o.journal.Runs()) == 0 {

@@ -165,12 +165,17 @@ func (p *replay) call(in string, c *callStep) error {
 // settle joins the outcomes of the last calls to what there is, as [turn.addResult]
 // does in a run.
 func (p *replay) settle(in string, t *savedTurn) {
+	var joined *Message
 	for _, o := range t.calls {
 		if o.done == nil {
 			continue
 		}
-		if o.done.Message != nil {
-			t.result.Messages = append(t.result.Messages, o.done.Message)
+		switch m := o.done.Message; {
+		case m == nil:
+		case o.done.Joined:
+			joined = joinResults(joined, m)
+		default:
+			t.result.Messages = append(t.result.Messages, m)
 		}
 		if o.done.Usage != nil {
 			t.result.Usage = t.result.Usage.Add(*o.done.Usage)
@@ -184,6 +189,9 @@ func (p *replay) settle(in string, t *savedTurn) {
 		}
 		*stack = append(*stack, o.done.Schedule...)
 		cost.Add(o.done.Cost)
+	}
+	if joined != nil {
+		t.result.Messages = append(t.result.Messages, joined)
 	}
 	t.calls = nil
 }

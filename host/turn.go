@@ -24,12 +24,13 @@ type turn struct {
 	tools        toolSet
 	result       *Result
 	interrupted  bool
-	called       bool  // the first model call has been made
-	misfit       error // why the last answer is not the agent's output
-	recorded     bool  // an answer is written down
-	toolsOff     bool  // the model is asked for the last time, without tools
-	replaced     bool  // a hook has replaced the messages
-	asked        int   // how many context providers were asked to provide
+	called       bool     // the first model call has been made
+	misfit       error    // why the last answer is not the agent's output
+	recorded     bool     // an answer is written down
+	toolsOff     bool     // the model is asked for the last time, without tools
+	replaced     bool     // a hook has replaced the messages
+	joined       *Message // the results of a batch so far, where they are one message
+	asked        int      // how many context providers were asked to provide
 }
 
 // resultID names the result of the agent at work.
