@@ -115,6 +115,7 @@ func newApp(ctx context.Context, env *environment, c *config, opts appOptions) (
 		func() error { return a.makeHost(ctx, opts.dsn) },
 		a.checkTargets,
 		func() error { return a.startQueue(ctx) },
+		func() error { return a.resumeErasures(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
