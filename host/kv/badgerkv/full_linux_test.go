@@ -41,6 +41,7 @@ func TestOnAFullDevice(t *testing.T) {
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", deviceBytes)); err != nil {
 			t.Fatalf(noMount+": %v", err)
 		}
+		t.Run("an erasure waits for room", eraseWaitsForRoom)
 		t.Run("commits are refused until there is room", refusedUntilThereIsRoom)
 		t.Run("a process that dies of it loses nothing", diesAndLosesNothing)
 		return
