@@ -46,7 +46,7 @@
 // files, how much there is and when it was written: Badger encrypts tables and
 // logs with AES-CTR under data keys, of which it makes a new one every ten days,
 // and those under this key. Values are sealed before that with a data key of their
-// partition (AES-256-GCM), bound to their partition, key and revision. The data keys
+// partition (XAES-256-GCM, whose keys seal any number of values), bound to their partition, key and revision. The data keys
 // are in [KeyFile], sealed with the store's key; it is written when a partition is
 // first written to, and when one is erased. Names of keys are Badger's to encrypt
 // alone, whose encryption is no seal: a file that was changed is found by its

@@ -32,19 +32,19 @@ const KeyFile = "KEYS"
 
 const (
 	keyFileFormat   = "agenthost.keys"
-	keyFileVersion  = 1
+	keyFileVersion  = 2 // 1 has narrow keys alone
 	keyFileTemp     = KeyFile + ".tmp*"
 	maxKeyFileBytes = 512 << 20 // some millions of partitions
 	wrapInfo        = "agenthost key file 1"
 	dataKeyBytes    = 32
 )
 
-// Sealed values begin with the id of their data key; an AEAD adds its random
-// nonce and its tag. A data key seals less than 1<<32 values before two nonces are
-// likely to be the same; [RotateDataKeys] replaces it.
+// Sealed values begin with the id of their data key; a seal adds its random nonce and
+// its tag, a narrow key's fewer than sealOverhead.
 const (
 	keyIDBytes   = 8
-	sealOverhead = keyIDBytes + 12 + 16
+	sealOverhead = keyIDBytes + wideOverhead
+	leastSealed  = keyIDBytes + 12 + 16
 	// sealedMeta marks a sealed value in Badger. Values of stores made before there
 	// were data keys have 0.
 	sealedMeta = 1
@@ -73,6 +73,7 @@ type dataKeyRecord struct {
 	Partition []byte `json:"partition"`
 	ID        uint64 `json:"id"`
 	Key       []byte `json:"key"`
+	Wide      bool   `json:"wide,omitempty"` // see [partitionKey]
 }
 
 type erasingRecord struct {
@@ -220,7 +221,7 @@ func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
 		if len(rec.Key) != dataKeyBytes || rec.ID >= r.next {
 			return nil, fmt.Errorf("%w: the key file has a key that no store has; put back a copy of %s", kv.ErrCorrupt, KeyFile)
 		}
-		r.put(string(rec.Partition), rec.ID, rec.Key)
+		r.put(string(rec.Partition), rec.ID, newPartitionKey(rec.Key, !rec.Wide))
 	}
 	for _, rec := range b.Erasing {
 		r.erasing[string(rec.Partition)] = rec.Since
@@ -228,13 +229,13 @@ func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
 	return r, nil
 }
 
-func (r *keyring) put(partition string, id uint64, raw []byte) {
+func (r *keyring) put(partition string, id uint64, key *partitionKey) {
 	of := r.keys[partition]
 	if of == nil {
 		of = &dataKeys{byID: map[uint64]*partitionKey{}}
 		r.keys[partition] = of
 	}
-	of.byID[id] = newPartitionKey(raw)
+	of.byID[id] = key
 	r.owners[id] = partition
 	of.latest = max(of.latest, id)
 }
@@ -244,7 +245,7 @@ func (r *keyring) body() *keyFileBody {
 	for _, partition := range slices.Sorted(maps.Keys(r.keys)) {
 		of := r.keys[partition]
 		for _, id := range slices.Sorted(maps.Keys(of.byID)) {
-			b.Keys = append(b.Keys, dataKeyRecord{[]byte(partition), id, of.byID[id].raw})
+			b.Keys = append(b.Keys, dataKeyRecord{[]byte(partition), id, of.byID[id].raw, !of.byID[id].narrow})
 		}
 	}
 	for _, partition := range slices.Sorted(maps.Keys(r.erasing)) {
@@ -366,7 +367,7 @@ func (r *keyring) ensure(partitions []string) error {
 	defer r.mu.Unlock()
 	var made []string
 	for _, partition := range partitions {
-		if _, goes := r.erasing[partition]; r.keys[partition] == nil && !goes {
+		if _, goes := r.erasing[partition]; !r.sealsWide(partition) && !goes {
 			r.newKey(partition)
 			made = append(made, partition)
 		}
@@ -376,7 +377,7 @@ func (r *keyring) ensure(partitions []string) error {
 	}
 	if err := r.save(false); err != nil {
 		for _, partition := range made {
-			delete(r.keys, partition)
+			r.takeBack(partition)
 		}
 		return fmt.Errorf("write the key file: %w", err)
 	}
@@ -387,7 +388,7 @@ func (r *keyring) hasAll(partitions []string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, partition := range partitions {
-		if r.keys[partition] == nil {
+		if !r.sealsWide(partition) {
 			return false
 		}
 	}
@@ -409,7 +410,7 @@ func (r *keyring) saveAll(wipe bool, storeKeys ...[]byte) error {
 func (r *keyring) newKey(partition string) {
 	raw := make([]byte, dataKeyBytes)
 	_, _ = rand.Read(raw) // never fails
-	r.put(partition, r.next, raw)
+	r.put(partition, r.next, newPartitionKey(raw, false))
 	r.next++
 }
 
@@ -434,7 +435,7 @@ var errNoDataKey = fmt.Errorf("%w: the key file has no data key for it; put back
 
 // unseal undoes seal.
 func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]byte, error) {
-	if len(sealed) < sealOverhead {
+	if len(sealed) < leastSealed {
 		return nil, fmt.Errorf("%w: a sealed value is cut off; restore it from a backup", kv.ErrCorrupt)
 	}
 	key := r.keyOf(partitionIn(engineKey), binary.BigEndian.Uint64(sealed))
@@ -473,7 +474,7 @@ func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, erro
 
 // openText undoes sealText. The text says by the id of its key whose it is.
 func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
-	if len(sealed) < sealOverhead {
+	if len(sealed) < leastSealed {
 		return nil, fmt.Errorf("%w: a sealed text is cut off", kv.ErrCorrupt)
 	}
 	id := binary.BigEndian.Uint64(sealed)
