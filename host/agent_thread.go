@@ -23,6 +23,9 @@ import (
 //
 // A turn is stored when it ends, in one write: its input and everything that was
 // finished, also if it failed, unless [ThreadOptions].DiscardOnFailure is set.
+// A message that is sent again is answered with its turn, as in [Request].Input, if
+// it is one of the last 32 with ids of their client's; the state is the thread's
+// present one. The messages of a thread that a service keeps are not here to answer with.
 // Custom state goes with the thread. Runs of one thread wait for each other.
 // Safe for concurrent use.
 type AgentThread struct {
@@ -41,6 +44,7 @@ type AgentThread struct {
 	state     json.RawMessage
 	providers map[string]json.RawMessage // states of context providers, by their key
 	told      bool                       // that the store is passed over
+	answers   []threadAnswer             // to its last messages with ids of a client's
 }
 
 // ThreadKind says who keeps the messages of an agent thread.
@@ -266,6 +270,7 @@ var (
 	_ ThreadLocker   = (*threadHistory)(nil)
 	_ HistoryLoader  = (*threadHistory)(nil)
 	_ ResultAppender = (*threadHistory)(nil)
+	_ TurnReader     = (*threadHistory)(nil)
 )
 
 // LockThread implements [ThreadLocker].
@@ -308,6 +313,7 @@ func (h *threadHistory) AppendResults(ctx context.Context, req *HistoryRequest, 
 	if err := t.settle(ctx, turn, said); err != nil {
 		return err
 	}
+	t.noteAnswer(req, turn)
 	if turn.State != nil {
 		t.state = turn.State
 	}

@@ -30,6 +30,7 @@ const MaxThreadBytes = 64 << 20
 //	open       messages that neither has, the first "known" of which the service knows
 //	state      custom state
 //	providers  {key: state} of context providers
+//	answers    which turns answered its last messages with ids of a client's
 //	sum        of all other members, so that a damaged thread is found
 //
 // Its members may be put in another order and spaced anew, as databases do. A
@@ -68,6 +69,13 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	}
 	if len(t.providers) > 0 {
 		b = appendMetadata(append(b, `,"providers":`...), t.providers)
+	}
+	if len(t.answers) > 0 {
+		raw, err := json.Marshal(t.answers)
+		if err != nil {
+			return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
+		}
+		b = append(append(b, `,"answers":`...), raw...)
 	}
 	b = append(b, '}')
 	sum, err := threadSum(b)
@@ -169,6 +177,7 @@ type envelope struct {
 	known         int
 	state         json.RawMessage
 	providers     map[string]json.RawMessage
+	answers       []threadAnswer
 }
 
 // readEnvelope reads what a serialized thread says, and checks that nothing was
@@ -178,10 +187,10 @@ func readEnvelope(data []byte) (*envelope, error) {
 		return nil, err
 	}
 	e := &envelope{}
-	var version, kind, id, tenant, agent, service, store, open, known, providers, sum json.RawMessage
+	var version, kind, id, tenant, agent, service, store, open, known, providers, answers, sum json.RawMessage
 	err := decodeMembers(data, member{"version", true, &version}, member{"kind", true, &kind}, member{"id", true, &id},
 		member{"tenant", false, &tenant}, member{"agent", true, &agent}, member{"service", false, &service}, member{"store", false, &store},
-		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"sum", true, &sum})
+		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"answers", false, &answers}, member{"sum", true, &sum})
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +202,7 @@ func readEnvelope(data []byte) (*envelope, error) {
 		return nil, fmt.Errorf("its sum is not that of its members")
 	}
 	err = firstError(stringValue("kind", kind, (*string)(&e.kind)), stringValue("id", id, &e.id), e.readAgent(agent), e.readService(service),
-		e.readStore(store), e.readOpen(open, known), e.readProviders(providers))
+		e.readStore(store), e.readOpen(open, known), e.readProviders(providers), e.readAnswers(answers))
 	if err == nil && tenant != nil {
 		err = stringValue("tenant", tenant, &e.tenant)
 	}
@@ -334,7 +343,7 @@ func (t *AgentThread) checkEnvelope(e *envelope) error {
 // take makes the thread what the envelope says.
 func (t *AgentThread) take(ctx context.Context, e *envelope) error {
 	t.opts.ID, t.kind, t.service = e.id, e.kind, e.conversation
-	t.open, t.known, t.state, t.providers = e.open, e.known, e.state, e.providers
+	t.open, t.known, t.state, t.providers, t.answers = e.open, e.known, e.state, e.providers, e.answers
 	if e.store == nil {
 		if t.kind == ThreadUndecided {
 			return t.openStore(ctx, nil)

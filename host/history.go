@@ -180,6 +180,7 @@ type Turn struct {
 	// answered, by what id its service keeps the conversation, and the messages
 	// that it has.
 	inputKept    bool
+	inputNamed   bool // the input has an id of its client's
 	answered     bool
 	conversation string
 	known        map[string]bool

@@ -197,6 +197,10 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 				return nil, Errorf(Conflict, "the conversation has a message %q that is the %s's", m.ID, m.Role).
 					WithHint("leave the id of the input out for a fresh one")
 			}
+			if !m.SameContent(r.input) {
+				return nil, Errorf(Conflict, "the conversation has a message %q that says something else", m.ID).
+					WithHint("leave the id of the input out for a fresh one")
+			}
 			at, m = len(past), r.input
 		}
 		past = append(past, m)
@@ -332,7 +336,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		return nil
 	}
 	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage,
-		inputKept: r.inputKept, answered: r.answered, conversation: r.conversation, known: r.known}
+		inputKept: r.inputKept, inputNamed: r.req.Input != nil && r.req.Input.ID != "", answered: r.answered, conversation: r.conversation, known: r.known}
 	if !r.net.opts.StateOfRun && !r.foreign {
 		turn.State = r.state.JSON()
 	}

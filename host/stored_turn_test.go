@@ -136,3 +136,57 @@ type refusing struct{ host.Quota }
 func (refusing) AdmitRun(context.Context, string, string) error {
 	return host.Errorf(host.ResourceExhausted, "nothing is left")
 }
+
+// An agent thread answers a message that is sent again with its turn, also when it
+// was serialized in between.
+func TestAnAgentThreadAnswersAMessageOnce(t *testing.T) {
+	model := hosttest.NewModel(hosttest.Say("one"), hosttest.Fail(errors.New("away")), hosttest.Say("two"), hosttest.Say("three"))
+	agent := newAgent(t, &host.AgentOptions{Model: model})
+	h := newHost(t, nil)
+	thread, err := agent.NewThread(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(id, text string) (*host.RunResult, error) {
+		req := resend(id, text)
+		req.Thread, req.AgentThread = "", thread
+		return h.Run(t.Context(), agent, req)
+	}
+	restore := func() {
+		t.Helper()
+		raw, err := thread.Serialize(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if thread, err = agent.RestoreThread(t.Context(), raw, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := ask("m1", "1?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore()
+	if again, err := ask("m1", "1?"); err != nil || !again.Replayed || again.Run != first.Run || again.Text() != "one" || again.Thread != thread.ID() {
+		t.Errorf("sent again: %+v, %v; want the first run's answer", again, err)
+	}
+	if _, err := ask("m1", "One?"); host.CodeOf(err) != host.Conflict {
+		t.Errorf("other content under the id: %v, want code conflict", err)
+	}
+	if _, err := ask("m2", "2?"); err == nil {
+		t.Error("the second turn did not fail")
+	}
+	restore()
+	if r, err := h.Run(t.Context(), agent, &host.Request{AgentThread: thread}); err != nil || r.Text() != "two" { // the retry of a failed turn
+		t.Fatalf("tried again: %+v, %v", r, err)
+	}
+	for id, want := range map[string]string{"m1": "one", "m2": "two"} {
+		if r, err := ask(id, map[string]string{"m1": "1?", "m2": "2?"}[id]); err != nil || !r.Replayed || r.Text() != want {
+			t.Errorf("%s sent again: %+v, %v; want %q", id, r, err, want)
+		}
+	}
+	list, err := thread.Messages(t.Context())
+	if err != nil || len(list) != 4 || len(model.Requests()) != 3 {
+		t.Errorf("the thread has %d messages, %v, after %d model calls; want 4 after 3", len(list), err, len(model.Requests()))
+	}
+}
