@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,6 +36,7 @@ type live struct {
 	turn   sync.Mutex             // held by whoever changes plugins, which can take as long as their calls do
 	trees  map[string]*watch.Tree // nil entries are not watched
 	config *watch.Tree
+	gone   map[string]int // looks in a row that did not find a plugin's source, by id
 
 	mu    sync.Mutex
 	where map[string]string         // what plugins come from, by id
@@ -42,7 +45,7 @@ type live struct {
 
 // newLive makes an app steerable.
 func newLive(a *app, say func(string, ...any)) *live {
-	l := &live{app: a, say: say, where: map[string]string{}, from: map[string]map[int]string{}, trees: map[string]*watch.Tree{}}
+	l := &live{app: a, say: say, where: map[string]string{}, from: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
 	for _, s := range a.runtime.Slots() {
 		l.where[s.ID()] = a.whereIs(s.ID())
 		l.came(s.ID(), 1, l.where[s.ID()])
@@ -353,6 +356,7 @@ func (l *live) refresh(ctx context.Context) {
 	}
 	for _, id := range sortedKeys(l.trees) {
 		if !l.trees[id].Changed() {
+			l.lookForSource(id)
 			continue
 		}
 		s, err := l.slot(id)
@@ -368,6 +372,22 @@ func (l *live) refresh(ctx context.Context) {
 		case !c.Same && c.Serves != nil:
 			l.say("%s: version %d serves", id, c.Serves.Number)
 		}
+	}
+}
+
+// goneAfter is how many looks in a row a plugin's source must be gone before that is
+// said: editors and tools take a file away for a moment when they write it.
+const goneAfter = 4
+
+// lookForSource says once that what a plugin comes from was deleted. l.turn is held.
+func (l *live) lookForSource(id string) {
+	path := l.places()[id]
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
+		delete(l.gone, id)
+		return
+	}
+	if l.gone[id]++; l.gone[id] == goneAfter {
+		l.sayFailed(id, host.Errorf(host.NotFound, "plugin %q: %s is gone", id, path))
 	}
 }
 

@@ -145,6 +145,8 @@ func TestTurnsInTheBackground(t *testing.T) {
 	h.do(0, one+"  pending  desk", "session", "list")
 	h.do(0, "No turn is in the background.", "session", "list", "--tenant", "eve")
 	h.do(0, "pending (desk, since", "session", "status", one)
+	h.do(0, "pending (desk, since", "session", "status", one[:30])
+	h.do(0, "a host serves it", "doctor")
 	h.do(4, "there is no snapshot", "session", "status", one, "--tenant", "eve")
 	h.do(4, "there is no snapshot", "session", "status", "r9:s1")
 	h.do(4, "there is no snapshot", "session", "wait", one, "--target", "other")

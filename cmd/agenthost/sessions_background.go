@@ -58,9 +58,20 @@ func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Sna
 	return all, nil
 }
 
-// find returns the service that a turn is of.
-func (v *served) find(ctx context.Context, args backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
+// find returns the service that a turn is of, and completes its id.
+func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
 	var last error
+	turns, err := v.list(ctx, *args)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(turns))
+	for i, t := range turns {
+		ids[i] = t.ID
+	}
+	if args.Snapshot, err = wholeID("turn", args.Snapshot, ids); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range v.names(args.Target) {
 		s, err := v.service(name)
 		if err != nil {
@@ -82,13 +93,13 @@ func (v *served) find(ctx context.Context, args backgroundArgs) (*sessions.Servi
 
 // status returns how far a turn is, without its session.
 func (v *served) status(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
-	_, snap, err := v.find(ctx, args)
+	_, snap, err := v.find(ctx, &args)
 	return snap, err
 }
 
 // wait returns a turn's snapshot when it has ended, or as it is after a while.
 func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
-	s, snap, err := v.find(ctx, args)
+	s, snap, err := v.find(ctx, &args)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +113,7 @@ func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snaps
 }
 
 func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, error) {
-	s, _, err := v.find(ctx, args)
+	s, _, err := v.find(ctx, &args)
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,14 @@ func shownOf(shown, before int) string {
 	if before == 0 {
 		return plural(shown, "message")
 	}
-	return fmt.Sprintf("%s, of which the last %d are shown; see --limit", plural(before+shown, "message"), shown)
+	return fmt.Sprintf("%s, of which the last %d %s shown; see --limit", plural(before+shown, "message"), shown, isAre(shown))
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // endWords say how a turn ended that did not complete.
