@@ -19,7 +19,9 @@ type QuestionTerms struct {
 	// anyone: see [Host.SettleExpired].
 	Timeout time.Duration
 
-	// Default is the answer after Timeout; nil is none. Its Question is not looked at.
+	// Default is the answer after Timeout; nil is none. It must fit the question, as any
+	// answer does: there is no approval of what asks for a value. Its Question is not
+	// looked at.
 	Default *Answer
 }
 
@@ -238,9 +240,9 @@ func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, an
 // whose time is over: those with defaults go on with them, the others end. It
 // returns how many went on or ended, and the first error of another kind, after all
 // were tried. A program calls it now and then, such as every minute; several may at
-// once, for a question is answered once. A run of a session is settled by the
-// session: it is resumed there, without answers. Code failed_precondition for a host
-// whose journal is no [QuestionKeeper].
+// once, for a question is answered once. Sessions that a threads.Store keeps are
+// settled by a host on that store. Code failed_precondition for a host whose journal
+// is no [QuestionKeeper].
 func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) (n int, err error) {
 	var first error
 	err = h.eachWaiting(ctx, target, tenant, WaitingFilter{Due: time.Now()}, func(rec *RunRecord) error {

@@ -1,0 +1,58 @@
+package sessions_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// A question of a session whose time is over is settled by a host on the same store:
+// the session goes on from what came of it.
+func TestExpiredQuestionsOfSessions(t *testing.T) {
+	for name, byDefault := range map[string]*host.Answer{"default": {Decision: host.Reply, Value: []byte(`"nobody"`)}, "end": nil} {
+		t.Run(name, func(t *testing.T) {
+			store := threads.New(kv.NewMemory(), nil)
+			ask := host.NewTool("ask", "Asks.", func(_ context.Context, c *host.Call, _ struct{}) (*host.ToolOutput, error) {
+				if len(c.Resumed) > 0 {
+					return &host.ToolOutput{Content: c.Resumed[0].Answer}, nil
+				}
+				return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "sure?", Terms: &host.QuestionTerms{Key: "k", Timeout: time.Nanosecond, Default: byDefault}}}, nil
+			}, nil)
+			agent := newAgent(t, "clerk", model(hosttest.Call("ask", `{}`), hosttest.Say("one"), hosttest.Say("two")), ask)
+			s := newService(t, agent, &sessions.Options{Store: store})
+			out, err := s.Run(t.Context(), &request{Input: host.UserText("hi")})
+			if err != nil || len(out.Questions) != 1 {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			history, err := host.NewHistory(store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := host.New(&host.Options{SingleTenant: true, History: history})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := h.SettleExpired(t.Context(), agent, ""); n != 1 || err != nil {
+				t.Fatalf("%d settled, %v", n, err)
+			}
+			next, asked := "two", false
+			if byDefault == nil {
+				next, asked = "one", true // the failed turn is not what a session goes on from
+			}
+			snap, err := s.Snapshot(t.Context(), &sessions.SnapshotRequest{Session: out.Session})
+			if err != nil || snap.Status != sessions.Completed || (snap.ID == out.Snapshot) != asked || len(snap.Questions) != 0 {
+				t.Errorf("the session is at %+v, %v; want it at the question: %t, and nothing open", snap, err, asked)
+			}
+			out, err = s.Run(t.Context(), &request{Session: out.Session, Input: host.UserText("and?")})
+			if err != nil || out.Text() != next {
+				t.Errorf("the next turn is %+v, %v; want it to say %q", out, err, next)
+			}
+		})
+	}
+}
