@@ -19,7 +19,8 @@ type OutputSpec struct {
 
 // SchemaOf returns the schema of a Go type's JSON, for [AgentOptions].Output.
 // What is optional (a pointer, omitempty) is told to the model as required and
-// nullable. Code invalid_argument for a type that JSON cannot hold.
+// nullable, and tags say more of a member, as for [NewTool]. Slices and maps that are
+// nil may be null, which is how Go writes them. Code invalid_argument for a type that JSON cannot hold.
 func SchemaOf[T any]() (*Schema, error) {
 	told, checked, err := inferDocumentSchema(reflect.TypeFor[T]())
 	if err != nil {

@@ -112,10 +112,17 @@ func (in *inference) refineParts(s *inferjson.Schema, t reflect.Type) error {
 }
 
 func (in *inference) refineFields(s *inferjson.Schema, t reflect.Type) error {
-	for _, f := range reflect.VisibleFields(t) {
+	fields := reflect.VisibleFields(t)
+	last := map[string]int{} // of fields with one name the library takes the last
+	for i, f := range fields {
+		if name, _ := jsonField(f); !f.Anonymous && f.IsExported() {
+			last[name] = i
+		}
+	}
+	for i, f := range fields {
 		name, optional := jsonField(f)
 		property := s.Properties[name]
-		if f.Anonymous || !f.IsExported() || property == nil {
+		if f.Anonymous || !f.IsExported() || property == nil || last[name] != i {
 			continue
 		}
 		if err := in.refine(property, f.Type); err != nil {

@@ -89,6 +89,21 @@ func TestTagsThatDoNotSuitTheirFields(t *testing.T) {
 	}
 }
 
+type shadowed struct {
+	Old []string `json:"name" description:"the old one"`
+}
+
+// Of two fields with one name in JSON one is described, and not both.
+func TestFieldsOfOneName(t *testing.T) {
+	tool := echoTool[struct {
+		shadowed
+		Name *string `json:"name" enum:"a" description:"the new one"`
+	}]()
+	if got := string(tool.Parameters); !strings.Contains(got, `{"name":{"type":["null","string"],"description":"the new one","enum":["a",null]}}`) {
+		t.Errorf("the schema is %s", got)
+	}
+}
+
 // Decision 13: pointers and omitempty are nullable, and nothing else is.
 func TestOnlyPointersAndOmitemptyAreNullable(t *testing.T) {
 	tool := echoTool[struct {
