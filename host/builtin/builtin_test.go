@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +22,26 @@ import (
 	"github.com/agenthost/agenthost/plugins/historytest"
 )
 
-func newSandbox(t testing.TB, opts *plugin.Options) *plugin.Runtime {
+// cacheDir holds what the tests compile, so that each module is compiled once.
+var cacheDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "builtin")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cacheDir = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func newSandbox(t testing.TB, models plugin.Models) *plugin.Runtime {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), opts)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: cacheDir, Models: models})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,10 +295,10 @@ func (m models) Model(context.Context, string, string) (host.Model, error) { ret
 // The summarizer is granted the model that it asks.
 func TestSummarizerSummarizes(t *testing.T) {
 	asked := 0
-	rt := newSandbox(t, &plugin.Options{Models: models{hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	rt := newSandbox(t, models{hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
 		asked++
 		return hosttest.Say("They spoke of the weather.")
-	})}})
+	})})
 	p := builtin.Must(builtin.NewSummarizer(rt, 2, &builtin.SummarizerOptions{Threshold: -1}))
 	var messages []*host.Message
 	for range 3 {
