@@ -128,7 +128,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		result.StartUp = &did
 	}
 	if b.flags.json {
-		return printJSON(b.env.stdout, result)
+		return printTimed(b.env.stdout, result)
 	}
 	return result.print(b.env.stdout)
 }

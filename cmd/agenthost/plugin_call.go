@@ -410,7 +410,7 @@ func (r *rawCall) report(c *host.Cost) error {
 	if c == nil {
 		c = &host.Cost{}
 	}
-	return printJSON(r.env.stderr, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
+	return printTimed(r.env.stderr, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
 }
 
 // print writes the output, which must be JSON, as the plugin wrote it. Only

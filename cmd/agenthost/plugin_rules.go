@@ -150,7 +150,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		}
 		count.add(r)
 		if t.flags.json {
-			if err := printJSON(t.env.stdout, r); err != nil {
+			if err := printTimed(t.env.stdout, r); err != nil {
 				return err
 			}
 			continue

@@ -99,7 +99,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 			return err
 		}
 		if r.json {
-			return printJSON(r.env.stdout, b)
+			return printTimed(r.env.stdout, b)
 		}
 		again := r.env.stdoutTerminal && r.env.getenv("TERM") != "dumb"
 		if again {

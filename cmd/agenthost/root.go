@@ -259,13 +259,22 @@ func printItems[T any](w io.Writer, items []T) error { return printPage(w, items
 
 // printPage writes a list that goes on behind a cursor.
 func printPage[T any](w io.Writer, items []T, next string) error {
+	p := itemsOf(items)
+	p.Next = next
+	return printJSON(w, p)
+}
+
+// itemPage is how every list is written.
+type itemPage[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
+
+func itemsOf[T any](items []T) *itemPage[T] {
 	if items == nil {
 		items = []T{}
 	}
-	return printJSON(w, struct {
-		Items []T    `json:"items"`
-		Next  string `json:"next,omitempty"`
-	}{items, next})
+	return &itemPage[T]{Items: items}
 }
 
 // printJSON writes one JSON value on a line.

@@ -91,7 +91,7 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 				return f.hinted(err)
 			}
 			if f.json {
-				return printJSON(env.stdout, run)
+				return printTimed(env.stdout, run)
 			}
 			return run.Write(env.stdout)
 		},
@@ -133,7 +133,7 @@ func traceList(env *environment, f *traceFlags) *cobra.Command {
 				return f.hinted(err)
 			}
 			if f.json {
-				return printItems(env.stdout, runs)
+				return printTimed(env.stdout, itemsOf(runs))
 			}
 			return printRuns(env.stdout, runs)
 		},

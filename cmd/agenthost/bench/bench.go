@@ -22,7 +22,8 @@ type Until struct {
 type Stats struct {
 	Calls        int     `json:"calls"`
 	Failed       int     `json:"failed"`
-	Seconds      float64 `json:"seconds"`
+	Seconds      float64 `json:"-"`
+	DurationUS   int64   `json:"duration_us"` // the same
 	PerSecond    float64 `json:"calls_per_second"`
 	Latency      Latency `json:"latency_ns"`
 	Instructions Range   `json:"instructions"`
@@ -144,7 +145,7 @@ func (s *series) add(took time.Duration, cost *host.Cost, failed bool) {
 func (s *series) stats() Stats {
 	out := s.Stats
 	out.Instructions.Mean = s.instructions / max(int64(s.Calls), 1)
-	out.Seconds = s.took.Seconds()
+	out.Seconds, out.DurationUS = s.took.Seconds(), s.took.Microseconds()
 	if s.took > 0 {
 		out.PerSecond = float64(s.Calls) / s.took.Seconds()
 	}
