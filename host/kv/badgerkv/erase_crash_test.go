@@ -30,6 +30,7 @@ const (
 	killsOf    = "AGENTHOST_ERASE_KILLS"
 	fewKills   = 2
 	killMarks  = 600
+	largeMarks = 20 // of them are in values that have files of their own
 	maxKillTry = 1200 * time.Millisecond
 )
 
@@ -48,7 +49,11 @@ func TestChildProcess(t *testing.T) {
 		s := mustOpen(t, dir, opts)
 		go func() { // others write
 			for i := uint64(0); ; i++ {
-				if _, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "stays", Writes: []kv.Write{kv.Put(kv.NewKey("w").WithUint(i), words(300))}}); err != nil {
+				size := 300
+				if i%50 == 0 {
+					size = largeValue
+				}
+				if _, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "stays", Writes: []kv.Write{kv.Put(kv.NewKey("w").WithUint(i), words(size))}}); err != nil {
 					if !errors.Is(err, kv.ErrClosed) {
 						t.Errorf("a commit of another partition fails: %v", err)
 					}
@@ -108,6 +113,28 @@ func scan(t *testing.T, dir, key string) int {
 	return n
 }
 
+// restored restores a backup with the key file that a store in dir has now.
+func restored(t *testing.T, backup []byte, dir, key string) (into string) {
+	t.Helper()
+	into = filepath.Join(t.TempDir(), "restored")
+	opts := &badgerkv.RestoreOptions{}
+	if key != "" {
+		opts.Store = *optionsOf(key)
+	}
+	if path := filepath.Join(dir, badgerkv.KeyFile); fileExists(path) { // of a store without a key, once something was erased
+		opts.KeyFile = path
+	}
+	if _, err := badgerkv.Restore(t.Context(), into, bytes.NewReader(backup), opts); err != nil {
+		t.Fatalf("restore: %v", err)
+	}
+	return into
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func TestAnErasureThatIsKilledEnds(t *testing.T) {
 	kills := fewKills
 	if text := os.Getenv(killsOf); text != "" {
@@ -126,6 +153,9 @@ func TestAnErasureThatIsKilledEnds(t *testing.T) {
 					for j := range uint64(4) {
 						value := words(1500)
 						if partition == "leaves" && j == 0 {
+							if i < largeMarks {
+								value = words(largeValue)
+							}
 							value = fmt.Appendf(value, "MARK-%04d-", i)
 						}
 						tx.Writes = append(tx.Writes, kv.Put(kv.NewKey("k").WithUint(uint64(i)).WithUint(j), value))
@@ -138,11 +168,18 @@ func TestAnErasureThatIsKilledEnds(t *testing.T) {
 					}
 				}
 			}
+			var backup bytes.Buffer // of before
+			if _, err := s.Backup(t.Context(), &backup, nil); err != nil {
+				t.Fatal(err)
+			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if n := scan(t, template, key); n != killMarks {
 				t.Fatalf("the scan finds %d of %d markers before: it sees nothing", n, killMarks)
+			}
+			if n := scan(t, restored(t, backup.Bytes(), template, key), key); n != killMarks {
+				t.Fatalf("the scan finds %d of %d markers in a backup that is restored before", n, killMarks)
 			}
 			ended := 0
 			for range kills {
@@ -164,6 +201,11 @@ func TestAnErasureThatIsKilledEnds(t *testing.T) {
 				if n := scan(t, dir, key); n != 0 {
 					t.Errorf("killed after %v, the scan finds %d markers", after, n)
 				}
+				again := restored(t, backup.Bytes(), dir, key)
+				if n := scan(t, again, key); n != 0 {
+					t.Errorf("killed after %v, the scan finds %d markers in a backup of before that is restored with today's key file", after, n)
+				}
+				_ = os.RemoveAll(again)
 				_ = os.RemoveAll(dir)
 			}
 			t.Logf("%d of %d ended before they were killed", ended, kills)
