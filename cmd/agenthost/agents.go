@@ -26,7 +26,7 @@ func (a *app) agent(name string, path []string) (*host.Agent, error) {
 func (a *app) makeAgent(name string, ac agentConfig, path []string) (*host.Agent, error) {
 	opts := &host.AgentOptions{
 		Description: ac.Description, MaxRounds: ac.MaxRounds, OnMaxRounds: host.OnMaxRounds(ac.OnMaxRounds), Temperature: ac.Temperature, Prefill: ac.Prefill,
-		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice), SerialTools: ac.SerialTools,
+		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice), SerialTools: ac.SerialTools, JoinResults: ac.JoinResults,
 	}
 	at := keys("agents", name)
 	var err error

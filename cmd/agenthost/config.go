@@ -111,6 +111,7 @@ type agentConfig struct {
 	Prefill      string      `yaml:"prefill"`
 	Output       any         `yaml:"output"` // a JSON Schema
 	SerialTools  bool        `yaml:"serial_tools"`
+	JoinResults  bool        `yaml:"join_results"`
 	StopAfter    []string    `yaml:"stop_after"`
 
 	ProviderTools []providerToolConfig `yaml:"provider_tools"`

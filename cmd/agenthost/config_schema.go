@@ -222,6 +222,7 @@ func keyDocs() map[string]keyDoc {
 		"agentConfig.prefill":        say("How the first answer of a run begins: the model goes on from there. Not every provider can."),
 		"agentConfig.output":         say("A JSON Schema that its last answer fits. An answer that does not is asked for once more. Absent: text."),
 		"agentConfig.serial_tools":   say("Whether its tools run one after the other; the model is asked to call one at a time."),
+		"agentConfig.join_results":   say("Whether the results of the tools that one answer calls are one message; otherwise each is one."),
 		"agentConfig.stop_after":     say("Tools after which it ends: when one of them has answered, its model is not asked again."),
 		"agentConfig.provider_tools": say("Tools that the model's provider runs by itself, such as a web search."),
 
