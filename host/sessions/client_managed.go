@@ -24,6 +24,7 @@ func (t *turn) fromClient(req *Request) error {
 		t.req.State = state.Custom
 	}
 	if len(req.Answers) == 0 {
+		t.answer = state.answerTo(req.Input)
 		return nil
 	}
 	if state.Waiting == "" {
@@ -115,7 +116,7 @@ func otherAgent(what, id, its, ours string) error {
 func (t *turn) forClient(ctx context.Context, out *Output) error {
 	s := t.service
 	state := *t.state
-	if out.Error == nil {
+	if out.Error == nil && !out.Replayed {
 		state.Messages = slices.Concat(t.state.Messages, out.Messages)
 		state.Custom = nil
 		if !unset(t.result.State) {

@@ -2,6 +2,11 @@ package sessions
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
@@ -104,4 +109,70 @@ func (s *Service) acknowledged(ctx context.Context, t *turn, req *Request) (*ack
 func (t *turn) detachedAs(run, parent string) *acknowledgement {
 	id := snapshotID(t.session, run)
 	return &acknowledgement{run, &Output{Session: t.session, Snapshot: id, Turn: id, Parent: snapshotID(t.session, parent), FinishReason: FinishDetached, Replayed: true}}
+}
+
+// answerTo returns what a session that its client keeps has as the answer to a
+// message, nil if it has none. Such a session has completed turns alone, and one that
+// asks something as its last.
+func (s *State) answerTo(input *host.Message) []*host.Message {
+	if input == nil || input.ID == "" {
+		return nil
+	}
+	asked := slices.IndexFunc(s.Messages, func(m *host.Message) bool { return m.ID == input.ID })
+	if asked < 0 || !s.Messages[asked].SameContent(input) { // the host refuses other content
+		return nil
+	}
+	answer := s.Messages[asked+1:]
+	last := true
+	if next := slices.IndexFunc(answer, func(m *host.Message) bool { return m.Role == host.User }); next >= 0 {
+		answer, last = answer[:next], false
+	}
+	if len(answer) == 0 || last && s.Waiting != "" || answer[len(answer)-1].Role != host.Assistant || len(answer[len(answer)-1].ToolCalls()) > 0 {
+		return nil
+	}
+	return answer
+}
+
+// answeredOr returns the events of an answer that the client's session has, or those
+// of a run. The state is the session's present one, and the run's id a fresh one:
+// such a session says neither what it was then nor which run it was.
+func (t *turn) answeredOr(run iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
+	if t.answer == nil {
+		return run
+	}
+	return func(yield func(host.Event, error) bool) {
+		custom := t.state.Custom
+		if unset(custom) {
+			custom = json.RawMessage("{}")
+		}
+		result := &host.RunResult{Run: t.run, FinishReason: host.FinishStop, State: custom, Replayed: true}
+		events := []host.Event{{Data: &host.RunStarted{Tenant: t.tenant, Message: t.input.ID, Replayed: true}},
+			{Data: &host.StatePatched{Ops: []host.PatchOp{{Op: "replace", Value: custom}}}}}
+		for i, m := range t.answer {
+			if n := len(result.Results); n == 0 || m.Agent != "" && m.Agent != result.Results[n-1].Agent {
+				result.Results = append(result.Results, &host.Result{ID: fmt.Sprintf("%s/%d", t.run, n), Agent: m.Agent, FinishReason: host.FinishStop, CreatedAt: m.CreatedAt})
+				events = append(events, host.Event{Agent: m.Agent, Data: &host.AgentStarted{Result: result.Results[n].ID}})
+			}
+			r := result.Results[len(result.Results)-1]
+			r.Messages = append(r.Messages, m)
+			if text := m.Text(); text != "" && m.Role == host.Assistant {
+				r.Rounds++
+				events = append(events, host.Event{Agent: r.Agent, Data: &host.TextDelta{Text: text}})
+			}
+			for _, done := range m.ToolResults() {
+				events = append(events, host.Event{Agent: r.Agent, Data: &host.ToolFinished{ID: done.ID, Name: done.Name, Content: done.Content, IsError: done.IsError}})
+			}
+			events = append(events, host.Event{Agent: r.Agent, Data: &host.MessageDone{Message: m}})
+			if i == len(t.answer)-1 || t.answer[i+1].Agent != "" && t.answer[i+1].Agent != r.Agent {
+				events = append(events, host.Event{Agent: r.Agent, Data: &host.AgentFinished{FinishReason: host.FinishStop, Rounds: r.Rounds}})
+			}
+		}
+		events = append(events, host.Event{Data: &host.RunFinished{FinishReason: host.FinishStop, Result: result}})
+		for i, ev := range events {
+			ev.Seq, ev.Time, ev.Run, ev.Network = int64(i), time.Now().UTC(), t.run, t.service.Name()
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
@@ -157,4 +159,59 @@ func TestAMessageSentAgainIntoTheBackground(t *testing.T) {
 	if n := len(model.Requests()); n != 2 {
 		t.Errorf("the model was asked %d times, want twice", n)
 	}
+}
+
+// A session that its client keeps has the answers that its client has got: a message
+// that is sent again with it is answered from there, plain or sealed.
+func TestAMessageSentAgainWithItsSession(t *testing.T) {
+	keys := newKeys(t, "a", map[string][]byte{"a": key(1)})
+	for name, opts := range map[string]*sessions.Options{"plain": {}, "sealed": {Keys: keys}} {
+		model := hosttest.NewModel(hosttest.Call("count", "{}"), hosttest.Say("one"), hosttest.Say("two"))
+		s := newService(t, newAgent(t, "clerk", model, count(t)), opts)
+		var kept *sessions.Output
+		ask := func(id, text string) (*sessions.Output, error) {
+			req := &request{Input: withID(id, text)}
+			if kept != nil && opts.Keys != nil {
+				req.Sealed = kept.Sealed
+			} else if kept != nil {
+				req.State = kept.State
+			}
+			return s.Run(t.Context(), req)
+		}
+		for i, m := range []string{"m1", "m2"} {
+			out, err := ask(m, m)
+			if err != nil || out.Replayed {
+				t.Fatalf("%s: %+v, %v", name, out, err)
+			}
+			kept = out
+			for id, want := range map[string]string{"m1": "one", "m2": "two"} {
+				if id > m {
+					continue
+				}
+				again, err := ask(id, id)
+				if err != nil || !again.Replayed || again.Text() != want || again.Usage != (host.Usage{}) {
+					t.Errorf("%s: %s sent again: %+v, %v; want %q", name, id, again, err, want)
+					continue
+				}
+				if diff := cmp.Diff(jsonOf(t, kept.State), jsonOf(t, again.State)); diff != "" {
+					t.Errorf("%s: the session after %s was sent again (-before +after):\n%s", name, id, diff)
+				}
+			}
+			if n := len(model.Requests()); n != i+2 {
+				t.Errorf("%s: the model was asked %d times, want %d", name, n, i+2)
+			}
+		}
+		if out, err := ask("m1", "something else"); host.CodeOf(err) != host.Conflict {
+			t.Errorf("%s: other content under the id: %+v, %v; want code conflict", name, out, err)
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }

@@ -114,7 +114,7 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			return
 		}
 		if !req.Detach && !req.Detachable || again != nil { // what is answered already is not detached
-			t.stream(ctx, s.host.Stream(t.context(ctx), s.target, &t.req), yield)
+			t.stream(ctx, t.answeredOr(s.host.Stream(t.context(ctx), s.target, &t.req)), yield)
 			return
 		}
 		if err := s.host.Admit(ctx, s.target, t.tenant); err != nil {
@@ -163,10 +163,11 @@ type turn struct {
 	session string
 	run     string
 	req     host.Request
-	input   *host.Message // the user's; nil if there is none
-	plan    *plan         // where a store keeps the session
-	state   *State        // where the client does: as it was
-	attempt int           // of one in the background: how often it was begun
+	input   *host.Message   // the user's; nil if there is none
+	plan    *plan           // where a store keeps the session
+	state   *State          // where the client does: as it was
+	answer  []*host.Message // to the input, if that session has one
+	attempt int             // of one in the background: how often it was begun
 
 	seq    int64
 	result *host.RunResult
