@@ -81,9 +81,9 @@ type foreignCall[T any] struct {
 func await[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 	answer := make(chan historyAnswer[T])
 	left := make(chan struct{})
-	go c.guard(func() {
+	go func() {
 		a := historyAnswer[T]{err: Errorf(Internal, "%s failed in %s", c.who, c.method)}
-		defer func() {
+		defer func() { // also of one that ends its goroutine
 			select {
 			case answer <- a:
 			case <-left:
@@ -92,8 +92,8 @@ func await[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 				}
 			}
 		}()
-		a.value, a.err = c.fn(ctx)
-	})
+		c.guard(func() { a.value, a.err = c.fn(ctx) }) // a panic is in the log before the run ends with it
+	}()
 	select {
 	case a := <-answer:
 		return a
