@@ -249,3 +249,10 @@ func (d dead) EndRun(ctx context.Context, ref host.RunRef, status host.RunStatus
 	}
 	return d.Store.EndRun(ctx, ref, status, rest)
 }
+
+func (d dead) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
+	if d.ctx.Err() != nil {
+		return host.Errorf(host.Unavailable, "the process has ended")
+	}
+	return d.Store.LeaveRun(ctx, ref, rest, asks)
+}
