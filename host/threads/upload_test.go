@@ -175,7 +175,8 @@ func TestAnUploadIsNotHeld(t *testing.T) {
 		t.Fatalf("Upload = %+v, %v", ref, err)
 	}
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
+	// The race detector has pools forget a part of what they hold.
+	if got := after.TotalAlloc - before.TotalAlloc; got > size/2 {
 		t.Errorf("an upload of %d bytes allocates %d", size, got)
 	}
 }
