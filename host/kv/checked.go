@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -119,10 +120,38 @@ func (c *checked) Commit(ctx context.Context, txs ...Tx) []Result {
 		out[i], room = tx.withDigests(room)
 	}
 	results := c.driver.Commit(ctx, out...) // which keeps no reference to a value
+	for i := range results {
+		if failed := (*PreconditionError)(nil); errors.As(results[i].Err, &failed) && failed.Cond.Kind == CondFence {
+			results[i] = c.commitWithoutDigests(ctx, txs[i], out[i], results[i])
+		}
+	}
 	if cap(*buffer) <= maxBuffer {
 		buffers.Put(buffer)
 	}
 	return results
+}
+
+// commitWithoutDigests commits a Tx again of which a fence did not hold, if that is so
+// because the value there was stored before there were digests: with the revision of
+// that value for a condition. Txs that followed it in its Commit come before it then.
+func (c *checked) commitWithoutDigests(ctx context.Context, tx, stored Tx, failed Result) Result {
+	old := false
+	for i, cond := range tx.Conds {
+		if cond.Kind != CondFence || len(cond.Value) == 0 {
+			continue
+		}
+		if e, err := c.driver.Get(ctx, tx.Partition, cond.Key); err == nil && bytes.Equal(e.Value, cond.Value) {
+			stored.Conds[i], old = AtRevision(cond.Key, e.Revision), true
+		}
+	}
+	if !old {
+		return failed
+	}
+	result := c.driver.Commit(ctx, stored)[0]
+	if again := (*PreconditionError)(nil); errors.As(result.Err, &again) && tx.Conds[again.Index].Kind == CondFence {
+		return failed
+	}
+	return result
 }
 
 // Close implements [Driver].

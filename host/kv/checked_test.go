@@ -87,6 +87,48 @@ func TestValuesWithoutADigestAreRead(t *testing.T) {
 	}
 }
 
+// A fence compares with a value that was stored before there were digests, too: the
+// lease of a run that waits is one.
+func TestAFenceOfAValueWithoutADigest(t *testing.T) {
+	below := kv.NewMemory()
+	d := kv.Checked(below)
+	putValue(t, below, "acme", "lease", []byte("1"))
+	revision := func() uint64 {
+		e, err := d.Get(t.Context(), "acme", "lease")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Revision
+	}
+	was := revision()
+	commit := func(conds ...kv.Cond) error {
+		_, err := kv.Apply(t.Context(), d, kv.Tx{Partition: "acme", Conds: conds, Writes: []kv.Write{kv.Put("lease", []byte("2"))}})
+		return err
+	}
+	for what, conds := range map[string][]kv.Cond{
+		"another value":                  {kv.Fence("lease", []byte("2"))},
+		"no value":                       {kv.Fence("none", []byte("1"))},
+		"its value, and another absent":  {kv.Fence("lease", []byte("1")), kv.AtRevision("lease", was+1)},
+		"its value, and another's fence": {kv.Fence("lease", []byte("1")), kv.Fence("none", []byte("1"))},
+	} {
+		if err := commit(conds...); !errors.Is(err, kv.ErrPrecondition) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if revision() != was {
+		t.Fatal("it was written")
+	}
+	if err := commit(kv.AtRevision("lease", was), kv.Fence("lease", []byte("1"))); err != nil {
+		t.Errorf("its value: %v", err)
+	}
+	if err := commit(kv.Fence("lease", []byte("1"))); !errors.Is(err, kv.ErrPrecondition) {
+		t.Errorf("the value that it had: %v", err)
+	}
+	if err := commit(kv.Fence("lease", []byte("2"))); err != nil {
+		t.Errorf("the value that it has: %v", err)
+	}
+}
+
 func TestRemoveTakesWhatIsDamaged(t *testing.T) {
 	below := kv.NewMemory()
 	d := kv.Checked(below)
