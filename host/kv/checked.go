@@ -235,16 +235,39 @@ func CheckEntry(partition string, e Entry) (Entry, error) {
 }
 
 // Damaged reads everything in a partition and yields the entries whose values are not
-// what a [Checked] driver has stored, each with its [ErrCorrupt]. Another error is
-// yielded last, with a zero Entry. d may be Checked or not.
+// what a [Checked] driver has stored, or that cannot be read ([EntryError]), each with
+// its [ErrCorrupt]. Another error is yielded last, with a zero Entry. d may be Checked
+// or not.
 func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for e, err := range All(ctx, Unchecked(d), partition, Range{Limit: MaxScanLimit}) {
-			if err == nil {
-				e, err = CheckEntry(partition, e)
-			}
-			if err != nil && !yield(e, err) {
+		d, r, unread := Unchecked(d), Range{Limit: MaxScanLimit}, Key("")
+		for {
+			page, err := d.Scan(ctx, partition, r)
+			damaged := (*EntryError)(nil)
+			switch {
+			case errors.As(err, &damaged) && r.Limit > 1:
+				r.Limit, unread = 1, damaged.Key // what precedes it is read alone
+				continue
+			case errors.As(err, &damaged):
+				if !yield(Entry{Key: damaged.Key}, err) {
+					return
+				}
+				r = Range{After: damaged.Key, Limit: MaxScanLimit}
+				continue
+			case err != nil:
+				yield(Entry{}, err)
 				return
+			}
+			for _, e := range page.Entries {
+				if e, err := CheckEntry(partition, e); err != nil && !yield(e, err) {
+					return
+				}
+			}
+			if !page.More {
+				return
+			}
+			if r = r.Next(page); r.After >= unread {
+				r.Limit = MaxScanLimit
 			}
 		}
 	}

@@ -83,6 +83,19 @@ func (e *PreconditionError) found() string {
 	}
 }
 
+// EntryError is an [ErrCorrupt] of one entry that a Scan met, which ends with it: who
+// removes entries needs no more of it than its key.
+type EntryError struct {
+	Key Key
+	Err error
+}
+
+// Error names the key.
+func (e *EntryError) Error() string { return fmt.Sprintf("entry %s: %v", e.Key, e.Err) }
+
+// Unwrap returns what is the matter with the entry.
+func (e *EntryError) Unwrap() error { return e.Err }
+
 // LimitError is a request beyond one of the limits of this package.
 type LimitError struct {
 	// What is the thing that is too large, in words: "key", "value of key ...".

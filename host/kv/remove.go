@@ -1,6 +1,9 @@
 package kv
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Remove deletes every key of a partition that begins with prefix, a page at a
 // time: a reader may see some of them gone and others not. What is written there
@@ -10,6 +13,9 @@ func Remove(ctx context.Context, d Driver, partition string, prefix Key) error {
 	r := Range{Prefix: prefix, Limit: min(MaxScanLimit, MaxTxWrites)}
 	for {
 		page, err := d.Scan(ctx, partition, r)
+		if damaged := (*EntryError)(nil); errors.As(err, &damaged) {
+			page, err = Page{Entries: []Entry{{Key: damaged.Key}}}, nil
+		}
 		if err != nil || len(page.Entries) == 0 {
 			return err
 		}

@@ -404,6 +404,9 @@ func (s *Store) scan(ctx context.Context, txn *badger.Txn, partition string, r k
 			break
 		}
 		e, err := s.entry(key, it.Item())
+		if errors.Is(err, kv.ErrCorrupt) {
+			err = &kv.EntryError{Key: key, Err: err}
+		}
 		if err != nil {
 			return kv.Page{}, err
 		}

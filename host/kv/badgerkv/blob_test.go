@@ -381,6 +381,44 @@ func TestCollectionsRunBesideWriters(t *testing.T) {
 	}
 }
 
+// An entry whose large value is missing can be removed, and hides no other damage.
+func TestAMissingLargeValueCanBeRemoved(t *testing.T) {
+	keyed(t, func(t *testing.T, opts *badgerkv.Options) {
+		dir := t.TempDir()
+		s := mustOpen(t, dir, opts)
+		for _, key := range []string{"b", "d"} {
+			putLarge(t, s, "acme", key, words(largeValue))
+		}
+		lost := blobFiles(t, dir)
+		d := kv.Checked(s)
+		for _, key := range []string{"a", "c", "e"} {
+			putLarge(t, d, "acme", key, []byte("small"))
+		}
+		putLarge(t, s, "acme", "e", []byte("\x02\xc5\x9e\x17\x01 not what was stored"))
+		for _, path := range lost {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var damaged []string
+		for e, err := range kv.Damaged(t.Context(), d, "acme") {
+			if !errors.Is(err, kv.ErrCorrupt) {
+				t.Errorf("Damaged yields %v", err)
+			}
+			damaged = append(damaged, e.Key.String())
+		}
+		if want := []string{kv.NewKey("b").String(), kv.NewKey("d").String(), kv.NewKey("e").String()}; !slices.Equal(damaged, want) {
+			t.Errorf("Damaged yields %q, want %q", damaged, want)
+		}
+		if err := kv.Remove(t.Context(), d, "acme", ""); err != nil {
+			t.Errorf("Remove = %v", err)
+		}
+		if page, err := d.Scan(t.Context(), "acme", kv.Range{}); err != nil || len(page.Entries) > 0 {
+			t.Errorf("%d entries are left, %v", len(page.Entries), err)
+		}
+	})
+}
+
 // What a killed process leaves is collected by the next, which was not asked to.
 func TestWhatAKilledProcessLeftIsCollected(t *testing.T) {
 	dir := t.TempDir()
