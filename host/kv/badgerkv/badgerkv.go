@@ -88,8 +88,7 @@ type Store struct {
 	closing   closeSignal
 	broken    atomic.Pointer[error] // why no more commits are made
 
-	hasBlobFormat atomic.Bool // the store's format says that it has blobs
-	uncollected   atomic.Bool // a killed process may have left blobs
+	uncollected atomic.Bool // a killed process may have left blobs
 
 	stopInventory func() // and waits for its end
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -101,8 +102,33 @@ func TestOpenMakesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	mustPut(t, mustOpen(t, dir, nil), "k", "v")
 	b, err := os.ReadFile(filepath.Join(dir, "FORMAT"))
-	if err != nil || string(b) != "agenthost-badgerkv 1\n" {
+	if err != nil || string(b) != "agenthost-badgerkv 3\n" {
 		t.Errorf("FORMAT holds %q, %v", b, err)
+	}
+}
+
+// A directory that this version has opened is none that an earlier one takes for its
+// own: it would read digests and references as values, and leave an inventory that is
+// wrong. When the store was made is known as before.
+func TestOpenChangesTheFormatOfEarlierVersions(t *testing.T) {
+	for formats, opts := range map[[2]string]*badgerkv.Options{{"1", "3"}: nil, {"2", "4"}: encrypted('k')} {
+		dir := t.TempDir()
+		if err := mustOpen(t, dir, opts).Close(); err != nil {
+			t.Fatal(err)
+		}
+		path, made := filepath.Join(dir, "FORMAT"), time.Now().Add(-time.Hour).Truncate(time.Second)
+		err := errors.Join(os.WriteFile(path, []byte("agenthost-badgerkv "+formats[0]+"\n"), 0o600), os.Chtimes(path, made, made))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, dir, opts)
+		b, err := os.ReadFile(path)
+		if err != nil || string(b) != "agenthost-badgerkv "+formats[1]+"\n" {
+			t.Errorf("FORMAT of %s holds %q, %v", formats[0], b, err)
+		}
+		if info, err := os.Stat(path); err != nil || !info.ModTime().Equal(made) {
+			t.Errorf("FORMAT is of %v, %v, want %v", info.ModTime(), err, made)
+		}
 	}
 }
 

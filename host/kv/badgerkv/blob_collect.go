@@ -326,15 +326,33 @@ func (s *Store) isCurrent(engineKey []byte, version uint64) bool {
 }
 
 // prepareBlobs readies the store for large values, and removes what a killed process
-// was writing.
+// was writing. It says in the store's format that there may be some: an earlier version
+// would take references for values.
 func (s *Store) prepareBlobs() error {
 	s.blobs = newBlobs(s.dir, s.keys)
+	want := plainBlobFormat
+	if s.keys.seals() {
+		want = sealedBlobFormat
+	}
 	format, err := readFormat(s.dir)
 	if err != nil {
 		return err
 	}
-	s.hasBlobFormat.Store(format == plainBlobFormat || format == sealedBlobFormat)
+	if format != want {
+		if err := s.changeFormat(want); err != nil {
+			return fileError(err)
+		}
+	}
 	return s.blobs.removeTemps()
+}
+
+// changeFormat writes the store's format, and leaves the time at which it was made.
+func (s *Store) changeFormat(format int) error {
+	path, made := filepath.Join(s.dir, formatFile), s.made()
+	if err := writeFormat(path, format); err != nil || made.IsZero() {
+		return err
+	}
+	return os.Chtimes(path, made, made)
 }
 
 // collectUncollected removes blobs whose commit a killed process did not make.

@@ -3,7 +3,6 @@ package badgerkv
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -58,7 +57,7 @@ func (w *blobWrites) add(i int, tx kv.Tx) error {
 	if err := w.store.checkWritable(); err != nil {
 		return err
 	}
-	if err := w.store.prepareForBlobs(tx.Partition); err != nil {
+	if err := w.store.keys.ensure([]string{tx.Partition}); err != nil {
 		return err
 	}
 	refs := make([][]byte, len(tx.Writes))
@@ -99,26 +98,4 @@ func (w *blobWrites) end(results []kv.Result) {
 		}
 	}
 	w.store.blobs.inCommit.RUnlock()
-}
-
-// prepareForBlobs makes the data key of a partition, and says in the store's format
-// that there are blobs: an earlier version would take references for values.
-func (s *Store) prepareForBlobs(partition string) error {
-	if s.keys.seals() {
-		if err := s.keys.ensure([]string{partition}); err != nil {
-			return err
-		}
-	}
-	if s.hasBlobFormat.Load() {
-		return nil
-	}
-	format := plainBlobFormat
-	if s.keys.seals() {
-		format = sealedBlobFormat
-	}
-	if err := writeFormat(filepath.Join(s.dir, formatFile), format); err != nil {
-		return fileError(err)
-	}
-	s.hasBlobFormat.Store(true)
-	return nil
 }

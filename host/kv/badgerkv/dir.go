@@ -24,7 +24,8 @@ const (
 	formatName   = "agenthost-badgerkv"
 	plainFormat  = 1 // of a store without a key, or one made before there were data keys
 	sealedFormat = 2 // values are sealed with data keys, which are in [KeyFile]
-	// Stores that have values in files of their own, see [BlobDir].
+	// Stores that have an inventory and may have values in files of their own, see
+	// [BlobDir]: all that this version has opened.
 	plainBlobFormat  = 3
 	sealedBlobFormat = 4
 	formatVersion    = sealedBlobFormat
