@@ -318,6 +318,9 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		defer txn.Discard()
 		return s.get(txn, at, key)
 	})
+	if err != nil && s.keys.isErasing(partition) { // since it was looked at
+		err = kv.ErrNotFound
+	}
 	if err != nil {
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
@@ -379,6 +382,9 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 		defer txn.Discard()
 		return s.scan(ctx, txn, partition, r)
 	})
+	if err != nil && s.keys.isErasing(partition) { // since it was looked at
+		return kv.Page{}, nil
+	}
 	if err != nil {
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}

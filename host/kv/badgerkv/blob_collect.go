@@ -33,6 +33,10 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 	if err != nil {
 		return fileError(ignoreMissing(err))
 	}
+	covered, err := s.versionOf(blobsKey)
+	if err != nil {
+		return err
+	}
 	s.blobs.beginCollection()
 	defer s.blobs.endCollection()
 	unseen := map[string]bool{}
@@ -60,7 +64,12 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 			continue
 		}
 		delete(unseen, dir)
-		if err := s.collectDir(ctx, dir, partition); err != nil {
+		err = s.collectDir(ctx, dir, partition)
+		if errors.Is(err, kv.ErrCorrupt) { // of one tenant, and another's erasure waits for this
+			s.logger.Warn("large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -69,7 +78,7 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.note(ctx, collectKey, blobsKey, covered)
 }
 
 func (b *blobs) beginCollection() {
@@ -114,6 +123,9 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 		}
 	}
 	s.snapshots.Unlock()
+	if err := s.settled(ctx); err != nil {
+		return err
+	}
 	subdirs, err := os.ReadDir(dir)
 	if err != nil {
 		return fileError(ignoreMissing(err))
@@ -129,6 +141,21 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 		if err := s.blobs.remove(ctx, unused); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// settled returns when the commits that a reader may have seen have their outcome, and
+// an error if one is in doubt: what it has deleted may be there at the next start.
+func (s *Store) settled(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if broken := s.broken.Load(); broken != nil {
+		return *broken
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const (
 	// writeOverhead is what Badger adds to a write (12 bytes) and what
 	// engineKey adds to its key, and a seal to its value.
 	writeOverhead = 12 + 2 + sealOverhead
-	// groupOverhead is for the end marker of a transaction and deletionKey.
+	// groupOverhead is for the end marker of a transaction, deletionKey and blobsKey.
 	groupOverhead = 256
 	largestTx     = kv.MaxTxBytes + kv.MaxTxWrites*(writeOverhead+kv.MaxPartitionBytes)
 )
@@ -272,6 +272,7 @@ func (g *group) add(tx engineTx) error {
 		if tx.refs != nil && tx.refs[i] != nil {
 			g.written[string(tx.writes[i])] = true
 			g.note(g.set(tx.writes[i], tx.refs[i], blobMeta))
+			g.note(g.txn.Set([]byte(blobsKey), nil))
 			continue
 		}
 		g.write(tx.writes[i], w)

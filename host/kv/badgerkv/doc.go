@@ -22,7 +22,8 @@
 // directories are synced before the commit that refers to it. With Options.Key it is
 // sealed with the partition's data key, bound to the partition and its name. A reader
 // compares what is there with the name. Purges remove the files that no entry refers
-// to, also those of commits that failed or were killed; backups, [Store.Verify],
+// to, also those of commits that failed or were killed; where nothing is deleted, a
+// collection does so within Options.PurgeInterval of a large value that was written; backups, [Store.Verify],
 // [Store.Erase] and [Store.Prove] cover them.
 //
 // # Revisions

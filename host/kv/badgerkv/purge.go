@@ -47,6 +47,10 @@ var (
 	// purgeKey has the time of the last purge; its version says what it covers.
 	purgeKey  = string([]byte{ownSpace, 'p'})
 	fillerKey = string([]byte{ownSpace, 'f'})
+	// blobsKey is written with every large value, which may take the place of another,
+	// for its version; collectKey has the time of the last collection of large values.
+	blobsKey   = string([]byte{ownSpace, 'b'})
+	collectKey = string([]byte{ownSpace, 'c'})
 )
 
 // Purge removes from the files what was deleted or replaced before the call: the
@@ -81,7 +85,12 @@ func (s *Store) purgeOpen(ctx context.Context) error {
 	case <-ctx.Done():
 		return s.purgeEnded(ctx)
 	}
-	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.collectBlobs, s.notePurge} {
+	covered, err := s.versionOf(deletionKey)
+	if err != nil {
+		return err
+	}
+	notePurge := func(ctx context.Context) error { return s.note(ctx, purgeKey, deletionKey, covered) }
+	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.collectBlobs, notePurge} {
 		if err := step(ctx); err != nil {
 			return errors.Join(err, s.purgeEnded(ctx))
 		}
@@ -327,33 +336,67 @@ func (p *pacer) next(format string) {
 	p.last = time.Now()
 }
 
-// notePurge writes down when the store was purged.
-func (s *Store) notePurge(ctx context.Context) error {
+// versionOf returns the version of one of the package's own keys, 0 if there is none.
+func (s *Store) versionOf(key string) (uint64, error) {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	item, err := txn.Get([]byte(key))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, readError(err)
+	}
+	return item.Version(), nil
+}
+
+// note writes down in the key done when that was which covers what cause stands for, up
+// to a version of it. What came meanwhile gets the version of the note, which does not
+// cover it.
+func (s *Store) note(ctx context.Context, done, cause string, covered uint64) error {
 	return s.commitOwn(ctx, func(txn *badger.Txn) error {
-		return txn.Set([]byte(purgeKey), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMicro())))
+		if now, err := s.versionOf(cause); err != nil {
+			return err
+		} else if now > covered {
+			if err := txn.Set([]byte(cause), nil); err != nil {
+				return err
+			}
+		}
+		return txn.Set([]byte(done), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMicro())))
 	})
 }
 
 // purgeDue returns when the next purge is due; ok is false if nothing was deleted
 // since the last.
 func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return s.dueAfter(purgeKey, deletionKey, interval)
+}
+
+// collectionDue returns when the next collection of large values is due, if there is no
+// purge before; ok is false if none was written since the last.
+func (s *Store) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return s.dueAfter(collectKey, blobsKey, interval)
+}
+
+// dueAfter returns an interval after what the key done notes, if cause was written since.
+func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	deletion, err := txn.Get([]byte(deletionKey))
+	written, err := txn.Get([]byte(cause))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return due, false, nil
 	}
 	if err != nil {
 		return due, false, readError(err)
 	}
-	last, err := txn.Get([]byte(purgeKey))
+	last, err := txn.Get([]byte(done))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return s.made().Add(interval), true, nil
 	}
 	if err != nil {
 		return due, false, readError(err)
 	}
-	if deletion.Version() < last.Version() {
+	if written.Version() < last.Version() {
 		return due, false, nil
 	}
 	value, err := last.ValueCopy(nil)
@@ -385,9 +428,12 @@ const (
 func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 	every := max(interval/purgeChecks, time.Millisecond)
 	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
-		due, ok, err := s.purgeDue(interval)
-		if err == nil && s.uncollected.Load() {
+		due, ok, err := s.collectionDue(interval)
+		if err == nil && (s.uncollected.Load() || ok && !time.Now().Before(due.Add(-every))) {
 			err = s.collectUncollected(ctx)
+		}
+		if err == nil {
+			due, ok, err = s.purgeDue(interval)
 		}
 		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
 			err = s.Purge(ctx)
