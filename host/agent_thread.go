@@ -45,6 +45,7 @@ type AgentThread struct {
 	providers map[string]json.RawMessage // states of context providers, by their key
 	told      bool                       // that the store is passed over
 	answers   []threadAnswer             // to its last messages with ids of a client's
+	waiting   *Checkpoint                // of the last run, if it asks and no journal keeps it
 }
 
 // ThreadKind says who keeps the messages of an agent thread.
@@ -166,6 +167,38 @@ func (t *AgentThread) ID() string { return t.opts.ID }
 
 // Tenant returns whose thread it is.
 func (t *AgentThread) Tenant() string { return t.opts.Tenant }
+
+// Questions returns what the last run asks, if it was interrupted on a host without a
+// journal: a request with the thread and the Answers resumes it. A serialized thread
+// has them if none is about an approval or an agent used as a tool, which nobody who
+// can change the thread may answer; those are answered to the thread itself, or with a
+// [Journal].
+func (t *AgentThread) Questions() []*Question {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting == nil {
+		return nil
+	}
+	return questionsOf(t.waiting.left.Calls)
+}
+
+// keepCheckpoint keeps where an interrupted run stopped.
+func (t *AgentThread) keepCheckpoint(c *Checkpoint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = c
+}
+
+// checkpointOf returns where the run stopped that a request resumes, nil if the thread
+// does not have it.
+func (t *AgentThread) checkpointOf(req *Request) *Checkpoint {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.waiting; c != nil && (req.Resume == c.run || req.Resume == "" && len(req.Answers) > 0) {
+		return c
+	}
+	return nil
+}
 
 // Kind returns who keeps the thread's messages.
 func (t *AgentThread) Kind() ThreadKind {
@@ -314,6 +347,7 @@ func (h *threadHistory) AppendResults(ctx context.Context, req *HistoryRequest, 
 		return err
 	}
 	t.noteAnswer(req, turn)
+	t.waiting = nil
 	if turn.State != nil {
 		t.state = turn.State
 	}

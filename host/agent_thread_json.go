@@ -31,6 +31,7 @@ const MaxThreadBytes = 64 << 20
 //	state      custom state
 //	providers  {key: state} of context providers
 //	answers    which turns answered its last messages with ids of a client's
+//	waiting    the calls that the last run asks about: see [AgentThread.Questions]
 //	sum        of all other members, so that a damaged thread is found
 //
 // Its members may be put in another order and spaced anew, as databases do. A
@@ -76,6 +77,13 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 			return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
 		}
 		b = append(append(b, `,"answers":`...), raw...)
+	}
+	if t.waiting.forAnyone() {
+		raw, err := json.Marshal(t.waiting.ForClient())
+		if err != nil {
+			return nil, Errorf(Internal, "serialize the questions of thread %q: %w", t.opts.ID, err)
+		}
+		b = append(append(b, `,"waiting":`...), raw...)
 	}
 	b = append(b, '}')
 	sum, err := threadSum(b)
@@ -178,6 +186,7 @@ type envelope struct {
 	state         json.RawMessage
 	providers     map[string]json.RawMessage
 	answers       []threadAnswer
+	waiting       *Checkpoint
 }
 
 // readEnvelope reads what a serialized thread says, and checks that nothing was
@@ -187,10 +196,10 @@ func readEnvelope(data []byte) (*envelope, error) {
 		return nil, err
 	}
 	e := &envelope{}
-	var version, kind, id, tenant, agent, service, store, open, known, providers, answers, sum json.RawMessage
+	var version, kind, id, tenant, agent, service, store, open, known, providers, answers, waiting, sum json.RawMessage
 	err := decodeMembers(data, member{"version", true, &version}, member{"kind", true, &kind}, member{"id", true, &id},
 		member{"tenant", false, &tenant}, member{"agent", true, &agent}, member{"service", false, &service}, member{"store", false, &store},
-		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"answers", false, &answers}, member{"sum", true, &sum})
+		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"answers", false, &answers}, member{"waiting", false, &waiting}, member{"sum", true, &sum})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +211,7 @@ func readEnvelope(data []byte) (*envelope, error) {
 		return nil, fmt.Errorf("its sum is not that of its members")
 	}
 	err = firstError(stringValue("kind", kind, (*string)(&e.kind)), stringValue("id", id, &e.id), e.readAgent(agent), e.readService(service),
-		e.readStore(store), e.readOpen(open, known), e.readProviders(providers), e.readAnswers(answers))
+		e.readStore(store), e.readOpen(open, known), e.readProviders(providers), e.readAnswers(answers), e.readWaiting(waiting))
 	if err == nil && tenant != nil {
 		err = stringValue("tenant", tenant, &e.tenant)
 	}
@@ -256,6 +265,14 @@ func (e *envelope) readService(raw json.RawMessage) error {
 		return fmt.Errorf("service: %w", err)
 	}
 	return stringValue("conversation", conversation, &e.conversation)
+}
+
+func (e *envelope) readWaiting(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	e.waiting = &Checkpoint{}
+	return json.Unmarshal(raw, e.waiting)
 }
 
 func (e *envelope) readStore(raw json.RawMessage) error {
@@ -344,6 +361,10 @@ func (t *AgentThread) checkEnvelope(e *envelope) error {
 func (t *AgentThread) take(ctx context.Context, e *envelope) error {
 	t.opts.ID, t.kind, t.service = e.id, e.kind, e.conversation
 	t.open, t.known, t.state, t.providers, t.answers = e.open, e.known, e.state, e.providers, e.answers
+	if e.waiting != nil {
+		t.waiting = e.waiting.ForClient()
+		t.waiting.thread = e.id
+	}
 	if e.store == nil {
 		if t.kind == ThreadUndecided {
 			return t.openStore(ctx, nil)

@@ -68,6 +68,9 @@ func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, err
 		return nil, err
 	}
 	c.checked = true
+	if tool.client && t.depth > 0 && t.asksClient() {
+		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
+	}
 	if tool.client {
 		return t.question(c, AskResult, "", nil), nil
 	}
@@ -78,6 +81,10 @@ func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, err
 		var reason string
 		if err := t.guarded(tool.Name, func() (err error) { reason, err = rule(ctx, c.call); return err }); err != nil {
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
+		}
+		if reason != "" && t.asksClient() {
+			t.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.id)
+			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {
 			return t.question(c, AskApproval, reason, nil), nil

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -30,7 +31,11 @@ type toolCall struct {
 	message  *Message  // joins the conversation
 	open     *openCall // waits for an answer
 	replayed bool      // it ran in another process
+	key      string    // by which clients know it, if that is not its idempotency key
 }
+
+// clientKey names the call in events.
+func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.call.IdempotencyKey) }
 
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
@@ -245,7 +250,7 @@ func (b *batch) say(what any) {
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit, c.call.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
 	c.tell = b.tell
-	t.emit(&ToolStarted{ID: c.part.ID, Key: c.call.IdempotencyKey, Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
+	t.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
@@ -483,6 +488,9 @@ func (t *turn) accept(c *toolCall, out *ToolOutput) error {
 	} else if checkJSON(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
+	if out.Interrupt != nil && t.depth > 0 && t.asksClient() {
+		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
+	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && checkJSON(ask.Data) != nil {
 		return Errorf(Internal, "What %s asks a person is not JSON.", c.part.Name)
 	}
@@ -529,7 +537,7 @@ func (c *toolCall) finish(run string) {
 
 func (c *toolCall) finished() *ToolFinished {
 	return &ToolFinished{
-		ID: c.part.ID, Key: c.call.IdempotencyKey, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
+		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
 		DurationUS: c.took.Microseconds(), Cost: c.output.Cost,
 	}
 }
@@ -610,7 +618,7 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 			attempt = 0
 		}
 		c.open = &openCall{Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
-			Key: c.call.IdempotencyKey, Attempt: attempt, Resumed: c.call.Resumed}
+			Key: c.clientKey(), Attempt: attempt, Resumed: c.call.Resumed}
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
 		c.message.Agent = t.agent.name
@@ -623,6 +631,6 @@ func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.waiting = append(t.waiting, c.open)
 	for _, q := range questionsOf([]*openCall{c.open}) {
-		t.emit(&Interrupted{Question: q, Key: c.open.Key})
+		t.emit(&Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

@@ -218,7 +218,7 @@ func (r *run) record(ctx context.Context, begin *beginning) error {
 	if err != nil {
 		return err
 	}
-	if begin.From != nil {
+	if begin.From != nil && r.req.Checkpoint == nil {
 		rec.Answers = r.resumes
 	}
 	j := r.journalOf()

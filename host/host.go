@@ -174,6 +174,20 @@ type Request struct {
 	// journal, invalid_argument for the rest.
 	Resume  string
 	Answers []Answer
+
+	// Checkpoint is that of the run to resume, on a host without a journal; Resume may
+	// stay empty. Messages and Providers are those of the conversation, if the
+	// checkpoint is without ([Checkpoint.WithoutConversation]), and State is the custom
+	// state if a client had it ([Checkpoint.ForClient]). A checkpoint can be answered
+	// again and again: a call of it has the same idempotency key each time, but for one
+	// that a client had, whose calls are new ones.
+	Checkpoint *Checkpoint
+
+	// ClientCheckpoint says that a client will keep the checkpoint, and may change it:
+	// the run asks for nothing but results of client tools and answers to a tool's own
+	// question. A call that needs an approval fails, and so does one in an agent used as
+	// a tool that would ask. It does nothing on a host with a journal.
+	ClientCheckpoint bool
 }
 
 // Result is what one run of an agent left behind.
@@ -237,6 +251,10 @@ type RunResult struct {
 
 	// Questions are what an interrupted run asks: see [Request].Resume.
 	Questions []*Question `json:"questions,omitempty"`
+
+	// Checkpoint is where an interrupted run stopped, if the host has no journal that
+	// keeps it: bring it with the answers, in [Request].Checkpoint.
+	Checkpoint *Checkpoint `json:"-"`
 }
 
 // Text returns the text of the last agent's last answer.

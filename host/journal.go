@@ -94,6 +94,12 @@ func (h *Host) journalOf(history *History) *guardedJournal {
 	return &guardedJournal{j, h.opts.Limits, h.opts.Logger}
 }
 
+// KeepsRuns reports whether interrupted runs of a target are in a journal, the
+// host's or its history's. If not, each leaves a [Checkpoint].
+func (h *Host) KeepsRuns(target Target) bool {
+	return h.journalOf(h.historyOf(target.network())) != nil
+}
+
 func (r *run) journalOf() *guardedJournal { return r.host.journalOf(r.history) }
 
 func errAnswered(rec *RunRecord) error {
@@ -132,5 +138,5 @@ func (h *Host) Questions(ctx context.Context, target Target, tenant, run string)
 
 func errNoJournal() *Error {
 	return Errorf(FailedPrecondition, "the host has no journal, so no run can be gone on with").
-		WithHint("give the host the option Journal, or a history that is one, such as a threads.Store")
+		WithHint("give the host the option Journal, or a history that is one, such as a threads.Store, or bring the run's Checkpoint")
 }

@@ -13,7 +13,10 @@ import (
 func (r *run) leave(ctx context.Context) error {
 	j := r.journalOf()
 	if j == nil {
-		r.host.opts.Logger.Warn("interrupted run cannot be resumed: the host has no journal", "run", r.id)
+		r.left = &Checkpoint{tenant: r.tenant, run: r.id, target: r.net.name, thread: r.thread, left: r.checkpoint()}
+		if r.agentThread != nil {
+			r.agentThread.keepCheckpoint(r.left)
+		}
 		return nil
 	}
 	rec, err := r.newRecord(RunInterrupted, entry{Left: r.checkpoint()})
@@ -38,11 +41,12 @@ func (r *run) checkResume() error {
 		}
 		return nil
 	}
-	if r.input != nil || len(req.Messages) > 0 || len(req.Providers) > 0 || req.Instructions != "" || len(req.ModelParameters) > 0 || req.State != nil || req.Thread != "" {
+	conversation := req.Checkpoint == nil && (len(req.Messages) > 0 || len(req.Providers) > 0 || req.State != nil)
+	if r.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Thread != "" {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", req.Resume).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
-	if r.journalOf() == nil {
+	if r.journalOf() == nil && req.Checkpoint == nil {
 		return errNoJournal()
 	}
 	return nil
@@ -65,7 +69,7 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 }
 
 func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
-	rec, err := r.journalOf().ReadRun(ctx, r.tenant, r.req.Resume)
+	rec, err := r.readRecord(ctx)
 	if err != nil {
 		return nil, wrapError(err, "read run %q", r.req.Resume)
 	}
@@ -73,6 +77,17 @@ func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
 		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, r.net.name)
 	}
 	return rec, nil
+}
+
+func (r *run) readRecord(ctx context.Context) (*RunRecord, error) {
+	c := r.req.Checkpoint
+	switch {
+	case c == nil:
+		return r.journalOf().ReadRun(ctx, r.tenant, r.req.Resume)
+	case !c.unowned && c.tenant != r.tenant:
+		return nil, Errorf(NotFound, "there is no run %q", c.run)
+	}
+	return c.record()
 }
 
 // reopen puts the run where the one that is resumed stopped.
@@ -119,6 +134,9 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.saved = c.turn(r.resultID())
 	r.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.branches.byKey, c.Calls)
+	if r.journalOf() == nil {
+		return nil
+	}
 	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.req.Artifacts})
 }
 
@@ -290,6 +308,13 @@ func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.spent.instructions.Store(c.Executed)
 	r.spent.artifacts.Store(c.Artifacts)
 	r.spent.artifactBytes.Store(c.Stored)
+	if r.fromClient() {
+		loaded := &Loaded{}
+		if r.agentThread != nil {
+			loaded.State = r.agentThread.State()
+		}
+		return r.setState(loaded)
+	}
 	return r.restoreState(c.State)
 }
 
@@ -343,7 +368,10 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 		return err
 	}
 	r.past = closeCalls(r.past, false)
-	return r.checkLast(c)
+	if err := r.checkLast(c); err != nil || !r.fromClient() {
+		return err
+	}
+	return r.checkClientCalls(c)
 }
 
 // checkLast holds the conversation to ending where the questions were asked.
@@ -391,7 +419,12 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	for i, o := range open {
 		c := calls[i]
 		if o.answer != nil {
+			key := c.call.IdempotencyKey
 			c.answered(o)
+			if t.fromClient() { // nothing but the answer is what it says
+				c.admitted, c.key = false, o.Key
+				c.call.IdempotencyKey, c.call.Arguments = key, c.part.Arguments
+			}
 		}
 		switch {
 		case o.done != nil:

@@ -70,6 +70,7 @@ type run struct {
 	branches *branches   // agents used as tools that had begun; nil if there are none
 	earlier  []*Result   // of the run that this one goes on with
 	waiting  []*openCall // the calls that wait for an answer
+	left     *Checkpoint // of an interrupted run that no journal keeps
 	ended    *endStep    // how the run ended before its results were stored
 
 	stopped bool  // by the Start hook of the network
@@ -89,6 +90,10 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		req = &Request{}
 	}
 	tenant, err := h.Tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	req, err = resumeFrom(req)
 	if err != nil {
 		return nil, err
 	}
@@ -461,7 +466,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		result.Providers = r.states.json(err != nil)
 	}
 	if reason == FinishInterrupted {
-		result.Questions = questionsOf(r.waiting)
+		result.Questions, result.Checkpoint = questionsOf(r.waiting), r.left
 	}
 	r.start()
 	r.logMasked("run failed", err)

@@ -109,7 +109,9 @@ type copied struct {
 	first     int
 	artifacts []Artifact
 	waiting   string
-	providers map[string]json.RawMessage
+
+	checkpoint *host.Checkpoint
+	providers  map[string]json.RawMessage
 }
 
 // Artifact is an artifact as a chat knows it. What is nil has not come over the
@@ -146,7 +148,7 @@ func NewChat(client Client, start *Start) (*Chat, error) {
 
 // take makes a session the chat's copy. c.mu is held, or nobody else has c.
 func (c *Chat) take(state *State, artifacts []threads.ArtifactInfo) error {
-	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting, providers: state.Providers}
+	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting, checkpoint: state.Checkpoint, providers: state.Providers}
 	if len(state.Custom) > 0 {
 		var err error
 		if got.custom, err = host.ReadDocument(state.Custom); err != nil {
@@ -520,7 +522,7 @@ func (c *Chat) State() *State {
 }
 
 func (c *Chat) state(from *copied) *State {
-	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting, Providers: maps.Clone(from.providers)}
+	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting, Checkpoint: from.checkpoint, Providers: maps.Clone(from.providers)}
 	if from.custom != nil && from.custom.Size() > len("{}") {
 		out.Custom = from.custom.JSON()
 	}

@@ -23,12 +23,22 @@ func (t *turn) fromClient(req *Request) error {
 	if len(state.Custom) > 0 {
 		t.req.State = state.Custom
 	}
+	sealed := t.service.opts.Keys != nil
+	t.req.ClientCheckpoint = !sealed
 	if len(req.Answers) == 0 {
 		t.answer = state.answerTo(req.Input)
 		return nil
 	}
 	if state.Waiting == "" {
 		return host.Errorf(host.InvalidArgument, "session %.100q asks nothing", t.session)
+	}
+	if c := state.Checkpoint; c != nil && !t.service.host.KeepsRuns(t.service.target) {
+		again := host.Request{Tenant: t.tenant, Checkpoint: c, Answers: req.Answers, Messages: state.Messages, Providers: state.Providers, Artifacts: state.Artifacts}
+		if !sealed {
+			again.Checkpoint, again.ClientCheckpoint, again.State = c.ForClient(), true, t.req.State
+		}
+		t.req = again
+		return nil
 	}
 	// What the run was at is the host's to know: nothing of it is taken from the
 	// client but the answers, and the artifacts that its tools can read.
@@ -126,9 +136,14 @@ func (t *turn) forClient(ctx context.Context, out *Output) error {
 			state.Artifacts = put(state.Artifacts, a)
 		}
 		state.Providers = t.result.Providers
-		state.Waiting = ""
+		state.Waiting, state.Checkpoint = "", nil
 		if out.FinishReason == host.FinishInterrupted {
 			state.Waiting = t.result.Run
+		}
+		if c := t.result.Checkpoint; c != nil {
+			if state.Checkpoint = c.WithoutConversation(); s.opts.Keys == nil {
+				state.Checkpoint = c.ForClient()
+			}
 		}
 		if _, err := s.sized(&state); err != nil {
 			state, out.Messages, out.Questions = *t.state, nil, nil
@@ -160,7 +175,7 @@ func (s *Service) seen(ctx context.Context, state *State) (*State, error) {
 		return nil, err
 	}
 	if s.opts.Keys != nil {
-		out.Providers = nil
+		out.Providers, out.Checkpoint = nil, nil
 	}
 	if s.opts.View.HidesArtifacts() {
 		out.Artifacts = nil

@@ -19,6 +19,23 @@
 // can neither read what is not for it nor forge what was never said. What context
 // providers know of a session goes with it.
 //
+// # Questions
+//
+// A turn that asks (for an approval, for an answer to a tool's own question, for the
+// result of a tool that the client executes) ends interrupted, with Questions, and the
+// next one brings the Answers. Where the run stopped is kept by the journal of
+// Options.Host, if there is one, and a store is one. Without, it goes with the session,
+// as Checkpoint. A sealed session carries every question. Of one that is not sealed a
+// client can change each word, so it carries what a client may answer by any word: the
+// results of client tools, and a tool's own questions. A call that would need an
+// approval then fails, and the model is told; so does an agent used as a tool that
+// would ask. What a client can do with an unsealed session is have a tool that asks run
+// with any arguments that fit its schema: give tools that must not be run so an
+// approval rule, or seal.
+//
+// A session can be sent again, and so can an answer: a sealed one repeats the calls
+// that it lets run under the same idempotency keys. A journal takes each answer once.
+//
 // # Turns that fail
 //
 // A turn that fails answers with what was before it: by the name of the session

@@ -17,7 +17,7 @@ const stateVersion = 1
 //
 //	{"version":1,"kind":"session","session","agent","custom"?,"messages":[...],
 //	 "first"?,"artifacts":[...],"waiting"?,
-//	 "providers"?:{...}}
+//	 "providers"?:{...},"checkpoint"?:{...}}
 type State struct {
 	Session string // its id
 	Agent   string // the agent or network it is a session of
@@ -32,6 +32,9 @@ type State struct {
 	// Waiting is the interrupted run whose questions are open, if there is one, of
 	// a session that a client keeps.
 	Waiting string
+	// Checkpoint is where that run stopped, if the host has no journal that keeps it.
+	// With [Keys] it is in the sealed session only.
+	Checkpoint *host.Checkpoint
 	// Providers are the states of context providers, by key, of a session that a
 	// client keeps. What a provider remembers is not for clients: with [Keys] it is in
 	// the sealed session only; without, a client can read and change it.
@@ -49,13 +52,15 @@ type stateJSON struct {
 	Artifacts []host.Artifact            `json:"artifacts"`
 	Waiting   string                     `json:"waiting,omitempty"`
 	Providers map[string]json.RawMessage `json:"providers,omitempty"`
+
+	Checkpoint *host.Checkpoint `json:"checkpoint,omitempty"`
 }
 
 const stateKind = "session"
 
 // MarshalJSON writes the session.
 func (s *State) MarshalJSON() ([]byte, error) {
-	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers}
+	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers, s.Checkpoint}
 	if j.Messages == nil {
 		j.Messages = []*host.Message{}
 	}
@@ -89,7 +94,7 @@ func (s *State) UnmarshalJSON(raw []byte) error {
 	var out State
 	err = members.read(member{"session", &out.Session}, member{"agent", &out.Agent}, member{"custom", &out.Custom},
 		member{"messages", &out.Messages}, member{"first", &out.First}, member{"artifacts", &out.Artifacts},
-		member{"waiting", &out.Waiting}, member{"providers", &out.Providers})
+		member{"waiting", &out.Waiting}, member{"providers", &out.Providers}, member{"checkpoint", &out.Checkpoint})
 	if err != nil {
 		return notASession("%w", err)
 	}
