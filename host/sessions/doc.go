@@ -68,8 +68,9 @@
 // process ended in, so that the next one does none of them twice, and what a turn
 // left that has asked something, until it is answered. A store is a journal as well:
 // with Options.Store there is nothing to set. Where clients keep their sessions
-// nothing runs in the background, and [host.Options].Journal in Options.Host is what
-// questions of a turn are answered from.
+// nothing runs in the background, and a journal in [host.Options].Journal of
+// Options.Host keeps where a turn stopped that asked something: each answer is taken
+// once then.
 //
 // # Artifacts
 //

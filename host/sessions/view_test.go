@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
@@ -16,6 +18,41 @@ import (
 )
 
 // writer is a tool that writes what clients may not see, and an artifact.
+// Each change is a patch of its own, also several of one call.
+func TestOnePatchPerMutation(t *testing.T) {
+	view, err := stream.NewView(&stream.ViewOptions{OnlyChanges: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := tool(t, "steps", func(_ context.Context, call *host.Call) (string, error) {
+		for _, step := range []string{"searching", "writing", "done"} {
+			if err := call.State.Set("/step", step); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	})
+	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("steps", "{}"), hosttest.Say("ok")), steps),
+		&sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+	var got []string
+	for ev, err := range s.Turn(t.Context(), &request{Text: "x"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, ok := ev.Data.(*host.StatePatched); ok {
+			raw, err := json.Marshal(d.Ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(raw))
+		}
+	}
+	want := []string{`[{"op":"replace","path":"","value":{"step":"searching"}}]`, `[{"op":"add","path":"/step","value":"writing"}]`, `[{"op":"add","path":"/step","value":"done"}]`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A view of changes alone sends the state with the first of them, and a chat follows.
 func TestAViewOfChangesAlone(t *testing.T) {
 	view, err := stream.NewView(&stream.ViewOptions{OnlyChanges: true})
