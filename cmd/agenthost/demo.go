@@ -85,6 +85,8 @@ func demoIntro(env *environment, model string) {
 
 func demoOutro(env *environment, s *session) {
 	s.footer()
+	fmt.Fprintln(env.stdout, "\nRun again, the second turn may differ by a few instructions: the messages of the first")
+	fmt.Fprintln(env.stdout, "are in its plugins' input with the time when they were stored. Equal input costs the same.")
 	self := selfWords()
 	fmt.Fprintln(env.stdout, "\nWorth trying next:")
 	tw := tabwriter.NewWriter(env.stdout, 0, 4, 5, ' ', 0)
