@@ -72,17 +72,18 @@ func (p *pairing) read(m *Message) (orphans []*ToolResult) {
 func (p *pairing) answer(id string) bool {
 	for i, c := range p.open {
 		if c.ID == id {
-			p.open = append(p.open[:i:i], p.open[i+1:]...)
+			p.open = slices.Delete(p.open, i, i+1)
 			return true
 		}
 	}
 	return false
 }
 
-// close returns the calls that are open and forgets them.
+// close returns the calls that are open and forgets them. What it returns holds until
+// the next message is read.
 func (p *pairing) close() []*ToolCall {
 	open := p.open
-	p.open = nil
+	p.open = p.open[:0]
 	return open
 }
 
@@ -93,7 +94,10 @@ func movesOn(m *Message) bool {
 	case User, System:
 		return true
 	case Assistant:
-		return len(m.ToolCalls()) < len(m.Parts)
+		return slices.ContainsFunc(m.Parts, func(p Part) bool {
+			_, call := p.(*ToolCall)
+			return !call
+		})
 	}
 	return false
 }
