@@ -56,7 +56,8 @@ const (
 //     AgentKit sends run.completed in between. An agent that asks is not completed.
 //   - The ids of a run that resumes another have the time of its beginning,
 //     publish-1735689600000-0:run.started: the client drops a chunk whose id,
-//     message and part it has seen, and these are the first run's.
+//     message and part it has seen, and these are the first run's. So have the ids of
+//     its texts, which may stand in that run's message if its process had ended.
 //   - A failure of a tool is {"error":{"name","message"}} without a stack.
 //
 // What AgentKit has no chunk for (processors, state, usage, progress of a tool,
@@ -65,12 +66,12 @@ func AgentKit(opts *AgentKitOptions) Encoder {
 	if opts == nil {
 		opts = &AgentKitOptions{}
 	}
-	return &agentKit{opts: *opts, ids: "publish-", calls: map[int]*part{}, called: map[string]*part{}, begun: map[string]bool{}}
+	return &agentKit{opts: *opts, calls: map[int]*part{}, called: map[string]*part{}, begun: map[string]bool{}}
 }
 
 type agentKit struct {
 	opts   AgentKitOptions
-	ids    string // what the ids of chunks begin with
+	ids    string // what the ids of chunks begin with, and those of parts contain
 	seq    int64
 	parts  int // of texts and reasoning, so far
 	agents int // runs of agents so far
@@ -170,7 +171,7 @@ func (k *agentKit) send(event string, data object) {
 		k.err = host.Errorf(host.Internal, "write AgentKit chunk %s: %w", event, err)
 		return
 	}
-	id := fmt.Sprintf("%s%d:%s", k.ids, k.seq, event)
+	id := fmt.Sprintf("publish-%s%d:%s", k.ids, k.seq, event)
 	b := append([]byte(`{"event":"`), event...)
 	b = append(append(b, `","data":`...), raw...)
 	b = strconv.AppendInt(append(b, `,"timestamp":`...), k.ev.Time.UnixMilli(), 10)
@@ -190,7 +191,7 @@ func (k *agentKit) scope() string {
 func (k *agentKit) runStarted(d *host.RunStarted) {
 	k.run, k.thread, k.network, k.replayed = k.ev.Run, d.Thread, k.ev.Network, d.Replayed
 	if d.Resumes != "" {
-		k.ids = fmt.Sprintf("publish-%d-", k.ev.Time.UnixMilli())
+		k.ids = fmt.Sprintf("%d-", k.ev.Time.UnixMilli())
 	}
 	if !k.opts.Standalone {
 		k.send("run.started", object{"runId": k.run, "scope": "network", "name": k.network, "messageId": k.run})
@@ -217,7 +218,7 @@ func (k *agentKit) agentStarted(d *host.AgentStarted) {
 // newPart opens a part of the agent's message.
 func (k *agentKit) newPart(kind string) *part {
 	k.parts++
-	return k.open(&part{id: fmt.Sprintf("part_%s_%d", ending(k.run), k.parts), message: k.message, kind: kind})
+	return k.open(&part{id: fmt.Sprintf("part_%s_%s%d", ending(k.run), k.ids, k.parts), message: k.message, kind: kind})
 }
 
 func (k *agentKit) open(p *part) *part {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -471,6 +472,41 @@ func (m *stutter) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.M
 			if !yield(chunk, nil) {
 				return
 			}
+		}
+	}
+}
+
+// A run that another process goes on with has the id and the messages of before: its
+// texts are parts of their own.
+func TestChunksOfARunThatGoesOnAreNew(t *testing.T) {
+	ids := func(resumes string, at int64) []string {
+		e := stream.AgentKit(&stream.AgentKitOptions{Standalone: true})
+		var ids []string
+		for i, data := range []host.EventData{&host.RunStarted{Thread: "t1", Resumes: resumes}, &host.AgentStarted{Result: "run-1/0"}, &host.TextDelta{Text: "Hello."}} {
+			frames, err := e.Encode(nil, host.Event{Seq: int64(i), Time: time.UnixMilli(at), Run: "run-1", Network: "clerk", Data: data})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range frames {
+				var c chunk
+				if err := json.Unmarshal(f.Data, &c); err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, c.ID)
+				if part, ok := c.Data["partId"].(string); ok {
+					if len(part) > 40 {
+						t.Errorf("part %q is longer than AgentKit's", part)
+					}
+					ids = append(ids, part)
+				}
+			}
+		}
+		return ids
+	}
+	first := ids("", 1735689600000)
+	for _, id := range ids("run-1", 1735689600001) {
+		if slices.Contains(first, id) {
+			t.Errorf("both processes have the id %q", id)
 		}
 	}
 }
