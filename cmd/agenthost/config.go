@@ -43,6 +43,7 @@ type config struct {
 
 	ToolOptions []toolConfig `yaml:"tool_options"`
 
+	Tenant    string                  `yaml:"tenant"` // whose runs are that name none
 	Tenants   map[string]tenantConfig `yaml:"tenants"`
 	AnyTenant tenantConfig            `yaml:"any_tenant"` // every other
 	Ceiling   *grantConfig            `yaml:"ceiling"`    // what no grant goes beyond; absent: none
@@ -296,6 +297,11 @@ func (c *config) check() error {
 		return c.errorAt(keys("version"), "version is %d, and this program knows 1", c.Version).WithHint("write: version: 1, or update agenthost")
 	case len(c.Agents) == 0:
 		return c.errorAt(keys("agents"), "it has no agents").WithHint("agenthost init shop makes a commented one")
+	}
+	if c.Tenant != "" {
+		if err := host.ValidateTenant(c.Tenant); err != nil {
+			return c.errorAt(keys("tenant"), "%w", err)
+		}
 	}
 	for name := range c.Networks {
 		if _, twice := c.Agents[name]; twice {

@@ -143,6 +143,7 @@ func keyDocs() map[string]keyDoc {
 		"config.networks":   say("Networks by name: agents, and a router that says who is next."),
 		"config.approve":    say("Calls of tools that a person must agree to: the run stops, and goes on with the answer."),
 		"config.history":    say("Where conversations are kept, and what every model is shown of them."),
+		"config.tenant":     say("The tenant of runs and sessions that name none with --tenant or in a request. Absent: default."),
 		"config.limits":     say("The limits of every run."),
 		"config.tenants":    say("What the plugins of a tenant may do and use, by tenant."),
 		"config.any_tenant": say("The same for every tenant that is not listed."),

@@ -330,7 +330,7 @@ func (l *live) usage(_ context.Context, args pluginArgs) (*plugin.Usage, error) 
 	if p == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is unloaded", args.ID).WithHint("load it: agenthost plugin load %s FILE", args.ID)
 	}
-	u := p.Usage(tenantOr(args.Tenant))
+	u := p.Usage(l.app.tenantOr(args.Tenant))
 	return &u, nil
 }
 

@@ -151,7 +151,7 @@ func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 	if !ok || s.app.messages[agent.Name()] == nil {
 		return nil, nil
 	}
-	opts := &host.ThreadOptions{Tenant: tenantOr(s.tenant)}
+	opts := &host.ThreadOptions{Tenant: s.app.tenantOr(s.tenant)}
 	if s.thread != "" {
 		data, head, err := s.app.threads.LoadAgentThread(ctx, opts.Tenant, s.thread)
 		if err == nil {

@@ -117,7 +117,7 @@ func (s *session) answerAll(ctx context.Context, next <-chan line) error {
 			}
 			list = append(list, answer)
 		}
-		req := &host.Request{Tenant: tenantOr(s.tenant), Resume: s.asked.run, Answers: list}
+		req := &host.Request{Tenant: s.app.tenantOr(s.tenant), Resume: s.asked.run, Answers: list}
 		if err := s.stream(ctx, req); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 	if err := s.findRun(ctx, f); err != nil {
 		return err
 	}
-	req := &host.Request{Tenant: tenantOr(s.tenant), Resume: f.resume}
+	req := &host.Request{Tenant: s.app.tenantOr(s.tenant), Resume: f.resume}
 	questions, err := s.app.host.Questions(ctx, s.target, req.Tenant, f.resume)
 	switch {
 	case host.CodeOf(err) == host.FailedPrecondition && !f.given():
@@ -71,7 +71,7 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 
 // findByKey names the run that --question means.
 func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
-	found, err := s.app.host.FindQuestions(ctx, s.target, tenantOr(s.tenant), f.question)
+	found, err := s.app.host.FindQuestions(ctx, s.target, s.app.tenantOr(s.tenant), f.question)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
 
 // settleExpired goes on with the runs of the target whose questions have expired.
 func (s *session) settleExpired(ctx context.Context) error {
-	n, err := s.app.host.SettleExpired(ctx, s.target, tenantOr(s.tenant))
+	n, err := s.app.host.SettleExpired(ctx, s.target, s.app.tenantOr(s.tenant))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 	if s.app.elsewhere {
 		return nil
 	}
-	tenant := tenantOr(s.tenant)
+	tenant := s.app.tenantOr(s.tenant)
 	if f.resume, err = wholeRun(ctx, s.app.threads, tenant, f.resume); err != nil {
 		return err
 	}

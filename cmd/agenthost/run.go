@@ -266,7 +266,7 @@ type session struct {
 // regenerate answers a stored message again.
 func (s *session) regenerate(ctx context.Context, f *runFlags) (err error) {
 	if !s.app.elsewhere {
-		f.regenerate, err = messageID(ctx, s.app.threads, tenantOr(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
+		f.regenerate, err = messageID(ctx, s.app.threads, s.app.tenantOr(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
 		if err != nil && host.CodeOf(err) != host.NotFound { // which the run says in its words
 			return err
 		}
@@ -282,7 +282,7 @@ func (s *session) turn(ctx context.Context, prompt string) error {
 // stream runs a request and shows what happens.
 func (s *session) stream(ctx context.Context, req *host.Request) error {
 	s.asked = asked{}
-	req.Tenant = tenantOr(s.tenant)
+	req.Tenant = s.app.tenantOr(s.tenant)
 	if req.Resume == "" {
 		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
 	}

@@ -128,7 +128,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a turn needs a request")
 	}
-	args.Request.Tenant = tenantOr(args.Tenant)
+	args.Request.Tenant = v.app.tenantOr(args.Tenant)
 	return func(yield func(json.RawMessage, error) bool) {
 		enc := stream.Own() // whole events: chat --json shows when each was
 		var frames []stream.Frame
@@ -157,7 +157,7 @@ func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Sna
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a snapshot needs a request")
 	}
-	args.Request.Tenant = tenantOr(args.Tenant)
+	args.Request.Tenant = v.app.tenantOr(args.Tenant)
 	return s.Snapshot(ctx, args.Request)
 }
 
@@ -178,7 +178,7 @@ type (
 
 func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
 	if args.Snapshot == "" {
-		t, err := v.app.threads.Thread(ctx, tenantOr(args.Tenant), args.Session)
+		t, err := v.app.threads.Thread(ctx, v.app.tenantOr(args.Tenant), args.Session)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Session: args.Session, Snapshot: args.Snapshot, WithoutState: true})
+	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Session: args.Session, Snapshot: args.Snapshot, WithoutState: true})
 	if err != nil {
 		return nil, err
 	}

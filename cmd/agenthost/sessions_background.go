@@ -48,7 +48,7 @@ func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Sna
 		if err != nil {
 			return nil, err
 		}
-		turns, err := s.Background(ctx, tenantOr(args.Tenant))
+		turns, err := s.Background(ctx, v.app.tenantOr(args.Tenant))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 		if err != nil {
 			return nil, nil, err
 		}
-		snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Snapshot: args.Snapshot, WithoutState: true})
+		snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Snapshot: args.Snapshot, WithoutState: true})
 		switch {
 		case err == nil && (snap.Agent == s.Name() || snap.Agent == ""):
 			return s, snap, nil
@@ -105,7 +105,7 @@ func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snaps
 	}
 	slice, cancel := context.WithTimeout(ctx, waitSlice)
 	defer cancel()
-	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: tenantOr(args.Tenant), Snapshot: args.Snapshot})
+	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Snapshot: args.Snapshot})
 	if err != nil && slice.Err() != nil && ctx.Err() == nil {
 		return snap, nil
 	}
@@ -117,7 +117,7 @@ func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 	if err != nil {
 		return nil, err
 	}
-	status, err := s.Abort(ctx, tenantOr(args.Tenant), args.Snapshot)
+	status, err := s.Abort(ctx, v.app.tenantOr(args.Tenant), args.Snapshot)
 	return &turnStatus{args.Snapshot, status}, err
 }
 

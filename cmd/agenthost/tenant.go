@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ func tenantOr(name string) string {
 	}
 	return name
 }
+
+// tenantOr returns the tenant that a flag or a request names, or the project's.
+func (a *app) tenantOr(name string) string { return tenantOr(cmp.Or(name, a.config.Tenant)) }
 
 // tenantUsage is the help of a --tenant flag.
 func tenantUsage(whose string) string { return whose + " (default \"" + defaultTenant + "\")" }
