@@ -283,7 +283,8 @@ func (s *Store) eraseBlobs(ctx context.Context, partition string) error {
 	// Commits that had begun before the partition was marked have ended after this, and
 	// those that begin later are refused before they write.
 	s.blobs.inCommit.Lock()
-	s.blobs.inCommit.Unlock() //nolint:staticcheck // it is a barrier
+	//lint:ignore SA2001 it is a barrier
+	s.blobs.inCommit.Unlock()
 	dir := s.blobs.partitionDir(partition)
 	paths, err := listBlobs(dir)
 	if err != nil {
