@@ -64,11 +64,11 @@ func TestARunThatAsksGoesOnOverPostgreSQL(t *testing.T) {
 		"approve: [{tool: t}]\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	dsn, data := os.Getenv("AGENTHOST_TEST_POSTGRES"), filepath.Join(t.TempDir(), "data")
 	agenthost(dsn, "run", project, "--data", data, "--thread", host.NewID(), "refund it")
-	var runs []struct{ Run string }
-	if err := json.Unmarshal([]byte(agenthost(dsn, "thread", "runs", "--data", data, "--json")), &runs); err != nil || len(runs) != 1 {
+	var runs struct{ Items []struct{ Run string } }
+	if err := json.Unmarshal([]byte(agenthost(dsn, "thread", "runs", "--data", data, "--json")), &runs); err != nil || len(runs.Items) != 1 {
 		t.Fatalf("thread runs: %+v, %v", runs, err)
 	}
-	if out := agenthost(dsn, "run", project, "--data", data, "--resume", runs[0].Run, "--approve", "t"); !strings.Contains(out, "clerk: done") {
+	if out := agenthost(dsn, "run", project, "--data", data, "--resume", runs.Items[0].Run, "--approve", "t"); !strings.Contains(out, "clerk: done") {
 		t.Errorf("the run goes on with\n%s", out)
 	}
 }

@@ -79,7 +79,7 @@ func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 	for b, err := range s.Branches(ctx, tenant, r.Thread) {
 		switch {
 		case host.CodeOf(err) == host.NotFound && err != nil:
-			return false, nil // deleted, with what it would be answered in
+			return true, nil // it is kept elsewhere, such as in PostgreSQL
 		case err != nil:
 			return false, err
 		case b.ID != "" && !b.Open:

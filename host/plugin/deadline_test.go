@@ -44,7 +44,8 @@ func callPhases() []callPhase {
 		{"the start section", "start $s\nfunc $s -\n" + loop + "\n---\ni32.const 0", "StartTimeout"},
 		{"_initialize", "func $s _initialize\n" + loop + "\n---\ni32.const 0", "StartTimeout"},
 		{"the call", loop + " unreachable", "Timeout"},
-		{"calls without loops", "func $f - \n  call $f call $f\n---\ncall $f unreachable", "Timeout"},
+		{"calls without loops", "func $f - i32\n" + // 2^60 calls, no deeper than 60
+			"local.get 0 if local.get 0 i32.const 1 i32.sub call $f local.get 0 i32.const 1 i32.sub call $f end\n---\ni32.const 60 call $f unreachable", "Timeout"},
 		{"a long straight line", "memory 16 16\n---\nloop " + strings.Repeat("i32.const 0 i32.const 1 i32.const 1000000 memory.fill ", 200) + "br 0 end unreachable", "Timeout"},
 	}
 	for _, op := range Operations() {
