@@ -22,13 +22,13 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == compileChildName {
 		os.Exit(compileChild(os.Args[2:], os.Stdin, os.Stdout))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { // a second ctrl-C ends the process at once
-		<-ctx.Done()
+		<-signaled.Done()
 		stop()
 	}()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a pipe that is closed fails, and ends nothing by itself
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(signaled)
 	env := &environment{
 		stdin: interruptible{ctx, os.Stdin}, stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
