@@ -279,16 +279,16 @@ func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.Patch
 	}
 	before := f.shown
 	f.shown = shown
-	whole := []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}}
+	whole := func() []host.PatchOp { return []host.PatchOp{{Op: "replace", Path: "", Value: shown.JSON()}} }
 	if before == nil {
 		if f.held = f.view.changes; f.held {
 			return nil, nil
 		}
-		return whole, nil
+		return whole(), nil
 	}
 	ops = before.Diff(shown)
 	if f.held && len(ops) > 0 {
-		f.held, ops = false, whole
+		f.held, ops = false, whole()
 	}
 	return ops, nil
 }
