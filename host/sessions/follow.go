@@ -77,19 +77,25 @@ func (d *detached) read(ctx context.Context) iter.Seq2[host.Event, error] {
 			}
 		})
 		defer stop()
-		for {
-			select {
-			case ev := <-d.events:
-				if yield(ev, nil) {
-					continue
-				}
+		stays := false
+		defer func() { // also of a reader that panics, after which nobody takes the turn's events
+			if !stays {
 				d.cancel(errAborted())
 				d.part()
 				<-d.over
-				return
+			}
+		}()
+		for {
+			select {
+			case ev := <-d.events:
+				if !yield(ev, nil) {
+					return
+				}
 			case <-d.parted:
+				stays = true
 				return
 			case <-d.over:
+				stays = true
 				return
 			}
 		}

@@ -135,3 +135,24 @@ func TestADetachableTurnEndsWithItsReader(t *testing.T) {
 		}
 	}
 }
+
+// A reader that panics takes its turn along, as one that leaves does.
+func TestADetachableTurnEndsWithAReaderThatPanics(t *testing.T) {
+	s := stored(t, newAgent(t, "clerk", model(hosttest.Say("one"), hosttest.Say("two"))))
+	func() {
+		defer func() {
+			if p := recover(); p != "reader" {
+				t.Errorf("the reader's panic is %v", p)
+			}
+		}()
+		for range s.Turn(t.Context(), &request{Session: "s", Text: "a", Detachable: true}) {
+			panic("reader")
+		}
+	}()
+	if n := s.Running(); n != 0 {
+		t.Fatalf("%d turns run", n)
+	}
+	if out := run(t, s, &request{Session: "s", Text: "b"}); out.Error != nil {
+		t.Errorf("the next turn: %v", out.Error)
+	}
+}
