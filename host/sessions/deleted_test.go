@@ -104,3 +104,41 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A session that is deleted while turns of it wait in the background is not begun again
+// by one of them, also not if there is another session of its id by then.
+func TestDeletedWhileTurnsWait(t *testing.T) {
+	for name, anew := range map[string]bool{"gone": false, "begun anew": true} {
+		store := threads.New(kv.NewMemory(), nil)
+		tool, begun, open := gate(t)
+		replies := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+			if req.Messages[len(req.Messages)-1].Text() == "first" {
+				return hosttest.Call("gate", "{}")
+			}
+			return hosttest.Say("ok")
+		})
+		s := newService(t, newAgent(t, "clerk", replies, tool), &sessions.Options{Store: store})
+		outs := []*output{run(t, s, &request{Session: "s", Text: "first", Detach: true})}
+		<-begun
+		outs = append(outs, run(t, s, &request{Session: "s", Text: "private", Detach: true}))
+		if err := store.Delete(t.Context(), "", "s"); err != nil {
+			t.Fatal(err)
+		}
+		if anew {
+			if _, _, err := store.Create(t.Context(), "", &threads.CreateOptions{ID: "s"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(open)
+		for _, out := range outs {
+			if _, err := s.Wait(t.Context(), &sessions.SnapshotRequest{Snapshot: out.Snapshot}); host.CodeOf(err) != host.NotFound {
+				t.Errorf("%s: Wait: %v, want not_found", name, err)
+			}
+		}
+		thread, err := store.Thread(t.Context(), "", "s")
+		if (err == nil) != anew || anew && thread.Messages != 0 {
+			t.Errorf("%s: the session is %+v, %v", name, thread, err)
+		}
+		leftNothing(t, store)
+	}
+}

@@ -193,7 +193,7 @@ func (s *Service) detach(ctx context.Context, t *turn, followed bool) (*detached
 		s.cancelReserved(d)
 		return nil, nil, err
 	}
-	p.Thread = thread.Created
+	p.Thread, t.made = thread.Created, thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
 	if err := s.begin(ctx, d, p, 0); err != nil {
@@ -298,6 +298,10 @@ func (s *Service) work(d *detached) {
 	t := d.turn
 	unlock, err := s.lockInOrder(ctx, t.historyRequest(), d.place, t.before)
 	if err == nil {
+		defer unlock()
+		err = s.stillThere(ctx, t)
+	}
+	if err == nil {
 		t.plan.held = true
 		var ev host.Event
 		for ev, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
@@ -306,7 +310,6 @@ func (s *Service) work(d *detached) {
 			}
 			d.tell(ev)
 		}
-		defer unlock()
 	}
 	d.cancel(nil)
 	beating.Wait()
@@ -314,6 +317,16 @@ func (s *Service) work(d *detached) {
 	if t.result == nil {
 		t.err = err
 	}
+}
+
+// stillThere refuses a turn whose session was deleted while it waited: running it would
+// begin the session again.
+func (s *Service) stillThere(ctx context.Context, t *turn) error {
+	gone, err := s.deleted(ctx, t.tenant, t.session, t.made)
+	if err == nil && gone {
+		err = host.Errorf(host.NotFound, "session %.100q was deleted", t.session)
+	}
+	return err
 }
 
 // historyRequest is what the history is asked with for a turn.
@@ -369,7 +382,7 @@ func (s *Service) settle(ctx context.Context, t *turn, failure error) {
 	}
 	_, err := s.store.Snapshot(ctx, t.tenant, t.session, t.run)
 	done := err == nil
-	if gone, err := s.deleted(ctx, t.tenant, t.session, time.Time{}); err == nil && gone {
+	if gone, err := s.deleted(ctx, t.tenant, t.session, t.made); err == nil && gone {
 		done = true
 	}
 	if failure == nil && t.result != nil && t.result.Error != nil {

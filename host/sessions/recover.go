@@ -156,7 +156,7 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 		return false, err
 	}
 	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
-	t.attempt = p.Attempts
+	t.attempt, t.made = p.Attempts, p.Thread
 	d, err := s.reserve(ctx, t, false)
 	if err != nil {
 		return false, err

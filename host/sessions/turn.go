@@ -168,6 +168,7 @@ type turn struct {
 	state   *State          // where the client does: as it was
 	answer  []*host.Message // to the input, if that session has one
 	attempt int             // of one in the background: how often it was begun
+	made    time.Time       // of one in the background: when its session's thread was, as in its record
 
 	seq    int64
 	result *host.RunResult
