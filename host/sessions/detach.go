@@ -182,7 +182,7 @@ func (s *Service) detach(ctx context.Context, t *turn, followed bool) (*detached
 	}
 	t.req.Durable = true
 	t.attempt = p.Attempts
-	d, err := s.reserve(ctx, t, followed)
+	d, err := s.reserve(ctx, t, followed, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,14 +218,14 @@ func (s *Service) begin(ctx context.Context, d *detached, p *record, revision ui
 const retryDetached = time.Second
 
 // reserve makes room for a turn in the background, and takes its place among the
-// turns of its session.
-func (s *Service) reserve(ctx context.Context, t *turn, followed bool) (*detached, error) {
+// turns of its session. A turn that waits for this one has lent its room if lent is set.
+func (s *Service) reserve(ctx context.Context, t *turn, followed, lent bool) (*detached, error) {
 	d := &detached{turn: t, run: t.run, over: make(chan struct{})}
 	if followed {
 		d.follow()
 	}
 	d.ctx, d.cancel = context.WithCancelCause(s.ctx)
-	if err := s.addDetached(d); err != nil {
+	if err := s.addDetached(d, lent); err != nil {
 		d.cancel(nil)
 		return nil, err
 	}
@@ -245,13 +245,13 @@ func (s *Service) cancelReserved(d *detached) {
 	s.release(d)
 }
 
-func (s *Service) addDetached(d *detached) error {
+func (s *Service) addDetached(d *detached, lent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return host.Errorf(host.Unavailable, "the host is being stopped")
 	}
-	if len(s.detached) >= s.opts.Detached {
+	if len(s.detached) >= s.opts.Detached && !lent {
 		e := host.Errorf(host.ResourceExhausted, "%d turns run in the background, as many as the limit Detached allows", s.opts.Detached).
 			WithHint("try again when one has ended")
 		e.Limit, e.RetryAfter = "Detached", retryDetached

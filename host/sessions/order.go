@@ -258,14 +258,18 @@ func (s *Service) takeOverAhead(ctx context.Context, req *host.HistoryRequest, p
 	if !s.expired(p) || s.local(req.Tenant, p.Run) != nil {
 		return nil
 	}
+	background := s.local(req.Tenant, req.Run) != nil
 	if p.Agent != s.Name() {
-		if s.local(req.Tenant, req.Run) != nil {
-			return nil // a turn in the background has time
+		if background { // it has time
+			return nil
 		}
 		return host.Errorf(host.FailedPrecondition, "session %.100q has a turn of agent %.100q in the background, %.300q, whose host is gone", req.Thread, p.Agent, snapshotID(p.Session, p.Run)).
 			WithHint("abort it, or let a host of that agent recover it")
 	}
-	_, err := s.takeOver(ctx, req.Tenant, p, revision)
+	// A turn in the background lends its room: the limit Detached could be full of turns
+	// that wait like this one. Each waits for one at a time, so there are at most twice
+	// as many, half of which wait.
+	_, err := s.takeOver(ctx, req.Tenant, p, revision, background)
 	switch host.CodeOf(err) {
 	case host.Conflict, host.ResourceExhausted: // another one was faster, or there is no room for it yet
 		return nil

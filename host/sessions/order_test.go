@@ -408,3 +408,22 @@ func TestOrderAfterKills(t *testing.T) {
 	}
 	t.Logf("%d turns of %d sessions were acknowledged", turns, len(said))
 }
+
+// Turns in the background that wait for one whose host is gone lend it their room: it is
+// gone on with, although as many run as the limit allows.
+func TestATurnThatWaitsLendsItsRoom(t *testing.T) {
+	store := threads.New(kv.NewMemory(), nil)
+	agent, asked := silent(t)
+	first := newService(t, agent, &sessions.Options{Store: store})
+	run(t, first, &request{Session: "s", Text: "first", Detach: true})
+	<-asked
+	first.Close()
+	second := newService(t, echo(t), &sessions.Options{Store: store, Detached: 1})
+	out := run(t, second, &request{Session: "s", Text: "second", Detach: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if snap, err := second.Wait(ctx, &sessions.SnapshotRequest{Snapshot: out.Snapshot}); err != nil || snap.Status != sessions.Completed {
+		t.Fatalf("Wait = %+v, %v", snap, err)
+	}
+	wantOrder(t, second, "s", []string{"first", "second"})
+}

@@ -55,7 +55,7 @@ func (s *Service) recover(ctx context.Context, tenant string, orphaned func(*rec
 		if !orphaned(r.record) || s.local(tenant, r.Run) != nil {
 			continue
 		}
-		began, err := s.takeOver(ctx, tenant, r.record, r.revision)
+		began, err := s.takeOver(ctx, tenant, r.record, r.revision, false)
 		if err != nil && host.CodeOf(err) != host.Conflict { // somebody else was faster
 			return n, err
 		}
@@ -128,8 +128,9 @@ func (s *Service) Running() int {
 	return len(s.detached)
 }
 
-// takeOver goes on with a turn whose host is gone, or ends it.
-func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64) (began bool, err error) {
+// takeOver goes on with a turn whose host is gone, or ends it. lent says that a turn in
+// the background waits for it and lends it its room.
+func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revision uint64, lent bool) (began bool, err error) {
 	if _, err := s.store.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // it was stored just before
 		return false, s.forget(ctx, tenant, p.Session, p.Run)
 	}
@@ -157,7 +158,7 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 	}
 	p.Heartbeat, p.Released, p.Attempts = time.Now().UTC(), false, p.Attempts+1
 	t.attempt, t.made = p.Attempts, p.Thread
-	d, err := s.reserve(ctx, t, false)
+	d, err := s.reserve(ctx, t, false, lent)
 	if err != nil {
 		return false, err
 	}
