@@ -108,18 +108,24 @@ func readRecord(value []byte, run string) (*record, error) {
 // write stores a record if it is still at revision; code conflict otherwise. One
 // that has ended leaves the order of its session.
 func (s *Service) write(ctx context.Context, tenant string, p *record, revision uint64) error {
+	return s.writeIn(ctx, tenant, p, revision, nil)
+}
+
+// writeIn is write with the change of the order of the record's session; nil is none
+// but that of its end.
+func (s *Service) writeIn(ctx context.Context, tenant string, p *record, revision uint64, change func([]string) ([]string, error)) error {
 	value, err := kv.EncodeRecord(p)
 	if err != nil {
 		return host.Errorf(host.Internal, "write turn %q: %w", p.Run, err)
 	}
 	tx := kv.Tx{Partition: tenant,
 		Conds: []kv.Cond{kv.AtRevision(recordKey(p.Run), revision)}, Writes: []kv.Write{kv.Put(recordKey(p.Run), value)}}
-	switch {
-	case revision == 0:
-		err = s.applyInOrder(ctx, tenant, p.Session, tx, joinOrder(p.Session, p.Run))
-	case p.Status.Settled():
-		err = s.applyInOrder(ctx, tenant, p.Session, tx, leaveOrder(p.Run))
-	default:
+	if change == nil && p.Status.Settled() {
+		change = leaveOrder(p.Run)
+	}
+	if change != nil {
+		err = s.applyInOrder(ctx, tenant, p.Session, tx, change)
+	} else {
 		_, err = kv.Apply(ctx, s.store.Driver(), tx)
 	}
 	return kverror.Wrap(err, "write turn %q", p.Run)
@@ -170,42 +176,59 @@ func (s *Service) notYet(p *record) error {
 	}
 }
 
-// detach begins a turn in the background. Its record is stored first.
-func (s *Service) detach(ctx context.Context, t *turn, followed bool) (*detached, *Output, error) {
+// detach begins a turn in the background. Its record is stored first. again is what the
+// turn was acknowledged with before, if others have just sent its message too.
+func (s *Service) detach(ctx context.Context, t *turn, req *Request) (_ *detached, _ *Output, again *acknowledgement, err error) {
 	p := &record{V: recordVersion, Run: t.run, Session: t.session, Agent: s.Name(), Parent: t.plan.snapshot, At: t.plan.snapshot,
 		Status: Pending, Attempts: 1, Input: t.input, Retry: t.plan.retry}
 	if p.Parent == "" {
-		var err error
 		if p.Parent, err = s.good(ctx, t.tenant, t.session, ""); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	t.req.Durable = true
 	t.attempt = p.Attempts
-	d, err := s.reserve(ctx, t, followed, false)
+	d, err := s.reserve(ctx, t, !req.Detach, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	// The session is there before the record is: a record without one is of a
 	// session that was deleted.
 	thread, _, err := s.store.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session})
 	if err != nil {
 		s.cancelReserved(d)
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	p.Thread, t.made = thread.Created, thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
-	if err := s.begin(ctx, d, p, 0); err != nil {
-		return nil, nil, err
+	err = s.begin(ctx, d, p, 0, func(runs []string) ([]string, error) {
+		if again, err = s.sentBefore(ctx, t, req, runs); err != nil {
+			return nil, err
+		}
+		if again != nil {
+			return nil, errSentBefore
+		}
+		return joinOrder(t.session, t.run)(runs)
+	})
+	if again != nil && errors.Is(err, errSentBefore) {
+		t.req.Durable = false
+		return nil, nil, again, nil
+	}
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	return d, &Output{Session: t.session, Snapshot: snapshotID(t.session, t.run), Turn: snapshotID(t.session, t.run),
-		Parent: snapshotID(t.session, p.Parent), FinishReason: FinishDetached}, nil
+		Parent: snapshotID(t.session, p.Parent), FinishReason: FinishDetached}, nil, nil
 }
 
+// errSentBefore ends a commit that would store a turn a second time.
+var errSentBefore = errors.New("the message was acknowledged before")
+
 // begin runs a turn in the background that has its place, when its record is stored.
-func (s *Service) begin(ctx context.Context, d *detached, p *record, revision uint64) error {
-	if err := s.write(ctx, d.turn.tenant, p, revision); err != nil {
+// join puts one that is new into the order of its session.
+func (s *Service) begin(ctx context.Context, d *detached, p *record, revision uint64, join func([]string) ([]string, error)) error {
+	if err := s.writeIn(ctx, d.turn.tenant, p, revision, join); err != nil {
 		s.cancelReserved(d)
 		return err
 	}

@@ -162,6 +162,6 @@ func (s *Service) takeOver(ctx context.Context, tenant string, p *record, revisi
 	if err != nil {
 		return false, err
 	}
-	err = s.begin(ctx, d, p, revision)
+	err = s.begin(ctx, d, p, revision, nil)
 	return err == nil, err
 }

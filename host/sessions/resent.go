@@ -72,12 +72,26 @@ type acknowledgement struct {
 // message is sent again: it waits, runs or has completed. It is nil for a message
 // that is new, or whose turn left nothing or failed.
 func (s *Service) acknowledged(ctx context.Context, t *turn, req *Request) (*acknowledgement, error) {
-	if !req.Detach && !req.Detachable || req.Input == nil || req.Input.ID == "" || req.Session == "" && req.Snapshot == "" {
+	if !req.Detach && !req.Detachable || !namesMessage(req) {
 		return nil, nil
 	}
 	runs, _, err := s.order(ctx, t.tenant, t.session)
 	if err != nil {
 		return nil, err
+	}
+	return s.sentBefore(ctx, t, req, runs)
+}
+
+// namesMessage reports whether a request has a message that its client may have sent
+// before: one of an id, in a session.
+func namesMessage(req *Request) bool {
+	return req.Input != nil && req.Input.ID != "" && (req.Session != "" || req.Snapshot != "")
+}
+
+// sentBefore is acknowledged for a session that has these turns in the background.
+func (s *Service) sentBefore(ctx context.Context, t *turn, req *Request, runs []string) (*acknowledgement, error) {
+	if !namesMessage(req) {
+		return nil, nil
 	}
 	for _, run := range runs {
 		p, _, err := s.pending(ctx, t.tenant, run)

@@ -1,11 +1,13 @@
 package sessions_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -214,4 +216,57 @@ func jsonOf(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// meeting is a driver whose first two readers of the order of a session wait for each
+// other, so that each sees it without the other's turn.
+type meeting struct {
+	kv.Driver
+	readers chan struct{}
+	met     chan struct{}
+}
+
+func (m *meeting) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, error) {
+	e, err := m.Driver.Get(ctx, partition, key)
+	if key == kv.NewKey("sessions", "order", "s") {
+		select {
+		case m.readers <- struct{}{}:
+			if len(m.readers) == cap(m.readers) {
+				close(m.met)
+			}
+			<-m.met
+		default:
+		}
+	}
+	return e, err
+}
+
+// A message that is sent into the background twice at the same time is one turn.
+func TestAMessageSentTwiceAtOnceIntoTheBackground(t *testing.T) {
+	for name, second := range map[string]*request{"both": {Detach: true}, "one": {Detachable: true}} {
+		tool, begun, open := gate(t)
+		model := hosttest.NewModel(hosttest.Call("gate", "{}"), hosttest.Say("one"), hosttest.Say("two"))
+		driver := &meeting{kv.NewMemory(), make(chan struct{}, 2), make(chan struct{})}
+		s := newService(t, newAgent(t, "clerk", model, tool), &sessions.Options{Store: threads.New(driver, nil)})
+		var outs [2]*sessions.Output
+		var errs [2]error
+		var both sync.WaitGroup
+		for i, req := range []*request{{Detach: true}, second} {
+			req.Session, req.Input = "s", withID("m1", "1?")
+			both.Go(func() { outs[i], errs[i] = s.Run(t.Context(), req) })
+		}
+		<-begun
+		close(open)
+		both.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if outs[0].Turn != outs[1].Turn {
+			t.Errorf("%s: the turns are %q and %q, want one", name, outs[0].Turn, outs[1].Turn)
+		}
+		wait(t, s, outs[0].Turn)
+		if n := len(model.Requests()); n != 2 {
+			t.Errorf("%s: the model was asked %d times, want twice", name, n)
+		}
+	}
 }

@@ -108,27 +108,27 @@ func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, 
 			yield(host.Event{}, host.AsError(err))
 			return
 		}
-		if again != nil && req.Detach {
+		var d *detached
+		var out *Output
+		if (req.Detach || req.Detachable) && again == nil {
+			if err = s.host.Admit(ctx, s.target, t.tenant); err == nil {
+				d, out, again, err = s.detach(ctx, t, req)
+			}
+			if err != nil {
+				yield(host.Event{}, host.AsError(err))
+				return
+			}
+		}
+		switch {
+		case again != nil && req.Detach:
 			t.run = again.run
 			yield(t.ended(again.out), nil)
-			return
-		}
-		if !req.Detach && !req.Detachable || again != nil { // what is answered already is not detached
-			t.stream(ctx, t.answeredOr(s.host.Stream(t.context(ctx), s.target, &t.req)), yield)
-			return
-		}
-		if err := s.host.Admit(ctx, s.target, t.tenant); err != nil {
-			yield(host.Event{}, host.AsError(err))
-			return
-		}
-		d, out, err := s.detach(ctx, t, !req.Detach)
-		switch {
-		case err != nil:
-			yield(host.Event{}, host.AsError(err))
 		case req.Detach:
 			yield(t.ended(out), nil)
-		default:
+		case d != nil:
 			t.streamFollowed(ctx, d, out, yield)
+		default: // also of what is answered already, which is not detached
+			t.stream(ctx, t.answeredOr(s.host.Stream(t.context(ctx), s.target, &t.req)), yield)
 		}
 	}
 }
