@@ -13,7 +13,10 @@ import (
 // AddParameters writes parameters into a request, a JSON object: each takes the place
 // of the member of its name, or stands behind all; where both are objects, their
 // members are put together in the same way. Reserved are the members that the caller
-// alone writes, those of members as "outer/inner": code invalid_argument for them.
+// alone writes, those of members as "outer/inner": code invalid_argument for them, and
+// for what would take the place of an object that has some. Names are compared as
+// services read them that take each in two writings, as generationConfig and
+// generation_config.
 func AddParameters(request []byte, parameters map[string]json.RawMessage, reserved ...string) ([]byte, error) {
 	if len(parameters) == 0 {
 		return request, nil
@@ -23,15 +26,16 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		if slices.Contains(reserved, name) {
+		inner := within(reserved, name)
+		if slices.ContainsFunc(reserved, func(r string) bool { return sameName(r, name) }) || len(inner) > 0 && !isObject(parameters[name]) {
 			return nil, host.Errorf(host.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
 				WithHint("leave it out; agents have options for tools, outputs and limits")
 		}
-		i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
+		i := slices.IndexFunc(members, func(m member) bool { return sameName(m.name, name) })
 		if i < 0 {
 			members, i = append(members, member{name: name}), len(members)
 		}
-		if members[i].value, err = addParameter(members[i].value, parameters[name], within(reserved, name)); err != nil {
+		if members[i].value, err = addParameter(members[i].value, parameters[name], inner); err != nil {
 			return nil, err
 		}
 	}
@@ -53,11 +57,16 @@ func addParameter(before, value json.RawMessage, reserved []string) (json.RawMes
 // within returns the reserved members of a member.
 func within(reserved []string, name string) (inner []string) {
 	for _, r := range reserved {
-		if rest, ok := strings.CutPrefix(r, name+"/"); ok {
+		if outer, rest, ok := strings.Cut(r, "/"); ok && sameName(outer, name) {
 			inner = append(inner, rest)
 		}
 	}
 	return inner
+}
+
+// sameName reports whether two names are one to a service that takes both writings.
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.ReplaceAll(a, "_", ""), strings.ReplaceAll(b, "_", ""))
 }
 
 func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) }

@@ -73,7 +73,8 @@ var adapters = map[string]adapter{
 		agent:  map[string]any{"generationConfig": map[string]any{"topP": 0.5, "seed": 7}, "safetySettings": []any{}},
 		asked:  map[string]any{"generationConfig": map[string]any{"topP": 0.9}, "labels": map[string]any{"a": "b"}},
 		want:   `{"generationConfig":{"topP":0.9,"temperature":0.7},"safetySettings":[],"labels":{"a":"b"}}`,
-		taken:  []string{"contents", "systemInstruction", "tools", "generationConfig/maxOutputTokens"},
+		taken: []string{"contents", "systemInstruction", "tools", "generationConfig/maxOutputTokens", "system_instruction", "tool_config",
+			"generation_config/max_output_tokens", "generation_config/maxOutputTokens", "generationConfig", "generation_config"},
 	},
 }
 
@@ -195,6 +196,7 @@ func TestAddParameters(t *testing.T) {
 		{"objects are put together, at any depth", `{"o":{"p":{"a":1},"q":2}}`, `{"o":{"p":{"b":[{}]},"r":null}}`, `{"o":{"p":{"a":1,"b":[{}]},"q":2,"r":null}}`},
 		{"an object in the place of another thing", `{"o":1}`, `{"o":{"a":{"b":1}}}`, `{"o":{"a":{"b":1}}}`},
 		{"another thing in the place of an object", `{"o":{"a":1}}`, `{"o":[1]}`, `{"o":[1]}`},
+		{"a name in the other writing", `{"oP":{"aB":1},"c":2}`, `{"o_p":{"a_b":3,"d_e":4}}`, `{"oP":{"aB":3,"d_e":4},"c":2}`},
 		{"names are written as JSON", `{}`, `{"a\"b\u0000":1}`, `{"a\"b\u0000":1}`},
 		{"large numbers stay", `{"id":12345678901234567890}`, `{"n":9007199254740993}`, `{"id":12345678901234567890,"n":9007199254740993}`},
 	} {
