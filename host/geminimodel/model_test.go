@@ -224,6 +224,32 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A server that repeats what it was asked with shows no key: not the one of the options,
+// of a header, or of the address.
+func TestSecretsThatAServerRepeats(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":{"message":%q}}`, fmt.Sprintf("%s, %s, %s: %s", r.Header.Get("X-Goog-Api-Key"), token, r.URL.Query().Get("key"), r.URL.RawQuery))
+	}))
+	defer srv.Close()
+	m, err := geminimodel.New("m1", &geminimodel.Options{BaseURL: srv.URL + "/v1beta?key=in%2Bthe-address", APIKey: testKey, MaxRetries: -1,
+		Headers: http.Header{"Authorization": {"Bearer of-a-header"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	var e *host.Error
+	if o := ask(t.Context(), m, question("hi")); !errors.As(o.err, &e) {
+		t.Fatal(o.err)
+	}
+	for _, secret := range []string{testKey, "of-a-header", "in+the-address", "in%2Bthe-address"} {
+		if text := e.Error() + e.Hint; strings.Contains(text, secret) || !strings.Contains(text, "[secret]") {
+			t.Errorf("%s is in the error: %s", secret, text)
+		}
+	}
+}
+
 // roundTrip answers requests in place of a server.
 type roundTrip func(*http.Request) (*http.Response, error)
 

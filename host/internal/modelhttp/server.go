@@ -173,10 +173,21 @@ func (s *Server) secrets() []string {
 	list := []string{s.opts.Key}
 	for _, values := range s.opts.Headers {
 		list = append(list, values...)
+		for _, v := range values { // a token without its scheme, as servers repeat it
+			_, token, _ := strings.Cut(v, " ")
+			list = append(list, strings.TrimSpace(token))
+		}
 	}
-	if u, err := url.Parse(s.opts.BaseURL); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		list = append(list, password)
+	if u, err := url.Parse(s.opts.BaseURL); err == nil {
+		password, set := u.User.Password()
+		if list = append(list, password); !set { // a token in the place of the name
+			list = append(list, u.User.Username())
+		}
+		for pair := range strings.SplitSeq(u.RawQuery, "&") { // gateways take keys there
+			_, raw, _ := strings.Cut(pair, "=")
+			plain, _ := url.QueryUnescape(raw)
+			list = append(list, raw, plain)
+		}
 	}
 	return slices.DeleteFunc(list, func(v string) bool { return len(v) < minSecret })
 }
