@@ -59,6 +59,9 @@ func (env *environment) note(format string, args ...any) {
 // copyStore copies the files of a store that no process has open, and returns how
 // many bytes they hold.
 func copyStore(ctx context.Context, to, from string) (size int64, err error) {
+	if from, err = filepath.EvalSymlinks(from); err != nil { // it may be a link to another disk
+		return 0, host.Errorf(host.FailedPrecondition, "copy a data directory that this user can only read: %w", err)
+	}
 	unlock, err := lockToRead(from)
 	if err != nil {
 		return 0, err
@@ -77,6 +80,10 @@ func copyStore(ctx context.Context, to, from string) (size int64, err error) {
 		}
 		if d.IsDir() {
 			return os.Mkdir(filepath.Join(to, below), 0o700)
+		}
+		if d.Type()&fs.ModeSymlink != 0 { // without it the copy would be less than the store
+			return host.Errorf(host.FailedPrecondition, "%s is a symbolic link, which is not copied, and this user can only read the data directory", name).
+				WithHint("run this as a user that can write to it")
 		}
 		if !d.Type().IsRegular() {
 			return nil // a socket, or what is not the store's
