@@ -19,7 +19,8 @@ const leastOfID = 4
 const maxScannedIDs = 10_000
 
 // wholeThread returns the id of the thread that a person means: one that has it, or
-// the only one whose id begins so.
+// the only one whose id begins so. Code invalid_argument for the beginning of an id
+// among more threads than are looked at.
 func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
 	_, err := s.Thread(ctx, tenant, given)
 	if err == nil || host.CodeOf(err) != host.NotFound || len(given) < leastOfID {
@@ -27,7 +28,7 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 	}
 	var ids []string
 	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
-	for len(ids) < maxScannedIDs {
+	for {
 		page, err := s.List(ctx, tenant, opts)
 		if err != nil {
 			return "", err
@@ -38,8 +39,16 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 		if opts.Cursor = page.Next; opts.Cursor == "" {
 			break
 		}
+		if len(ids) >= maxScannedIDs {
+			break
+		}
 	}
-	return wholeID("thread", given, ids)
+	whole, err := wholeID("thread", given, ids)
+	if err == nil && whole != given && opts.Cursor != "" { // others may begin so, too
+		return "", host.Errorf(host.InvalidArgument, "no thread has the id %q, and only some of those that may begin so were looked at", given).
+			WithHint("give the whole id; one is %s", safe(whole))
+	}
+	return whole, err
 }
 
 // wholeRun returns the id of the run that a person means, among those that can be

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // command runs a command line in this process.
@@ -113,5 +116,27 @@ func TestIDsMayBeShortened(t *testing.T) {
 	}
 	if _, err := wholeID("thread", "01a2-", ids); host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "01a2-1111, 01a2-2222") {
 		t.Errorf("wholeID of what two begin with = %v", err)
+	}
+}
+
+// The beginning of an id names nothing where there are more threads than are looked at:
+// another one may begin so.
+func TestShortIDsAmongManyThreads(t *testing.T) {
+	ctx, s := t.Context(), threads.New(kv.NewMemory(), nil)
+	var last string
+	for i := range maxScannedIDs + 1 {
+		made, _, err := s.Create(ctx, "", &threads.CreateOptions{ID: fmt.Sprintf("t%06d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = made.ID
+	}
+	if got, err := wholeThread(ctx, s, "", last[:len(last)-1]); host.CodeOf(err) != host.InvalidArgument {
+		t.Errorf("wholeThread = %q, %v; want code invalid_argument", got, err)
+	}
+	for _, given := range []string{last, "none"} { // reading it says that there is none
+		if got, err := wholeThread(ctx, s, "", given); got != given || err != nil {
+			t.Errorf("wholeThread(%q) = %q, %v", given, got, err)
+		}
 	}
 }
