@@ -41,6 +41,11 @@ func (c *console) Write(b []byte) (int, error) {
 		c.held = append(c.held, b...)
 		return len(b), nil
 	}
+	if len(c.held) > 0 { // in their order
+		_, err := c.write(append(c.held, b...))
+		c.held = nil
+		return len(b), err
+	}
 	return c.write(b)
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -50,5 +52,22 @@ func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
 	logger.Error("something else", "run", "r1")
 	if n := bytes.Count(both.Bytes(), []byte("\n")); n != 2 {
 		t.Errorf("the log has %d lines, want 2: %s", n, both.String())
+	}
+}
+
+func TestConsoleKeepsTheOrderOfLinesThatDoNotFit(t *testing.T) {
+	var both bytes.Buffer
+	env := &environment{stdout: &both, stderr: &both, getenv: func(string) string { return "" }}
+	c := env.console()
+	c.text(true)
+	for _, line := range []string{"first\n", strings.Repeat("x", maxHeldLines) + "\n", "last\n"} {
+		if n, err := c.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+	}
+	c.text(false)
+	got := strings.Fields(strings.ReplaceAll(both.String(), strings.Repeat("x", maxHeldLines), "second"))
+	if want := []string{"first", "second", "last"}; !slices.Equal(got, want) {
+		t.Errorf("the lines are %q, want %q", got, want)
 	}
 }
