@@ -1,6 +1,7 @@
 package geminimodel
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -16,6 +17,9 @@ import (
 const (
 	maxAnswerBytes = 16 << 20 // of all chunks together
 	maxParts       = 1024
+
+	// maxCandidates are looked at in a chunk: one is asked for.
+	maxCandidates = 8
 )
 
 // MadeID begins the ids of calls to which the service gave none. It is not sent
@@ -25,21 +29,51 @@ const MadeID = "gemini-call-"
 // chunk is one event of a stream, or the whole answer of a server that does not
 // stream.
 type chunk struct {
-	Candidates []candidate     `json:"candidates"`
-	Feedback   *feedback       `json:"promptFeedback"`
-	Usage      *usage          `json:"usageMetadata"`
-	Model      string          `json:"modelVersion"`
-	ID         string          `json:"responseId"`
-	Error      json.RawMessage `json:"error"`
+	Candidates *[maxCandidates]candidate `json:"candidates"` // the rest of the list takes no memory
+	Feedback   *feedback                 `json:"promptFeedback"`
+	Usage      *usage                    `json:"usageMetadata"`
+	Model      string                    `json:"modelVersion"`
+	ID         string                    `json:"responseId"`
+	Error      json.RawMessage           `json:"error"`
 }
 
 type candidate struct {
 	Index   int `json:"index"`
 	Content struct {
-		Parts []json.RawMessage `json:"parts"`
+		Parts rawParts `json:"parts"`
 	} `json:"content"`
 	FinishReason  string `json:"finishReason"`
 	FinishMessage string `json:"finishMessage"`
+}
+
+// rawParts are the parts of a content as they came: at most maxParts.
+type rawParts []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler. It ends a list at its bound, where
+// encoding/json would read all of it: a part of two bytes takes ten times that.
+func (p *rawParts) UnmarshalJSON(b []byte) error {
+	if len(b) <= maxParts { // it cannot have as many
+		return json.Unmarshal(b, (*[]json.RawMessage)(p))
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if first, err := d.Token(); first != json.Delim('[') || err != nil {
+		return json.Unmarshal(b, (*[]json.RawMessage)(p)) // which says what is wrong
+	}
+	for d.More() {
+		if len(*p) == maxParts {
+			return errTooManyParts()
+		}
+		var part json.RawMessage
+		if err := d.Decode(&part); err != nil {
+			return err
+		}
+		*p = append(*p, part)
+	}
+	return nil
+}
+
+func errTooManyParts() error {
+	return &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d parts", maxParts)}
 }
 
 // feedback says why a prompt is not answered.
@@ -136,7 +170,7 @@ func (a *answer) add(data []byte) ([]host.ModelChunk, error) {
 	if c.Feedback != nil {
 		a.blocked = cmp.Or(c.Feedback.BlockReason, a.blocked)
 	}
-	for i := range c.Candidates {
+	for i := 0; c.Candidates != nil && i < len(c.Candidates); i++ {
 		if c.Candidates[i].Index != 0 {
 			continue // one was asked for
 		}
@@ -178,7 +212,7 @@ func (a *answer) addPart(p wirePart) error {
 		}
 	}
 	if len(a.parts) >= maxParts {
-		return &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d parts", maxParts)}
+		return errTooManyParts()
 	}
 	g := &grown{wirePart: p}
 	a.parts = append(a.parts, g)
