@@ -212,13 +212,14 @@ func exitCode(err error) int {
 }
 
 // sentence puts the next step on a line of its own, where an error ends with
-// one.
+// one. Models' servers, plugins and tools write parts of errors: what a terminal would
+// take for a command is not in it.
 func sentence(err error) string {
 	text := err.Error()
 	if hint := lastHint(err, text); hint != "" {
-		return strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint
+		text = strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint
 	}
-	return text
+	return safe(text)
 }
 
 // lastHint finds the hint in err's tree that text ends with.
