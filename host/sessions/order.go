@@ -72,13 +72,13 @@ func (s *Service) order(ctx context.Context, tenant, session string) (runs []str
 // has a condition that does not hold.
 func (s *Service) applyInOrder(ctx context.Context, tenant, session string, tx kv.Tx, change func([]string) ([]string, error)) error {
 	own, failed := tx, error(nil)
-	failedAt := uint64(0)
+	failedAt, held := uint64(0), false
 	for range maxOrderTries {
 		runs, revision, err := s.order(ctx, tenant, session)
 		if err != nil {
 			return err
 		}
-		if failed != nil && revision == failedAt {
+		if failed != nil && revision == failedAt && !(held && revision == 0) { // one that is not there may have come and gone
 			return failed // it is not the order that has changed
 		}
 		next, err := change(slices.Clone(runs))
@@ -86,7 +86,7 @@ func (s *Service) applyInOrder(ctx context.Context, tenant, session string, tx k
 			return err
 		}
 		tx.Conds, tx.Writes = slices.Clip(own.Conds), slices.Clip(own.Writes)
-		if !slices.Equal(next, runs) {
+		if held = !slices.Equal(next, runs); held {
 			tx.Conds = append(tx.Conds, kv.AtRevision(orderKey(session), revision))
 			if len(next) == 0 {
 				tx.Writes = append(tx.Writes, kv.Delete(orderKey(session)))

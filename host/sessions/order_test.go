@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -426,4 +427,37 @@ func TestATurnThatWaitsLendsItsRoom(t *testing.T) {
 		t.Fatalf("Wait = %+v, %v", snap, err)
 	}
 	wantOrder(t, second, "s", []string{"first", "second"})
+}
+
+// meddling is a driver on which another process puts a turn into the background just
+// before this one does, and has ended it just after.
+type meddling struct {
+	kv.Driver
+	once sync.Once
+}
+
+func (m *meddling) Commit(ctx context.Context, txs ...kv.Tx) (out []kv.Result) {
+	order := kv.NewKey("sessions", "order", "s")
+	for _, tx := range txs {
+		if slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return w.Key == order }) {
+			m.once.Do(func() {
+				m.Driver.Commit(ctx, kv.Tx{Partition: tx.Partition, Writes: []kv.Write{kv.Put(order, []byte("x"))}})
+				out = m.Driver.Commit(ctx, txs...)
+				m.Driver.Commit(ctx, kv.Tx{Partition: tx.Partition, Writes: []kv.Write{kv.Delete(order)}})
+			})
+		}
+	}
+	if out == nil {
+		out = m.Driver.Commit(ctx, txs...)
+	}
+	return out
+}
+
+// A turn is acknowledged also if the order of its session was there for a moment only.
+func TestAnOrderThatComesAndGoes(t *testing.T) {
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(&meddling{Driver: kv.NewMemory()}, nil)})
+	out := run(t, s, &request{Session: "s", Text: "first", Detach: true})
+	if snap := wait(t, s, out.Snapshot); snap.Status != sessions.Completed {
+		t.Errorf("it is %+v", snap)
+	}
 }
