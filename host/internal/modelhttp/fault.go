@@ -204,6 +204,9 @@ func retryDelay(details json.RawMessage) (time.Duration, bool) {
 	var list []struct {
 		RetryDelay string `json:"retryDelay"`
 	}
+	if len(details) > maxErrorBytes {
+		return 0, false // each of its elements takes more than it is long
+	}
 	_ = json.Unmarshal(details, &list) // elements of other shapes keep what was read
 	for _, d := range list {
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait >= 0 {
