@@ -322,10 +322,10 @@ func (s *Service) work(d *detached) {
 	unlock, err := s.lockInOrder(ctx, t.historyRequest(), d.place, t.before)
 	if err == nil {
 		defer unlock()
+		t.plan.held = true
 		err = s.stillThere(ctx, t)
 	}
 	if err == nil {
-		t.plan.held = true
 		var ev host.Event
 		for ev, err = range t.events(ctx, s.host.Stream(t.context(ctx), s.target, &t.req)) {
 			if err != nil {
