@@ -70,8 +70,8 @@ func (c *Checkpoint) WithoutConversation() *Checkpoint {
 // tools cannot ask, and calls have new idempotency keys. Make it when the checkpoint is
 // handed out, and again of what comes back: JSON does not say that a client had it.
 func (c *Checkpoint) ForClient() *Checkpoint {
-	left := &checkpoint{V: checkpointVersion, Input: c.left.Input, Last: c.left.Last, Iterations: max(c.left.Iterations, 0), Stack: c.left.Stack,
-		Agent: c.left.Agent, Rounds: max(c.left.Rounds, 0)}
+	left := &checkpoint{V: checkpointVersion, Input: c.left.Input, Last: c.left.Last, Iterations: clientCount(c.left.Iterations), Stack: c.left.Stack,
+		Agent: c.left.Agent, Rounds: clientCount(c.left.Rounds)}
 	if left.Input != nil && left.Input.Role != User {
 		left.Input = nil
 	}
@@ -81,6 +81,12 @@ func (c *Checkpoint) ForClient() *Checkpoint {
 	}
 	return &Checkpoint{run: c.run, target: c.target, left: left, unowned: true}
 }
+
+// maxClientCount bounds the counts that a client writes into a checkpoint: a run that
+// goes on from one counts up from there, and compares with its limits.
+const maxClientCount = 1 << 20
+
+func clientCount(n int) int { return min(max(n, 0), maxClientCount) }
 
 // forAnyone reports whether the checkpoint asks only what one that a client had can
 // be answered for.

@@ -184,3 +184,33 @@ func TestAgentsUsedAsToolsDoNotAskClients(t *testing.T) {
 		t.Errorf("the agent was told %s", result.Content)
 	}
 }
+
+// A client that writes another count into its checkpoint has no more agents run than
+// the network lets a run have.
+func TestCountsOfAClientsCheckpointStayWithinLimits(t *testing.T) {
+	a := newAsker(t, hosttest.Call("book", "{}"), hosttest.Say("1"), hosttest.Say("2"), hosttest.Say("3"))
+	again := host.RouterFunc("again", func(context.Context, *host.RouteRequest) (*host.Route, error) { return host.Next(a.agent.Name()), nil })
+	net, err := host.NewNetwork("net", []*host.Agent{a.agent}, &host.NetworkOptions{Router: again, MaxIterations: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := newHost(t, nil).Run(t.Context(), net, &host.Request{Messages: []*host.Message{host.UserText("go")}, ClientCheckpoint: true})
+	if err != nil || asked.Checkpoint == nil {
+		t.Fatalf("Run: %v, the checkpoint %v", err, asked.Checkpoint)
+	}
+	raw, err := json.Marshal(asked.Checkpoint.ForClient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := strings.NewReplacer(`"iterations":0`, `"iterations":9223372036854775807`, `"rounds":1`, `"rounds":9223372036854775807`).Replace(string(raw))
+	back := &host.Checkpoint{}
+	if err := json.Unmarshal([]byte(forged), back); err != nil || forged == string(raw) {
+		t.Fatal(err)
+	}
+	messages := append([]*host.Message{host.UserText("go")}, asked.Results[0].Messages...)
+	r, err := newHost(t, nil).Run(t.Context(), net, &host.Request{Checkpoint: back.ForClient(), ClientCheckpoint: true, Messages: messages,
+		Answers: []host.Answer{{Question: asked.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"window"`)}}})
+	if err != nil || r.FinishReason != host.FinishMaxIterations || len(r.Results) != 1 || r.Results[0].Rounds < 0 {
+		t.Errorf("Run ended %s with %d results: %v; want one, at the limit", r.FinishReason, len(r.Results), err)
+	}
+}
