@@ -139,3 +139,40 @@ func TestPanicsAreLoggedWithTheirName(t *testing.T) {
 		}
 	}
 }
+
+// A message whose answer was edited since is asked again: what stands where the answer
+// stood is not taken for it.
+func TestAMessageWhoseAnswerWasEditedIsAskedAgain(t *testing.T) {
+	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "a map", nil }, nil)
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{look},
+		Model: hosttest.NewModel(hosttest.Call("look", "{}"), hosttest.Say("There."), hosttest.Say("Later."), hosttest.Say("Here."))})
+	thread, err := agent.NewThread(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, nil)
+	ask := func(id, text string) *host.RunResult {
+		t.Helper()
+		req := resend(id, text)
+		req.Thread, req.AgentThread = "", thread
+		r, err := h.Run(t.Context(), agent, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	ask("m1", "Where?")
+	ask("m2", "When?")
+	err = thread.EditMessages(t.Context(), func(m []*host.Message) ([]*host.Message, error) {
+		return slices.Delete(slices.Clone(m), 3, 4), nil // "There."
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := ask("m1", "Where?"); r.Replayed || r.Text() != "Here." {
+		t.Errorf("the answer is %q (replayed %t): %v", r.Text(), r.Replayed, brief(r.Results[0].Messages))
+	}
+	if r := ask("m2", "When?"); !r.Replayed || r.Text() != "Later." {
+		t.Errorf("the answer that nobody edited is %q (replayed %t)", r.Text(), r.Replayed)
+	}
+}

@@ -17,13 +17,14 @@ type threadAnswer struct {
 	Message string       `json:"message"`
 	Run     string       `json:"run,omitempty"`
 	First   string       `json:"first,omitempty"` // id of the turn's first message
+	Last    string       `json:"last,omitempty"`  // and of its last
 	Count   int          `json:"count,omitempty"` // of its messages
 	Rounds  int          `json:"rounds,omitempty"`
 	Status  FinishReason `json:"finish_reason,omitempty"`
 }
 
 func (a *threadAnswer) valid() bool {
-	return a.Message != "" && validMessageID(a.Message) && validMessageID(a.Run) && validMessageID(a.First) &&
+	return a.Message != "" && validMessageID(a.Message) && validMessageID(a.Run) && validMessageID(a.First) && validMessageID(a.Last) &&
 		a.Rounds >= 0 && a.Count >= 0 && (a.Run == "") == (a.First == "") && (a.Run == "") == (a.Count == 0)
 }
 
@@ -47,7 +48,8 @@ func (t *AgentThread) noteAnswer(req *HistoryRequest, turn *Turn) {
 	}
 	if said := turn.Messages(); turn.Completed() && len(said) > 0 {
 		a := &t.answers[len(t.answers)-1]
-		a.Run, a.First, a.Count, a.Status, a.Rounds = req.Run, said[0].ID, len(said), turn.Status, turn.Results[0].Rounds
+		a.Run, a.First, a.Last, a.Count = req.Run, said[0].ID, said[len(said)-1].ID, len(said)
+		a.Status, a.Rounds = turn.Status, turn.Results[0].Rounds
 	}
 	if n := len(t.answers); n > maxThreadAnswers {
 		t.answers = slices.Clone(t.answers[n-maxThreadAnswers:])
@@ -77,8 +79,8 @@ func (h *threadHistory) ReadTurn(ctx context.Context, req *HistoryRequest) (*Sto
 			WithHint("leave the id out for a fresh one")
 	}
 	first := slices.IndexFunc(messages, func(m *Message) bool { return m.ID == a.First })
-	if a.Run == "" || first < asked || first+a.Count > len(messages) {
-		return nil, nil
+	if a.Run == "" || first < asked || first+a.Count > len(messages) || messages[first+a.Count-1].ID != a.Last {
+		return nil, nil // it failed, or the messages were edited or reduced since
 	}
 	return &StoredTurn{Run: a.Run, State: t.state, Status: a.Status, Results: []*Result{{
 		ID: fmt.Sprintf("%s/0", a.Run), Agent: t.agent.name, Messages: slices.Clone(messages[first : first+a.Count]),
