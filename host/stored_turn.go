@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -39,12 +40,22 @@ func (r *run) readAnswer(ctx context.Context) (*StoredTurn, error) {
 	if err != nil || stored == nil {
 		return nil, wrapError(err, "look in thread %q for an answer to message %q", r.thread, r.input.ID)
 	}
-	for _, result := range stored.Results {
-		if err := checkMessages(result.Messages); err != nil {
+	own := *stored
+	own.Results = make([]*Result, len(stored.Results))
+	for i, result := range stored.Results {
+		err := fmt.Errorf("result %d is nil", i)
+		if result != nil {
+			err = checkMessages(result.Messages)
+		}
+		if err != nil {
 			return nil, Errorf(DataLoss, "history adapter returned a damaged turn: %w", err)
 		}
+		own.Results[i] = result.shallow() // outputs are written into it
 	}
-	return stored, nil
+	if own.Run == "" {
+		return nil, Errorf(DataLoss, "history adapter returned a turn of no run")
+	}
+	return &own, nil
 }
 
 // replay answers with a stored turn, under the id of its run. Neither the meter nor

@@ -190,3 +190,42 @@ func TestAnAgentThreadAnswersAMessageOnce(t *testing.T) {
 		t.Errorf("the thread has %d messages, %v, after %d model calls; want 4 after 3", len(list), err, len(model.Requests()))
 	}
 }
+
+// turnOf is a history whose answer to any message is one turn.
+type turnOf struct {
+	*hosttest.History
+	turn *host.StoredTurn
+}
+
+func (h turnOf) ReadTurn(context.Context, *host.HistoryRequest) (*host.StoredTurn, error) {
+	return h.turn, nil
+}
+
+// A history that returns a turn that is none ends the run and not the process, and one
+// that returns the same turn each time keeps it as it is.
+func TestStoredTurnsAreChecked(t *testing.T) {
+	for name, turn := range map[string]*host.StoredTurn{
+		"a result that is nil":  {Run: "r", Results: []*host.Result{nil}},
+		"a message that is nil": {Run: "r", Results: []*host.Result{{Messages: []*host.Message{nil}}}},
+		"of no run":             {Results: []*host.Result{{Agent: "clerk"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, &host.Options{Model: says("hi"), History: newHistory(t, turnOf{hosttest.NewHistory(), turn})})
+			if _, err := h.Run(t.Context(), newAgent(t, nil), resend("m1", "hi")); host.CodeOf(err) != host.DataLoss {
+				t.Errorf("Run: %v, want code data_loss", err)
+			}
+		})
+	}
+	schema, err := host.SchemaOf[struct {
+		N int `json:"n"`
+	}]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &host.StoredTurn{Run: "r", Status: host.FinishStop, Results: []*host.Result{{Agent: "clerk", Messages: []*host.Message{host.AssistantText(`{"n":1}`)}}}}
+	h := newHost(t, &host.Options{Model: says("hi"), History: newHistory(t, turnOf{hosttest.NewHistory(), kept})})
+	r, err := h.Run(t.Context(), newAgent(t, &host.AgentOptions{Output: schema}), resend("m1", "hi"))
+	if err != nil || string(r.Results[0].Output) != `{"n":1}` || kept.Results[0].Output != nil {
+		t.Errorf("Run: %v; the output is %s, and what the history keeps has %s", err, r.Results[0].Output, kept.Results[0].Output)
+	}
+}
