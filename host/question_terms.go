@@ -220,6 +220,7 @@ func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, an
 		return nil, err
 	}
 	own := *req
+	own.Resume = ""
 	for _, w := range found {
 		for _, q := range w.Questions {
 			if q.Key != key {
@@ -237,7 +238,8 @@ func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, an
 }
 
 // SettleExpired resumes the runs of a target, for a tenant, that ask a question
-// whose time is over: those with defaults go on with them, the others end. It
+// whose time is over: those with defaults go on with them, the others end. A run that
+// also asks what still stands waits for that, unless it ends. It
 // returns how many went on or ended, and the first error of another kind, after all
 // were tried. A program calls it now and then, such as every minute; several may at
 // once, for a question is answered once. Sessions that a threads.Store keeps are
@@ -245,7 +247,14 @@ func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, an
 // is no [QuestionKeeper].
 func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) (n int, err error) {
 	var first error
-	err = h.eachWaiting(ctx, target, tenant, WaitingFilter{Due: time.Now()}, func(rec *RunRecord) error {
+	now := time.Now()
+	err = h.eachWaiting(ctx, target, tenant, WaitingFilter{Due: now}, func(rec *RunRecord) error {
+		switch waits, err := h.waitsForOthers(ctx, target, tenant, rec.Run, now); {
+		case ctx.Err() != nil:
+			return ContextError(ctx)
+		case waits || CodeOf(err) == Conflict || CodeOf(err) == NotFound:
+			return nil
+		}
 		result, err := h.Run(ctx, target, &Request{Tenant: tenant, Resume: rec.Run})
 		switch {
 		case ctx.Err() != nil:
@@ -264,8 +273,23 @@ func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) 
 	return n, err
 }
 
+// waitsForOthers reports whether a run asks, beside what has expired with a default,
+// something else that must be answered with it.
+func (h *Host) waitsForOthers(ctx context.Context, target Target, tenant, run string, now time.Time) (bool, error) {
+	questions, err := h.Questions(ctx, target, tenant, run)
+	if err != nil {
+		return false, err
+	}
+	answers, over, err := settled(questions, nil, now)
+	return err == nil && over == nil && len(answers) < len(questions), err
+}
+
 // eachWaiting calls fn for runs of a target that wait for answers.
 func (h *Host) eachWaiting(ctx context.Context, target Target, tenant string, filter WaitingFilter, fn func(*RunRecord) error) error {
+	tenant, err := h.Tenant(tenant)
+	if err != nil {
+		return err
+	}
 	j := h.journalOf(h.historyOf(target.network()))
 	if j == nil {
 		return errNoJournal()

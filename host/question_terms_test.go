@@ -318,3 +318,51 @@ func TestSettledQuestionsStaySettledAcrossACrash(t *testing.T) {
 		})
 	}
 }
+
+// A run whose other question still stands waits for its answer, and is no failure of
+// who settles.
+func TestSettlingLeavesRunsThatAskSomethingElse(t *testing.T) {
+	day := host.NewTool("day", "Asks.", func(_ context.Context, c *host.Call, in struct {
+		Terms bool `json:"terms"`
+	}) (*host.ToolOutput, error) {
+		if len(c.Resumed) > 0 {
+			return &host.ToolOutput{Content: c.Resumed[0].Answer}, nil
+		}
+		ask := &host.Interrupt{Reason: "Which day?"}
+		if in.Terms {
+			ask.Terms = &host.QuestionTerms{Timeout: time.Nanosecond, Default: &host.Answer{Decision: host.Reply, Value: json.RawMessage(`"monday"`)}}
+		}
+		return &host.ToolOutput{Interrupt: ask}, nil
+	}, nil)
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{day}, Model: hosttest.NewModel(hosttest.Call("day", `{"terms":true}`).Call("day", `{"terms":false}`), hosttest.Say("done"))})
+	h := newHost(t, &host.Options{Journal: hosttest.NewJournal()})
+	asked, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"})
+	if err != nil || len(asked.Questions) != 2 {
+		t.Fatalf("%+v, %v", asked, err)
+	}
+	if n, err := h.SettleExpired(t.Context(), agent, "acme"); n != 0 || err != nil {
+		t.Errorf("%d settled, %v; want none, and no error", n, err)
+	}
+	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Resume: asked.Run, Answers: []host.Answer{{Question: asked.Questions[1].ID, Decision: host.Reply, Value: json.RawMessage(`"friday"`)}}})
+	if err != nil || r.Text() != "done" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Questions are a tenant's also where they are looked for: a host of several tenants
+// has none without one.
+func TestQuestionsOfNoTenantAreNotLookedFor(t *testing.T) {
+	h, err := host.New(&host.Options{Journal: hosttest.NewJournal()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := newAgent(t, nil)
+	for tenant, code := range map[string]host.Code{"": host.Unauthenticated, host.DefaultTenant: host.InvalidArgument, "acme": host.NotFound} {
+		if _, err := h.FindQuestions(t.Context(), agent, tenant, "k"); host.CodeOf(err) != code {
+			t.Errorf("FindQuestions for tenant %q: %v, want code %s", tenant, err, code)
+		}
+		if _, err := h.SettleExpired(t.Context(), agent, tenant); host.CodeOf(err) != code && code != host.NotFound {
+			t.Errorf("SettleExpired for tenant %q: %v, want code %s", tenant, err, code)
+		}
+	}
+}
