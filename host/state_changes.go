@@ -38,6 +38,8 @@ type change struct {
 	revision int64 // that it led to
 	by       *State
 	footprint
+
+	takenBack bool // the call has failed
 }
 
 // remember notes what ops change, if there is a call that may have to know. doc
@@ -47,7 +49,7 @@ func (s *State) remember(doc any, ops []PatchOp) {
 		return
 	}
 	for _, f := range footprints(doc, ops) {
-		s.changes = append(s.changes, change{s.revision, s, f})
+		s.changes = append(s.changes, change{revision: s.revision, by: s, footprint: f})
 	}
 	if len(s.changes) > maxChanges {
 		s.changes, s.forgotten = nil, s.revision

@@ -32,6 +32,8 @@ type undo struct {
 	path    string // of the value, or the array
 	index   int    // in the array
 	was, is place  // at the path; of an element, what was taken out or put in
+
+	revision int64 // that it led to
 }
 
 type undoKind uint8
@@ -52,6 +54,7 @@ func (l *undoLog) add(doc any, revision int64, changes []undo) {
 		l.begun, l.doc, l.revision = true, doc, revision
 	}
 	for i := range changes {
+		changes[i].revision = revision + 1
 		l.bytes += changes[i].size()
 	}
 	if l.full = l.full || l.bytes > maxUndoBytes; l.full {
@@ -66,6 +69,7 @@ func (s *State) takeBack() {
 	s.change(func() error {
 		log := s.undo
 		s.undo = &undoLog{}
+		defer s.markTakenBack()
 		switch {
 		case !log.begun:
 			return nil
@@ -77,6 +81,10 @@ func (s *State) takeBack() {
 		p := patcher{doc: s.doc}
 		var ops []PatchOp
 		for _, u := range slices.Backward(log.changes) {
+			if by := s.setSince(&u); by != nil {
+				by.undo.inherit(u)
+				continue
+			}
 			op, ok := p.inverse(&u)
 			if ok && p.apply(op) == nil {
 				ops = append(ops, op)
@@ -93,6 +101,40 @@ func (s *State) takeBack() {
 // anything but this view, as far as that is remembered.
 func (s *State) changedByOthers(since int64) bool {
 	return s.forgotten > since || slices.ContainsFunc(s.changes, func(c change) bool { return c.by != s && c.revision > since })
+}
+
+// setSince returns the call that has set the value at the place of a change last, if
+// that was another one, perhaps to what the change had made of it; nil if none has.
+func (s *State) setSince(u *undo) *State {
+	if u.kind != undoValue {
+		return nil
+	}
+	for _, c := range slices.Backward(s.changes) {
+		if c.revision <= u.revision {
+			break
+		}
+		if c.by != s && !c.takenBack && c.kind == changesValue && (within(u.path, c.path) || within(c.path, u.path)) {
+			return c.by
+		}
+	}
+	return nil
+}
+
+// markTakenBack says that nothing stands on what this view has changed.
+func (s *State) markTakenBack() {
+	for i := range s.changes {
+		s.changes[i].takenBack = s.changes[i].takenBack || s.changes[i].by == s
+	}
+}
+
+// inherit takes a change of a call that has failed over, on which this call has built:
+// if it fails too, that is taken back after its own.
+func (l *undoLog) inherit(u undo) {
+	if l == nil || l.full || l.bytes+u.size() > maxUndoBytes {
+		return
+	}
+	l.bytes += u.size()
+	l.changes = slices.Insert(l.changes, 0, u)
 }
 
 // inverse returns the operation that takes a change back in the patcher's document,

@@ -98,3 +98,36 @@ func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
 		}
 	})
 }
+
+// Calls that set one place to one value: it stays as long as one of them has not
+// failed, and is what it was when all have.
+func TestTakingBackLeavesWhatAnotherHasSetToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail []int // of the calls 0 and 1, in this order
+		want string
+	}{
+		"the first fails":  {[]int{0}, `{"status":"searching"}`},
+		"the second fails": {[]int{1}, `{"status":"searching"}`},
+		"both fail":        {[]int{0, 1}, `{}`},
+		"both, last first": {[]int{1, 0}, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewState(json.RawMessage(`{}`), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			views := []*State{s.view(nil), s.view(nil)}
+			for _, v := range views {
+				if err := v.Set("/status", "searching"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, i := range c.fail {
+				views[i].takeBack()
+			}
+			if got := string(s.JSON()); got != c.want {
+				t.Errorf("the state is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
