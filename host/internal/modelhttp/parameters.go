@@ -13,10 +13,9 @@ import (
 // AddParameters writes parameters into a request, a JSON object: each takes the place
 // of the member of its name, or stands behind all; where both are objects, their
 // members are put together in the same way. Reserved are the members that the caller
-// alone writes, those of members as "outer/inner": code invalid_argument for them, and
-// for what would take the place of an object that has some. Names are compared as
-// services read them that take each in two writings, as generationConfig and
-// generation_config.
+// alone writes, those of members as "outer/inner": code invalid_argument for them, in
+// any case and with underscores or without, as services read them that take a name in
+// two spellings (generationConfig and generation_config).
 func AddParameters(request []byte, parameters map[string]json.RawMessage, reserved ...string) ([]byte, error) {
 	if len(parameters) == 0 {
 		return request, nil
@@ -27,11 +26,11 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		inner := within(reserved, name)
-		if slices.ContainsFunc(reserved, func(r string) bool { return sameName(r, name) }) || len(inner) > 0 && !isObject(parameters[name]) {
+		if slices.Contains(inner, "") || len(inner) > 0 && !isObject(parameters[name]) { // what is no object would take the place of all members
 			return nil, host.Errorf(host.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
 				WithHint("leave it out; agents have options for tools, outputs and limits")
 		}
-		i := slices.IndexFunc(members, func(m member) bool { return sameName(m.name, name) })
+		i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
 		if i < 0 {
 			members, i = append(members, member{name: name}), len(members)
 		}
@@ -45,7 +44,7 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 // addParameter returns what becomes of a member that has a value; nil is none.
 func addParameter(before, value json.RawMessage, reserved []string) (json.RawMessage, error) {
 	var inner map[string]json.RawMessage
-	if !isObject(value) || json.Unmarshal(value, &inner) != nil {
+	if !isObject(value) || !isObject(before) && len(reserved) == 0 || json.Unmarshal(value, &inner) != nil {
 		return value, nil
 	}
 	if !isObject(before) {
@@ -54,20 +53,18 @@ func addParameter(before, value json.RawMessage, reserved []string) (json.RawMes
 	return AddParameters(before, inner, reserved...)
 }
 
-// within returns the reserved members of a member.
+// within returns the reserved members of a member, and "" for itself.
 func within(reserved []string, name string) (inner []string) {
 	for _, r := range reserved {
-		if outer, rest, ok := strings.Cut(r, "/"); ok && sameName(outer, name) {
+		if first, rest, _ := strings.Cut(r, "/"); spelled(first) == spelled(name) {
 			inner = append(inner, rest)
 		}
 	}
 	return inner
 }
 
-// sameName reports whether two names are one to a service that takes both writings.
-func sameName(a, b string) bool {
-	return strings.EqualFold(strings.ReplaceAll(a, "_", ""), strings.ReplaceAll(b, "_", ""))
-}
+// spelled returns the one spelling of a name.
+func spelled(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
 func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) }
 

@@ -212,3 +212,22 @@ func TestAddParameters(t *testing.T) {
 		})
 	}
 }
+
+// A service that takes a name in two spellings is not told in the second what the host
+// says in the first, and what is no object takes no place of reserved members.
+func TestReservedParametersInOtherSpellings(t *testing.T) {
+	for _, parameters := range []string{
+		`{"system_instruction":{}}`, `{"SystemInstruction":{}}`, `{"system__instruction":{}}`,
+		`{"generation_config":{"maxOutputTokens":1}}`, `{"generationConfig":{"max_output_tokens":1}}`, `{"generation_config":{"max_output_tokens":1}}`,
+		`{"generationConfig":[]}`, `{"generation_config":1}`,
+	} {
+		var read map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(parameters), &read); err != nil {
+			t.Fatal(err)
+		}
+		got, err := modelhttp.AddParameters([]byte(`{"generationConfig":{"maxOutputTokens":5}}`), read, "systemInstruction", "generationConfig/maxOutputTokens")
+		if host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%s: %s, %v, want code invalid_argument", parameters, got, err)
+		}
+	}
+}
