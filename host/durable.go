@@ -46,6 +46,7 @@ type (
 		From         *checkpoint                `json:"from,omitempty"`
 		Answers      []Answer                   `json:"answers,omitempty"`
 		Expired      *Question                  `json:"expired,omitempty"` // what the run ends with
+		Stopped      bool                       `json:"stopped,omitempty"` // by the Start hook of the network
 	}
 
 	// loadedStep is what the history adapter answered, so that a run that is
@@ -242,7 +243,7 @@ func (r *run) begin(ctx context.Context) error {
 		return nil
 	}
 	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
-		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch})
+		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch, Stopped: r.stopped})
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }

@@ -149,3 +149,26 @@ func TestNetworkHooksAreCalledOnceOverAQuestion(t *testing.T) {
 		t.Errorf("%+v, %v after %d starts and %d finishes", done, err, starts, finishes)
 	}
 }
+
+// A run that its network's Start hook has stopped stays stopped in the process that
+// resumes it.
+func TestAStoppedRunStaysStoppedAcrossACrash(t *testing.T) {
+	j := &endless{Journal: hosttest.NewJournal(), dead: true}
+	model := says("hi")
+	agent := newAgent(t, nil)
+	net, err := host.NewNetwork("net", []*host.Agent{agent}, &host.NetworkOptions{Router: host.InOrder("order", agent.Name()), Hooks: host.NetworkHooks{
+		Start: func(_ context.Context, at *host.NetworkStartHook) error { at.Stop = true; return nil },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, &host.Options{Model: model, Journal: j})
+	if _, err := h.Run(t.Context(), net, &host.Request{Text: "hi", Durable: true, Run: "r"}); err != nil || len(j.Runs()) != 1 {
+		t.Fatalf("Run: %v, the journal has %d runs", err, len(j.Runs()))
+	}
+	j.dead = false
+	r, err := h.Run(t.Context(), net, &host.Request{Resume: "r"})
+	if err != nil || r.FinishReason != host.FinishStop || len(r.Results) != 0 || len(model.Requests()) != 0 {
+		t.Errorf("Run = %+v: %v, after %d model calls; want none", r, err, len(model.Requests()))
+	}
+}

@@ -187,7 +187,7 @@ func (r *run) restoreBrought(artifacts []Artifact) {
 
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
-	r.input, r.foreign, r.branch = b.Input, b.Foreign, b.Branch
+	r.input, r.foreign, r.branch, r.stopped = b.Input, b.Foreign, b.Branch, b.Stopped
 	req := *r.req
 	req.Instructions, req.Messages, req.Providers = b.Instructions, b.Messages, b.Providers
 	req.ModelParameters = asParameters(b.Parameters)
