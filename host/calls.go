@@ -605,6 +605,7 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 	if c.question != nil && c.message == nil && c.open == nil {
 		if err := t.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
+			c.call.State.takeBack()
 			c.finish(t.id)
 		}
 	}

@@ -366,3 +366,29 @@ func TestQuestionsOfNoTenantAreNotLookedFor(t *testing.T) {
 		}
 	}
 }
+
+// A call that fails for its terms leaves the state as if it had not run.
+func TestBadTermsTakeChangesBack(t *testing.T) {
+	ask := host.NewTool("ask", "Asks.", func(_ context.Context, c *host.Call, _ struct{}) (*host.ToolOutput, error) {
+		return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "When?", Terms: &host.QuestionTerms{Timeout: -1}}}, c.State.Set("/asked", true)
+	}, nil)
+	for name, opts := range map[string]*host.ToolOptions{"of the tool's question": nil, "of an approval": {Approve: host.ApproveAlways("May it?"),
+		Terms: func(context.Context, *host.Call, *host.Question) (*host.QuestionTerms, error) {
+			return &host.QuestionTerms{Timeout: -1}, nil
+		}}} {
+		t.Run(name, func(t *testing.T) {
+			tool := ask
+			if opts != nil {
+				var err error
+				if tool, err = ask.With(opts); err != nil {
+					t.Fatal(err)
+				}
+			}
+			agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("ask", `{}`), hosttest.Say("never mind"))})
+			r, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi"})
+			if err != nil || r.Text() != "never mind" || string(r.State) != `{}` {
+				t.Errorf("Run = %q, the state is %s: %v", r.Text(), r.State, err)
+			}
+		})
+	}
+}

@@ -64,10 +64,14 @@ func (l *undoLog) add(doc any, revision int64, changes []undo) {
 	l.changes = append(l.changes, changes...)
 }
 
-// takeBack takes back what the call has changed through this view of the state.
+// takeBack takes back what the call has changed through this view of the state. It
+// does nothing to the state itself.
 func (s *State) takeBack() {
 	s.change(func() error {
 		log := s.undo
+		if log == nil {
+			return nil
+		}
 		s.undo = &undoLog{}
 		defer s.markTakenBack()
 		switch {
