@@ -17,7 +17,8 @@ import (
 // changes in the value it is given, which is its own: messages and parts in it
 // are shared and must be replaced, not written to. An error from Start, Response
 // or Finish ends the run with it; one from a tool's hook fails that call and is
-// told to the model like a tool's.
+// told to the model like a tool's. What a hook changes in the state stays, also if
+// its call fails.
 //
 // What a reader of the stream has already seen is not taken back.
 type Hooks struct {
@@ -210,7 +211,7 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if hook == nil {
 		return nil, nil
 	}
-	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State, SoFar: c.call.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
+	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State.hookView(), SoFar: c.call.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
 	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil {
 		return nil, err
 	}
@@ -233,7 +234,7 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 	if hook == nil {
 		return out, err
 	}
-	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State, SoFar: c.call.SoFar, ID: c.part.ID, Tool: c.part.Name,
+	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State.hookView(), SoFar: c.call.SoFar, ID: c.part.ID, Tool: c.part.Name,
 		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {

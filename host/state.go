@@ -21,6 +21,7 @@ type State struct {
 
 	tell func(revision int64) // is called after a change of the call's; nil tells nothing
 	undo *undoLog             // of the call's changes; nil keeps nothing
+	of   *State               // the view of the call, if this is one of its hooks'
 }
 
 // stateCore is what all views of a state share.

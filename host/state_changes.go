@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 )
@@ -18,6 +19,14 @@ func (s *State) view(tell func(revision int64)) *State {
 	defer s.mu.Unlock()
 	s.views++
 	return &State{stateCore: s.stateCore, seen: s.revision, base: s.doc, tell: tell, undo: &undoLog{}}
+}
+
+// hookView is the state as the hooks around the call of a view see it. What they
+// change is the call's to others, and is not taken back if the call fails.
+func (s *State) hookView() *State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &State{stateCore: s.stateCore, seen: s.seen, base: s.base, tell: s.tell, of: s}
 }
 
 // endView says that no patch is returned to the view any more. The view still
@@ -49,7 +58,7 @@ func (s *State) remember(doc any, ops []PatchOp) {
 		return
 	}
 	for _, f := range footprints(doc, ops) {
-		s.changes = append(s.changes, change{revision: s.revision, by: s, footprint: f})
+		s.changes = append(s.changes, change{revision: s.revision, by: cmp.Or(s.of, s), footprint: f})
 	}
 	if len(s.changes) > maxChanges {
 		s.changes, s.forgotten = nil, s.revision

@@ -284,3 +284,41 @@ func TestTakingBackHasBounds(t *testing.T) {
 		t.Errorf("the state has %d bytes, want what was there before", len(result.State))
 	}
 }
+
+// A hook behind a tool may count its failures in the state: that is not taken back with
+// what the tool has changed.
+func TestWhatHooksChangeStaysWhenTheirCallFails(t *testing.T) {
+	tool := host.NewTool("fail", "Fails.", func(_ context.Context, c *host.Call, _ struct{}) (string, error) {
+		return "", errors.Join(c.State.Set("/done", true), errors.New("it rains"))
+	}, nil)
+	count := func(s *host.State, path string) error {
+		var n int
+		if _, err := s.Get(path, &n); err != nil {
+			return err
+		}
+		return s.Set(path, n+1)
+	}
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("fail", `{}`), hosttest.Call("fail", `{}`), hosttest.Say("done")),
+		Hooks: host.Hooks{
+			ToolStart: func(_ context.Context, at *host.ToolStartHook) error { return count(at.State, "/begun") },
+			ToolEnd:   func(_ context.Context, at *host.ToolEndHook) error { return count(at.State, "/failed") },
+		}})
+	r, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi"})
+	if err != nil || string(r.State) != `{"begun":2,"failed":2}` {
+		t.Errorf("the state is %s: %v", r.State, err)
+	}
+}
+
+// What a hook has changed is its call's own: a patch that the tool returns for the same
+// place is no conflict.
+func TestWhatHooksChangeIsTheirCallsOwn(t *testing.T) {
+	tool := host.NewTool("set", "Sets.", func(_ context.Context, c *host.Call, _ struct{}) (*host.ToolOutput, error) {
+		return &host.ToolOutput{State: []host.PatchOp{{Op: "add", Path: "/step", Value: []byte(`"tool"`)}}}, nil
+	}, nil)
+	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("set", `{}`), hosttest.Say("done")),
+		Hooks: host.Hooks{ToolEnd: func(_ context.Context, at *host.ToolEndHook) error { return at.State.Set("/step", "hook") }}})
+	r, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi"})
+	if err != nil || string(r.State) != `{"step":"tool"}` {
+		t.Errorf("the state is %s: %v", r.State, err)
+	}
+}
