@@ -22,6 +22,7 @@ type State struct {
 	tell func(revision int64) // is called after a change of the call's; nil tells nothing
 	undo *undoLog             // of the call's changes; nil keeps nothing
 	of   *State               // the view of the call, if this is one of its hooks'
+	over bool                 // the call has failed, and changes nothing any more; guarded by mu
 }
 
 // stateCore is what all views of a state share.
@@ -216,6 +217,9 @@ func (s *State) change(make func() error) error {
 }
 
 func (s *State) patch(ops []PatchOp) error {
+	if s.over {
+		return errCallEnded()
+	}
 	p := patcher{doc: s.doc, notes: s.undo != nil}
 	if err := p.applyAll(ops); err != nil {
 		return err

@@ -30,7 +30,7 @@ func (s *State) hookView() *State {
 }
 
 // endView says that no patch is returned to the view any more. The view still
-// works: a tool may have been left behind with it.
+// works, unless its changes were taken back: a tool may have been left behind with it.
 func (s *State) endView() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -321,4 +322,29 @@ func TestWhatHooksChangeIsTheirCallsOwn(t *testing.T) {
 	if err != nil || string(r.State) != `{"step":"tool"}` {
 		t.Errorf("the state is %s: %v", r.State, err)
 	}
+}
+
+// A handler that was left behind when its time was over changes nothing any more: its
+// call has failed.
+func TestALateHandlerChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, late := make(chan struct{}), make(chan error, 1)
+		slow := host.NewTool("slow", "Waits.", func(_ context.Context, c *host.Call, _ struct{}) (string, error) {
+			<-release
+			late <- c.State.Set("/late", true)
+			return "", nil
+		}, &host.ToolOptions{Timeout: time.Second})
+		join := host.NewTool("join", "Joins.", func(context.Context, *host.Call, struct{}) (string, error) {
+			close(release)
+			if err := <-late; host.CodeOf(err) != host.FailedPrecondition {
+				t.Errorf("a late change: %v, want code failed_precondition", err)
+			}
+			return "", nil
+		}, nil)
+		agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{slow, join}, Model: hosttest.NewModel(hosttest.Call("slow", `{}`), hosttest.Call("join", `{}`), hosttest.Say("done"))})
+		r, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi"})
+		if err != nil || r.Text() != "done" || string(r.State) != `{}` {
+			t.Errorf("the state is %s: %v", r.State, err)
+		}
+	})
 }

@@ -64,8 +64,9 @@ func (l *undoLog) add(doc any, revision int64, changes []undo) {
 	l.changes = append(l.changes, changes...)
 }
 
-// takeBack takes back what the call has changed through this view of the state. It
-// does nothing to the state itself.
+// takeBack takes back what the call has changed through this view of the state, and
+// ends the view: a handler that was left behind changes nothing after that. It does
+// nothing to the state itself.
 func (s *State) takeBack() {
 	s.change(func() error {
 		log := s.undo
@@ -73,6 +74,7 @@ func (s *State) takeBack() {
 			return nil
 		}
 		s.undo = &undoLog{}
+		defer func() { s.over = true }()
 		defer s.markTakenBack()
 		switch {
 		case !log.begun:
