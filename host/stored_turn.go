@@ -17,7 +17,8 @@ type TurnReader interface {
 	// message, its turns failed or were interrupted, or what they said is not whole
 	// any more. A turn that was tried again without an input answers the message
 	// before it. Code conflict if the thread's message of that id says something
-	// else. It is called while the run has the thread, where there is a [ThreadLocker].
+	// else. It is called while the run has the thread, where there is a [ThreadLocker];
+	// for a run that its tenant's quota refuses it is called without.
 	ReadTurn(ctx context.Context, req *HistoryRequest) (*StoredTurn, error)
 }
 
