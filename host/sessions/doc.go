@@ -29,9 +29,10 @@
 // client can change each word, so it carries what a client may answer by any word: the
 // results of client tools, and a tool's own questions. A call that would need an
 // approval then fails, and the model is told; so does an agent used as a tool that
-// would ask. What a client can do with an unsealed session is have a tool of the agent's
-// run with any arguments that fit its schema, as if the tool had asked and the model
-// had called it: give tools that must not be run so an approval rule, or seal.
+// would ask. What a client can do with an unsealed session is have a tool run with any
+// arguments that fit its schema, as if the model had called it and the tool had asked,
+// and have any agent of the network run, on call or not, as if the router had picked
+// it: give tools that must not be run so an approval rule, or seal.
 //
 // A session can be sent again, and so can an answer: a sealed one repeats the calls
 // that it lets run under the same idempotency keys. A journal takes each answer once.
