@@ -214,3 +214,20 @@ func TestCountsOfAClientsCheckpointStayWithinLimits(t *testing.T) {
 		t.Errorf("Run ended %s with %d results: %v; want one, at the limit", r.FinishReason, len(r.Results), err)
 	}
 }
+
+// A host that has a journal since takes what a client had, and leaves no run there that
+// nobody can resume: the client answers again if the process ends.
+func TestAClientsCheckpointLeavesNoRunInAJournal(t *testing.T) {
+	a := newAsker(t, hosttest.Call("book", "{}"), hosttest.Say("Booked."))
+	asked, err := newHost(t, nil).Run(t.Context(), a.agent, &host.Request{Messages: []*host.Message{host.UserText("go")}, ClientCheckpoint: true})
+	if err != nil || asked.Checkpoint == nil {
+		t.Fatalf("Run: %v, the checkpoint %v", err, asked.Checkpoint)
+	}
+	j := &endless{Journal: hosttest.NewJournal(), dead: true}
+	r, err := newHost(t, &host.Options{Journal: j}).Run(t.Context(), a.agent, &host.Request{Checkpoint: asked.Checkpoint.ForClient(),
+		Messages: append([]*host.Message{host.UserText("go")}, asked.Results[0].Messages...),
+		Answers:  []host.Answer{{Question: asked.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"window"`)}}})
+	if err != nil || r.Text() != "Booked." || len(j.Runs()) != 0 {
+		t.Errorf("Run = %q: %v, the journal has %d runs; want none", r.Text(), err, len(j.Runs()))
+	}
+}

@@ -134,7 +134,7 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.saved = c.turn(r.resultID())
 	r.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.branches.byKey, c.Calls)
-	if r.journalOf() == nil {
+	if r.journalOf() == nil || r.fromClient() { // the client has it, and can answer again
 		return nil
 	}
 	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.req.Artifacts})
