@@ -30,7 +30,7 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 			return nil, host.Errorf(host.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
 				WithHint("leave it out; agents have options for tools, outputs and limits")
 		}
-		i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
+		i := slices.IndexFunc(members, func(m member) bool { return spelled(m.name) == spelled(name) })
 		if i < 0 {
 			members, i = append(members, member{name: name}), len(members)
 		}
