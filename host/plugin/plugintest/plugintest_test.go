@@ -15,9 +15,21 @@ import (
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
+// repeats is how often a call is repeated in a test of what memory does.
+func repeats() int {
+	if testing.Short() {
+		return 500
+	}
+	return DefaultRepeats
+}
+
 func TestShippedPlugins(t *testing.T) {
-	t.Run("toolcallfilter", func(t *testing.T) { TestGuest(t, toolcallfilter.Wasm, nil) })
+	t.Parallel()
+	t.Run("toolcallfilter", func(t *testing.T) { TestGuest(t, toolcallfilter.Wasm, &Options{Repeats: repeats()}) })
 	t.Run("tokenlimiter", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("with -short one of the shipped plugins is checked")
+		}
 		TestGuest(t, tokenlimiter.Wasm, &Options{Calls: []Call{
 			{"process", `{"processor":"tokenlimiter","config":100,` + scope + `,"model":"m",` + outline + `}`},
 			{"process", `{"processor":"tokenlimiter","config":0,` + scope + `,"model":"m",` + outline + `}`},
@@ -72,6 +84,7 @@ func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broke
 // The kit finds what is wrong with a guest that is wrong on purpose, and
 // nothing else.
 func TestBrokenGuest(t *testing.T) {
+	t.Parallel()
 	wasm := buildGuest(t, "../testdata/guests/broken")
 	runtime := &plugin.Options{CacheDir: privateDir(t)}
 	tool := func(name string) Call { return Call{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`} }
@@ -112,8 +125,8 @@ func TestBrokenGuest(t *testing.T) {
 		{Call{"observe", `{"provider":"invents"}`}, []string{"bad input is answered with an error", answersRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input, func(t *testing.T) {
-			if testing.Short() && i%4 != 0 {
-				t.Skip("with -short every fourth guest is checked")
+			if testing.Short() && i%8 != 0 {
+				t.Skip("with -short every eighth guest is checked")
 			}
 			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
 			opts.Granted.Clock = c.call == tool("tells")
@@ -121,7 +134,7 @@ func TestBrokenGuest(t *testing.T) {
 			case c.call == tool("gorges"): // whose instance is replaced before a round of calls has ended, and the next as well
 				opts.Repeats = 100
 			case c.wants == nil || slices.Contains(c.wants, memoryRule):
-				opts.Repeats = DefaultRepeats
+				opts.Repeats = repeats()
 			}
 			got := brokenRules(t, wasm, opts)
 			if !slices.Equal(got, c.wants) {
@@ -133,6 +146,7 @@ func TestBrokenGuest(t *testing.T) {
 
 // Each rule about reading fails a guest that reads otherwise, and no sound one.
 func TestGuestsThatMisread(t *testing.T) {
+	t.Parallel()
 	wasm := buildGuest(t, "../testdata/guests/misreads")
 	runtime := &plugin.Options{CacheDir: privateDir(t)}
 	const (
@@ -172,8 +186,8 @@ func TestGuestsThatMisread(t *testing.T) {
 		{process("either"), []string{vectorsRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input[:25], func(t *testing.T) {
-			if testing.Short() && i%3 != 0 {
-				t.Skip("with -short every third guest is checked")
+			if testing.Short() && i%6 != 0 {
+				t.Skip("with -short every sixth guest is checked")
 			}
 			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}, reading...)
 			if !slices.Equal(got, c.wants) {
@@ -199,21 +213,23 @@ func TestGuestsThatMisread(t *testing.T) {
 // A plugin that does not come back, or dies, at every call ends the check by
 // itself, and the result says so.
 func TestACheckOfAHostileGuestEnds(t *testing.T) {
+	t.Parallel()
 	wasm := buildGuest(t, "../testdata/guests/misreads")
+	runtime := &plugin.Options{CacheDir: privateDir(t)}
 	tool := func(name string) []Call {
 		return []Call{{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`}}
 	}
 	limits := plugin.Limits{Instructions: longCall} // of a loop; nothing else here takes as many
 	var last *Result
 	n := 0
-	for r := range Check(t.Context(), wasm, &Options{Calls: tool("loops"), Repeats: 1, Limits: limits}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("loops"), Repeats: 1, Limits: limits}) {
 		last = r
 		n++
 	}
 	if n == len(Rules()) || len(last.Problems) == 0 || !strings.Contains(last.Problems[len(last.Problems)-1], "calls were ended by a limit, so the check ends here") {
 		t.Errorf("%d rules, the last result %+v; want that the check ends before the last rule, and says so", n, last)
 	}
-	for r := range check(t.Context(), wasm, &Options{Calls: tool("floods"), Repeats: 10}, rules()[:5]) {
+	for r := range check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("floods"), Repeats: 10}, rules()[:5]) {
 		for _, p := range r.Problems {
 			if len(p) > 4<<10 {
 				t.Errorf("%s: a problem of %d bytes: %.100s", r.Rule, len(p), p)
@@ -221,7 +237,7 @@ func TestACheckOfAHostileGuestEnds(t *testing.T) {
 		}
 	}
 	traps := 0
-	for r := range Check(t.Context(), wasm, &Options{Calls: tool("traps"), Repeats: 1}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("traps"), Repeats: 1}) {
 		for _, p := range r.Problems {
 			if strings.Contains(p, "it is over") {
 				traps++
