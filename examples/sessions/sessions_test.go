@@ -169,14 +169,14 @@ func Example_branch() {
 // Without a store the client has the whole session, and brings it along.
 func Example_clientManaged() {
 	s := service(agent("taskAgent", "", says(hosttest.Call("addTask", `{"title":"Buy milk"}`), hosttest.Say("Added."), hosttest.Say("One.")), addTask()), nil)
-	chat, err := sessions.NewChat(s.For(""), &sessions.Start{State: &sessions.State{Custom: json.RawMessage(`{"tasks":[],"nextId":0}`)}})
+	chat, err := sessions.NewChat(s.For(""), &sessions.Start{State: &sessions.Session{Custom: json.RawMessage(`{"tasks":[],"nextId":0}`)}})
 	check(err)
 	out, err := chat.Send(context.Background(), "Add buy milk to my list.")
 	check(err)
 	saved, err := json.Marshal(out.State)
 	check(err)
 
-	state := &sessions.State{}
+	state := &sessions.Session{}
 	check(json.Unmarshal(saved, state))
 	later, err := s.Run(context.Background(), &sessions.Request{State: state, Text: "How many?"})
 	check(err)

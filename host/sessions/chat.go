@@ -74,7 +74,7 @@ type Start struct {
 	// Snapshot goes on from a snapshot, and then on its own branch.
 	Snapshot string
 	// State or Sealed is a session that the client keeps.
-	State  *State
+	State  *Session
 	Sealed json.RawMessage
 }
 
@@ -147,7 +147,7 @@ func NewChat(client Client, start *Start) (*Chat, error) {
 }
 
 // take makes a session the chat's copy. c.mu is held, or nobody else has c.
-func (c *Chat) take(state *State, artifacts []threads.ArtifactInfo) error {
+func (c *Chat) take(state *Session, artifacts []threads.ArtifactInfo) error {
 	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting, checkpoint: state.Checkpoint, providers: state.Providers}
 	if len(state.Custom) > 0 {
 		var err error
@@ -162,8 +162,8 @@ func (c *Chat) take(state *State, artifacts []threads.ArtifactInfo) error {
 	for _, info := range artifacts {
 		got.artifacts = append(got.artifacts, Artifact{info, nil})
 	}
-	if state.Session != "" {
-		c.session = state.Session
+	if state.ID != "" {
+		c.session = state.ID
 	}
 	c.settled, c.live = got, got
 	return nil
@@ -199,7 +199,7 @@ func (c *Chat) load(ctx context.Context) error {
 	c.managed, c.snapshot = ByServer, snap.ID
 	state := snap.State
 	if state == nil { // it runs, in the background
-		state = &State{Session: snap.Session, Agent: snap.Agent}
+		state = &Session{ID: snap.Session, Agent: snap.Agent}
 	}
 	c.stale = !snap.Status.Settled()
 	return c.take(state, snap.Artifacts)
@@ -515,14 +515,14 @@ func (c *Chat) lost() {
 
 // State returns the chat's copy of the session as it is now. Artifacts that have
 // not come over the connection are in [Chat.Artifacts] alone.
-func (c *Chat) State() *State {
+func (c *Chat) State() *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state(&c.live)
 }
 
-func (c *Chat) state(from *copied) *State {
-	out := &State{Session: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting, Checkpoint: from.checkpoint, Providers: maps.Clone(from.providers)}
+func (c *Chat) state(from *copied) *Session {
+	out := &Session{ID: c.session, Agent: from.agent, Messages: slices.Clone(from.messages), First: from.first, Waiting: from.waiting, Checkpoint: from.checkpoint, Providers: maps.Clone(from.providers)}
 	if from.custom != nil && from.custom.Size() > len("{}") {
 		out.Custom = from.custom.JSON()
 	}

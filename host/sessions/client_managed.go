@@ -18,7 +18,7 @@ func (t *turn) fromClient(req *Request) error {
 	if err != nil {
 		return err
 	}
-	t.state, t.session = state, state.Session
+	t.state, t.session = state, state.ID
 	t.req = host.Request{Tenant: t.tenant, Run: t.run, Input: t.input, Messages: state.Messages, Providers: state.Providers, Artifacts: state.Artifacts}
 	if len(state.Custom) > 0 {
 		t.req.State = state.Custom
@@ -47,27 +47,27 @@ func (t *turn) fromClient(req *Request) error {
 }
 
 // readState returns the session that a request brings, or a fresh one.
-func (s *Service) readState(req *Request) (*State, error) {
+func (s *Service) readState(req *Request) (*Session, error) {
 	state, err := s.openState(req)
 	if err != nil {
 		return nil, err
 	}
-	if state.Session == "" {
-		state.Session = host.NewID()
+	if state.ID == "" {
+		state.ID = host.NewID()
 	}
 	if state.Agent != "" && state.Agent != s.Name() && !s.opts.AnyAgent {
-		return nil, otherAgent("session", state.Session, state.Agent, s.Name())
+		return nil, otherAgent("session", state.ID, state.Agent, s.Name())
 	}
 	state.Agent = s.Name()
 	if !unset(state.Custom) && s.schema != nil {
 		if err := s.schema.ValidateUnseen(state.Custom); err != nil {
-			return nil, misfit(state.Session, err)
+			return nil, misfit(state.ID, err)
 		}
 	}
 	return state, nil
 }
 
-func (s *Service) openState(req *Request) (*State, error) {
+func (s *Service) openState(req *Request) (*Session, error) {
 	if n := len(req.Sealed); n > 2*s.opts.StateBytes {
 		return nil, s.tooLarge(n)
 	}
@@ -76,7 +76,7 @@ func (s *Service) openState(req *Request) (*State, error) {
 		case req.State != nil:
 			return nil, host.Errorf(host.PermissionDenied, "the session is not sealed").WithHint("send what the last turn has returned as sealed")
 		case len(req.Sealed) == 0:
-			return &State{}, nil
+			return &Session{}, nil
 		}
 		return s.opts.Keys.open(req.Sealed, req.Tenant)
 	}
@@ -84,7 +84,7 @@ func (s *Service) openState(req *Request) (*State, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "the session is sealed, and there are no keys here")
 	}
 	if req.State == nil {
-		return &State{}, nil
+		return &Session{}, nil
 	}
 	state := *req.State
 	state.Messages, state.Artifacts, state.Providers = slices.Clone(state.Messages), slices.Clone(state.Artifacts), maps.Clone(state.Providers)
@@ -96,10 +96,10 @@ func (s *Service) openState(req *Request) (*State, error) {
 }
 
 // sized holds a session to its limit.
-func (s *Service) sized(state *State) (json.RawMessage, error) {
+func (s *Service) sized(state *Session) (json.RawMessage, error) {
 	raw, err := state.MarshalJSON()
 	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "session %.100q cannot be written: %w", state.Session, err)
+		return nil, host.Errorf(host.InvalidArgument, "session %.100q cannot be written: %w", state.ID, err)
 	}
 	if len(raw) > s.opts.StateBytes {
 		return nil, s.tooLarge(len(raw))
@@ -165,7 +165,7 @@ func (t *turn) forClient(ctx context.Context, out *Output) error {
 }
 
 // seen returns a session as its client may see it.
-func (s *Service) seen(ctx context.Context, state *State) (*State, error) {
+func (s *Service) seen(ctx context.Context, state *Session) (*Session, error) {
 	out := *state
 	var err error
 	if out.Custom, err = s.opts.View.State(ctx, state.Custom); err != nil {

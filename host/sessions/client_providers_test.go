@@ -50,7 +50,7 @@ func TestProvidersOfASessionThatTheClientKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := &sessions.State{}
+	kept := &sessions.Session{}
 	if err := kept.UnmarshalJSON(raw); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestATurnAnswers(t *testing.T) {
 			t.Error(diff)
 		}
 		if s.Managed() == sessions.ByClient {
-			if out.Snapshot != "" || out.State == nil || out.State.Session != out.Session || !slices.Equal(texts(out.State.Messages), want) {
+			if out.Snapshot != "" || out.State == nil || out.State.ID != out.Session || !slices.Equal(texts(out.State.Messages), want) {
 				t.Errorf("output = %+v, want the whole session and no snapshot", out)
 			}
 			return
@@ -123,7 +123,7 @@ func TestWhoKeepsItSaysHowItIsNamed(t *testing.T) {
 		code host.Code
 		text string
 	}{
-		"a state where a store keeps it":          {server, &request{State: &sessions.State{}}, host.FailedPrecondition, "Cannot send 'state'"},
+		"a state where a store keeps it":          {server, &request{State: &sessions.Session{}}, host.FailedPrecondition, "Cannot send 'state'"},
 		"a sealed one where a store keeps it":     {server, &request{Sealed: json.RawMessage(`{}`)}, host.FailedPrecondition, "Cannot send 'state'"},
 		"a session where clients keep it":         {client, &request{Session: "x"}, host.FailedPrecondition, "Cannot use 'session'"},
 		"a snapshot where clients keep it":        {client, &request{Snapshot: "a:x"}, host.FailedPrecondition, "Cannot use 'session'"},
@@ -209,7 +209,7 @@ func TestAStateIsCheckedWhenItIsSetAndWhenItIsLoaded(t *testing.T) {
 		}
 	})
 	s := newService(t, target(hosttest.Say("never")), nil)
-	_, err = s.Run(t.Context(), &request{Text: "hi", State: &sessions.State{Custom: json.RawMessage(`{"n":"my secret"}`)}})
+	_, err = s.Run(t.Context(), &request{Text: "hi", State: &sessions.Session{Custom: json.RawMessage(`{"n":"my secret"}`)}})
 	if host.CodeOf(err) != host.InvalidArgument || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "/n") {
 		t.Errorf("a state that does not fit: %v; want the place and not the value", err)
 	}
@@ -268,7 +268,7 @@ func TestAnotherAgentsSessions(t *testing.T) {
 	any := newService(t, newAgent(t, "b", model(hosttest.Say("2"))), &sessions.Options{Store: store, AnyAgent: true})
 	run(t, any, say(&request{Session: out.Session}, "hi"))
 	client := newService(t, newAgent(t, "b", model(hosttest.Say("2"))), nil)
-	if _, err := client.Run(t.Context(), &request{Text: "hi", State: &sessions.State{Agent: "a"}}); host.CodeOf(err) != host.FailedPrecondition {
+	if _, err := client.Run(t.Context(), &request{Text: "hi", State: &sessions.Session{Agent: "a"}}); host.CodeOf(err) != host.FailedPrecondition {
 		t.Errorf("b goes on with a session that a client has of a: %v", err)
 	}
 	if _, err := a.Run(t.Context(), &request{Tenant: "other", Text: "hi", Snapshot: out.Snapshot}); host.CodeOf(err) != host.NotFound {

@@ -36,9 +36,9 @@ func seeds(f *testing.F) {
 func FuzzState(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, raw string) {
-		state := sessions.State{Session: "before"}
+		state := sessions.Session{ID: "before"}
 		if err := json.Unmarshal([]byte(raw), &state); err != nil {
-			if state.Session != "before" || len(state.Messages) > 0 {
+			if state.ID != "before" || len(state.Messages) > 0 {
 				t.Fatalf("%q is refused and half read: %+v", raw, state)
 			}
 			return
@@ -47,7 +47,7 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is read and cannot be written: %v", raw, err)
 		}
-		var again sessions.State
+		var again sessions.Session
 		if err := json.Unmarshal(written, &again); err != nil {
 			t.Fatalf("%q is written as %s: %v", raw, written, err)
 		}

@@ -57,18 +57,18 @@ type sealed struct {
 const sealedKind = "sealed"
 
 // seal returns a session for a client of a tenant to keep.
-func (k *Keys) seal(state *State, tenant string) (json.RawMessage, error) {
+func (k *Keys) seal(state *Session, tenant string) (json.RawMessage, error) {
 	raw, err := state.MarshalJSON()
 	if err != nil {
 		return nil, host.Errorf(host.Internal, "write session: %w", err)
 	}
-	out := sealed{Version: stateVersion, Kind: sealedKind, Key: k.current}
+	out := sealed{Version: sessionVersion, Kind: sealedKind, Key: k.current}
 	out.Data = k.byID[k.current].Seal(nil, nil, raw, bound(tenant, k.current))
 	return json.Marshal(out)
 }
 
 // open returns the session that a client of a tenant has brought.
-func (k *Keys) open(raw json.RawMessage, tenant string) (*State, error) {
+func (k *Keys) open(raw json.RawMessage, tenant string) (*Session, error) {
 	var in sealed
 	members, err := readMembers(raw)
 	if err == nil {
@@ -77,7 +77,7 @@ func (k *Keys) open(raw json.RawMessage, tenant string) (*State, error) {
 	if err != nil || in.Kind != sealedKind {
 		return nil, host.Errorf(host.InvalidArgument, "this is not a sealed session").WithHint("send what the last turn has returned as sealed")
 	}
-	if in.Version != stateVersion {
+	if in.Version != sessionVersion {
 		return nil, host.Errorf(host.FailedPrecondition, "the sealed session has version %d, which is not known here", in.Version).
 			WithHint("use it with the version that wrote it, or a newer one; nothing was changed")
 	}
@@ -91,7 +91,7 @@ func (k *Keys) open(raw json.RawMessage, tenant string) (*State, error) {
 		return nil, host.Errorf(host.PermissionDenied, "the sealed session was changed, or is another's").
 			WithHint("send what the last turn has returned, as it is")
 	}
-	state := &State{}
+	state := &Session{}
 	if err := state.UnmarshalJSON(plain); err != nil {
 		return nil, err
 	}

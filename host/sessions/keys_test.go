@@ -110,11 +110,11 @@ func TestMembersAreReadToTheLetter(t *testing.T) {
 			t.Errorf("a sealed session with %q is taken", strings.ToUpper(name))
 		}
 	}
-	state := &sessions.State{}
+	state := &sessions.Session{}
 	if err := state.UnmarshalJSON([]byte(`{"session":"s","SESSION":"t","Messages":[{"role":"nonsense"}],"WAITING":"r","agent":"a","Agent":"b"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if state.Session != "s" || state.Waiting != "" || state.Agent != "a" || len(state.Messages) != 0 {
+	if state.ID != "s" || state.Waiting != "" || state.Agent != "a" || len(state.Messages) != 0 {
 		t.Errorf("read is %+v", state)
 	}
 	if err := state.UnmarshalJSON([]byte(`null`)); host.CodeOf(err) != host.InvalidArgument {

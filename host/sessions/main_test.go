@@ -99,7 +99,7 @@ func managed(t *testing.T, target func() host.Target, test func(t *testing.T, s 
 			if err != nil {
 				t.Fatal(err)
 			}
-			state := &sessions.State{}
+			state := &sessions.Session{}
 			if err := json.Unmarshal(raw, state); err != nil {
 				t.Fatal(err)
 			}

@@ -201,7 +201,7 @@ func TestForgedCheckpointsGetAroundNothing(t *testing.T) {
 		if err != nil || !strings.Contains(string(raw), oldAndNew[0]) {
 			t.Fatalf("%s has no %s (%v)", raw, oldAndNew[0], err)
 		}
-		req.State = &sessions.State{}
+		req.State = &sessions.Session{}
 		if err := json.Unmarshal([]byte(strings.NewReplacer(oldAndNew...).Replace(string(raw))), req.State); err != nil {
 			t.Fatal(err)
 		}

@@ -161,10 +161,10 @@ func TestAChatIsSharedByMany(t *testing.T) {
 		t.Errorf("Send with a context that has ended: %v", err)
 	}
 	for name, start := range map[string]*sessions.Start{
-		"a session and a state":       {Session: "s", State: &sessions.State{}},
+		"a session and a state":       {Session: "s", State: &sessions.Session{}},
 		"a snapshot and a sealed one": {Snapshot: "r:s", Sealed: []byte("{}")},
-		"both":                        {State: &sessions.State{}, Sealed: []byte("{}")},
-		"a state that is none":        {State: &sessions.State{Custom: []byte("{")}},
+		"both":                        {State: &sessions.Session{}, Sealed: []byte("{}")},
+		"a state that is none":        {State: &sessions.Session{Custom: []byte("{")}},
 	} {
 		if _, err := sessions.NewChat(nil, start); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("a chat of %s: %v", name, err)

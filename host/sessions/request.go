@@ -25,7 +25,7 @@ type Request struct {
 
 	// State is the session, where clients keep theirs: as the last turn returned
 	// it. Sealed is the same where it is sealed.
-	State  *State          `json:"state,omitempty"`
+	State  *Session        `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
 	Text string `json:"text,omitempty"` // the user's input

@@ -128,7 +128,7 @@ func (t *turn) detachedAs(run, parent string) *acknowledgement {
 // answerTo returns what a session that its client keeps has as the answer to a
 // message, nil if it has none. Such a session has completed turns alone, and one that
 // asks something as its last.
-func (s *State) answerTo(input *host.Message) []*host.Message {
+func (s *Session) answerTo(input *host.Message) []*host.Message {
 	if input == nil || input.ID == "" {
 		return nil
 	}

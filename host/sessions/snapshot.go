@@ -51,7 +51,7 @@ type Snapshot struct {
 
 	// State is the session after the turn, as clients may see it, with its last
 	// messages. Artifacts are listed, not held: see [Service.Artifact].
-	State     *State                 `json:"state,omitempty"`
+	State     *Session               `json:"state,omitempty"`
 	Artifacts []threads.ArtifactInfo `json:"artifacts,omitempty"`
 
 	// Digest is that of the artifact that [Service.PutArtifact] has stored, in its
@@ -175,7 +175,7 @@ func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Sn
 	if err != nil {
 		return err
 	}
-	state := &State{Session: out.Session, Agent: out.Agent, Messages: then.Messages, First: then.First}
+	state := &Session{ID: out.Session, Agent: out.Agent, Messages: then.Messages, First: then.First}
 	if !unset(then.State) {
 		state.Custom = then.State
 	}

@@ -27,7 +27,7 @@ type Output struct {
 
 	// State is the session as its client may see it, and Sealed what to send back
 	// in its place if it is sealed: where clients keep theirs.
-	State  *State          `json:"state,omitempty"`
+	State  *Session        `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
 	// Messages are what the turn added, the user's first, as clients may see them.
@@ -165,7 +165,7 @@ type turn struct {
 	req     host.Request
 	input   *host.Message   // the user's; nil if there is none
 	plan    *plan           // where a store keeps the session
-	state   *State          // where the client does: as it was
+	state   *Session        // where the client does: as it was
 	answer  []*host.Message // to the input, if that session has one
 	attempt int             // of one in the background: how often it was begun
 	made    time.Time       // of one in the background: when its session's thread was, as in its record

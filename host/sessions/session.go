@@ -11,16 +11,17 @@ import (
 )
 
 // stateVersion is the version of a serialized session.
-const stateVersion = 1
+const sessionVersion = 1
 
-// State is a session: as a client keeps it, or as it is read. Its JSON is
+// Session is a whole session, as a client keeps it or as a snapshot shows it. Its
+// JSON is
 //
 //	{"version":1,"kind":"session","session","agent","custom"?,"messages":[...],
 //	 "first"?,"artifacts":[...],"waiting"?,
 //	 "providers"?:{...},"checkpoint"?:{...}}
-type State struct {
-	Session string // its id
-	Agent   string // the agent or network it is a session of
+type Session struct {
+	ID    string // its id
+	Agent string // the agent or network it is a session of
 
 	// Custom is the application's state, a JSON object; nil if nobody has set it.
 	Custom json.RawMessage
@@ -41,7 +42,7 @@ type State struct {
 	Providers map[string]json.RawMessage
 }
 
-type stateJSON struct {
+type sessionJSON struct {
 	Version   int                        `json:"version"`
 	Kind      string                     `json:"kind"`
 	Session   string                     `json:"session"`
@@ -56,11 +57,11 @@ type stateJSON struct {
 	Checkpoint *host.Checkpoint `json:"checkpoint,omitempty"`
 }
 
-const stateKind = "session"
+const sessionKind = "session"
 
 // MarshalJSON writes the session.
-func (s *State) MarshalJSON() ([]byte, error) {
-	j := stateJSON{stateVersion, stateKind, s.Session, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers, s.Checkpoint}
+func (s *Session) MarshalJSON() ([]byte, error) {
+	j := sessionJSON{sessionVersion, sessionKind, s.ID, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers, s.Checkpoint}
 	if j.Messages == nil {
 		j.Messages = []*host.Message{}
 	}
@@ -74,7 +75,7 @@ func (s *State) MarshalJSON() ([]byte, error) {
 // up: version and kind may be absent, and so may all the rest. Code
 // failed_precondition for a session of another version, invalid_argument for
 // what is none. Members that it does not know are left out.
-func (s *State) UnmarshalJSON(raw []byte) error {
+func (s *Session) UnmarshalJSON(raw []byte) error {
 	var version *int
 	var kind *string
 	members, err := readMembers(raw)
@@ -84,15 +85,15 @@ func (s *State) UnmarshalJSON(raw []byte) error {
 	if err != nil {
 		return notASession("%w", err)
 	}
-	if v := version; v != nil && *v != stateVersion {
+	if v := version; v != nil && *v != sessionVersion {
 		return host.Errorf(host.FailedPrecondition, "the session has version %d, which is not known here", *v).
 			WithHint("use it with the version that wrote it, or a newer one; nothing was changed")
 	}
-	if k := kind; k != nil && *k != stateKind {
-		return notASession("its kind is %.40q, not %q", *k, stateKind)
+	if k := kind; k != nil && *k != sessionKind {
+		return notASession("its kind is %.40q, not %q", *k, sessionKind)
 	}
-	var out State
-	err = members.read(member{"session", &out.Session}, member{"agent", &out.Agent}, member{"custom", &out.Custom},
+	var out Session
+	err = members.read(member{"session", &out.ID}, member{"agent", &out.Agent}, member{"custom", &out.Custom},
 		member{"messages", &out.Messages}, member{"first", &out.First}, member{"artifacts", &out.Artifacts},
 		member{"waiting", &out.Waiting}, member{"providers", &out.Providers}, member{"checkpoint", &out.Checkpoint})
 	if err != nil {
@@ -143,9 +144,9 @@ func notASession(format string, args ...any) error {
 }
 
 // check refuses what no session can be.
-func (s *State) check() error {
-	if s.Session != "" {
-		if err := checkSession(s.Session); err != nil {
+func (s *Session) check() error {
+	if s.ID != "" {
+		if err := checkSession(s.ID); err != nil {
 			return err
 		}
 	}
