@@ -46,6 +46,8 @@ var layers = []layer{
 		"the guard of requests knows nothing of who is guarded: it can be judged and tested alone"},
 	{"host/plugin", []string{"host", "host/egress"},
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
+	{"host/plugin/internal/wasmtest", nil,
+		"modules for tests are written by code of their own, so that no reader is tested against itself"},
 	{"host/plugin/plugintest", []string{"host", "host/hosttest", "host/plugin", "pdk"},
 		"the kit for plugins in any language, which holds them to the vectors of pdk"},
 	{"host/plugin/extismsdk", []string{"host", "host/plugin"},

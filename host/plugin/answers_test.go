@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // answer is what an export of a guest returns.
@@ -48,7 +49,7 @@ func constantGuest(t testing.TB, manifest string, answers map[export]answer) []b
 	if manifest != "" {
 		fmt.Fprintf(&text, "custom agenthost.manifest %q\n", manifest)
 	}
-	return assemble(t, fmt.Sprintf("import agenthost_v1 output_write i32 i32 as $output_write\nmemory %d\nexport memory memory 0\n", at/pageBytes+1)+
+	return wasmtest.Assemble(t, fmt.Sprintf("import agenthost_v1 output_write i32 i32 as $output_write\nmemory %d\nexport memory memory 0\n", at/pageBytes+1)+
 		text.String()+functions.String())
 }
 

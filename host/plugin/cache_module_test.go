@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // largeModule is one that is worth an entry.
 func largeModule(t testing.TB) []byte {
-	return handWritten(t, expand("data 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0"))
+	return handWritten(t, wasmtest.Expand("data 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0"))
 }
 
 // moduleEntry returns the one entry of a module in a cache.
@@ -62,7 +64,7 @@ func TestCacheKeepsModules(t *testing.T) {
 // A module that is not restorable is not after it was kept.
 func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 	dir := t.TempDir()
-	wasm := handWritten(t, expand("table 4\ndata 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0 ref.null funcref table.set 0 i32.const 0"))
+	wasm := handWritten(t, wasmtest.Expand("table 4\ndata 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0 ref.null funcref table.set 0 i32.const 0"))
 	for range 2 {
 		rt, _ := cachedRuntime(t, dir)
 		if p, err := rt.prepare(wasm, nil); err != nil || p.restorable {
@@ -115,7 +117,7 @@ const meteredDigest = "322948d00662b8d87521eebe3901cf82eb3fb130672dda6614cb73bcf
 func TestMeterVersion(t *testing.T) {
 	h := sha256.New()
 	random := rand.New(rand.NewPCG(7, 8))
-	list := [][]byte{assemble(t, everything), assemble(t, kernels), assemble(t, expand(bulkModule))}
+	list := [][]byte{wasmtest.Assemble(t, everything), wasmtest.Assemble(t, kernels), wasmtest.Assemble(t, wasmtest.Expand(bulkModule))}
 	for range 50 {
 		choices := make([]byte, 300)
 		for i := range choices {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // asking assembles a guest of every kind whose exports answer with what a host
@@ -39,7 +40,7 @@ func asking(t testing.TB, operation, request string) []byte {
 	for e := exportTool; e < exportCount; e++ {
 		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i64\n%s\n", e, e, body)
 	}
-	return assemble(t, text)
+	return wasmtest.Assemble(t, text)
 }
 
 func TestCallGivesEachExportTheOperationsOfARun(t *testing.T) {

@@ -9,11 +9,12 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // heavyFrames recurses as often as its first byte says, times 39. Each frame has 1,000
 // values, of which 24 at a time live across a call.
-var heavyFrames = expand(`
+var heavyFrames = wasmtest.Expand(`
 	func $nop -
 	func $deep - i32
 	local.get 0 i32.eqz if return end

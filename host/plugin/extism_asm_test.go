@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // extismHand assembles a plain Extism plugin whose function run is the given
@@ -25,7 +26,7 @@ func extismHand(t testing.TB, code string) []byte {
 	if !strings.Contains(declarations, "memory ") {
 		declarations += "\nmemory 1 4\nexport memory memory 0"
 	}
-	return assemble(t, extismImports()+`
+	return wasmtest.Assemble(t, extismImports()+`
 		func $run run -> i32 : i64 i64 i64 i64
 		`+body+"\n"+declarations)
 }

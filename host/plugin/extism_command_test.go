@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // commandHead is what the commands below import and have.
@@ -32,7 +33,7 @@ func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
 		{"exits with 3", "i32.const 3 call $proc_exit", "exited with code 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wasm := assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns+c.end)
+			wasm := wasmtest.Assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns+c.end)
 			rt := startRuntime(t, nil)
 			p, err := rt.Load(context.Background(), "x", wasm, &LoadOptions{Isolation: IsolationReuse, Extism: ExtismOptions{Tools: []ToolInfo{start}}})
 			if err != nil {
@@ -59,13 +60,13 @@ func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
 }
 
 func TestACommandIsNoToolByItself(t *testing.T) {
-	command := assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns)
+	command := wasmtest.Assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns)
 	rt := startRuntime(t, nil)
 	_, err := rt.Load(context.Background(), "x", command, nil)
 	if e := host.AsError(err); err == nil || e.Code != host.FailedPrecondition || !strings.Contains(e.Message, "it is a command") || !strings.Contains(e.Hint, "ExtismOptions.Tools") {
 		t.Errorf("a command is loaded without being named: %v", err)
 	}
-	both := assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns+"\nfunc $run run -> i32 : i64"+countRuns+" i32.const 0")
+	both := wasmtest.Assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns+"\nfunc $run run -> i32 : i64"+countRuns+" i32.const 0")
 	p, err := rt.Load(context.Background(), "y", both, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestACommandIsNoToolByItself(t *testing.T) {
 }
 
 func TestNoGrantGoesBeyondTheHostsOfAnExtismManifest(t *testing.T) {
-	wasm := assemble(t, commandHead+"\nfunc $run run -> i32 : i64"+countRuns+" i32.const 0")
+	wasm := wasmtest.Assemble(t, commandHead+"\nfunc $run run -> i32 : i64"+countRuns+" i32.const 0")
 	access := func(names ...string) (list []HTTPAccess) {
 		list = []HTTPAccess{}
 		for _, name := range names {

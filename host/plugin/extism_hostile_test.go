@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // What a hostile Extism plugin tries ends in an error that names what it did,
@@ -97,7 +98,7 @@ func TestExtismImportsAreHeldToTheList(t *testing.T) {
 		{"import env extism_alloc i64 -> i64", "built for Extism before 1.0"},
 	} {
 		t.Run(c.decl, func(t *testing.T) {
-			wasm := assemble(t, c.decl+`
+			wasm := wasmtest.Assemble(t, c.decl+`
 				import extism:host/env free i64
 				memory 1
 				export memory memory 0
@@ -225,7 +226,7 @@ func TestExtismStartUp(t *testing.T) {
 		{"a command is not started", step("_start", "", 4), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := startRuntime(t, nil).Load(context.Background(), "x", assemble(t, head+answer+c.funcs), nil)
+			p, err := startRuntime(t, nil).Load(context.Background(), "x", wasmtest.Assemble(t, head+answer+c.funcs), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +256,7 @@ func TestFreshExtismCallsFindNothing(t *testing.T) {
 		export memory memory 0
 		global i32 mut 0
 		global i32 mut 0`
-	wasm := assemble(t, head+`
+	wasm := wasmtest.Assemble(t, head+`
 		func $run run -> i32 : i64 i64 i64 i64
 		global.get 0 i32.const 1 i32.add global.set 0
 		`+say(0, "k")+`local.get 0 call $var_get i64.eqz if`+"\n"+say(0, "k")+say(1, "v")+`

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // hostileCase is one case of the corpus.
@@ -109,7 +110,7 @@ func readCase(name, data string) (*hostileCase, error) {
 
 var caseHeaders = map[string]func(c *hostileCase, value string) error{
 	"ends": func(c *hostileCase, value string) error {
-		f := fields(value)
+		f := wasmtest.Fields(value)
 		if len(f) < 2 || f[0] != "load" && f[0] != "call" {
 			return fmt.Errorf("it is WHERE CODE \"WORDS\"")
 		}
@@ -191,27 +192,6 @@ func setField(of any, name, value string) error {
 	return err
 }
 
-var repeated = regexp.MustCompile(`<([^<>]*)\*(\d+)>`)
-
-// expand writes out what is repeated, from the inside out.
-func expand(text string) string {
-	for repeated.MatchString(text) {
-		text = repeated.ReplaceAllStringFunc(text, func(s string) string {
-			m := repeated.FindStringSubmatch(s)
-			times, _ := strconv.Atoi(m[2])
-			if !strings.Contains(m[1], "{n") {
-				return strings.Repeat(m[1], times)
-			}
-			var b strings.Builder
-			for n := range times {
-				b.WriteString(strings.NewReplacer("{n}", strconv.Itoa(n), "{n+1}", strconv.Itoa(n+1)).Replace(m[1]))
-			}
-			return b.String()
-		})
-	}
-	return text
-}
-
 // assembleNative makes a plugin of the native ABI of a case.
 func assembleNative(t testing.TB, c *hostileCase) []byte {
 	t.Helper()
@@ -226,7 +206,7 @@ func assembleNative(t testing.TB, c *hostileCase) []byte {
 	if name == exportDescribe {
 		name = exportTool
 	}
-	return assemble(t, imports+`
+	return wasmtest.Assemble(t, imports+`
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
 		import agenthost_v1 output_write i32 i32 as $output_write
 		import agenthost_v1 host_call i32 i32 i32 i32 -> i64 as $host_call
@@ -241,14 +221,14 @@ func assembleNative(t testing.TB, c *hostileCase) []byte {
 func assembleWhole(t testing.TB, c *hostileCase) ([]byte, bool) {
 	t.Helper()
 	if text, ok := strings.CutPrefix(c.text, "module\n"); ok {
-		return assemble(t, expand(text)), true
+		return wasmtest.Assemble(t, wasmtest.Expand(text)), true
 	}
 	text, ok := strings.CutPrefix(c.text, "binary\n")
 	if !ok {
 		return nil, false
 	}
 	var wasm []byte
-	for line := range strings.Lines(expand(text)) {
+	for line := range strings.Lines(wasmtest.Expand(text)) {
 		if line = strings.TrimSpace(line); line != "" {
 			s, err := strconv.Unquote(line)
 			if err != nil {
@@ -269,20 +249,20 @@ func (c *hostileCase) parts() (imports, others, body string) {
 	}
 	var i, o strings.Builder
 	var data []string
-	for line := range strings.Lines(expand(declarations) + "\n") {
+	for line := range strings.Lines(wasmtest.Expand(declarations) + "\n") {
 		switch {
 		case strings.HasPrefix(line, "import "), strings.HasPrefix(line, "type "): // types count from 0 on
 			i.WriteString(line)
 			continue
 		case strings.HasPrefix(line, "data "):
-			data = append(data, fields(line)[2])
+			data = append(data, wasmtest.Fields(line)[2])
 		}
 		o.WriteString(line)
 	}
 	if others = o.String(); !hasLine(others, "memory ") {
 		others += "memory 1 4\n"
 	}
-	return i.String(), others, segmentLength.ReplaceAllStringFunc(expand(body), func(s string) string {
+	return i.String(), others, segmentLength.ReplaceAllStringFunc(wasmtest.Expand(body), func(s string) string {
 		n, _ := strconv.Atoi(s[1:])
 		text, _ := strconv.Unquote(data[n])
 		return strconv.Itoa(len(text))
@@ -331,7 +311,7 @@ func assembleExtism(t testing.TB, c *hostileCase) []byte {
 		return wasm
 	}
 	imports, others, body := c.parts()
-	return assemble(t, imports+extismImports()+`
+	return wasmtest.Assemble(t, imports+extismImports()+`
 		export memory memory 0
 		func $export run -> i32 : i32 i64 i64 i64 i64
 		`+body+"\n"+others)

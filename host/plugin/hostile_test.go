@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // startRuntime returns a runtime that is closed with the test.
@@ -57,7 +58,7 @@ func handWritten(t testing.TB, code string) []byte {
 			others = append(others, line)
 		}
 	}
-	return assemble(t, strings.Join(imports, "\n")+`
+	return wasmtest.Assemble(t, strings.Join(imports, "\n")+`
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
 		import agenthost_v1 output_write i32 i32 as $output_write
 		import agenthost_v1 host_call i32 i32 i32 i32 -> i64 as $host_call

@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func TestInspectReadsStructure(t *testing.T) {
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import agenthost_v1 output_write i32 i32 as $output_write
 		memory 1 4
 		global i32 mut 7
@@ -55,7 +56,7 @@ func TestInspectNamesTheABI(t *testing.T) {
 		ABIExtism:      "import extism:host/env input_length -> i64",
 		ABINone:        "import wasi_snapshot_preview1 proc_exit i32",
 	} {
-		in, err := Inspect(assemble(t, text))
+		in, err := Inspect(wasmtest.Assemble(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,7 @@ func TestInspectNamesTheABI(t *testing.T) {
 		}
 	}
 	// A linker drops imports that are not used; a manifest is enough.
-	in, err := Inspect(assemble(t, `custom agenthost.manifest "{\"abi\":2}"`))
+	in, err := Inspect(wasmtest.Assemble(t, `custom agenthost.manifest "{\"abi\":2}"`))
 	if err != nil || in.ABI != ABINative || in.Manifest != nil || in.ManifestError == nil {
 		t.Errorf("a module with nothing but a manifest: %+v, %v", in, err)
 	}
@@ -88,7 +89,7 @@ func TestInspectRefusesWhatIsNoModule(t *testing.T) {
 
 func TestCheckListsEveryReason(t *testing.T) {
 	rt := startRuntime(t, nil)
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import env print i32
 		import agenthost_v2 log i32 i32 i32
 		memory 1
@@ -138,12 +139,12 @@ func TestCheckAgreesWithLoad(t *testing.T) {
 		"text as manifest":       {constantGuest(t, "", map[export]answer{exportDescribe: {`hello`, 0}}), false},
 		"a name given twice":     {constantGuest(t, `{"abi":1,"name":"n","routers":[{"name":"r"},{"name":"r"}]}`, nil), false},
 		"another version":        {constantGuest(t, `{"abi":3,"name":"n"}`, nil), false},
-		"no code":                {assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest \"{\\\"abi\\\":1,\\\"name\\\":\\\"n\\\"}\""), true},
-		"an export that is not":  {assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)), false},
-		"too much memory":        {assemble(t, "memory 9999\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)), false},
+		"no code":                {wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest \"{\\\"abi\\\":1,\\\"name\\\":\\\"n\\\"}\""), true},
+		"an export that is not":  {wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)), false},
+		"too much memory":        {wasmtest.Assemble(t, "memory 9999\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)), false},
 		"half a plugin":          {constantGuest(t, manifest, tool)[:60], false},
-		"a module of no use":     {assemble(t, "memory 1\nexport memory memory 0"), false},
-		"code that does not fit": {assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)+"\nfunc $t agenthost_tool i32 -> i32\n  i64.const 0"), false},
+		"a module of no use":     {wasmtest.Assemble(t, "memory 1\nexport memory memory 0"), false},
+		"code that does not fit": {wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(manifest)+"\nfunc $t agenthost_tool i32 -> i32\n  i64.const 0"), false},
 	} {
 		problems := rt.Check(ctx, "p", row.wasm, nil)
 		p, err := rt.Load(ctx, "p", row.wasm, nil)
@@ -160,7 +161,7 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"
 
 func FuzzInspect(f *testing.F) {
 	f.Add(constantGuest(f, everyKind, nil))
-	f.Add(assemble(f, "import extism:host/env input_length -> i64\nmemory 1"))
+	f.Add(wasmtest.Assemble(f, "import extism:host/env input_length -> i64\nmemory 1"))
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		in, err := Inspect(wasm)
 		if (in == nil) == (err == nil) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func networkAgent(t testing.TB, name string, opts host.AgentOptions) *host.Agent {
@@ -86,7 +87,7 @@ func TestWhatGuestRoutersSay(t *testing.T) {
 		{"nothing at all", says(``), nil, host.FinishFailed, host.Internal, "is not what the ABI says"},
 		{"an error", fails(`{"code":"unavailable","message":"no rules"}`), nil, host.FinishFailed, host.Unavailable, "no rules"},
 		{"a trap", constantGuest(t, routerManifest, nil), nil, host.FinishFailed, host.Internal, `router "r": plugin "p"`},
-		{"nothing, for ever", assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(routerManifest)+"\nfunc $r agenthost_route i32 -> i32\nloop br 0 end unreachable"), nil, host.FinishFailed, host.ResourceExhausted, "limit Instructions of 1000000"},
+		{"nothing, for ever", wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(routerManifest)+"\nfunc $r agenthost_route i32 -> i32\nloop br 0 end unreachable"), nil, host.FinishFailed, host.ResourceExhausted, "limit Instructions of 1000000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := rt.Load(t.Context(), "p", c.wasm, nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // opRow is one host operation that a tool calls, after others.
@@ -56,7 +57,7 @@ func opsGuest(t testing.TB, manifest string) []byte {
 	for _, e := range []export{exportTool, exportProcess, exportRoute, exportProvide} {
 		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i32 i64\n%s\n", e, e, opsBody)
 	}
-	return assemble(t, text)
+	return wasmtest.Assemble(t, text)
 }
 
 const opsBody = `

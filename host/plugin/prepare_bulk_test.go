@@ -13,6 +13,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // bulkModule has an export for each bulk memory operation, with the operands as
@@ -42,7 +44,7 @@ type bulkPair struct {
 
 func newBulkPair(t testing.TB, piece int) *bulkPair {
 	t.Helper()
-	wasm := assemble(t, expand(bulkModule))
+	wasm := wasmtest.Assemble(t, wasmtest.Expand(bulkModule))
 	prepared, err := prepare(wasm, &structureLimits{bulkPiece: piece})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +177,7 @@ func FuzzBulkOperationsInPieces(f *testing.F) {
 // a whole operation that is no longer than a piece.
 func TestBulkOperationsLookBetweenPieces(t *testing.T) {
 	const size = 1 << 20
-	wasm := assemble(t, expand(`
+	wasm := wasmtest.Assemble(t, wasmtest.Expand(`
 		memory 32 32
 		passive "<x*1048577>"
 		func $fill fill i32
@@ -210,7 +212,7 @@ func TestBulkHelpersAreThereWhereTheyAreUsed(t *testing.T) {
 		"memory 1\npassive \"<x*32>\"\nfunc $f run\n  i32.const 0 i32.const 0 i32.const 0 memory.init 0":                           "",
 		"memory 1\npassive \"<x*33>\"\nfunc $f run\n  i32.const 0 i32.const 0 i32.const 0 memory.init 0":                           "init",
 	} {
-		p, err := prepare(assemble(t, expand(text)), &structureLimits{bulkPiece: 32})
+		p, err := prepare(wasmtest.Assemble(t, wasmtest.Expand(text)), &structureLimits{bulkPiece: 32})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +232,7 @@ func TestBulkHelpersAreThereWhereTheyAreUsed(t *testing.T) {
 		}
 	}
 	for _, op := range []string{"memory.fill", "memory.copy"} {
-		wasm := assemble(t, "func $f run\n  i32.const 0 i32.const 0 i32.const 0 "+op)
+		wasm := wasmtest.Assemble(t, "func $f run\n  i32.const 0 i32.const 0 i32.const 0 "+op)
 		p, err := prepare(wasm, nil)
 		if err == nil && compiles(t, p.wasm) == nil {
 			t.Errorf("a module without memory may use %s", op)
@@ -255,7 +257,7 @@ func BenchmarkBulk(b *testing.B) {
 		{"fill 64 MiB untouched", "i32.const 0 i32.const 1 i32.const 67108864 memory.fill", 1},
 		{"copy 32 MiB untouched", "i32.const 0 i32.const 33554432 i32.const 33554432 memory.copy", 1},
 	} {
-		wasm := assemble(b, expand(`
+		wasm := wasmtest.Assemble(b, wasmtest.Expand(`
 			memory 1024 1024
 			passive "<x*16>"
 			func $f run : i32

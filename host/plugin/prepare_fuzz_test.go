@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // everything is a module with an example of every section and of most
@@ -69,14 +70,14 @@ const everything = `
 // panic; its errors are errors; what it accepts compiles after the pass if and
 // only if it compiles before; and it gives the same result twice.
 func FuzzPrepare(f *testing.F) {
-	f.Add(assemble(f, everything))
+	f.Add(wasmtest.Assemble(f, everything))
 	for _, text := range []string{
 		"", "func $f run\n  loop br 0 end", "memory 1\ndata 0 \"x\"\ndata 1 \"y\"",
 		"import env x memory 1 extern", "import env x global i32 extern\nfunc $f run\n  global.get 0 drop",
 		"func $f run\n  i64.const 1 global.set 0", "func $f run\n  call 1", "table 1\nelem 0 1\nfunc $f run\n  nop",
 		"func $g -\n  nop\nfunc $f run\n  call $g return block br 2 end",
 	} {
-		f.Add(assemble(f, text))
+		f.Add(wasmtest.Assemble(f, text))
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -120,7 +121,7 @@ func TestPrepareMutations(t *testing.T) {
 }
 
 func mutationSeeds(t testing.TB) [][]byte {
-	modules := [][]byte{assemble(t, everything)}
+	modules := [][]byte{wasmtest.Assemble(t, everything)}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		choices := make([]byte, 100)

@@ -13,6 +13,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // workGuest builds testdata/prepare/work once for all tests.
@@ -249,7 +251,7 @@ const kernels = `
 
 // BenchmarkMeteredKernels compares it plain and metered.
 func BenchmarkMeteredKernels(b *testing.B) {
-	wasm := assemble(b, kernels)
+	wasm := wasmtest.Assemble(b, kernels)
 	p, err := prepare(wasm, nil)
 	if err != nil {
 		b.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // inDeadCode returns a module with one function, in which an instruction stands
@@ -22,7 +23,7 @@ func inDeadCode(t testing.TB, instruction []byte) []byte {
 	for _, b := range instruction {
 		fmt.Fprintf(&raw, "0x%02x ", b)
 	}
-	return assemble(t, `
+	return wasmtest.Assemble(t, `
 		memory 1
 		table 1
 		global i32 mut 1

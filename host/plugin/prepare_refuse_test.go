@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func TestPrepareRefuses(t *testing.T) {
-	good := assemble(t, everything)
+	good := wasmtest.Assemble(t, everything)
 	section := func(id byte, contents string) []byte {
 		return appendSection([]byte("\x00asm\x01\x00\x00\x00"), id, []byte(contents))
 	}
@@ -48,30 +49,30 @@ func TestPrepareRefuses(t *testing.T) {
 		{"an impossible memory", section(5, "\x01\x00\x81\x80\x04"), "more than 65536 pages", host.InvalidArgument},
 		{"a typed reference", section(1, "\x01\x60\x01\x64\x00"), "no value type of WebAssembly 2.0", host.InvalidArgument},
 		{"a struct type", section(1, "\x01\x5f\x00\x00"), "function types (0x60) only", host.InvalidArgument},
-		{"a memory that is too large", assemble(t, "memory 2000"), "begins with 2000 pages (125 MiB), and the limit is 1024 pages (64 MiB)", host.InvalidArgument},
-		{"a table that is too large", assemble(t, "table 100001"), "table 0 begins with 100001 entries, and the limit is 100000", host.InvalidArgument},
-		{"an imported memory", assemble(t, "import env memory memory 1 extern"), "imports the memory \"env\" \"memory\", and this host provides functions only", host.FailedPrecondition},
-		{"an imported table", assemble(t, "import env t table 1 extern"), "imports the table", host.FailedPrecondition},
-		{"an imported global", assemble(t, "import env g global i32 extern"), "imports the global", host.FailedPrecondition},
-		{"the meter's import", assemble(t, "import agenthost_meter tick i64 i64 -> i64"), "belong to the host's meter", host.InvalidArgument},
-		{"an import like the meter's", assemble(t, "import agenthost_meter.x y"), "belong to the host's meter", host.InvalidArgument},
-		{"the meter's export", assemble(t, "global i64 mut 5\nexport agenthost_meter.fuel global 0"), "exports \"agenthost_meter.fuel\", and names", host.InvalidArgument},
-		{"an export twice", assemble(t, "memory 1\nexport m memory 0\nexport m memory 0"), "exports \"m\" twice", host.InvalidArgument},
-		{"a start function with a result", assemble(t, "start $f\nfunc $f - -> i32\n  i32.const 1"), "start function 0 has parameters or results", host.InvalidArgument},
-		{"two manifests", assemble(t, "custom agenthost.manifest \"{}\"\ncustom agenthost.manifest \"{}\""), "two sections \"agenthost.manifest\"", host.InvalidArgument},
-		{"a damaged name section", assemble(t, "custom name \"\\x01\\x7f\""), "damaged at byte", host.InvalidArgument},
-		{"an atomic instruction", assemble(t, "func $f -\n  0xfe 0x03 0x00"), "function 0 uses threads", host.FailedPrecondition},
-		{"an exception", assemble(t, "func $f -\n  0x08 0x00"), "function 0 uses exceptions", host.FailedPrecondition},
-		{"a tail call", assemble(t, "func $f -\n  0x12 0x00"), "function 0 uses tail calls", host.FailedPrecondition},
-		{"a call of a typed reference", assemble(t, "func $f -\n  0x14 0x00"), "typed references", host.FailedPrecondition},
-		{"an unknown instruction", assemble(t, "func $f -\n  0x27"), "unknown instruction 0x27", host.InvalidArgument},
-		{"an unknown instruction after 0xfc", assemble(t, "func $f -\n  0xfc 0x12"), "unknown instruction 0xfc 18", host.InvalidArgument},
-		{"an unknown vector instruction", assemble(t, "func $f -\n  0xfd 0x9a 0x01"), "unknown vector instruction", host.InvalidArgument},
-		{"a vector instruction in a long form", assemble(t, "func $f -\n  0xfd 0x8c 0x00"), "unknown vector instruction", host.InvalidArgument},
-		{"a relaxed vector instruction", assemble(t, "func $f -\n  0xfd 0x80 0x02"), "unknown vector instruction", host.InvalidArgument},
-		{"an else without an if", assemble(t, "func $f -\n  block else end"), "else without an if", host.InvalidArgument},
-		{"a function that ends early", assemble(t, "func $f -\n  end nop"), "goes on after its end", host.InvalidArgument},
-		{"a function that does not end", assemble(t, "func $f -\n  block"), "has no end", host.InvalidArgument},
+		{"a memory that is too large", wasmtest.Assemble(t, "memory 2000"), "begins with 2000 pages (125 MiB), and the limit is 1024 pages (64 MiB)", host.InvalidArgument},
+		{"a table that is too large", wasmtest.Assemble(t, "table 100001"), "table 0 begins with 100001 entries, and the limit is 100000", host.InvalidArgument},
+		{"an imported memory", wasmtest.Assemble(t, "import env memory memory 1 extern"), "imports the memory \"env\" \"memory\", and this host provides functions only", host.FailedPrecondition},
+		{"an imported table", wasmtest.Assemble(t, "import env t table 1 extern"), "imports the table", host.FailedPrecondition},
+		{"an imported global", wasmtest.Assemble(t, "import env g global i32 extern"), "imports the global", host.FailedPrecondition},
+		{"the meter's import", wasmtest.Assemble(t, "import agenthost_meter tick i64 i64 -> i64"), "belong to the host's meter", host.InvalidArgument},
+		{"an import like the meter's", wasmtest.Assemble(t, "import agenthost_meter.x y"), "belong to the host's meter", host.InvalidArgument},
+		{"the meter's export", wasmtest.Assemble(t, "global i64 mut 5\nexport agenthost_meter.fuel global 0"), "exports \"agenthost_meter.fuel\", and names", host.InvalidArgument},
+		{"an export twice", wasmtest.Assemble(t, "memory 1\nexport m memory 0\nexport m memory 0"), "exports \"m\" twice", host.InvalidArgument},
+		{"a start function with a result", wasmtest.Assemble(t, "start $f\nfunc $f - -> i32\n  i32.const 1"), "start function 0 has parameters or results", host.InvalidArgument},
+		{"two manifests", wasmtest.Assemble(t, "custom agenthost.manifest \"{}\"\ncustom agenthost.manifest \"{}\""), "two sections \"agenthost.manifest\"", host.InvalidArgument},
+		{"a damaged name section", wasmtest.Assemble(t, "custom name \"\\x01\\x7f\""), "damaged at byte", host.InvalidArgument},
+		{"an atomic instruction", wasmtest.Assemble(t, "func $f -\n  0xfe 0x03 0x00"), "function 0 uses threads", host.FailedPrecondition},
+		{"an exception", wasmtest.Assemble(t, "func $f -\n  0x08 0x00"), "function 0 uses exceptions", host.FailedPrecondition},
+		{"a tail call", wasmtest.Assemble(t, "func $f -\n  0x12 0x00"), "function 0 uses tail calls", host.FailedPrecondition},
+		{"a call of a typed reference", wasmtest.Assemble(t, "func $f -\n  0x14 0x00"), "typed references", host.FailedPrecondition},
+		{"an unknown instruction", wasmtest.Assemble(t, "func $f -\n  0x27"), "unknown instruction 0x27", host.InvalidArgument},
+		{"an unknown instruction after 0xfc", wasmtest.Assemble(t, "func $f -\n  0xfc 0x12"), "unknown instruction 0xfc 18", host.InvalidArgument},
+		{"an unknown vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x9a 0x01"), "unknown vector instruction", host.InvalidArgument},
+		{"a vector instruction in a long form", wasmtest.Assemble(t, "func $f -\n  0xfd 0x8c 0x00"), "unknown vector instruction", host.InvalidArgument},
+		{"a relaxed vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x80 0x02"), "unknown vector instruction", host.InvalidArgument},
+		{"an else without an if", wasmtest.Assemble(t, "func $f -\n  block else end"), "else without an if", host.InvalidArgument},
+		{"a function that ends early", wasmtest.Assemble(t, "func $f -\n  end nop"), "goes on after its end", host.InvalidArgument},
+		{"a function that does not end", wasmtest.Assemble(t, "func $f -\n  block"), "has no end", host.InvalidArgument},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := prepare(c.wasm, nil)
@@ -87,7 +88,7 @@ func TestPrepareRefuses(t *testing.T) {
 }
 
 func TestPrepareLimits(t *testing.T) {
-	wasm := assemble(t, everything)
+	wasm := wasmtest.Assemble(t, everything)
 	if _, err := prepare(wasm, nil); err != nil {
 		t.Fatalf("prepare: %v", err)
 	}
@@ -122,7 +123,7 @@ func TestPrepareLimits(t *testing.T) {
 }
 
 func TestCheckListsEveryProblem(t *testing.T) {
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import env memory memory 5000 extern
 		import agenthost_meter tick
 		table 1000000
@@ -135,10 +136,10 @@ func TestCheckListsEveryProblem(t *testing.T) {
 	if len(got) != 5 {
 		t.Errorf("check lists %d problems, want 5:\n%s", len(got), strings.Join(got, "\n"))
 	}
-	if problems := check(assemble(t, everything), nil); problems != nil {
+	if problems := check(wasmtest.Assemble(t, everything), nil); problems != nil {
 		t.Errorf("check = %v for a good module", problems)
 	}
-	if problems := check(assemble(t, "func $f -\n  0x27"), nil); len(problems) != 1 {
+	if problems := check(wasmtest.Assemble(t, "func $f -\n  0x27"), nil); len(problems) != 1 {
 		t.Errorf("check = %v for an unknown instruction", problems)
 	}
 }
@@ -174,7 +175,7 @@ func TestPrepareRefusesCompileBombs(t *testing.T) {
 		"30,000 blocks in one another":                "func $f -\n  " + strings.Repeat("block ", 30_000) + strings.Repeat("end ", 30_000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := prepare(assemble(t, text), nil)
+			_, err := prepare(wasmtest.Assemble(t, text), nil)
 			if host.CodeOf(err) != host.InvalidArgument {
 				t.Errorf("prepare = %v, want it refused", err)
 			}
@@ -194,7 +195,7 @@ func TestPrepareBoundsMemoryAndTables(t *testing.T) {
 		{"memory 1 50\ntable 2 60", "1..10 2..20"},
 		{"memory 10\ntable 20", "10..10 20..20"},
 	} {
-		p, err := prepare(assemble(t, c.text), l)
+		p, err := prepare(wasmtest.Assemble(t, c.text), l)
 		if err != nil {
 			t.Fatalf("prepare: %v", err)
 		}
@@ -209,7 +210,7 @@ func TestPrepareBoundsMemoryAndTables(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
-	s, err := inspect(assemble(t, everything))
+	s, err := inspect(wasmtest.Assemble(t, everything))
 	if err != nil {
 		t.Fatalf("inspect: %v", err)
 	}
@@ -234,7 +235,7 @@ func TestInspect(t *testing.T) {
 	if string(s.module.manifest) != `{"abi":1}` {
 		t.Errorf("the manifest is %q", s.module.manifest)
 	}
-	foreign, err := inspect(assemble(t, "import env memory memory 1 extern\nimport env g global i32 extern"))
+	foreign, err := inspect(wasmtest.Assemble(t, "import env memory memory 1 extern\nimport env g global i32 extern"))
 	if err != nil {
 		t.Fatalf("inspect a module that cannot be loaded: %v", err)
 	}
@@ -249,7 +250,7 @@ func TestWithManifest(t *testing.T) {
 		"custom producers \"x\"\nfunc $f run\n  nop",
 		"custom agenthost.manifest \"old\"\ncustom producers \"x\"\nfunc $f run\n  nop",
 	} {
-		wasm := assemble(t, text)
+		wasm := wasmtest.Assemble(t, text)
 		original := bytes.Clone(wasm)
 		a, err := withManifest(wasm, []byte("first"))
 		if err != nil {
@@ -278,7 +279,7 @@ func TestWithManifest(t *testing.T) {
 // TestPrepareNames checks that stack traces show the functions' own names, also
 // of the one that the pass moves.
 func TestPrepareNames(t *testing.T) {
-	g := mustMeteredGuest(t, assemble(t, `
+	g := mustMeteredGuest(t, wasmtest.Assemble(t, `
 		import env nothing
 		custom name "\x00\x02\x01m\x01\x0e\x03\x00\x01i\x01\x02f1\x02\x04last\x02\x01\x00"
 		func $first run
@@ -316,7 +317,7 @@ func TestPrepareMergesData(t *testing.T) {
 		{"counted", "memory 1\npassive \"ab\"", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wasm := assemble(t, c.text+"\nexport memory memory 0")
+			wasm := wasmtest.Assemble(t, c.text+"\nexport memory memory 0")
 			p, err := prepare(wasm, nil)
 			if err != nil {
 				t.Fatalf("prepare: %v", err)
@@ -354,7 +355,7 @@ func TestPrepareSaysWhatIsRestorable(t *testing.T) {
 		"table 1\nelem 0 $f\nfunc $f -\n  elem.drop 0":                                             false,
 		"global funcref mut $f\nfunc $f -\n  nop":                                                  false,
 	} {
-		p, err := prepare(assemble(t, text), nil)
+		p, err := prepare(wasmtest.Assemble(t, text), nil)
 		if err != nil {
 			t.Fatalf("prepare: %v", err)
 		}

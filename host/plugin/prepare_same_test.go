@@ -15,6 +15,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // realModules are the plugins that the repository holds as they were built.
@@ -275,7 +277,7 @@ var bills = []struct {
 // different slices, on one processor and on more.
 func TestBillsAreTheSameEverywhere(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	wasm := assemble(t, kernels)
+	wasm := wasmtest.Assemble(t, kernels)
 	for _, processors := range []int{1, 2, 8} {
 		runtime.GOMAXPROCS(processors)
 		var wg sync.WaitGroup

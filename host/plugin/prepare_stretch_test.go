@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // mostBetweenLooks is the most that a call of run charges between two looks. The
@@ -60,7 +62,7 @@ func TestLooksWhereThereAreNoLoops(t *testing.T) {
 		{"short ends of a recursion", "func $f - i32\n" + recurse + "<i32.const 1 drop *40>\nfunc $run run\n i32.const 500 call $f", 500*shortTail + line},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := mostBetweenLooks(t, assemble(t, expand(c.text))); got > c.most || got == 0 {
+			if got := mostBetweenLooks(t, wasmtest.Assemble(t, wasmtest.Expand(c.text))); got > c.most || got == 0 {
 				t.Errorf("it spends %d between two looks, want at most %d", got, c.most)
 			}
 		})
@@ -75,7 +77,7 @@ func TestWhatFollowsACallIsChargedThen(t *testing.T) {
 		"short lines between calls of what looks": "<<i32.const 1 drop *40> i32.const 0 call $g *25>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			begun, all := paidInnermost(t, assemble(t, expand(`
+			begun, all := paidInnermost(t, wasmtest.Assemble(t, wasmtest.Expand(`
 				import other see as $see
 				func $g - i32
 				  local.get 0 if i32.const 0 call $g end

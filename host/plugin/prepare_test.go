@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 var (
@@ -238,7 +239,7 @@ func TestMeterStopsHostileGuests(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const budget = 30_000_000
-			g := mustMeteredGuest(t, assemble(t, c.text), &structureLimits{memoryPages: 1000}, budget)
+			g := mustMeteredGuest(t, wasmtest.Assemble(t, c.text), &structureLimits{memoryPages: 1000}, budget)
 			_, spent, err := g.call("run", append(c.args, make([]uint64, len(g.mod.ExportedFunction("run").Definition().ParamTypes())-len(c.args))...)...)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("call = %v, want %v", err, c.want)
@@ -255,7 +256,7 @@ func TestMeterStopsStartFunction(t *testing.T) {
 		"start $s\nfunc $s -\n  loop br 0 end",
 		"start $s\nfunc $other -\n  nop\nfunc $s -\n  loop br 0 end",
 	} {
-		if _, err := newMeteredGuest(t, assemble(t, text), nil, 1_000_000); !errors.Is(err, errBudget) {
+		if _, err := newMeteredGuest(t, wasmtest.Assemble(t, text), nil, 1_000_000); !errors.Is(err, errBudget) {
 			t.Errorf("instantiate = %v, want %v", err, errBudget)
 		}
 	}
@@ -266,9 +267,11 @@ func crossIf(n int) string {
 	return fmt.Sprintf("func $f run : i32 %d*i32\n local.get 0 if ", n) + setLocals(n) + "end "
 }
 
-func setLocals(n int) string { return expand(fmt.Sprintf("<i32.const 7 local.set {n+1} *%d>", n)) }
+func setLocals(n int) string {
+	return wasmtest.Expand(fmt.Sprintf("<i32.const 7 local.set {n+1} *%d>", n))
+}
 
-func readLocals(n int) string { return expand(fmt.Sprintf("<local.get {n+1} drop *%d>", n)) }
+func readLocals(n int) string { return wasmtest.Expand(fmt.Sprintf("<local.get {n+1} drop *%d>", n)) }
 
 func TestMeterPrices(t *testing.T) {
 	for _, c := range []struct {
@@ -316,7 +319,7 @@ func TestMeterPrices(t *testing.T) {
 		{"a call in a module with 100 mutable globals", strings.Repeat("global i32 mut 1\n", 100) + "func $g -\n nop\nfunc $f run\n call $g", nil, costCall + (100-freeCrossing)*costReload},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := mustMeteredGuest(t, assemble(t, c.text), nil, 1<<40)
+			g := mustMeteredGuest(t, wasmtest.Assemble(t, c.text), nil, 1<<40)
 			for round := range 2 {
 				g.slice = []int64{1000, 7}[round] // the slice must not matter
 				if _, spent, err := g.call("run", c.args...); spent != c.want || err != nil {
@@ -329,7 +332,7 @@ func TestMeterPrices(t *testing.T) {
 
 // TestMeterDepth checks that depth is given back on every way out of a function.
 func TestMeterDepth(t *testing.T) {
-	g := mustMeteredGuest(t, assemble(t, `
+	g := mustMeteredGuest(t, wasmtest.Assemble(t, `
 		type -> i32 i64
 		func $leaf -
 		  nop
@@ -372,7 +375,7 @@ func TestMeterDepth(t *testing.T) {
 }
 
 func TestMeterKeepsResults(t *testing.T) {
-	g := mustMeteredGuest(t, assemble(t, `
+	g := mustMeteredGuest(t, wasmtest.Assemble(t, `
 		import env join i32 i32 -> i32 as $join
 		memory 1
 		table 4
@@ -459,7 +462,7 @@ func TestMeterIndexSmuggling(t *testing.T) {
 		"fills a table that is not there": "func $f run\n  i32.const 0 ref.null funcref i32.const 0 table.fill 0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			wasm := assemble(t, text)
+			wasm := wasmtest.Assemble(t, text)
 			if _, err := prepare(wasm, nil); host.CodeOf(err) != host.InvalidArgument {
 				t.Errorf("prepare = %v, want an error with code invalid_argument", err)
 			}
@@ -482,7 +485,7 @@ func compiles(t testing.TB, wasm []byte) error {
 }
 
 func TestPrepareIsDeterministic(t *testing.T) {
-	wasm := assemble(t, "memory 1\nglobal i32 mut 1\ntype -> i32 i64\ntype -> i64 i32\n"+
+	wasm := wasmtest.Assemble(t, "memory 1\nglobal i32 mut 1\ntype -> i32 i64\ntype -> i64 i32\n"+
 		strings.Repeat("func $f - -> i32 i64\n  call $g drop drop i32.const 1 i64.const 1 return\nfunc $g - -> i64 i32\n  call $f drop drop i64.const 1 i32.const 1 return\n", 20))
 	first, err := prepare(wasm, nil)
 	if err != nil {

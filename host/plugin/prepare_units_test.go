@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // unitPrograms are programs that run until they are stopped and spend as much time
@@ -17,7 +19,7 @@ import (
 func unitPrograms() map[string]string {
 	const many = 2000
 	types := func(n int) string { return strings.Repeat("i64 ", n) }
-	gets := func(from, n int) string { return expand(fmt.Sprintf("<local.get %d drop *%d>", from, n)) }
+	gets := func(from, n int) string { return wasmtest.Expand(fmt.Sprintf("<local.get %d drop *%d>", from, n)) }
 	set := func(from, n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -276,7 +278,7 @@ func (g *valueProgram) statement(depth int) {
 func BenchmarkUnits(b *testing.B) {
 	for name, text := range unitPrograms() {
 		b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) {
-			wasm := assemble(b, text)
+			wasm := wasmtest.Assemble(b, text)
 			least := math.Inf(1)
 			for b.Loop() {
 				least = min(least, nanosecondsAUnit(b, wasm, 10_000_000))
@@ -289,7 +291,7 @@ func BenchmarkUnits(b *testing.B) {
 		var all []float64
 		worst := uint64(0)
 		for seed := uint64(0); b.Loop(); seed++ {
-			wasm := assemble(b, (&valueProgram{Rand: rand.New(rand.NewPCG(5, seed))}).run())
+			wasm := wasmtest.Assemble(b, (&valueProgram{Rand: rand.New(rand.NewPCG(5, seed))}).run())
 			ns := nanosecondsAUnit(b, wasm, 3_000_000)
 			for range 5 { // because the machine does other things too
 				if len(all) == 0 || ns <= slices.Max(all) {

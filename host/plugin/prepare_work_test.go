@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // BenchmarkCompileWork compiles modules that are made of one thing each, and
@@ -49,7 +51,7 @@ func BenchmarkCompileWork(b *testing.B) {
 	} {
 		b.Run(strings.ReplaceAll(c.name, " ", "_"), func(b *testing.B) {
 			l := (&structureLimits{compileTime: time.Hour}).withDefaults()
-			s, err := inspect(assemble(b, c.text))
+			s, err := inspect(wasmtest.Assemble(b, c.text))
 			if err != nil {
 				b.Fatal(err)
 			}

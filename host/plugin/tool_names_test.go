@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func TestToolsTakeAPrefixAndOtherNames(t *testing.T) {
@@ -57,7 +58,7 @@ func TestToolsTakeAPrefixAndOtherNames(t *testing.T) {
 }
 
 func TestAPluginIsCalledUnderItsOwnToolNames(t *testing.T) {
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $read
 		import agenthost_v1 output_write i32 i32 as $write
 		memory 1
@@ -87,7 +88,7 @@ func TestAPluginIsCalledUnderItsOwnToolNames(t *testing.T) {
 }
 
 func TestExportsOfToolchainsAreNoTools(t *testing.T) {
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import extism:host/env input_length -> i64
 		memory 1
 		export memory memory 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 // producers is a producers section, of which each field has one value.
@@ -55,7 +56,7 @@ func TestForeignModulesAreToldWhereTheyAreFromAndWhatToDo(t *testing.T) {
 		{"damaged producers", `custom producers "\x05\x7f"` + "\n", "it is not a plugin", "see pdk/ABI.md"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wasm := assemble(t, c.module)
+			wasm := wasmtest.Assemble(t, c.module)
 			rt := startRuntime(t, nil)
 			var found *host.Error
 			for _, p := range rt.Check(context.Background(), "x", wasm, nil) {
@@ -80,7 +81,7 @@ func TestForeignModulesAreToldWhereTheyAreFromAndWhatToDo(t *testing.T) {
 }
 
 func TestImportsOfAnotherKindAreOneProblemOfEachModule(t *testing.T) {
-	wasm := assemble(t, `
+	wasm := wasmtest.Assemble(t, `
 		import env memory memory 1 extern
 		import env __memory_base global i32 extern
 		import env __table_base global i32 extern
@@ -102,7 +103,7 @@ func TestManyForeignImportsAreOneShortProblem(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&b, "import m%d%s %s i32\n", i, name, name)
 	}
-	s, err := inspect(assemble(t, b.String()))
+	s, err := inspect(wasmtest.Assemble(t, b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

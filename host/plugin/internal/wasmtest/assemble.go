@@ -1,9 +1,10 @@
-package plugin
+package wasmtest
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,18 +33,42 @@ import (
 //
 // The names after func are for references and for the export; - exports
 // nothing. Types follow, and locals after a colon. The last end is added.
-func assemble(t testing.TB, text string) []byte {
+func Assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	a := &assembler{t: t, funcs: map[string]uint32{}}
 	lines := strings.Split(text, "\n")
 	for _, line := range lines {
-		a.declareNames(fields(line))
+		a.declareNames(Fields(line))
 	}
 	for i, line := range lines {
 		a.line = i + 1
-		a.read(fields(line))
+		a.read(Fields(line))
 	}
 	return a.module()
+}
+
+// repetition is <text *N> without another one inside.
+var repetition = regexp.MustCompile(`<([^<>]*)\*(\d+)>`)
+
+// Expand replaces each <text *N> by N copies of the text, innermost first, for
+// modules too large to write by hand. In the text {n} is the number of the copy,
+// from 0, and {n+1} the next one.
+func Expand(text string) string {
+	for repetition.MatchString(text) {
+		text = repetition.ReplaceAllStringFunc(text, func(s string) string {
+			m := repetition.FindStringSubmatch(s)
+			times, _ := strconv.Atoi(m[2])
+			if !strings.Contains(m[1], "{n") {
+				return strings.Repeat(m[1], times)
+			}
+			var b strings.Builder
+			for n := range times {
+				b.WriteString(strings.NewReplacer("{n}", strconv.Itoa(n), "{n+1}", strconv.Itoa(n+1)).Replace(m[1]))
+			}
+			return b.String()
+		})
+	}
+	return text
 }
 
 type assembler struct {
@@ -63,7 +88,7 @@ type assembler struct {
 type asmBody struct{ locals, code []byte }
 
 // fields splits a line, keeping quoted strings whole, and drops comments.
-func fields(line string) []string {
+func Fields(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimSpace(line) {
 		if line[0] == '"' {
@@ -165,11 +190,12 @@ func (a *assembler) signature(f []string) (index uint32, rest []string) {
 }
 
 func (a *assembler) limits(f []string) (b []byte) {
-	l := limits{min: uint32(a.number(f[0]))}
+	b = appendU32([]byte{0}, uint32(a.number(f[0])))
 	if len(f) > 1 {
-		l.max, l.hasMax = uint32(a.number(f[1])), true
+		b[0] = 1
+		b = appendU32(b, uint32(a.number(f[1])))
 	}
-	return appendLimits(nil, l)
+	return b
 }
 
 func (a *assembler) read(f []string) {
@@ -385,10 +411,10 @@ func (a *assembler) instructions(f []string) {
 
 // operands appends what follows an instruction.
 func (a *assembler) operands(b []byte, name string, f []string) ([]byte, []string) {
-	switch ins := plainOps[asmOps[name][0]]; {
+	switch {
 	case name == "call" || name == "ref.func":
 		return appendU32(b, a.function(f[0])), f[1:]
-	case ins.operands == opsBlock:
+	case name == "block" || name == "loop" || name == "if":
 		return a.blockType(b, f)
 	case name == "br_table":
 		n := a.number(f[0])
@@ -406,9 +432,11 @@ func (a *assembler) operands(b []byte, name string, f []string) ([]byte, []strin
 			a.fatal("%v", err)
 		}
 		return binary.LittleEndian.AppendUint64(b, math.Float64bits(v)), f[1:]
-	case ins.operands == opsMemArg:
+	case name == "v128.load8_lane":
+		return append(b, 0, 0, 0), f
+	case strings.Contains(name, ".load") || strings.Contains(name, ".store"):
 		return append(b, 0, 0), f // aligned to bytes, at offset 0
-	case ins.operands == opsMemory || ins.operands == opsMemGrow:
+	case name == "memory.size" || name == "memory.grow":
 		return append(b, 0), f
 	case name == "memory.fill":
 		return append(b, 0), f
@@ -426,11 +454,7 @@ func (a *assembler) operands(b []byte, name string, f []string) ([]byte, []strin
 		return append(b, make([]byte, 16)...), f
 	case name == "i32x4.extract_lane":
 		return append(b, 0), f
-	case name == "v128.load":
-		return append(b, 0, 0), f
-	case name == "v128.load8_lane":
-		return append(b, 0, 0, 0), f
-	case ins.operands == opsLabel, ins.operands == opsLocal, ins.operands == opsGlobal, ins.operands == opsTable, ins.operands == opsTableWrite,
+	case name == "br", name == "br_if", strings.HasPrefix(name, "local."), strings.HasPrefix(name, "global."),
 		strings.HasPrefix(name, "table."), strings.HasSuffix(name, ".drop"):
 		return appendU32(b, uint32(a.number(f[0]))), f[1:]
 	}
@@ -448,4 +472,59 @@ func (a *assembler) blockType(b []byte, f []string) ([]byte, []string) {
 		}
 	}
 	return append(b, blockEmpty), f
+}
+
+// Numbers of the binary format: sections, value types, opcodes that the assembler
+// writes itself, and the forms that open a function type and an empty block.
+const (
+	secCustom    = 0
+	secType      = 1
+	secImport    = 2
+	secFunction  = 3
+	secTable     = 4
+	secMemory    = 5
+	secGlobal    = 6
+	secExport    = 7
+	secStart     = 8
+	secElement   = 9
+	secCode      = 10
+	secData      = 11
+	secDataCount = 12
+
+	typeI32       = 0x7f
+	typeI64       = 0x7e
+	typeF32       = 0x7d
+	typeF64       = 0x7c
+	typeV128      = 0x7b
+	typeFuncref   = 0x70
+	typeExternref = 0x6f
+
+	opEnd      = 0x0b
+	opI32Const = 0x41
+	opI64Const = 0x42
+	opRefFunc  = 0xd2
+
+	funcForm   = 0x60
+	blockEmpty = 0x40
+)
+
+func appendU32(b []byte, v uint32) []byte { return binary.AppendUvarint(b, uint64(v)) }
+
+// appendS64 appends a signed LEB128 number in its shortest form.
+func appendS64(b []byte, v int64) []byte {
+	for v < -0x40 || v >= 0x40 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v)&0x7f)
+}
+
+func appendName(b []byte, s string) []byte { return append(appendU32(b, uint32(len(s))), s...) }
+
+func appendSized(b, contents []byte) []byte {
+	return append(appendU32(b, uint32(len(contents))), contents...)
+}
+
+func appendSection(b []byte, id byte, contents []byte) []byte {
+	return appendSized(append(b, id), contents)
 }
