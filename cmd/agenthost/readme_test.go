@@ -29,8 +29,8 @@ func TestREADMEShowsTheHelloPlugin(t *testing.T) {
 	}
 }
 
-func TestREADMEHasTheTableOfExitCodes(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestOperatorsPageHasTheTableOfExitCodes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestREADMEHasTheTableOfExitCodes(t *testing.T) {
 	for _, m := range exitMeanings() {
 		fmt.Fprintf(&table, "| %d | %s |\n", m.code, m.means)
 	}
-	if !strings.Contains(string(readme), table.String()) {
-		t.Errorf("README.md lacks the table\n%s", table.String())
+	if !strings.Contains(string(page), table.String()) {
+		t.Errorf("docs/operate.md lacks the table\n%s", table.String())
 	}
 }
 
