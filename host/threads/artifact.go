@@ -104,14 +104,14 @@ func (t *thread) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifac
 func (t *thread) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	var list []ArtifactInfo
 	named := map[string]int{}
-	for _, p := range t.turns().closed() {
-		c := t.contentAt(p.at.rank)
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.at.seq + 1)}) {
+	for _, p := range t.turns().Parts() {
+		c := t.contentAt(p.At.Rank)
+		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.At.Seq + 1)}) {
 			if err != nil {
 				return nil, wrap(err, "read artifacts of thread %q", t.rec.ID)
 			}
 			rest, _ := e.Key.CutPrefix(c.artifacts())
-			if turn, _, _ := rest.CutUint(); turn > p.to {
+			if turn, _, _ := rest.CutUint(); turn > p.To {
 				break
 			}
 			put, err := t.manifest(ctx, e.Value)

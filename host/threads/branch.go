@@ -5,6 +5,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // Branch implements [host.Brancher]: the conversation of the branch goes on beside
@@ -52,16 +53,16 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *thread, 
 // what was said since.
 func (t *thread) afterLastTurn(ctx context.Context) (*thread, error) {
 	turns := t.turns()
-	n := turns.len()
+	n := turns.Len()
 	if n == 0 {
 		return t.upTo(ctx, 0)
 	}
-	last := turns.at(n - 1)
-	snap, err := t.snapshotAt(ctx, t.contentAt(last.at.rank), last.to)
+	last := turns.At(n - 1)
+	snap, err := t.snapshotAt(ctx, t.contentAt(last.At.Rank), last.To)
 	if err != nil {
 		return nil, err
 	}
-	return t.upTo(ctx, t.messages().before(place{last.at.rank, uint64(max(snap.To, 0))}))
+	return t.upTo(ctx, t.messages().CountBefore(view.Position{Rank: last.At.Rank, Seq: uint64(max(snap.To, 0))}))
 }
 
 // atInput returns the thread with a user's message as its last.

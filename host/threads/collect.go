@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // collect removes of the thread's contents what nothing shows any more. Of those
@@ -88,17 +89,17 @@ func (u *uses) moment(ctx context.Context, p point) error {
 	if err != nil {
 		return err
 	}
-	own := then.view.own()
-	for _, part := range then.messages().closed() {
-		if part.at.rank == own {
+	own := then.view.OwnRank()
+	for _, part := range then.messages().Parts() {
+		if part.At.Rank == own {
 			u.messages = noted(u.messages, part)
 		}
 	}
-	for _, part := range slices.Backward(then.turns().closed()) { // the last says the most
-		if part.at.rank != own {
+	for _, part := range slices.Backward(then.turns().Parts()) { // the last says the most
+		if part.At.Rank != own {
 			continue
 		}
-		for n := part.to; n > part.at.seq; n-- {
+		for n := part.To; n > part.At.Seq; n-- {
 			if err := u.turn(ctx, then, n); err != nil {
 				return err
 			}
@@ -107,11 +108,11 @@ func (u *uses) moment(ctx context.Context, p point) error {
 	return nil
 }
 
-func noted(marks []bool, p part) []bool {
-	if n := int(p.to) - len(marks); n > 0 {
+func noted(marks []bool, p view.Part) []bool {
+	if n := int(p.To) - len(marks); n > 0 {
 		marks = append(marks, make([]bool, n)...)
 	}
-	for i := p.at.seq; i < p.to; i++ {
+	for i := p.At.Seq; i < p.To; i++ {
 		marks[i] = true
 	}
 	return marks
@@ -122,7 +123,7 @@ func (u *uses) turn(ctx context.Context, t *thread, n uint64) error {
 	if has(u.turns, n-1) {
 		return nil
 	}
-	u.turns = noted(u.turns, partOf(place{0, n - 1}, n))
+	u.turns = noted(u.turns, view.NewPart(view.Position{Rank: 0, Seq: n - 1}, n))
 	snap, err := t.snapshotAt(ctx, u.content, n)
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 		if !lookUp {
 			d.tx.Conds = append(d.tx.Conds, kv.Absent(d.content.message(m.ID)))
 		}
-		if lookUp || d.view.own() > 0 {
+		if lookUp || d.view.OwnRank() > 0 {
 			known, err := d.knows(ctx, m.ID)
 			if err != nil {
 				return nil, err

@@ -74,7 +74,7 @@ func (s *Store) mark(ctx context.Context, part, id string) (kv.Write, error) {
 		return kv.Write{}, err
 	}
 	if len(page.Entries) > 0 {
-		var v view
+		var v storedView
 		if err := decode(page.Entries[0].Value, &v, "view of content", id); err != nil {
 			return kv.Write{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // If guards a change of a thread.
@@ -56,7 +57,7 @@ func (s *Store) DeleteMessage(ctx context.Context, tenant, id, message string, g
 			return err
 		}
 		v := d.closedView()
-		v.Messages = d.messages().without(together(near, i))
+		v.Messages = d.messages().Without(together(near, i))
 		return d.leave(Deleted, message, v)
 	})
 }
@@ -135,13 +136,13 @@ func (d *draft) edit(ctx context.Context, message string, m *host.Message) error
 	if err := inPlaceOf(m, near[i].Message); err != nil {
 		return err
 	}
-	shown, q := d.messages(), place{d.view.own(), d.rec.Messages}
+	shown, q := d.messages(), view.Position{Rank: d.view.OwnRank(), Seq: d.rec.Messages}
 	if _, err := d.append(ctx, []*host.Message{m}); err != nil {
 		return err
 	}
 	v := d.view
-	v.Turns, v.TurnTail = d.turns().closed(), d.rec.Turns
-	v.Messages, v.Tail = shown.with(near[i].number, q), d.rec.Messages
+	v.Turns, v.TurnTail = d.turns().Parts(), d.rec.Turns
+	v.Messages, v.Tail = shown.With(near[i].number, q), d.rec.Messages
 	return d.leave(Edited, message, v)
 }
 
@@ -180,10 +181,10 @@ func toolIDs(m *host.Message) []string {
 }
 
 // closedView returns what the thread shows now, and nothing that comes.
-func (t *thread) closedView() view {
+func (t *thread) closedView() view.View {
 	v := t.view
-	v.Messages, v.Tail = t.messages().closed(), t.rec.Messages
-	v.Turns, v.TurnTail = t.turns().closed(), t.rec.Turns
+	v.Messages, v.Tail = t.messages().Parts(), t.rec.Messages
+	v.Turns, v.TurnTail = t.turns().Parts(), t.rec.Turns
 	return v
 }
 
@@ -240,7 +241,7 @@ func (d *draft) moveTo(ctx context.Context, to *thread, at At) error {
 
 // leave keeps the thread's head in its lineage and begins a new one, which shows
 // v.
-func (d *draft) leave(cause Cause, message string, v view) error {
+func (d *draft) leave(cause Cause, message string, v view.View) error {
 	d.rec.Heads++
 	d.moveHead()
 	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.store.now().UTC(), false})
@@ -260,12 +261,11 @@ func (d *draft) leave(cause Cause, message string, v view) error {
 }
 
 // show gives the thread a view.
-func (d *draft) show(v view) error {
-	if err := v.check(d.rec.ID); err != nil {
+func (d *draft) show(v view.View) error {
+	if err := checkView(d.rec.ID, v); err != nil {
 		return err
 	}
-	v.version = version{layoutOfViews}
-	raw, err := encode(v)
+	raw, err := encode(storedView{version{layoutOfViews}, v})
 	if err != nil {
 		return err
 	}
@@ -278,6 +278,6 @@ func (d *draft) show(v view) error {
 
 // count notes how much less the view shows than the log has.
 func (t *thread) count() {
-	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messages().len())
-	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turns().len())
+	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messages().Len())
+	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turns().Len())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // ForkOptions are the optional parts of a fork.
@@ -72,27 +73,27 @@ func (d *draft) fork(ctx context.Context, from *thread, at At) error {
 
 // forkedView returns what a content shows that goes on from this moment. It
 // needs those origins only that something of the view lies in, and its state.
-func (t *thread) forkedView(ctx context.Context) (view, error) {
+func (t *thread) forkedView(ctx context.Context) (view.View, error) {
 	v := t.closedView()
 	v.Origins = append(v.Origins[:len(v.Origins):len(v.Origins)], t.rec.Content)
 	v.Tail, v.TurnTail = 0, 0
 	if t.rec.State == nil {
-		return v.needed(), nil
+		return v.WithNeededOrigins(), nil
 	}
-	for rank := v.own(); rank > 0; rank-- {
+	for rank := v.OwnRank(); rank > 0; rank-- {
 		has, err := t.get(ctx, contentOf(v.Origins[rank-1]).blob(t.rec.State.Digest))
 		if err != nil {
-			return view{}, err
+			return view.View{}, err
 		}
 		if has != nil {
-			return v.needed(rank - 1), nil
+			return v.WithNeededOrigins(rank - 1), nil
 		}
 	}
-	return view{}, damaged("state of thread %q is missing", t.rec.ID)
+	return view.View{}, damaged("state of thread %q is missing", t.rec.ID)
 }
 
 // refer keeps what a view refers to for as long as the draft's content lives.
-func (d *draft) refer(v view) {
+func (d *draft) refer(v view.View) {
 	for _, id := range v.Origins {
 		d.put(childKeys.With(id, d.rec.Content), nil)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // Cause says why there is a branch.
@@ -236,15 +237,15 @@ func (t *thread) atTurn(ctx context.Context, run string) (*thread, error) {
 		return nil, err
 	}
 	rank := uint64(slices.Index(append(slices.Clone(t.view.Origins), t.rec.Content), content))
-	turns, at := t.turns(), place{rank, uint64(snap.Turn) - 1}
-	if !turns.has(at) {
+	turns, at := t.turns(), view.Position{Rank: rank, Seq: uint64(snap.Turn) - 1}
+	if !turns.Has(at) {
 		return nil, host.Errorf(host.NotFound, "thread %q does not show turn %q", t.rec.ID, run).
 			WithHint("by its snapshot it is as it was then")
 	}
 	out := *t
-	n := t.messages().before(place{rank, uint64(max(snap.To, 0))})
-	out.view.Messages, out.view.Tail = t.messages().slice(0, n), t.rec.Messages
-	out.view.Turns, out.view.TurnTail = turns.slice(0, turns.indexOf(at)+1), t.rec.Turns
+	n := t.messages().CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.To, 0))})
+	out.view.Messages, out.view.Tail = t.messages().Slice(0, n), t.rec.Messages
+	out.view.Turns, out.view.TurnTail = turns.Slice(0, turns.IndexOf(at)+1), t.rec.Turns
 	out.count()
 	p := &out.rec.point
 	p.State, p.Last, p.Status = snap.State, snap.ID, snap.Status
@@ -306,7 +307,7 @@ func (t *thread) inheritedRun(ctx context.Context, run string) (content string, 
 			continue
 		}
 		var n uint64
-		if kv.DecodeRecord(raw, &n) == nil && n > 0 && shown.has(place{uint64(rank), n - 1}) {
+		if kv.DecodeRecord(raw, &n) == nil && n > 0 && shown.Has(view.Position{Rank: uint64(rank), Seq: n - 1}) {
 			return id, raw, nil
 		}
 	}

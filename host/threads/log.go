@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // formatJSON is the first byte of a value that is plain JSON, the same as of
@@ -102,7 +103,7 @@ func (s span) cut(from, to uint64) span {
 // all yields what the thread shows, from its beginning.
 func (t *thread) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		for _, p := range t.messages().closed() {
+		for _, p := range t.messages().Parts() {
 			for m, err := range t.read(ctx, p) {
 				if !yield(m, err) || err != nil {
 					return
@@ -113,7 +114,7 @@ func (t *thread) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 }
 
 // read yields the messages of a part.
-func (t *thread) read(ctx context.Context, p part) iter.Seq2[*host.Message, error] {
+func (t *thread) read(ctx context.Context, p view.Part) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
 		for s, err := range t.spans(ctx, p) {
 			if err != nil {
@@ -131,18 +132,18 @@ func (t *thread) read(ctx context.Context, p part) iter.Seq2[*host.Message, erro
 
 // spans yields the entries of a part of a log, the first and last of them cut to
 // it.
-func (t *thread) spans(ctx context.Context, p part) iter.Seq2[span, error] {
+func (t *thread) spans(ctx context.Context, p view.Part) iter.Seq2[span, error] {
 	return func(yield func(span, error) bool) {
-		c := t.contentAt(p.at.rank)
-		first, err := t.spanAt(ctx, c, p.at.seq)
-		if err != nil || !yield(first.cut(p.at.seq, p.to), nil) {
+		c := t.contentAt(p.At.Rank)
+		first, err := t.spanAt(ctx, c, p.At.Seq)
+		if err != nil || !yield(first.cut(p.At.Seq, p.To), nil) {
 			if err != nil {
 				yield(span{}, err)
 			}
 			return
 		}
 		next := first.end()
-		if next >= p.to {
+		if next >= p.To {
 			return
 		}
 		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.log(), From: c.logAt(next)}) {
@@ -159,7 +160,7 @@ func (t *thread) spans(ctx context.Context, p part) iter.Seq2[span, error] {
 				return
 			}
 			next = s.end()
-			if !yield(s.cut(p.at.seq, p.to), nil) || next >= p.to {
+			if !yield(s.cut(p.At.Seq, p.To), nil) || next >= p.To {
 				return
 			}
 		}
@@ -181,7 +182,7 @@ func (t *thread) last(ctx context.Context, n int) (messages []*host.Message, fir
 	for _, s := range slices.Backward(spans) {
 		messages = append(messages, s.messages...)
 	}
-	first = t.messages().len() - uint64(len(messages))
+	first = t.messages().Len() - uint64(len(messages))
 	start := windowStart(messages, n, first > 0)
 	return messages[start:], first + uint64(start), nil
 }
@@ -191,7 +192,7 @@ func (t *thread) last(ctx context.Context, n int) (messages []*host.Message, fir
 func (t *thread) lastSpans(ctx context.Context, n int) ([]span, error) {
 	var spans []span
 	left, bytes := n, 0
-	for _, p := range slices.Backward(t.messages().closed()) {
+	for _, p := range slices.Backward(t.messages().Parts()) {
 		for s, err := range t.spansBack(ctx, p, left) {
 			if err != nil {
 				return nil, err
@@ -208,10 +209,10 @@ func (t *thread) lastSpans(ctx context.Context, n int) ([]span, error) {
 
 // spansBack yields the entries of a part, the last first, reading about n of
 // them at once.
-func (t *thread) spansBack(ctx context.Context, p part, n int) iter.Seq2[span, error] {
+func (t *thread) spansBack(ctx context.Context, p view.Part, n int) iter.Seq2[span, error] {
 	return func(yield func(span, error) bool) {
-		c, end := t.contentAt(p.at.rank), p.to
-		limit := min(n, kv.MaxScanLimit, int(p.len()))
+		c, end := t.contentAt(p.At.Rank), p.To
+		limit := min(n, kv.MaxScanLimit, int(p.Len()))
 		r := kv.Range{Prefix: c.log(), From: c.logAt(end - 1), Reverse: true, Limit: limit}
 		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
 			if err != nil {
@@ -219,7 +220,7 @@ func (t *thread) spansBack(ctx context.Context, p part, n int) iter.Seq2[span, e
 				return
 			}
 			s, err := t.span(ctx, c, e)
-			if err == nil && s.end() < end || err == nil && s.end() > end && end != p.to {
+			if err == nil && s.end() < end || err == nil && s.end() > end && end != p.To {
 				err = t.gap(end - 1)
 			}
 			if err != nil {
@@ -227,7 +228,7 @@ func (t *thread) spansBack(ctx context.Context, p part, n int) iter.Seq2[span, e
 				return
 			}
 			end = s.first
-			if !yield(s.cut(p.at.seq, p.to), nil) || end <= p.at.seq {
+			if !yield(s.cut(p.At.Seq, p.To), nil) || end <= p.At.Seq {
 				return
 			}
 		}
@@ -276,28 +277,28 @@ func windowStart(messages []*host.Message, limit int, cut bool) int {
 // position returns where a message of that id lies that the thread shows, if it
 // shows one. An index only says where to look: an entry of it may have been
 // written ahead of a commit that then did not happen.
-func (t *thread) position(ctx context.Context, id string) (at place, found bool, err error) {
+func (t *thread) position(ctx context.Context, id string) (at view.Position, found bool, err error) {
 	shown := t.messages()
-	for rank := t.view.own(); ; rank-- {
+	for rank := t.view.OwnRank(); ; rank-- {
 		lies, err := t.indexed(ctx, t.contentAt(rank), id)
 		if err != nil {
-			return place{}, false, err
+			return view.Position{}, false, err
 		}
 		for _, seq := range lies {
-			at = place{rank, seq}
-			if !shown.has(at) {
+			at = view.Position{Rank: rank, Seq: seq}
+			if !shown.Has(at) {
 				continue
 			}
 			s, err := t.spanAt(ctx, t.contentAt(rank), seq)
 			if err != nil {
-				return place{}, false, err
+				return view.Position{}, false, err
 			}
 			if s.messages[seq-s.first].ID == id {
 				return at, true, nil
 			}
 		}
 		if rank == 0 {
-			return place{}, false, nil
+			return view.Position{}, false, nil
 		}
 	}
 }

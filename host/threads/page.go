@@ -27,11 +27,11 @@ func (s *Store) MessagesAfter(ctx context.Context, req *host.HistoryRequest, mes
 			return nil, false, false, err
 		}
 		if has {
-			first, found = shown.indexOf(at)+1, true
+			first, found = shown.IndexOf(at)+1, true
 		}
 	}
 	bytes := 0
-	for _, p := range shown.slice(first, shown.len()) {
+	for _, p := range shown.Slice(first, shown.Len()) {
 		for m, err := range t.read(ctx, p) {
 			if err != nil {
 				return nil, false, false, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // layout is the version of what this package stores. Records carry it, so that
@@ -82,11 +83,30 @@ func (r *record) layout() int {
 // it lives: its lineage and the index of its runs lie there.
 func (r *record) root() string { return cmp.Or(r.Root, r.Content) }
 
+// storedView is a view as a content keeps it.
+type storedView struct {
+	version
+	view.View
+}
+
+// checkView refuses a view with more parts than one record should hold.
+func checkView(id string, v view.View) error {
+	if n := len(v.Origins); n > maxOrigins {
+		return host.Errorf(host.ResourceExhausted, "thread %q goes back to %d others, more than %d", id, n, maxOrigins).
+			WithHint("go on in a new thread with the messages that are to be kept")
+	}
+	if n := len(v.Messages) + len(v.Turns); n > MaxViewParts {
+		return host.Errorf(host.ResourceExhausted, "thread %q has been cut into %d parts, more than %d", id, n, MaxViewParts).
+			WithHint("go on in a new thread with the messages that are to be kept")
+	}
+	return nil
+}
+
 // What may carry layoutOfViews.
 func (*record) newest() int         { return layoutOfViews }
 func (*storedSnapshot) newest() int { return layoutOfViews }
 func (*storedHead) newest() int     { return layoutOfViews }
-func (*view) newest() int           { return layoutOfViews }
+func (*storedView) newest() int     { return layoutOfViews }
 
 // Parent is where a thread was forked from.
 type Parent struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // marker is where the conversation begins that Get returns, and what stands in the
@@ -89,10 +90,10 @@ func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
 	}
 	m := &marker{Content: d.rec.Content, Seq: d.rec.Messages}
 	if same > 0 {
-		first := shown.at(shown.len() - uint64(same)).stands
-		m.Content, m.Seq = d.rec.Content, first.seq
-		if first.rank != d.view.own() {
-			m.Content = d.view.Origins[first.rank]
+		first := shown.At(shown.Len() - uint64(same)).Stands
+		m.Content, m.Seq = d.rec.Content, first.Seq
+		if first.Rank != d.view.OwnRank() {
+			m.Content = d.view.Origins[first.Rank]
 		}
 	}
 	if kept := messages[:len(messages)-same]; len(kept) > 0 {
@@ -117,12 +118,12 @@ func (t *thread) marked() (before uint64, ok bool) {
 	}
 	rank := slices.Index(t.view.Origins, m.Content)
 	if m.Content == t.rec.Content {
-		rank = int(t.view.own())
+		rank = int(t.view.OwnRank())
 	}
 	if rank < 0 {
 		return 0, false
 	}
-	return t.messages().before(place{uint64(rank), m.Seq}), true
+	return t.messages().CountBefore(view.Position{Rank: uint64(rank), Seq: m.Seq}), true
 }
 
 // reduced returns the end of the conversation as Get does.
@@ -142,7 +143,7 @@ func (t *thread) reduced(ctx context.Context, window int) ([]*host.Message, erro
 			return nil, damaged("reduced messages of thread %q are damaged", t.rec.ID)
 		}
 	}
-	after := t.messages().len() - before
+	after := t.messages().Len() - before
 	if after == 0 {
 		return out, nil
 	}
@@ -156,7 +157,7 @@ func (d *draft) keepMarker(was *thread) {
 	before, ok := was.marked()
 	now, still := d.marked()
 	if !ok || !still || now != before || was.rec.Content != d.rec.Content ||
-		!slices.Equal(was.messages().slice(0, before), d.messages().slice(0, before)) {
+		!slices.Equal(was.messages().Slice(0, before), d.messages().Slice(0, before)) {
 		d.rec.Marker = nil
 	}
 }

@@ -2,8 +2,10 @@ package threads
 
 import (
 	"context"
+	"sort"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // numbered is a message with its number in the conversation.
@@ -26,9 +28,9 @@ func (t *thread) around(ctx context.Context, id string) (near []numbered, i int,
 		return nil, 0, host.Errorf(host.NotFound, "thread %q has no message %q", t.rec.ID, id)
 	}
 	shown := t.messages()
-	number := shown.indexOf(at)
+	number := shown.IndexOf(at)
 	first := number - min(number, maxPairSpan)
-	for _, p := range shown.slice(first, min(number+maxPairSpan+1, shown.len())) {
+	for _, p := range shown.Slice(first, min(number+maxPairSpan+1, shown.Len())) {
 		for m, err := range t.read(ctx, p) {
 			if err != nil {
 				return nil, 0, err
@@ -125,22 +127,22 @@ func (t *thread) atMessage(ctx context.Context, id string, before bool) (*thread
 // ended by then.
 func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
 	shown := t.messages()
-	if n >= shown.len() {
+	if n >= shown.Len() {
 		return t, nil
 	}
-	turns, err := t.turnsBefore(ctx, shown.at(n).stands)
+	turns, err := t.turnsBefore(ctx, shown.At(n).Stands)
 	if err != nil {
 		return nil, err
 	}
 	out := *t
-	out.view.Messages, out.view.Tail = shown.slice(0, n), t.rec.Messages
+	out.view.Messages, out.view.Tail = shown.Slice(0, n), t.rec.Messages
 	out.view.Turns, out.view.TurnTail = turns, t.rec.Turns
 	out.count()
 	p := &out.rec.point
 	p.State, p.Last, p.Status = nil, "", ""
 	if len(turns) > 0 {
 		last := turns[len(turns)-1]
-		snap, err := t.snapshotAt(ctx, t.contentAt(last.at.rank), last.to)
+		snap, err := t.snapshotAt(ctx, t.contentAt(last.At.Rank), last.To)
 		if err != nil {
 			return nil, err
 		}
@@ -150,18 +152,34 @@ func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
 }
 
 // turnsBefore returns the turns that had ended before a place of the log.
-func (t *thread) turnsBefore(ctx context.Context, end place) ([]part, error) {
+func (t *thread) turnsBefore(ctx context.Context, end view.Position) ([]view.Part, error) {
 	shown := t.turns()
-	n, err := firstOf(shown.len(), func(i uint64) (bool, error) {
-		turn := shown.at(i)
-		if turn.at.rank != end.rank {
-			return turn.at.rank > end.rank, nil
+	n, err := searchFirst(shown.Len(), func(i uint64) (bool, error) {
+		turn := shown.At(i)
+		if turn.At.Rank != end.Rank {
+			return turn.At.Rank > end.Rank, nil
 		}
-		snap, err := t.snapshotAt(ctx, t.contentAt(turn.at.rank), turn.to)
+		snap, err := t.snapshotAt(ctx, t.contentAt(turn.At.Rank), turn.To)
 		if err != nil {
 			return false, err
 		}
-		return uint64(snap.To) > end.seq, nil
+		return uint64(snap.To) > end.Seq, nil
 	})
-	return shown.slice(0, n), err
+	return shown.Slice(0, n), err
+}
+
+// searchFirst returns the smallest i in [0, n) for which found is true, or n. found
+// must be true for every number after that, as with [sort.Search]; its first error
+// ends the search.
+func searchFirst(n uint64, found func(i uint64) (bool, error)) (uint64, error) {
+	var failed error
+	i := sort.Search(int(n), func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		ok, err := found(uint64(i))
+		failed = err
+		return ok
+	})
+	return uint64(i), failed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // SearchOptions are the optional parts of a search.
@@ -260,7 +261,7 @@ func (q *search) hits(ctx context.Context, limit int) ([]Hit, error) {
 func (q *search) hit(ctx context.Context, f found) (*Hit, error) {
 	for _, t := range q.users[f.content] {
 		rank := uint64(slices.Index(append(t.view.Origins[:len(t.view.Origins):len(t.view.Origins)], t.rec.Content), f.content))
-		if !t.messages().has(place{rank, f.seq}) {
+		if !t.messages().Has(view.Position{Rank: rank, Seq: f.seq}) {
 			continue
 		}
 		s, err := t.spanAt(ctx, contentOf(f.content), f.seq)

@@ -91,7 +91,7 @@ func (s *Store) Snapshot(ctx context.Context, tenant, id, snapshot string) (*Sna
 	if err != nil {
 		return nil, err
 	}
-	return then.public(snap, then.view.own(), then.turns().len()-1), nil
+	return then.public(snap, then.view.OwnRank(), then.turns().Len()-1), nil
 }
 
 // findAt is find of a moment of a thread.

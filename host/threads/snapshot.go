@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // Status says how a turn ended.
@@ -95,8 +96,8 @@ func (t *thread) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
 	out := snap.Snapshot
 	shown := t.messages()
 	out.Turn = int(number) + 1
-	out.From = int(shown.before(place{rank, uint64(max(snap.From, 0))}))
-	out.To = int(shown.before(place{rank, uint64(max(snap.To, 0))}))
+	out.From = int(shown.CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.From, 0))}))
+	out.To = int(shown.CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.To, 0))}))
 	return &out
 }
 
@@ -121,39 +122,39 @@ func (s *Store) Snapshots(ctx context.Context, tenant, id string) iter.Seq2[*Sna
 // of r.
 func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		parts := t.turns().closed()
+		parts := t.turns().Parts()
 		number := uint64(0) // of the part's first turn
 		if r.Reverse {
 			slices.Reverse(parts)
-			number = lengthOf(parts)
+			number = view.TotalLen(parts)
 		}
 		for _, p := range parts {
 			if r.Reverse {
-				number -= p.len()
+				number -= p.Len()
 			}
 			for snap, err := range t.snapshotsOf(ctx, p, r.Reverse) {
 				if err != nil {
 					yield(nil, err)
 					return
 				}
-				if !yield(t.public(snap, p.at.rank, number+uint64(snap.Turn)-1-p.at.seq), nil) {
+				if !yield(t.public(snap, p.At.Rank, number+uint64(snap.Turn)-1-p.At.Seq), nil) {
 					return
 				}
 			}
 			if !r.Reverse {
-				number += p.len()
+				number += p.Len()
 			}
 		}
 	}
 }
 
 // snapshotsOf yields the snapshots of a part of a content's turns.
-func (t *thread) snapshotsOf(ctx context.Context, p part, reverse bool) iter.Seq2[*storedSnapshot, error] {
+func (t *thread) snapshotsOf(ctx context.Context, p view.Part, reverse bool) iter.Seq2[*storedSnapshot, error] {
 	return func(yield func(*storedSnapshot, error) bool) {
-		c := t.contentAt(p.at.rank)
-		r := kv.Range{Prefix: c.turns(), From: c.turn(p.at.seq + 1), Reverse: reverse}
+		c := t.contentAt(p.At.Rank)
+		r := kv.Range{Prefix: c.turns(), From: c.turn(p.At.Seq + 1), Reverse: reverse}
 		if reverse {
-			r.From = c.turn(p.to)
+			r.From = c.turn(p.To)
 		}
 		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
 			if err != nil {
@@ -165,7 +166,7 @@ func (t *thread) snapshotsOf(ctx context.Context, p part, reverse bool) iter.Seq
 				yield(nil, err)
 				return
 			}
-			if n := uint64(snap.Turn); n <= p.at.seq || n > p.to {
+			if n := uint64(snap.Turn); n <= p.At.Seq || n > p.To {
 				return
 			}
 			if !yield(snap, nil) {
@@ -244,8 +245,8 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 		return nil
 	}
 	at, stored, err := d.position(ctx, messages[0].ID)
-	if stored && at.rank == d.view.own() {
-		snap.From = int(at.seq)
+	if stored && at.Rank == d.view.OwnRank() {
+		snap.From = int(at.Seq)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // ReadTurn implements [host.TurnReader]: the completed turn that answered a message,
@@ -24,14 +25,14 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 	if err != nil || !found {
 		return nil, err
 	}
-	span, err := t.spanAt(ctx, t.contentAt(at.rank), at.seq)
+	span, err := t.spanAt(ctx, t.contentAt(at.Rank), at.Seq)
 	if err != nil {
 		return nil, err
 	}
-	if !span.messages[at.seq-span.first].SameContent(req.Input) {
+	if !span.messages[at.Seq-span.first].SameContent(req.Input) {
 		return nil, saysOther(req.Thread, req.Input.ID)
 	}
-	snap, lies, err := t.answerTo(ctx, req, t.messages().indexOf(at))
+	snap, lies, err := t.answerTo(ctx, req, t.messages().IndexOf(at))
 	if err != nil || snap == nil {
 		return nil, err
 	}
@@ -41,28 +42,28 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 // answerTo returns the turn that answered message number n of the thread, as
 // [thread.public] has it, and where it lies; nil if none did. Turns without an input
 // try again what the message before them asked.
-func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, place, error) {
+func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, view.Position, error) {
 	turns := t.turns()
-	number := turns.len()
-	read := func(i uint64) (*Snapshot, place, error) {
-		p := turns.at(i)
-		snap, err := t.snapshotAt(ctx, t.contentAt(p.at.rank), p.at.seq+1)
+	number := turns.Len()
+	read := func(i uint64) (*Snapshot, view.Position, error) {
+		p := turns.At(i)
+		snap, err := t.snapshotAt(ctx, t.contentAt(p.At.Rank), p.At.Seq+1)
 		if err != nil {
-			return nil, place{}, err
+			return nil, view.Position{}, err
 		}
-		return t.public(snap, p.at.rank, i), p.at, nil
+		return t.public(snap, p.At.Rank, i), p.At, nil
 	}
-	first, err := firstOf(number, func(i uint64) (bool, error) {
+	first, err := searchFirst(number, func(i uint64) (bool, error) {
 		snap, _, err := read(i)
 		return err == nil && uint64(snap.To) > n, err
 	})
 	if err != nil {
-		return nil, place{}, err
+		return nil, view.Position{}, err
 	}
 	for i := first; i < number; i++ {
 		snap, lies, err := read(i)
 		if err != nil {
-			return nil, place{}, err
+			return nil, view.Position{}, err
 		}
 		if snap.Input != "" && snap.Input != req.Input.ID {
 			break
@@ -71,12 +72,12 @@ func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint6
 			return snap, lies, nil
 		}
 	}
-	return nil, place{}, nil
+	return nil, view.Position{}, nil
 }
 
 // storedTurn reads what a turn left. It is nil if the thread does not show all of
 // its messages any more.
-func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies place) (*host.StoredTurn, error) {
+func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies view.Position) (*host.StoredTurn, error) {
 	said := 0
 	for _, r := range snap.Results {
 		said += r.Messages
@@ -85,7 +86,7 @@ func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies place) (*h
 		return nil, nil
 	}
 	var messages []*host.Message
-	for _, p := range t.messages().slice(uint64(snap.From), uint64(snap.To)) {
+	for _, p := range t.messages().Slice(uint64(snap.From), uint64(snap.To)) {
 		for m, err := range t.read(ctx, p) {
 			if err != nil {
 				return nil, err
@@ -110,7 +111,7 @@ func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies place) (*h
 	if out.State, err = then.state(ctx); err != nil || snap.Artifacts == 0 {
 		return out, err
 	}
-	value, err := t.get(ctx, t.contentAt(lies.rank).artifactsOf(lies.seq+1))
+	value, err := t.get(ctx, t.contentAt(lies.Rank).artifactsOf(lies.Seq+1))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/reduce"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // Summaries returns where reducers keep the newest summary of each thread of the
@@ -25,8 +26,8 @@ type storedSummary struct {
 	reduce.Summary
 	// Covers is what it covers of the log of a content; nothing if the thread does
 	// not show Through.
-	Content string `json:"content,omitempty"`
-	Covers  []part `json:"covers,omitempty"`
+	Content string      `json:"content,omitempty"`
+	Covers  []view.Part `json:"covers,omitempty"`
 }
 
 func (c content) summary() kv.Key { return c.all().With("summary") }
@@ -56,13 +57,13 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 
 // showsFirst reports whether the thread begins with these parts of a content's log
 // and those that it goes back to.
-func (t *thread) showsFirst(content string, parts []part) bool {
-	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messages().slice(0, lengthOf(parts)), parts)
+func (t *thread) showsFirst(content string, parts []view.Part) bool {
+	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messages().Slice(0, view.TotalLen(parts)), parts)
 }
 
 // through returns the parts that the thread shows up to and with a message; none if
 // it does not show it.
-func (t *thread) through(ctx context.Context, id string) ([]part, error) {
+func (t *thread) through(ctx context.Context, id string) ([]view.Part, error) {
 	if host.ValidateID("message", id, MaxMessageIDBytes) != nil {
 		return nil, nil
 	}
@@ -71,7 +72,7 @@ func (t *thread) through(ctx context.Context, id string) ([]part, error) {
 		return nil, err
 	}
 	shown := t.messages()
-	return shown.slice(0, shown.indexOf(at)+1), nil
+	return shown.Slice(0, shown.IndexOf(at)+1), nil
 }
 
 // Save implements [reduce.Summaries]. Code not_found if the thread is not there

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // Store keeps threads on a driver. It holds nothing that a second store on the
@@ -86,7 +87,7 @@ type thread struct {
 	rec       record
 	revision  uint64 // of the record; 0 if there is none yet
 	content   content
-	view      view
+	view      view.View
 	branch    *onBranch // nil on its own line
 }
 
@@ -123,7 +124,7 @@ func (s *Store) threadOf(ctx context.Context, part, id string, e kv.Entry) (*thr
 
 // look finds the content and the view of a thread whose record is known.
 func (t *thread) look(ctx context.Context) error {
-	t.content, t.view = contentOf(t.rec.Content), view{}
+	t.content, t.view = contentOf(t.rec.Content), view.View{}
 	if t.rec.View == 0 {
 		return nil
 	}
@@ -134,10 +135,12 @@ func (t *thread) look(ctx context.Context) error {
 	if raw == nil {
 		return damaged("view %d of thread %q is missing", t.rec.View, t.rec.ID)
 	}
-	if err := decode(raw, &t.view, "view of thread", t.rec.ID); err != nil {
+	var stored storedView
+	if err := decode(raw, &stored, "view of thread", t.rec.ID); err != nil {
 		return err
 	}
-	if !t.view.valid() {
+	t.view = stored.View
+	if !t.view.Valid() {
 		return damaged("view %d of thread %q is damaged", t.rec.View, t.rec.ID)
 	}
 	return nil
@@ -148,21 +151,17 @@ func (t *thread) root() content { return contentOf(t.rec.root()) }
 
 // contentAt returns the content of a rank.
 func (t *thread) contentAt(rank uint64) content {
-	if rank == t.view.own() {
+	if rank == t.view.OwnRank() {
 		return t.content
 	}
 	return contentOf(t.view.Origins[rank])
 }
 
 // messages is what the thread shows of logs.
-func (t *thread) messages() line {
-	return line{t.view.Messages, t.view.own(), t.view.Tail, t.rec.Messages}
-}
+func (t *thread) messages() view.List { return t.view.MessageList(t.rec.Messages) }
 
 // turns is what the thread shows of turns, the first of which has number 0.
-func (t *thread) turns() line {
-	return line{t.view.Turns, t.view.own(), t.view.TurnTail, t.rec.Turns}
-}
+func (t *thread) turns() view.List { return t.view.TurnList(t.rec.Turns) }
 
 // find is open for callers to whom an unknown thread is an error.
 func (s *Store) find(ctx context.Context, tenant, id string) (*thread, error) {

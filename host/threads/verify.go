@@ -54,7 +54,7 @@ func (v *verifier) messages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !found || shown.indexOf(at) != uint64(v.out.Messages) {
+		if !found || shown.IndexOf(at) != uint64(v.out.Messages) {
 			return damaged("message %d of thread %q is not found by its id", v.out.Messages, v.t.rec.ID)
 		}
 		v.out.Messages++
@@ -145,7 +145,7 @@ func (v *verifier) lineage(ctx context.Context) error {
 
 // logs reads the logs that a head shows messages of.
 func (v *verifier) logs(ctx context.Context, t *thread) error {
-	for rank := range t.view.own() + 1 {
+	for rank := range t.view.OwnRank() + 1 {
 		c := t.contentAt(rank)
 		if v.seen[string(c.all())] {
 			continue
