@@ -15,21 +15,21 @@ import (
 // Code not_found if the session has none as it is now, or clients see none. One
 // that was replaced since is read by its snapshot: see [Service.ArtifactAt].
 func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) (*host.Artifact, error) {
-	if err := s.artifactsSeen(session, digest); err != nil {
+	if err := s.checkArtifactsShown(session, digest); err != nil {
 		return nil, err
 	}
-	tenant, err := s.host.Tenant(tenant)
+	tenant, err := s.served.host.Tenant(tenant)
 	if err != nil {
 		return nil, err
 	}
-	return s.store.Artifact(ctx, tenant, session, digest)
+	return s.store.threads.Artifact(ctx, tenant, session, digest)
 }
 
 // ArtifactAt returns an artifact of a snapshot by the digest that it lists. Code
 // not_found if there is no such snapshot, it has no such artifact, or clients see
 // none.
 func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest string) (*host.Artifact, error) {
-	tenant, err := s.host.Tenant(tenant)
+	tenant, err := s.served.host.Tenant(tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -37,27 +37,29 @@ func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest strin
 	if err != nil {
 		return nil, err
 	}
-	return s.store.ArtifactAt(ctx, tenant, session, at, digest)
+	return s.store.threads.ArtifactAt(ctx, tenant, session, at, digest)
 }
 
-// momentOf finds a snapshot whose artifacts are read.
+// momentOf returns the session of a snapshot and the moment that it is of, to read its
+// artifacts.
 func (s *Service) momentOf(ctx context.Context, tenant, snapshot, digest string) (session string, at threads.At, err error) {
-	if err := s.artifactsSeen(snapshot, digest); err != nil {
+	if err := s.checkArtifactsShown(snapshot, digest); err != nil {
 		return "", at, err
 	}
 	session, run, err := readSnapshotID(snapshot)
 	if err != nil {
 		return "", at, err
 	}
-	_, err = s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, session, run)
+	_, err = s.store.readSnapshot(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, session, run)
 	return session, threads.At{Snapshot: run}, err
 }
 
-func (s *Service) artifactsSeen(of, digest string) error {
+// checkArtifactsShown refuses to read artifacts that clients do not see.
+func (s *Service) checkArtifactsShown(of, digest string) error {
 	if err := s.needStore("read an artifact"); err != nil {
 		return err
 	}
-	if s.opts.View.HidesArtifacts() {
+	if s.served.view.HidesArtifacts() {
 		return host.Errorf(host.NotFound, "%.300q has no artifact %.80q", of, digest)
 	}
 	return nil
@@ -89,7 +91,7 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 	if err := s.needStore("put an artifact"); err != nil {
 		return nil, err
 	}
-	tenant, err := s.host.Tenant(tenant)
+	tenant, err := s.served.host.Tenant(tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -104,18 +106,18 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 		return nil, err
 	}
 	p := &plan{session: session}
-	if err := s.checkStored(ctx, tenant, session, p); err != nil {
+	if err := s.store.checkStored(ctx, tenant, session, p); err != nil {
 		return nil, err
 	}
-	if _, _, err := s.store.Create(ctx, tenant, &threads.CreateOptions{ID: session}); err != nil {
+	if _, _, err := s.store.threads.Create(ctx, tenant, &threads.CreateOptions{ID: session}); err != nil {
 		return nil, err
 	}
-	ref, err := s.store.Upload(ctx, tenant, session, r, up.Limit)
+	ref, err := s.store.threads.Upload(ctx, tenant, session, r, up.Limit)
 	if err != nil {
 		return nil, err
 	}
 	a.Parts[0].(*host.Media).URL = ref.URL()
-	return s.keep(ctx, tenant, p, a)
+	return s.background.storeArtifact(ctx, tenant, p, a)
 }
 
 // artifact returns what becomes of an upload, but for where its content is.
@@ -138,33 +140,34 @@ func (up *ArtifactUpload) artifact() (host.Artifact, error) {
 	return a, nil
 }
 
-// keep stores an artifact as a turn of its own, in which nobody says anything.
-func (s *Service) keep(ctx context.Context, tenant string, p *plan, a host.Artifact) (*Snapshot, error) {
-	req := &host.HistoryRequest{Tenant: tenant, Thread: p.session, Run: host.NewID(), Network: s.Name()}
-	unlock, err := (&history{Store: s.store, service: s}).LockThread(ctx, req)
+// storeArtifact stores an artifact as a turn without messages, in the order of the
+// session's turns.
+func (b *background) storeArtifact(ctx context.Context, tenant string, p *plan, a host.Artifact) (*Snapshot, error) {
+	req := &host.HistoryRequest{Tenant: tenant, Thread: p.session, Run: host.NewID(), Network: b.served.name()}
+	unlock, err := b.order.lock(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := s.place(ctx, req, p); err != nil {
+	if err := b.sessions.moveThread(ctx, req, p); err != nil {
 		return nil, err
 	}
 	turn := &host.Turn{Artifacts: []host.Artifact{a}, Status: host.FinishStop}
-	if err := s.store.AppendResults(ctx, req, turn); err != nil {
+	if err := b.sessions.threads.AppendResults(ctx, req, turn); err != nil {
 		return nil, err
 	}
-	snap, err := s.read(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, p.session, req.Run)
+	snap, err := b.sessions.readSnapshot(ctx, &SnapshotRequest{Tenant: tenant, WithoutState: true}, p.session, req.Run)
 	if err != nil {
 		return nil, err
 	}
-	snap.Digest, err = s.digestOf(ctx, tenant, p.session, req.Run, a.Name)
+	snap.Digest, err = b.sessions.digestOf(ctx, tenant, p.session, req.Run, a.Name)
 	return snap, err
 }
 
 // digestOf returns the digest of the artifact that a turn put: the one of its name,
 // or the last one.
-func (s *Service) digestOf(ctx context.Context, tenant, session, run, name string) (digest string, err error) {
-	then, err := s.store.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
+func (s *storeManaged) digestOf(ctx context.Context, tenant, session, run, name string) (digest string, err error) {
+	then, err := s.threads.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
 	if err != nil {
 		return "", err
 	}
@@ -182,34 +185,34 @@ func (s *Service) digestOf(ctx context.Context, tenant, session, run, name strin
 // in an error of code data_loss. Code not_found if the session has no such
 // artifact as it is now, or it is one that [Service.Artifact] has whole.
 func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest string) (r io.Reader, mediaType string, size int64, err error) {
-	if tenant, err = s.host.Tenant(tenant); err != nil {
+	if tenant, err = s.served.host.Tenant(tenant); err != nil {
 		return nil, "", 0, err
 	}
 	a, err := s.Artifact(ctx, tenant, session, digest)
 	if err != nil {
 		return nil, "", 0, err
 	}
-	return s.open(ctx, tenant, session, threads.At{}, a)
+	return s.store.openContent(ctx, tenant, session, threads.At{}, a)
 }
 
 // OpenArtifactAt is [Service.OpenArtifact] of a snapshot, whatever was put since.
 func (s *Service) OpenArtifactAt(ctx context.Context, tenant, snapshot, digest string) (r io.Reader, mediaType string, size int64, err error) {
-	if tenant, err = s.host.Tenant(tenant); err != nil {
+	if tenant, err = s.served.host.Tenant(tenant); err != nil {
 		return nil, "", 0, err
 	}
 	session, at, err := s.momentOf(ctx, tenant, snapshot, digest)
 	if err != nil {
 		return nil, "", 0, err
 	}
-	a, err := s.store.ArtifactAt(ctx, tenant, session, at, digest)
+	a, err := s.store.threads.ArtifactAt(ctx, tenant, session, at, digest)
 	if err != nil {
 		return nil, "", 0, err
 	}
-	return s.open(ctx, tenant, session, at, a)
+	return s.store.openContent(ctx, tenant, session, at, a)
 }
 
-// open opens what an artifact refers to.
-func (s *Service) open(ctx context.Context, tenant, session string, at threads.At, a *host.Artifact) (io.Reader, string, int64, error) {
+// openContent opens the uploaded content of an artifact.
+func (s *storeManaged) openContent(ctx context.Context, tenant, session string, at threads.At, a *host.Artifact) (io.Reader, string, int64, error) {
 	for _, part := range a.Parts {
 		media, ok := part.(*host.Media)
 		if !ok {
@@ -219,7 +222,7 @@ func (s *Service) open(ctx context.Context, tenant, session string, at threads.A
 		if !ok {
 			continue
 		}
-		r, ref, err := s.store.OpenUploadAt(ctx, tenant, session, at, content)
+		r, ref, err := s.threads.OpenUploadAt(ctx, tenant, session, at, content)
 		if err != nil {
 			return nil, "", 0, err
 		}

@@ -420,7 +420,7 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 	case *host.RunStarted:
 		if d.Thread != "" { // a store keeps it, under this name also if the rest is lost
 			c.managed, c.session = ByServer, d.Thread
-			c.running = snapshotID(d.Thread, ev.Run)
+			c.running = SnapshotID(d.Thread, ev.Run)
 		}
 	case *host.StatePatched:
 		doc := c.live.custom
@@ -443,7 +443,7 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 		if d.Artifact == nil {
 			return nil, false, nothingIn(ev)
 		}
-		c.live.artifacts = putArtifact(slices.Clone(c.live.artifacts), d.Artifact)
+		c.live.artifacts = putCopied(slices.Clone(c.live.artifacts), d.Artifact)
 	case *TurnEnded:
 		if slices.Contains(d.Messages, nil) {
 			return nil, false, nothingIn(ev)
@@ -459,7 +459,9 @@ func nothingIn(ev host.Event) error {
 	return host.Errorf(host.DataLoss, "event %d, %s, has nothing in it", ev.Seq, ev.Data.Type())
 }
 
-func putArtifact(list []Artifact, a *host.Artifact) []Artifact {
+// putCopied adds an artifact to a chat's list: a named one replaces the one of its
+// name.
+func putCopied(list []Artifact, a *host.Artifact) []Artifact {
 	made := Artifact{threads.ArtifactInfo{Name: a.Name}, a}
 	for i := range list {
 		if a.Name != "" && list[i].Name == a.Name {

@@ -70,7 +70,7 @@ func (h *handler) tenantOf(r *http.Request) (string, error) {
 	if tenant == "" {
 		return "", host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
 	}
-	return h.service.host.Tenant(tenant)
+	return h.service.served.host.Tenant(tenant)
 }
 
 // read returns who asks, having read what for.
@@ -78,7 +78,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant
 	if tenant, err = h.tenantOf(r); err != nil {
 		return "", err
 	}
-	limit := int64(2*h.service.opts.StateBytes + maxRequestBytes)
+	limit := h.service.bodyBytes
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		return "", badBody(err, limit)
@@ -235,7 +235,7 @@ func (h *handler) logMasked(err error) {
 	if err == nil || host.CodeOf(err) == host.Canceled || host.ClientError(err, "").Error() == err.Error() {
 		return
 	}
-	h.service.log("request failed", "", err)
+	h.service.served.logError("request failed", "", err)
 }
 
 func (h *handler) answer(w http.ResponseWriter, result any, err error) {

@@ -419,7 +419,7 @@ func TestATurnThatWaitsLendsItsRoom(t *testing.T) {
 	run(t, first, &request{Session: "s", Text: "first", Detach: true})
 	<-asked
 	first.Close()
-	second := newService(t, echo(t), &sessions.Options{Store: store, Detached: 1})
+	second := newService(t, echo(t), &sessions.Options{Store: store, MaxBackground: 1})
 	out := run(t, second, &request{Session: "s", Text: "second", Detach: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -49,7 +49,8 @@ type Request struct {
 // says reports whether the request brings something new.
 func (r *Request) says() bool { return r.Text != "" || r.Input != nil }
 
-// check refuses what does not go together, before anything is done.
+// checkRequest refuses a request whose parts contradict each other or the service,
+// before the turn begins.
 func (s *Service) checkRequest(r *Request) error {
 	if s.store == nil && (r.Session != "" || r.Snapshot != "") {
 		return host.Errorf(host.FailedPrecondition, "Cannot use 'session' or 'snapshot': the sessions of %q are kept by their clients", s.Name()).
@@ -80,26 +81,28 @@ func (s *Service) checkRequest(r *Request) error {
 			return err
 		}
 	}
-	return s.checkSnapshot(r)
-}
-
-// checkSnapshot holds the two names of where to go on to each other.
-func (s *Service) checkSnapshot(r *Request) error {
 	if r.Snapshot == "" {
 		return nil
 	}
-	session, _, err := readSnapshotID(r.Snapshot)
+	return checkSnapshotOf(r.Session, r.Snapshot)
+}
+
+// checkSnapshotOf refuses a snapshot of another session than the one that is named
+// beside it, if one is.
+func checkSnapshotOf(session, snapshot string) error {
+	of, _, err := readSnapshotID(snapshot)
 	if err != nil {
 		return err
 	}
-	if r.Session != "" && r.Session != session {
-		return host.Errorf(host.InvalidArgument, "snapshot %.100q does not belong to session %.100q", r.Snapshot, r.Session)
+	if session != "" && session != of {
+		return host.Errorf(host.InvalidArgument, "snapshot %.100q does not belong to session %.100q", snapshot, session)
 	}
 	return nil
 }
 
-// A snapshot's id names the turn and its session, so that either finds it alone.
-func snapshotID(session, run string) string {
+// SnapshotID returns the id of the snapshot that a run leaves of its session; empty
+// for an empty run. The id names both, so that the snapshot is found by it alone.
+func SnapshotID(session, run string) string {
 	if run == "" {
 		return ""
 	}

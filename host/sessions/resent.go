@@ -9,77 +9,29 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/threads"
 )
 
-// Messages that are sent again. A message is the same as one before if its client
+// Messages that are sent again. A message is the same as an earlier one if its client
 // gave it the same id.
 
-// ReadTurn is the store's, for a turn that goes on where that one did. A turn in the
-// background is never answered with another: it was acknowledged with a snapshot of
-// its own.
-func (h *history) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.StoredTurn, error) {
-	p, _ := ctx.Value(planKey{}).(*plan)
-	if p != nil && (p.held || p.fresh) {
-		return nil, nil
-	}
-	stored, err := h.Store.ReadTurn(ctx, req)
-	if p == nil || p.snapshot == "" {
-		return stored, err
-	}
-	if host.CodeOf(err) == host.Conflict { // perhaps of what came after the snapshot: storing it will tell
-		return nil, nil
-	}
-	if err != nil || stored == nil {
-		return nil, err
-	}
-	from, err := h.service.wentOnFrom(ctx, req, stored.Run, p.snapshot)
-	if err != nil || !from {
-		return nil, err
-	}
-	return stored, nil
-}
-
-// wentOnFrom reports whether a turn that answered a message went on from a snapshot,
-// itself or by the turns that it tried again.
-func (s *Service) wentOnFrom(ctx context.Context, req *host.HistoryRequest, run, snapshot string) (bool, error) {
-	for range maxFailures {
-		snap, err := s.store.Snapshot(ctx, req.Tenant, req.Thread, run)
-		if err != nil {
-			return false, err
-		}
-		if snap.Parent == snapshot {
-			return true, nil
-		}
-		if run = snap.Parent; run == "" {
-			return false, nil
-		}
-		before, err := s.store.Snapshot(ctx, req.Tenant, req.Thread, run)
-		if err != nil || before.Status == threads.Completed || before.Input != req.Input.ID {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-// acknowledgement is what a client was told of a turn in the background.
+// acknowledgement is the first answer to a request for a background turn.
 type acknowledgement struct {
 	run string
 	out *Output
 }
 
-// acknowledged returns what a turn in the background was acknowledged with whose
-// message is sent again: it waits, runs or has completed. It is nil for a message
-// that is new, or whose turn left nothing or failed.
-func (s *Service) acknowledged(ctx context.Context, t *turn, req *Request) (*acknowledgement, error) {
-	if !req.Detach && !req.Detachable || !namesMessage(req) {
+// acknowledged returns the acknowledgement of a background turn whose message is sent
+// again, if the turn waits, runs or has completed. It is nil for a message that is new,
+// or whose turn failed or left no snapshot.
+func (b *background) acknowledged(ctx context.Context, t *turn, req *Request) (*acknowledgement, error) {
+	if !namesMessage(req) {
 		return nil, nil
 	}
-	runs, _, err := s.order(ctx, t.tenant, t.session)
+	runs, _, err := b.records.order(ctx, t.tenant, t.session)
 	if err != nil {
 		return nil, err
 	}
-	return s.sentBefore(ctx, t, req, runs)
+	return b.sentBefore(ctx, t, req, runs)
 }
 
 // namesMessage reports whether a request has a message that its client may have sent
@@ -88,17 +40,17 @@ func namesMessage(req *Request) bool {
 	return req.Input != nil && req.Input.ID != "" && (req.Session != "" || req.Snapshot != "")
 }
 
-// sentBefore is acknowledged for a session that has these turns in the background.
-func (s *Service) sentBefore(ctx context.Context, t *turn, req *Request, runs []string) (*acknowledgement, error) {
+// sentBefore is acknowledged for a session with these background turns.
+func (b *background) sentBefore(ctx context.Context, t *turn, req *Request, runs []string) (*acknowledgement, error) {
 	if !namesMessage(req) {
 		return nil, nil
 	}
 	for _, run := range runs {
-		p, _, err := s.pending(ctx, t.tenant, run)
+		p, _, err := b.records.read(ctx, t.tenant, run)
 		switch {
 		case err != nil:
 			return nil, err
-		case p == nil || p.Input == nil || p.Input.ID != t.input.ID || p.Status != Pending || s.expired(p) || p.At != t.plan.snapshot:
+		case p == nil || p.Input == nil || p.Input.ID != t.input.ID || p.Status != Pending || b.records.expired(p) || p.At != t.plan.snapshot:
 		case !p.Input.SameContent(t.input):
 			return nil, host.Errorf(host.Conflict, "session %.100q has a message %q in the background that says something else", t.session, p.Input.ID).
 				WithHint("leave the id out for a fresh one")
@@ -106,28 +58,27 @@ func (s *Service) sentBefore(ctx context.Context, t *turn, req *Request, runs []
 			return t.detachedAs(p.Run, p.Parent), nil
 		}
 	}
-	h := &history{Store: s.store, service: s}
-	stored, err := h.ReadTurn(t.context(ctx), t.historyRequest())
+	stored, err := b.history.ReadTurn(t.context(ctx), t.historyRequest())
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	snap, err := s.store.Snapshot(ctx, t.tenant, t.session, stored.Run)
+	snap, err := b.sessions.threads.Snapshot(ctx, t.tenant, t.session, stored.Run)
 	if err != nil {
 		return nil, err
 	}
 	return t.detachedAs(stored.Run, snap.Parent), nil
 }
 
-// detachedAs returns what a turn in the background is acknowledged with that is
-// another one, sent again.
+// detachedAs returns the acknowledgement of a background turn that was begun for the
+// same message.
 func (t *turn) detachedAs(run, parent string) *acknowledgement {
-	id := snapshotID(t.session, run)
-	return &acknowledgement{run, &Output{Session: t.session, Snapshot: id, Turn: id, Parent: snapshotID(t.session, parent), FinishReason: FinishDetached, Replayed: true}}
+	id := SnapshotID(t.session, run)
+	return &acknowledgement{run: run, out: &Output{Session: t.session, Snapshot: id, Turn: id, Parent: SnapshotID(t.session, parent), FinishReason: FinishDetached, Replayed: true}}
 }
 
-// answerTo returns what a session that its client keeps has as the answer to a
-// message, nil if it has none. Such a session has completed turns alone, and one that
-// asks something as its last.
+// answerTo returns the messages that answer a message of a client's session, nil if
+// the message is not answered there. All turns of such a session are completed; only
+// the last one may have questions.
 func (s *Session) answerTo(input *host.Message) []*host.Message {
 	if input == nil || input.ID == "" {
 		return nil
@@ -147,15 +98,15 @@ func (s *Session) answerTo(input *host.Message) []*host.Message {
 	return answer
 }
 
-// answeredOr returns the events of an answer that the client's session has, or those
-// of a run. The state is the session's present one, and the run's id a fresh one:
-// such a session says neither what it was then nor which run it was.
+// answeredOr returns the events of the answer that the client's session has already,
+// or those of run. The state of those events is the session's present one and the id
+// of their run a new one: such a session keeps neither the earlier state nor the id.
 func (t *turn) answeredOr(run iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
 	if t.answer == nil {
 		return run
 	}
 	return func(yield func(host.Event, error) bool) {
-		custom := t.state.Custom
+		custom := t.clientSession.Custom
 		if unset(custom) {
 			custom = json.RawMessage("{}")
 		}
@@ -183,7 +134,7 @@ func (t *turn) answeredOr(run iter.Seq2[host.Event, error]) iter.Seq2[host.Event
 		}
 		events = append(events, host.Event{Data: &host.RunFinished{FinishReason: host.FinishStop, Result: result}})
 		for i, ev := range events {
-			ev.Seq, ev.Time, ev.Run, ev.Network = int64(i), time.Now().UTC(), t.run, t.service.Name()
+			ev.Seq, ev.Time, ev.Run, ev.Network = int64(i), time.Now().UTC(), t.run, t.served.name()
 			if !yield(ev, nil) {
 				return
 			}

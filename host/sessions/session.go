@@ -186,8 +186,8 @@ func checkSession(id string) error {
 	return nil
 }
 
-// put adds an artifact: a named one takes the place of the one of its name.
-func put(list []host.Artifact, a host.Artifact) []host.Artifact {
+// putArtifact adds an artifact: a named one replaces the one of its name.
+func putArtifact(list []host.Artifact, a host.Artifact) []host.Artifact {
 	for i := range list {
 		if a.Name != "" && list[i].Name == a.Name {
 			list[i] = a

@@ -2,8 +2,6 @@ package sessions
 
 import (
 	"cmp"
-	"context"
-	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -11,65 +9,57 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// The defaults of [Options], and what cannot be changed.
+// The defaults of [Options].
 const (
-	DefaultStateBytes = 8 << 20          // of a session that a client keeps
-	DefaultHeartbeat  = 5 * time.Second  // between signs of life of a background run
-	DefaultExpiry     = 30 * time.Second // without one, after which it is taken for dead
-	DefaultDetached   = 64               // background runs at one time
-	DefaultMessages   = threads.DefaultWindow
-	minStateBytes     = 1 << 10
+	DefaultStateBytes    = 8 << 20          // of a session that a client keeps
+	DefaultHeartbeat     = 5 * time.Second  // between heartbeats of a background turn
+	DefaultExpiry        = 30 * time.Second // after the last heartbeat
+	DefaultMaxBackground = 64               // background turns at one time
+	DefaultMessages      = threads.DefaultWindow
+	minStateBytes        = 1 << 10
 )
 
 // Service serves one agent or network to clients, as sessions. Make one with
 // [New]; it is safe for concurrent use.
 type Service struct {
-	target host.Target
-	host   *host.Host
-	store  *threads.Store // nil if clients keep their sessions
-	schema *host.Schema   // of the custom state; may be nil
-	opts   Options
-
-	ctx      context.Context // of background runs
-	cancel   context.CancelFunc
-	working  sync.WaitGroup
-	mu       sync.Mutex
-	detached map[runKey]*detached
-	outside  map[runKey]int // turns that wait for those of other processes, by session
-	closed   bool
+	served     *served
+	client     *clientManaged // nil where a store keeps the sessions
+	store      *storeManaged  // nil where clients keep them
+	background *background    // likewise
+	bodyBytes  int64          // of a request to [Service.Handler]
 }
 
 // Options are the optional parts of a service.
 type Options struct {
-	// Host has what runs need. Its History must be nil: where sessions are kept is
-	// for Store to say.
+	// Host are the options of the host that runs the turns. Its History must be nil:
+	// Store says where sessions are kept.
 	Host host.Options
 
-	// Store keeps the sessions. Without one the clients do: each turn answers with
-	// the whole session, which the next one brings along.
+	// Store keeps the sessions. Without one the clients do: each turn answers with the
+	// whole session, which the next request brings.
 	Store *threads.Store
 
-	// HistoryOptions are those of the store's history, such as processors of what a
-	// model is shown.
+	// HistoryOptions are those of the store's history, such as the processors of the
+	// view that models get.
 	HistoryOptions host.HistoryOptions
 
-	// View is what clients may see; nil is everything. What a client keeps and is
-	// not allowed to see needs Keys, or the next turn does not have it.
+	// View is the part that clients may see; nil shows everything. A session that its
+	// client keeps needs Keys for its hidden parts, or the next turn does not have them.
 	View *stream.View
 
 	// Keys seal the sessions that clients keep: they can neither be read nor forged.
 	// A plain one is then refused. Not with Store.
 	Keys *Keys
 
-	// AnyAgent lets sessions of other agents be gone on with.
+	// AnyAgent accepts sessions of other agents.
 	AnyAgent bool
 
 	// StateBytes bounds a session that a client keeps, as JSON (8 MiB).
 	StateBytes int
 
-	Heartbeat time.Duration // between signs of life of a background run (5 s)
-	Expiry    time.Duration // without one, after which it is taken for dead (30 s)
-	Detached  int           // background runs at one time (64)
+	Heartbeat     time.Duration // between heartbeats of a background turn (5 s)
+	Expiry        time.Duration // after the last heartbeat; then the turn's process is taken for dead (30 s)
+	MaxBackground int           // background turns at one time (64)
 }
 
 // New returns a service. Code invalid_argument for options that contradict each
@@ -78,40 +68,56 @@ func New(target host.Target, opts *Options) (*Service, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Service{target: target, store: opts.Store, schema: host.StateSchemaOf(target), opts: *opts, detached: map[runKey]*detached{}, outside: map[runKey]int{}}
-	if err := s.check(); err != nil {
+	o := *opts
+	if err := o.check(target); err != nil {
 		return nil, err
 	}
-	s.opts.StateBytes = cmp.Or(s.opts.StateBytes, DefaultStateBytes)
-	s.opts.Heartbeat = cmp.Or(s.opts.Heartbeat, DefaultHeartbeat)
-	s.opts.Expiry = cmp.Or(s.opts.Expiry, DefaultExpiry)
-	s.opts.Detached = cmp.Or(s.opts.Detached, DefaultDetached)
-	hostOpts := opts.Host
-	if s.store != nil {
-		var err error
-		if hostOpts.History, err = host.NewHistory(&history{Store: s.store, service: s}, &s.opts.HistoryOptions); err != nil {
+	o.StateBytes = cmp.Or(o.StateBytes, DefaultStateBytes)
+	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
+	o.Expiry = cmp.Or(o.Expiry, DefaultExpiry)
+	o.MaxBackground = cmp.Or(o.MaxBackground, DefaultMaxBackground)
+
+	s := &Service{bodyBytes: int64(2*o.StateBytes + maxRequestBytes)}
+	s.served = &served{target: target, schema: host.StateSchemaOf(target), view: o.View, anyAgent: o.AnyAgent, logger: o.Host.Logger}
+	if o.Store != nil {
+		if err := s.keepIn(o.Store, &o); err != nil {
 			return nil, err
 		}
+	} else {
+		s.client = &clientManaged{served: s.served, keys: o.Keys, maxBytes: o.StateBytes}
 	}
 	var err error
-	if s.host, err = host.New(&hostOpts); err != nil {
+	if s.served.host, err = host.New(&o.Host); err != nil {
 		return nil, err
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
-func (s *Service) check() error {
-	o := &s.opts
+// keepIn makes the parts of a service whose sessions a store keeps, and gives the
+// host their history.
+func (s *Service) keepIn(store *threads.Store, o *Options) error {
+	records := &records{driver: store.Driver(), agent: s.served.name(), expiry: o.Expiry}
+	running := newRunningTurns(o.MaxBackground)
+	order := &turnOrder{threads: store, records: records, running: running, foreignWaits: map[runKey]int{}}
+	s.store = &storeManaged{served: s.served, threads: store, records: records}
+	h := newHistory(store, s.store, order, running)
+	s.background = &background{served: s.served, sessions: s.store, history: h, records: records, order: order, running: running, heartbeat: o.Heartbeat}
+	order.takeOver = s.background.takeOver
+	var err error
+	o.Host.History, err = host.NewHistory(h, &o.HistoryOptions)
+	return err
+}
+
+func (o *Options) check(target host.Target) error {
 	bad := func(format string, args ...any) error {
-		return host.Errorf(host.InvalidArgument, "sessions of %q: %w", s.target.Name(), host.Errorf(host.InvalidArgument, format, args...))
+		return host.Errorf(host.InvalidArgument, "sessions of %q: %w", target.Name(), host.Errorf(host.InvalidArgument, format, args...))
 	}
 	switch {
-	case o.Host.History != nil || host.HasHistory(s.target):
+	case o.Host.History != nil || host.HasHistory(target):
 		return bad("a history of the host or the target would keep them a second time; give Options.Store instead")
-	case o.Keys != nil && s.store != nil:
+	case o.Keys != nil && o.Store != nil:
 		return bad("keys seal what clients keep, and here a store keeps it")
-	case o.StateBytes < 0 || o.Heartbeat < 0 || o.Expiry < 0 || o.Detached < 0:
+	case o.StateBytes < 0 || o.Heartbeat < 0 || o.Expiry < 0 || o.MaxBackground < 0:
 		return bad("a bound is below 0; leave it out for the default")
 	case o.StateBytes > 0 && o.StateBytes < minStateBytes:
 		return bad("StateBytes is %d, less than %d", o.StateBytes, minStateBytes)
@@ -139,7 +145,14 @@ func (s *Service) Managed() Managed {
 }
 
 // Name returns the name of the agent or network.
-func (s *Service) Name() string { return s.target.Name() }
+func (s *Service) Name() string { return s.served.name() }
+
+func (s *Service) keeper() sessionKeeper {
+	if s.store != nil {
+		return s.store
+	}
+	return s.client
+}
 
 func (s *Service) needStore(what string) error {
 	if s.store != nil {

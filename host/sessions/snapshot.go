@@ -78,40 +78,40 @@ func (s *Service) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot
 	if err := s.needStore("read a snapshot"); err != nil {
 		return nil, err
 	}
-	tenant, err := s.host.Tenant(req.Tenant)
+	tenant, err := s.served.host.Tenant(req.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	own := *req
 	own.Tenant = tenant
-	return s.snapshot(ctx, &own)
+	return s.store.snapshot(ctx, &own)
 }
 
 // snapshot is Snapshot for a request that names its tenant.
-func (s *Service) snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+func (s *storeManaged) snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
 	session, run, err := s.named(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := s.pending(ctx, req.Tenant, run)
+	p, _, err := s.records.read(ctx, req.Tenant, run)
 	if err != nil {
 		return nil, err
 	}
 	if p != nil && p.Session == session {
-		return s.pendingSnapshot(p), nil
+		return s.records.snapshot(p), nil
 	}
-	return s.read(ctx, req, session, run)
+	return s.readSnapshot(ctx, req, session, run)
 }
 
-// named returns what a request names.
-func (s *Service) named(ctx context.Context, req *SnapshotRequest) (session, run string, err error) {
+// named returns the session and the run that a request names.
+func (s *storeManaged) named(ctx context.Context, req *SnapshotRequest) (session, run string, err error) {
 	switch {
 	case req.Session == "" && req.Snapshot == "":
 		return "", "", host.Errorf(host.InvalidArgument, "neither a snapshot nor a session is named")
 	case req.Messages < 0:
 		return "", "", host.Errorf(host.InvalidArgument, "read a snapshot: messages is %d", req.Messages).WithHint("leave it out for the default")
 	case req.Snapshot != "":
-		if err := s.checkSnapshot(&Request{Session: req.Session, Snapshot: req.Snapshot}); err != nil {
+		if err := checkSnapshotOf(req.Session, req.Snapshot); err != nil {
 			return "", "", err
 		}
 		return readSnapshotID(req.Snapshot)
@@ -119,24 +119,24 @@ func (s *Service) named(ctx context.Context, req *SnapshotRequest) (session, run
 	if err := checkSession(req.Session); err != nil {
 		return "", "", err
 	}
-	run, err = s.good(ctx, req.Tenant, req.Session, "")
+	run, err = s.lastCompleted(ctx, req.Tenant, req.Session, "")
 	if err == nil && run == "" {
 		err = host.Errorf(host.NotFound, "session %.100q has no snapshot", req.Session)
 	}
 	return req.Session, run, err
 }
 
-// read reads a snapshot of a turn that has ended.
-func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run string) (*Snapshot, error) {
-	snap, err := s.store.Snapshot(ctx, req.Tenant, session, run)
+// readSnapshot reads the snapshot of a turn that has ended.
+func (s *storeManaged) readSnapshot(ctx context.Context, req *SnapshotRequest, session, run string) (*Snapshot, error) {
+	snap, err := s.threads.Snapshot(ctx, req.Tenant, session, run)
 	if err != nil {
-		return nil, noSnapshot(err, snapshotID(session, run))
+		return nil, noSnapshot(err, SnapshotID(session, run))
 	}
-	if snap.Network != "" && snap.Network != s.Name() && !s.opts.AnyAgent {
-		return nil, host.Errorf(host.NotFound, "there is no snapshot %.300q", snapshotID(session, run))
+	if !s.served.owns(snap.Network) {
+		return nil, host.Errorf(host.NotFound, "there is no snapshot %.300q", SnapshotID(session, run))
 	}
 	out := &Snapshot{
-		ID: snapshotID(session, run), Session: session, Parent: snapshotID(session, snap.Parent), Agent: snap.Network,
+		ID: SnapshotID(session, run), Session: session, Parent: SnapshotID(session, snap.Parent), Agent: snap.Network,
 		Status: statusOf(snap.Status), FinishReason: snap.FinishReason, Error: snap.Error, Created: snap.Time, Usage: snap.Usage,
 	}
 	if err = s.questions(ctx, req.Tenant, out, run); err != nil {
@@ -148,30 +148,31 @@ func (s *Service) read(ctx context.Context, req *SnapshotRequest, session, run s
 	return out, s.readSession(ctx, req, out, run)
 }
 
-// questions finds those that a turn left, and whether the session still asks them.
-func (s *Service) questions(ctx context.Context, tenant string, out *Snapshot, run string) error {
-	asking, err := s.askingFrom(ctx, tenant, out.Session, run)
+// questions adds the questions that a turn left, and whether the session still asks
+// them.
+func (s *storeManaged) questions(ctx context.Context, tenant string, out *Snapshot, run string) error {
+	asking, err := s.openQuestionFrom(ctx, tenant, out.Session, run)
 	if err != nil || asking == "" {
 		return err
 	}
-	out.Questions, err = s.host.Questions(ctx, s.target, tenant, asking)
+	out.Questions, err = s.served.host.Questions(ctx, s.served.target, tenant, asking)
 	if err != nil && host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound { // answered, or forgotten
 		return err
 	}
 	if len(out.Questions) == 0 {
 		return nil
 	}
-	now, err := s.asking(ctx, tenant, out.Session)
+	now, err := s.openQuestion(ctx, tenant, out.Session)
 	out.Superseded = now != asking
 	return err
 }
 
-func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {
+func (s *storeManaged) readSession(ctx context.Context, req *SnapshotRequest, out *Snapshot, run string) error {
 	at := threads.At{Snapshot: run}
 	if req.Snapshot == "" {
 		at = threads.At{Turn: run}
 	}
-	then, err := s.store.ShowAt(ctx, req.Tenant, out.Session, at, req.Messages)
+	then, err := s.threads.ShowAt(ctx, req.Tenant, out.Session, at, req.Messages)
 	if err != nil {
 		return err
 	}
@@ -179,10 +180,10 @@ func (s *Service) readSession(ctx context.Context, req *SnapshotRequest, out *Sn
 	if !unset(then.State) {
 		state.Custom = then.State
 	}
-	if out.State, err = s.seen(ctx, state); err != nil {
+	if out.State, err = s.served.shown(ctx, state); err != nil {
 		return err
 	}
-	if !s.opts.View.HidesArtifacts() {
+	if !s.served.view.HidesArtifacts() {
 		out.Artifacts = then.Artifacts
 	}
 	return nil

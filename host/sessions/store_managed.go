@@ -2,56 +2,23 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// Sessions that a store keeps: a session is a thread, a snapshot one of its turns.
-
-// plan says where in its thread a turn goes on. The history finds out, when the
-// turn holds the thread.
-type plan struct {
-	session  string
-	snapshot string // the run to go on from; empty for the session's last completed one
-	retry    bool   // of what is there, failed or not
-	good     string // the last completed turn before this one
-	held     bool   // the turn has the thread: it is one in the background
-	fresh    bool   // the message's id is not its client's, so it was not sent before
+// storeManaged keeps sessions in a thread store: a session is a thread, a snapshot
+// one of its turns.
+type storeManaged struct {
+	served  *served
+	threads *threads.Store
+	records *records
 }
 
-type planKey struct{}
-
-// history is the store as the runs of a service use it.
-type history struct {
-	*threads.Store
-	service *Service
-}
-
-// CreateThread puts the thread where the turn goes on, and then makes sure that
-// there is one. It is called when the turn holds the thread, before anything is
-// stored or loaded.
-func (h *history) CreateThread(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
-	if p, ok := ctx.Value(planKey{}).(*plan); ok {
-		if err := h.service.place(ctx, req, p); err != nil {
-			return "", false, err
-		}
-	}
-	return h.Store.CreateThread(ctx, req)
-}
-
-// AppendSteps leaves a run in the background open when the service is closed: to
-// be gone on with, by who opens it next.
-func (h *history) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {
-	if h.service.leaving(ref.Tenant, ref.Run) {
-		return host.Errorf(host.Unavailable, "the host is being stopped")
-	}
-	return h.Store.AppendSteps(ctx, ref, at, steps)
-}
-
-// fromStore makes the turn of a session, or of a snapshot, that the store has.
-func (t *turn) fromStore(ctx context.Context, req *Request) error {
+// begin makes t a turn of the stored session or snapshot that req names, or of a new
+// session.
+func (s *storeManaged) begin(ctx context.Context, t *turn, req *Request) error {
 	t.session = req.Session
 	t.plan = &plan{retry: !req.says() && len(req.Answers) == 0, fresh: req.Input == nil || req.Input.ID == ""}
 	if req.Snapshot != "" {
@@ -59,7 +26,7 @@ func (t *turn) fromStore(ctx context.Context, req *Request) error {
 		if err != nil {
 			return err
 		}
-		if err := t.service.resumable(ctx, t.tenant, session, run); err != nil {
+		if err := s.checkResumable(ctx, t.tenant, session, run); err != nil {
 			return err
 		}
 		t.session, t.plan.snapshot = session, run
@@ -73,45 +40,46 @@ func (t *turn) fromStore(ctx context.Context, req *Request) error {
 	t.plan.session = t.session
 	t.req = host.Request{Tenant: t.tenant, Thread: t.session, Run: t.run, Input: t.input}
 	if len(req.Answers) > 0 {
-		return t.answers(ctx, req)
+		return s.beginAnswering(ctx, t, req)
 	}
-	return t.service.checkStored(ctx, t.tenant, t.session, t.plan)
+	return s.checkStored(ctx, t.tenant, t.session, t.plan)
 }
 
-// answers makes the turn one that goes on with answers.
-func (t *turn) answers(ctx context.Context, req *Request) error {
+// beginAnswering makes t a turn that resumes an interrupted run with answers.
+func (s *storeManaged) beginAnswering(ctx context.Context, t *turn, req *Request) error {
 	run := t.plan.snapshot
 	if run == "" {
 		var err error
-		if run, err = t.service.asking(ctx, t.tenant, t.session); err != nil {
+		if run, err = s.openQuestion(ctx, t.tenant, t.session); err != nil {
 			return err
 		}
 	}
 	if run == "" {
 		return host.Errorf(host.InvalidArgument, "session %.100q asks nothing", t.session)
 	}
-	t.plan.good = run
+	t.plan.lastCompleted = run
 	t.req = host.Request{Tenant: t.tenant, Resume: run, Answers: req.Answers}
 	return nil
 }
 
-// asking returns the last turn of a session if it has asked something, empty
-// otherwise. Artifacts that were put since do not count: see [Service.PutArtifact].
-func (s *Service) asking(ctx context.Context, tenant, session string) (string, error) {
+// openQuestion returns the last turn of a session if it was interrupted with
+// questions, empty otherwise. Artifacts that were put after it do not count: see
+// [Service.PutArtifact].
+func (s *storeManaged) openQuestion(ctx context.Context, tenant, session string) (string, error) {
 	run, err := s.last(ctx, tenant, session)
 	if err != nil || run == "" {
 		return "", err
 	}
-	return s.askingFrom(ctx, tenant, session, run)
+	return s.openQuestionFrom(ctx, tenant, session, run)
 }
 
 // maxPuts is how many artifacts may be put between a question and its answer.
 const maxPuts = 1000
 
-// askingFrom is asking, from a turn on backwards.
-func (s *Service) askingFrom(ctx context.Context, tenant, session, run string) (string, error) {
+// openQuestionFrom is openQuestion, from a turn on backwards.
+func (s *storeManaged) openQuestionFrom(ctx context.Context, tenant, session, run string) (string, error) {
 	for range maxPuts {
-		snap, err := s.store.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
 		if err != nil {
 			return "", err
 		}
@@ -126,23 +94,20 @@ func (s *Service) askingFrom(ctx context.Context, tenant, session, run string) (
 	return "", nil
 }
 
-// resumable refuses a snapshot that no turn can go on from.
-func (s *Service) resumable(ctx context.Context, tenant, session, run string) error {
-	p, _, err := s.pending(ctx, tenant, run)
+// checkResumable refuses a snapshot that no turn can continue from.
+func (s *storeManaged) checkResumable(ctx context.Context, tenant, session, run string) error {
+	p, _, err := s.records.read(ctx, tenant, run)
 	if err != nil {
 		return err
 	}
 	if p != nil && p.Session == session {
-		return s.notYet(p)
+		return s.records.notResumable(p)
 	}
-	snap, err := s.store.Snapshot(ctx, tenant, session, run)
+	snap, err := s.threads.Snapshot(ctx, tenant, session, run)
 	if err != nil {
-		return noSnapshot(err, snapshotID(session, run))
+		return noSnapshot(err, SnapshotID(session, run))
 	}
-	if snap.Network != "" && snap.Network != s.Name() && !s.opts.AnyAgent {
-		return otherAgent("snapshot", snapshotID(session, run), snap.Network, s.Name())
-	}
-	return nil
+	return s.served.checkOwner("snapshot", SnapshotID(session, run), snap.Network)
 }
 
 func noSnapshot(err error, id string) error {
@@ -152,44 +117,36 @@ func noSnapshot(err error, id string) error {
 	return err
 }
 
-// checkStored holds what is stored to the schema and the session to its agent,
-// before anything is done.
-func (s *Service) checkStored(ctx context.Context, tenant, session string, p *plan) error {
+// checkStored validates a stored session against the agent and its schema, before the
+// turn begins.
+func (s *storeManaged) checkStored(ctx context.Context, tenant, session string, p *plan) error {
 	run := p.snapshot
 	if run == "" {
 		var err error
-		if run, err = s.good(ctx, tenant, session, ""); err != nil || run == "" {
+		if run, err = s.lastCompleted(ctx, tenant, session, ""); err != nil || run == "" {
 			return err
 		}
-		snap, err := s.store.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
 		if err != nil {
 			return err
 		}
-		if snap.Network != "" && snap.Network != s.Name() && !s.opts.AnyAgent {
-			return otherAgent("session", session, snap.Network, s.Name())
+		if err := s.served.checkOwner("session", session, snap.Network); err != nil {
+			return err
 		}
 	}
-	if s.schema == nil {
+	if s.served.schema == nil {
 		return nil
 	}
-	then, err := s.store.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
-	if err != nil || unset(then.State) {
+	then, err := s.threads.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
+	if err != nil {
 		return err
 	}
-	if err := s.schema.ValidateUnseen(then.State); err != nil {
-		return misfit(session, err)
-	}
-	return nil
+	return s.served.checkCustom(session, then.State)
 }
 
-// unset reports whether nobody has set a custom state.
-func unset(custom json.RawMessage) bool {
-	return len(custom) == 0 || string(custom) == "{}"
-}
-
-// last returns the last turn of what a session shows, empty if there is none.
-func (s *Service) last(ctx context.Context, tenant, session string) (string, error) {
-	for b, err := range s.store.Branches(ctx, tenant, session) {
+// last returns the last turn of a session's present line, empty if there is none.
+func (s *storeManaged) last(ctx context.Context, tenant, session string) (string, error) {
+	for b, err := range s.threads.Branches(ctx, tenant, session) {
 		if host.CodeOf(err) == host.NotFound {
 			return "", nil
 		}
@@ -201,9 +158,9 @@ func (s *Service) last(ctx context.Context, tenant, session string) (string, err
 	return "", nil
 }
 
-// good returns the last completed turn of a session from one on backwards, from
-// its last if that is empty; empty if there is none.
-func (s *Service) good(ctx context.Context, tenant, session, from string) (string, error) {
+// lastCompleted returns the last completed turn of a session at or before the turn
+// from, or before its end if from is empty; empty if there is none.
+func (s *storeManaged) lastCompleted(ctx context.Context, tenant, session, from string) (string, error) {
 	run := from
 	if run == "" {
 		var err error
@@ -215,7 +172,7 @@ func (s *Service) good(ctx context.Context, tenant, session, from string) (strin
 		if run == "" {
 			return "", nil
 		}
-		snap, err := s.store.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
 		if err != nil {
 			return "", err
 		}
@@ -228,45 +185,45 @@ func (s *Service) good(ctx context.Context, tenant, session, from string) (strin
 		WithHint("name a snapshot to go on from")
 }
 
-// maxFailures is how many turns that failed are looked behind for one that did
-// not: only retries can come one after the other.
+// maxFailures is how many failed turns are read to find the completed one before
+// them: only retries follow each other.
 const maxFailures = 1000
 
 func completed(s threads.Status) bool { return s == threads.Completed || s == threads.Interrupted }
 
-// place puts the thread where the turn goes on.
-func (s *Service) place(ctx context.Context, req *host.HistoryRequest, p *plan) error {
+// moveThread rewinds the thread to where the turn begins. The turn holds the thread.
+func (s *storeManaged) moveThread(ctx context.Context, req *host.HistoryRequest, p *plan) error {
 	last, err := s.last(ctx, req.Tenant, req.Thread)
 	if err != nil {
 		return err
 	}
-	if p.good, err = s.good(ctx, req.Tenant, req.Thread, p.snapshot); err != nil {
+	if p.lastCompleted, err = s.lastCompleted(ctx, req.Tenant, req.Thread, p.snapshot); err != nil {
 		return err
 	}
 	to := threads.At{Snapshot: p.snapshot}
 	if p.snapshot == "" {
-		if p.retry || last == p.good {
+		if p.retry || last == p.lastCompleted {
 			return nil
 		}
-		if to, err = s.beforeFailures(ctx, req, last, p.good); err != nil || to == (threads.At{}) {
+		if to, err = s.beforeFailures(ctx, req, last, p.lastCompleted); err != nil || to == (threads.At{}) {
 			return err
 		}
 	}
-	_, err = s.store.RewindHeld(ctx, req.Tenant, req.Thread, to, nil)
+	_, err = s.threads.RewindHeld(ctx, req.Tenant, req.Thread, to, nil)
 	return err
 }
 
-// beforeFailures returns the moment before the turns that failed last: after the
-// one that did not, as the session shows it now, or before the first input of a
-// session that has none.
-func (s *Service) beforeFailures(ctx context.Context, req *host.HistoryRequest, last, good string) (threads.At, error) {
-	if good != "" {
-		return threads.At{Turn: good}, nil
+// beforeFailures returns the moment before the failed turns at the end of a session:
+// after its last completed turn, in the present line, or before the first input of a
+// session without one.
+func (s *storeManaged) beforeFailures(ctx context.Context, req *host.HistoryRequest, last, lastCompleted string) (threads.At, error) {
+	if lastCompleted != "" {
+		return threads.At{Turn: lastCompleted}, nil
 	}
 	var first *threads.Snapshot
 	for run := last; run != ""; run = first.Parent {
 		var err error
-		if first, err = s.store.Snapshot(ctx, req.Tenant, req.Thread, run); err != nil {
+		if first, err = s.threads.Snapshot(ctx, req.Tenant, req.Thread, run); err != nil {
 			return threads.At{}, err
 		}
 	}
@@ -274,18 +231,18 @@ func (s *Service) beforeFailures(ctx context.Context, req *host.HistoryRequest, 
 		return threads.At{}, nil
 	}
 	at := threads.At{Message: first.Input, Before: true}
-	if _, err := s.store.ShowAt(ctx, req.Tenant, req.Thread, at, 1); host.CodeOf(err) == host.NotFound {
+	if _, err := s.threads.ShowAt(ctx, req.Tenant, req.Thread, at, 1); host.CodeOf(err) == host.NotFound {
 		return threads.At{}, nil // it was edited or deleted since
 	}
 	return at, nil
 }
 
-// stored tells where the session goes on.
-func (t *turn) stored(ctx context.Context, out *Output) error {
-	snap, err := t.service.store.Snapshot(ctx, t.tenant, t.session, t.run)
+// finish sets the snapshots of a turn's output.
+func (s *storeManaged) finish(ctx context.Context, t *turn, out *Output) error {
+	snap, err := s.threads.Snapshot(ctx, t.tenant, t.session, t.run)
 	switch {
 	case host.CodeOf(err) == host.NotFound: // it failed before there was anything to store
-		out.Snapshot, out.Parent = snapshotID(t.session, t.plan.good), snapshotID(t.session, t.plan.good)
+		out.Snapshot, out.Parent = SnapshotID(t.session, t.plan.lastCompleted), SnapshotID(t.session, t.plan.lastCompleted)
 		if out.Error == nil {
 			return host.Errorf(host.Internal, "turn %q of session %.100q was not stored", t.run, t.session)
 		}
@@ -293,10 +250,43 @@ func (t *turn) stored(ctx context.Context, out *Output) error {
 	case err != nil:
 		return err
 	}
-	out.Turn, out.Parent = snapshotID(t.session, t.run), snapshotID(t.session, snap.Parent)
+	out.Turn, out.Parent = SnapshotID(t.session, t.run), SnapshotID(t.session, snap.Parent)
 	out.Snapshot = out.Turn
 	if out.Error != nil || !completed(snap.Status) {
-		out.Snapshot = snapshotID(t.session, t.plan.good)
+		out.Snapshot = SnapshotID(t.session, t.plan.lastCompleted)
 	}
 	return nil
+}
+
+// continuedFrom reports whether the turn that answered a message continued from a
+// snapshot, itself or by the turns that it retried.
+func (s *storeManaged) continuedFrom(ctx context.Context, req *host.HistoryRequest, run, snapshot string) (bool, error) {
+	for range maxFailures {
+		snap, err := s.threads.Snapshot(ctx, req.Tenant, req.Thread, run)
+		if err != nil {
+			return false, err
+		}
+		if snap.Parent == snapshot {
+			return true, nil
+		}
+		if run = snap.Parent; run == "" {
+			return false, nil
+		}
+		before, err := s.threads.Snapshot(ctx, req.Tenant, req.Thread, run)
+		if err != nil || before.Status == threads.Completed || before.Input != req.Input.ID {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// deleted reports whether the session of a background turn was deleted after the turn
+// began, also if its id names another session now. made is when the session's thread
+// was made, zero if that is not known.
+func (s *storeManaged) deleted(ctx context.Context, tenant, session string, made time.Time) (bool, error) {
+	thread, err := s.threads.Thread(ctx, tenant, session)
+	if host.CodeOf(err) == host.NotFound {
+		return true, nil
+	}
+	return err == nil && !made.IsZero() && !thread.Created.Equal(made), err
 }

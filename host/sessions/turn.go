@@ -9,24 +9,23 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// FinishDetached ends a turn that goes on in the background.
+// FinishDetached ends the stream of a turn that continues in the background.
 const FinishDetached host.FinishReason = "detached"
 
 // Output is how a turn ended. A turn that failed has an Error, and leaves the
-// session as it was before: Snapshot, or State, is what the next one goes on
-// from.
+// session as it was before: the next turn continues from Snapshot, or from State.
 type Output struct {
 	Session string `json:"session"`
-	// Snapshot is what the session goes on from, where a store keeps it: this turn,
-	// or if it did not complete the last one that did.
+	// Snapshot is where the session continues, if a store keeps it: at this turn, or
+	// if it did not complete at the last one that did.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Turn is this turn's own snapshot, also if it failed: who names it goes on
-	// from what was finished of it. Parent is the one before.
+	// Turn is this turn's own snapshot, also if it failed: a request that names it
+	// continues from the finished part of the turn. Parent is the one before.
 	Turn   string `json:"turn,omitempty"`
 	Parent string `json:"parent,omitempty"`
 
-	// State is the session as its client may see it, and Sealed what to send back
-	// in its place if it is sealed: where clients keep theirs.
+	// State is the session as its client may see it, where clients keep sessions.
+	// Sealed is to be sent back in its place if it is sealed.
 	State  *Session        `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
@@ -37,8 +36,8 @@ type Output struct {
 	Usage        host.Usage        `json:"usage"`
 	Error        *host.Error       `json:"error,omitempty"`
 
-	// Replayed tells that the message was answered before, and that this is the
-	// stored turn: see [Request].Input.
+	// Replayed says that the message was answered before, and that this is the stored
+	// turn: see [Request].Input.
 	Replayed bool `json:"replayed,omitempty"`
 }
 
@@ -75,11 +74,11 @@ func (*TurnEnded) Type() string { return turnEnded }
 
 const turnEnded = "turn.ended"
 
-// Turn runs one turn of a session and yields what happens, as clients may see it,
-// and a [TurnEnded] last. The turn happens in the caller's goroutine; leaving the
-// loop cancels it, and what it finished is kept as a snapshot of its own. A turn
-// that fails says so in its Output: the error that is yielded instead is of a
-// request that cannot be run at all. Codes:
+// Turn runs one turn of a session and yields its events, as clients may see them,
+// and a [TurnEnded] last. The turn runs in the caller's goroutine; leaving the loop
+// cancels it, and the finished part is stored as a snapshot of its own. A turn that
+// fails says so in its Output: a yielded error is of a request that cannot be run at
+// all. Codes:
 //
 //	failed_precondition  state where a store keeps sessions, or ids where clients do; another agent's session;
 //	                     answers with something new; a snapshot that is still running
@@ -89,48 +88,64 @@ const turnEnded = "turn.ended"
 //	unauthenticated      no tenant, where the host has several ([host.Host.Tenant])
 //	resource_exhausted   a session that is too large; too many turns wait
 //
-// A turn with Detachable runs like one in the background, and is listened to: leaving
-// the loop cancels it, unless [Service.Detach] has ended the stream before.
+// A turn with Detachable runs like a background turn with a reader: leaving the loop
+// cancels it, unless [Service.Detach] has ended the stream before.
 //
 // A request with Detach is answered at once, with a TurnEnded whose Snapshot is
-// pending: the turn runs in the background, whoever listens, and survives the
-// process (see [Service.Recover]). It has its place from then on: it comes before
-// every turn of the session that is asked for later.
+// pending: the turn runs in the background without a reader, and survives the process
+// (see [Service.Recover]). It has its place from then on: it comes before every turn
+// of the session that is asked for later.
 func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
-		t, err := s.newTurn(ctx, req)
-		if err != nil {
+		if err := s.turn(ctx, req, yield); err != nil {
 			yield(host.Event{}, host.AsError(err))
-			return
-		}
-		again, err := s.acknowledged(ctx, t, req)
-		if err != nil {
-			yield(host.Event{}, host.AsError(err))
-			return
-		}
-		var d *detached
-		var out *Output
-		if (req.Detach || req.Detachable) && again == nil {
-			if err = s.host.Admit(ctx, s.target, t.tenant); err == nil {
-				d, out, again, err = s.detach(ctx, t, req)
-			}
-			if err != nil {
-				yield(host.Event{}, host.AsError(err))
-				return
-			}
-		}
-		switch {
-		case again != nil && req.Detach:
-			t.run = again.run
-			yield(t.ended(again.out), nil)
-		case req.Detach:
-			yield(t.ended(out), nil)
-		case d != nil:
-			t.streamFollowed(ctx, d, out, yield)
-		default: // also of what is answered already, which is not detached
-			t.stream(ctx, t.answeredOr(s.host.Stream(t.context(ctx), s.target, &t.req)), yield)
 		}
 	}
+}
+
+// turn is Turn with the error of a request that cannot be run.
+func (s *Service) turn(ctx context.Context, req *Request, yield func(host.Event, error) bool) error {
+	t, err := s.newTurn(ctx, req)
+	if err != nil {
+		return err
+	}
+	if req != nil && (req.Detach || req.Detachable) {
+		return s.background.turn(ctx, t, req, yield)
+	}
+	t.streamRun(ctx, yield)
+	return nil
+}
+
+// turn streams a turn that begins in the background: its acknowledgement, and with
+// Detachable its events before that. A message that was answered before is not
+// detached.
+func (b *background) turn(ctx context.Context, t *turn, req *Request, yield func(host.Event, error) bool) error {
+	again, err := b.acknowledged(ctx, t, req)
+	if err != nil {
+		return err
+	}
+	var d *backgroundTurn
+	var out *Output
+	if again == nil {
+		if err = b.served.host.Admit(ctx, b.served.target, t.tenant); err == nil {
+			d, out, again, err = b.start(ctx, t, req)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case again != nil && req.Detach:
+		t.run = again.run
+		yield(t.ended(again.out), nil)
+	case req.Detach:
+		yield(t.ended(out), nil)
+	case d != nil:
+		t.streamDetachable(ctx, d, out, yield)
+	default:
+		t.streamRun(ctx, yield)
+	}
+	return nil
 }
 
 // Run is [Service.Turn] without the events. A turn that failed returns its output
@@ -156,19 +171,37 @@ func (s *Service) runTurn(ctx context.Context, req *Request) (out *Output, run s
 	return nil, "", host.Errorf(host.Internal, "turn ended without an output")
 }
 
+// sessionKeeper knows where a turn's session comes from and where it is left:
+// [storeManaged] or [clientManaged].
+type sessionKeeper interface {
+	// begin sets the session of a turn and the request of its run.
+	begin(ctx context.Context, t *turn, req *Request) error
+	// finish sets where the session continues after a turn.
+	finish(ctx context.Context, t *turn, out *Output) error
+}
+
+var (
+	_ sessionKeeper = (*storeManaged)(nil)
+	_ sessionKeeper = (*clientManaged)(nil)
+)
+
 // turn is one turn being run.
 type turn struct {
-	service *Service
+	served  *served
+	keeper  sessionKeeper
 	tenant  string
 	session string
 	run     string
 	req     host.Request
-	input   *host.Message   // the user's; nil if there is none
-	plan    *plan           // where a store keeps the session
-	state   *Session        // where the client does: as it was
-	answer  []*host.Message // to the input, if that session has one
-	attempt int             // of one in the background: how often it was begun
-	made    time.Time       // of one in the background: when its session's thread was, as in its record
+	input   *host.Message // the user's; nil if there is none
+
+	plan *plan // of a stored session
+
+	clientSession *Session        // of a session that its client keeps, as the client sent it
+	answer        []*host.Message // the answer to the input that clientSession has already
+
+	attempt    int       // of a background turn: how often it was begun
+	threadMade time.Time // of a background turn: when its session's thread was made
 
 	seq    int64
 	result *host.RunResult
@@ -182,15 +215,13 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 	if err := s.checkRequest(req); err != nil {
 		return nil, err
 	}
-	tenant, err := s.host.Tenant(req.Tenant)
+	tenant, err := s.served.host.Tenant(req.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	own := *req
 	own.Tenant = tenant
-	req = &own
-	t := &turn{service: s, tenant: tenant, run: host.NewID()}
-	t.input = req.Input
+	t := &turn{served: s.served, keeper: s.keeper(), tenant: tenant, run: host.NewID(), input: req.Input}
 	if req.Text != "" {
 		t.input = host.UserText(req.Text)
 	}
@@ -198,14 +229,12 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 		t.input = t.input.Clone()
 		t.input.ID = host.NewID()
 	}
-	if s.store == nil {
-		return t, t.fromClient(req)
-	}
-	return t, t.fromStore(ctx, req)
+	return t, t.keeper.begin(ctx, t, &own)
 }
 
-// stream runs the turn and passes its events on, numbered on their own.
-func (t *turn) stream(ctx context.Context, events iter.Seq2[host.Event, error], yield func(host.Event, error) bool) {
+// streamRun runs the turn and yields its events, numbered on their own.
+func (t *turn) streamRun(ctx context.Context, yield func(host.Event, error) bool) {
+	events := t.answeredOr(t.served.host.Stream(t.context(ctx), t.served.target, &t.req))
 	misuse, left := t.pass(ctx, t.events(ctx, events), yield)
 	switch {
 	case left:
@@ -214,16 +243,16 @@ func (t *turn) stream(ctx context.Context, events iter.Seq2[host.Event, error], 
 		yield(host.Event{}, host.AsError(misuse))
 		return
 	case misuse != nil: // the view failed
-		t.service.log("the view of a turn failed", t.run, misuse)
+		t.served.logError("the view of a turn failed", t.run, misuse)
 		t.err = misuse
 	}
 	t.yieldEnd(ctx, yield)
 }
 
-// pass passes events on as clients may see them. misuse is the error that ended
-// them, left says that the reader has.
+// pass yields events as clients may see them. misuse is the error that ended them;
+// left says that the reader has left.
 func (t *turn) pass(ctx context.Context, events iter.Seq2[host.Event, error], yield func(host.Event, error) bool) (misuse error, left bool) {
-	for ev, err := range t.service.opts.View.Events(ctx, events) {
+	for ev, err := range t.served.view.Events(ctx, events) {
 		if err != nil {
 			return err, false
 		}
@@ -235,7 +264,7 @@ func (t *turn) pass(ctx context.Context, events iter.Seq2[host.Event, error], yi
 	return nil, false
 }
 
-// yieldEnd yields how the turn ended.
+// yieldEnd yields the end of the turn.
 func (t *turn) yieldEnd(ctx context.Context, yield func(host.Event, error) bool) {
 	out, err := t.output(context.WithoutCancel(ctx))
 	if err != nil {
@@ -246,10 +275,10 @@ func (t *turn) yieldEnd(ctx context.Context, yield func(host.Event, error) bool)
 }
 
 func (t *turn) ended(out *Output) host.Event {
-	return host.Event{Seq: t.seq, Time: time.Now().UTC(), Run: t.run, Network: t.service.Name(), Data: &TurnEnded{*out}}
+	return host.Event{Seq: t.seq, Time: time.Now().UTC(), Run: t.run, Network: t.served.name(), Data: &TurnEnded{*out}}
 }
 
-// events notes how the run ends, before a view hides it. The error of a run that
+// events records how the run ends, before a view hides it. The error of a run that
 // has ended is in its result.
 func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
@@ -262,7 +291,7 @@ func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) it
 			}
 			if d, ok := ev.Data.(*host.RunFinished); ok {
 				t.result = d.Result
-				if d.Result.Run != t.run { // it goes on from answers, or was answered before; in the background neither
+				if d.Result.Run != t.run { // it resumes from answers, or was answered before; a background run does neither
 					t.run = d.Result.Run
 				}
 			}
@@ -273,15 +302,15 @@ func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) it
 	}
 }
 
-// context has what the history needs to know of the turn.
+// context returns the context of the run, with the turn's plan for the history.
 func (t *turn) context(ctx context.Context) context.Context {
 	if t.plan == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, planKey{}, t.plan)
+	return withPlan(ctx, t.plan)
 }
 
-// output is what the turn answers with.
+// output returns the turn's output.
 func (t *turn) output(ctx context.Context) (*Output, error) {
 	out := &Output{Session: t.session, Error: t.failure(), FinishReason: host.FinishFailed}
 	if t.result != nil {
@@ -293,15 +322,11 @@ func (t *turn) output(ctx context.Context) (*Output, error) {
 	if out.Error == nil {
 		out.Messages = t.added()
 	}
-	end := t.forClient
-	if t.plan != nil {
-		end = t.stored
-	}
-	if err := end(ctx, out); err != nil {
+	if err := t.keeper.finish(ctx, t, out); err != nil {
 		return out, err
 	}
 	var err error
-	if out.Messages, err = t.service.opts.View.Messages(ctx, out.Messages); err != nil { // nothing is shown, and nothing is lost
+	if out.Messages, err = t.served.view.Messages(ctx, out.Messages); err != nil { // nothing is shown, and nothing is lost
 		out.Messages, out.Questions = nil, nil
 		out.FinishReason, out.Error = host.FinishFailed, host.AsError(err)
 	}

@@ -281,7 +281,7 @@ func TestBackgroundTurnsAreBounded(t *testing.T) {
 		}
 		return hosttest.Say("ok")
 	})
-	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), Detached: 2})
+	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), MaxBackground: 2})
 	var ids []string
 	for range 2 {
 		ids = append(ids, run(t, s, &request{Text: "a", Detach: true}).Snapshot)
