@@ -51,11 +51,11 @@ toolchain give the same bytes.`,
 
 // withRuntime opens a runtime for one command.
 func (env *environment) withRuntime(ctx context.Context, fn func(*plugin.Runtime) error) (err error) {
-	rt, err := env.newRuntime(ctx, env.logger())
+	rt, done, err := env.newSandbox(ctx, env.logger())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rt.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, done()) }()
 	return fn(rt)
 }
 

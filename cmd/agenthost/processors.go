@@ -294,11 +294,10 @@ func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func()
 	if err != nil {
 		return nil, t.usage("%w", err)
 	}
-	rt, err := t.env.newRuntime(ctx, t.env.logger())
+	rt, done, err := t.env.newSandbox(ctx, t.env.logger())
 	if err != nil {
 		return nil, err
 	}
-	done := func() error { return rt.Close(context.WithoutCancel(ctx)) }
 	for i, file := range files {
 		p, err := t.openFile(ctx, rt, file, i, granted)
 		if err != nil {

@@ -191,7 +191,7 @@ func (a *app) openPlugins(ctx context.Context, store plugin.Store, quiet bool) e
 	if err := a.config.tenants(opts); err != nil {
 		return err
 	}
-	opts.Queue = plugin.QueueOn(enqueuer{a})
+	opts.Queue = enqueuer{a}
 	if a.runtime, err = plugin.NewRuntime(ctx, opts); err != nil {
 		return a.config.wrap(err, keys("tenants"))
 	}
@@ -264,12 +264,25 @@ func (env *environment) secrets() egress.Secrets {
 	}}
 }
 
-func (env *environment) newRuntime(ctx context.Context, logger *slog.Logger) (*plugin.Runtime, error) {
+// newSandbox returns a runtime for one command, whose plugins keep their keys and
+// jobs in memory. Call close when the command ends.
+func (env *environment) newSandbox(ctx context.Context, logger *slog.Logger) (rt *plugin.Runtime, close func() error, err error) {
 	opts, err := env.runtimeOptions(logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return plugin.NewRuntime(ctx, opts)
+	memory := kv.NewMemory()
+	jobs := queue.New(memory, &queue.Options{Logger: logger})
+	opts.Store, opts.Queue = pluginkv.New(memory, nil), jobs
+	if rt, err = plugin.NewRuntime(ctx, opts); err != nil {
+		return nil, nil, err
+	}
+	jobs.Handle(plugin.JobName, rt.HandleJob)
+	close = func() error { return errors.Join(jobs.Close(), rt.Close(context.WithoutCancel(ctx))) }
+	if err := jobs.Start(ctx); err != nil {
+		return nil, nil, errors.Join(err, close())
+	}
+	return rt, close, nil
 }
 
 // cacheDir returns a directory of this user for what can be made again;

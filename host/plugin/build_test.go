@@ -65,6 +65,9 @@ func newRuntime(t testing.TB, opts *plugin.Options) *plugin.Runtime {
 	if cached.CacheDir == "" && cached.Compiler == nil {
 		cached.CacheDir = plugin.TestCacheDir()
 	}
+	if cached.Store == nil {
+		cached.Store = newStore()
+	}
 	rt, err := plugin.NewRuntime(context.Background(), &cached)
 	if err != nil {
 		t.Fatal(err)

@@ -16,3 +16,7 @@ func liveInstances(p *Plugin) int {
 	defer p.mu.Unlock()
 	return p.live
 }
+
+// NewTestStore returns a new store in memory. store_test.go sets it: package
+// pluginkv imports this one, so that tests inside the package cannot name it.
+var NewTestStore func() Store

@@ -20,9 +20,18 @@ import (
 )
 
 // startRuntime returns a runtime that is closed with the test.
+// startRuntime starts a runtime that has a store, whatever opts leave out, and
+// closes it when the test ends.
 func startRuntime(t testing.TB, opts *Options) *Runtime {
 	t.Helper()
-	rt, err := NewRuntime(context.Background(), opts)
+	complete := Options{}
+	if opts != nil {
+		complete = *opts
+	}
+	if complete.Store == nil {
+		complete.Store = NewTestStore()
+	}
+	rt, err := NewRuntime(context.Background(), &complete)
 	if err != nil {
 		t.Fatal(err)
 	}

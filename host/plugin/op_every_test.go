@@ -13,6 +13,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/queue"
 )
 
 // everyOp is what one operation comes to when a guest asks for it.
@@ -72,7 +74,7 @@ func everyOperation() []everyOp {
 			over: `{"value":"` + strings.Repeat("x", 70_000) + `"}`, overBy: "65536",
 			bad: []string{`{}`, `{"value":1,"revision":-1}`, `{"value":1,"revision":"x"}`}},
 		{op: "queue.send", needs: Permissions{Queue: true}, ok: `{"handler":"t","payload":{"n":1}}`, answer: `{"id":"`, grant: "queue",
-			first: `{"handler":"t","delay_ms":86400000}`, over: `{"handler":"t"}`, overBy: "queue is full", // it takes one
+			first: `{"handler":"t","delay_ms":86400000}`, over: `{"handler":"t"}`, overBy: "as many jobs of the tenant", // it takes one
 			bad: []string{`{"handler":"x"}`, `{}`, `{"handler":"t","delay_ms":-1}`, `{"handler":"t","payload":}`}},
 		{op: "state.get", needs: Permissions{State: Read}, ok: `{"path":"/a"}`, answer: `"value":1`, grant: "state=read",
 			over: `{"path":"/long"}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000",
@@ -116,8 +118,8 @@ func (blankPage) Fetch(context.Context, *egress.Request) (*egress.Response, erro
 func everyRuntime(t *testing.T) (*Runtime, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	q := NewMemoryQueue((&jobs{}).run, &QueueOptions{Jobs: 1})
-	t.Cleanup(q.Close)
+	q := queue.New(kv.NewMemory(), &queue.Options{OfTenant: 1})
+	t.Cleanup(func() { _ = q.Close() })
 	return startRuntime(t, &Options{
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Fetcher: blankPage{}, Queue: q,
 		Models: models{"": hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("said") })},

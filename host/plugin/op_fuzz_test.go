@@ -23,7 +23,7 @@ func (nowhere) Fetch(context.Context, *egress.Request) (*egress.Response, error)
 // dropped is a queue that takes everything and does nothing.
 type dropped struct{}
 
-func (dropped) Send(context.Context, *Job, func(func(bool))) (string, error) { return "1", nil }
+func (dropped) Enqueue(context.Context, *host.Job) (string, error) { return "1", nil }
 
 // FuzzOperations sends any request to any operation: the answer is JSON, or an
 // error with a code that is not the host's own fault.
@@ -34,7 +34,7 @@ func FuzzOperations(f *testing.F) {
 	rt := s.plugin.runtime
 	s.plugin.limits = Limits{}.withDefaults()
 	rt.opts.Logger = slog.New(slog.DiscardHandler)
-	rt.opts.Store, rt.fetcher, rt.queue = NewMemoryStore(), nowhere{}, dropped{}
+	rt.opts.Store, rt.fetcher, rt.opts.Queue = NewTestStore(), nowhere{}, dropped{}
 	rt.opts.Models = models{"": hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("said") })}
 	if err := rt.SetTenant("", &Tenant{Budget: Budget{HTTPRequests: 1 << 50, ModelTokens: 1 << 50}}); err != nil {
 		f.Fatal(err)

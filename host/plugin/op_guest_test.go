@@ -23,15 +23,11 @@ type oneModel struct{ model host.Model }
 
 func (m oneModel) Model(context.Context, string, string) (host.Model, error) { return m.model, nil }
 
-// jobList keeps jobs until somebody looks.
-type jobList struct{ jobs []*plugin.Job }
+// jobList keeps jobs until the test looks.
+type jobList struct{ jobs []*host.Job }
 
-func (q *jobList) Send(_ context.Context, job *plugin.Job, ready func(func(bool))) (string, error) {
-	ready(func(stored bool) {
-		if stored {
-			q.jobs = append(q.jobs, job)
-		}
-	})
+func (q *jobList) Enqueue(_ context.Context, job *host.Job) (string, error) {
+	q.jobs = append(q.jobs, job)
 	return "1", nil
 }
 
@@ -76,7 +72,7 @@ func TestGuestOperationsInRuns(t *testing.T) {
 	if len(queue.jobs) != 1 {
 		t.Fatalf("%d jobs wait, want 1", len(queue.jobs))
 	}
-	if err := rt.RunJob(t.Context(), queue.jobs[0]); err != nil {
+	if err := rt.HandleJob(t.Context(), queue.jobs[0]); err != nil {
 		t.Errorf("the job: %v", err)
 	}
 	if done := event[*host.ToolFinished](t, runTool(t, granted, "count", `{}`)); string(done.Content) != `"n3"` {

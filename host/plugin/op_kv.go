@@ -23,6 +23,9 @@ func (s *seat) mayKV(access Access) error {
 	if !s.rights().granted.KV.allows(access) {
 		return s.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
 	}
+	if s.store() == nil {
+		return host.Errorf(host.Unimplemented, "this host keeps no keys of plugins").WithHint("give the runtime the option Store")
+	}
 	if err := host.ValidateTenant(s.account.id); err != nil {
 		return host.Errorf(host.FailedPrecondition, "keys are kept for a tenant, and this call is nobody's: %w", err)
 	}

@@ -192,7 +192,7 @@ func TestKVIsTheTenantsAndThePlugins(t *testing.T) {
 
 func TestKVItemsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, owner, quota := NewMemoryStore(), Owner{"acme", "p"}, 2*ItemBytes("a", []byte("v"))
+		s, owner, quota := NewTestStore(), Owner{"acme", "p"}, 2*ItemBytes("a", []byte("v"))
 		expires := time.Now().Add(time.Second)
 		if _, err := s.Put(t.Context(), owner, "a", []byte("v"), PutOptions{Quota: quota, Expires: expires}); err != nil {
 			t.Fatal(err)

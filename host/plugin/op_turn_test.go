@@ -54,7 +54,7 @@ func (l *lookout) Fetch(context.Context, *egress.Request) (*egress.Response, err
 	return &egress.Response{Status: 200}, nil
 }
 
-func (l *lookout) Send(context.Context, *Job, func(func(bool))) (string, error) {
+func (l *lookout) Enqueue(context.Context, *host.Job) (string, error) {
 	l.look()
 	return "1", nil
 }
@@ -71,7 +71,7 @@ func (l *lookout) Model(context.Context, string, string) (host.Model, error) {
 // and others have it while it waits.
 func TestOperationsWaitWithoutTheTurn(t *testing.T) {
 	var rt *Runtime
-	l := &lookout{Store: NewMemoryStore(), turns: func() *turns { return rt.turns }}
+	l := &lookout{Store: NewTestStore(), turns: func() *turns { return rt.turns }}
 	rt = startRuntime(t, &Options{Running: 1, Store: l, Fetcher: l, Queue: l, Models: l})
 	p, err := rt.Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{
 		KV: Write, State: Write, Model: true, Queue: true, HTTP: []HTTPAccess{{Host: "a.example"}}}})

@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -16,12 +14,12 @@ import (
 // done by the plugin in the next process.
 func TestJobsOfPluginsAreDurable(t *testing.T) {
 	driver := kv.NewMemory()
-	store := plugin.NewMemoryStore()
+	store := newStore()
 	wasm := buildGuest(t, "host/plugin/testdata/guests/operations")
 	granted := plugin.Permissions{KV: plugin.Write, Queue: true}
 
 	first := queue.New(driver, nil) // never started: its process ends before
-	rt := newRuntime(t, &plugin.Options{Queue: plugin.QueueOn(first), Store: store})
+	rt := newRuntime(t, &plugin.Options{Queue: first, Store: store})
 	p := load(t, rt, "operations", wasm, &plugin.LoadOptions{Granted: granted})
 	done := event[*host.ToolFinished](t, runTool(t, p, "later", `{}`))
 	if done.IsError {
@@ -51,34 +49,5 @@ func TestJobsOfPluginsAreDurable(t *testing.T) {
 	}
 	if dead, err := second.Dead(t.Context(), "acme", 0); err != nil || len(dead) != 0 {
 		t.Errorf("dead: %v, %v", dead, err)
-	}
-}
-
-// enqueuer keeps the job that it is given.
-type enqueuer struct{ job *host.Job }
-
-func (e *enqueuer) Enqueue(_ context.Context, job *host.Job) (string, error) {
-	e.job = job
-	return "1", nil
-}
-
-func TestPluginsJobAsAHostsJob(t *testing.T) {
-	var e enqueuer
-	job := &plugin.Job{Owner: plugin.Owner{Tenant: "acme", Plugin: "p"}, Handler: "note", IdempotencyKey: "k",
-		Payload: json.RawMessage(`"<` + strings.Repeat("<", 100) + `"`), Scope: host.Scope{Thread: "t1", Run: "r1"}}
-	if _, err := plugin.QueueOn(&e).Send(t.Context(), job, nil); err != nil {
-		t.Fatal(err)
-	}
-	if e.job.Name != plugin.JobName || e.job.Key != "p/k" || e.job.Scope.Tenant != "acme" || e.job.Scope.Run != "r1" {
-		t.Errorf("%+v", e.job)
-	}
-	if n := len(e.job.Payload) - len(job.Payload); n > 100 {
-		t.Errorf("the payload grows by %d bytes: %s", n, e.job.Payload)
-	}
-	rt := newRuntime(t, nil)
-	for _, payload := range []string{`{`, `[]`, `null`, `{"plugin":1}`} {
-		if err := rt.HandleJob(t.Context(), &host.Job{Payload: json.RawMessage(payload)}); err == nil {
-			t.Errorf("HandleJob of %s succeeds", payload)
-		}
 	}
 }

@@ -33,7 +33,6 @@ type Runtime struct {
 	apart    *turns // of instances that are made apart
 	memories memories
 	fetcher  Fetcher
-	queue    Queue
 	stop     []func() // what was not given
 	sweeper  *sweeper
 	began    time.Time // where the real monotonic clock of guests starts
@@ -102,15 +101,17 @@ type Options struct {
 	// ceiling.
 	Ceiling *Permissions
 
-	// What host operations work with. Without a Store, items are kept in memory;
-	// without a Fetcher, requests go out by an egress.Client that has Secrets, or
-	// none; without Models, plugins ask the model of the agent at work; without a Queue,
-	// jobs are run by a MemoryQueue. What is given here the runtime does not close.
+	// What host operations work with. Without a Store, kv.get and its like fail with
+	// code unimplemented, and without a Queue queue.send does; without a Fetcher,
+	// requests go out by an egress.Client that has Secrets, or none; without Models,
+	// plugins ask the model of the agent at work. host/plugin/pluginkv is a Store,
+	// host/queue a Queue: see [Runtime.HandleJob]. What is given here the runtime does
+	// not close.
 	Store   Store
 	Fetcher Fetcher
 	Secrets egress.Secrets // for requests, where there is no Fetcher
 	Models  Models
-	Queue   Queue
+	Queue   host.Enqueuer
 
 	Log    func(LogLine) // what guests write, by many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
@@ -175,18 +176,10 @@ func (rt *Runtime) setBounds() error {
 
 // openServices makes what host operations work with, where it was not given.
 func (rt *Runtime) openServices() {
-	if rt.opts.Store == nil {
-		rt.opts.Store = NewMemoryStore()
-	}
 	if rt.fetcher = rt.opts.Fetcher; rt.fetcher == nil {
 		client := egress.New(&egress.Options{Secrets: rt.opts.Secrets})
 		rt.fetcher = client
 		rt.stop = append(rt.stop, func() { _ = client.Close() }) // it only closes connections
-	}
-	if rt.queue = rt.opts.Queue; rt.queue == nil {
-		queue := NewMemoryQueue(rt.RunJob, &QueueOptions{Logger: rt.opts.Logger})
-		rt.queue = queue
-		rt.stop = append(rt.stop, queue.Close)
 	}
 }
 

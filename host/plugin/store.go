@@ -8,9 +8,8 @@ import (
 )
 
 // Store keeps what plugins keep between calls: values by key, for each owner
-// apart. Implementations are safe for concurrent use; [NewMemoryStore] is one, and
-// host/plugin/pluginkv has one that a restart does not end. plugintest.TestStore
-// holds any to what is promised here. Keys are valid UTF-8 of 1 to 512 bytes,
+// apart. Implementations are safe for concurrent use; host/plugin/pluginkv has one
+// for every kv.Driver. plugintest.TestStore checks an implementation. Keys are valid UTF-8 of 1 to 512 bytes,
 // values have at most 256 KiB. Slices belong to the caller on both sides.
 //
 // An owner's tenant is one that [host.ValidateTenant] takes: Put refuses another with
@@ -41,8 +40,8 @@ type Store interface {
 }
 
 // Eraser is what a [Store] may be besides: one whose items the operator can erase,
-// when a customer leaves or a plugin is unloaded for good. Both stores of ours are.
-// plugintest.TestStore holds those that are to it.
+// when a customer leaves or a plugin is removed. pluginkv.Store is one.
+// plugintest.TestStore checks those that are.
 //
 // Erasing removes items and whatever else is stored because of them, expired ones
 // too; a quota has all of its room again, and revisions still grow. Where nothing

@@ -1,4 +1,4 @@
-// Package pluginkv keeps what plugins keep between calls on a [kv.Driver], so
-// that it is there again after a restart, and is as durable as the driver makes
-// it. [Store] is a plugin.Store; [plugin.NewMemoryStore] is the one that forgets.
+// Package pluginkv keeps the items of plugins on a [kv.Driver], so that they are as
+// durable as the driver makes them. [Store] is a plugin.Store; one over
+// [kv.NewMemory] lasts as long as the program.
 package pluginkv

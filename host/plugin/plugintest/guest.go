@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/queue"
 )
 
 // guest is a plugin under test.
 type guest struct {
 	ctx     context.Context
 	runtime *plugin.Runtime
+	jobs    *queue.Queue // nil if the test's own options have one
 	wasm    []byte
 	options plugin.LoadOptions
 	plugin  *plugin.Plugin
@@ -28,7 +30,12 @@ type guest struct {
 // callable are the exports that calls name.
 var callable = map[string]struct{}{"tool": {}, "process": {}, "route": {}, "provide": {}, "observe": {}}
 
-func (g *guest) close() { _ = g.runtime.Close(context.WithoutCancel(g.ctx)) }
+func (g *guest) close() {
+	if g.jobs != nil {
+		_ = g.jobs.Close()
+	}
+	_ = g.runtime.Close(context.WithoutCancel(g.ctx))
+}
 
 // complete fills in what the options left out.
 func (g *guest) complete() {

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/host/queue"
 )
 
 // Options are the optional parts of a test.
@@ -17,7 +20,7 @@ type Options struct {
 	Limits  plugin.Limits        // zero fields are the host's defaults
 	Granted plugin.Permissions   // of what the plugin asks for; default: nothing
 	Extism  plugin.ExtismOptions // of an Extism plugin, such as its configuration
-	Runtime *plugin.Options      // of the runtime that it is loaded into, such as its CacheDir; may be nil
+	Runtime *plugin.Options      // of the runtime that it is loaded into, such as its CacheDir; may be nil. Default of Store and Queue: in memory
 
 	// Calls are what the plugin is called with. By default each thing that its
 	// manifest lists is called once (of more than 100, the first), a tool with
@@ -218,12 +221,12 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	out := &Result{Rule: loads}
 	began := time.Now()
 	defer func() { out.Took = time.Since(began) }()
-	rt, err := plugin.NewRuntime(ctx, opts.Runtime)
+	rt, jobs, err := newRuntime(ctx, opts.Runtime)
 	if err != nil {
 		out.Problems = []string{err.Error()}
 		return nil, out
 	}
-	g := &guest{ctx: ctx, runtime: rt, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
+	g := &guest{ctx: ctx, runtime: rt, jobs: jobs, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
 		// A host may keep an instance, whatever ours does by default.
 		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Extism: opts.Extism, Isolation: plugin.IsolationReuse}}
 	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
@@ -257,6 +260,34 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		return nil, out
 	}
 	return g, out
+}
+
+// newRuntime returns a runtime with a store, and a queue of its own if opts have
+// none: close that before the runtime.
+func newRuntime(ctx context.Context, opts *plugin.Options) (*plugin.Runtime, *queue.Queue, error) {
+	complete := plugin.Options{}
+	if opts != nil {
+		complete = *opts
+	}
+	memory := kv.NewMemory()
+	if complete.Store == nil {
+		complete.Store = pluginkv.New(memory, nil)
+	}
+	if complete.Queue != nil {
+		rt, err := plugin.NewRuntime(ctx, &complete)
+		return rt, nil, err
+	}
+	jobs := queue.New(memory, nil)
+	complete.Queue = jobs
+	rt, err := plugin.NewRuntime(ctx, &complete)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs.Handle(plugin.JobName, rt.HandleJob)
+	if err := jobs.Start(ctx); err != nil {
+		return nil, nil, errors.Join(err, jobs.Close(), rt.Close(ctx))
+	}
+	return rt, jobs, nil
 }
 
 // serves says why a host would not take the plugin into service in the place of

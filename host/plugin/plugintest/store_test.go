@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 )
 
+func memoryStore() plugin.Store { return pluginkv.New(kv.NewMemory(), nil) }
+
 func TestMemoryStore(t *testing.T) {
-	TestStore(t, func(*testing.T) plugin.Store { return plugin.NewMemoryStore() })
+	TestStore(t, func(*testing.T) plugin.Store { return memoryStore() })
 }
 
 // wrongStore is a store in memory with one thing wrong.
@@ -130,7 +134,7 @@ func TestWrongStores(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("there is no rule %q", rule)
 		}
-		w.Store = plugin.NewMemoryStore()
+		w.Store = memoryStore()
 		broken := storeRules()[i].check(t.Context(), w)
 		if len(broken) == 0 {
 			t.Errorf("a store that breaks the rule %q does not", rule)
@@ -147,7 +151,7 @@ func TestWrongStores(t *testing.T) {
 
 func TestCheckStore(t *testing.T) {
 	n := 0
-	for r := range CheckStore(t.Context(), plugin.NewMemoryStore) {
+	for r := range CheckStore(t.Context(), memoryStore) {
 		if n++; !r.OK() || r.Took <= 0 {
 			t.Errorf("%+v", r)
 		}
