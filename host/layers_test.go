@@ -54,7 +54,9 @@ var layers = []layer{
 		"a second engine for trusted plugins; whoever does not want it does not link it"},
 	{"host/plugin/pluginkv", []string{"host", "host/internal/kverror", "host/kv", "host/plugin"},
 		"what plugins keep is records over the one driver interface; the sandbox knows no driver"},
-	{"host/plugin/watch", []string{"host", "host/plugin"},
+	{"internal/watch", []string{"host"},
+		"the one place that looks for changed files, for the command and for directories of plugins"},
+	{"host/plugin/watch", []string{"host", "host/plugin", "internal/watch"},
 		"follows files; whoever does not want that does not link it"},
 	{"host/builtin", []string{"host", "host/plugin", "pdk/go", "plugins/..."},
 		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},
@@ -110,7 +112,7 @@ var layers = []layer{
 		"a shipped plugin is built like anybody else's, so it can use nothing that others cannot"},
 	{"examples", []string{"host/...", "plugins/...", "pdk/go/..."},
 		"an example shows the public packages; it may not lean on the command"},
-	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk", "pdk/go/...", "examples/...", "cmd/agenthost/..."},
+	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk", "pdk/go/...", "examples/...", "cmd/agenthost/...", "internal/watch"},
 		"the one place that knows everything and wires it"},
 }
 
@@ -134,7 +136,6 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/spf13/cobra":                   {"cmd/agenthost", "the command table"},
 	"github.com/goccy/go-yaml":                 {"cmd/agenthost", "reads configuration, with line numbers"},
 	"github.com/kljensen/snowball":             {"host/internal/words", "stems words"},
-	"github.com/fsnotify/fsnotify":             {"host/plugin/watch", "tells of changed files"},
 	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
 	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
 	"github.com/cenkalti/backoff/v5":           {"host/internal/modelhttp", "spaces retries"},

@@ -7,11 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/watch"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/watch"
 )
 
 type devFlags struct {
@@ -142,11 +143,16 @@ func (s *session) say(format string, args ...any) {
 	fmt.Fprintf(s.app.env.console(), "* "+format+"\n", args...)
 }
 
+// pollInterval is the time between two looks at the files of a project.
+const pollInterval = 250 * time.Millisecond
+
 // poll looks at the files in the background until it is stopped.
 func (l *live) poll(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { watch.Poll(ctx, 0, func() { l.refresh(ctx) }) })
+	wg.Go(func() {
+		watch.Poll(ctx, pollInterval, func() time.Duration { l.refresh(ctx); return pollInterval })
+	})
 	return func() {
 		cancel()
 		wg.Wait()

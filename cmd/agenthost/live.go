@@ -16,11 +16,11 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
-	"github.com/agenthost/agenthost/cmd/agenthost/watch"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/watch"
 )
 
 // socketName is the control socket in a data directory.
@@ -230,7 +230,7 @@ func (l *live) isAt(id, path string) {
 	l.where[id] = path
 	l.mu.Unlock()
 	if l.trees[id] != nil {
-		l.trees[id] = watch.New(path)
+		l.trees[id] = watch.NewTree(path)
 	}
 }
 
@@ -340,10 +340,10 @@ func (l *live) watch() {
 	defer l.turn.Unlock()
 	for id, path := range l.places() {
 		if !strings.HasPrefix(path, builtinPrefix) {
-			l.trees[id] = watch.New(path)
+			l.trees[id] = watch.NewTree(path)
 		}
 	}
-	l.config = watch.New(l.app.config.name)
+	l.config = watch.NewTree(l.app.config.name)
 }
 
 // refresh takes what has been saved since the last look into service. What is

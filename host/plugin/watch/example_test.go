@@ -33,7 +33,7 @@ func Example() {
 	}
 
 	// A server leaves it running; this one stops after the first file.
-	err = watch.Plugins(ctx, rt, dir, &watch.PluginOptions{Told: func(o watch.Outcome) {
+	err = watch.Plugins(ctx, rt, dir, &watch.Options{Told: func(o watch.Outcome) {
 		fmt.Println(o.ID, "version", o.Version.Number, "serves:", o.Err == nil)
 		stop()
 	}})

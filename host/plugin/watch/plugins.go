@@ -1,9 +1,11 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,74 +13,78 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/watch"
 )
 
 // moduleExt is how the name of a module ends.
 const moduleExt = ".wasm"
 
-// PluginOptions are the optional parts of watching a directory of modules.
-type PluginOptions struct {
-	Options // of watching; Match is left alone
+// Options are the optional parts of watching a directory of modules. A zero field
+// is its default.
+type Options struct {
+	Settle   time.Duration // how long a file must not have changed before it is loaded (100 ms)
+	Interval time.Duration // between two looks at a directory in which nothing changes (1 s)
+	MaxFiles int           // modules (1,000); of more, those that are known stay and the rest, by name, is left out
+	Logger   *slog.Logger  // nil discards
 
 	// Slot gives the grants, limits and guards of a plugin by its id; nil, and a nil
 	// answer, are the defaults. It is asked when the plugin is first loaded.
 	Slot func(id string) *plugin.SlotOptions
 
-	// Unload unloads a plugin whose file is removed, without waiting for what calls
-	// and pins it has; otherwise it goes on serving, until the program ends or the
-	// file is there again.
+	// Unload unloads a plugin whose file is removed, without waiting for its calls
+	// and pins; otherwise the plugin serves until the program ends or the file is
+	// there again.
 	Unload bool
 
 	// ModuleBytes is the largest file that is read (16 MiB).
 	ModuleBytes int
 
-	// Told, if set, hears of everything that is tried, in order.
+	// Told, if set, is called for everything that is tried, in order.
 	Told func(Outcome)
 }
 
-// Outcome tells what became of a change.
+// Outcome is the effect of one change of a file.
 type Outcome struct {
-	Change
+	Path    string               // of the file
+	Removed bool                 // the file is gone
 	ID      string               // of the plugin
 	Version *plugin.VersionState // nil if nothing was loaded
-	Err     error                // why the version does not serve; the one before it goes on
+	Err     error                // why the version does not serve; the one before it serves still
 }
 
-// Plugins keeps the slots of a runtime true to the .wasm files of a directory
+// Plugins keeps the slots of a runtime in step with the .wasm files of a directory
 // until ctx ends. A file NAME.wasm is the plugin NAME, of 1 to 64 letters, digits,
 // "_", "-" and "."; others are left out with a warning. A new file is loaded, a
 // changed one replaces the version that serves, as [plugin.Slot.Replace] does,
 // and one that cannot be loaded or fails its health calls changes nothing. A
-// file that is written again with the same bytes is loaded again only if what it
-// holds neither serves nor is held back: because it failed, or was rolled back.
+// file that is written again with the same bytes is loaded again only if they
+// neither serve nor are held back: because the version failed, or was rolled back.
 //
 // A slot of that id which the program has made itself is replaced in the same
-// way. The slots stay when ctx ends; they are the runtime's to close. Errors are
-// those of [Dir].
-func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *PluginOptions) error {
+// way. The slots stay when ctx ends; they are the runtime's to close. Code
+// invalid_argument for options out of range and for a directory that cannot be read
+// at first; nil when ctx ends.
+func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *Options) error {
 	if opts == nil {
-		opts = &PluginOptions{}
+		opts = &Options{}
 	}
 	f := &follower{runtime: rt, opts: *opts}
 	if f.opts.ModuleBytes < 0 {
 		return host.Errorf(host.InvalidArgument, "watch with ModuleBytes %d", f.opts.ModuleBytes).WithHint("leave it out for the default")
 	}
-	if f.opts.ModuleBytes == 0 {
-		f.opts.ModuleBytes = plugin.DefaultModuleBytes
+	f.opts.ModuleBytes = cmp.Or(f.opts.ModuleBytes, plugin.DefaultModuleBytes)
+	if f.opts.Logger == nil {
+		f.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	var err error
-	if f.opts.Options, err = opts.withDefaults(); err != nil {
-		return err
-	}
-	f.opts.Match = f.isPlugin
-	return Dir(ctx, dir, &f.opts.Options, f.follow)
+	return watch.Dir(ctx, dir, &watch.DirOptions{Match: f.isPlugin, Settle: opts.Settle, Interval: opts.Interval,
+		MaxFiles: opts.MaxFiles, Logger: opts.Logger}, f.follow)
 }
 
-// follower loads what changes.
+// follower loads changed files.
 type follower struct {
 	runtime *plugin.Runtime
-	opts    PluginOptions
-	warned  map[string]bool // of names
+	opts    Options
+	warned  map[string]bool // names that a warning was logged for
 }
 
 var pluginID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -104,8 +110,8 @@ func (f *follower) isPlugin(name string) bool {
 	return false
 }
 
-func (f *follower) follow(ctx context.Context, c Change) {
-	out := Outcome{Change: c, ID: strings.TrimSuffix(c.Name, moduleExt)}
+func (f *follower) follow(ctx context.Context, c watch.Change) {
+	out := Outcome{Path: c.Path(), Removed: c.Removed, ID: strings.TrimSuffix(c.Name, moduleExt)}
 	tried := true
 	if c.Removed {
 		out.Err = f.remove(ctx, out.ID)
@@ -124,11 +130,11 @@ func (f *follower) follow(ctx context.Context, c Change) {
 func (f *follower) log(out *Outcome) {
 	switch {
 	case out.Err != nil:
-		f.opts.Logger.Warn("plugin file changes nothing", "plugin", out.ID, "path", out.Path(), "error", out.Err)
+		f.opts.Logger.Warn("plugin file changes nothing", "plugin", out.ID, "path", out.Path, "error", out.Err)
 	case out.Removed:
-		f.opts.Logger.Info("plugin file is removed", "plugin", out.ID, "path", out.Path(), "unloaded", f.opts.Unload)
+		f.opts.Logger.Info("plugin file is removed", "plugin", out.ID, "path", out.Path, "unloaded", f.opts.Unload)
 	default:
-		f.opts.Logger.Info("plugin file is loaded", "plugin", out.ID, "path", out.Path(), "version", out.Version.Number)
+		f.opts.Logger.Info("plugin file is loaded", "plugin", out.ID, "path", out.Path, "version", out.Version.Number)
 	}
 }
 
@@ -158,11 +164,11 @@ func unload(ctx context.Context, s *plugin.Slot) error {
 	return s.Unload(ctx)
 }
 
-func (f *follower) load(ctx context.Context, c *Change, id string) (tried bool, st *plugin.VersionState, err error) {
+func (f *follower) load(ctx context.Context, c *watch.Change, id string) (tried bool, st *plugin.VersionState, err error) {
 	wasm, err := c.Read(f.opts.ModuleBytes)
 	if err != nil {
 		code := host.CodeOf(err)
-		return code != host.NotFound && code != host.Conflict, nil, err // gone or changed again: that will be seen too
+		return code != host.NotFound && code != host.Conflict, nil, err // gone or changed again: the next look sees that
 	}
 	if s := f.runtime.Slot(id); s != nil {
 		if has(s, wasm) {

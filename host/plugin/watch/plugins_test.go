@@ -25,7 +25,7 @@ type following struct {
 	outcomes chan watch.Outcome
 }
 
-func follow(t *testing.T, opts watch.PluginOptions) *following {
+func follow(t *testing.T, opts watch.Options) *following {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a compiler with the race detector is slow
 	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: cacheDir})
@@ -86,7 +86,7 @@ func (f *following) wantServing(id, name string, version int) {
 }
 
 func TestPluginsFollowTheirFiles(t *testing.T) {
-	f := follow(t, watch.PluginOptions{Unload: true, Slot: func(id string) *plugin.SlotOptions {
+	f := follow(t, watch.Options{Unload: true, Slot: func(id string) *plugin.SlotOptions {
 		return &plugin.SlotOptions{LoadOptions: plugin.LoadOptions{Limits: plugin.Limits{Instructions: 123_456_789}}}
 	}})
 	f.save("p.wasm", tokenlimiter.Wasm)
@@ -129,7 +129,7 @@ func TestPluginsFollowTheirFiles(t *testing.T) {
 
 // A run that holds on to a version for long keeps no other file from being seen.
 func TestPluginsThatArePinnedAreUnloaded(t *testing.T) {
-	f := follow(t, watch.PluginOptions{Unload: true})
+	f := follow(t, watch.Options{Unload: true})
 	f.save("p.wasm", tokenlimiter.Wasm)
 	f.outcome()
 	_, release := f.runtime.Pin(f.ctx)
@@ -155,7 +155,7 @@ func TestPluginsThatArePinnedAreUnloaded(t *testing.T) {
 }
 
 func TestPluginsStayWhenTheirFilesGo(t *testing.T) {
-	f := follow(t, watch.PluginOptions{})
+	f := follow(t, watch.Options{})
 	f.save("p.wasm", tokenlimiter.Wasm)
 	f.outcome()
 	if err := os.Remove(filepath.Join(f.dir, "p.wasm")); err != nil {
@@ -168,7 +168,7 @@ func TestPluginsStayWhenTheirFilesGo(t *testing.T) {
 }
 
 func TestPluginsAreNotLoadedTwice(t *testing.T) {
-	f := follow(t, watch.PluginOptions{})
+	f := follow(t, watch.Options{})
 	f.save("p.wasm", tokenlimiter.Wasm)
 	f.outcome()
 	f.save("p.wasm", tokenlimiter.Wasm) // the same again
@@ -182,7 +182,7 @@ func TestPluginsAreNotLoadedTwice(t *testing.T) {
 // What was rolled back is loaded again when it is saved again, although it is the
 // same.
 func TestPluginsAreLoadedAgainAfterARollback(t *testing.T) {
-	f := follow(t, watch.PluginOptions{})
+	f := follow(t, watch.Options{})
 	f.save("p.wasm", tokenlimiter.Wasm)
 	f.outcome()
 	f.save("p.wasm", toolcallfilter.Wasm)
@@ -215,7 +215,7 @@ func TestPluginsThatServeAlready(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	opts := &watch.PluginOptions{Told: func(o watch.Outcome) {
+	opts := &watch.Options{Told: func(o watch.Outcome) {
 		if o.ID != "q" || o.Err != nil {
 			t.Errorf("told of %+v, want of q alone", o)
 		}
@@ -235,7 +235,7 @@ func TestPluginsThatServeAlready(t *testing.T) {
 
 func TestPluginsHaveNamesThatAreIDs(t *testing.T) {
 	var log lockedBuilder
-	f := follow(t, watch.PluginOptions{Options: watch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	f := follow(t, watch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f.save("a b.wasm", tokenlimiter.Wasm)
 	f.save("p.wasm", tokenlimiter.Wasm)
 	if o := f.outcome(); o.ID != "p" {
@@ -247,7 +247,7 @@ func TestPluginsHaveNamesThatAreIDs(t *testing.T) {
 }
 
 func TestPluginsRefuse(t *testing.T) {
-	opts := &watch.PluginOptions{ModuleBytes: -1}
+	opts := &watch.Options{ModuleBytes: -1}
 	if err := watch.Plugins(t.Context(), nil, t.TempDir(), opts); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a negative bound: %v, want invalid_argument", err)
 	}

@@ -1,14 +1,12 @@
 package watch_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/watch"
+	"github.com/agenthost/agenthost/internal/watch"
 )
 
 func write(t *testing.T, name, text string) {
@@ -21,7 +19,7 @@ func write(t *testing.T, name, text string) {
 func TestATreeChangesWithItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "main.go"), "package main")
-	tree := watch.New(dir)
+	tree := watch.NewTree(dir)
 	steps := []struct {
 		name string
 		do   func()
@@ -64,7 +62,7 @@ func TestATreeChangesWithItsFiles(t *testing.T) {
 func TestAFileThatIsGoneHasNotChanged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.wasm")
 	write(t, file, "one")
-	tree := watch.New(file)
+	tree := watch.NewTree(file)
 	os.Remove(file)
 	if tree.Changed() {
 		t.Error("a file that is gone has changed")
@@ -73,16 +71,4 @@ func TestAFileThatIsGoneHasNotChanged(t *testing.T) {
 	if !tree.Changed() {
 		t.Error("a file that has come back with something else has not changed")
 	}
-}
-
-func TestPollEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		n := 0
-		watch.Poll(ctx, 300*time.Millisecond, func() { n++ })
-		if n != 3 {
-			t.Errorf("Poll looked %d times in a second, want 3", n)
-		}
-	})
 }

@@ -1,11 +1,6 @@
-// Package watch tells when files have changed, by looking at them: a look costs
-// a few system calls a file, works on every file system, and sees a file that an
-// editor has put in the place of another.
 package watch
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -13,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
-// The bounds of a look.
+// The bounds of a [Tree].
 const (
-	Interval = 250 * time.Millisecond // between two looks
-	MaxFiles = 10_000                 // of one tree
-	maxDepth = 16
+	maxTreeFiles = 10_000
+	maxTreeDepth = 16
 )
 
 // Tree is a file, or a directory with everything below it but hidden files,
@@ -30,16 +23,16 @@ type Tree struct {
 	seen [sha256.Size]byte
 }
 
-// New returns a tree as it is now.
-func New(root string) *Tree {
+// NewTree returns a tree in its present state.
+func NewTree(root string) *Tree {
 	t := &Tree{root: root}
-	t.seen, _ = t.look() // what is not there yet has changed when it comes
+	t.seen, _ = t.look() // a root that does not exist yet has changed when it does
 	return t
 }
 
-// Changed reports whether the tree has changed since it was last asked, or made.
-// A tree that is not there, as between the two steps of a careless replacement,
-// has not: it is asked again.
+// Changed reports whether the tree has changed since the last call, or since
+// NewTree. A tree whose root is missing, as between the two steps of a careless
+// replacement, has not. It must not be called by two goroutines at once.
 func (t *Tree) Changed() bool {
 	now, err := t.look()
 	if err != nil || now == t.seen {
@@ -51,7 +44,7 @@ func (t *Tree) Changed() bool {
 
 var errTooMany = errors.New("too many files")
 
-// look returns a digest of what tells one state of the files from another.
+// look returns a digest of the files' names, sizes and times.
 func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	n := 0
@@ -59,7 +52,7 @@ func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 		if err != nil {
 			return err
 		}
-		if path != t.root && passedOver(path, d, t.root) {
+		if path != t.root && ignored(path, d, t.root) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -68,12 +61,12 @@ func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 		if d.IsDir() {
 			return nil
 		}
-		if n++; n > MaxFiles {
+		if n++; n > maxTreeFiles {
 			return errTooMany
 		}
-		info, err := os.Stat(path) // where a link leads
+		info, err := os.Stat(path) // follows links
 		if errors.Is(err, fs.ErrNotExist) && path != t.root {
-			return nil // went meanwhile
+			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err
@@ -88,23 +81,9 @@ func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-func passedOver(path string, d fs.DirEntry, root string) bool {
+func ignored(path string, d fs.DirEntry, root string) bool {
 	name := d.Name()
 	depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".wasm") ||
-		strings.HasPrefix(name, "#") || name == "4913" || name == "node_modules" || depth > maxDepth
-}
-
-// Poll calls look every interval (0: [Interval]) until ctx ends.
-func Poll(ctx context.Context, interval time.Duration, look func()) {
-	ticks := time.NewTicker(cmp.Or(interval, Interval))
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-			look()
-		case <-ctx.Done():
-			return
-		}
-	}
+		strings.HasPrefix(name, "#") || name == "4913" || name == "node_modules" || depth > maxTreeDepth
 }

@@ -5,7 +5,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
+func modules(name string) bool { return filepath.Ext(name) == ".wasm" }
+
 // directory is a watched directory and what was reported of it.
 type directory struct {
 	t       *testing.T
@@ -29,10 +30,10 @@ type directory struct {
 	changes []string // names; with - before those removed
 }
 
-func watched(t *testing.T, opts Options) *directory {
+func watched(t *testing.T, opts DirOptions) *directory {
 	t.Helper()
 	d := &directory{t: t, path: t.TempDir()}
-	opts.Poll = true
+	opts.Match = modules
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -91,7 +92,7 @@ const enough = 3 * time.Second
 
 func TestDirReportsWhatHasSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{})
+		d := watched(t, DirOptions{})
 		d.write("a.wasm", "one")
 		d.write("b.wasm", "one")
 		d.write("notes.txt", "one")
@@ -108,10 +109,10 @@ func TestDirReportsWhatHasSettled(t *testing.T) {
 
 func TestDirLeavesAloneWhatIsBeingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{Interval: 10 * time.Millisecond})
+		d := watched(t, DirOptions{Interval: 10 * time.Millisecond})
 		for i := range 50 { // something every half of the time to settle
 			d.write("a.wasm", strings.Repeat("x", i))
-			d.want(DefaultSettle / 2)
+			d.want(defaultSettle / 2)
 		}
 		d.want(enough, "a.wasm")
 	})
@@ -119,7 +120,7 @@ func TestDirLeavesAloneWhatIsBeingWritten(t *testing.T) {
 
 func TestDirSeesARenameAsOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{Interval: time.Millisecond})
+		d := watched(t, DirOptions{Interval: time.Millisecond})
 		d.write("a.wasm", "one")
 		d.want(enough, "a.wasm")
 		for i := range 3 {
@@ -133,7 +134,7 @@ func TestDirSeesARenameAsOneChange(t *testing.T) {
 		if err := os.Remove(filepath.Join(d.path, "a.wasm")); err != nil {
 			t.Fatal(err)
 		}
-		d.want(DefaultSettle / 2)
+		d.want(defaultSettle / 2)
 		d.write("a.wasm", "saved")
 		d.want(enough, "a.wasm")
 	})
@@ -141,7 +142,7 @@ func TestDirSeesARenameAsOneChange(t *testing.T) {
 
 func TestDirReportsWhatIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{})
+		d := watched(t, DirOptions{})
 		d.write("a.wasm", "one")
 		d.want(enough, "a.wasm")
 		if err := os.Remove(filepath.Join(d.path, "a.wasm")); err != nil {
@@ -160,7 +161,7 @@ func TestDirDoesNotFollowLinksOut(t *testing.T) {
 		if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d := watched(t, Options{})
+		d := watched(t, DirOptions{})
 		d.write("real.bin", "inside")
 		for name, target := range map[string]string{"out.wasm": outside, "in.wasm": "real.bin", "up.wasm": "../secret.wasm", "none.wasm": "nothing"} {
 			if err := os.Symlink(target, filepath.Join(d.path, name)); err != nil {
@@ -177,7 +178,7 @@ func TestDirDoesNotFollowLinksOut(t *testing.T) {
 
 func TestDirIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{MaxFiles: 2})
+		d := watched(t, DirOptions{MaxFiles: 2})
 		for _, name := range []string{"c.wasm", "a.wasm", "b.wasm"} {
 			d.write(name, "x")
 		}
@@ -187,7 +188,7 @@ func TestDirIsBounded(t *testing.T) {
 
 func TestDirOutlivesItsDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := watched(t, Options{})
+		d := watched(t, DirOptions{})
 		d.write("a.wasm", "one")
 		d.want(enough, "a.wasm")
 		if err := os.Rename(d.path, d.path+".old"); err != nil {
@@ -207,11 +208,11 @@ func TestDirRefuses(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		dir  string
-		opts *Options
+		opts *DirOptions
 	}{
 		{"no directory", filepath.Join(t.TempDir(), "none"), nil},
-		{"a negative time", t.TempDir(), &Options{Settle: -1}},
-		{"a negative bound", t.TempDir(), &Options{MaxFiles: -1}},
+		{"a negative time", t.TempDir(), &DirOptions{Settle: -1}},
+		{"a negative bound", t.TempDir(), &DirOptions{MaxFiles: -1}},
 	} {
 		if err := Dir(t.Context(), row.dir, row.opts, never); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v, want invalid_argument", row.name, err)
@@ -249,7 +250,7 @@ func TestChangeReadsWhatHasSettled(t *testing.T) {
 		d.write("a.wasm", "one")
 		ctx, cancel := context.WithCancel(t.Context())
 		var read []string
-		err := Dir(ctx, d.path, &Options{Poll: true}, func(_ context.Context, c Change) {
+		err := Dir(ctx, d.path, &DirOptions{Match: modules}, func(_ context.Context, c Change) {
 			if len(read) == 0 {
 				d.write("a.wasm", "half")
 			}
@@ -267,53 +268,13 @@ func TestChangeReadsWhatHasSettled(t *testing.T) {
 	})
 }
 
-// TestDirIsNotified is with the system's own notifications, if it has them: a
-// change is seen long before anybody would look for it.
-func TestDirIsNotified(t *testing.T) {
-	dir := t.TempDir()
-	var warnings strings.Builder
-	ctx, cancel := context.WithTimeout(t.Context(), missedAfter/2)
-	defer cancel()
-	changes, done := make(chan string), make(chan error)
-	opts := &Options{Settle: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&warnings, nil))}
-	go func() {
-		done <- Dir(ctx, dir, opts, func(ctx context.Context, c Change) {
-			select {
-			case changes <- c.Name:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	for i := range 3 {
-		name := fmt.Sprint(i, ".wasm")
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case got := <-changes:
-			if got != name {
-				t.Errorf("reported: %s, want %s", got, name)
-			}
-		case <-ctx.Done():
-			t.Fatalf("%s is not seen", name)
-		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("Dir: %v", err)
-	}
-	if warnings.Len() > 0 {
-		t.Errorf("it warns: %s", warnings.String())
-	}
-}
-
 // TestWhatIsReportedIsWhatIsThere holds any sequence of changes to one rule: when
 // all has settled, what was reported last of each file is how it is.
 func TestWhatIsReportedIsWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	stamps := 0
 	rapid.Check(t, func(t *rapid.T) {
-		o, err := (&Options{}).withDefaults()
+		o, err := (&DirOptions{Match: modules}).withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +309,7 @@ func TestWhatIsReportedIsWhatIsThere(t *testing.T) {
 			look()
 		}
 		for range 2 {
-			now = now.Add(DefaultSettle)
+			now = now.Add(defaultSettle)
 			look()
 		}
 		if fmt.Sprint(reported) != fmt.Sprint(actual) {
@@ -361,7 +322,7 @@ func TestWhatIsReportedIsWhatIsThere(t *testing.T) {
 }
 
 // looking is a watcher that looks when a test says so.
-func looking(t *testing.T, opts *Options) (w *watcher, look func() []string) {
+func looking(t *testing.T, opts *DirOptions) (w *watcher, look func() []string) {
 	t.Helper()
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -383,7 +344,7 @@ func looking(t *testing.T, opts *Options) (w *watcher, look func() []string) {
 // Builds that are reproducible to the last give every file the same time: another
 // file of the same size in the same place is a change.
 func TestAnotherFileOfTheSameTimeAndSize(t *testing.T) {
-	w, look := looking(t, nil)
+	w, look := looking(t, &DirOptions{Match: modules})
 	epoch := time.Unix(1, 0)
 	for _, text := range []string{"one", "two"} {
 		tmp := filepath.Join(w.dir, "new")
@@ -408,7 +369,7 @@ func TestAnotherFileOfTheSameTimeAndSize(t *testing.T) {
 // A new file in a full directory takes no other's place: what is there does not
 // count as removed.
 func TestAFullDirectoryLosesNothing(t *testing.T) {
-	w, look := looking(t, &Options{MaxFiles: 2})
+	w, look := looking(t, &DirOptions{Match: modules, MaxFiles: 2})
 	put := func(name string) {
 		if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
