@@ -4,6 +4,8 @@ import (
 	"context"
 	"regexp"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Agent is a name, instructions, a model and tools. Make one with [NewAgent]; it
@@ -262,14 +264,14 @@ func stateText(s *State, pointer string) string {
 	var v any
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, err := lookup(s.doc, pointer)
+	v, err := jsondoc.Lookup(s.doc, pointer)
 	if err != nil {
 		return ""
 	}
 	if text, ok := v.(string); ok {
 		return text
 	}
-	return string(encodeDocument(v))
+	return string(jsondoc.Encode(v))
 }
 
 // toolSet is a list of tools with names that occur once.

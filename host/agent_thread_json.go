@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // threadVersion is the version of a serialized agent thread.
@@ -41,24 +43,24 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := strconv.AppendInt([]byte(`{"version":`), threadVersion, 10)
-	b = appendString(append(b, `,"kind":`...), string(t.kind))
-	b = appendString(append(b, `,"id":`...), t.opts.ID)
+	b = jsondoc.AppendString(append(b, `,"kind":`...), string(t.kind))
+	b = jsondoc.AppendString(append(b, `,"id":`...), t.opts.ID)
 	if t.opts.Tenant != "" {
-		b = appendString(append(b, `,"tenant":`...), t.opts.Tenant)
+		b = jsondoc.AppendString(append(b, `,"tenant":`...), t.opts.Tenant)
 	}
-	b = appendString(append(b, `,"agent":{"name":`...), t.agent.name)
-	b = append(appendString(append(b, `,"digest":`...), t.agent.threadDigest()), '}')
+	b = jsondoc.AppendString(append(b, `,"agent":{"name":`...), t.agent.name)
+	b = append(jsondoc.AppendString(append(b, `,"digest":`...), t.agent.threadDigest()), '}')
 	if t.kind == ThreadService {
-		b = append(appendString(append(b, `,"service":{"conversation":`...), t.service), '}')
+		b = append(jsondoc.AppendString(append(b, `,"service":{"conversation":`...), t.service), '}')
 	} else if t.store != nil {
 		state, err := t.store.Serialize(ctx)
-		if err == nil && checkJSON(state) != nil {
+		if err == nil && jsondoc.Check(state) != nil {
 			err = Errorf(Internal, "the store serialized itself as what is not JSON")
 		}
 		if err != nil {
 			return nil, wrapError(err, "serialize the messages of thread %q", t.opts.ID)
 		}
-		b = appendString(append(b, `,"store":{"type":`...), t.storesOrMemory().StoreType())
+		b = jsondoc.AppendString(append(b, `,"store":{"type":`...), t.storesOrMemory().StoreType())
 		b = append(append(append(b, `,"state":`...), state...), '}')
 	}
 	if len(t.open) > 0 {
@@ -90,7 +92,7 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
 	}
-	b = append(appendString(append(b[:len(b)-1], `,"sum":`...), sum), '}')
+	b = append(jsondoc.AppendString(append(b[:len(b)-1], `,"sum":`...), sum), '}')
 	if len(b) > MaxThreadBytes {
 		return nil, Errorf(ResourceExhausted, "thread %q is %d bytes, more than %d", t.opts.ID, len(b), MaxThreadBytes).
 			WithHint("keep its messages in a message store, or reduce them")
@@ -100,16 +102,16 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 
 // threadSum hashes what a serialized thread says, however it is written down.
 func threadSum(raw []byte) (string, error) {
-	doc, err := decodeDocument(raw)
+	doc, err := jsondoc.Decode(raw)
 	if err != nil {
 		return "", err
 	}
 	members, ok := doc.(map[string]any)
 	if !ok {
-		return "", fmt.Errorf("it is %s, not an object", kindOf(doc))
+		return "", fmt.Errorf("it is %s, not an object", jsondoc.TypeName(doc))
 	}
 	delete(members, "sum")
-	sum := sha256.Sum256(encodeDocument(plainNumbers(members)))
+	sum := sha256.Sum256(jsondoc.Encode(plainNumbers(members)))
 	return hex.EncodeToString(sum[:]), nil
 }
 
@@ -126,9 +128,9 @@ func plainNumbers(doc any) any {
 			v[i] = plainNumbers(e)
 		}
 	case json.Number:
-		d := decimalOf(v)
-		if d.overflow == "" {
-			return json.Number(fmt.Sprintf("%t %s %d", d.negative, d.digits, d.exponent))
+		d := jsondoc.DecimalOf(v)
+		if d.Overflow == "" {
+			return json.Number(fmt.Sprintf("%t %s %d", d.Negative, d.Digits, d.Exponent))
 		}
 	}
 	return doc
@@ -197,23 +199,23 @@ func readEnvelope(data []byte) (*envelope, error) {
 	}
 	e := &envelope{}
 	var version, kind, id, tenant, agent, service, store, open, known, providers, answers, waiting, sum json.RawMessage
-	err := decodeMembers(data, member{"version", true, &version}, member{"kind", true, &kind}, member{"id", true, &id},
-		member{"tenant", false, &tenant}, member{"agent", true, &agent}, member{"service", false, &service}, member{"store", false, &store},
-		member{"open", false, &open}, member{"known", false, &known}, member{"state", false, &e.state}, member{"providers", false, &providers}, member{"answers", false, &answers}, member{"waiting", false, &waiting}, member{"sum", true, &sum})
+	err := jsondoc.DecodeMembers(data, jsondoc.Required("version", &version), jsondoc.Required("kind", &kind), jsondoc.Required("id", &id),
+		jsondoc.Allowed("tenant", &tenant), jsondoc.Required("agent", &agent), jsondoc.Allowed("service", &service), jsondoc.Allowed("store", &store),
+		jsondoc.Allowed("open", &open), jsondoc.Allowed("known", &known), jsondoc.Allowed("state", &e.state), jsondoc.Allowed("providers", &providers), jsondoc.Allowed("answers", &answers), jsondoc.Allowed("waiting", &waiting), jsondoc.Required("sum", &sum))
 	if err != nil {
 		return nil, err
 	}
 	var want string
-	if err := stringValue("sum", sum, &want); err != nil {
+	if err := jsondoc.DecodeString("sum", sum, &want); err != nil {
 		return nil, err
 	}
 	if got, err := threadSum(data); err != nil || got != want {
 		return nil, fmt.Errorf("its sum is not that of its members")
 	}
-	err = firstError(stringValue("kind", kind, (*string)(&e.kind)), stringValue("id", id, &e.id), e.readAgent(agent), e.readService(service),
+	err = firstError(jsondoc.DecodeString("kind", kind, (*string)(&e.kind)), jsondoc.DecodeString("id", id, &e.id), e.readAgent(agent), e.readService(service),
 		e.readStore(store), e.readOpen(open, known), e.readProviders(providers), e.readAnswers(answers), e.readWaiting(waiting))
 	if err == nil && tenant != nil {
-		err = stringValue("tenant", tenant, &e.tenant)
+		err = jsondoc.DecodeString("tenant", tenant, &e.tenant)
 	}
 	if err != nil {
 		return nil, err
@@ -224,11 +226,11 @@ func readEnvelope(data []byte) (*envelope, error) {
 // checkVersion looks at the version before anything else, so that a thread of a
 // newer version is called that.
 func checkVersion(data []byte) error {
-	if err := checkJSON(data); err != nil {
+	if err := jsondoc.Check(data); err != nil {
 		return err
 	}
 	var version []byte
-	err := eachMember(data, func(name string, v []byte) error {
+	err := jsondoc.EachMember(data, func(name string, v []byte) error {
 		if name == "version" && version == nil {
 			version = v
 		}
@@ -250,10 +252,10 @@ func checkVersion(data []byte) error {
 
 func (e *envelope) readAgent(raw json.RawMessage) error {
 	var name, digest json.RawMessage
-	if err := decodeMembers(raw, member{"name", true, &name}, member{"digest", true, &digest}); err != nil {
+	if err := jsondoc.DecodeMembers(raw, jsondoc.Required("name", &name), jsondoc.Required("digest", &digest)); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	return firstError(stringValue("agent's name", name, &e.agent), stringValue("agent's digest", digest, &e.digest))
+	return firstError(jsondoc.DecodeString("agent's name", name, &e.agent), jsondoc.DecodeString("agent's digest", digest, &e.digest))
 }
 
 func (e *envelope) readService(raw json.RawMessage) error {
@@ -261,10 +263,10 @@ func (e *envelope) readService(raw json.RawMessage) error {
 		return nil
 	}
 	var conversation json.RawMessage
-	if err := decodeMembers(raw, member{"conversation", true, &conversation}); err != nil {
+	if err := jsondoc.DecodeMembers(raw, jsondoc.Required("conversation", &conversation)); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	return stringValue("conversation", conversation, &e.conversation)
+	return jsondoc.DecodeString("conversation", conversation, &e.conversation)
 }
 
 func (e *envelope) readWaiting(raw json.RawMessage) error {
@@ -280,10 +282,10 @@ func (e *envelope) readStore(raw json.RawMessage) error {
 		return nil
 	}
 	var kind json.RawMessage
-	if err := decodeMembers(raw, member{"type", true, &kind}, member{"state", true, &e.store}); err != nil {
+	if err := jsondoc.DecodeMembers(raw, jsondoc.Required("type", &kind), jsondoc.Required("state", &e.store)); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return stringValue("store's type", kind, &e.storeType)
+	return jsondoc.DecodeString("store's type", kind, &e.storeType)
 }
 
 func (e *envelope) readOpen(raw, known json.RawMessage) (err error) {
@@ -304,7 +306,7 @@ func (e *envelope) readProviders(raw json.RawMessage) error {
 		return nil
 	}
 	e.providers = map[string]json.RawMessage{}
-	return eachMember(raw, func(name string, v []byte) error {
+	return jsondoc.EachMember(raw, func(name string, v []byte) error {
 		if e.providers[name] != nil {
 			return fmt.Errorf("provider %.40q is given twice", name)
 		}
@@ -385,12 +387,12 @@ func (a *Agent) threadDigest() string {
 	if a.opts.Messages != nil {
 		store = a.opts.Messages.StoreType()
 	}
-	b := append(appendString([]byte(`{"store":`), store), `,"providers":[`...)
+	b := append(jsondoc.AppendString([]byte(`{"store":`), store), `,"providers":[`...)
 	for i, name := range slices.Sorted(slices.Values(providerNames(a))) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, name)
+		b = jsondoc.AppendString(b, name)
 	}
 	sum := sha256.Sum256(append(b, ']', '}'))
 	return hex.EncodeToString(sum[:16])

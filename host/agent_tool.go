@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // AgentToolOptions are the optional parts of an agent as a tool.
@@ -142,7 +144,7 @@ func (r *Result) answer() json.RawMessage {
 	if r.Output != nil {
 		return r.Output
 	}
-	return jsonString(r.Text())
+	return jsondoc.Quote(r.Text())
 }
 
 // forward passes on an event of an agent used as a tool.

@@ -3,6 +3,8 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // What a model answers, before anything is done with it: its calls put into one
@@ -46,11 +48,11 @@ func normalPart(p Part) Part {
 	case *ToolResult:
 		return nil
 	case *Data:
-		if len(p.Value) > 0 && checkJSON(p.Value) != nil {
-			return &Data{Value: jsonString(string(p.Value)), Extra: p.Extra}
+		if len(p.Value) > 0 && jsondoc.Check(p.Value) != nil {
+			return &Data{Value: jsondoc.Quote(string(p.Value)), Extra: p.Extra}
 		}
 	case *Unknown:
-		if checkJSON(p.JSON) != nil {
+		if jsondoc.Check(p.JSON) != nil {
 			return nil
 		}
 	}
@@ -62,7 +64,7 @@ func normalPart(p Part) Part {
 // are no UTF-8 become U+FFFD, as encoding/json has it.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
-	if c.ID != "" && c.Name != "" && checkJSON(c.Arguments) == nil {
+	if c.ID != "" && c.Name != "" && jsondoc.Check(c.Arguments) == nil {
 		return c
 	}
 	fixed := *c
@@ -75,12 +77,12 @@ func normalCall(c *ToolCall) *ToolCall {
 	switch repaired := backquotedStrings(args); {
 	case len(args) == 0:
 		fixed.Arguments = json.RawMessage("{}")
-	case checkJSON(args) == nil:
+	case jsondoc.Check(args) == nil:
 		fixed.Arguments = args // without what is white space to Unicode and not to JSON
-	case checkJSON(repaired) == nil:
+	case jsondoc.Check(repaired) == nil:
 		fixed.Arguments = repaired
 	default:
-		fixed.Arguments = jsonString(string(args))
+		fixed.Arguments = jsondoc.Quote(string(args))
 	}
 	return &fixed
 }
@@ -93,7 +95,7 @@ func backquotedStrings(args []byte) json.RawMessage {
 		end := i
 		switch args[i] {
 		case '"':
-			end = stringEnd(args, i)
+			end = jsondoc.StringEnd(args, i)
 			out = append(out, args[i:end+1]...)
 		case '`':
 			n := bytes.IndexByte(args[i+1:], '`')
@@ -101,7 +103,7 @@ func backquotedStrings(args []byte) json.RawMessage {
 				return args
 			}
 			end = i + 1 + n
-			out = appendString(out, string(args[i+1:end]))
+			out = jsondoc.AppendString(out, string(args[i+1:end]))
 		default:
 			out = append(out, args[i])
 		}

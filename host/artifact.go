@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // appendJSON appends {"name"?,"parts","metadata"?}.
@@ -12,7 +14,7 @@ func (a *Artifact) appendJSON(dst []byte) []byte {
 	dst = append(dst, '{')
 	if a.Name != "" {
 		dst = append(dst, `"name":`...)
-		dst = append(appendString(dst, a.Name), ',')
+		dst = append(jsondoc.AppendString(dst, a.Name), ',')
 	}
 	dst = append(dst, `"parts":[`...)
 	for i, p := range a.Parts {
@@ -35,18 +37,18 @@ func (a *Artifact) MarshalJSON() ([]byte, error) { return a.appendJSON(nil), nil
 // UnmarshalJSON reads what MarshalJSON writes; code invalid_argument for
 // anything else.
 func (a *Artifact) UnmarshalJSON(b []byte) error {
-	if err := checkJSON(b); err != nil {
+	if err := jsondoc.Check(b); err != nil {
 		return Errorf(InvalidArgument, "read artifact: %w", err)
 	}
 	var out Artifact
-	var seen fieldSet
-	err := eachMember(bytes.Clone(b), func(name string, v []byte) error {
-		if err := seen.add(name, "name", "parts", "metadata"); err != nil {
+	var seen jsondoc.MemberSet
+	err := jsondoc.EachMember(bytes.Clone(b), func(name string, v []byte) error {
+		if err := seen.Add(name, "name", "parts", "metadata"); err != nil {
 			return err
 		}
 		switch name {
 		case "name":
-			return stringValue(name, v, &out.Name)
+			return jsondoc.DecodeString(name, v, &out.Name)
 		case "parts":
 			return decodeParts(v, &out.Parts)
 		case "metadata":

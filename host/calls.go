@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // eventQueue is how many events running tools may be ahead of the reader.
@@ -484,14 +486,14 @@ func (t *turn) accept(c *toolCall, out *ToolOutput) error {
 		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, t.limits.ResultBytes)
 	}
 	if len(out.Content) == 0 {
-		out.Content = jsonString(c.part.Name + " successfully executed")
-	} else if checkJSON(out.Content) != nil {
+		out.Content = jsondoc.Quote(c.part.Name + " successfully executed")
+	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
 	if out.Interrupt != nil && t.depth > 0 && t.asksClient() {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
-	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && checkJSON(ask.Data) != nil {
+	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
 		return Errorf(Internal, "What %s asks a person is not JSON.", c.part.Name)
 	}
 	if err := t.checkSchedule(c, out); err != nil {
@@ -528,7 +530,7 @@ func (c *toolCall) finish(run string) {
 	if c.err == nil {
 		return
 	}
-	failed := &ToolOutput{Content: jsonString(toolSentence(c.err, run))}
+	failed := &ToolOutput{Content: jsondoc.Quote(toolSentence(c.err, run))}
 	if c.output != nil {
 		failed.Cost, failed.Usage = c.output.Cost, c.output.Usage
 	}

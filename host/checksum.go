@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Checksums are for stores that keep results or messages in tables of their own:
@@ -33,13 +35,13 @@ func (r *Result) Checksum() string { return checksum(r.Agent, r.CreatedAt, r.Mes
 func (m *Message) Checksum() string { return checksum(m.Agent, m.CreatedAt, m) }
 
 func checksum(agent string, created time.Time, messages ...*Message) string {
-	b := appendString([]byte{'['}, agent)
+	b := jsondoc.AppendString([]byte{'['}, agent)
 	b = append(b, `,"`...)
 	b = created.UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
 	for _, m := range messages {
 		b = append(b, `,[`...)
-		b = appendString(b, string(m.Role))
+		b = jsondoc.AppendString(b, string(m.Role))
 		b = append(b, ',')
 		parts := len(b)
 		b = appendParts(b, m.Parts)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Scope says who is asking and where: it goes to every part of a run.
@@ -104,7 +106,7 @@ func (c *Call) Emit(kind string, data any) error {
 	if len(kind) > maxKindBytes {
 		return Errorf(InvalidArgument, "the kind of an event has %d bytes, more than %d", len(kind), maxKindBytes).WithHint("put what it says into the data")
 	}
-	raw, err := marshalNoEscape(data)
+	raw, err := jsondoc.Marshal(data)
 	if err != nil {
 		return Errorf(InvalidArgument, "event %q is not JSON: %w", kind, err)
 	}
@@ -150,7 +152,7 @@ func (c *Call) checkArtifact(a *Artifact) error {
 	if len(raw) > c.limits.ArtifactBytes {
 		return Errorf(ResourceExhausted, "artifact %q is %d bytes, more than the limit ArtifactBytes of %d", a.Name, len(raw), c.limits.ArtifactBytes)
 	}
-	if err := checkJSON(raw); err != nil {
+	if err := jsondoc.Check(raw); err != nil {
 		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
 	}
 	return c.spent.artifact(len(raw), &c.limits)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Edit is one change to a view of history, against the indices of the view that
@@ -45,11 +47,11 @@ func (Replace) isEdit()  {}
 // exactly one of the members drop, drop_part, insert and replace. Anything else
 // is an error of code invalid_argument: a redaction must not fail open.
 func DecodeEdits(raw json.RawMessage) ([]Edit, error) {
-	if err := checkJSON(raw); err != nil {
+	if err := jsondoc.Check(raw); err != nil {
 		return nil, Errorf(InvalidArgument, "read edits: %w", err)
 	}
 	var edits []Edit
-	err := eachElement(slices.Clone(raw), func(i int, v []byte) error {
+	err := jsondoc.EachElement(slices.Clone(raw), func(i int, v []byte) error {
 		e, err := decodeEdit(v)
 		if err != nil {
 			return fmt.Errorf("edit %d: %w", i, err)
@@ -65,7 +67,7 @@ func DecodeEdits(raw json.RawMessage) ([]Edit, error) {
 
 func decodeEdit(b []byte) (e Edit, err error) {
 	n := 0
-	err = eachMember(b, func(name string, v []byte) error {
+	err = jsondoc.EachMember(b, func(name string, v []byte) error {
 		n++
 		switch name {
 		case "drop":
@@ -137,9 +139,9 @@ func plainInt(v []byte) (n int, ok bool) {
 
 func placedMessage(v []byte) (at int, m *Message, err error) {
 	at = -1
-	var seen fieldSet
-	err = eachMember(v, func(name string, v []byte) error {
-		if err := seen.add(name, "at", "message"); err != nil {
+	var seen jsondoc.MemberSet
+	err = jsondoc.EachMember(v, func(name string, v []byte) error {
+		if err := seen.Add(name, "at", "message"); err != nil {
 			return err
 		}
 		switch name {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Code says what kind of failure an [Error] is. Callers branch on it with
@@ -173,6 +175,8 @@ func CodeOf(err error) Code {
 		return ""
 	case errors.As(err, &e):
 		return e.Code
+	case jsondoc.KindOf(err) != 0:
+		return documentCodes[jsondoc.KindOf(err)]
 	case errors.Is(err, context.Canceled):
 		return Canceled
 	case errors.Is(err, context.DeadlineExceeded):

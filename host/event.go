@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Event is one thing that happened in a run. Seq counts from 0 without gaps.
@@ -295,13 +297,13 @@ func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	dst = strconv.AppendInt(append(dst, `{"seq":`...), e.Seq, 10)
 	dst = e.Time.AppendFormat(append(dst, `,"time":"`...), time.RFC3339Nano)
-	dst = appendString(append(dst, `","type":`...), e.Data.Type())
-	dst = appendString(append(dst, `,"run":`...), e.Run)
+	dst = jsondoc.AppendString(append(dst, `","type":`...), e.Data.Type())
+	dst = jsondoc.AppendString(append(dst, `,"run":`...), e.Run)
 	if e.Network != "" {
-		dst = appendString(append(dst, `,"network":`...), e.Network)
+		dst = jsondoc.AppendString(append(dst, `,"network":`...), e.Network)
 	}
 	if e.Agent != "" {
-		dst = appendString(append(dst, `,"agent":`...), e.Agent)
+		dst = jsondoc.AppendString(append(dst, `,"agent":`...), e.Agent)
 	}
 	dst, err := appendEventData(append(dst, `,"data":`...), e.Data)
 	return append(dst, '}'), err
@@ -312,9 +314,9 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 func appendEventData(dst []byte, data EventData) ([]byte, error) {
 	switch d := data.(type) {
 	case *TextDelta:
-		return append(appendString(append(dst, `{"text":`...), d.Text), '}'), nil
+		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
 	case *ReasoningDelta:
-		return append(appendString(append(dst, `{"text":`...), d.Text), '}'), nil
+		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
 	}
 	raw, err := json.Marshal(data)
 	return append(dst, raw...), err

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // UnknownEvent is an event of a type that this version does not know, or that is
@@ -16,7 +18,7 @@ type UnknownEvent struct {
 func (e *UnknownEvent) Type() string { return e.Name }
 
 // MarshalJSON writes the data as it came.
-func (e *UnknownEvent) MarshalJSON() ([]byte, error) { return appendRaw(nil, e.JSON), nil }
+func (e *UnknownEvent) MarshalJSON() ([]byte, error) { return jsondoc.AppendRaw(nil, e.JSON), nil }
 
 // UnmarshalJSON reads what MarshalJSON writes. A type that this version does not
 // know becomes an [*UnknownEvent]. Code invalid_argument for anything else.

@@ -1,9 +1,13 @@
 package host
 
+import (
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+)
+
 // ThreadWithSum gives a serialized thread that was changed the sum of what it
 // says now, for tests of what the sum does not find.
 func ThreadWithSum(data []byte) ([]byte, error) {
-	doc, err := decodeDocument(data)
+	doc, err := jsondoc.Decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -16,7 +20,7 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	members["sum"] = sum
-	return encodeDocument(members), nil
+	return jsondoc.Encode(members), nil
 }
 
 // ToolSentence is what a model is told of a tool's failure.

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -41,4 +42,12 @@ func newHistory(t testing.TB, adapter any) *host.History {
 		t.Fatalf("NewHistory: %v", err)
 	}
 	return h
+}
+
+func readDocument(t interface{ Fatalf(string, ...any) }, raw string) *host.Document {
+	d, err := host.ReadDocument(json.RawMessage(raw))
+	if err != nil {
+		t.Fatalf("ReadDocument(%.200s): %v", raw, err)
+	}
+	return d
 }

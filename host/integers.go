@@ -3,6 +3,8 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // A number whose value is an integer has many spellings: 2, 2.0, 2e0. JSON Schema
@@ -23,7 +25,7 @@ func canonicalIntegers(raw json.RawMessage) json.RawMessage {
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		if c == '"' {
-			i = stringEnd(raw, i)
+			i = jsondoc.StringEnd(raw, i)
 			continue
 		}
 		if c != '-' && (c < '0' || c > '9') {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Job is work that somebody has left for after a turn.
@@ -76,7 +78,7 @@ func Enqueue(ctx context.Context, name string, payload any, opts *EnqueueOptions
 	if s.queue == nil {
 		return "", Errorf(FailedPrecondition, "leave a job for %q: the host has no queue", name).WithHint("give the host the option Queue")
 	}
-	raw, err := marshalNoEscape(payload)
+	raw, err := jsondoc.Marshal(payload)
 	if err != nil {
 		return "", Errorf(InvalidArgument, "leave a job for %q: its payload: %w", name, err)
 	}

@@ -28,8 +28,10 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", nil,
+	{"host", []string{"host/internal/jsondoc"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
+	{"host/internal/jsondoc", nil,
+		"JSON in, JSON and operations out; it knows nothing of agents and gives its errors kinds of its own"},
 	{"host/hosttest", []string{"host"},
 		"the kit tests any implementation of host's interfaces, so it may know none of them"},
 	{"host/kv", nil,

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // AppendJSON appends m's JSON to dst. Raw members (arguments, contents, unknown
@@ -16,12 +18,12 @@ import (
 // way into a Message checks.
 func (m *Message) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, m.ID)
+	dst = jsondoc.AppendString(dst, m.ID)
 	dst = append(dst, `,"role":`...)
-	dst = appendString(dst, string(m.Role))
+	dst = jsondoc.AppendString(dst, string(m.Role))
 	if m.Agent != "" {
 		dst = append(dst, `,"agent":`...)
-		dst = appendString(dst, m.Agent)
+		dst = jsondoc.AppendString(dst, m.Agent)
 	}
 	dst = append(dst, `,"parts":`...)
 	dst = appendParts(dst, m.Parts)
@@ -48,6 +50,10 @@ func appendParts(dst []byte, parts []Part) []byte {
 	return append(dst, ']')
 }
 
+// AppendJSONString appends s to dst as a JSON string, escaping what JSON
+// requires and nothing else.
+func AppendJSONString(dst []byte, s string) []byte { return jsondoc.AppendString(dst, s) }
+
 // MarshalJSON writes m as the plugin contract has it.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	return m.AppendJSON(make([]byte, 0, 256)), nil
@@ -70,7 +76,7 @@ func AppendMessagesJSON(dst []byte, messages []*Message) []byte {
 // result without an id or a name, and a known field given twice. An absent id
 // or created_at stays empty: the host fills it.
 func (m *Message) UnmarshalJSON(b []byte) error {
-	if err := checkJSON(b); err != nil {
+	if err := jsondoc.Check(b); err != nil {
 		return Errorf(InvalidArgument, "read message: %w", err)
 	}
 	out, err := decodeMessage(bytes.Clone(b))
@@ -87,11 +93,11 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 // DecodeMessages reads a JSON array of messages, with the checks of
 // [Message.UnmarshalJSON]. The messages do not alias b.
 func DecodeMessages(b []byte) ([]*Message, error) {
-	if err := checkJSON(b); err != nil {
+	if err := jsondoc.Check(b); err != nil {
 		return nil, Errorf(InvalidArgument, "read messages: %w", err)
 	}
 	var out []*Message
-	err := eachElement(bytes.Clone(b), func(i int, v []byte) error {
+	err := jsondoc.EachElement(bytes.Clone(b), func(i int, v []byte) error {
 		m, err := decodeMessage(v)
 		if err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
@@ -113,7 +119,7 @@ func (m *Message) Validate() error {
 	if err := m.checkStrings(); err != nil {
 		return err
 	}
-	if err := checkJSON(m.AppendJSON(nil)); err != nil {
+	if err := jsondoc.Check(m.AppendJSON(nil)); err != nil {
 		return Errorf(InvalidArgument, "message: %w", err)
 	}
 	return nil
@@ -176,31 +182,21 @@ func partStrings(p Part) []string {
 	return nil // *Data and *Unknown are JSON
 }
 
-func checkJSON(b []byte) error {
-	if !utf8.Valid(b) {
-		return fmt.Errorf("not valid UTF-8")
-	}
-	if !json.Valid(b) {
-		return fmt.Errorf("not valid JSON: %w", json.Unmarshal(b, new(json.RawMessage)))
-	}
-	return nil
-}
-
 // decodeMessage reads valid JSON that it may keep.
 func decodeMessage(b []byte) (*Message, error) {
 	m := &Message{}
-	var seen fieldSet
-	err := eachMember(b, func(name string, v []byte) error {
-		if err := seen.add(name, "id", "role", "agent", "parts", "created_at", "metadata"); err != nil {
+	var seen jsondoc.MemberSet
+	err := jsondoc.EachMember(b, func(name string, v []byte) error {
+		if err := seen.Add(name, "id", "role", "agent", "parts", "created_at", "metadata"); err != nil {
 			return err
 		}
 		switch name {
 		case "id":
-			return stringValue(name, v, &m.ID)
+			return jsondoc.DecodeString(name, v, &m.ID)
 		case "role":
-			return stringValue(name, v, (*string)(&m.Role))
+			return jsondoc.DecodeString(name, v, (*string)(&m.Role))
 		case "agent":
-			return stringValue(name, v, &m.Agent)
+			return jsondoc.DecodeString(name, v, &m.Agent)
 		case "parts":
 			return decodeParts(v, &m.Parts)
 		case "created_at":
@@ -218,7 +214,7 @@ func decodeMessage(b []byte) (*Message, error) {
 }
 
 func decodeParts(b []byte, parts *[]Part) error {
-	return eachElement(b, func(i int, v []byte) error {
+	return jsondoc.EachElement(b, func(i int, v []byte) error {
 		p, err := decodePart(v)
 		if err != nil {
 			return fmt.Errorf("part %d: %w", i, err)
@@ -230,12 +226,12 @@ func decodeParts(b []byte, parts *[]Part) error {
 
 func decodePart(b []byte) (Part, error) {
 	var kind string
-	var seen fieldSet
-	err := eachMember(b, func(name string, v []byte) error {
+	var seen jsondoc.MemberSet
+	err := jsondoc.EachMember(b, func(name string, v []byte) error {
 		if name != "type" {
 			return nil
 		}
-		return firstError(seen.add(name, "type"), stringValue(name, v, &kind))
+		return firstError(seen.Add(name, "type"), jsondoc.DecodeString(name, v, &kind))
 	})
 	if err != nil {
 		return nil, err
@@ -293,7 +289,7 @@ type field struct {
 // decodeFields reads an object's members into fields and the rest into extra.
 func decodeFields(b []byte, extra *Extra, fields ...field) error {
 	var seen [8]bool
-	return eachMember(b, func(name string, v []byte) error {
+	return jsondoc.EachMember(b, func(name string, v []byte) error {
 		if name == "type" {
 			return nil
 		}
@@ -315,7 +311,7 @@ func decodeFields(b []byte, extra *Extra, fields ...field) error {
 func (f field) set(v []byte) error {
 	switch into := f.into.(type) {
 	case *string:
-		return stringValue(f.name, v, into)
+		return jsondoc.DecodeString(f.name, v, into)
 	case *json.RawMessage:
 		*into = v
 		return nil
@@ -325,23 +321,6 @@ func (f field) set(v []byte) error {
 		}
 		return nil
 	}
-}
-
-// fieldSet refuses a known name that comes twice: two readers might choose
-// differently, and a filter could be passed by.
-type fieldSet uint64
-
-func (s *fieldSet) add(name string, known ...string) error {
-	for i, k := range known {
-		if k != name {
-			continue
-		}
-		if *s&(1<<i) != 0 {
-			return fmt.Errorf("%s is given twice", name)
-		}
-		*s |= 1 << i
-	}
-	return nil
 }
 
 // The parts write themselves as the plugin contract has them, with their type, so
@@ -371,7 +350,7 @@ func (p *Unknown) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil
 // DecodeParts reads a JSON array of parts, with the checks of
 // [Message.UnmarshalJSON]. The parts do not alias b.
 func DecodeParts(b []byte) ([]Part, error) {
-	if err := checkJSON(b); err != nil {
+	if err := jsondoc.Check(b); err != nil {
 		return nil, Errorf(InvalidArgument, "read parts: %w", err)
 	}
 	var parts []Part
@@ -388,24 +367,24 @@ func appendPart(dst []byte, p Part) []byte {
 	switch p := p.(type) {
 	case *Text:
 		dst = append(dst, `{"type":"text","text":`...)
-		dst = appendString(dst, p.Text)
+		dst = jsondoc.AppendString(dst, p.Text)
 	case *Reasoning:
 		dst = append(dst, `{"type":"reasoning","text":`...)
-		dst = appendString(dst, p.Text)
+		dst = jsondoc.AppendString(dst, p.Text)
 		if p.Signature != "" {
 			dst = append(dst, `,"signature":`...)
-			dst = appendString(dst, p.Signature)
+			dst = jsondoc.AppendString(dst, p.Signature)
 		}
 	case *ToolCall:
 		dst = append(dst, `{"type":"tool_call"`...)
 		dst = appendIDName(dst, p.ID, p.Name)
 		dst = append(dst, `,"arguments":`...)
-		dst = appendRaw(dst, p.Arguments)
+		dst = jsondoc.AppendRaw(dst, p.Arguments)
 	case *ToolResult:
 		dst = append(dst, `{"type":"tool_result"`...)
 		dst = appendIDName(dst, p.ID, p.Name)
 		dst = append(dst, `,"content":`...)
-		dst = appendRaw(dst, p.Content)
+		dst = jsondoc.AppendRaw(dst, p.Content)
 		if p.IsError {
 			dst = append(dst, `,"is_error":true`...)
 		}
@@ -413,9 +392,9 @@ func appendPart(dst []byte, p Part) []byte {
 		dst = appendMedia(dst, p)
 	case *Data:
 		dst = append(dst, `{"type":"data","value":`...)
-		dst = appendRaw(dst, p.Value)
+		dst = jsondoc.AppendRaw(dst, p.Value)
 	case *Unknown:
-		return appendRaw(dst, p.JSON)
+		return jsondoc.AppendRaw(dst, p.JSON)
 	default:
 		panic(fmt.Sprintf("host: message part of unknown Go type %T", p))
 	}
@@ -424,17 +403,17 @@ func appendPart(dst []byte, p Part) []byte {
 
 func appendIDName(dst []byte, id, name string) []byte {
 	dst = append(dst, `,"id":`...)
-	dst = appendString(dst, id)
+	dst = jsondoc.AppendString(dst, id)
 	dst = append(dst, `,"name":`...)
-	return appendString(dst, name)
+	return jsondoc.AppendString(dst, name)
 }
 
 func appendMedia(dst []byte, p *Media) []byte {
 	dst = append(dst, `{"type":"media","media_type":`...)
-	dst = appendString(dst, p.MediaType)
+	dst = jsondoc.AppendString(dst, p.MediaType)
 	if p.URL != "" {
 		dst = append(dst, `,"url":`...)
-		dst = appendString(dst, p.URL)
+		dst = jsondoc.AppendString(dst, p.URL)
 	}
 	if p.Data != nil {
 		dst = append(dst, `,"data":"`...)
@@ -447,18 +426,11 @@ func appendMedia(dst []byte, p *Media) []byte {
 func appendExtra(dst []byte, extra Extra) []byte {
 	for _, m := range extra {
 		dst = append(dst, ',')
-		dst = appendString(dst, m.Name)
+		dst = jsondoc.AppendString(dst, m.Name)
 		dst = append(dst, ':')
 		dst = append(dst, m.Value...)
 	}
 	return dst
-}
-
-func appendRaw(dst []byte, raw json.RawMessage) []byte {
-	if len(raw) == 0 {
-		return append(dst, "null"...)
-	}
-	return append(dst, raw...)
 }
 
 // appendMetadata appends an object, its members in order of their names.
@@ -468,8 +440,8 @@ func appendMetadata(dst []byte, metadata map[string]json.RawMessage) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, name), ':')
-		dst = appendRaw(dst, metadata[name])
+		dst = append(jsondoc.AppendString(dst, name), ':')
+		dst = jsondoc.AppendRaw(dst, metadata[name])
 	}
 	return append(dst, '}')
 }
@@ -481,18 +453,9 @@ func metadataValue(name string, v []byte, into *map[string]json.RawMessage) erro
 	return nil
 }
 
-func stringValue(name string, v []byte, into *string) error {
-	s, ok := unquote(v)
-	if !ok {
-		return fmt.Errorf("%s is not a string", name)
-	}
-	*into = s
-	return nil
-}
-
 func timeValue(name string, v []byte, into *time.Time) error {
 	var s string
-	if err := stringValue(name, v, &s); err != nil {
+	if err := jsondoc.DecodeString(name, v, &s); err != nil {
 		return err
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // MessageReducer makes a list of messages shorter: see package reduce, whose
@@ -72,7 +74,7 @@ func (s *memoryStores) OpenStore(_ context.Context, req *StoreRequest) (MessageS
 		return m, nil
 	}
 	var messages json.RawMessage
-	err := decodeMembers(req.State, member{"messages", true, &messages})
+	err := jsondoc.DecodeMembers(req.State, jsondoc.Required("messages", &messages))
 	if err == nil {
 		m.list, err = DecodeMessages(messages)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Network is a group of agents with a router, shared state and a history. Make
@@ -210,7 +212,7 @@ func (n *Network) checkDescriptions() error {
 
 func (n *Network) stranger(router, agent string) *Error {
 	return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router, agent, n.name).
-		WithHint("its agents are: %s", strings.Join(sortedKeys(n.byName), ", "))
+		WithHint("its agents are: %s", strings.Join(jsondoc.SortedNames(n.byName), ", "))
 }
 
 // unknownAgent returns the first of names that is none of the network's agents.

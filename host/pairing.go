@@ -3,6 +3,8 @@ package host
 import (
 	"fmt"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Providers refuse a conversation in which a tool call has no result, or a
@@ -187,6 +189,6 @@ const lostResult = "There is no result: the run ended before this tool had answe
 func closingResult(last *Message, n int, c *ToolCall) *Message {
 	return &Message{
 		ID: fmt.Sprintf("%s/closed/%d", last.ID, n), Role: ToolRole, Agent: last.Agent, CreatedAt: last.CreatedAt,
-		Parts: []Part{&ToolResult{ID: c.ID, Name: c.Name, Content: jsonString(lostResult), IsError: true}},
+		Parts: []Part{&ToolResult{ID: c.ID, Name: c.Name, Content: jsondoc.Quote(lostResult), IsError: true}},
 	}
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"maps"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // MaxParameterBytes bounds the model parameters of an agent or a request, as JSON.
@@ -18,7 +20,7 @@ func encodeParameters(parameters map[string]any) (map[string]json.RawMessage, er
 		if name == "" {
 			return nil, Errorf(InvalidArgument, "a model parameter has no name")
 		}
-		raw, err := marshalNoEscape(v)
+		raw, err := jsondoc.Marshal(v)
 		if err != nil {
 			return nil, Errorf(InvalidArgument, "model parameter %.60q: %w", name, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Processor changes the view of history that a model is sent: it drops,
@@ -218,7 +220,7 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	if done == nil {
 		done = &Processed{}
 	}
-	if len(done.Report) > 0 && checkJSON(done.Report) != nil {
+	if len(done.Report) > 0 && jsondoc.Check(done.Report) != nil {
 		return nil, nil, Errorf(Internal, "processor %q reports what is not JSON", p.Name())
 	}
 	out := view.Messages

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Provider is a context provider: it adds what it knows before an agent runs.
@@ -59,7 +61,7 @@ func attributed(messages []*Message, provider string) []*Message {
 		if m.Metadata == nil {
 			m.Metadata = map[string]json.RawMessage{}
 		}
-		m.Metadata[MetadataProvider] = jsonString(provider)
+		m.Metadata[MetadataProvider] = jsondoc.Quote(provider)
 		out[i] = m
 	}
 	return out

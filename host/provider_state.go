@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // MaxProviderStateBytes is the most that one context provider keeps in a thread,
@@ -67,9 +69,9 @@ func (p *ProviderState) Set(v any) error {
 func (p *ProviderState) SetAt(revision int64, v any) (int64, error) { return p.set(v, revision) }
 
 func (p *ProviderState) set(v any, at int64) (int64, error) {
-	raw, err := marshalNoEscape(v)
+	raw, err := jsondoc.Marshal(v)
 	if err == nil {
-		err = checkJSON(raw) // raw JSON that a program brings
+		err = jsondoc.Check(raw) // raw JSON that a program brings
 	}
 	if err != nil {
 		return 0, Errorf(InvalidArgument, "write the state of a provider: %w", err)
@@ -121,7 +123,7 @@ func newProviderStates(loaded map[string]json.RawMessage) *providerStates {
 // checkProviderStates refuses what no provider has written.
 func checkProviderStates(states map[string]json.RawMessage) error {
 	for _, raw := range states {
-		if len(raw) > MaxProviderStateBytes || checkJSON(raw) != nil {
+		if len(raw) > MaxProviderStateBytes || jsondoc.Check(raw) != nil {
 			return Errorf(DataLoss, "the state of a context provider is not JSON of at most %d bytes", MaxProviderStateBytes)
 		}
 	}

@@ -3,6 +3,8 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // ProviderTool is a tool that a model's provider runs by itself, such as a web
@@ -33,11 +35,11 @@ func (p ProviderTool) name() string {
 
 // check holds a declaration to what can be sent.
 func (p ProviderTool) check() error {
-	raw := bytes.TrimLeft(p.Declaration, jsonSpace)
+	raw := bytes.TrimLeft(p.Declaration, jsondoc.Space)
 	switch {
 	case p.Provider == "":
 		return Errorf(InvalidArgument, "provider's tool without a provider").WithHint(`name whose models know it, such as "anthropic"`)
-	case len(raw) == 0 || raw[0] != '{' || checkJSON(p.Declaration) != nil:
+	case len(raw) == 0 || raw[0] != '{' || jsondoc.Check(p.Declaration) != nil:
 		return Errorf(InvalidArgument, "tool of provider %q: its declaration is not a JSON object", p.Provider)
 	}
 	return nil

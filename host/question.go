@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // QuestionKind says what a run asks from outside.
@@ -101,7 +103,7 @@ func (a *Answer) check(q *Question, limits Limits) error {
 			return misfit("a call whose outcome is unknown can only be repeated as it was")
 		case len(a.Arguments) > limits.ArgumentBytes:
 			return Errorf(ResourceExhausted, "answer to question %q is %d bytes, more than the limit ArgumentBytes of %d", q.ID, len(a.Arguments), limits.ArgumentBytes)
-		case len(a.Arguments) > 0 && checkJSON(a.Arguments) != nil:
+		case len(a.Arguments) > 0 && jsondoc.Check(a.Arguments) != nil:
 			return misfit("the arguments are not JSON")
 		}
 	case Deny:
@@ -115,7 +117,7 @@ func (a *Answer) check(q *Question, limits Limits) error {
 		switch {
 		case len(a.Arguments) > 0 || a.Reason != "":
 			return misfit("a reply has neither arguments nor reason")
-		case len(a.Value) == 0 || checkJSON(a.Value) != nil:
+		case len(a.Value) == 0 || jsondoc.Check(a.Value) != nil:
 			return misfit("the value is not JSON")
 		case len(a.Value) > limits.ResultBytes:
 			return Errorf(ResourceExhausted, "answer to question %q is %d bytes, more than the limit ResultBytes of %d", q.ID, len(a.Value), limits.ResultBytes)

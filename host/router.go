@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Router picks who runs next in a network. It is asked before the first agent
@@ -337,7 +339,7 @@ func appendComplaint(view []*Message, resp *ModelResponse, complaint string) []*
 		return append(view, UserText(complaint))
 	}
 	for _, c := range calls {
-		view = append(view, NewMessage(ToolRole, &ToolResult{ID: c.ID, Name: c.Name, Content: jsonString(complaint), IsError: true}))
+		view = append(view, NewMessage(ToolRole, &ToolResult{ID: c.ID, Name: c.Name, Content: jsondoc.Quote(complaint), IsError: true}))
 	}
 	return view
 }

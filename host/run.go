@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // run is one run of a network: the loop of the package. Everything but the
@@ -241,7 +243,7 @@ func (r *run) readInput() (*Message, error) {
 		return nil, Errorf(ResourceExhausted, "input is %d bytes, more than the limit InputBytes of %d", n, r.limits.InputBytes).
 			WithHint("send less, or give the agent a tool that reads it in pieces")
 	}
-	if err := checkJSON(raw); err != nil { // raw members made by a program
+	if err := jsondoc.Check(raw); err != nil { // raw members made by a program
 		return nil, Errorf(InvalidArgument, "input message: %w", err)
 	}
 	return m, nil

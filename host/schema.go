@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // schema is a compiled JSON Schema: compiled once, when a tool is made. It is
@@ -141,13 +143,13 @@ func compileSchema(ctx context.Context, raw json.RawMessage) (*schema, error) {
 
 // decodeBounded is decodeStrict for what is nested no deeper than maxValueDepth.
 func decodeBounded(raw []byte) (doc any, nodes int, err error) {
-	if err := checkJSON(raw); err != nil {
+	if err := jsondoc.Check(raw); err != nil {
 		return nil, 0, err
 	}
-	if len(raw) > 2*maxValueDepth && depthOfJSON(raw) > maxValueDepth {
+	if len(raw) > 2*maxValueDepth && jsondoc.WrittenDepth(raw) > maxValueDepth {
 		return nil, 0, errTooDeep()
 	}
-	return decodeStrict(raw)
+	return jsondoc.DecodeStrict(raw)
 }
 
 func isObjectSchema(doc any) bool {
@@ -220,7 +222,7 @@ func (s *schema) arguments(ctx context.Context, raw json.RawMessage) (json.RawMe
 	}
 	if trimmed, err := c.withoutNulls(v); err == nil {
 		if again, err := c.fits(s.rule, trimmed); again && err == nil {
-			return encodeDocument(trimmed), nil
+			return jsondoc.Encode(trimmed), nil
 		}
 	}
 	return nil, c.misfit(v, faultOf)
@@ -230,7 +232,7 @@ func (s *schema) arguments(ctx context.Context, raw json.RawMessage) (json.RawMe
 // of one that is. Definitions move up, so that references to them hold.
 func wrapSchema(raw json.RawMessage) json.RawMessage {
 	inner, outer := []byte{'{'}, []byte{}
-	err := eachMember(raw, func(name string, v []byte) error {
+	err := jsondoc.EachMember(raw, func(name string, v []byte) error {
 		into := &inner
 		if name == "$defs" || name == "definitions" || name == "$schema" {
 			into = &outer
@@ -238,7 +240,7 @@ func wrapSchema(raw json.RawMessage) json.RawMessage {
 		if n := len(*into); n != 1 || (*into)[0] != '{' {
 			*into = append(*into, ',')
 		}
-		*into = append(appendString(*into, name), ':')
+		*into = append(jsondoc.AppendString(*into, name), ':')
 		*into = append(*into, v...)
 		return nil
 	})
@@ -254,11 +256,11 @@ func wrapSchema(raw json.RawMessage) json.RawMessage {
 // providers insist on.
 func completeSchema(raw json.RawMessage) json.RawMessage {
 	has := map[string]bool{}
-	_ = eachMember(raw, func(name string, _ []byte) error { // it is an object
+	_ = jsondoc.EachMember(raw, func(name string, _ []byte) error { // it is an object
 		has[name] = true
 		return nil
 	})
-	rest := bytes.TrimLeft(raw, jsonSpace)[1:]
+	rest := bytes.TrimLeft(raw, jsondoc.Space)[1:]
 	for _, m := range []struct{ name, member string }{{"properties", `"properties":{}`}, {"type", `"type":"object"`}} {
 		if has[m.name] {
 			continue

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // processorTime is what this process has used, or this thread.
@@ -77,7 +79,7 @@ func BenchmarkSchemaCompile(b *testing.B) {
 			b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(len(c.schema))/1000, "kB")
 			b.ReportMetric(0, "ns/op")
-			doc, _, err := decodeStrict([]byte(c.schema))
+			doc, _, err := jsondoc.DecodeStrict([]byte(c.schema))
 			if err != nil {
 				b.Fatal(err)
 			}

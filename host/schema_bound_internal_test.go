@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // maxTestStack is what one goroutine may use here: more ends the test process.
@@ -248,7 +250,7 @@ func TestNullsAreLookedForWithinTheWork(t *testing.T) {
 		t.Errorf("withoutNulls: %v, want that it takes too many checks", err)
 	}
 	few, err := s.newCheck(t.Context(), 0, 0).withoutNulls(v.([]any)[:2])
-	if want := []any{map[string]any{}, map[string]any{}}; err != nil || !equalDocuments(few, want) {
+	if want := []any{map[string]any{}, map[string]any{}}; err != nil || !jsondoc.Equal(few, want) {
 		t.Errorf("withoutNulls: %v, %v, want %v", few, err, want)
 	}
 }
@@ -296,17 +298,6 @@ func TestFaultsAreTold(t *testing.T) {
 				t.Errorf("Validate: %s, want %q in at most 2000 bytes", cutText(fmt.Sprint(err), 3000), c.says)
 			}
 		})
-	}
-}
-
-// Reading a large value gives way to others as validating it does.
-func TestLargeValuesAreReadInPieces(t *testing.T) {
-	const values = 100_000
-	pieces := 0
-	d := documentReader{rest: []byte("[" + repeated(values, "{n}", ",") + "]"), yield: func() { pieces++ }}
-	d.value()
-	if d.nodes != values+1 || pieces != d.nodes/pieceNodes {
-		t.Errorf("%d values were read in %d pieces, want %d", d.nodes, pieces, d.nodes/pieceNodes)
 	}
 }
 

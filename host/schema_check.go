@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // The work of some steps. Texts are read at bytesPerWork, compared and looked up
@@ -168,8 +170,8 @@ func (c *checker) isWhole(n json.Number) bool {
 		return true
 	}
 	c.spend(exactWork + len(n)/digitsPerWork)
-	d := decimalOf(n)
-	return d.overflow == "" && d.exponent >= 0
+	d := jsondoc.DecimalOf(n)
+	return d.Overflow == "" && d.Exponent >= 0
 }
 
 // among reports whether a value is one of a set.
@@ -226,7 +228,7 @@ func (c *checker) equal(a, b any) bool {
 			return false
 		}
 		c.spend(exactWork + (len(a)+len(b))/digitsPerWork)
-		return equalNumbers(a, b)
+		return jsondoc.EqualNumbers(a, b)
 	case string:
 		b, ok := b.(string)
 		c.spend(len(a) / bytesPerCompare)
@@ -334,7 +336,7 @@ func (c *checker) fractionWork(n json.Number) int {
 	if len(n) < wholeDigits && !strings.ContainsAny(string(n), "eE") {
 		return 2 * exactWork
 	}
-	return 2*exactWork + (maxNumberBytes+maxNumberExponent)/digitsPerWork*4
+	return 2*exactWork + (jsondoc.MaxNumberBytes+jsondoc.MaxNumberExponent)/digitsPerWork*4
 }
 
 func (c *checker) object(r *objectRule, obj map[string]any, tracked bool) bool {
@@ -415,7 +417,7 @@ func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
 	}
 	return func(yield func(string, any) bool) {
 		c.spend(len(obj) * bytesPerWork)
-		for _, name := range sortedKeys(obj) {
+		for _, name := range jsondoc.SortedNames(obj) {
 			if !yield(name, obj[name]) {
 				return
 			}
@@ -831,7 +833,7 @@ func (c *checker) hash(seed maphash.Seed, v any) uint64 {
 		return maphash.String(seed, v)
 	case json.Number:
 		c.spend(trackWork + exactWork + len(v)/digitsPerWork)
-		return maphash.Comparable(seed, decimalOf(v))
+		return maphash.Comparable(seed, jsondoc.DecimalOf(v))
 	case bool:
 		c.spend(trackWork)
 		return maphash.Comparable(seed, v)

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // plainSchema is a schema that says no more than most do: types, members, which
@@ -119,12 +121,12 @@ func plainMembers(v any) (map[string]*plainSchema, bool) {
 }
 
 // fits reports whether a value surely fits.
-func (s *plainSchema) fits(v any) bool { return s.stillFits(v, place{}) }
+func (s *plainSchema) fits(v any) bool { return s.stillFits(v, jsondoc.Optional{}) }
 
 // stillFits reports whether what has come in the place of a value that fits, if
 // one was there, surely fits, too. What both share is not looked at again.
-func (s *plainSchema) stillFits(v any, was place) bool {
-	if was.ok && shared(v, was.v) {
+func (s *plainSchema) stillFits(v any, was jsondoc.Optional) bool {
+	if was.Present && jsondoc.Shared(v, was.Value) {
 		return true
 	}
 	if s.opaque {
@@ -146,7 +148,7 @@ func (s *plainSchema) stillFits(v any, was place) bool {
 	case string:
 		return s.has(stringKind)
 	case json.Number:
-		return (s.has(numberKind) || s.has(integerKind) && isDigits(v)) && (!s.nonNegative || v[0] != '-') && inRange(v)
+		return (s.has(numberKind) || s.has(integerKind) && isDigits(v)) && (!s.nonNegative || v[0] != '-') && jsondoc.InRange(v)
 	case []any:
 		return s.has(arrayKind) && s.fitsItems(v, was)
 	case map[string]any:
@@ -167,15 +169,15 @@ func isDigits(n json.Number) bool {
 	return true
 }
 
-func (s *plainSchema) fitsItems(list []any, was place) bool {
+func (s *plainSchema) fitsItems(list []any, was jsondoc.Optional) bool {
 	if s.items == nil {
 		return true
 	}
-	before, _ := was.v.([]any)
+	before, _ := was.Value.([]any)
 	for i, v := range list {
-		var at place
+		var at jsondoc.Optional
 		if i < len(before) {
-			at = place{before[i], true}
+			at = jsondoc.Optional{Value: before[i], Present: true}
 		}
 		if !s.items.stillFits(v, at) {
 			return false
@@ -184,13 +186,13 @@ func (s *plainSchema) fitsItems(list []any, was place) bool {
 	return true
 }
 
-func (s *plainSchema) fitsMembers(members map[string]any, was place) bool {
+func (s *plainSchema) fitsMembers(members map[string]any, was jsondoc.Optional) bool {
 	for name, v := range members {
 		m, known := s.members[name]
 		if !known {
 			m = s.rest
 		}
-		if !known && s.closed || m != nil && !m.stillFits(v, was.member(name)) {
+		if !known && s.closed || m != nil && !m.stillFits(v, was.Member(name)) {
 			return false
 		}
 	}

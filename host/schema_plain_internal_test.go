@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // This file looks at two validators from inside: whatever the first takes, the
@@ -85,26 +87,26 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var fit place // the last value that did
+		var fit jsondoc.Optional // the last value that did
 		for range 8 {
 			value, err := json.Marshal(anyJSONValue(2).Draw(t, "value"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, nodes, err := decodeStrict(value)
+			v, nodes, err := jsondoc.DecodeStrict(value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fit.ok && rapid.Bool().Draw(t, "patched") {
-				v = mixed(t, fit.v, v)
-				nodes = countNodes(v)
+			if fit.Present && rapid.Bool().Draw(t, "patched") {
+				v = mixed(t, fit.Value, v)
+				nodes = jsondoc.CountValues(v)
 			}
 			err = s.newCheck(t.Context(), nodes, len(value)).validate(v, faultOf)
 			if s.plain.stillFits(v, fit) && err != nil {
-				t.Fatalf("schema %s is said to take %s after %v; the validator says: %v", raw, encodeDocument(v), fit, err)
+				t.Fatalf("schema %s is said to take %s after %v; the validator says: %v", raw, jsondoc.Encode(v), fit, err)
 			}
 			if err == nil {
-				fit = place{v, true}
+				fit = jsondoc.Optional{Value: v, Present: true}
 			}
 		}
 	})
@@ -144,7 +146,7 @@ func TestPlainSchemasTakeWhatTheyShould(t *testing.T) {
 		`{}`: false, `{"n":"1"}`: false, `{"n":1.5}`: false, `{"n":1,"s":"c"}`: false, `{"n":1,"l":[1]}`: false, `{"n":1,"more":1}`: false, `[]`: false,
 		`{"n":1.0}`: false, // the validator takes it
 	} {
-		v, _, err := decodeStrict([]byte(raw))
+		v, _, err := jsondoc.DecodeStrict([]byte(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,10 +174,10 @@ func TestPlainSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		if value != "" && !s.plain.fits(decodeValid([]byte(value))) {
+		if value != "" && !s.plain.fits(jsondoc.DecodeValid([]byte(value))) {
 			t.Errorf("%s is not sure of %s", raw, value)
 		}
-		if value == "" && s.plain.fits(decodeValid([]byte(`{"s":"a"}`))) {
+		if value == "" && s.plain.fits(jsondoc.DecodeValid([]byte(`{"s":"a"}`))) {
 			t.Errorf("%s is taken for a plain schema", raw)
 		}
 	}
@@ -192,7 +194,7 @@ func TestStatesAreCheckedWhereTheyChange(t *testing.T) {
 	if err := s.Set("/n", 2); err != nil {
 		t.Fatal(err)
 	}
-	if !schema.schema.plain.stillFits(s.doc, place{before, true}) {
+	if !schema.schema.plain.stillFits(s.doc, jsondoc.Optional{Value: before, Present: true}) {
 		t.Error("the validator is asked of a member that is as it was")
 	}
 	if err := s.Set("/s", "b"); CodeOf(err) != InvalidArgument {
@@ -224,7 +226,7 @@ func BenchmarkSchema(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, nodes, err := decodeStrict([]byte(`{"order":1042}`))
+	v, nodes, err := jsondoc.DecodeStrict([]byte(`{"order":1042}`))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // A rule is a schema, or a part of one, as values are held to it. The library
@@ -358,7 +360,7 @@ func scalarKey(v any) (key any, ok bool) {
 	case nil, bool, string:
 		return v, true
 	case json.Number:
-		return decimalOf(v), true
+		return jsondoc.DecimalOf(v), true
 	}
 	return nil, false
 }

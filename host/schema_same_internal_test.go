@@ -8,6 +8,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // The library's validator is what the host's rules are compared with: both must
@@ -124,7 +126,7 @@ func wholeKeyword(t *rapid.T, depth, draft int) (string, any) {
 	if draft >= 2020 {
 		keywords["prefixItems"], keywords["items"] = several, below
 	}
-	name := rapid.SampledFrom(sortedKeys(keywords)).Draw(t, "keyword")
+	name := rapid.SampledFrom(jsondoc.SortedNames(keywords)).Draw(t, "keyword")
 	return name, keywords[name]()
 }
 
@@ -175,7 +177,7 @@ func TestRulesSayWhatTheLibrarySays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, nodes, err := decodeStrict(value)
+			v, nodes, err := jsondoc.DecodeStrict(value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +200,7 @@ func TestRulesSayWhatTheLibrarySays(t *testing.T) {
 }
 
 func compileByLibrary(raw json.RawMessage) (*jsonschema.Schema, error) {
-	doc, _, err := decodeStrict(raw)
+	doc, _, err := jsondoc.DecodeStrict(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Before the library compiles a schema its work is estimated: the library cannot be
@@ -236,7 +238,7 @@ func (s *schemaSize) part(v any, level, place int) {
 		case partKeywords[name]:
 			s.part(e, level+1, at)
 		default:
-			s.values += countNodes(e)
+			s.values += jsondoc.CountValues(e)
 			s.compared(name, e)
 			if n, ok := e.(json.Number); ok && countKeywords[name] && !fitsInt(n) {
 				s.beyond = name

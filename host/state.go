@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // State is the custom state of one run: a JSON document that the agents, tools
@@ -33,7 +35,7 @@ type stateCore struct {
 
 	mu        sync.Mutex
 	doc       any              // decoded with json.Number; replaced, never changed
-	encoded   *encodedDocument // doc as JSON, or what doc was when that was last asked for
+	encoded   *jsondoc.Encoded // doc as JSON, or what doc was when that was last asked for
 	size      int              // of doc as JSON
 	fits      bool             // doc has been held to the schema
 	revision  int64
@@ -66,8 +68,8 @@ func NewState(v any, limit int) (*State, error) {
 // newState returns a state that owns doc.
 func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 	s := &State{stateCore: &stateCore{limit: limit, doc: doc, schema: schema}}
-	if depthOf(doc) > maxDocumentDepth {
-		return nil, Errorf(InvalidArgument, "state is nested deeper than %d", maxDocumentDepth)
+	if jsondoc.Depth(doc) > jsondoc.MaxDepth {
+		return nil, Errorf(InvalidArgument, "state is nested deeper than %d", jsondoc.MaxDepth)
 	}
 	s.size = len(s.json())
 	if err := s.checkSize(s.size); err != nil {
@@ -89,30 +91,30 @@ func (s *State) checkFit(doc any) error {
 	if s.schema == nil {
 		return nil
 	}
-	var was place
+	var was jsondoc.Optional
 	if s.fits {
-		was = place{s.doc, true}
+		was = jsondoc.Optional{Value: s.doc, Present: true}
 	}
 	if s.schema.schema.plain.stillFits(doc, was) {
 		return nil
 	}
-	if depthOf(doc) > maxValueDepth {
+	if jsondoc.Depth(doc) > maxValueDepth {
 		return errTooDeep()
 	}
-	if huge := hugeNumber(doc); huge != "" { // as a fraction it has as many digits
-		return errHuge(huge)
+	if huge := jsondoc.OutOfRange(doc); huge != "" { // as a fraction it has as many digits
+		return jsondoc.ErrOutOfRange(huge)
 	}
-	return s.schema.schema.newCheck(context.Background(), countNodes(doc), s.size).validate(doc, faultOf)
+	return s.schema.schema.newCheck(context.Background(), jsondoc.CountValues(doc), s.size).validate(doc, faultOf)
 }
 
 func decodeState(raw json.RawMessage) (map[string]any, error) {
-	doc, err := decodeDocument(raw)
+	doc, err := jsondoc.Decode(raw)
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "read state: %w", err)
 	}
 	m, ok := doc.(map[string]any)
 	if !ok {
-		return nil, Errorf(InvalidArgument, "state is %s, not a JSON object", kindOf(doc))
+		return nil, Errorf(InvalidArgument, "state is %s, not a JSON object", jsondoc.TypeName(doc))
 	}
 	return m, nil
 }
@@ -129,7 +131,7 @@ func stateJSON(v any) (json.RawMessage, error) {
 	case *State:
 		return v.JSON(), nil
 	}
-	raw, err := marshalNoEscape(v)
+	raw, err := jsondoc.Marshal(v)
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "state is not JSON: %w", err)
 	}
@@ -170,8 +172,8 @@ func (s *State) Revision() int64 {
 }
 
 func (s *State) json() json.RawMessage {
-	s.encoded = s.encoded.next(s.doc)
-	return s.encoded.raw
+	s.encoded = s.encoded.Next(s.doc)
+	return s.encoded.JSON
 }
 
 // Patch applies RFC 6902 operations, all or none, to the state as it is now. Code
@@ -220,16 +222,16 @@ func (s *State) patch(ops []PatchOp) error {
 	if s.over {
 		return errCallEnded()
 	}
-	p := patcher{doc: s.doc, notes: s.undo != nil}
-	if err := p.applyAll(ops); err != nil {
-		return err
+	p := jsondoc.Patcher{Doc: s.doc, RecordUndo: s.undo != nil}
+	if err := p.Apply(ops); err != nil {
+		return documentError(err)
 	}
 	before, revision := s.doc, s.revision
-	if err := s.replace(p.doc, p.growth, ops); err != nil {
+	if err := s.replace(p.Doc, p.Growth, ops); err != nil {
 		return err
 	}
 	if s.undo != nil {
-		s.undo.add(before, revision, p.undo)
+		s.undo.add(before, revision, p.Undo)
 	}
 	return nil
 }
@@ -238,7 +240,7 @@ func (s *State) patch(ops []PatchOp) error {
 // last by growth. It does not encode it: a change costs what it touches.
 func (s *State) replace(doc any, growth int, ops []PatchOp) error {
 	if _, ok := doc.(map[string]any); !ok {
-		return Errorf(InvalidArgument, "state would become %s, not a JSON object", kindOf(doc))
+		return Errorf(InvalidArgument, "state would become %s, not a JSON object", jsondoc.TypeName(doc))
 	}
 	if err := s.checkSize(s.size + growth); err != nil {
 		return err
@@ -302,16 +304,16 @@ func (s *State) at(pointer string) (json.RawMessage, bool) {
 	if pointer == "" {
 		return s.json(), true
 	}
-	value, err := lookup(s.doc, pointer)
+	value, err := jsondoc.Lookup(s.doc, pointer)
 	if err != nil {
 		return nil, false
 	}
-	return encodeDocument(value), true
+	return jsondoc.Encode(value), true
 }
 
 // Set puts v at a pointer whose parent exists.
 func (s *State) Set(pointer string, v any) error {
-	raw, err := marshalNoEscape(v)
+	raw, err := jsondoc.Marshal(v)
 	if err != nil {
 		return Errorf(InvalidArgument, "set state at %q: %w", pointer, err)
 	}
@@ -345,20 +347,20 @@ func updateState[T any](s *State, fn func(*T) error) error {
 	}
 	written := updates.Get().(*update)
 	defer written.put()
-	before, err := marshalInto(&written.before, v)
+	before, err := jsondoc.MarshalInto(&written.before, v)
 	if err != nil {
 		return Errorf(InvalidArgument, "write state: %w", err)
 	}
 	if err := fn(v); err != nil {
 		return err
 	}
-	after, err := marshalInto(&written.after, v)
+	after, err := jsondoc.MarshalInto(&written.after, v)
 	if err != nil {
 		return Errorf(InvalidArgument, "write state: %w", err)
 	}
-	ops, err := diffTyped(s.doc, before, after)
+	ops, err := jsondoc.DiffTyped(s.doc, before, after)
 	if err != nil || len(ops) == 0 {
-		return err
+		return documentError(err)
 	}
 	return s.patch(ops)
 }

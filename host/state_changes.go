@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Tools that run at one time change one state. What a tool returns as its patch
@@ -143,7 +145,7 @@ func elementAt(doc any, path string) footprint {
 	if i < 0 {
 		return footprint{changesValue, path}
 	}
-	list, err := lookup(doc, path[:i])
+	list, err := jsondoc.Lookup(doc, path[:i])
 	if err != nil {
 		return valueAt(doc, changesValue, path)
 	}
@@ -154,7 +156,7 @@ func elementAt(doc any, path string) footprint {
 	case path[i+1:] == "-":
 		return footprint{appends, path[:i]}
 	}
-	if _, err := arrayIndex(path[i+1:], len(elements)-1); err != nil {
+	if _, err := jsondoc.ArrayIndex(path[i+1:], len(elements)-1); err != nil {
 		return footprint{changesValue, path[:i]}
 	}
 	return footprint{movesElements, path[:i]}
@@ -170,11 +172,11 @@ func valueAt(doc any, kind footprintKind, path string) footprint {
 			n = len(path) - i
 		}
 		if list, ok := doc.([]any); ok {
-			if _, err := arrayIndex(path[i:i+n], len(list)-1); err != nil {
+			if _, err := jsondoc.ArrayIndex(path[i:i+n], len(list)-1); err != nil {
 				return footprint{kind, path[:i-1]}
 			}
 		}
-		next, err := lookup(doc, path[i-1:i+n])
+		next, err := jsondoc.Lookup(doc, path[i-1:i+n])
 		if err != nil {
 			break
 		}
@@ -221,21 +223,18 @@ type unsent struct {
 	bytes int
 }
 
-const (
-	maxUnsent    = 1 << 20 // bytes, or the limit of the state if that is more
-	sizeOfChange = 72      // an operation without its texts, about
-)
+const maxUnsent = 1 << 20 // bytes, or the limit of the state if that is more
 
 // add notes operations that led to s as it is. s.mu is held.
 func (u *unsent) add(ops []PatchOp, s *State) {
-	u.bytes += bytesOfOps(ops)
-	if u.bytes <= max(maxUnsent, s.limit) && len(u.ops)+len(ops) <= maxPatchOps {
+	u.bytes += jsondoc.SizeOfOps(ops)
+	if u.bytes <= max(maxUnsent, s.limit) && len(u.ops)+len(ops) <= jsondoc.MaxPatchOps {
 		u.ops = append(u.ops, ops...)
 		return
 	}
 	raw := s.json()
 	u.ops = []PatchOp{{Op: "replace", Path: "", Value: raw}}
-	u.bytes = sizeOfChange + len(raw)
+	u.bytes = jsondoc.SizeOfChange + len(raw)
 }
 
 // applyAgain applies operations that have been applied before, perhaps as many
@@ -245,20 +244,13 @@ func (s *State) applyAgain(ops []PatchOp) error {
 	defer s.mu.Unlock()
 	doc, growth := s.doc, 0
 	for i := range ops {
-		after, n, err := applyPatch(doc, ops[i:i+1])
+		after, n, err := jsondoc.ApplyTo(doc, ops[i:i+1])
 		if err != nil {
-			return err
+			return documentError(err)
 		}
 		doc, growth = after, growth+n
 	}
 	return s.replace(doc, growth, ops)
-}
-
-func bytesOfOps(ops []PatchOp) (n int) {
-	for _, op := range ops {
-		n += sizeOfChange + len(op.Path) + len(op.From) + len(op.Value)
-	}
-	return n
 }
 
 // untold are changes that no event has told yet, each by itself and with the
@@ -279,11 +271,11 @@ type toldChange struct {
 func (u *untold) add(ops []PatchOp, s *State) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.bytes, u.ops = u.bytes+bytesOfOps(ops), u.ops+len(ops)
-	if u.bytes > max(maxUnsent, s.limit) || u.ops > maxPatchOps {
+	u.bytes, u.ops = u.bytes+jsondoc.SizeOfOps(ops), u.ops+len(ops)
+	if u.bytes > max(maxUnsent, s.limit) || u.ops > jsondoc.MaxPatchOps {
 		raw := s.json()
 		ops = []PatchOp{{Op: "replace", Path: "", Value: raw}}
-		u.changes, u.bytes, u.ops = nil, sizeOfChange+len(raw), 1
+		u.changes, u.bytes, u.ops = nil, jsondoc.SizeOfChange+len(raw), 1
 	}
 	u.changes = append(u.changes, toldChange{s.revision, ops})
 }
@@ -296,7 +288,7 @@ func (u *untold) take(revision int64) [][]PatchOp {
 	for len(u.changes) > 0 && u.changes[0].revision <= revision {
 		c := u.changes[0]
 		out, u.changes = append(out, c.ops), u.changes[1:]
-		u.bytes, u.ops = u.bytes-bytesOfOps(c.ops), u.ops-len(c.ops)
+		u.bytes, u.ops = u.bytes-jsondoc.SizeOfOps(c.ops), u.ops-len(c.ops)
 	}
 	return out
 }

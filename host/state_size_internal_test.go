@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // From outside one cannot see that a state knows its size without being written:
@@ -24,11 +26,11 @@ func TestAStateKnowsItsSize(t *testing.T) {
 				Value: json.RawMessage(rapid.SampledFrom(values).Draw(t, "value")),
 			}
 			_ = s.Patch([]PatchOp{op}) // that most do not apply is part of it
-			if want := len(encodeDocument(s.doc)); s.size != want {
+			if want := len(jsondoc.Encode(s.doc)); s.size != want {
 				t.Fatalf("after %+v the state takes itself for %d bytes: %s is %d", op, s.size, s.JSON(), want)
 			}
-			if rapid.Bool().Draw(t, "asked") && string(s.JSON()) != string(encodeDocument(s.doc)) {
-				t.Fatalf("after %+v the state writes itself as %s, and is %s", op, s.JSON(), encodeDocument(s.doc))
+			if rapid.Bool().Draw(t, "asked") && string(s.JSON()) != string(jsondoc.Encode(s.doc)) {
+				t.Fatalf("after %+v the state writes itself as %s, and is %s", op, s.JSON(), jsondoc.Encode(s.doc))
 			}
 		}
 	})

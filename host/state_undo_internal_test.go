@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Inside, for views of a state are made by runs alone.
@@ -51,14 +53,14 @@ func TestTakingBackLeavesWhatWasThere(t *testing.T) {
 			}
 		}
 		mine.takeBack()
-		if !equalDocuments(s.doc, without.doc) {
+		if !jsondoc.Equal(s.doc, without.doc) {
 			t.Fatalf("taken back, the state is\n%s, want\n%s", s.JSON(), without.JSON())
 		}
-		if n := sizeOf(s.doc); n != s.size {
+		if n := jsondoc.Size(s.doc); n != s.size {
 			t.Fatalf("the state has %d bytes and counts %d", n, s.size)
 		}
 		mine.takeBack() // is done
-		if !equalDocuments(s.doc, without.doc) {
+		if !jsondoc.Equal(s.doc, without.doc) {
 			t.Fatalf("taken back twice, the state is\n%s", s.JSON())
 		}
 	})
@@ -76,7 +78,7 @@ func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
 		for i := range rapid.IntRange(1, 20).Draw(t, "elements") {
 			who := rapid.IntRange(0, 2).Draw(t, "who")
 			at := rapid.SampledFrom([]string{"/l/-", "/l/0"}).Draw(t, "at")
-			if err := views[who].Patch([]PatchOp{{Op: "add", Path: at, Value: encodeDocument([]any{json.Number([]string{"0", "1", "2"}[who]), json.Number(string(rune('0' + i%10)))})}}); err != nil {
+			if err := views[who].Patch([]PatchOp{{Op: "add", Path: at, Value: jsondoc.Encode([]any{json.Number([]string{"0", "1", "2"}[who]), json.Number(string(rune('0' + i%10)))})}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -93,8 +95,8 @@ func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
 				want = append(want, e)
 			}
 		}
-		if got := s.doc.(map[string]any)["l"]; !equalDocuments(got, want) {
-			t.Fatalf("the list is %s, want %s", encodeDocument(got), encodeDocument(want))
+		if got := s.doc.(map[string]any)["l"]; !jsondoc.Equal(got, want) {
+			t.Fatalf("the list is %s, want %s", jsondoc.Encode(got), jsondoc.Encode(want))
 		}
 	})
 }

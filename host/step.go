@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // ErrOutcomeUnknown says that the process ended while something ran that must
@@ -39,7 +41,7 @@ func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) 
 		if err != nil {
 			return nil, err
 		}
-		raw, err := marshalNoEscape(v)
+		raw, err := jsondoc.Marshal(v)
 		if err != nil {
 			return nil, Errorf(InvalidArgument, "result of step %q: %w", name, err)
 		}
@@ -183,7 +185,7 @@ func (s *steps) step(name string) (*step, error) {
 
 // end keeps what a step returned. The caller has the step.
 func (s *steps) end(ctx context.Context, name string, st *step, result json.RawMessage) error {
-	if s.rec != nil && checkJSON(result) != nil {
+	if s.rec != nil && jsondoc.Check(result) != nil {
 		return Errorf(InvalidArgument, "result of step %s is not JSON", stepName(name))
 	}
 	s.mu.Lock()

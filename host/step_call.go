@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // The steps of a tool's call. Plugins take them through the plugin contract.
@@ -77,7 +79,7 @@ func (c *Call) EndStep(ctx context.Context, name string, result json.RawMessage)
 	if err != nil {
 		return err
 	}
-	if checkJSON(result) != nil {
+	if jsondoc.Check(result) != nil {
 		return Errorf(InvalidArgument, "result of step %q is not JSON", name)
 	}
 	c.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
@@ -150,7 +152,7 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 		case ToolOutput:
 			return &out, nil
 		}
-		content, err := marshalNoEscape(out)
+		content, err := jsondoc.Marshal(out)
 		if err != nil {
 			return nil, Errorf(Internal, "The result of %s is not JSON: %v.", name, err)
 		}
@@ -293,14 +295,14 @@ func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (j
 // arguments, and a string that holds JSON is that JSON.
 func readArguments(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
-	inner, isString := unquote(raw)
+	inner, isString := jsondoc.Unquote(raw)
 	if isString {
 		raw = bytes.TrimSpace([]byte(inner))
 	}
 	if len(raw) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	if err := checkJSON(raw); err != nil {
+	if err := jsondoc.Check(raw); err != nil {
 		return nil, Errorf(InvalidArgument, "the arguments are not valid JSON")
 	}
 	return raw, nil
@@ -309,7 +311,7 @@ func readArguments(raw json.RawMessage) (json.RawMessage, error) {
 func unwrapValue(raw json.RawMessage) (json.RawMessage, error) {
 	var value json.RawMessage
 	members := 0
-	err := eachMember(raw, func(name string, v []byte) error {
+	err := jsondoc.EachMember(raw, func(name string, v []byte) error {
 		members++
 		if name == "value" {
 			value = v

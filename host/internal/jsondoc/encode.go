@@ -1,4 +1,4 @@
-package host
+package jsondoc
 
 import (
 	"encoding/json"
@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// encodedDocument is a document with its JSON. That of a document that was made of it is
+// Encoded is a document with its JSON. That of a document that was made of it is
 // written from it: what both share is copied as it stands, so encoding again
 // costs little more than the copy.
-type encodedDocument struct {
-	doc any
-	raw json.RawMessage
+type Encoded struct {
+	doc  any
+	JSON json.RawMessage
 }
 
-// next returns that of another document, as encodeDocument has it.
-func (e *encodedDocument) next(doc any) *encodedDocument {
-	if e == nil || e.raw == nil {
-		return &encodedDocument{doc, encodeDocument(doc)}
+// Next returns that of another document, as Encode has it.
+func (e *Encoded) Next(doc any) *Encoded {
+	if e == nil || e.JSON == nil {
+		return &Encoded{doc, Encode(doc)}
 	}
-	if shared(e.doc, doc) {
+	if Shared(e.doc, doc) {
 		return e
 	}
-	w := encoder{dst: make([]byte, 0, len(e.raw)+len(e.raw)/16), old: e.raw}
+	w := encoder{dst: make([]byte, 0, len(e.JSON)+len(e.JSON)/16), old: e.JSON}
 	w.value(e.doc, doc)
-	return &encodedDocument{doc, w.dst}
+	return &Encoded{doc, w.dst}
 }
 
 // encoder writes a document while it reads the JSON of an earlier one. Both are
@@ -35,19 +35,19 @@ type encoder struct{ dst, old []byte }
 func (w *encoder) value(was, now any) {
 	switch n := now.(type) {
 	case map[string]any:
-		if m, ok := was.(map[string]any); ok && !shared(was, now) {
+		if m, ok := was.(map[string]any); ok && !Shared(was, now) {
 			w.object(m, n)
 			return
 		}
 	case []any:
-		if a, ok := was.([]any); ok && !shared(was, now) {
+		if a, ok := was.([]any); ok && !Shared(was, now) {
 			w.array(a, n)
 			return
 		}
 	}
-	if !shared(was, now) {
+	if !Shared(was, now) {
 		w.skip()
-		w.dst = appendDocument(w.dst, now)
+		w.dst = appendValue(w.dst, now)
 		return
 	}
 	end := valueEnd(w.old)
@@ -69,7 +69,7 @@ func (w *encoder) object(was, now map[string]any) {
 	w.dst = append(w.dst, '{')
 	begin := len(w.dst)
 	for w.old = next(w.old[1:]); w.old[0] != '}'; w.old = next(w.old) {
-		quoted := w.old[:stringEnd(w.old, 0)+1]
+		quoted := w.old[:StringEnd(w.old, 0)+1]
 		w.old = next(w.old[len(quoted):])
 		name := unquoted(quoted)
 		for len(added) > 0 && added[0] < string(name) {
@@ -92,11 +92,11 @@ func (w *encoder) object(was, now map[string]any) {
 	w.dst = append(w.dst, '}')
 }
 
-// add writes a member that the old object does not have.
+// Add writes a member that the old object does not have.
 func (w *encoder) add(begin int, name string, now map[string]any) {
 	w.comma(begin)
-	w.dst = append(appendString(w.dst, name), ':')
-	w.dst = appendDocument(w.dst, now[name])
+	w.dst = append(AppendString(w.dst, name), ':')
+	w.dst = appendValue(w.dst, now[name])
 }
 
 // comma is one, but for what begins at begin.
@@ -110,7 +110,7 @@ func (w *encoder) comma(begin int) {
 // places.
 func (w *encoder) array(was, now []any) {
 	same := 0
-	for same < min(len(was), len(now)) && shared(was[len(was)-1-same], now[len(now)-1-same]) {
+	for same < min(len(was), len(now)) && Shared(was[len(was)-1-same], now[len(now)-1-same]) {
 		same++
 	}
 	both := min(len(was), len(now)) - same
@@ -126,7 +126,7 @@ func (w *encoder) array(was, now []any) {
 	}
 	for _, v := range now[both : len(now)-same] {
 		w.comma(begin)
-		w.dst = appendDocument(w.dst, v)
+		w.dst = appendValue(w.dst, v)
 	}
 	for i := range same {
 		w.element(begin, was[len(was)-same+i], now[len(now)-same+i])
@@ -143,7 +143,7 @@ func (w *encoder) element(begin int, was, now any) {
 
 // shared reports whether two values are one object or array that two documents
 // share, or the same scalar. It looks no further.
-func shared(a, b any) bool {
+func Shared(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)

@@ -1,4 +1,4 @@
-package host
+package jsondoc
 
 import (
 	"bytes"
@@ -18,42 +18,42 @@ import (
 const levelsRead = 16
 
 // diffJSON is diff for documents as they are written.
-func (w *differ) diffJSON(path string, depth int, before, after []byte) []PatchOp {
+func (w *differ) diffJSON(path string, depth int, before, after []byte) []Op {
 	if bytes.Equal(before, after) {
 		return nil
 	}
 	w.read -= len(before) + len(after)
 	c, ok := differing(before, after)
-	if !ok || depth == maxPatchDepth || w.read < 0 {
-		return w.diff(path, depth, decodeValid(before), decodeValid(after))
+	if !ok || depth == maxPointerDepth || w.read < 0 {
+		return w.diff(path, depth, DecodeValid(before), DecodeValid(after))
 	}
-	var ops []PatchOp
+	var ops []Op
 	if after[0] == '[' {
 		ops = w.arraysJSON(path, depth, c)
 	} else if members, ok := c.members(); ok {
 		ops = w.objectsJSON(path, depth, members)
 	} else {
-		return w.diff(path, depth, decodeValid(before), decodeValid(after))
+		return w.diff(path, depth, DecodeValid(before), DecodeValid(after))
 	}
 	if len(ops) > 1 && shorter(after, worth(path, ops)) {
-		return []PatchOp{replaceJSON(path, after)}
+		return []Op{replaceJSON(path, after)}
 	}
 	return ops
 }
 
-func replaceJSON(path string, after []byte) PatchOp { return replaceOp(path, decodeValid(after)) }
+func replaceJSON(path string, after []byte) Op { return replaceOp(path, DecodeValid(after)) }
 
-func addJSON(path string, after []byte) PatchOp {
-	return PatchOp{Op: "add", Path: path, Value: encodeDocument(decodeValid(after))}
+func addJSON(path string, after []byte) Op {
+	return Op{Op: "add", Path: path, Value: Encode(DecodeValid(after))}
 }
 
-func (w *differ) objectsJSON(path string, depth int, members []memberPair) []PatchOp {
-	var ops []PatchOp
+func (w *differ) objectsJSON(path string, depth int, members []memberPair) []Op {
+	var ops []Op
 	for _, m := range members {
 		at := path + "/" + escapeToken(m.name)
 		switch {
 		case m.after == nil:
-			ops = append(ops, PatchOp{Op: "remove", Path: at})
+			ops = append(ops, Op{Op: "remove", Path: at})
 		case m.before == nil:
 			ops = append(ops, addJSON(at, m.after))
 		default:
@@ -64,19 +64,19 @@ func (w *differ) objectsJSON(path string, depth int, members []memberPair) []Pat
 }
 
 // arraysJSON is arrays for what differs in two of them.
-func (w *differ) arraysJSON(path string, depth int, c difference) []PatchOp {
+func (w *differ) arraysJSON(path string, depth int, c difference) []Op {
 	same := c.same()
 	both := min(len(c.before), len(c.after))
 	w.work += (max(len(c.before), len(c.after)) - both) * (same + len(c.before) - both + 1)
-	var ops []PatchOp
+	var ops []Op
 	for i := range both {
-		ops = append(ops, w.diffJSON(element(path, c.first+i), depth+1, c.before[i].value, c.after[i].value)...)
+		ops = append(ops, w.diffJSON(ElementPath(path, c.first+i), depth+1, c.before[i].value, c.after[i].value)...)
 	}
 	for i := len(c.before) - 1; i >= both; i-- {
-		ops = append(ops, PatchOp{Op: "remove", Path: element(path, c.first+i)})
+		ops = append(ops, Op{Op: "remove", Path: ElementPath(path, c.first+i)})
 	}
 	for i := both; i < len(c.after); i++ {
-		at := element(path, c.first+i)
+		at := ElementPath(path, c.first+i)
 		if same == 0 {
 			at = path + "/-"
 		}
@@ -136,7 +136,7 @@ func differing(before, after []byte) (c difference, ok bool) {
 // cut takes the first part off.
 func (c *difference) cut(b []byte) (p part, rest []byte) {
 	if c.object {
-		end := stringEnd(b, 0) + 1
+		end := StringEnd(b, 0) + 1
 		p.name, b = b[:end], next(b[end:])
 	}
 	end := valueEnd(b)
@@ -210,7 +210,7 @@ func holdsAny(b []byte, members []memberPair) bool {
 		names[m.name] = struct{}{}
 	}
 	for b = next(b); len(b) > 1; b = next(b) {
-		end := stringEnd(b, 0) + 1
+		end := StringEnd(b, 0) + 1
 		if _, held := names[string(unquoted(b[:end]))]; held {
 			return true
 		}
@@ -226,10 +226,10 @@ func shorter(raw []byte, n int) bool {
 		switch raw[i] {
 		case ' ', '\t', '\r', '\n':
 		case '"':
-			end := stringEnd(raw, i) + 1
+			end := StringEnd(raw, i) + 1
 			n -= end - i
 			if quoted := raw[i:end]; bytes.IndexByte(quoted, '\\') >= 0 {
-				s, _ := unquote(quoted)
+				s, _ := Unquote(quoted)
 				n += len(quoted) - sizeOfString(s)
 			}
 			i = end - 1

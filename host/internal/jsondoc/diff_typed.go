@@ -1,24 +1,25 @@
-package host
+package jsondoc
 
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 )
 
-// diffTyped returns the operations that do to doc what was done to a Go value,
+// DiffTyped returns the operations that do to doc what was done to a Go value,
 // which encoding/json wrote as before and writes as after. What doc has and the
 // value does not know stays as it is. Only what differs is decoded.
-func diffTyped(doc any, before, after []byte) ([]PatchOp, error) {
+func DiffTyped(doc any, before, after []byte) ([]Op, error) {
 	if !utf8.Valid(before) || !utf8.Valid(after) { // a type may write itself
-		return nil, Errorf(InvalidArgument, "write state: not valid UTF-8")
+		return nil, errorf(Invalid, "write state: not valid UTF-8")
 	}
 	w := differ{read: levelsRead * (len(before) + len(after))}
 	return w.typed(nil, "", 0, doc, before, after), nil
 }
 
 // typed is diffDocuments for what is in all three.
-func (w *differ) typed(ops []PatchOp, path string, depth int, doc any, before, after []byte) []PatchOp {
+func (w *differ) typed(ops []Op, path string, depth int, doc any, before, after []byte) []Op {
 	if bytes.Equal(before, after) {
 		return ops
 	}
@@ -33,14 +34,14 @@ func (w *differ) typed(ops []PatchOp, path string, depth int, doc any, before, a
 			return w.typedMembers(ops, path, depth, doc, members)
 		}
 	}
-	return diffDocuments(ops, path, place{doc, true}, place{decodeValid(before), true}, place{decodeValid(after), true})
+	return diffDocuments(ops, path, Optional{doc, true}, Optional{DecodeValid(before), true}, Optional{DecodeValid(after), true})
 }
 
-func (w *differ) typedMembers(ops []PatchOp, path string, depth int, doc any, members []memberPair) []PatchOp {
+func (w *differ) typedMembers(ops []Op, path string, depth int, doc any, members []memberPair) []Op {
 	for _, m := range members {
-		at, held := path+"/"+escapeToken(m.name), place{doc, true}.member(m.name)
-		if held.ok && m.before != nil && m.after != nil {
-			ops = w.typed(ops, at, depth+1, held.v, m.before, m.after)
+		at, held := path+"/"+escapeToken(m.name), Optional{doc, true}.Member(m.name)
+		if held.Present && m.before != nil && m.after != nil {
+			ops = w.typed(ops, at, depth+1, held.Value, m.before, m.after)
 		} else {
 			ops = diffDocuments(ops, at, held, placeOf(m.before), placeOf(m.after))
 		}
@@ -49,19 +50,19 @@ func (w *differ) typedMembers(ops []PatchOp, path string, depth int, doc any, me
 }
 
 // elements returns what was done to an array in which nothing is unknown.
-func (w *differ) elements(path string, depth int, before, after []byte) []PatchOp {
+func (w *differ) elements(path string, depth int, before, after []byte) []Op {
 	ops := w.diffJSON(path, depth, before, after)
-	if len(ops) > maxPatchOps/2 || w.work > maxPatchWork/2 {
-		return []PatchOp{replaceJSON(path, after)}
+	if len(ops) > MaxPatchOps/2 || w.work > maxPatchWork/2 {
+		return []Op{replaceJSON(path, after)}
 	}
 	return ops
 }
 
-func placeOf(raw []byte) place {
+func placeOf(raw []byte) Optional {
 	if raw == nil {
-		return place{}
+		return Optional{}
 	}
-	return place{decodeValid(raw), true}
+	return Optional{DecodeValid(raw), true}
 }
 
 // writtenAs reports whether a document is what the JSON raw says, with the same
@@ -105,7 +106,7 @@ func afterSameMembers(members map[string]any, raw []byte) ([]byte, bool) {
 	}
 	n := 0
 	for raw = next(raw[1:]); raw[0] != '}'; n++ {
-		end := stringEnd(raw, 0) + 1
+		end := StringEnd(raw, 0) + 1
 		v, ok := members[string(unquoted(raw[:end]))]
 		if !ok {
 			return raw, false
@@ -134,4 +135,35 @@ func afterSameElements(list []any, raw []byte) ([]byte, bool) {
 		raw = next(raw)
 	}
 	return raw[1:], raw[0] == ']'
+}
+
+// diffDocuments appends the operations that do to doc what was done to before,
+// which became after: by member for objects, whole values otherwise. doc is
+// before, or more than before: what only doc has is left as it is. Members are
+// taken in order of their names, so the result is the same every time.
+func diffDocuments(ops []Op, path string, doc, before, after Optional) []Op {
+	am, changed := after.Value.(map[string]any)
+	switch {
+	case !after.Present && !doc.Present:
+		return ops
+	case !after.Present:
+		return append(ops, Op{Op: "remove", Path: path})
+	case before.Present && Equal(before.Value, after.Value):
+		return ops
+	case !doc.Present:
+		return append(ops, Op{Op: "add", Path: path, Value: Encode(after.Value)})
+	case !changed || !isObject(doc.Value) || !isObject(before.Value):
+		return append(ops, Op{Op: "replace", Path: path, Value: Encode(after.Value)})
+	}
+	names := SortedNames(am)
+	for k := range before.Value.(map[string]any) {
+		if _, ok := am[k]; !ok {
+			names = append(names, k)
+		}
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		ops = diffDocuments(ops, path+"/"+escapeToken(k), doc.Member(k), before.Member(k), after.Member(k))
+	}
+	return ops
 }

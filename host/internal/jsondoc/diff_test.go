@@ -1,4 +1,4 @@
-package host_test
+package jsondoc_test
 
 import (
 	"encoding/json"
@@ -8,11 +8,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-func readDocument(t interface{ Fatalf(string, ...any) }, raw string) *host.Document {
-	d, err := host.ReadDocument(json.RawMessage(raw))
+func decode(t interface{ Fatalf(string, ...any) }, raw string) *jsondoc.Document {
+	d, err := jsondoc.Read(json.RawMessage(raw))
 	if err != nil {
 		t.Fatalf("ReadDocument(%.200s): %v", raw, err)
 	}
@@ -37,7 +37,7 @@ func TestDiff(t *testing.T) {
 		{"null is not nothing", `{"a":null}`, `{}`, `[{"op":"remove","path":"/a"}]`},
 		{"the whole where that is far shorter", `{"a":{"b":1,"c":2,"d":3,"e":4},"x":"` + long + `"}`, `{"a":{},"x":"` + long + `"}`, `[{"op":"replace","path":"/a","value":{}}]`},
 	} {
-		ops := readDocument(t, c.before).Diff(readDocument(t, c.after))
+		ops := decode(t, c.before).Diff(decode(t, c.after))
 		got, err := json.Marshal(ops)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s to %s is %s, %v; want %s", c.name, c.before, c.after, got, err, c.want)
@@ -57,7 +57,7 @@ func randomJSON(depth int) *rapid.Generator[string] {
 	}), rapid.Custom(func(t *rapid.T) string {
 		var members []string
 		for k, v := range rapid.MapOfN(name, randomJSON(depth-1), 0, 5).Draw(t, "object") {
-			members = append(members, string(host.AppendJSONString(nil, k))+":"+v)
+			members = append(members, string(jsondoc.AppendString(nil, k))+":"+v)
 		}
 		return "{" + strings.Join(members, ",") + "}"
 	}))
@@ -65,14 +65,14 @@ func randomJSON(depth int) *rapid.Generator[string] {
 
 func TestADiffLeadsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		before, after := readDocument(t, randomJSON(3).Draw(t, "before")), readDocument(t, randomJSON(3).Draw(t, "after"))
+		before, after := decode(t, randomJSON(3).Draw(t, "before")), decode(t, randomJSON(3).Draw(t, "after"))
 		was := string(before.JSON())
 		ops := before.Diff(after)
 		sent, err := json.Marshal(ops)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var received []host.PatchOp
+		var received []jsondoc.Op
 		if err := json.Unmarshal(sent, &received); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestADiffKeepsToTheBoundsOfAPatch(t *testing.T) {
 		"deep":                   {nest("1"), nest(`"other"`)},
 		"many that changed":      {numbers(0), numbers(1)},
 	} {
-		before, after := readDocument(t, c[0]), readDocument(t, c[1])
+		before, after := decode(t, c[0]), decode(t, c[1])
 		got, err := before.Patch(before.Diff(after))
 		if err != nil || !got.Equal(after) {
 			t.Errorf("%s: the diff cannot be applied: %v", name, err)
@@ -120,7 +120,7 @@ func TestADiffKeepsToTheBoundsOfAPatch(t *testing.T) {
 }
 
 func TestWithout(t *testing.T) {
-	d := readDocument(t, `{"a":{"secret":1,"b":2},"list":[{"s":1},{"s":2}],"":{"/":1}}`)
+	d := decode(t, `{"a":{"secret":1,"b":2},"list":[{"s":1},{"s":2}],"":{"/":1}}`)
 	got := d.Without("/a/secret", "/list/0/s", "/list/1", "/list/9", "/nothing/here", "//~1", "x", "")
 	if want := `{"":{},"a":{"b":2},"list":[{},null]}`; string(got.JSON()) != want {
 		t.Errorf("Without leaves %s, want %s", got.JSON(), want)
@@ -133,7 +133,7 @@ func TestWithout(t *testing.T) {
 func TestDocumentsAreRead(t *testing.T) {
 	deep := strings.Repeat("[", 513) + strings.Repeat("]", 513)
 	for _, raw := range []string{"", "{", `{"a":1}x`, "\xff", deep} {
-		if _, err := host.ReadDocument(json.RawMessage(raw)); host.CodeOf(err) != host.InvalidArgument {
+		if _, err := jsondoc.Read(json.RawMessage(raw)); jsondoc.KindOf(err) != jsondoc.Invalid {
 			t.Errorf("ReadDocument(%.20q) = %v, want invalid_argument", raw, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package jsondoc
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ func edited(t *rapid.T, raw string) string {
 		at := rapid.IntRange(0, len(raw)).Draw(t, "at")
 		with := rapid.SampledFrom([]string{"1", "1,", `,1`, `"b":2,`, `,"a":3`, "{}", " ", "", "null", "0"}).Draw(t, "with")
 		end := min(len(raw), at+rapid.IntRange(0, 4).Draw(t, "gone"))
-		if s := raw[:at] + with + raw[end:]; checkJSON([]byte(s)) == nil {
+		if s := raw[:at] + with + raw[end:]; Check([]byte(s)) == nil {
 			raw = s
 		}
 	}
@@ -71,11 +71,11 @@ func checkDiff(t interface {
 	Fatalf(string, ...any)
 }, before, after string) {
 	t.Helper()
-	from, err := ReadDocument(json.RawMessage(before))
+	from, err := Read(json.RawMessage(before))
 	if err != nil {
 		return
 	}
-	to, err := ReadDocument(json.RawMessage(after))
+	to, err := Read(json.RawMessage(after))
 	if err != nil {
 		return
 	}
@@ -84,7 +84,7 @@ func checkDiff(t interface {
 	if err != nil || !identical(got.tree(), to.tree()) {
 		t.Fatalf("%+v leads from %s to %v, %v; want %s", ops, before, got, err, after)
 	}
-	if from.JSON(); string(got.JSON()) != string(encodeDocument(to.tree())) {
+	if from.JSON(); string(got.JSON()) != string(Encode(to.tree())) {
 		t.Fatalf("%s is written as %s, after %s", after, got.JSON(), from.JSON())
 	}
 	if canonical(from, before) && canonical(to, after) {
@@ -97,7 +97,7 @@ func checkDiff(t interface {
 // canonical reports whether a document was read as we write it.
 func canonical(d *Document, raw string) bool { return string(d.JSON()) == raw }
 
-func describe(ops []PatchOp) string {
+func describe(ops []Op) string {
 	raw, err := json.Marshal(ops)
 	if err != nil {
 		return err.Error()
@@ -111,8 +111,8 @@ func TestDiffOfLongObjectsDecodesNothing(t *testing.T) {
 		members = append(members, `"`+name+`":{"n":1,"text":"`+strings.Repeat("x", 1000)+`"}`)
 	}
 	before := "{" + strings.Join(members, ",") + "}"
-	from, _ := ReadDocument(json.RawMessage(before))
-	to, _ := ReadDocument(json.RawMessage(strings.Replace(before, `"n":1`, `"n":2`, 3)))
+	from, _ := Read(json.RawMessage(before))
+	to, _ := Read(json.RawMessage(strings.Replace(before, `"n":1`, `"n":2`, 3)))
 	if ops := from.Diff(to); len(ops) != 3 || from.decoded.Load() != nil || to.decoded.Load() != nil {
 		t.Errorf("the difference is %s", describe(ops))
 	}
@@ -124,48 +124,16 @@ func TestTypedUpdatesAreComparedAsTheyAreWritten(t *testing.T) {
 		whole := writtenJSON(3).Draw(t, "document")
 		known := edited(t, whole)
 		changed := edited(t, known)
-		doc, before, after := decodeValid([]byte(whole)), decodeValid([]byte(known)), decodeValid([]byte(changed))
-		ops, err := diffTyped(doc, []byte(strings.TrimSpace(known)), []byte(strings.TrimSpace(changed)))
+		doc, before, after := DecodeValid([]byte(whole)), DecodeValid([]byte(known)), DecodeValid([]byte(changed))
+		ops, err := DiffTyped(doc, []byte(strings.TrimSpace(known)), []byte(strings.TrimSpace(changed)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _, wantErr := applyPatch(doc, diffDocuments(nil, "", place{doc, true}, place{before, true}, place{after, true}))
-		got, _, err := applyPatch(doc, ops)
-		if wantErr != nil || err != nil || !equalDocuments(got, want) {
+		want, _, wantErr := ApplyTo(doc, diffDocuments(nil, "", Optional{doc, true}, Optional{before, true}, Optional{after, true}))
+		got, _, err := ApplyTo(doc, ops)
+		if wantErr != nil || err != nil || !Equal(got, want) {
 			t.Fatalf("%s known as %s and changed to %s becomes %s, %v by %s; want %s, %v", whole, known, changed,
-				encodeDocument(got), err, describe(ops), encodeDocument(want), wantErr)
+				Encode(got), err, describe(ops), Encode(want), wantErr)
 		}
 	})
-}
-
-// The operations of an update are sent later, when others have used its buffers.
-func TestUpdatesKeepNothingOfTheirBuffers(t *testing.T) {
-	type typed struct {
-		N    int      `json:"n"`
-		Text string   `json:"text"`
-		List []string `json:"list"`
-	}
-	s, err := NewState(typed{List: []string{"a", "b"}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.watched = true
-	set := func(n int, text string) {
-		if err := UpdateState(s, func(v *typed) error { v.N, v.Text, v.List[1] = n, text, text; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(111, "first")
-	ops := s.takeChanges()
-	was := describe(ops)
-	for range 10 {
-		set(999, "other")
-		set(888, "xxxxx")
-	}
-	if got := describe(ops); got != was || !strings.Contains(was, "111") {
-		t.Errorf("the operations were %s and are %s", was, got)
-	}
-	if got := string(s.JSON()); got != `{"list":["a","xxxxx"],"n":888,"text":"xxxxx"}` {
-		t.Errorf("the state is %s", got)
-	}
 }

@@ -1,4 +1,4 @@
-package host_test
+package jsondoc_test
 
 import (
 	"encoding/json"
@@ -6,18 +6,18 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // A document is decoded, and its JSON is made, when somebody first asks: whoever
 // asks at the same time gets the same.
 func TestDocumentsAreSharedByManyReaders(t *testing.T) {
 	const raw = `{"b":[1,{"c":2}], "a":{"n":9007199254740993}}`
-	from, to := readDocument(t, raw), readDocument(t, `{"a":{"n":9007199254740992},"b":[1,{"c":2}]}`)
+	from, to := decode(t, raw), decode(t, `{"a":{"n":9007199254740992},"b":[1,{"c":2}]}`)
 	var readers sync.WaitGroup
 	for i := range 8 {
 		readers.Go(func() {
-			patched, err := from.Patch([]host.PatchOp{{Op: "replace", Path: "/b/0", Value: json.RawMessage(fmt.Sprint(i))}})
+			patched, err := from.Patch([]jsondoc.Op{{Op: "replace", Path: "/b/0", Value: json.RawMessage(fmt.Sprint(i))}})
 			if err != nil {
 				t.Error(err)
 				return

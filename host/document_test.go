@@ -1,0 +1,32 @@
+package host_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// The kinds of errors of documents have the codes of the domain.
+func TestErrorsOfDocumentsHaveCodes(t *testing.T) {
+	d := readDocument(t, `{"a":1}`)
+	for _, c := range []struct {
+		name string
+		err  func() error
+		want host.Code
+	}{
+		{"malformed JSON", func() error { _, err := host.ReadDocument(json.RawMessage("{")); return err }, host.InvalidArgument},
+		{"an operation that does not apply", func() error { _, err := d.Patch([]host.PatchOp{{Op: "remove", Path: "/b"}}); return err }, host.InvalidArgument},
+		{"a test that fails", func() error {
+			_, err := d.Patch([]host.PatchOp{{Op: "test", Path: "/a", Value: json.RawMessage("2")}})
+			return err
+		}, host.Conflict},
+		{"too many operations", func() error { _, err := d.Patch(make([]host.PatchOp, 10_001)); return err }, host.ResourceExhausted},
+		{"an operation without a path", func() error { return json.Unmarshal([]byte(`{"op":"remove"}`), new(host.PatchOp)) }, host.InvalidArgument},
+	} {
+		err := c.err()
+		if host.CodeOf(err) != c.want || host.AsError(err).Code != c.want {
+			t.Errorf("%s: %v has code %q, want %q", c.name, err, host.CodeOf(err), c.want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package jsondoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// The functions below read one level of JSON that json.Valid has accepted and
+// write strings. encoding/json does either only for whole Go values: it cannot
+// keep the members that a struct does not know, in order, nor append to a
+// buffer.
+
+// eachMember calls fn for the members of the object b in order. The value
+// aliases b.
+func EachMember(b []byte, fn func(name string, value []byte) error) error {
+	b = bytes.TrimLeft(b, Space)
+	if len(b) == 0 || b[0] != '{' {
+		return fmt.Errorf("not an object")
+	}
+	for b = next(b[1:]); b[0] != '}'; b = next(b) {
+		k := valueEnd(b)
+		name, _ := Unquote(b[:k])
+		b = next(b[k:]) // the colon is white space to next
+		v := valueEnd(b)
+		if err := fn(name, b[:v:v]); err != nil {
+			return err
+		}
+		b = b[v:]
+	}
+	return nil
+}
+
+// eachElement calls fn for the elements of the array b in order.
+func EachElement(b []byte, fn func(i int, value []byte) error) error {
+	b = bytes.TrimLeft(b, Space)
+	if len(b) == 0 || b[0] != '[' {
+		return fmt.Errorf("not an array")
+	}
+	b = next(b[1:])
+	for i := 0; b[0] != ']'; i++ {
+		v := valueEnd(b)
+		if err := fn(i, b[:v:v]); err != nil {
+			return err
+		}
+		b = next(b[v:])
+	}
+	return nil
+}
+
+const Space = " \t\r\n"
+
+// Next skips white space and separators.
+func next(b []byte) []byte {
+	for len(b) > 0 {
+		switch b[0] {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			b = b[1:]
+		default:
+			return b
+		}
+	}
+	return b
+}
+
+// valueEnd returns the length of the value at the start of valid JSON.
+func valueEnd(b []byte) int {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i = StringEnd(b, i)
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// stringEnd returns the index of the quote that closes the string opened at i.
+func StringEnd(b []byte, i int) int {
+	for i++; i < len(b); {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b) - 1
+		}
+		end := i + n
+		back := end
+		for back > i && b[back-1] == '\\' {
+			back--
+		}
+		if (end-back)%2 == 0 {
+			return end
+		}
+		i = end + 1
+	}
+	return len(b) - 1
+}
+
+// Unquote returns the string that the JSON string v says.
+func Unquote(v []byte) (string, bool) {
+	if len(v) < 2 || v[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1]), true
+	}
+	var s string
+	err := json.Unmarshal(v, &s)
+	return s, err == nil
+}
+
+// unquoted returns the bytes of the string that the JSON string v says, of v
+// itself where it can.
+func unquoted(v []byte) []byte {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	s, _ := Unquote(v)
+	return []byte(s)
+}
+
+// Check returns an error that says where b is not JSON in UTF-8.
+func Check(b []byte) error {
+	if !utf8.Valid(b) {
+		return fmt.Errorf("not valid UTF-8")
+	}
+	if !json.Valid(b) {
+		return fmt.Errorf("not valid JSON: %w", json.Unmarshal(b, new(json.RawMessage)))
+	}
+	return nil
+}

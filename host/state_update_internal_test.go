@@ -1,0 +1,47 @@
+package host
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The operations of an update are sent later, when others have used its buffers.
+func TestUpdatesKeepNothingOfTheirBuffers(t *testing.T) {
+	type typed struct {
+		N    int      `json:"n"`
+		Text string   `json:"text"`
+		List []string `json:"list"`
+	}
+	s, err := NewState(typed{List: []string{"a", "b"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.watched = true
+	set := func(n int, text string) {
+		if err := UpdateState(s, func(v *typed) error { v.N, v.Text, v.List[1] = n, text, text; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(111, "first")
+	ops := s.takeChanges()
+	was := describeOps(ops)
+	for range 10 {
+		set(999, "other")
+		set(888, "xxxxx")
+	}
+	if got := describeOps(ops); got != was || !strings.Contains(was, "111") {
+		t.Errorf("the operations were %s and are %s", was, got)
+	}
+	if got := string(s.JSON()); got != `{"list":["a","xxxxx"],"n":888,"text":"xxxxx"}` {
+		t.Errorf("the state is %s", got)
+	}
+}
+
+func describeOps(ops []PatchOp) string {
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
