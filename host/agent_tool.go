@@ -72,7 +72,7 @@ const MaxAgentDepth = 4
 // goroutine, before the call begins, and serves one call.
 func (t *turn) branch() *run {
 	n := *t.run
-	n.around = t.madeBefore()
+	n.around = t.run.madeBefore()
 	n.results, n.artifacts, n.stack, n.past = nil, nil, nil, nil
 	n.usage, n.cost, n.iterations, n.seq = Usage{}, Cost{}, 0, 0
 	n.placed = false

@@ -44,7 +44,7 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 			continue
 		}
 		tool := t.tool(c.part.Name)
-		if tool == nil || !tool.client && tool.approve == nil && t.net.opts.Approve == nil && t.host.opts.Approve == nil {
+		if tool == nil || !tool.client && tool.approve == nil && t.run.net.opts.Approve == nil && t.run.host.opts.Approve == nil {
 			continue
 		}
 		started := time.Now()
@@ -57,24 +57,24 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.finish(t.id)
+		c.finish(t.run.id)
 	}
 }
 
 // ask returns the question to ask before a call runs, nil if there is none.
 func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
 	var err error
-	if c.call.Arguments, err = tool.arguments(ctx, c.part.Arguments, t.limits.ArgumentBytes); err != nil {
+	if c.call.Arguments, err = tool.arguments(ctx, c.part.Arguments, t.run.limits.ArgumentBytes); err != nil {
 		return nil, err
 	}
 	c.checked = true
-	if tool.client && t.depth > 0 && t.asksClient() {
+	if tool.client && t.run.depth > 0 && t.run.asksClient() {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
 	}
 	if tool.client {
 		return t.question(c, AskResult, "", nil), nil
 	}
-	for _, rule := range []ApprovalRule{t.host.opts.Approve, t.net.opts.Approve, tool.approve} {
+	for _, rule := range []ApprovalRule{t.run.host.opts.Approve, t.run.net.opts.Approve, tool.approve} {
 		if rule == nil {
 			continue
 		}
@@ -82,8 +82,8 @@ func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, err
 		if err := t.guarded(tool.Name, func() (err error) { reason, err = rule(ctx, c.call); return err }); err != nil {
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
 		}
-		if reason != "" && t.asksClient() {
-			t.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.id)
+		if reason != "" && t.run.asksClient() {
+			t.run.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.run.id)
 			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {

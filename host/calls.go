@@ -42,7 +42,7 @@ func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.call.IdempotencyK
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
-	if err := t.callable(ctx, len(parts)); err != nil {
+	if err := t.run.callable(ctx, len(parts)); err != nil {
 		return err
 	}
 	return t.runCalls(ctx, t.newCalls(parts))
@@ -57,18 +57,18 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 		}
 	}
 	t.runBatch(ctx, calls)
-	if err := t.rec.err(); err != nil {
+	if err := t.run.rec.err(); err != nil {
 		return err
 	}
 	for _, c := range calls {
 		t.addResult(c)
 	}
 	t.addJoined()
-	t.emitState()
+	t.run.emitState()
 	if ctx.Err() != nil {
 		return ContextError(ctx)
 	}
-	if len(t.stack) > maxScheduledAgents {
+	if len(t.run.stack) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
 	}
 	return nil
@@ -79,8 +79,8 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	for i, part := range parts {
 		calls[i] = &toolCall{part: part, call: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
-			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.keys, t.iterations, t.result.Rounds, i),
-			Arguments:      part.Arguments, Scope: t.scope(), State: t.state, SoFar: soFar, limits: t.limits, steps: t.steps, spent: t.spent, before: t.madeBefore(), earlier: &t.services.earlier,
+			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.iterations, t.result.Rounds, i),
+			Arguments:      part.Arguments, Scope: t.run.scope(), State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.steps, spent: t.run.spent, before: t.run.madeBefore(), earlier: &t.run.services.earlier,
 		}}
 		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
 			calls[i].call.branch = t.branch()
@@ -94,7 +94,7 @@ func (t *turn) parallelCalls() int {
 	if t.agent.opts.SerialTools {
 		return 1
 	}
-	return t.limits.ParallelTools
+	return t.run.limits.ParallelTools
 }
 
 // runBatch runs calls at most parallelCalls at a time, begun in their order, and
@@ -132,10 +132,10 @@ func (t *turn) deliver(b *batch, said any) {
 		t.tellChanges(math.MaxInt64)
 		t.tellArtifacts(said.call.call)
 		if said.call.open == nil {
-			t.emit(said.call.finished())
+			t.run.emit(said.call.finished())
 		}
 	case EventData:
-		t.emit(said)
+		t.run.emit(said)
 	}
 	if len(b.events) == 0 {
 		for _, what := range b.takeMissed() {
@@ -156,21 +156,21 @@ type (
 // tellChanges sends the changes of the state up to a revision, an event each. Those
 // in an agent used as a tool are for the run around it to send.
 func (t *turn) tellChanges(revision int64) {
-	if t.caller != nil {
-		t.caller.tellChange(revision)
+	if t.run.caller != nil {
+		t.run.caller.tellChange(revision)
 		return
 	}
-	for _, ops := range t.state.pending.take(revision) {
-		t.emit(&StatePatched{Ops: ops})
+	for _, ops := range t.run.state.pending.take(revision) {
+		t.run.emit(&StatePatched{Ops: ops})
 	}
 }
 
 // tellArtifacts sends the artifacts of a call that have not been sent.
 func (t *turn) tellArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
-		t.emit(&ArtifactMade{Artifact: &a})
-		if t.caller != nil {
-			t.caller.tellArtifact(a)
+		t.run.emit(&ArtifactMade{Artifact: &a})
+		if t.run.caller != nil {
+			t.run.caller.tellArtifact(a)
 		}
 	}
 }
@@ -252,12 +252,12 @@ func (b *batch) say(what any) {
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit, c.call.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
 	c.tell = b.tell
-	t.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
+	t.run.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
 				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-				c.finish(t.id)
+				c.finish(t.run.id)
 				t.conclude(ctx, c)
 			}
 			b.done <- struct{}{}
@@ -266,7 +266,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.output, c.err = t.callTool(ctx, c)
 		t.logWithheld(c.part.Name, c.err)
 		c.took = time.Since(started)
-		c.finish(t.id)
+		c.finish(t.run.id)
 		t.conclude(ctx, c)
 		c.call.release()
 		b.say(finished{c})
@@ -295,7 +295,7 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	case tool == nil:
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
 	}
-	c.call.State = t.state.view(c.call.tellChange)
+	c.call.State = t.run.state.view(c.call.tellChange)
 	defer func() { c.call.endSteps(); c.call.State.endView() }()
 	out, err := t.runCall(ctx, tool, c)
 	if err != nil {
@@ -308,7 +308,7 @@ func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 func (t *turn) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	if !c.checked {
 		var err error
-		if c.call.Arguments, err = tool.arguments(ctx, c.call.Arguments, t.limits.ArgumentBytes); err != nil {
+		if c.call.Arguments, err = tool.arguments(ctx, c.call.Arguments, t.run.limits.ArgumentBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +345,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			return out, err
 		}
 		t.logWithheld(tool.Name, err)
-		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.id)})
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.run.id)})
 		c.call.State.takeBack()
 		timer := time.NewTimer(wait)
 		select {
@@ -357,7 +357,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 		c.call.endSteps()
 		c.call.State.endView()
 		c.call = c.call.again()
-		c.call.State = t.state.view(c.call.tellChange)
+		c.call.State = t.run.state.view(c.call.tellChange)
 	}
 }
 
@@ -372,9 +372,9 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 
 // tryTool runs the handler once, within its time.
 func (t *turn) tryTool(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
-	timeout := t.limits.ToolTimeout
+	timeout := t.run.limits.ToolTimeout
 	if tool.agent != nil {
-		timeout = t.limits.RunTimeout
+		timeout = t.run.limits.RunTimeout
 	}
 	if tool.Timeout > 0 {
 		timeout = min(timeout, tool.Timeout)
@@ -431,7 +431,7 @@ func (t *turn) await(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, 
 	case a := <-answer:
 		return a.out, a.err
 	case <-grace.C:
-		t.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.id)
+		t.run.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.run.id)
 		return nil, ctx.Err()
 	}
 }
@@ -450,7 +450,7 @@ func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<-
 			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
-			t.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.id, "panic", p, "stack", string(debug.Stack()))
+			t.run.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.run.id, "panic", p, "stack", string(debug.Stack()))
 		}
 		answer <- a
 	}()
@@ -482,15 +482,15 @@ func toolNames(specs []ToolSpec) string {
 // accept checks an answer and then applies what it does to the state and the
 // run: all of it or none.
 func (t *turn) accept(c *toolCall, out *ToolOutput) error {
-	if n := len(out.Content); n > t.limits.ResultBytes {
-		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, t.limits.ResultBytes)
+	if n := len(out.Content); n > t.run.limits.ResultBytes {
+		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, t.run.limits.ResultBytes)
 	}
 	if len(out.Content) == 0 {
 		out.Content = jsondoc.Quote(c.part.Name + " successfully executed")
 	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	if out.Interrupt != nil && t.depth > 0 && t.asksClient() {
+	if out.Interrupt != nil && t.run.depth > 0 && t.run.asksClient() {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
@@ -518,7 +518,7 @@ func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
 	if len(names) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
 	}
-	if name, ok := t.unknownAgent(names); ok {
+	if name, ok := t.run.unknownAgent(names); ok {
 		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 	}
 	return nil
@@ -547,18 +547,18 @@ func (c *toolCall) finished() *ToolFinished {
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
 	if c.call.branch == nil {
-		t.addCost(c.output.Cost)
+		t.run.addCost(c.output.Cost)
 	} else {
-		t.cost.Add(c.output.Cost) // the agent has counted it as it went
+		t.run.cost.Add(c.output.Cost) // the agent has counted it as it went
 	}
 	if c.output.Usage != nil {
 		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
 	}
 	if c.err == nil {
-		t.stack = slices.Concat(t.stack, c.call.scheduled(), c.output.Schedule)
+		t.run.stack = slices.Concat(t.run.stack, c.call.scheduled(), c.output.Schedule)
 	}
 	for _, a := range c.call.made() {
-		t.artifacts = putArtifact(t.artifacts, a)
+		t.run.artifacts = putArtifact(t.run.artifacts, a)
 	}
 	c.call.release()
 	t.tellArtifacts(c.call)
@@ -567,14 +567,14 @@ func (t *turn) addResult(c *toolCall) {
 		return
 	}
 	if c.settled && !c.replayed {
-		t.emit(c.finished())
+		t.run.emit(c.finished())
 	}
 	if t.agent.opts.JoinResults {
 		t.joined = joinResults(t.joined, c.message)
 		return
 	}
 	t.result.Messages = append(t.result.Messages, c.message)
-	t.emit(&MessageDone{Message: c.message})
+	t.run.emit(&MessageDone{Message: c.message})
 }
 
 // addJoined joins the results of a batch to the conversation, where they are one
@@ -584,7 +584,7 @@ func (t *turn) addJoined() {
 		return
 	}
 	t.result.Messages = append(t.result.Messages, t.joined)
-	t.emit(&MessageDone{Message: t.joined})
+	t.run.emit(&MessageDone{Message: t.joined})
 	t.joined = nil
 }
 
@@ -608,7 +608,7 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 		if err := t.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
 			c.call.State.takeBack()
-			c.finish(t.id)
+			c.finish(t.run.id)
 		}
 	}
 	switch {
@@ -632,8 +632,8 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 // interrupt leaves the call open and ends the run: a person is asked.
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
-	t.waiting = append(t.waiting, c.open)
+	t.run.waiting = append(t.run.waiting, c.open)
 	for _, q := range questionsOf([]*openCall{c.open}) {
-		t.emit(&Interrupted{Question: q, Key: c.clientKey()})
+		t.run.emit(&Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

@@ -304,19 +304,19 @@ func (r *run) end(ctx context.Context) {
 
 // recordAnswer writes a model's answer down.
 func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
-	if t.rec == nil {
+	if t.run.rec == nil {
 		return nil
 	}
 	step := &answerStep{
 		Agent: t.agent.name, First: !t.recorded, CreatedAt: t.result.CreatedAt, Round: t.result.Rounds, Message: answer,
 		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: AsError(t.misfit),
-		Cost: t.cost, Tokens: t.spent.tokens.Load(),
+		Cost: t.run.cost, Tokens: t.run.spent.tokens.Load(),
 	}
-	if t.depth == 0 {
-		step.Stack, step.Service = t.stack, t.conversation
+	if t.run.depth == 0 {
+		step.Stack, step.Service = t.run.stack, t.run.conversation
 	}
 	t.recorded = true
-	return t.rec.commit(ctx, entry{In: t.branchKey(), Answer: step})
+	return t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Answer: step})
 }
 
 // branchKey names whose steps these are: the run's, or those of an agent used as
@@ -331,10 +331,10 @@ func (r *run) branchKey() string {
 // recordBegun writes down that a call begins which must not happen twice. No call
 // begins in a run that cannot write down what it does.
 func (t *turn) recordBegun(ctx context.Context, tool *Tool, c *toolCall) error {
-	if t.rec == nil || tool.repeatable() {
-		return t.rec.err()
+	if t.run.rec == nil || tool.repeatable() {
+		return t.run.rec.err()
 	}
-	return t.rec.commit(ctx, entry{In: t.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
+	return t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
 }
 
 // repeatable reports whether a call may be made again when it is not known what
@@ -343,7 +343,7 @@ func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent 
 
 // recordDone writes a call's outcome down.
 func (t *turn) recordDone(ctx context.Context, c *toolCall) {
-	if t.rec == nil || c.replayed {
+	if t.run.rec == nil || c.replayed {
 		return
 	}
 	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: t.agent.opts.JoinResults}
@@ -351,19 +351,19 @@ func (t *turn) recordDone(ctx context.Context, c *toolCall) {
 		done.Schedule = append(c.call.scheduled(), c.output.Schedule...)
 	}
 	step := &callStep{ID: c.part.ID, Attempt: c.call.Attempt, Done: done}
-	_ = t.rec.commit(ctx, entry{In: t.branchKey(), Call: step}) // the recorder keeps the failure
+	_ = t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Call: step}) // the recorder keeps the failure
 }
 
 // recordEnd notes the end of an agent's run.
 func (t *turn) recordEnd(failure error) {
-	if t.rec == nil || t.depth > 0 || failure != nil {
+	if t.run.rec == nil || t.run.depth > 0 || failure != nil {
 		return
 	}
 	step := &agentStep{Finish: t.result.FinishReason}
 	if t.replaced {
 		step.Messages = t.result.Messages
 	}
-	t.rec.note(entry{Agent: step})
+	t.run.rec.note(entry{Agent: step})
 }
 
 // recordRoute writes a decision down: at once if it was paid for.

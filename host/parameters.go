@@ -58,7 +58,7 @@ func (t *turn) parameters() (map[string]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := encodeParameters(t.req.ModelParameters)
+	asked, err := encodeParameters(t.run.req.ModelParameters)
 	return withParameters(own, asked), err
 }
 

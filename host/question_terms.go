@@ -58,7 +58,7 @@ func (t *turn) setTerms(ctx context.Context, c *toolCall) error {
 	if terms.Default != nil {
 		own := *terms.Default
 		own.Question = q.ID
-		if err := own.check(q, t.limits); err != nil {
+		if err := own.check(q, t.run.limits); err != nil {
 			return wrapError(err, "default")
 		}
 		q.Default = &own
@@ -74,7 +74,7 @@ func (t *turn) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, error)
 	if tool := t.tool(c.part.Name); tool != nil {
 		ofTool = tool.terms
 	}
-	for _, rule := range []TermsRule{ofTool, t.net.opts.Terms, t.host.opts.Terms} {
+	for _, rule := range []TermsRule{ofTool, t.run.net.opts.Terms, t.run.host.opts.Terms} {
 		if rule == nil {
 			continue
 		}

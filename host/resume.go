@@ -421,7 +421,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		if o.answer != nil {
 			key := c.call.IdempotencyKey
 			c.answered(o)
-			if t.fromClient() { // nothing but the answer is what it says
+			if t.run.fromClient() { // nothing but the answer is what it says
 				c.admitted, c.key = false, o.Key
 				c.call.IdempotencyKey, c.call.Arguments = key, c.part.Arguments
 			}
@@ -431,7 +431,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 			c.restored(o.done)
 		case o.Inside != nil:
 			c.goesOn(o)
-		case !c.settled && t.resumed():
+		case !c.settled && t.run.resumed():
 			t.repeat(c, o)
 		}
 	}

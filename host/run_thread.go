@@ -290,25 +290,25 @@ func (r *run) emitState() {
 // journal of a run that has one does so already, and a run that is resumed
 // wants the thread as it left it.
 func (t *turn) keepRound(ctx context.Context) error {
-	if t.history == nil || !t.history.eachRound || t.depth > 0 || t.rec != nil {
+	if t.run.history == nil || !t.run.history.eachRound || t.run.depth > 0 || t.run.rec != nil {
 		return nil
 	}
-	round := &Round{Head: t.head}
-	for _, r := range t.results {
-		round.Messages = append(round.Messages, t.notKept(r)...)
+	round := &Round{Head: t.run.head}
+	for _, r := range t.run.results {
+		round.Messages = append(round.Messages, t.run.notKept(r)...)
 	}
-	round.Messages = append(round.Messages, t.notKept(t.result)...)
+	round.Messages = append(round.Messages, t.run.notKept(t.result)...)
 	if len(round.Messages) == 0 {
 		return nil
 	}
-	head, err := callHistory(ctx, t.run, historyCall[string]{"AppendRound", "HistoryTimeout", t.limits.HistoryTimeout,
+	head, err := callHistory(ctx, t.run, historyCall[string]{"AppendRound", "HistoryTimeout", t.run.limits.HistoryTimeout,
 		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return t.history.appendRound(ctx, req, round)
+			return t.run.history.appendRound(ctx, req, round)
 		}, nil})
 	if err != nil {
-		return wrapError(err, "store a round of the run in thread %q", t.thread)
+		return wrapError(err, "store a round of the run in thread %q", t.run.thread)
 	}
-	t.head = head
+	t.run.head = head
 	return nil
 }
 

@@ -61,29 +61,29 @@ func (r *run) serviceHeard(loaded *Loaded, p *replay) {
 
 // heard takes an answer's word for who keeps the conversation.
 func (t *turn) heard(resp *ModelResponse) error {
-	thread := t.agentThread
-	if thread == nil || t.depth > 0 {
+	thread := t.run.agentThread
+	if thread == nil || t.run.depth > 0 {
 		return nil
 	}
 	switch {
-	case resp.Conversation == "" && t.conversation == "":
-		t.answered = true
+	case resp.Conversation == "" && t.run.conversation == "":
+		t.run.answered = true
 		return nil
 	case resp.Conversation == "":
-		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.thread, t.model.Name()).
+		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.run.thread, t.model.Name()).
 			WithHint("run it with the model that began it, told to store")
-	case t.conversation == "":
+	case t.run.conversation == "":
 		service, err := t.passOver(thread)
-		if t.answered = err == nil; err != nil || !service {
+		if t.run.answered = err == nil; err != nil || !service {
 			return err
 		}
 	}
-	t.answered, t.conversation = true, resp.Conversation
-	if t.known == nil {
-		t.known = map[string]bool{}
+	t.run.answered, t.run.conversation = true, resp.Conversation
+	if t.run.known == nil {
+		t.run.known = map[string]bool{}
 	}
-	for _, m := range append(t.messages(), t.result.Messages...) {
-		t.known[m.ID] = true
+	for _, m := range append(t.run.messages(), t.result.Messages...) {
+		t.run.known[m.ID] = true
 	}
 	t.provided = nil // it was sent
 	return nil
@@ -103,7 +103,7 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 	}
 	if thread.opts.StrictStore {
 		return false, Errorf(FailedPrecondition, "thread %q has a message store of the type %s, and the service of model %q keeps the conversation too",
-			t.thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
+			t.run.thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
 	}
 	if told {
 		return service, nil
@@ -112,15 +112,15 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 	if service {
 		ev.Kind = ThreadService
 	}
-	t.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.id)
-	t.emit(ev)
+	t.run.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.run.thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.run.id)
+	t.run.emit(ev)
 	return service, nil
 }
 
 // answeredWith notes that the service knows its own answer.
 func (t *turn) answeredWith(answer *Message) {
-	if t.conversation != "" && t.depth == 0 {
-		t.known[answer.ID] = true
+	if t.run.conversation != "" && t.run.depth == 0 {
+		t.run.known[answer.ID] = true
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // turn is one agent's run inside a run: rounds of model call and tools until
 // the model calls nothing.
 type turn struct {
-	*run
+	run          *run
 	agent        *Agent
 	model        Model
 	instructions string // without what the Start hook changes
@@ -69,7 +69,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 // prepare makes the instructions and lets the context providers speak.
 func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var err error
-	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.scope(), State: t.state, Input: t.input, SoFar: t.soFar()})
+	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope(), State: t.run.state, Input: t.run.input, SoFar: t.soFar()})
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	}
 	var tools []*Tool
 	var stored []*Message
-	for _, p := range ownedProviders(t.net, t.agent) {
+	for _, p := range ownedProviders(t.run.net, t.agent) {
 		t.asked++
 		got, err := p.Provide(ctx, t.provideRequest(p))
 		if err != nil {
@@ -87,7 +87,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		if got == nil {
 			continue
 		}
-		t.addCost(got.Cost)
+		t.run.addCost(got.Cost)
 		if err := checkHistory(got.Messages); err != nil {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
@@ -102,9 +102,9 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		for _, tool := range got.Tools {
 			tools = append(tools, tool.of(p.Name()))
 		}
-		t.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+		t.run.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
-	if saved.result == nil || t.resumed() { // otherwise they are stored already
+	if saved.result == nil || t.run.resumed() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
 		t.brought = len(stored)
 	}
@@ -115,15 +115,15 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		}
 		t.tools = all.current(ctx)
 	}
-	if extra := t.req.Instructions; extra != "" {
+	if extra := t.run.req.Instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
 	}
-	t.emitState()
+	t.run.emitState()
 	return t.agent.checkToolChoice(t.tools)
 }
 
 func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
-	return &ProvideRequest{Scope: t.scope(), Messages: t.messages(), State: t.state, Own: t.states.of(p.key)}
+	return &ProvideRequest{Scope: t.run.scope(), Messages: t.run.messages(), State: t.run.state, Own: t.run.states.of(p.key)}
 }
 
 // responses are what the agent has said and its tools have answered.
@@ -137,22 +137,22 @@ func (t *turn) responses() []*Message {
 // observe tells the observers how it went, those that were asked before. It has time of its own: a cancelled
 // run is something to learn from as well.
 func (t *turn) observe(ctx context.Context, failure error) {
-	for _, p := range ownedProviders(t.net, t.agent)[:t.asked] {
+	for _, p := range ownedProviders(t.run.net, t.agent)[:t.asked] {
 		o, ok := p.Provider.(Observer)
 		if !ok {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limits.ToolTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
 		var cost *Cost
-		err := t.guard("it", func() (err error) {
+		err := t.run.guard("it", func() (err error) {
 			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure})
 			return err
 		})
 		cancel()
-		t.addCost(cost)
+		t.run.addCost(cost)
 		if err != nil {
-			t.logMasked("provider failed", err, "provider", p.Name())
-			t.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
+			t.run.logMasked("provider failed", err, "provider", p.Name())
+			t.run.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
 		}
 	}
 }
@@ -214,14 +214,14 @@ type roundsLimit struct {
 
 // reachedLimit returns the limit that the agent's run has come to, nil if none.
 func (t *turn) reachedLimit() *roundsLimit {
-	of, own := t.limits.MaxRounds, false
+	of, own := t.run.limits.MaxRounds, false
 	if n := t.agent.opts.MaxRounds; n > 0 && n <= of {
 		of, own = n, true
 	}
 	if t.result.Rounds >= of {
 		return &roundsLimit{"MaxRounds", of, "You have used your tools as often as you may.", own}
 	}
-	if of := t.limits.MaxConsecutiveToolFailures; t.toolFailures() >= of {
+	if of := t.run.limits.MaxConsecutiveToolFailures; t.toolFailures() >= of {
 		return &roundsLimit{"MaxConsecutiveToolFailures", of, "Your tools have failed too often in a row.", false}
 	}
 	return nil
@@ -284,13 +284,13 @@ func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done
 // round asks the model once and runs the tools it calls. No answer and no error
 // is what the start hook stopped.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if err := t.checkSpent(); err != nil {
+	if err := t.run.checkSpent(); err != nil {
 		return nil, err
 	}
 	if err := t.keepRound(ctx); err != nil {
 		return nil, err
 	}
-	messages, stop, err := t.hookStart(ctx, t.unsent(append(t.messages(), t.result.Messages...)))
+	messages, stop, err := t.hookStart(ctx, t.run.unsent(append(t.run.messages(), t.result.Messages...)))
 	if stop || err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.result.Rounds++
 	req := t.modelRequest(view)
-	resp, err := t.generate(ctx, t.model, req, t.result.Rounds, true)
+	resp, err := t.run.generate(ctx, t.model, req, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
@@ -327,12 +327,12 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if len(resp.Raw) > 0 {
 		t.result.Raw = append(t.result.Raw, resp.Raw)
 	}
-	t.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
+	t.run.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		return answer, t.runTools(ctx, calls)
 	}
 	if len(answer.Parts) == 0 {
-		t.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.id)
+		t.run.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.run.id)
 	}
 	return answer, t.misfit
 }
@@ -342,18 +342,18 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
-	messages := t.withInstructions(t.prompt(), t.withProvided(view))
-	if t.conversation == "" { // or the calls are where the conversation is kept
-		messages = t.withoutOrphans(messages)
+	messages := t.run.withInstructions(t.prompt(), t.withProvided(view))
+	if t.run.conversation == "" { // or the calls are where the conversation is kept
+		messages = t.run.withoutOrphans(messages)
 	}
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
 	req := &ModelRequest{
 		Messages: messages, Output: t.agent.outputSpec(),
-		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.scope(),
+		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope(),
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
-		Conversation: t.conversation, Parameters: t.modelParams,
+		Conversation: t.run.conversation, Parameters: t.modelParams,
 	}
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
@@ -376,14 +376,14 @@ func (t *turn) providerOf(tool string) string {
 // what stays the same from turn to turn. A model's service that keeps the
 // conversation has it from the first call on.
 func (t *turn) withProvided(view []*Message) []*Message {
-	if len(t.provided) == 0 || t.conversation != "" && t.called {
+	if len(t.provided) == 0 || t.run.conversation != "" && t.called {
 		return view
 	}
 	turn := map[string]bool{}
-	if t.input != nil {
-		turn[t.input.ID] = true
+	if t.run.input != nil {
+		turn[t.run.input.ID] = true
 	}
-	for _, r := range append(slices.Clone(t.results), t.result) {
+	for _, r := range append(slices.Clone(t.run.results), t.result) {
 		for _, m := range r.Messages {
 			turn[m.ID] = true
 		}
@@ -406,7 +406,7 @@ func (r *run) withInstructions(instructions string, view []*Message) []*Message 
 // view returns what the model is shown: the conversation through the processors
 // of the history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
-	if t.conversation != "" {
+	if t.run.conversation != "" {
 		return t.newView(ctx, messages)
 	}
 	return t.processed(ctx, messages)
@@ -414,11 +414,11 @@ func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error
 
 func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var ofHistory []Processor
-	if t.history != nil {
-		ofHistory = t.history.processors
+	if t.run.history != nil {
+		ofHistory = t.run.history.processors
 	}
-	return t.process(ctx, t.model.Name(), messages, t.ownMessages(), levels{
-		{"history", ofHistory}, {"network", t.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
+	return t.run.process(ctx, t.model.Name(), messages, t.ownMessages(), levels{
+		{"history", ofHistory}, {"network", t.run.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
 }
 
 // ownMessages returns the messages of the agent's rounds since its router picked it.
