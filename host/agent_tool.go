@@ -72,12 +72,12 @@ const MaxAgentDepth = 4
 // goroutine, before the call begins, and serves one call.
 func (t *turn) branch() *run {
 	n := *t.run
-	n.around = t.run.madeBefore()
-	n.results, n.artifacts, n.stack, n.past = nil, nil, nil, nil
-	n.usage, n.cost, n.iterations, n.seq = Usage{}, Cost{}, 0, 0
-	n.placed = false
-	n.conversation, n.known = "", nil // what the run's service keeps is not the branch's
-	n.depth++
+	n.ledger.around = t.run.madeBefore()
+	n.conv.results, n.ledger.artifacts, n.routes.stack, n.conv.past = nil, nil, nil, nil
+	n.ledger.usage, n.ledger.cost, n.iterations, n.events.seq = Usage{}, Cost{}, 0, 0
+	n.conv.inputInHistory = false
+	n.service.id, n.service.storedIDs = "", nil // what the run's service keeps is not the branch's
+	n.events.depth++
 	return &n
 }
 
@@ -89,7 +89,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	if c.branch == nil {
 		return nil, Errorf(FailedPrecondition, "The agent %s can only be called within a run.", agent.name)
 	}
-	if c.branch.depth > MaxAgentDepth {
+	if c.branch.events.depth > MaxAgentDepth {
 		return nil, Errorf(ResourceExhausted, "Agents call agents more than %d deep.", MaxAgentDepth)
 	}
 	if c.branch.model(agent) == nil {
@@ -104,33 +104,33 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := *c.branch // one for each attempt
-	n.input, n.keys, n.cancel, n.yield, n.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
-	n.waiting = nil
+	n.conv.input, n.keys, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
+	n.journal.openCalls = nil
 	saved := &savedTurn{agent: agent.name}
-	if began := n.branches.take(n.keys); began != nil {
+	if began := n.journal.branches.take(n.keys); began != nil {
 		saved = began
 		if saved.input != nil {
-			n.input = saved.input
+			n.conv.input = saved.input
 		}
-		n.stack, n.artifacts, n.cost = saved.stack, saved.artifacts, saved.cost
+		n.routes.stack, n.ledger.artifacts, n.ledger.cost = saved.stack, saved.artifacts, saved.cost
 	}
-	fromBefore := len(n.artifacts)
+	fromBefore := len(n.ledger.artifacts)
 	result, err := n.runAgent(ctx, agent, saved)
-	for i, a := range n.artifacts {
+	for i, a := range n.ledger.artifacts {
 		if i < fromBefore { // another process made it, and may have told it
 			c.putArtifact(a)
 		} else {
 			c.keepArtifact(a)
 		}
 	}
-	out := &ToolOutput{Cost: &n.cost, Schedule: n.stack, Usage: &n.usage}
+	out := &ToolOutput{Cost: &n.ledger.cost, Schedule: n.routes.stack, Usage: &n.ledger.usage}
 	if result != nil {
-		n.usage = n.usage.Add(result.Usage)
+		n.ledger.usage = n.ledger.usage.Add(result.Usage)
 		out.Content = result.answer()
 	}
 	if err == nil && result.FinishReason == FinishInterrupted {
-		out.inside = &inside{Agent: agent.name, Input: n.input, Result: result, Calls: n.waiting}
-		for _, call := range asking(n.waiting) {
+		out.inside = &inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
+		for _, call := range asking(n.journal.openCalls) {
 			q := *call.Question
 			q.Via = slices.Insert(slices.Clone(q.Via), 0, c.ID)
 			call.Question = &q

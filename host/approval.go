@@ -57,7 +57,7 @@ func (t *turn) admit(ctx context.Context, calls []*toolCall) {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.finish(t.run.id)
+		c.finish(t.run.scope.Run)
 	}
 }
 
@@ -68,7 +68,7 @@ func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, err
 		return nil, err
 	}
 	c.checked = true
-	if tool.client && t.run.depth > 0 && t.run.asksClient() {
+	if tool.client && t.run.events.depth > 0 && t.run.asksClient() {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
 	}
 	if tool.client {
@@ -83,7 +83,7 @@ func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, err
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
 		}
 		if reason != "" && t.run.asksClient() {
-			t.run.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.run.id)
+			t.run.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.run.scope.Run)
 			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {

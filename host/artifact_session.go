@@ -110,7 +110,7 @@ func (e *earlierArtifacts) refs(ctx context.Context) ([]ArtifactRef, error) {
 func (r *run) listEarlier(ctx context.Context) ([]ArtifactRef, error) {
 	stored, err := r.threadArtifacts(ctx)
 	if err != nil {
-		return nil, wrapError(err, "list the artifacts of thread %q", r.thread)
+		return nil, wrapError(err, "list the artifacts of thread %q", r.scope.Thread)
 	}
 	list := make([]ArtifactRef, 0, len(stored)+len(r.req.Artifacts))
 	named := map[string]int{}
@@ -132,10 +132,10 @@ func (r *run) listEarlier(ctx context.Context) ([]ArtifactRef, error) {
 }
 
 func (r *run) threadArtifacts(ctx context.Context) ([]ArtifactRef, error) {
-	if r.history == nil || r.history.artifacts == nil || r.thread == "" {
+	if r.thread.history == nil || r.thread.history.artifacts == nil || r.scope.Thread == "" {
 		return nil, nil
 	}
-	return callHistory(ctx, r, historyCall[[]ArtifactRef]{"ThreadArtifacts", "HistoryTimeout", r.limits.HistoryTimeout, r.history.artifacts, nil})
+	return callHistory(ctx, r, historyCall[[]ArtifactRef]{"ThreadArtifacts", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.artifacts, nil})
 }
 
 // boundRef holds the reading of an artifact to the limits of a history call.
@@ -148,7 +148,7 @@ func (r *run) boundRef(ref ArtifactRef) ArtifactRef {
 			err = Errorf(DataLoss, "history adapter returned a damaged artifact")
 		}
 		if err != nil {
-			return nil, wrapError(err, "read artifact %q of thread %q", shorten(ref.Name), r.thread)
+			return nil, wrapError(err, "read artifact %q of thread %q", shorten(ref.Name), r.scope.Thread)
 		}
 		return a, nil
 	}
@@ -187,11 +187,11 @@ func checkBroughtArtifacts(list []Artifact) error {
 
 // madeBefore returns what the run, and the runs around it, have made.
 func (r *run) madeBefore() []Artifact {
-	list := slices.Clone(r.around)
+	list := slices.Clone(r.ledger.around)
 	if len(list) == 0 {
-		return slices.Clone(r.artifacts)
+		return slices.Clone(r.ledger.artifacts)
 	}
-	for _, a := range r.artifacts {
+	for _, a := range r.ledger.artifacts {
 		list = putArtifact(list, a)
 	}
 	return list

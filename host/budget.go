@@ -41,7 +41,7 @@ func (h *Host) Admit(ctx context.Context, target Target, tenant string) error {
 	if err != nil {
 		return err
 	}
-	r := &run{host: h, net: target.network(), req: &Request{}, tenant: tenant}
+	r := &run{host: h, net: target.network(), req: &Request{}, scope: Scope{Tenant: tenant}}
 	return r.admit(ctx)
 }
 
@@ -52,7 +52,7 @@ func (r *run) admit(ctx context.Context) error {
 	if !ok || r.req.Resume != "" && len(r.req.Answers) == 0 {
 		return nil
 	}
-	return quota.AdmitRun(ctx, r.tenant, r.firstModel())
+	return quota.AdmitRun(ctx, r.scope.Tenant, r.firstModel())
 }
 
 // firstModel returns the name of the model that the run asks first, "" if that is
@@ -88,12 +88,12 @@ type TimeQuota interface {
 // is the time of the call.
 func (r *run) useTime() {
 	quota, ok := r.host.opts.Quota.(TimeQuota)
-	if !ok || r.depth > 0 || r.working.IsZero() {
+	if !ok || r.events.depth > 0 || r.ledger.bookedUntil.IsZero() {
 		return
 	}
 	now := time.Now()
-	quota.UseTime(r.tenant, now.Sub(r.working))
-	r.working = now
+	quota.UseTime(r.scope.Tenant, now.Sub(r.ledger.bookedUntil))
+	r.ledger.bookedUntil = now
 }
 
 // askable waits until the tenant may ask a model.
@@ -103,9 +103,9 @@ func (r *run) askable(ctx context.Context, model Model) error {
 		return nil
 	}
 	r.useTime()
-	waited, err := quota.AskModel(ctx, r.tenant, model.Name())
+	waited, err := quota.AskModel(ctx, r.scope.Tenant, model.Name())
 	if waited > 0 {
-		r.working = r.working.Add(waited)
+		r.ledger.bookedUntil = r.ledger.bookedUntil.Add(waited)
 		r.emit(&ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
 	}
 	return err
@@ -113,9 +113,9 @@ func (r *run) askable(ctx context.Context, model Model) error {
 
 // useTokens books what an answer cost.
 func (r *run) useTokens(u Usage) {
-	r.spent.tokens.Add(int64(u.Total()))
+	r.ledger.spent.tokens.Add(int64(u.Total()))
 	if quota := r.host.opts.Quota; quota != nil {
-		quota.UseTokens(r.tenant, u.Total())
+		quota.UseTokens(r.scope.Tenant, u.Total())
 	}
 }
 
@@ -137,18 +137,18 @@ func (r *run) paidFor(ctx context.Context, req *ModelRequest, resp *ModelRespons
 	default:
 		return
 	}
-	r.usage = r.usage.Add(u)
+	r.ledger.usage = r.ledger.usage.Add(u)
 	r.useTokens(u)
 }
 
 // callable asks whether n more tools may be called.
 func (r *run) callable(ctx context.Context, n int) error {
-	if r.spent.toolCalls.Add(int64(n)) > int64(r.limits.MaxToolCalls) {
+	if r.ledger.spent.toolCalls.Add(int64(n)) > int64(r.limits.MaxToolCalls) {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", r.limits.MaxToolCalls)
 	}
 	if quota := r.host.opts.Quota; quota != nil {
 		r.useTime()
-		return quota.CallTools(ctx, r.tenant, n)
+		return quota.CallTools(ctx, r.scope.Tenant, n)
 	}
 	return nil
 }
@@ -156,19 +156,19 @@ func (r *run) callable(ctx context.Context, n int) error {
 // addCost adds what sandboxed code has used.
 func (r *run) addCost(c *Cost) {
 	if c != nil {
-		r.cost.Add(c)
-		r.spent.instructions.Add(c.Instructions)
+		r.ledger.cost.Add(c)
+		r.ledger.spent.instructions.Add(c.Instructions)
 	}
 }
 
 // checkSpent holds the run to its tokens and instructions. One call can go past
 // what is left, by as much as its own limits allow.
 func (r *run) checkSpent() error {
-	if used := r.spent.tokens.Load(); used >= int64(r.limits.RunTokens) {
+	if used := r.ledger.spent.tokens.Load(); used >= int64(r.limits.RunTokens) {
 		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, r.limits.RunTokens).
 			WithHint("raise the limit or give the agent fewer rounds")
 	}
-	if used := r.spent.instructions.Load(); used >= r.limits.RunInstructions {
+	if used := r.ledger.spent.instructions.Load(); used >= r.limits.RunInstructions {
 		return Errorf(ResourceExhausted, "run has used %d instructions of the limit RunInstructions of %d", used, r.limits.RunInstructions).
 			WithHint("raise the limit or give the run's plugins less to do")
 	}

@@ -57,7 +57,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 		}
 	}
 	t.runBatch(ctx, calls)
-	if err := t.run.rec.err(); err != nil {
+	if err := t.run.journal.recorder.err(); err != nil {
 		return err
 	}
 	for _, c := range calls {
@@ -68,7 +68,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	if ctx.Err() != nil {
 		return ContextError(ctx)
 	}
-	if len(t.run.stack) > maxScheduledAgents {
+	if len(t.run.routes.stack) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 		calls[i] = &toolCall{part: part, call: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
 			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.iterations, t.result.Rounds, i),
-			Arguments:      part.Arguments, Scope: t.run.scope(), State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.steps, spent: t.run.spent, before: t.run.madeBefore(), earlier: &t.run.services.earlier,
+			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.madeBefore(), earlier: &t.run.services.earlier,
 		}}
 		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
 			calls[i].call.branch = t.branch()
@@ -156,8 +156,8 @@ type (
 // tellChanges sends the changes of the state up to a revision, an event each. Those
 // in an agent used as a tool are for the run around it to send.
 func (t *turn) tellChanges(revision int64) {
-	if t.run.caller != nil {
-		t.run.caller.tellChange(revision)
+	if t.run.events.caller != nil {
+		t.run.events.caller.tellChange(revision)
 		return
 	}
 	for _, ops := range t.run.state.pending.take(revision) {
@@ -169,8 +169,8 @@ func (t *turn) tellChanges(revision int64) {
 func (t *turn) tellArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
 		t.run.emit(&ArtifactMade{Artifact: &a})
-		if t.run.caller != nil {
-			t.run.caller.tellArtifact(a)
+		if t.run.events.caller != nil {
+			t.run.events.caller.tellArtifact(a)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
 				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-				c.finish(t.run.id)
+				c.finish(t.run.scope.Run)
 				t.conclude(ctx, c)
 			}
 			b.done <- struct{}{}
@@ -266,7 +266,7 @@ func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.output, c.err = t.callTool(ctx, c)
 		t.logWithheld(c.part.Name, c.err)
 		c.took = time.Since(started)
-		c.finish(t.run.id)
+		c.finish(t.run.scope.Run)
 		t.conclude(ctx, c)
 		c.call.release()
 		b.say(finished{c})
@@ -345,7 +345,7 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			return out, err
 		}
 		t.logWithheld(tool.Name, err)
-		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.run.id)})
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.run.scope.Run)})
 		c.call.State.takeBack()
 		timer := time.NewTimer(wait)
 		select {
@@ -431,7 +431,7 @@ func (t *turn) await(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, 
 	case a := <-answer:
 		return a.out, a.err
 	case <-grace.C:
-		t.run.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.run.id)
+		t.run.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.run.scope.Run)
 		return nil, ctx.Err()
 	}
 }
@@ -450,7 +450,7 @@ func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<-
 			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
-			t.run.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.run.id, "panic", p, "stack", string(debug.Stack()))
+			t.run.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.run.scope.Run, "panic", p, "stack", string(debug.Stack()))
 		}
 		answer <- a
 	}()
@@ -490,7 +490,7 @@ func (t *turn) accept(c *toolCall, out *ToolOutput) error {
 	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	if out.Interrupt != nil && t.run.depth > 0 && t.run.asksClient() {
+	if out.Interrupt != nil && t.run.events.depth > 0 && t.run.asksClient() {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
@@ -549,16 +549,16 @@ func (t *turn) addResult(c *toolCall) {
 	if c.call.branch == nil {
 		t.run.addCost(c.output.Cost)
 	} else {
-		t.run.cost.Add(c.output.Cost) // the agent has counted it as it went
+		t.run.ledger.cost.Add(c.output.Cost) // the agent has counted it as it went
 	}
 	if c.output.Usage != nil {
 		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
 	}
 	if c.err == nil {
-		t.run.stack = slices.Concat(t.run.stack, c.call.scheduled(), c.output.Schedule)
+		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.call.scheduled(), c.output.Schedule)
 	}
 	for _, a := range c.call.made() {
-		t.run.artifacts = putArtifact(t.run.artifacts, a)
+		t.run.ledger.artifacts = putArtifact(t.run.ledger.artifacts, a)
 	}
 	c.call.release()
 	t.tellArtifacts(c.call)
@@ -608,7 +608,7 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 		if err := t.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
 			c.call.State.takeBack()
-			c.finish(t.run.id)
+			c.finish(t.run.scope.Run)
 		}
 	}
 	switch {
@@ -632,7 +632,7 @@ func (t *turn) conclude(ctx context.Context, c *toolCall) {
 // interrupt leaves the call open and ends the run: a person is asked.
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
-	t.run.waiting = append(t.run.waiting, c.open)
+	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
 	for _, q := range questionsOf([]*openCall{c.open}) {
 		t.run.emit(&Interrupted{Question: q, Key: c.clientKey()})
 	}

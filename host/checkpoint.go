@@ -114,19 +114,19 @@ type savedTurn struct {
 
 // checkpoint returns what the run leaves when it ends with questions.
 func (r *run) checkpoint() *checkpoint {
-	interrupted := r.results[len(r.results)-1]
-	before := slices.Concat(r.earlier, r.results[:len(r.results)-1])
+	interrupted := r.conv.results[len(r.conv.results)-1]
+	before := slices.Concat(r.conv.earlier, r.conv.results[:len(r.conv.results)-1])
 	c := &checkpoint{
-		V: checkpointVersion, Input: r.input, Branch: r.branch, State: r.state.JSON(), Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
-		Results: before, Iterations: r.iterations - 1, Stack: r.stack,
-		Tokens: r.spent.tokens.Load(), ToolCalls: r.spent.toolCalls.Load(), Executed: r.spent.instructions.Load(),
-		Artifacts: r.spent.artifacts.Load(), Stored: r.spent.artifactBytes.Load(),
-		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.waiting,
+		V: checkpointVersion, Input: r.conv.input, Branch: r.thread.branch, State: r.state.JSON(), Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
+		Results: before, Iterations: r.iterations - 1, Stack: r.routes.stack,
+		Tokens: r.ledger.spent.tokens.Load(), ToolCalls: r.ledger.spent.toolCalls.Load(), Executed: r.ledger.spent.instructions.Load(),
+		Artifacts: r.ledger.spent.artifacts.Load(), Stored: r.ledger.spent.artifactBytes.Load(),
+		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.journal.openCalls,
 	}
 	messages := r.messages()
 	c.Last = messages[len(messages)-1].ID
-	if r.history == nil || r.history.get == nil || r.history.appendResult == nil {
-		c.Messages, c.Providers = messages, r.states.json(false)
+	if r.thread.history == nil || r.thread.history.get == nil || r.thread.history.appendResult == nil {
+		c.Messages, c.Providers = messages, r.thread.providers.json(false)
 	}
 	return c
 }

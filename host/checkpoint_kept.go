@@ -104,7 +104,7 @@ func (r *run) fromClient() bool { return r.req.Checkpoint != nil && r.req.Checkp
 // asksClient reports whether the answers to the run's questions will come with a
 // checkpoint that a client had.
 func (r *run) asksClient() bool {
-	return r.journalOf() == nil && (r.req.ClientCheckpoint || r.fromClient() && r.agentThread == nil)
+	return r.journalOf() == nil && (r.req.ClientCheckpoint || r.fromClient() && r.service.thread == nil)
 }
 
 // checkClientCalls holds the calls of a checkpoint that a client had to what such a
@@ -112,7 +112,7 @@ func (r *run) asksClient() bool {
 // answer and have no result.
 func (r *run) checkClientCalls(c *checkpoint) error {
 	open := map[string]*ToolCall{}
-	for _, m := range r.past {
+	for _, m := range r.conv.past {
 		if m.Role == Assistant {
 			clear(open)
 		}
@@ -124,7 +124,7 @@ func (r *run) checkClientCalls(c *checkpoint) error {
 		}
 	}
 	if len(c.Stack) > maxScheduledAgents {
-		return Errorf(InvalidArgument, "run %q has more than %d agents to run", r.resumes, maxScheduledAgents)
+		return Errorf(InvalidArgument, "run %q has more than %d agents to run", r.journal.resumes, maxScheduledAgents)
 	}
 	for _, call := range c.Calls {
 		if len(call.Key) > MaxIDBytes+maxKeyEnding {
@@ -133,10 +133,10 @@ func (r *run) checkClientCalls(c *checkpoint) error {
 		made := open[call.Part.ID]
 		switch {
 		case !call.forAnyone():
-			return Errorf(PermissionDenied, "what run %q asks about %s cannot be answered with a checkpoint that a client had", r.resumes, call.Part.Name).
+			return Errorf(PermissionDenied, "what run %q asks about %s cannot be answered with a checkpoint that a client had", r.journal.resumes, call.Part.Name).
 				WithHint("seal what clients keep, or give the host a journal")
 		case made == nil || made.Name != call.Part.Name:
-			return Errorf(InvalidArgument, "run %q asks about a call of %s that the conversation does not end with", r.resumes, call.Part.Name)
+			return Errorf(InvalidArgument, "run %q asks about a call of %s that the conversation does not end with", r.journal.resumes, call.Part.Name)
 		}
 		delete(open, made.ID)
 		call.Part = &callPart{made.ID, made.Name, made.Arguments}

@@ -205,26 +205,26 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 func (r *run) newRecord(status RunStatus, step entry) (*RunRecord, error) {
 	raw, err := json.Marshal(step)
 	if err != nil {
-		return nil, Errorf(Internal, "write down run %q: %w", r.id, err)
+		return nil, Errorf(Internal, "write down run %q: %w", r.scope.Run, err)
 	}
 	now := time.Now().UTC()
-	return &RunRecord{RunRef: RunRef{Tenant: r.tenant, Thread: r.thread, Run: r.id, Fence: 1}, Target: r.net.name,
+	return &RunRecord{RunRef: RunRef{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Run: r.scope.Run, Fence: 1}, Target: r.net.name,
 		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
 }
 
 // record begins to write a run's steps down.
 func (r *run) record(ctx context.Context, begin *beginning) error {
-	begin.V, begin.Head, begin.History = checkpointVersion, r.head, r.loadedStep()
+	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.loadedStep()
 	rec, err := r.newRecord(RunOpen, entry{Begin: begin})
 	if err != nil {
 		return err
 	}
 	if begin.From != nil && r.req.Checkpoint == nil {
-		rec.Answers = r.resumes
+		rec.Answers = r.journal.resumes
 	}
 	j := r.journalOf()
 	if err := j.CreateRun(ctx, rec); err != nil {
-		return wrapError(err, "begin the journal of run %q", r.id)
+		return wrapError(err, "begin the journal of run %q", r.scope.Run)
 	}
 	r.keep(newRecorder(r, j, rec.RunRef, 1))
 	return nil
@@ -233,8 +233,8 @@ func (r *run) record(ctx context.Context, begin *beginning) error {
 // keep has the run's steps written down from here on.
 func (r *run) keep(w *recorder) {
 	r.state.keepUnsaved()
-	r.rec = w
-	r.steps.rec = w
+	r.journal.recorder = w
+	r.journal.steps.rec = w
 }
 
 // begin makes a durable run one.
@@ -242,15 +242,15 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
-		State: r.state.JSON(), Foreign: r.foreign, Branch: r.branch, Stopped: r.stopped})
+	return r.record(ctx, &beginning{Input: r.conv.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
+		State: r.state.JSON(), Foreign: r.thread.clientOwned, Branch: r.thread.branch, Stopped: r.stopped})
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }
 
 // work is the run between its thread's beginning and end.
 func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
-	if e := r.ended; e != nil {
+	if e := r.journal.ended; e != nil {
 		if e.Error != nil {
 			return e.Finish, e.Error
 		}
@@ -270,7 +270,7 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 	if err == nil {
 		err = r.hookNetworkFinish(ctx, reason)
 	}
-	r.at = ""
+	r.scope.Agent = ""
 	if err != nil {
 		err = nameEnd(ctx, err)
 		reason = statusOf(err)
@@ -280,49 +280,49 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 
 // ends writes down how the run ends, before that is stored in the thread.
 func (r *run) ends(ctx context.Context, reason FinishReason, failure error) error {
-	if r.rec == nil || r.ended != nil {
+	if r.journal.recorder == nil || r.journal.ended != nil {
 		return nil
 	}
-	if err := r.rec.err(); err != nil {
+	if err := r.journal.recorder.err(); err != nil {
 		return err
 	}
-	if r.history == nil || r.history.appendResult == nil {
+	if r.thread.history == nil || r.thread.history.appendResult == nil {
 		return nil
 	}
-	return r.rec.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, r.id)}})
+	return r.journal.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, r.scope.Run)}})
 }
 
 // end tells the journal that there is nothing to go on with.
 func (r *run) end(ctx context.Context) {
-	if r.rec == nil {
+	if r.journal.recorder == nil {
 		return
 	}
-	if err := r.rec.journal.EndRun(context.WithoutCancel(ctx), r.rec.ref, RunEnded, nil); err != nil {
-		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.id, "error", err)
+	if err := r.journal.recorder.journal.EndRun(context.WithoutCancel(ctx), r.journal.recorder.ref, RunEnded, nil); err != nil {
+		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.scope.Run, "error", err)
 	}
 }
 
 // recordAnswer writes a model's answer down.
 func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
-	if t.run.rec == nil {
+	if t.run.journal.recorder == nil {
 		return nil
 	}
 	step := &answerStep{
 		Agent: t.agent.name, First: !t.recorded, CreatedAt: t.result.CreatedAt, Round: t.result.Rounds, Message: answer,
 		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: AsError(t.misfit),
-		Cost: t.run.cost, Tokens: t.run.spent.tokens.Load(),
+		Cost: t.run.ledger.cost, Tokens: t.run.ledger.spent.tokens.Load(),
 	}
-	if t.run.depth == 0 {
-		step.Stack, step.Service = t.run.stack, t.run.conversation
+	if t.run.events.depth == 0 {
+		step.Stack, step.Service = t.run.routes.stack, t.run.service.id
 	}
 	t.recorded = true
-	return t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Answer: step})
+	return t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Answer: step})
 }
 
 // branchKey names whose steps these are: the run's, or those of an agent used as
 // a tool.
 func (r *run) branchKey() string {
-	if r.depth == 0 {
+	if r.events.depth == 0 {
 		return ""
 	}
 	return r.keys
@@ -331,10 +331,10 @@ func (r *run) branchKey() string {
 // recordBegun writes down that a call begins which must not happen twice. No call
 // begins in a run that cannot write down what it does.
 func (t *turn) recordBegun(ctx context.Context, tool *Tool, c *toolCall) error {
-	if t.run.rec == nil || tool.repeatable() {
-		return t.run.rec.err()
+	if t.run.journal.recorder == nil || tool.repeatable() {
+		return t.run.journal.recorder.err()
 	}
-	return t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
+	return t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
 }
 
 // repeatable reports whether a call may be made again when it is not known what
@@ -343,7 +343,7 @@ func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent 
 
 // recordDone writes a call's outcome down.
 func (t *turn) recordDone(ctx context.Context, c *toolCall) {
-	if t.run.rec == nil || c.replayed {
+	if t.run.journal.recorder == nil || c.replayed {
 		return
 	}
 	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: t.agent.opts.JoinResults}
@@ -351,28 +351,28 @@ func (t *turn) recordDone(ctx context.Context, c *toolCall) {
 		done.Schedule = append(c.call.scheduled(), c.output.Schedule...)
 	}
 	step := &callStep{ID: c.part.ID, Attempt: c.call.Attempt, Done: done}
-	_ = t.run.rec.commit(ctx, entry{In: t.run.branchKey(), Call: step}) // the recorder keeps the failure
+	_ = t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Call: step}) // the recorder keeps the failure
 }
 
 // recordEnd notes the end of an agent's run.
 func (t *turn) recordEnd(failure error) {
-	if t.run.rec == nil || t.run.depth > 0 || failure != nil {
+	if t.run.journal.recorder == nil || t.run.events.depth > 0 || failure != nil {
 		return
 	}
 	step := &agentStep{Finish: t.result.FinishReason}
 	if t.replaced {
 		step.Messages = t.result.Messages
 	}
-	t.run.rec.note(entry{Agent: step})
+	t.run.journal.recorder.note(entry{Agent: step})
 }
 
 // recordRoute writes a decision down: at once if it was paid for.
 func (r *run) recordRoute(ctx context.Context, next []string) error {
-	step := entry{Route: &routeStep{Next: next, Usage: r.usage, Cost: r.cost, Tokens: r.spent.tokens.Load()}}
-	if r.askedToRoute {
-		r.askedToRoute = false
-		return r.rec.commit(ctx, step)
+	step := entry{Route: &routeStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
+	if r.routes.modelAsked {
+		r.routes.modelAsked = false
+		return r.journal.recorder.commit(ctx, step)
 	}
-	r.rec.note(step)
+	r.journal.recorder.note(step)
 	return nil
 }

@@ -83,13 +83,13 @@ func errNoBranches() error {
 // checkTurn refuses what the request asks of a history that cannot do it.
 func (r *run) checkTurn() error {
 	req := r.req
-	if err := r.history.checkRacing(req.Racing); err != nil {
+	if err := r.thread.history.checkRacing(req.Racing); err != nil {
 		return err
 	}
-	if req.Branch != "" && (r.history == nil || r.history.branch == nil) {
+	if req.Branch != "" && (r.thread.history == nil || r.thread.history.branch == nil) {
 		return errNoBranches()
 	}
-	if req.Branch != "" && (r.thread == "" || req.Resume != "") {
+	if req.Branch != "" && (r.scope.Thread == "" || req.Resume != "") {
 		return Errorf(InvalidArgument, "request names the branch %q and not its thread", req.Branch)
 	}
 	if req.Regenerate == "" {
@@ -102,14 +102,14 @@ func (r *run) checkTurn() error {
 }
 
 func (r *run) checkRegenerate() error {
-	req, h := r.req, r.history
+	req, h := r.req, r.thread.history
 	switch {
-	case r.input != nil || len(req.Messages) > 0 || req.Resume != "":
+	case r.conv.input != nil || len(req.Messages) > 0 || req.Resume != "":
 		return Errorf(InvalidArgument, "request answers the message %q again and says something new", req.Regenerate).
 			WithHint("regenerate with nothing else, then say the rest")
 	case !validMessageID(req.Regenerate):
 		return Errorf(InvalidArgument, "there can be no message with an id of %d bytes like that", len(req.Regenerate))
-	case r.thread == "":
+	case r.scope.Thread == "":
 		return Errorf(InvalidArgument, "request answers the message %q again and names no thread", req.Regenerate)
 	case h == nil || h.get == nil || !req.NewBranch && h.regenerate == nil:
 		return Errorf(InvalidArgument, "the history cannot take an answer back").WithHint("it needs Regenerate and Get")
@@ -128,12 +128,12 @@ func (r *run) racing() Racing {
 	case r.req.Racing != "":
 		return r.req.Racing
 	}
-	return r.history.racing
+	return r.thread.history.racing
 }
 
 // lockThread makes the thread the run's, or a branch of it.
 func (r *run) lockThread(ctx context.Context) (func(), error) {
-	if r.history == nil || r.history.lock == nil || r.thread == "" {
+	if r.thread.history == nil || r.thread.history.lock == nil || r.scope.Thread == "" {
 		return func() {}, nil
 	}
 	if r.req.NewBranch { // it takes nothing from whoever runs on the thread
@@ -145,8 +145,8 @@ func (r *run) lockThread(ctx context.Context) (func(), error) {
 	if err == nil || CodeOf(err) != Conflict || r.racing() == RaceWait || r.racing() == "" {
 		return unlock, err
 	}
-	if r.racing() == RaceConflict || r.branch != "" {
-		return nil, errRunning(r.thread, err)
+	if r.racing() == RaceConflict || r.thread.branch != "" {
+		return nil, errRunning(r.scope.Thread, err)
 	}
 	if err := r.takeBranch(ctx); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (r *run) lockThread(ctx context.Context) (func(), error) {
 }
 
 func (r *run) lock(ctx context.Context) (func(), error) {
-	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.history.lock, late: func(unlock func()) {
+	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.thread.history.lock, late: func(unlock func()) {
 		if unlock != nil {
 			unlock()
 		}
@@ -170,22 +170,22 @@ func (r *run) lock(ctx context.Context) (func(), error) {
 func (r *run) takeBranch(ctx context.Context) error {
 	branch, err := callHistory(ctx, r, historyCall[string]{"Branch", "HistoryTimeout", r.limits.HistoryTimeout,
 		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return r.history.branch(ctx, req, r.req.Regenerate)
+			return r.thread.history.branch(ctx, req, r.req.Regenerate)
 		}, nil})
 	if err == nil && branch == "" {
 		err = Errorf(Internal, "history adapter made a branch without a name")
 	}
 	if err != nil {
-		return wrapError(err, "begin a branch of thread %q", r.thread)
+		return wrapError(err, "begin a branch of thread %q", r.scope.Thread)
 	}
-	r.branch, r.branched = branch, true
+	r.thread.branch, r.thread.branched = branch, true
 	return nil
 }
 
 // regenerate takes back what came after the message that the request names.
 func (r *run) regenerate(ctx context.Context) error {
 	message := r.req.Regenerate
-	if r.branched {
+	if r.thread.branched {
 		return nil // the branch that the run got ends there
 	}
 	if r.req.NewBranch { // the history has no locks
@@ -193,12 +193,12 @@ func (r *run) regenerate(ctx context.Context) error {
 	}
 	head, err := callHistory(ctx, r, historyCall[string]{"Regenerate", "HistoryTimeout", r.limits.HistoryTimeout,
 		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return r.history.regenerate(ctx, req, message)
+			return r.thread.history.regenerate(ctx, req, message)
 		}, nil})
 	if err != nil {
-		return wrapError(err, "take back the answer to message %q of thread %q", message, r.thread)
+		return wrapError(err, "take back the answer to message %q of thread %q", message, r.scope.Thread)
 	}
-	r.head = head
+	r.thread.head = head
 	return nil
 }
 
@@ -206,8 +206,8 @@ func (r *run) regenerate(ctx context.Context) error {
 func (r *run) inputOf(loaded *Loaded) error {
 	n := len(loaded.Messages)
 	if n == 0 || loaded.Messages[n-1].ID != r.req.Regenerate || loaded.Messages[n-1].Role != User {
-		return Errorf(DataLoss, "history adapter did not make message %q of thread %q the last", r.req.Regenerate, r.thread)
+		return Errorf(DataLoss, "history adapter did not make message %q of thread %q the last", r.req.Regenerate, r.scope.Thread)
 	}
-	r.input = loaded.Messages[n-1]
+	r.conv.input = loaded.Messages[n-1]
 	return nil
 }

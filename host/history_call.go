@@ -64,7 +64,7 @@ func fromAdapter(err error) error {
 
 // awaitHistory runs the method.
 func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyAnswer[T] {
-	return await(ctx, foreignCall[T]{"history adapter", r.history.name, c.method, r.id, r.host.opts.Logger,
+	return await(ctx, foreignCall[T]{"history adapter", r.thread.history.name, c.method, r.scope.Run, r.host.opts.Logger,
 		func(ctx context.Context) (T, error) { return c.fn(ctx, r.historyRequest()) }, c.late})
 }
 
@@ -134,7 +134,7 @@ func (c *foreignCall[T]) guard(fn func()) {
 // historyRequest says whose history the run asks for: a copy for each call, so
 // that an adapter may keep or change it.
 func (r *run) historyRequest() *HistoryRequest {
-	req := &HistoryRequest{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Run: r.id, Network: r.net.name, Racing: r.racing()}
+	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Network: r.net.name, Racing: r.racing()}
 	req.SoFar = r.soFar(nil)
 	if req.SoFar.state == nil {
 		layers := r.firstLayers()
@@ -143,11 +143,11 @@ func (r *run) historyRequest() *HistoryRequest {
 			return s
 		}
 	}
-	if r.input != nil {
-		req.Input = r.input.deepClone()
+	if r.conv.input != nil {
+		req.Input = r.conv.input.deepClone()
 	}
-	if r.rec != nil && r.history.journal != nil && r.host.opts.Journal == nil {
-		req.Fence = r.rec.ref.Fence
+	if r.journal.recorder != nil && r.thread.history.journal != nil && r.host.opts.Journal == nil {
+		req.Fence = r.journal.recorder.ref.Fence
 	}
 	return req
 }

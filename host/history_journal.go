@@ -13,21 +13,21 @@ const maxJournaledHistory = 256 << 10
 // loadedStep returns what was loaded, to be written down; nil if nothing was, or
 // too much. What an agent thread has is not an adapter's answer.
 func (r *run) loadedStep() *loadedStep {
-	if r.loaded == nil || r.agentThread != nil {
+	if r.thread.loaded == nil || r.service.thread != nil {
 		return nil
 	}
 	size := 0
-	for _, m := range r.loaded.Messages { // a first guess, and cheap
+	for _, m := range r.thread.loaded.Messages { // a first guess, and cheap
 		bytes, _ := m.Size()
 		if size += bytes; size > maxJournaledHistory {
 			return nil
 		}
 	}
-	raw := AppendMessagesJSON(nil, r.loaded.Messages)
+	raw := AppendMessagesJSON(nil, r.thread.loaded.Messages)
 	if len(raw) > maxJournaledHistory {
 		return nil
 	}
-	return &loadedStep{Messages: raw, Providers: r.loaded.Providers}
+	return &loadedStep{Messages: raw, Providers: r.thread.loaded.Providers}
 }
 
 // read returns what was written down, nil if that is nothing.
@@ -48,14 +48,14 @@ func (s *loadedStep) read() (*Loaded, error) {
 // checkHead asks whether the thread is where the run has left it. An adapter that
 // cannot tell says so when the results are stored.
 func (r *run) checkHead(ctx context.Context) error {
-	if r.history == nil || r.history.threadHead == nil || r.head == "" {
+	if r.thread.history == nil || r.thread.history.threadHead == nil || r.thread.head == "" {
 		return nil
 	}
-	head, err := callHistory(ctx, r, historyCall[string]{"ThreadHead", "HistoryTimeout", r.limits.HistoryTimeout, r.history.threadHead, nil})
+	head, err := callHistory(ctx, r, historyCall[string]{"ThreadHead", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.threadHead, nil})
 	if err != nil {
-		return wrapError(err, "read the head of thread %q", r.thread)
+		return wrapError(err, "read the head of thread %q", r.scope.Thread)
 	}
-	if head != r.head {
+	if head != r.thread.head {
 		return errMovedOn(r)
 	}
 	return nil

@@ -167,7 +167,7 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	if hook == nil {
 		return nil
 	}
-	at := &ResponseHook{Scope: t.run.scope(), State: t.run.state, SoFar: t.soFar(), Round: t.result.Rounds,
+	at := &ResponseHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Round: t.result.Rounds,
 		Parts: slices.Clone(resp.Parts), FinishReason: resp.FinishReason, Usage: resp.Usage}
 	if err := hook(ctx, at); err != nil {
 		return t.hookError(err, "response")
@@ -190,7 +190,7 @@ func (t *turn) hookFinish(ctx context.Context) error {
 		return nil
 	}
 	r := t.result
-	at := &FinishHook{Scope: t.run.scope(), State: t.run.state, SoFar: t.soFar(), Messages: slices.Clone(r.Messages),
+	at := &FinishHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Messages: slices.Clone(r.Messages),
 		FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage}
 	if err := hook(ctx, at); err != nil {
 		return t.hookError(err, "finish")
@@ -253,7 +253,7 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 func (t *turn) guarded(tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.run.host.opts.Logger.Error("panic around a tool", "tool", tool, "run", t.run.id, "panic", p, "stack", string(debug.Stack()))
+			t.run.host.opts.Logger.Error("panic around a tool", "tool", tool, "run", t.run.scope.Run, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "The tool %s failed.", tool)
 		}
 	}()

@@ -34,7 +34,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if hook == nil {
 		return messages, false, nil
 	}
-	at := &StartHook{Scope: t.run.scope(), State: t.run.state, Input: t.run.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
+	at := &StartHook{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
 		Instructions: t.instructions, Messages: slices.Clone(messages)}
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.hookError(err, "start")
@@ -49,7 +49,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 		return nil, false, err
 	}
 	e := &t.startEdits
-	if t.run.conversation != "" { // the model's service has those of the rounds before
+	if t.run.service.id != "" { // the model's service has those of the rounds before
 		e.added = slices.DeleteFunc(e.added, func(a addedMessage) bool { return a.behind == "" })
 	}
 	e.editInstructions(t.instructions, at.Instructions)

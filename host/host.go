@@ -284,17 +284,17 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
 		defer cancel()
-		r.yield, r.cancel = yield, cancel
+		r.events.yield, r.events.cancel = yield, cancel
 		if refused := r.admit(ctx); refused != nil {
 			stored, err := r.readAnswer(ctx) // what is answered already costs nothing
 			if err != nil || stored == nil {
 				yield(Event{}, refused)
-			} else if err := r.replay(stored); err != nil && !r.broken {
+			} else if err := r.replay(stored); err != nil && !r.events.broken {
 				yield(Event{}, err)
 			}
 			return
 		}
-		if err := r.do(r.withServices(ctx)); err != nil && !r.broken {
+		if err := r.do(r.withServices(ctx)); err != nil && !r.events.broken {
 			yield(Event{}, err)
 		}
 	}

@@ -100,7 +100,7 @@ func (h *Host) KeepsRuns(target Target) bool {
 	return h.journalOf(h.historyOf(target.network())) != nil
 }
 
-func (r *run) journalOf() *guardedJournal { return r.host.journalOf(r.history) }
+func (r *run) journalOf() *guardedJournal { return r.host.journalOf(r.thread.history) }
 
 func errAnswered(rec *RunRecord) error {
 	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy).

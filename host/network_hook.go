@@ -47,7 +47,7 @@ func (r *run) hookNetworkStart(ctx context.Context) error {
 	if hook == nil {
 		return nil
 	}
-	at := &NetworkStartHook{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil)}
+	at := &NetworkStartHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil)}
 	err := r.guard("it", func() error { return hook(ctx, at) })
 	r.stopped = at.Stop
 	return wrapError(err, "hook start of network %q", r.net.name)
@@ -59,8 +59,8 @@ func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error 
 	if hook == nil || r.stopped || reason == FinishInterrupted {
 		return nil
 	}
-	r.at = ""
-	at := &NetworkFinishHook{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.usage}
+	r.scope.Agent = ""
+	at := &NetworkFinishHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.ledger.usage}
 	err := r.guard("it", func() error { return hook(ctx, at) })
 	r.emitState()
 	return wrapError(err, "hook finish of network %q", r.net.name)

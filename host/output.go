@@ -134,7 +134,7 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 	again := *req
 	wrong := UserText("That is not the JSON that was asked for: " + shorten(fault.Error()) +
 		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
-	if again.Conversation = t.run.conversation; again.Conversation != "" { // the service has the rest
+	if again.Conversation = t.run.service.id; again.Conversation != "" { // the service has the rest
 		again.Messages = t.run.withInstructions(t.prompt(), []*Message{wrong})
 	} else {
 		again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()), wrong)

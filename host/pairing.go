@@ -177,7 +177,7 @@ func withoutOrphanResults(messages []*Message) (out []*Message, dropped int) {
 func (r *run) withoutOrphans(messages []*Message) []*Message {
 	out, dropped := withoutOrphanResults(messages)
 	if dropped > 0 {
-		r.host.opts.Logger.Warn("tool results without a call are left out of a request to a model", "run", r.id, "results", dropped)
+		r.host.opts.Logger.Warn("tool results without a call are left out of a request to a model", "run", r.scope.Run, "results", dropped)
 	}
 	return out
 }

@@ -241,29 +241,29 @@ func (b *branches) take(key string) *savedTurn {
 func (r *run) take(p *replay) error {
 	for _, ops := range p.patches {
 		if err := r.state.applyAgain(ops); err != nil {
-			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.id, err)
+			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.scope.Run, err)
 		}
 	}
 	r.state.takeChanges()
-	r.results, r.stack, r.iterations, r.usage, r.cost = p.results, p.stack, p.iterations, p.usage, p.cost
-	r.artifacts = p.artifacts
-	r.saved, r.ended, r.waiting = p.current, p.end, p.waiting
-	r.spent.tokens.Store(p.tokens)
-	r.spent.toolCalls.Store(p.toolCalls)
-	r.spent.instructions.Add(p.cost.Instructions)
+	r.conv.results, r.routes.stack, r.iterations, r.ledger.usage, r.ledger.cost = p.results, p.stack, p.iterations, p.usage, p.cost
+	r.ledger.artifacts = p.artifacts
+	r.journal.saved, r.journal.ended, r.journal.openCalls = p.current, p.end, p.waiting
+	r.ledger.spent.tokens.Store(p.tokens)
+	r.ledger.spent.toolCalls.Store(p.toolCalls)
+	r.ledger.spent.instructions.Add(p.cost.Instructions)
 	for i := range p.made {
-		r.spent.artifacts.Add(1)
-		r.spent.artifactBytes.Add(int64(len(p.made[i].appendJSON(nil))))
+		r.ledger.spent.artifacts.Add(1)
+		r.ledger.spent.artifactBytes.Add(int64(len(p.made[i].appendJSON(nil))))
 	}
-	r.steps.restore(p.named)
-	r.branches = &branches{byKey: p.branches}
-	r.answered, r.conversation = p.answered, p.service
+	r.journal.steps.restore(p.named)
+	r.journal.branches = &branches{byKey: p.branches}
+	r.service.answered, r.service.id = p.answered, p.service
 	names := slices.Clone(p.stack)
 	if p.current != nil {
 		names = append(names, p.current.agent)
 	}
 	if name, ok := r.unknownAgent(names); ok {
-		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.id, name, r.net.name).
+		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.scope.Run, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its process: put them on call")
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 func (r *run) leave(ctx context.Context) error {
 	j := r.journalOf()
 	if j == nil {
-		r.left = &Checkpoint{tenant: r.tenant, run: r.id, target: r.net.name, thread: r.thread, left: r.checkpoint()}
-		if r.agentThread != nil {
-			r.agentThread.keepCheckpoint(r.left)
+		r.journal.checkpoint = &Checkpoint{tenant: r.scope.Tenant, run: r.scope.Run, target: r.net.name, thread: r.scope.Thread, left: r.checkpoint()}
+		if r.service.thread != nil {
+			r.service.thread.keepCheckpoint(r.journal.checkpoint)
 		}
 		return nil
 	}
@@ -24,12 +24,12 @@ func (r *run) leave(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if rec.Asks = asksOf(questionsOf(r.waiting)); r.rec != nil {
-		err = j.LeaveRun(ctx, r.rec.ref, rec.Steps[0], rec.Asks)
+	if rec.Asks = asksOf(questionsOf(r.journal.openCalls)); r.journal.recorder != nil {
+		err = j.LeaveRun(ctx, r.journal.recorder.ref, rec.Steps[0], rec.Asks)
 	} else {
 		err = j.CreateRun(ctx, rec)
 	}
-	return wrapError(err, "store the questions of run %q", r.id)
+	return wrapError(err, "store the questions of run %q", r.scope.Run)
 }
 
 // checkResume refuses a request to go on that says something else as well.
@@ -42,7 +42,7 @@ func (r *run) checkResume() error {
 		return nil
 	}
 	conversation := req.Checkpoint == nil && (len(req.Messages) > 0 || len(req.Providers) > 0 || req.State != nil)
-	if r.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Thread != "" {
+	if r.conv.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Thread != "" {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", req.Resume).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
@@ -61,10 +61,10 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.agentThread != nil && rec.Thread != r.thread {
-		return nil, Errorf(FailedPrecondition, "run %q is one in another thread than %q", rec.Run, r.thread)
+	if r.service.thread != nil && rec.Thread != r.scope.Thread {
+		return nil, Errorf(FailedPrecondition, "run %q is one in another thread than %q", rec.Run, r.scope.Thread)
 	}
-	r.thread, r.resumes = rec.Thread, rec.Run
+	r.scope.Thread, r.journal.resumes = rec.Thread, rec.Run
 	return rec, nil
 }
 
@@ -83,8 +83,8 @@ func (r *run) readRecord(ctx context.Context) (*RunRecord, error) {
 	c := r.req.Checkpoint
 	switch {
 	case c == nil:
-		return r.journalOf().ReadRun(ctx, r.tenant, r.req.Resume)
-	case !c.unowned && c.tenant != r.tenant:
+		return r.journalOf().ReadRun(ctx, r.scope.Tenant, r.req.Resume)
+	case !c.unowned && c.tenant != r.scope.Tenant:
 		return nil, Errorf(NotFound, "there is no run %q", c.run)
 	}
 	return c.record()
@@ -131,9 +131,9 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	if err := r.openAgain(ctx, c); err != nil {
 		return err
 	}
-	r.saved = c.turn(r.resultID())
-	r.branches = &branches{byKey: map[string]*savedTurn{}}
-	addBranches(r.branches.byKey, c.Calls)
+	r.journal.saved = c.turn(r.resultID())
+	r.journal.branches = &branches{byKey: map[string]*savedTurn{}}
+	addBranches(r.journal.branches.byKey, c.Calls)
 	if r.journalOf() == nil || r.fromClient() { // the client has it, and can answer again
 		return nil
 	}
@@ -149,14 +149,14 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	r.id, r.keys = rec.Run, rec.Run
+	r.scope.Run, r.keys = rec.Run, rec.Run
 	r.restoreBrought(p.begin.Artifacts)
 	if c := p.begin.From; c != nil {
 		err = r.restore(ctx, c, p.begin.Answers, p.begin.Expired)
 	} else {
 		err = r.restoreBeginning(p.begin)
 	}
-	r.head = p.begin.Head
+	r.thread.head = p.begin.Head
 	if err == nil {
 		err = r.take(p)
 	}
@@ -187,7 +187,7 @@ func (r *run) restoreBrought(artifacts []Artifact) {
 
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
-	r.input, r.foreign, r.branch, r.stopped = b.Input, b.Foreign, b.Branch, b.Stopped
+	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stopped = b.Input, b.Foreign, b.Branch, b.Stopped
 	req := *r.req
 	req.Instructions, req.Messages, req.Providers = b.Instructions, b.Messages, b.Providers
 	req.ModelParameters = asParameters(b.Parameters)
@@ -211,45 +211,45 @@ func (r *run) restoreState(raw json.RawMessage) error {
 // was loaded then, or loads it again. If the thread has moved on, the run has lost
 // the race that it would have lost alive, before it costs more.
 func (r *run) openAsItWas(ctx context.Context, p *replay) error {
-	head, foreign := r.head, r.foreign
+	head, foreign := r.thread.head, r.thread.clientOwned
 	loaded, err := p.begin.History.read()
 	journaled := loaded != nil
 	if err == nil && !journaled {
-		r.head = ""
+		r.thread.head = ""
 		loaded, err = r.load(ctx, false)
 	}
 	if err != nil {
 		return err
 	}
-	r.foreign = foreign
+	r.thread.clientOwned = foreign
 	if c := p.begin.From; c != nil && c.Messages != nil {
 		loaded = &Loaded{Messages: c.Messages, Providers: c.Providers}
 	}
-	r.states = newProviderStates(loaded.Providers)
+	r.thread.providers = newProviderStates(loaded.Providers)
 	stored := r.withoutOwn(loaded, p)
-	if r.past, err = r.pastMessages(loaded); err != nil {
+	if r.conv.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.past = closeCalls(r.past, p.begin.From == nil)
+	r.conv.past = closeCalls(r.conv.past, p.begin.From == nil)
 	r.serviceHeard(loaded, p)
 	switch c := p.begin.From; {
 	case p.end != nil: // only the results are still to be stored, and perhaps not even these
 		if c == nil && !stored {
-			r.head = head
+			r.thread.head = head
 		}
 		return nil
 	case journaled:
 		return r.checkHead(ctx)
 	case c != nil:
 		return r.checkLast(c)
-	case head != "" && r.head != "" && r.head != head && !stored:
+	case head != "" && r.thread.head != "" && r.thread.head != head && !stored:
 		return errMovedOn(r)
 	}
 	return nil
 }
 
 func errMovedOn(r *run) error {
-	return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.thread, r.id).
+	return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.scope.Thread, r.scope.Run).
 		WithHint("what it had done is not in the thread; say what is wanted as a new message")
 }
 
@@ -263,10 +263,10 @@ func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 			rest = append(rest, m)
 			continue
 		}
-		if r.kept == nil {
-			r.kept = map[string]bool{}
+		if r.thread.storedIDs == nil {
+			r.thread.storedIDs = map[string]bool{}
 		}
-		r.kept[m.ID] = true
+		r.thread.storedIDs[m.ID] = true
 	}
 	loaded.Messages = rest
 	return last
@@ -276,15 +276,15 @@ func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 // question that has expired and ends the run, nil if it goes on.
 func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
 	if over != nil {
-		r.failed = errExpired(r.resumes, over)
+		r.failed = errExpired(r.journal.resumes, over)
 		return r.restoreCheckpoint(c)
 	}
-	answers, err := matchAnswers(r.resumes, questionsOf(c.Calls), given, r.limits)
+	answers, err := matchAnswers(r.journal.resumes, questionsOf(c.Calls), given, r.limits)
 	if err != nil {
 		return err
 	}
 	if name, ok := r.unknownAgent(append([]string{c.Agent}, c.Stack...)); ok {
-		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.resumes, name, r.net.name).
+		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.journal.resumes, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its run: put them on call")
 	}
 	for _, call := range asking(c.Calls) {
@@ -298,20 +298,20 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *
 
 // restoreCheckpoint takes over what the interrupted run had.
 func (r *run) restoreCheckpoint(c *checkpoint) error {
-	r.input, r.placed, r.inputKept, r.earlier = c.Input, true, true, c.Results
-	r.iterations, r.stack = c.Iterations, c.Stack
+	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
+	r.iterations, r.routes.stack = c.Iterations, c.Stack
 	req := *r.req
 	req.Instructions, req.ModelParameters = c.Instructions, asParameters(c.Parameters)
 	r.req = &req
-	r.spent.tokens.Store(c.Tokens)
-	r.spent.toolCalls.Store(c.ToolCalls)
-	r.spent.instructions.Store(c.Executed)
-	r.spent.artifacts.Store(c.Artifacts)
-	r.spent.artifactBytes.Store(c.Stored)
+	r.ledger.spent.tokens.Store(c.Tokens)
+	r.ledger.spent.toolCalls.Store(c.ToolCalls)
+	r.ledger.spent.instructions.Store(c.Executed)
+	r.ledger.spent.artifacts.Store(c.Artifacts)
+	r.ledger.spent.artifactBytes.Store(c.Stored)
 	if r.fromClient() {
 		loaded := &Loaded{}
-		if r.agentThread != nil {
-			loaded.State = r.agentThread.State()
+		if r.service.thread != nil {
+			loaded.State = r.service.thread.State()
 		}
 		return r.setState(loaded)
 	}
@@ -362,12 +362,12 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 		}
 	}
 	r.serviceKnows(loaded)
-	r.states = newProviderStates(loaded.Providers)
+	r.thread.providers = newProviderStates(loaded.Providers)
 	var err error
-	if r.past, err = r.pastMessages(loaded); err != nil {
+	if r.conv.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.past = closeCalls(r.past, false)
+	r.conv.past = closeCalls(r.conv.past, false)
 	if err := r.checkLast(c); err != nil || !r.fromClient() {
 		return err
 	}
@@ -376,8 +376,8 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 
 // checkLast holds the conversation to ending where the questions were asked.
 func (r *run) checkLast(c *checkpoint) error {
-	if n := len(r.past); n == 0 || r.past[n-1].ID != c.Last {
-		return Errorf(Conflict, "thread %q has moved on since run %q asked", r.thread, r.resumes).
+	if n := len(r.conv.past); n == 0 || r.conv.past[n-1].ID != c.Last {
+		return Errorf(Conflict, "thread %q has moved on since run %q asked", r.scope.Thread, r.journal.resumes).
 			WithHint("its questions cannot be answered any more; say what is wanted as a new message")
 	}
 	return nil
@@ -439,7 +439,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 }
 
 // resumed reports whether this is a run whose process has ended.
-func (r *run) resumed() bool { return r.resumes == r.id }
+func (r *run) resumed() bool { return r.journal.resumes == r.scope.Run }
 
 // repeat decides about a call that may have begun when the process ended.
 func (t *turn) repeat(c *toolCall, o *openCall) {

@@ -17,74 +17,102 @@ import (
 // run is one run of a network: the loop of the package. Everything but the
 // tools happens in the goroutine of whoever reads the events.
 type run struct {
-	host     *Host
-	net      *Network
-	req      *Request
-	limits   Limits
-	yield    func(Event, error) bool
-	cancel   context.CancelFunc
-	opened   bool // RunStarted is sent
-	replayed bool // it is answered with a stored turn
-	broken   bool // the reader has left
-	reading  bool // the reader has the goroutine
-
-	id      string
-	tenant  string
-	thread  string
+	host    *Host
+	net     *Network
+	req     *Request
+	limits  Limits
+	scope   Scope // Agent is the agent at work
 	started time.Time
-	working time.Time // until when its time is booked; zero before it begins to work
-	seq     int64
-	at      string // the agent at work
 
-	history   *History
-	loaded    *Loaded // what the adapter answered; nil if it was not asked
-	branch    string  // of the thread; empty is its own line
-	branched  bool    // the run began the branch
-	head      string
-	input     *Message
-	past      []*Message      // before this turn, with open calls closed
-	placed    bool            // past holds the input
-	kept      map[string]bool // ids of messages that rounds have stored
-	foreign   bool            // the state is the client's, and not for the thread
-	state     *State
-	sentState any             // the request's state
-	states    *providerStates // of context providers
-	patched   bool            // the whole state has been sent
+	events  runEvents
+	ledger  runLedger
+	conv    conversation
+	thread  runThread
+	service serviceConversation
+	journal runJournal
+	routes  routing
 
-	results    []*Result
-	artifacts  []Artifact
-	around     []Artifact // of the run in which this one is an agent used as a tool
+	state      *State
 	iterations int
-	spent      *spent
-	depth      int    // of agents used as tools
-	caller     *Call  // that an agent used as a tool works for; nil in the run itself
 	keys       string // what the idempotency keys of tool calls begin with
-	usage      Usage
-	cost       Cost
-	stack      []string
-	brought    map[string]*Agent // by routers
-	steps      *steps
 	services   *services
-
-	rec      *recorder   // nil if the run is not in the journal
-	resumes  string      // the run that this one goes on with
-	saved    *savedTurn  // the agent's run to go on with
-	branches *branches   // agents used as tools that had begun; nil if there are none
-	earlier  []*Result   // of the run that this one goes on with
-	waiting  []*openCall // the calls that wait for an answer
-	left     *Checkpoint // of an interrupted run that no journal keeps
-	ended    *endStep    // how the run ended before its results were stored
 
 	stopped bool  // by the Start hook of the network
 	failed  error // what that hook failed with
+}
 
-	askedToRoute bool // a model was asked who is next
+// runEvents sends the events of a run to its reader.
+type runEvents struct {
+	yield     func(Event, error) bool
+	cancel    context.CancelFunc
+	seq       int64
+	depth     int   // of agents used as tools
+	caller    *Call // that an agent used as a tool works for; nil in the run itself
+	opened    bool  // RunStarted is sent
+	replayed  bool  // the run is answered with a stored turn
+	broken    bool  // the reader has left
+	reading   bool  // the reader has the goroutine
+	stateSent bool  // the whole state has been sent
+}
 
-	agentThread  *AgentThread    // nil if the request brings none
-	inputKept    bool            // the thread has the input already
-	answered     bool            // a model has, so that the thread's kind is decided
-	conversation string          // by which the model's service keeps it, if it does
-	known        map[string]bool // ids of messages that the service has
+// runLedger counts what a run uses and makes.
+type runLedger struct {
+	spent       *spent // with the agents that run as tools in the run
+	usage       Usage
+	cost        Cost
+	artifacts   []Artifact
+	around      []Artifact // of the run in which this one is an agent used as a tool
+	bookedUntil time.Time  // until when the run's time is booked; zero before it begins to work
+}
+
+// conversation is what has been said: before this turn, and in it.
+type conversation struct {
+	past           []*Message // before this turn, with open calls closed
+	input          *Message   // the user's message of this turn; may be nil
+	inputInHistory bool       // past holds the input
+	earlier        []*Result  // of the run that this one resumes
+	results        []*Result
+}
+
+// runThread is a run's side of the thread that it works on.
+type runThread struct {
+	history     *History
+	loaded      *Loaded // what the adapter answered; nil if it was not asked
+	branch      string  // of the thread; empty is its own line
+	branched    bool    // the run began the branch
+	head        string
+	inputStored bool            // the thread has the input already
+	storedIDs   map[string]bool // ids of messages that rounds have stored
+	clientOwned bool            // the state is the client's, and not for the thread
+	sentState   any             // the request's state
+	providers   *providerStates // of context providers
+}
+
+// serviceConversation is what a run knows of a conversation that the model's service keeps.
+type serviceConversation struct {
+	thread    *AgentThread    // nil if the request brings none
+	answered  bool            // a model has answered, so that the thread's kind is decided
+	id        string          // by which the service keeps the conversation; empty if it does not
+	storedIDs map[string]bool // ids of messages that the service has
+}
+
+// runJournal is what a run writes into the journal, and reads from there when it resumes.
+type runJournal struct {
+	recorder   *recorder // nil if the run is not in the journal
+	steps      *steps
+	resumes    string      // the id of the run that this one resumes
+	saved      *savedTurn  // the agent's turn to continue
+	branches   *branches   // agents used as tools that had begun; nil if there are none
+	openCalls  []*openCall // the calls that wait for an answer
+	checkpoint *Checkpoint // of an interrupted run that no journal keeps
+	ended      *endStep    // how the run ended before its results were stored
+}
+
+// routing is what a run's routers have decided.
+type routing struct {
+	stack        []string          // the agents that run next
+	routerAgents map[string]*Agent // that routers have brought
+	modelAsked   bool              // a model was asked which agent is next
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -100,27 +128,29 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		host: h, net: n, req: req, limits: h.opts.Limits,
-		id: cmp.Or(req.Run, NewID()), tenant: tenant, thread: req.Thread, branch: req.Branch, started: time.Now(), steps: newSteps(), spent: &spent{},
+		host: h, net: n, req: req, limits: h.opts.Limits, started: time.Now(),
+		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
+		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
+		journal: runJournal{steps: newSteps()},
+		ledger:  runLedger{spent: &spent{}},
 	}
-	r.keys = r.id
-	r.history = h.historyOf(n)
+	r.keys = r.scope.Run
 	if err := r.checkThread(); err != nil {
 		return nil, err
 	}
-	if err := r.history.checkDiscard(n); err != nil {
+	if err := r.thread.history.checkDiscard(n); err != nil {
 		return nil, err
 	}
-	if !validMessageID(r.id) {
-		return nil, Errorf(InvalidArgument, "request names a run by %d bytes that no store takes", len(r.id)).
+	if !validMessageID(r.scope.Run) {
+		return nil, Errorf(InvalidArgument, "request names a run by %d bytes that no store takes", len(r.scope.Run)).
 			WithHint("use at most %d bytes of UTF-8 without control characters, or leave it out", maxMessageID)
 	}
-	if r.thread != "" {
-		if err := ValidateID("thread", r.thread, MaxIDBytes); err != nil {
+	if r.scope.Thread != "" {
+		if err := ValidateID("thread", r.scope.Thread, MaxIDBytes); err != nil {
 			return nil, err
 		}
 	}
-	if r.input, err = r.readInput(); err != nil {
+	if r.conv.input, err = r.readInput(); err != nil {
 		return nil, err
 	}
 	if err := r.checkResume(); err != nil {
@@ -138,7 +168,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := checkBroughtArtifacts(req.Artifacts); err != nil {
 		return nil, err
 	}
-	if r.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.history == nil || r.thread == "") {
+	if r.conv.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.thread.history == nil || r.scope.Thread == "") {
 		return nil, errNothingSaid()
 	}
 	if r.durable() && r.journalOf() == nil {
@@ -260,30 +290,26 @@ func (r *run) model(a *Agent) Model {
 	return nil
 }
 
-func (r *run) scope() Scope {
-	return Scope{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name, Agent: r.at}
-}
-
 // emit sends an event to the reader. Once the reader has left it cancels the
 // run and goes on without sending.
 func (r *run) emit(data EventData) {
-	ev := Event{Seq: r.seq, Time: time.Now().UTC(), Run: r.id, Network: r.net.name, Agent: r.at, Data: data}
-	r.seq++
-	if meter := r.host.opts.Meter; meter != nil && !r.replayed {
-		meter.Measure(r.scope(), ev)
+	ev := Event{Seq: r.events.seq, Time: time.Now().UTC(), Run: r.scope.Run, Network: r.net.name, Agent: r.scope.Agent, Data: data}
+	r.events.seq++
+	if meter := r.host.opts.Meter; meter != nil && !r.events.replayed {
+		meter.Measure(r.scope, ev)
 	}
-	if t := r.host.opts.Trace; t != nil && r.depth == 0 && !r.replayed {
-		t.Trace(r.scope(), ev)
+	if t := r.host.opts.Trace; t != nil && r.events.depth == 0 && !r.events.replayed {
+		t.Trace(r.scope, ev)
 	}
-	if r.broken {
+	if r.events.broken {
 		return
 	}
-	r.reading = true
-	more := r.yield(ev, nil)
-	r.reading = false
+	r.events.reading = true
+	more := r.events.yield(ev, nil)
+	r.events.reading = false
 	if !more {
-		r.broken = true
-		r.cancel()
+		r.events.broken = true
+		r.events.cancel()
 	}
 }
 
@@ -296,7 +322,7 @@ func (r *run) do(ctx context.Context) error {
 	}
 	unlock, err := r.lockThread(ctx)
 	if err != nil {
-		return wrapError(err, "wait for thread %q", r.thread)
+		return wrapError(err, "wait for thread %q", r.scope.Thread)
 	}
 	defer unlock()
 	switch stored, err := r.readAnswer(ctx); {
@@ -305,7 +331,7 @@ func (r *run) do(ctx context.Context) error {
 	case stored != nil:
 		return r.replay(stored)
 	}
-	r.working = time.Now()
+	r.ledger.bookedUntil = time.Now()
 	defer r.useTime()
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
@@ -340,24 +366,24 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		if ctx.Err() != nil {
 			return "", ContextError(ctx)
 		}
-		saved := r.saved
-		if r.saved = nil; saved == nil {
+		saved := r.journal.saved
+		if r.journal.saved = nil; saved == nil {
 			if reason, err := r.pick(ctx); reason != "" || err != nil {
 				return reason, err
 			}
-			saved = &savedTurn{agent: r.stack[0]}
-			r.stack = r.stack[1:]
+			saved = &savedTurn{agent: r.routes.stack[0]}
+			r.routes.stack = r.routes.stack[1:]
 		}
 		result, err := r.runAgent(ctx, r.agent(saved.agent), saved)
 		r.iterations++
 		if result != nil {
-			r.results = append(r.results, result)
-			r.usage = r.usage.Add(result.Usage)
+			r.conv.results = append(r.conv.results, result)
+			r.ledger.usage = r.ledger.usage.Add(result.Usage)
 		}
 		if err != nil {
 			return "", err
 		}
-		if err := r.rec.err(); err != nil {
+		if err := r.journal.recorder.err(); err != nil {
 			return "", err
 		}
 		if result.FinishReason == FinishInterrupted {
@@ -372,7 +398,7 @@ func (r *run) agent(name string) *Agent {
 	if a := r.net.byName[name]; a != nil {
 		return a
 	}
-	return r.brought[name]
+	return r.routes.routerAgents[name]
 }
 
 // unknownAgent returns the first of names that is no agent of the run.
@@ -390,11 +416,11 @@ func (r *run) unknownAgent(names []string) (string, bool) {
 // reader's own panic goes on.
 func (r *run) guard(who string, fn func() error) (err error) {
 	defer func() {
-		if r.reading {
+		if r.events.reading {
 			return
 		}
 		if p := recover(); p != nil {
-			r.host.opts.Logger.Error("panic in a run", "run", r.id, "agent", r.at, "panic", p, "stack", string(debug.Stack()))
+			r.host.opts.Logger.Error("panic in a run", "run", r.scope.Run, "agent", r.scope.Agent, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "%s panicked: %s", who, shorten(fmt.Sprint(p)))
 		}
 	}()
@@ -406,15 +432,15 @@ const maxDelegations = 4
 
 // messages returns the conversation as it stands: past, input, results.
 func (r *run) messages() []*Message {
-	n := len(r.past) + 1
-	for _, res := range r.results {
+	n := len(r.conv.past) + 1
+	for _, res := range r.conv.results {
 		n += len(res.Messages)
 	}
-	out := append(make([]*Message, 0, n+8), r.past...)
-	if r.input != nil && !r.placed {
-		out = append(out, r.input)
+	out := append(make([]*Message, 0, n+8), r.conv.past...)
+	if r.conv.input != nil && !r.conv.inputInHistory {
+		out = append(out, r.conv.input)
 	}
-	for _, res := range r.results {
+	for _, res := range r.conv.results {
 		out = append(out, res.Messages...)
 	}
 	return out
@@ -458,22 +484,22 @@ func (r *run) finish(reason FinishReason, err error) error {
 		reason = statusOf(err)
 	}
 	result := &RunResult{
-		Run: r.id, Thread: r.thread, Branch: r.branch, FinishReason: reason, Results: append([]*Result{}, r.results...), Artifacts: r.artifacts,
-		Usage: r.usage, Cost: r.cost, Error: AsError(err), Replayed: r.replayed,
+		Run: r.scope.Run, Thread: r.scope.Thread, Branch: r.thread.branch, FinishReason: reason, Results: append([]*Result{}, r.conv.results...), Artifacts: r.ledger.artifacts,
+		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: AsError(err), Replayed: r.events.replayed,
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
 	}
-	if r.history == nil && r.states != nil {
-		result.Providers = r.states.json(err != nil)
+	if r.thread.history == nil && r.thread.providers != nil {
+		result.Providers = r.thread.providers.json(err != nil)
 	}
 	if reason == FinishInterrupted {
-		result.Questions, result.Checkpoint = questionsOf(r.waiting), r.left
+		result.Questions, result.Checkpoint = questionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
 	r.start()
 	r.logMasked("run failed", err)
 	r.emit(&RunFinished{
-		FinishReason: reason, Thread: r.thread, Usage: r.usage, Cost: r.cost,
+		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
 	})
 	if err == nil {
@@ -486,7 +512,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 func (r *run) logMasked(what string, err error, args ...any) {
 	if isMasked(err) && CodeOf(err) != Canceled { // who canceled it knows
 		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
-		r.host.opts.Logger.Error(what, append([]any{"run", r.id, "tenant", r.tenant, "code", CodeOf(err), "error", text}, args...)...)
+		r.host.opts.Logger.Error(what, append([]any{"run", r.scope.Run, "tenant", r.scope.Tenant, "code", CodeOf(err), "error", text}, args...)...)
 	}
 }
 

@@ -25,8 +25,8 @@ func (r *run) router() Router {
 
 // pick asks the router until the stack has somebody, or says why the run ends.
 func (r *run) pick(ctx context.Context) (FinishReason, error) {
-	if r.isAlone() && r.iterations > 0 && len(r.stack) == 0 {
-		return r.results[len(r.results)-1].FinishReason, nil
+	if r.isAlone() && r.iterations > 0 && len(r.routes.stack) == 0 {
+		return r.conv.results[len(r.conv.results)-1].FinishReason, nil
 	}
 	if r.iterations >= r.maxIterations() {
 		return FinishMaxIterations, nil
@@ -34,7 +34,7 @@ func (r *run) pick(ctx context.Context) (FinishReason, error) {
 	if err := r.route(ctx); err != nil {
 		return "", err
 	}
-	if len(r.stack) == 0 {
+	if len(r.routes.stack) == 0 {
 		return FinishStop, nil
 	}
 	return "", nil
@@ -52,10 +52,10 @@ func (r *run) maxIterations() int {
 
 // route asks the router and puts whom it names on the stack.
 func (r *run) route(ctx context.Context) error {
-	r.at = ""
+	r.scope.Agent = ""
 	if r.isAlone() {
 		if r.iterations == 0 {
-			r.stack = append(r.stack, r.net.agents[0].name)
+			r.routes.stack = append(r.routes.stack, r.net.agents[0].name)
 		}
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r *run) route(ctx context.Context) error {
 		return err
 	}
 	r.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
-	r.stack = append(r.stack, next...)
+	r.routes.stack = append(r.routes.stack, next...)
 	r.emitState()
 	return r.recordRoute(ctx, next)
 }
@@ -77,7 +77,7 @@ func (r *run) route(ctx context.Context) error {
 // named returns the names of those a route leads to; each is an agent of the run
 // then.
 func (r *run) named(router Router, route *Route) ([]string, error) {
-	if len(r.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
+	if len(r.routes.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
 		return nil, Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
 	}
 	if name, ok := r.unknownAgent(route.Next); ok {
@@ -109,10 +109,10 @@ func (r *run) bring(a *Agent) error {
 	if err := r.checkModel(a); err != nil {
 		return err
 	}
-	if r.brought == nil {
-		r.brought = map[string]*Agent{}
+	if r.routes.routerAgents == nil {
+		r.routes.routerAgents = map[string]*Agent{}
 	}
-	r.brought[a.name] = a
+	r.routes.routerAgents[a.name] = a
 	return nil
 }
 
@@ -152,9 +152,9 @@ func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := slices.Concat(r.earlier, r.results)
+	results := slices.Concat(r.conv.earlier, r.conv.results)
 	req := &RouteRequest{
-		Scope: r.scope(), Input: r.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
+		Scope: r.scope, Input: r.conv.input, CallCount: r.iterations, Stack: slices.Clone(r.routes.stack),
 		Agents: agents, State: r.state, Results: results,
 		Messages: r.messages(), run: r,
 	}
@@ -170,7 +170,7 @@ func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
 	for _, a := range r.net.agents {
 		var ok bool
 		err := r.guard("it", func() (err error) {
-			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope(), State: r.state, Input: r.input, SoFar: r.soFar(nil)})
+			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil)})
 			return err
 		})
 		if err != nil {
@@ -207,8 +207,8 @@ func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, 
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())
 	}
-	r.usage = r.usage.Add(resp.Usage)
-	r.askedToRoute = true
+	r.ledger.usage = r.ledger.usage.Add(resp.Usage)
+	r.routes.modelAsked = true
 	return resp, nil
 }
 

@@ -25,13 +25,13 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.setState(loaded); err != nil {
 		return err
 	}
-	r.states = newProviderStates(loaded.Providers)
+	r.thread.providers = newProviderStates(loaded.Providers)
 	r.serviceKnows(loaded)
-	if r.past, err = r.pastMessages(loaded); err != nil {
+	if r.conv.past, err = r.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.past = closeOpenCalls(r.past)
-	if r.input == nil && len(r.past) == 0 {
+	r.conv.past = closeOpenCalls(r.conv.past)
+	if r.conv.input == nil && len(r.conv.past) == 0 {
 		return errNothingSaid()
 	}
 	if r.failed = r.hookNetworkStart(ctx); r.failed == nil {
@@ -46,13 +46,13 @@ func (r *run) open(ctx context.Context) error {
 
 // start sends the first event, once.
 func (r *run) start() {
-	if r.opened {
+	if r.events.opened {
 		return
 	}
-	r.opened = true
-	started := &RunStarted{Tenant: r.tenant, Thread: r.thread, Branch: r.branch, Resumes: r.resumes, Replayed: r.replayed}
-	if r.input != nil {
-		started.Message = r.input.ID
+	r.events.opened = true
+	started := &RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
+	if r.conv.input != nil {
+		started.Message = r.conv.input.ID
 	}
 	r.emit(started)
 }
@@ -70,16 +70,16 @@ func (r *run) enter(ctx context.Context) (created bool, err error) {
 }
 
 func (r *run) ensureThread(ctx context.Context) (created bool, err error) {
-	if r.history == nil {
+	if r.thread.history == nil {
 		return false, nil
 	}
-	if r.history.createThread != nil {
+	if r.thread.history.createThread != nil {
 		if created, err = r.createThread(ctx); err != nil {
-			return false, wrapError(err, "create thread %q", r.thread)
+			return false, wrapError(err, "create thread %q", r.scope.Thread)
 		}
 	}
-	if r.thread == "" && r.history.get != nil {
-		r.thread, created = NewID(), true
+	if r.scope.Thread == "" && r.thread.history.get != nil {
+		r.scope.Thread, created = NewID(), true
 	}
 	return created, nil
 }
@@ -91,61 +91,61 @@ func (r *run) createThread(ctx context.Context) (created bool, err error) {
 	}
 	a, err := callHistory(ctx, r, historyCall[answer]{"CreateThread", "HistoryTimeout", r.limits.HistoryTimeout,
 		func(ctx context.Context, req *HistoryRequest) (answer, error) {
-			id, created, err := r.history.createThread(ctx, req)
+			id, created, err := r.thread.history.createThread(ctx, req)
 			return answer{id, created}, err
 		}, nil})
 	if err != nil {
 		return false, err
 	}
-	if r.thread == "" {
-		r.thread = a.id
+	if r.scope.Thread == "" {
+		r.scope.Thread = a.id
 	}
-	if r.thread == "" {
+	if r.scope.Thread == "" {
 		return false, Errorf(Internal, "history adapter made a thread without an id")
 	}
 	return a.created, nil
 }
 
 func (r *run) storeInput(ctx context.Context) error {
-	if r.history == nil || r.history.appendUser == nil || r.input == nil {
+	if r.thread.history == nil || r.thread.history.appendUser == nil || r.conv.input == nil {
 		return nil
 	}
-	head, err := callHistory(ctx, r, historyCall[string]{"AppendUserMessage", "HistoryTimeout", r.limits.HistoryTimeout, r.history.appendUser, nil})
+	head, err := callHistory(ctx, r, historyCall[string]{"AppendUserMessage", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.appendUser, nil})
 	if err != nil {
-		return wrapError(err, "store the user's message in thread %q", r.thread)
+		return wrapError(err, "store the user's message in thread %q", r.scope.Thread)
 	}
-	r.head = head
+	r.thread.head = head
 	return nil
 }
 
 func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 	if len(r.req.Messages) > 0 {
-		r.foreign = !created && r.req.State == nil
+		r.thread.clientOwned = !created && r.req.State == nil
 		return &Loaded{Messages: r.req.Messages, Providers: r.req.Providers}, nil
 	}
-	if r.history == nil {
+	if r.thread.history == nil {
 		return &Loaded{Providers: r.req.Providers}, nil
 	}
-	if r.history.get == nil {
+	if r.thread.history.get == nil {
 		return &Loaded{}, nil
 	}
 	if created {
-		r.loaded = &Loaded{}
-		return r.loaded, nil
+		r.thread.loaded = &Loaded{}
+		return r.thread.loaded, nil
 	}
-	loaded, err := callHistory(ctx, r, historyCall[*Loaded]{"Get", "HistoryTimeout", r.limits.HistoryTimeout, r.history.get, nil})
+	loaded, err := callHistory(ctx, r, historyCall[*Loaded]{"Get", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.get, nil})
 	if err != nil {
-		return nil, wrapError(err, "load thread %q", r.thread)
+		return nil, wrapError(err, "load thread %q", r.scope.Thread)
 	}
-	if r.loaded = loaded; loaded == nil {
-		r.loaded = &Loaded{}
-		return r.loaded, nil
+	if r.thread.loaded = loaded; loaded == nil {
+		r.thread.loaded = &Loaded{}
+		return r.thread.loaded, nil
 	}
 	if err := r.checkLoaded(loaded); err != nil {
-		return nil, wrapError(err, "load thread %q", r.thread)
+		return nil, wrapError(err, "load thread %q", r.scope.Thread)
 	}
-	if r.head == "" {
-		r.head = loaded.Head
+	if r.thread.head == "" {
+		r.thread.head = loaded.Head
 	}
 	return loaded, nil
 }
@@ -153,7 +153,7 @@ func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
 // checkLoaded holds an adapter to what it was asked for. Whose the other
 // conversation is is not told: what reads the error may be another tenant.
 func (r *run) checkLoaded(loaded *Loaded) error {
-	if loaded.Tenant != "" && loaded.Tenant != r.tenant || loaded.Thread != "" && loaded.Thread != r.thread {
+	if loaded.Tenant != "" && loaded.Tenant != r.scope.Tenant || loaded.Thread != "" && loaded.Thread != r.scope.Thread {
 		return Errorf(DataLoss, "history adapter returned another conversation").WithHint("nothing of it was used; the adapter mixes threads up")
 	}
 	if err := checkMessages(loaded.Messages); err != nil {
@@ -192,26 +192,26 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 			continue
 		}
 		seen[m.ID] = true
-		if r.input != nil && m.ID == r.input.ID {
+		if r.conv.input != nil && m.ID == r.conv.input.ID {
 			if m.Role != User { // it would speak in its place
 				return nil, Errorf(Conflict, "the conversation has a message %q that is the %s's", m.ID, m.Role).
 					WithHint("leave the id of the input out for a fresh one")
 			}
-			if !m.SameContent(r.input) {
+			if !m.SameContent(r.conv.input) {
 				return nil, Errorf(Conflict, "the conversation has a message %q that says something else", m.ID).
 					WithHint("leave the id of the input out for a fresh one")
 			}
-			at, m = len(past), r.input
+			at, m = len(past), r.conv.input
 		}
 		past = append(past, m)
 	}
-	if r.inputKept = r.inputKept || at >= 0; at < 0 {
+	if r.thread.inputStored = r.thread.inputStored || at >= 0; at < 0 {
 		return past, nil
 	}
 	if slices.ContainsFunc(past[at+1:], func(m *Message) bool { return m.Role == User }) {
 		return slices.Delete(past, at, at+1), nil
 	}
-	r.placed = true
+	r.conv.inputInHistory = true
 	return past, nil
 }
 
@@ -233,13 +233,13 @@ func (r *run) setState(loaded *Loaded) error {
 // request's is JSON from here on: history adapters may ask for it while the caller
 // has its value again.
 func (r *run) firstLayers() []any {
-	if r.sentState == nil && r.req.State != nil {
-		r.sentState = r.req.State
+	if r.thread.sentState == nil && r.req.State != nil {
+		r.thread.sentState = r.req.State
 		if raw, err := stateJSON(r.req.State); err == nil {
-			r.sentState = raw
+			r.thread.sentState = raw
 		}
 	}
-	return []any{r.net.opts.State, nil, r.sentState}
+	return []any{r.net.opts.State, nil, r.thread.sentState}
 }
 
 // layeredState returns a state of layers, of which the second is the thread's and
@@ -252,7 +252,7 @@ func (r *run) layeredState(layers []any) (*State, error) {
 		}
 		members, err := stateMembers(layer)
 		if err != nil && i == 1 {
-			return nil, Errorf(DataLoss, "state of thread %q: %w", r.thread, err)
+			return nil, Errorf(DataLoss, "state of thread %q: %w", r.scope.Thread, err)
 		}
 		if err != nil {
 			return nil, err
@@ -272,12 +272,12 @@ func stateMembers(layer any) (map[string]any, error) {
 
 // emitState sends what has changed of the state since it was last sent.
 func (r *run) emitState() {
-	if r.depth > 0 {
+	if r.events.depth > 0 {
 		return // the run around it does, when the call has returned
 	}
 	ops := r.state.takeChanges()
-	if !r.patched {
-		r.patched = true
+	if !r.events.stateSent {
+		r.events.stateSent = true
 		r.emit(&StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: r.state.JSON()}}})
 		return
 	}
@@ -290,11 +290,11 @@ func (r *run) emitState() {
 // journal of a run that has one does so already, and a run that is resumed
 // wants the thread as it left it.
 func (t *turn) keepRound(ctx context.Context) error {
-	if t.run.history == nil || !t.run.history.eachRound || t.run.depth > 0 || t.run.rec != nil {
+	if t.run.thread.history == nil || !t.run.thread.history.eachRound || t.run.events.depth > 0 || t.run.journal.recorder != nil {
 		return nil
 	}
-	round := &Round{Head: t.run.head}
-	for _, r := range t.run.results {
+	round := &Round{Head: t.run.thread.head}
+	for _, r := range t.run.conv.results {
 		round.Messages = append(round.Messages, t.run.notKept(r)...)
 	}
 	round.Messages = append(round.Messages, t.run.notKept(t.result)...)
@@ -303,12 +303,12 @@ func (t *turn) keepRound(ctx context.Context) error {
 	}
 	head, err := callHistory(ctx, t.run, historyCall[string]{"AppendRound", "HistoryTimeout", t.run.limits.HistoryTimeout,
 		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return t.run.history.appendRound(ctx, req, round)
+			return t.run.thread.history.appendRound(ctx, req, round)
 		}, nil})
 	if err != nil {
-		return wrapError(err, "store a round of the run in thread %q", t.run.thread)
+		return wrapError(err, "store a round of the run in thread %q", t.run.scope.Thread)
 	}
-	t.run.head = head
+	t.run.thread.head = head
 	return nil
 }
 
@@ -317,13 +317,13 @@ func (t *turn) keepRound(ctx context.Context) error {
 func (r *run) notKept(result *Result) []*Message {
 	var out []*Message
 	for _, m := range result.Messages {
-		if r.kept[m.ID] {
+		if r.thread.storedIDs[m.ID] {
 			continue
 		}
-		if r.kept == nil {
-			r.kept = map[string]bool{}
+		if r.thread.storedIDs == nil {
+			r.thread.storedIDs = map[string]bool{}
 		}
-		r.kept[m.ID] = true
+		r.thread.storedIDs[m.ID] = true
 		out = append(out, m.deepClone())
 	}
 	return out
@@ -332,26 +332,26 @@ func (r *run) notKept(result *Result) []*Message {
 // commit stores what the run leaves behind, once, also when it failed or was
 // cancelled.
 func (r *run) commit(ctx context.Context, reason FinishReason, failure error) error {
-	if r.history == nil || r.history.appendResult == nil || r.iterations == 0 && failure == nil {
+	if r.thread.history == nil || r.thread.history.appendResult == nil || r.iterations == 0 && failure == nil {
 		return nil
 	}
-	turn := &Turn{Head: r.head, Results: r.results, Artifacts: r.artifacts, Status: reason, Usage: r.usage,
-		inputKept: r.inputKept, inputNamed: r.req.Input != nil && r.req.Input.ID != "", answered: r.answered, conversation: r.conversation, known: r.known}
-	if !r.net.opts.StateOfRun && !r.foreign {
+	turn := &Turn{Head: r.thread.head, Results: r.conv.results, Artifacts: r.ledger.artifacts, Status: reason, Usage: r.ledger.usage,
+		inputKept: r.thread.inputStored, inputNamed: r.req.Input != nil && r.req.Input.ID != "", answered: r.service.answered, conversation: r.service.id, known: r.service.storedIDs}
+	if !r.net.opts.StateOfRun && !r.thread.clientOwned {
 		turn.State = r.state.JSON()
 	}
-	if !r.foreign {
-		turn.Providers = r.states.json(failure != nil)
+	if !r.thread.clientOwned {
+		turn.Providers = r.thread.providers.json(failure != nil)
 	}
 	if failure != nil {
-		turn.Error = ClientError(failure, r.id)
+		turn.Error = ClientError(failure, r.scope.Run)
 		if r.net.opts.DiscardOnFailure {
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}
 	}
 	_, err := callHistory(context.WithoutCancel(ctx), r, historyCall[struct{}]{"AppendResults", "CommitTimeout", r.limits.CommitTimeout,
 		func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
-			return struct{}{}, r.history.appendResult(ctx, req, turn.copyOf())
+			return struct{}{}, r.thread.history.appendResult(ctx, req, turn.copyOf())
 		}, nil})
-	return wrapError(err, "store the results of the run in thread %q", r.thread)
+	return wrapError(err, "store the results of the run in thread %q", r.scope.Thread)
 }

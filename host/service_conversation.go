@@ -21,24 +21,24 @@ func (r *run) checkThread() error {
 	case !r.net.solo:
 		return Errorf(InvalidArgument, "network %q cannot run an agent thread, which is one agent's", r.net.name).
 			WithHint("give the network a History, and name its thread")
-	case cmp.Or(t.opts.Tenant, DefaultTenant) != r.tenant: // a host of several tenants has no request of DefaultTenant
+	case cmp.Or(t.opts.Tenant, DefaultTenant) != r.scope.Tenant: // a host of several tenants has no request of DefaultTenant
 		return Errorf(PermissionDenied, "thread %q is not this tenant's", t.opts.ID)
 	case t.agent.name != r.net.name || t.agent.threadDigest() != r.net.agents[0].threadDigest():
 		return Errorf(FailedPrecondition, "thread %q is one of agent %q, not of %q", t.opts.ID, t.agent.name, r.net.name).
 			WithHint("restore it with the agent that is to go on with it: see ThreadOptions.AnyAgent")
 	}
-	r.agentThread, r.thread, r.history = t, t.opts.ID, t.history
+	r.service.thread, r.scope.Thread, r.thread.history = t, t.opts.ID, t.history
 	return nil
 }
 
 // serviceKnows takes over what the service knows of what was loaded.
 func (r *run) serviceKnows(loaded *Loaded) {
-	if r.conversation = loaded.conversation; r.conversation == "" {
+	if r.service.id = loaded.conversation; r.service.id == "" {
 		return
 	}
-	r.known = map[string]bool{}
+	r.service.storedIDs = map[string]bool{}
 	for _, m := range loaded.Messages[:loaded.known] {
-		r.known[m.ID] = true
+		r.service.storedIDs[m.ID] = true
 	}
 }
 
@@ -49,41 +49,41 @@ func (r *run) serviceHeard(loaded *Loaded, p *replay) {
 		r.serviceKnows(loaded)
 		return
 	}
-	r.known = map[string]bool{}
+	r.service.storedIDs = map[string]bool{}
 	messages := r.messages()
 	if p.current != nil {
 		messages = append(messages, p.current.result.Messages...)
 	}
 	for _, m := range messages {
-		r.known[m.ID] = true
+		r.service.storedIDs[m.ID] = true
 	}
 }
 
 // heard takes an answer's word for who keeps the conversation.
 func (t *turn) heard(resp *ModelResponse) error {
-	thread := t.run.agentThread
-	if thread == nil || t.run.depth > 0 {
+	thread := t.run.service.thread
+	if thread == nil || t.run.events.depth > 0 {
 		return nil
 	}
 	switch {
-	case resp.Conversation == "" && t.run.conversation == "":
-		t.run.answered = true
+	case resp.Conversation == "" && t.run.service.id == "":
+		t.run.service.answered = true
 		return nil
 	case resp.Conversation == "":
-		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.run.thread, t.model.Name()).
+		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.run.scope.Thread, t.model.Name()).
 			WithHint("run it with the model that began it, told to store")
-	case t.run.conversation == "":
+	case t.run.service.id == "":
 		service, err := t.passOver(thread)
-		if t.run.answered = err == nil; err != nil || !service {
+		if t.run.service.answered = err == nil; err != nil || !service {
 			return err
 		}
 	}
-	t.run.answered, t.run.conversation = true, resp.Conversation
-	if t.run.known == nil {
-		t.run.known = map[string]bool{}
+	t.run.service.answered, t.run.service.id = true, resp.Conversation
+	if t.run.service.storedIDs == nil {
+		t.run.service.storedIDs = map[string]bool{}
 	}
 	for _, m := range append(t.run.messages(), t.result.Messages...) {
-		t.run.known[m.ID] = true
+		t.run.service.storedIDs[m.ID] = true
 	}
 	t.provided = nil // it was sent
 	return nil
@@ -103,7 +103,7 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 	}
 	if thread.opts.StrictStore {
 		return false, Errorf(FailedPrecondition, "thread %q has a message store of the type %s, and the service of model %q keeps the conversation too",
-			t.run.thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
+			t.run.scope.Thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
 	}
 	if told {
 		return service, nil
@@ -112,27 +112,27 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 	if service {
 		ev.Kind = ThreadService
 	}
-	t.run.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.run.thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.run.id)
+	t.run.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.run.scope.Thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.run.scope.Run)
 	t.run.emit(ev)
 	return service, nil
 }
 
 // answeredWith notes that the service knows its own answer.
 func (t *turn) answeredWith(answer *Message) {
-	if t.run.conversation != "" && t.run.depth == 0 {
-		t.run.known[answer.ID] = true
+	if t.run.service.id != "" && t.run.events.depth == 0 {
+		t.run.service.storedIDs[answer.ID] = true
 	}
 }
 
 // unsent returns the messages that a model's service does not know: all, if it
 // keeps none.
 func (r *run) unsent(messages []*Message) []*Message {
-	if r.conversation == "" {
+	if r.service.id == "" {
 		return messages
 	}
 	var out []*Message
 	for _, m := range messages {
-		if !r.known[m.ID] {
+		if !r.service.storedIDs[m.ID] {
 			out = append(out, m)
 		}
 	}

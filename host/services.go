@@ -25,14 +25,14 @@ type (
 )
 
 func (r *run) withServices(ctx context.Context) context.Context {
-	r.services = &services{steps: r.steps, queue: r.host.opts.Queue, scope: r.ownScope, earlier: earlierArtifacts{run: r}}
+	r.services = &services{steps: r.journal.steps, queue: r.host.opts.Queue, scope: r.ownScope, earlier: earlierArtifacts{run: r}}
 	ctx = context.WithValue(ctx, servicesKey{}, r.services)
 	return context.WithValue(ctx, modelKey{}, r.routingModel())
 }
 
 // ownScope is the run's scope without the agent at work, which may be any.
 func (r *run) ownScope() Scope {
-	return Scope{Tenant: r.tenant, Thread: r.thread, Run: r.id, Network: r.net.name}
+	return Scope{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Run: r.scope.Run, Network: r.net.name}
 }
 
 // ModelOf returns the model of the agent whose tool, processor or provider runs

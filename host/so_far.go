@@ -27,13 +27,13 @@ type SoFar struct {
 // soFar returns what the run has. The slices of a run grow at their ends and are
 // replaced, never written to, so their beginnings are shared.
 func (r *run) soFar(current []*Message) *SoFar {
-	s := &SoFar{past: slices.Clip(r.past), results: slices.Clip(r.results), current: slices.Clip(current),
+	s := &SoFar{past: slices.Clip(r.conv.past), results: slices.Clip(r.conv.results), current: slices.Clip(current),
 		calls: r.iterations, agents: r.net.agents, state: r.state}
-	if len(r.earlier) > 0 {
-		s.results = slices.Concat(r.earlier, r.results)
+	if len(r.conv.earlier) > 0 {
+		s.results = slices.Concat(r.conv.earlier, r.conv.results)
 	}
-	if !r.placed {
-		s.input = r.input
+	if !r.conv.inputInHistory {
+		s.input = r.conv.input
 	}
 	return s
 }

@@ -34,12 +34,12 @@ type StoredTurn struct {
 // readAnswer returns the stored turn that answered the run's input, nil if there is
 // none. Only a message with an id of its client's can have been sent before.
 func (r *run) readAnswer(ctx context.Context) (*StoredTurn, error) {
-	if r.history == nil || r.history.readTurn == nil || r.thread == "" || r.req.Input == nil || r.req.Input.ID == "" {
+	if r.thread.history == nil || r.thread.history.readTurn == nil || r.scope.Thread == "" || r.req.Input == nil || r.req.Input.ID == "" {
 		return nil, nil
 	}
-	stored, err := callHistory(ctx, r, historyCall[*StoredTurn]{"ReadTurn", "HistoryTimeout", r.limits.HistoryTimeout, r.history.readTurn, nil})
+	stored, err := callHistory(ctx, r, historyCall[*StoredTurn]{"ReadTurn", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.readTurn, nil})
 	if err != nil || stored == nil {
-		return nil, wrapError(err, "look in thread %q for an answer to message %q", r.thread, r.input.ID)
+		return nil, wrapError(err, "look in thread %q for an answer to message %q", r.scope.Thread, r.conv.input.ID)
 	}
 	own := *stored
 	own.Results = make([]*Result, len(stored.Results))
@@ -62,7 +62,7 @@ func (r *run) readAnswer(ctx context.Context) (*StoredTurn, error) {
 // replay answers with a stored turn, under the id of its run. Neither the meter nor
 // the tracer has its events: they had them when the turn ran.
 func (r *run) replay(stored *StoredTurn) error {
-	r.replayed, r.id, r.results, r.artifacts = true, stored.Run, stored.Results, stored.Artifacts
+	r.events.replayed, r.scope.Run, r.conv.results, r.ledger.artifacts = true, stored.Run, stored.Results, stored.Artifacts
 	var err error
 	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
 		var members map[string]any
@@ -71,7 +71,7 @@ func (r *run) replay(stored *StoredTurn) error {
 		}
 	}
 	if err != nil {
-		return Errorf(DataLoss, "state of turn %q of thread %q: %w", stored.Run, r.thread, err)
+		return Errorf(DataLoss, "state of turn %q of thread %q: %w", stored.Run, r.scope.Thread, err)
 	}
 	r.start()
 	r.emitState()
@@ -86,8 +86,8 @@ func (r *run) replay(stored *StoredTurn) error {
 
 // replayResult sends what an agent said, an answer in one piece.
 func (r *run) replayResult(result *Result) {
-	r.at = result.Agent
-	defer func() { r.at = "" }()
+	r.scope.Agent = result.Agent
+	defer func() { r.scope.Agent = "" }()
 	if a := r.agent(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
 		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
 			result.Output = out

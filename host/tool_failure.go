@@ -249,8 +249,8 @@ func (t *turn) logWithheld(tool string, err error) {
 	if errors.As(err, &own) && own.Err != nil && !strings.Contains(text, own.Err.Error()) {
 		text += ": " + own.Err.Error()
 	}
-	if told := toolSentence(err, t.run.id); told != text {
+	if told := toolSentence(err, t.run.scope.Run); told != text {
 		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
-		t.run.host.opts.Logger.Warn("tool failed", "tool", tool, "run", t.run.id, "told", told, "error", text)
+		t.run.host.opts.Logger.Warn("tool failed", "tool", tool, "run", t.run.scope.Run, "told", told, "error", text)
 	}
 }

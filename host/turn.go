@@ -38,7 +38,7 @@ func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.iteratio
 
 // runAgent runs an agent; saved has what there is of its run already.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
-	r.at = a.name
+	r.scope.Agent = a.name
 	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
 		result: saved.result, called: saved.result != nil, recorded: saved.result != nil}
 	if t.result == nil {
@@ -60,7 +60,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	t.recordEnd(err)
 	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.brought {
-		r.usage = r.usage.Add(t.result.Usage) // there is no result to count it in
+		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
 	}
 	return t.result, err
@@ -69,7 +69,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 // prepare makes the instructions and lets the context providers speak.
 func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var err error
-	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope(), State: t.run.state, Input: t.run.input, SoFar: t.soFar()})
+	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar()})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 }
 
 func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
-	return &ProvideRequest{Scope: t.run.scope(), Messages: t.run.messages(), State: t.run.state, Own: t.run.states.of(p.key)}
+	return &ProvideRequest{Scope: t.run.scope, Messages: t.run.messages(), State: t.run.state, Own: t.run.thread.providers.of(p.key)}
 }
 
 // responses are what the agent has said and its tools have answered.
@@ -332,7 +332,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return answer, t.runTools(ctx, calls)
 	}
 	if len(answer.Parts) == 0 {
-		t.run.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.run.id)
+		t.run.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.run.scope.Run)
 	}
 	return answer, t.misfit
 }
@@ -343,7 +343,7 @@ const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	messages := t.run.withInstructions(t.prompt(), t.withProvided(view))
-	if t.run.conversation == "" { // or the calls are where the conversation is kept
+	if t.run.service.id == "" { // or the calls are where the conversation is kept
 		messages = t.run.withoutOrphans(messages)
 	}
 	if t.agent.opts.Prefill != "" && !t.called {
@@ -351,9 +351,9 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	}
 	req := &ModelRequest{
 		Messages: messages, Output: t.agent.outputSpec(),
-		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope(),
+		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
-		Conversation: t.run.conversation, Parameters: t.modelParams,
+		Conversation: t.run.service.id, Parameters: t.modelParams,
 	}
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
@@ -376,14 +376,14 @@ func (t *turn) providerOf(tool string) string {
 // what stays the same from turn to turn. A model's service that keeps the
 // conversation has it from the first call on.
 func (t *turn) withProvided(view []*Message) []*Message {
-	if len(t.provided) == 0 || t.run.conversation != "" && t.called {
+	if len(t.provided) == 0 || t.run.service.id != "" && t.called {
 		return view
 	}
 	turn := map[string]bool{}
-	if t.run.input != nil {
-		turn[t.run.input.ID] = true
+	if t.run.conv.input != nil {
+		turn[t.run.conv.input.ID] = true
 	}
-	for _, r := range append(slices.Clone(t.run.results), t.result) {
+	for _, r := range append(slices.Clone(t.run.conv.results), t.result) {
 		for _, m := range r.Messages {
 			turn[m.ID] = true
 		}
@@ -406,7 +406,7 @@ func (r *run) withInstructions(instructions string, view []*Message) []*Message 
 // view returns what the model is shown: the conversation through the processors
 // of the history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
-	if t.run.conversation != "" {
+	if t.run.service.id != "" {
 		return t.newView(ctx, messages)
 	}
 	return t.processed(ctx, messages)
@@ -414,8 +414,8 @@ func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error
 
 func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var ofHistory []Processor
-	if t.run.history != nil {
-		ofHistory = t.run.history.processors
+	if t.run.thread.history != nil {
+		ofHistory = t.run.thread.history.processors
 	}
 	return t.run.process(ctx, t.model.Name(), messages, t.ownMessages(), levels{
 		{"history", ofHistory}, {"network", t.run.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
@@ -464,9 +464,9 @@ func (r *run) process(ctx context.Context, model string, messages, own []*Messag
 }
 
 func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages, own []*Message) ([]*Message, error) {
-	view := &View{Scope: r.scope(), Model: model, Messages: messages, Own: countOwn(messages, own), counter: r.host.opts.Tokens}
-	if r.input != nil {
-		view.Input = r.input.ID
+	view := &View{Scope: r.scope, Model: model, Messages: messages, Own: countOwn(messages, own), counter: r.host.opts.Tokens}
+	if r.conv.input != nil {
+		view.Input = r.conv.input.ID
 	}
 	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
 	out, done, err := Process(ctx, p, view)
@@ -555,11 +555,11 @@ func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show b
 func (r *run) pass(chunk *ModelChunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
-		r.host.opts.Logger.Warn("model retried", "run", r.id, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
+		r.host.opts.Logger.Warn("model retried", "run", r.scope.Run, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
 		r.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
 	}
 	if f := chunk.Fallback; f != nil {
-		r.host.opts.Logger.Warn("model fell back", "run", r.id, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
+		r.host.opts.Logger.Warn("model fell back", "run", r.scope.Run, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
 		r.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {
