@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Import modules that decide what kind of plugin a module is.
@@ -22,26 +24,30 @@ const (
 	abiNone   abiKind = "none"
 )
 
+// guestModule is a module as the calling conventions see it: which of them it has, and
+// why no call can be made to it.
+type guestModule struct{ wasm *wasmmeter.Module }
+
 // abi returns the module's calling convention.
-func (m *wasmModule) abi() abiKind {
+func (m guestModule) abi() abiKind {
 	kind := abiNone
-	for _, i := range m.imports {
+	for _, i := range m.wasm.Imports {
 		switch {
-		case i.module == extismModule, i.module == extismUserModule:
+		case i.Module == extismModule, i.Module == extismUserModule:
 			return abiExtism
-		case strings.HasPrefix(i.module, abiPrefix):
+		case strings.HasPrefix(i.Module, abiPrefix):
 			kind = abiNative
 		}
 	}
-	if kind == abiNone && (m.manifest != nil || m.exportsFunc(exportDescribe.String())) {
+	if kind == abiNone && (m.wasm.Manifest() != nil || m.exportsFunc(exportDescribe.String())) {
 		return abiNative // a linker has dropped the imports it does not use
 	}
 	return kind
 }
 
-func (m *wasmModule) exportsFunc(name string) bool {
-	for _, e := range m.exports {
-		if e.name == name && e.kind == externFunc {
+func (m guestModule) exportsFunc(name string) bool {
+	for _, e := range m.wasm.Exports {
+		if e.Name == name && e.Kind == wasmmeter.ExternFunc {
 			return true
 		}
 	}
@@ -49,14 +55,13 @@ func (m *wasmModule) exportsFunc(name string) bool {
 }
 
 // checkABI refuses a module that no call could be made to.
-func (s *structure) checkABI() error {
-	return first(s.abiProblems())
+func (m guestModule) checkABI() error {
+	return first(m.abiProblems())
 }
 
 // abiProblems lists why no call could be made to a module.
-func (s *structure) abiProblems() (list []error) {
-	m := s.module
-	for _, i := range m.imports {
+func (m guestModule) abiProblems() (list []error) {
+	for _, i := range m.wasm.Imports {
 		if err := checkImport(i); err != nil {
 			list = append(list, err)
 		}
@@ -75,12 +80,12 @@ func (s *structure) abiProblems() (list []error) {
 	return append(list, m.signatureProblems()...)
 }
 
-func (m *wasmModule) exportsMemory() bool {
-	return slices.ContainsFunc(m.exports, func(e exportEntry) bool { return e.name == "memory" && e.kind == externMemory })
+func (m guestModule) exportsMemory() bool {
+	return slices.ContainsFunc(m.wasm.Exports, func(e wasmmeter.Export) bool { return e.Name == "memory" && e.Kind == wasmmeter.ExternMemory })
 }
 
 // exportProblems holds a manifest to what the module exports.
-func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
+func (m guestModule) exportProblems(manifest *Manifest) (list []error) {
 	for _, t := range manifest.Tools {
 		switch {
 		case t.Export != "" && m.abi() != abiExtism:
@@ -101,9 +106,9 @@ func (m *wasmModule) exportProblems(manifest *Manifest) (list []error) {
 }
 
 // signatureProblems holds the exports that a host calls to their types.
-func (m *wasmModule) signatureProblems() (list []error) {
+func (m guestModule) signatureProblems() (list []error) {
 	check := func(name, params, results string) {
-		if sig, ok := m.exportedSignature(name); ok && (typeNames(sig.params) != params || typeNames(sig.results) != results) {
+		if sig, ok := m.exportedSignature(name); ok && (wasmmeter.TypeNames(sig.Params) != params || wasmmeter.TypeNames(sig.Results) != results) {
 			list = append(list, refuse("its export %s is of type %s, not (%s) -> (%s)", name, sig, params, results))
 		}
 	}
@@ -115,26 +120,26 @@ func (m *wasmModule) signatureProblems() (list []error) {
 	return list
 }
 
-func (m *wasmModule) exportedSignature(name string) (funcType, bool) {
-	for _, e := range m.exports {
-		if e.name == name && e.kind == externFunc {
-			return m.signature(e.index), true
+func (m guestModule) exportedSignature(name string) (wasmmeter.FuncType, bool) {
+	for _, e := range m.wasm.Exports {
+		if e.Name == name && e.Kind == wasmmeter.ExternFunc {
+			return m.wasm.Signature(e.Index), true
 		}
 	}
-	return funcType{}, false
+	return wasmmeter.FuncType{}, false
 }
 
 // checkImport checks an import from a module that this host knows. Those from
 // others are for importProblems.
-func checkImport(i importEntry) error {
-	name := fmt.Sprintf("%q %q", i.module, i.name)
+func checkImport(i wasmmeter.Import) error {
+	name := fmt.Sprintf("%q %q", i.Module, i.Name)
 	switch {
-	case i.module == importModule, i.module == wasiModule, i.module == extismModule, strings.HasPrefix(i.module, "extism:"):
-		if i.kind != externFunc {
-			return refuse("it imports the %s %s; only functions can be imported", i.kind, name)
+	case i.Module == importModule, i.Module == wasiModule, i.Module == extismModule, strings.HasPrefix(i.Module, "extism:"):
+		if i.Kind != wasmmeter.ExternFunc {
+			return refuse("it imports the %s %s; only functions can be imported", i.Kind, name)
 		}
 		return nil
-	case strings.HasPrefix(i.module, abiPrefix):
+	case strings.HasPrefix(i.Module, abiPrefix):
 		return unsupported("it imports %s, a later version of the ABI; this host speaks %s", name, importModule).
 			WithHint("update the host, or build the plugin for %s", importModule)
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Metered modules in the cache, beside their code: metering a large one takes
@@ -26,52 +28,61 @@ const (
 	plainName      = "plain.wasm"
 )
 
-// prepare is the function prepare, which looks into the cache first. What it
-// finds there was accepted under the same limits.
-func (rt *Runtime) prepare(wasm []byte, l *structureLimits) (*prepared, error) {
+// preparedModule is a metered module, and its code if a cache may have that.
+type preparedModule struct {
+	metered *wasmmeter.Metered
+	code    *verifiedCode // nil: the cache has not been asked
+}
+
+// prepare meters a module, or takes it from the cache, where it was accepted under
+// the same limits.
+func (rt *Runtime) prepare(wasm []byte, l *wasmmeter.Limits) (*preparedModule, error) {
 	if rt.cache == nil || len(wasm) < keptModule {
-		return prepare(wasm, l)
+		p, err := wasmmeter.Prepare(wasm, l)
+		if err != nil {
+			return nil, err
+		}
+		return &preparedModule{metered: p}, nil
 	}
-	l = l.withDefaults()
-	s, err := survey(wasm, l)
+	m, err := wasmmeter.Survey(wasm, l)
 	if err != nil {
 		return nil, err
 	}
-	key := rt.cache.moduleKey(s.digest, l)
-	if p := rt.keptModule(key, s); p != nil {
+	key := rt.cache.moduleKey(m.Digest, l)
+	if p := rt.keptModule(key, m); p != nil {
 		return p, nil
 	}
-	p, err := s.prepare(l)
+	p, err := m.Meter(l)
 	if err != nil {
 		return nil, err
 	}
 	if err := rt.cache.addModule(key, p); err != nil {
 		rt.opts.Logger.Warn("a metered module is not kept", "error", err)
 	}
-	return p, nil
+	return &preparedModule{metered: p}, nil
 }
 
 // moduleKey names the entry of a module: by its bytes, by what it was held to,
 // and by the version of what was made of it.
-func (c *codeCache) moduleKey(original [sha256.Size]byte, l *structureLimits) string {
+func (c *codeCache) moduleKey(original [sha256.Size]byte, l *wasmmeter.Limits) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%d\x00%+v\x00%x", moduleFormat, meterVersion, *l, original)
+	fmt.Fprintf(h, "%s\x00%d\x00%+v\x00%x", moduleFormat, wasmmeter.Version, *l.WithDefaults(), original)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // keptModule returns a metered module from the cache, nil if it is not there.
 // What is there and is not what it should be is removed. While it reads and
 // verifies the module, its code is verified too.
-func (rt *Runtime) keptModule(key string, s *structure) *prepared {
+func (rt *Runtime) keptModule(key string, m *wasmmeter.Module) *preparedModule {
 	dir := filepath.Join(rt.cache.dir, key)
 	if _, err := os.Lstat(dir); err != nil {
 		return nil
 	}
 	is, err := readSeal(dir)
-	p := &prepared{structure: *s}
+	p := &preparedModule{metered: &wasmmeter.Metered{Module: m}}
 	if err == nil {
 		p.code = rt.verifyAhead(is.SHA256)
-		err = p.readEntry(dir, key, is)
+		err = readModuleEntry(p.metered, dir, key, is)
 	}
 	if err != nil {
 		rt.cache.remove(dir)
@@ -81,17 +92,17 @@ func (rt *Runtime) keptModule(key string, s *structure) *prepared {
 	return p
 }
 
-// readEntry reads an entry of a module and verifies it on the way.
-func (p *prepared) readEntry(dir, key string, is seal) error {
+// readModuleEntry reads an entry of a module into p and verifies it on the way.
+func readModuleEntry(p *wasmmeter.Metered, dir, key string, is seal) error {
 	name, err := codeFile(dir)
 	if err != nil {
 		return err
 	}
-	if p.wasm, err = readExactly(filepath.Join(dir, name), is.Size); err != nil {
+	if p.Wasm, err = readExactly(filepath.Join(dir, name), is.Size); err != nil {
 		return err
 	}
-	p.key, p.restorable = sha256.Sum256(p.wasm), filepath.Base(name) == restorableName
-	want := seal{key, filepath.ToSlash(name), int64(len(p.wasm)), hex.EncodeToString(p.key[:])}
+	p.Key, p.Restorable = sha256.Sum256(p.Wasm), filepath.Base(name) == restorableName
+	want := seal{key, filepath.ToSlash(name), int64(len(p.Wasm)), hex.EncodeToString(p.Key[:])}
 	if filepath.Dir(name) != moduleDir || is != want {
 		return errSeal
 	}
@@ -147,23 +158,23 @@ func readExactly(path string, n int64) ([]byte, error) {
 }
 
 // addModule makes an entry of a metered module.
-func (c *codeCache) addModule(key string, p *prepared) error {
+func (c *codeCache) addModule(key string, p *wasmmeter.Metered) error {
 	built, err := os.MkdirTemp(c.dir, buildPrefix)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(built)
 	name := plainName
-	if p.restorable {
+	if p.Restorable {
 		name = restorableName
 	}
 	if err := os.Mkdir(filepath.Join(built, moduleDir), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(built, moduleDir, name), p.wasm, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(built, moduleDir, name), p.Wasm, 0o600); err != nil {
 		return err
 	}
-	s := seal{Key: key, Name: moduleDir + "/" + name, Size: int64(len(p.wasm)), SHA256: hex.EncodeToString(p.key[:])}
+	s := seal{Key: key, Name: moduleDir + "/" + name, Size: int64(len(p.Wasm)), SHA256: hex.EncodeToString(p.Key[:])}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err

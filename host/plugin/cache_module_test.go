@@ -2,14 +2,11 @@ package plugin
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -35,24 +32,24 @@ func TestCacheKeepsModules(t *testing.T) {
 	dir, wasm := t.TempDir(), largeModule(t)
 	compilesOnLoad(t, dir, wasm, Limits{})
 	_, module, _ := moduleEntry(t, dir)
-	want, err := prepare(wasm, (Limits{}).withDefaults().structure())
+	want, err := wasmmeter.Prepare(wasm, (Limits{}).withDefaults().structure())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(module); err != nil || !bytes.Equal(got, want.wasm) || filepath.Base(module) != restorableName {
-		t.Errorf("%s has %d bytes, %v; want the %d of the metered module, which is restorable", module, len(got), err, len(want.wasm))
+	if got, err := os.ReadFile(module); err != nil || !bytes.Equal(got, want.Wasm) || filepath.Base(module) != restorableName {
+		t.Errorf("%s has %d bytes, %v; want the %d of the metered module, which is restorable", module, len(got), err, len(want.Wasm))
 	}
 	rt, compiler := cachedRuntime(t, dir)
 	p, err := rt.prepare(wasm, (Limits{}).withDefaults().structure())
 	if err != nil || p.code == nil || p.code.wait() == "" {
 		t.Fatalf("what is kept: %+v, %v; want it with its code", p, err)
 	}
-	if p.key != want.key || !bytes.Equal(p.wasm, want.wasm) || p.restorable != want.restorable || p.digest != want.digest || len(p.exports()) != len(want.exports()) {
+	if got := p.metered; got.Key != want.Key || !bytes.Equal(got.Wasm, want.Wasm) || got.Restorable != want.Restorable || got.Module.Digest != want.Module.Digest || len(got.Module.ExportTypes()) != len(want.Module.ExportTypes()) {
 		t.Error("what is kept is not what is made")
 	}
 	for name, l := range map[string]Limits{"another depth": {CallDepth: 50}, "less memory": {MemoryBytes: 32 * pageBytes}} {
 		l := l.over(Limits{}.withDefaults()).structure()
-		if rt.cache.moduleKey(p.digest, l.withDefaults()) == rt.cache.moduleKey(p.digest, (Limits{}).withDefaults().structure().withDefaults()) {
+		if rt.cache.moduleKey(p.metered.Module.Digest, l.WithDefaults()) == rt.cache.moduleKey(p.metered.Module.Digest, (Limits{}).withDefaults().structure().WithDefaults()) {
 			t.Errorf("with %s the key is the same", name)
 		}
 	}
@@ -67,8 +64,8 @@ func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 	wasm := handWritten(t, wasmtest.Expand("table 4\ndata 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0 ref.null funcref table.set 0 i32.const 0"))
 	for range 2 {
 		rt, _ := cachedRuntime(t, dir)
-		if p, err := rt.prepare(wasm, nil); err != nil || p.restorable {
-			t.Errorf("restorable %v, %v", p.restorable, err)
+		if p, err := rt.prepare(wasm, nil); err != nil || p.metered.Restorable {
+			t.Errorf("restorable %v, %v", p.metered.Restorable, err)
 		}
 	}
 	_, module, seal := moduleEntry(t, dir)
@@ -76,8 +73,8 @@ func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt, _ := cachedRuntime(t, dir)
-	if p, err := rt.prepare(wasm, nil); err != nil || p.restorable {
-		t.Errorf("with a wrong name: restorable %v, %v; seal %s", p.restorable, err, seal)
+	if p, err := rt.prepare(wasm, nil); err != nil || p.metered.Restorable {
+		t.Errorf("with a wrong name: restorable %v, %v; seal %s", p.metered.Restorable, err, seal)
 	}
 }
 
@@ -105,34 +102,5 @@ func TestDamagedModulesAreMadeAnew(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// meteredDigest is of what meterVersion makes of many modules.
-const meteredDigest = "322948d00662b8d87521eebe3901cf82eb3fb130672dda6614cb73bcfabda097"
-
-// TestMeterVersion fails when prepare makes something else of a module than it
-// did. Then raise meterVersion, or hosts go on with what an older one has kept,
-// and write the new digest here.
-func TestMeterVersion(t *testing.T) {
-	h := sha256.New()
-	random := rand.New(rand.NewPCG(7, 8))
-	list := [][]byte{wasmtest.Assemble(t, everything), wasmtest.Assemble(t, kernels), wasmtest.Assemble(t, wasmtest.Expand(bulkModule))}
-	for range 50 {
-		choices := make([]byte, 300)
-		for i := range choices {
-			choices[i] = byte(random.Uint32())
-		}
-		list = append(list, program(choices, false))
-	}
-	for _, wasm := range list {
-		p, err := prepare(wasm, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(h, "%x %t\n", p.key, p.restorable)
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != meteredDigest {
-		t.Errorf("version %d makes modules with the digest %s, want %s", meterVersion, got, meteredDigest)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // callStack bounds the stack that wazero grows for the calls of an instance, and
 // counts it in the limit TotalMemoryBytes. The stack lies in the Go heap, begins with
 // 10 kB, and doubles up to 108 MB; wazero has no way to bound that. So a guest gets
-// units of stack (prepare_stack.go) for no more than may be allocated, and asks for
+// units of stack (package wasmmeter) for no more than may be allocated, and asks for
 // more before wazero does. How large the stack is in fact the host reads where the
 // guest asks; the estimates decide only when that is.
 type callStack struct {
@@ -56,7 +57,7 @@ func (s *callStack) start(calls, frame int64) {
 	s.calls, s.frame = calls, frame
 	s.first = max(smallStack, roomFor(stackStep+frame, frame))
 	used := (s.first - frame - stackSlack) / 2 // the inverse of roomFor
-	s.units = min((used-frame)/stackUnit, calls)
+	s.units = min((used-frame)/wasmmeter.StackUnit, calls)
 	s.room = s.first
 }
 
@@ -76,9 +77,9 @@ func stackBytes(room int64) int64 {
 // instantiated. It fails if there is no memory for them.
 func (inst *instance) countStack() error {
 	s := &inst.callStack
-	s.depth = inst.module.ExportedGlobal(meterDepth).(api.MutableGlobal)
-	calls, units := unpackDepth(int64(s.depth.Get()))
-	s.start(calls, units*stackUnit)
+	s.depth = inst.module.ExportedGlobal(wasmmeter.DepthGlobal).(api.MutableGlobal)
+	calls, units := wasmmeter.UnpackDepth(int64(s.depth.Get()))
+	s.start(calls, units*wasmmeter.StackUnit)
 	s.tables = inst.plugin.code.keeps.tables
 	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
 	if !s.claim.set(stackBytes(s.room) + s.tables) {
@@ -109,7 +110,7 @@ func (s *callStack) peak() int64 {
 // begin hands out what needs no more than the first room.
 func (s *callStack) begin() {
 	s.granted = s.units
-	s.depth.Set(uint64(packDepth(s.calls, s.granted)))
+	s.depth.Set(uint64(wasmmeter.PackDepth(s.calls, s.granted)))
 }
 
 // use says whose stack the next call runs on.
@@ -123,27 +124,27 @@ func (s *callStack) use(fn api.Function) api.Function {
 // end of what is used of the stack.
 func (inst *instance) deepen(depth int64, sp *uint64) {
 	s := &inst.callStack
-	calls, units := unpackDepth(depth)
+	calls, units := wasmmeter.UnpackDepth(depth)
 	if calls < 0 {
 		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
 			inst.plugin.id, inst.call.export, inst.call.limits.CallDepth))
 	}
 	asked := s.granted - units
-	used, size := s.measure(sp, asked*stackUnit)
+	used, size := s.measure(sp, asked*wasmmeter.StackUnit)
 	free := max(size, (s.room-s.frame-stackSlack)/2) - used - s.frame
 	if free < stackStep {
 		step := max(used, stackStep)
 		inst.reserveStack(roomFor(used+step+s.frame, s.frame))
 		free = step
 	}
-	more := free / stackUnit
-	if used > asked*stackUnit { // the frames are heavier than their estimate
-		more = int64(float64(more) * float64(asked*stackUnit) / float64(used))
+	more := free / wasmmeter.StackUnit
+	if used > asked*wasmmeter.StackUnit { // the frames are heavier than their estimate
+		more = int64(float64(more) * float64(asked*wasmmeter.StackUnit) / float64(used))
 	}
-	more = max(1, min(more, max(asked, stackStep/stackUnit)))
+	more = max(1, min(more, max(asked, stackStep/wasmmeter.StackUnit)))
 	more = min(more, calls)
 	s.granted = asked + more
-	s.depth.Set(uint64(packDepth(calls, more)))
+	s.depth.Set(uint64(wasmmeter.PackDepth(calls, more)))
 }
 
 // reserveStack counts room for a stack that is about to grow, or stops the guest. To

@@ -118,7 +118,7 @@ func TestCallDepthIsExact(t *testing.T) {
 			i32.const 0 i32.load call $deep drop
 			i32.const 0`
 		p := loadHand(t, code, Limits{CallDepth: 1000})
-		frame := 1 + int64(1+strings.Count(body, "mul")+2)/frameValues
+		frame := 1 + int64(1+strings.Count(body, "mul")+2)/64
 		ends := (1000 - 1) / int(frame) // the tool itself has a frame
 		for _, c := range []struct {
 			depth int

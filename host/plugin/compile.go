@@ -111,9 +111,9 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compile returns the compiled module, compiling it if nobody has. The caller
 // may leave; the work goes on for whoever waits too. Of the tenants that the plugin
 // belongs to, the first pays for it.
-func (rt *Runtime) compile(ctx context.Context, mod *prepared, p *Plugin, tenants []string) (*code, error) {
+func (rt *Runtime) compile(ctx context.Context, mod *preparedModule, p *Plugin, tenants []string) (*code, error) {
 	job := p.compilation(tenants)
-	job.key, job.metered, job.limits, job.keeps, job.code = mod.key, mod.wasm, p.limits, mod.keeps(&p.limits), mod.code
+	job.key, job.metered, job.limits, job.keeps, job.code = mod.metered.Key, mod.metered.Wasm, p.limits, mod.keeps(&p.limits), mod.code
 	c, err := rt.share(job)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@
 //	p, err := rt.LoadFile(ctx, "weather", "weather.wasm", nil)
 //	tools, err := p.Tools(nil)            // []*host.Tool, for an agent
 //
-// A module is checked and rewritten before it is compiled (prepare.go), so that
+// A module is checked and rewritten before it is compiled (package wasmmeter), so that
 // it counts its instructions and can be stopped at any moment. Calls run in
 // instances (instance.go) that are leased to one call of one tenant at a time
 // (pool.go); a call that fails takes its instance with it. What a guest can ask

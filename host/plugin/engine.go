@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // engine is the WebAssembly runtime of one compiled module, with everything that
@@ -34,7 +35,7 @@ func engineConfig() wazero.RuntimeConfig {
 }
 
 // engineFeatures is what modules may use: WebAssembly 2.0, which is what
-// wasmfmt_ops.go knows.
+// internal/wasmmeter knows.
 const engineFeatures = api.CoreFeaturesV2
 
 // openEngine links what a metered module imports and takes its code from a
@@ -80,7 +81,7 @@ func (e *engine) checkImports() error {
 				WithHint("update the host, or build the plugin without it")
 		case !slices.Equal(f.ParamTypes(), have.ParamTypes()) || !slices.Equal(f.ResultTypes(), have.ResultTypes()):
 			return refuse("it imports %q %q with the type (%s) -> (%s), not (%s) -> (%s)", module, name,
-				typeNames(f.ParamTypes()), typeNames(f.ResultTypes()), typeNames(have.ParamTypes()), typeNames(have.ResultTypes())).
+				wasmmeter.TypeNames(f.ParamTypes()), wasmmeter.TypeNames(f.ResultTypes()), wasmmeter.TypeNames(have.ParamTypes()), wasmmeter.TypeNames(have.ResultTypes())).
 				WithHint("see pdk/ABI.md for the types of what plugins import")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Engine runs the calls of one plugin in a way of its own, instead of in this
@@ -46,33 +47,34 @@ type NewEngine func(ctx context.Context, wasm []byte, opts *LoadOptions) (Engine
 // setEngine has an engine that the options name run the plugin. Of the limits
 // those hold that can be held from outside: ModuleBytes, StartTimeout, Timeout,
 // InputBytes, OutputBytes, HostCalls, ResponseBytes, Instances and Waiting.
-func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) (*wasmModule, error) {
+func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) (guestModule, error) {
 	open := p.runtime.opts.Engines[opts.Engine]
 	if open == nil {
-		return nil, host.Errorf(host.InvalidArgument, "there is no engine %q", clean(opts.Engine)).
+		return guestModule{}, host.Errorf(host.InvalidArgument, "there is no engine %q", clean(opts.Engine)).
 			WithHint("leave it out for the sandbox, or name one of the runtime's Engines: %s", list(slices.Sorted(maps.Keys(p.runtime.opts.Engines))))
 	}
 	if len(wasm) > p.limits.ModuleBytes {
-		return nil, tooMany("the module has", len(wasm), "bytes", p.limits.ModuleBytes)
+		return guestModule{}, tooLarge(len(wasm), p.limits.ModuleBytes)
 	}
-	s, err := inspect(wasm)
+	structure, err := wasmmeter.Read(wasm)
 	if err != nil {
-		return nil, err
+		return guestModule{}, err
 	}
-	if s.module.abi() != abiExtism {
-		return nil, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
+	m := guestModule{structure}
+	if m.abi() != abiExtism {
+		return guestModule{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
 	}
-	p.digest = digestName(s.digest[:])
-	p.setExtism(s.module, opts)
+	p.digest = digestName(structure.Digest[:])
+	p.setExtism(m, opts)
 	for e := range p.offers {
-		p.offers[e] = s.module.exportsFunc(export(e).String())
+		p.offers[e] = m.exportsFunc(export(e).String())
 	}
 	given := *opts
 	given.Limits = p.limits
 	ctx, cancel := context.WithTimeout(ctx, p.limits.StartTimeout)
 	defer cancel()
 	p.engine, err = open(ctx, wasm, &given)
-	return s.module, p.engineError(ctx, "start", err)
+	return m, p.engineError(ctx, "start", err)
 }
 
 func list(names []string) string {

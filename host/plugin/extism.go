@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Extism plugins. A module that imports from extism:host/env, as every Extism
@@ -274,7 +275,7 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 		list = append(list, fn)
 		return true
 	}
-	add(meterStart, 0)
+	add(wasmmeter.StartExport, 0)
 	found := add(initializeExport, 0)
 	if !extism {
 		return list
@@ -286,55 +287,55 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 }
 
 // extismProblems lists why an Extism module cannot be run.
-func (m *wasmModule) extismProblems() (list []error) {
-	for _, imp := range m.imports {
+func (m guestModule) extismProblems() (list []error) {
+	for _, imp := range m.wasm.Imports {
 		if err := m.extismImportProblem(imp); err != nil {
 			list = append(list, err)
 		}
 	}
 	for e := range exportCount {
 		sig, ok := m.exportedSignature(e.String())
-		if ok && (len(sig.params) > 0 || len(sig.results) > 1) {
+		if ok && (len(sig.Params) > 0 || len(sig.Results) > 1) {
 			list = append(list, refuse("its export %s is of type %s; in an Extism plugin it is () -> (i32)", e, sig))
 		}
 	}
 	return list
 }
 
-func (m *wasmModule) extismImportProblem(imp importEntry) error {
+func (m guestModule) extismImportProblem(imp wasmmeter.Import) error {
 	offered := extismEnv()
-	switch imp.module {
+	switch imp.Module {
 	case extismModule:
 	case extismUserModule:
 		offered = extismUser()
 	case importModule:
 		return refuse("it imports from both %s and %s", importModule, extismModule).WithHint("build it for one of them")
 	default:
-		if !strings.HasPrefix(imp.module, "extism:") {
+		if !strings.HasPrefix(imp.Module, "extism:") {
 			return nil
 		}
 		offered = nil
 	}
-	i := slices.IndexFunc(offered, func(f extismFunc) bool { return f.name == imp.name })
+	i := slices.IndexFunc(offered, func(f extismFunc) bool { return f.name == imp.Name })
 	switch {
-	case i < 0 && imp.module == extismUserModule:
-		return unsupported("it imports %q %q, a function of another host", imp.module, clean(imp.name)).
+	case i < 0 && imp.Module == extismUserModule:
+		return unsupported("it imports %q %q, a function of another host", imp.Module, clean(imp.Name)).
 			WithHint("this host offers agenthost_call; see pdk/ABI.md")
 	case i < 0:
-		return unsupported("it imports %q %q, which this host does not offer to plugins", imp.module, clean(imp.name)).
+		return unsupported("it imports %q %q, which this host does not offer to plugins", imp.Module, clean(imp.Name)).
 			WithHint("it is for hosts, or of another version of Extism; 1.x is known here")
 	}
-	if imp.kind != externFunc {
+	if imp.Kind != wasmmeter.ExternFunc {
 		return nil // checkImport has said so
 	}
-	if sig, want := m.types[imp.typeIndex].String(), extismSignature(offered[i]); sig != want {
-		return refuse("it imports %q %q with the type %s, not %s", imp.module, imp.name, sig, want).WithHint("update its Extism kit")
+	if sig, want := m.wasm.Types[imp.TypeIndex].String(), extismSignature(offered[i]); sig != want {
+		return refuse("it imports %q %q with the type %s, not %s", imp.Module, imp.Name, sig, want).WithHint("update its Extism kit")
 	}
 	return nil
 }
 
 func extismSignature(f extismFunc) string {
-	return funcType{params: f.params, results: f.results}.String()
+	return wasmmeter.FuncType{Params: f.params, Results: f.results}.String()
 }
 
 // importsExtism reports whether a compiled module is an Extism plugin.

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -37,10 +38,10 @@ func extismImports() string {
 	for _, f := range extismEnv() {
 		fmt.Fprintf(&imports, "import %s %s", extismModule, f.name)
 		for _, p := range f.params {
-			imports.WriteString(" " + typeName(p))
+			imports.WriteString(" " + wasmmeter.TypeNames([]byte{p}))
 		}
 		if len(f.results) > 0 {
-			imports.WriteString(" -> " + typeName(f.results[0]))
+			imports.WriteString(" -> " + wasmmeter.TypeNames(f.results))
 		}
 		fmt.Fprintf(&imports, " as $%s\n", f.name)
 	}

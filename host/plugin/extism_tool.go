@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Extism plugins that know nothing of this host. Each of their functions takes
@@ -118,7 +119,7 @@ func (p *Plugin) plainExports() []string {
 }
 
 // setExtism makes a plugin an Extism one if its module is.
-func (p *Plugin) setExtism(m *wasmModule, opts *LoadOptions) {
+func (p *Plugin) setExtism(m guestModule, opts *LoadOptions) {
 	if m.abi() == abiExtism {
 		p.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: opts.Extism.asks(opts.Granted), exports: m.plainFunctions()}
 	}
@@ -127,13 +128,13 @@ func (p *Plugin) setExtism(m *wasmModule, opts *LoadOptions) {
 // plainFunctions lists the exported functions that a host may call by Extism's
 // convention, but for those of our contract and of start-up code. The entry point
 // of a command is one of them, which is a tool only where Tools names it.
-func (m *wasmModule) plainFunctions() (list []string) {
-	for _, e := range m.exports {
-		if e.kind != externFunc || strings.HasPrefix(e.name, exportPrefix) || startUp(e.name) && e.name != commandExport {
+func (m guestModule) plainFunctions() (list []string) {
+	for _, e := range m.wasm.Exports {
+		if e.Kind != wasmmeter.ExternFunc || strings.HasPrefix(e.Name, exportPrefix) || startUp(e.Name) && e.Name != commandExport {
 			continue
 		}
-		if sig := m.signature(e.index); len(sig.params) == 0 && len(sig.results) <= 1 && !strings.ContainsFunc(e.name, unsafeRune) {
-			list = append(list, e.name)
+		if sig := m.wasm.Signature(e.Index); len(sig.Params) == 0 && len(sig.Results) <= 1 && !strings.ContainsFunc(e.Name, unsafeRune) {
+			list = append(list, e.Name)
 		}
 	}
 	return list

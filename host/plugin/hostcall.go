@@ -20,6 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // importModule is the import module of the native ABI: its name is the version
@@ -36,10 +37,10 @@ const (
 // linkImports instantiates what guests import: the meter, WASI preview 1, and
 // the five functions of the ABI.
 func linkImports(ctx context.Context, wasm wazero.Runtime) error {
-	meter := wasm.NewHostModuleBuilder(meterModule)
+	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1]), &stack[0]))
-	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(meterTick)
+	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(wasmmeter.ImportCheck)
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err
 	}

@@ -13,16 +13,16 @@ import (
 // many goroutines at once and never changes.
 //
 // It is exact, because memory and mutable globals are all that a call can
-// change of a restorable module (see prepared) besides what the WASI functions
+// change of a restorable module (see wasmmeter.Metered) besides what the WASI functions
 // in keepsFiles keep, and an instance that called one of those is never
 // restored. It holds nothing of any tenant, because start-up code runs before
 // there is one, with a virtual clock and fixed random bytes; no image is taken
 // where it has read the real ones.
 type image struct {
-	size    int        // of memory
-	runs    []imageRun // what is not zero, in order
-	cleared []span     // zero here, and not in a module that was just instantiated
-	globals []uint64   // in the order of wasmModule.savedGlobals
+	size    int           // of memory
+	runs    []imageRun    // what is not zero, in order
+	cleared []memoryRange // zero here, and not in a module that was just instantiated
+	globals []uint64      // in the order of wasmModule.savedGlobals
 
 	random bool  // the start-up code has read the fixed random bytes
 	took   int64 // how much virtual time it took, in nanoseconds
@@ -49,11 +49,16 @@ const imagePage = 4 << 10
 // even where each page is new. A memory as a whole may take a hundred.
 const imagePiece = 256 << 10
 
+// memoryRange is a stretch of linear memory, by byte offsets.
+type memoryRange struct{ start, end int }
+
+func (s memoryRange) size() int { return s.end - s.start }
+
 // pieces cuts a stretch of memory. It ends early, and reports false, if goOn says
 // so after a piece.
-func (s span) pieces(size int, goOn func(bytes int) bool, do func(span)) bool {
+func (s memoryRange) pieces(size int, goOn func(bytes int) bool, do func(memoryRange)) bool {
 	for at := s.start; at < s.end; at += size {
-		piece := span{at, min(at+size, s.end)}
+		piece := memoryRange{at, min(at+size, s.end)}
 		do(piece)
 		if !goOn(piece.size()) {
 			return false
@@ -65,20 +70,20 @@ func (s span) pieces(size int, goOn func(bytes int) bool, do func(span)) bool {
 // zeroPieces sets a stretch of memory to zero, unless goOn ends it: what is short by
 // writing, what is long by giving its pages back, so that none comes into use that
 // was not.
-func zeroPieces(mem []byte, s span, goOn func(int) bool) bool {
+func zeroPieces(mem []byte, s memoryRange, goOn func(int) bool) bool {
 	if s.size() <= clearAtMost {
-		return s.pieces(imagePiece, goOn, func(p span) { clear(mem[p.start:p.end]) })
+		return s.pieces(imagePiece, goOn, func(p memoryRange) { clear(mem[p.start:p.end]) })
 	}
-	return s.pieces(releasePiece, goOn, func(p span) { release(mem[p.start:p.end]) })
+	return s.pieces(releasePiece, goOn, func(p memoryRange) { release(mem[p.start:p.end]) })
 }
 
 // takeImage saves memory and globals; before is what was not zero before the
 // start-up code ran. It is nil if goOn says so.
-func takeImage(mem []byte, globals []api.MutableGlobal, before []span, goOn func(int) bool) *image {
+func takeImage(mem []byte, globals []api.MutableGlobal, before []memoryRange, goOn func(int) bool) *image {
 	im := &image{size: len(mem)}
 	held, ok := nonZero(mem, goOn)
 	for _, s := range held {
-		ok = ok && s.pieces(imagePiece, goOn, func(p span) {
+		ok = ok && s.pieces(imagePiece, goOn, func(p memoryRange) {
 			im.runs = append(im.runs, imageRun{p.start, bytes.Clone(mem[p.start:p.end])})
 		})
 	}
@@ -94,10 +99,10 @@ func takeImage(mem []byte, globals []api.MutableGlobal, before []span, goOn func
 
 // nonZero returns the stretches of memory whose pages are not all zero, unless
 // goOn ends it.
-func nonZero(mem []byte, goOn func(int) bool) (list []span, ok bool) {
-	ok = span{0, len(mem)}.pieces(imagePiece, goOn, func(p span) {
+func nonZero(mem []byte, goOn func(int) bool) (list []memoryRange, ok bool) {
+	ok = memoryRange{0, len(mem)}.pieces(imagePiece, goOn, func(p memoryRange) {
 		for at := p.start; at < p.end; at += imagePage {
-			page := span{at, min(at+imagePage, p.end)}
+			page := memoryRange{at, min(at+imagePage, p.end)}
 			if isZero(mem[page.start:page.end]) {
 				continue
 			}
@@ -117,14 +122,14 @@ func isZero(b []byte) bool {
 
 // without returns what is in a and not in b; both are in order. It takes time by
 // how many there are of both: a module chooses how many.
-func without(a, b []span) (list []span) {
+func without(a, b []memoryRange) (list []memoryRange) {
 	for _, s := range a {
 		for len(b) > 0 && b[0].end <= s.start {
 			b = b[1:]
 		}
 		for i := 0; i < len(b) && b[i].start < s.end; i++ {
 			if b[i].start > s.start {
-				list = append(list, span{s.start, b[i].start})
+				list = append(list, memoryRange{s.start, b[i].start})
 			}
 			s.start = min(b[i].end, s.end)
 		}
@@ -140,7 +145,7 @@ func without(a, b []span) (list []span) {
 func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 	at := 0
 	for _, r := range im.runs {
-		if !zeroPieces(mem, span{at, r.at}, goOn) {
+		if !zeroPieces(mem, memoryRange{at, r.at}, goOn) {
 			return false
 		}
 		at = r.at + len(r.bytes)
@@ -149,7 +154,7 @@ func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 			return false
 		}
 	}
-	return zeroPieces(mem, span{at, len(mem)}, goOn)
+	return zeroPieces(mem, memoryRange{at, len(mem)}, goOn)
 }
 
 // copyChanged is copy, but leaves alone the pages that are equal: most are, and
@@ -169,7 +174,7 @@ func copyChanged(to, from []byte) {
 // never used.
 func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 	for _, s := range im.cleared {
-		if !s.pieces(imagePiece, goOn, func(p span) { clear(mem[p.start:p.end]) }) {
+		if !s.pieces(imagePiece, goOn, func(p memoryRange) { clear(mem[p.start:p.end]) }) {
 			return false
 		}
 	}
@@ -184,14 +189,15 @@ func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 
 // keeps says what of a module's state an image has to keep, and whether it can.
 type keeps struct {
-	restorable bool  // see prepared
+	restorable bool  // see wasmmeter.Metered
 	globals    []int // mutable ones
 	tables     int64 // bytes that its tables count for
 	price      int64 // of an instance, in instructions
 }
 
-func (p *prepared) keeps(l *Limits) keeps {
-	return keeps{p.restorable, p.module.savedGlobals(), p.tableBytes(uint32(l.TableEntries)), p.module.instancePrice()}
+func (p *preparedModule) keeps(l *Limits) keeps {
+	m := p.metered
+	return keeps{m.Restorable, m.Module.SavedGlobals(), tableBytes(m, uint32(l.TableEntries)), priceOfInstance(m.Module)}
 }
 
 // hasImages reports whether instances of the plugin can be restored.
@@ -228,7 +234,7 @@ func (i *images) put(l Limits, im *image) *image {
 
 // heldBefore returns what is not zero of a memory that was just instantiated,
 // if that is wanted for an image. It fails if the call's time is up.
-func (inst *instance) heldBefore() ([]span, error) {
+func (inst *instance) heldBefore() ([]memoryRange, error) {
 	if !inst.plugin.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
 	}
@@ -247,7 +253,7 @@ func (inst *instance) bytes(n int) []byte {
 
 // keepImage takes the image of an instance whose start-up code has just run,
 // unless one is there or it would not be exact. It fails if the call's time is up.
-func (inst *instance) keepImage(before []span) error {
+func (inst *instance) keepImage(before []memoryRange) error {
 	p := inst.plugin
 	if !p.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
 		return nil
@@ -314,7 +320,7 @@ func (inst *instance) resize(size int) bool {
 		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
 		return ok
 	}
-	if !zeroPieces(inst.bytes(now), span{size, now}, inst.goOn) {
+	if !zeroPieces(inst.bytes(now), memoryRange{size, now}, inst.goOn) {
 		return false
 	}
 	inst.linear.next = size

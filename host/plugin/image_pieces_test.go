@@ -169,17 +169,17 @@ func callsOf(turns *turns, tenant string) int {
 
 // without is held to what it does page by page.
 func TestWithout(t *testing.T) {
-	spans := rapid.Custom(func(t *rapid.T) (list []span) {
+	spans := rapid.Custom(func(t *rapid.T) (list []memoryRange) {
 		at := 0
 		for range rapid.IntRange(0, 8).Draw(t, "spans") {
 			at += rapid.IntRange(0, 3).Draw(t, "gap")
 			end := at + rapid.IntRange(1, 4).Draw(t, "length")
-			list = append(list, span{at, end})
+			list = append(list, memoryRange{at, end})
 			at = end
 		}
 		return list
 	})
-	in := func(list []span, at int) bool {
+	in := func(list []memoryRange, at int) bool {
 		for _, s := range list {
 			if s.start <= at && at < s.end {
 				return true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Inspection is what can be seen of a module without running it.
@@ -49,18 +51,17 @@ const (
 // what is for another kind of host, with failed_precondition; whether a plugin
 // can be loaded is for [Runtime.Check] to say.
 func Inspect(wasm []byte) (*Inspection, error) {
-	s, err := inspect(wasm)
+	m, err := wasmmeter.Read(wasm)
 	if err != nil {
 		return nil, err
 	}
-	m := s.module
 	in := &Inspection{
-		Digest: digestName(s.digest[:]), Size: s.size, ABI: m.abiName(),
-		Imports: externs(s.imports()), Exports: externs(s.exports()),
-		Functions: len(m.bodies), Globals: len(m.globals), DataBytes: m.dataBytes,
+		Digest: digestName(m.Digest[:]), Size: m.Size(), ABI: guestModule{m}.abiName(),
+		Imports: externs(m.ImportTypes()), Exports: externs(m.ExportTypes()),
+		Functions: m.Functions(), Globals: len(m.Globals), DataBytes: m.DataBytes,
 	}
-	if m.manifest != nil {
-		in.Manifest, in.ManifestError = readManifest(m.manifest)
+	if m.Manifest() != nil {
+		in.Manifest, in.ManifestError = readManifest(m.Manifest())
 	}
 	return in, nil
 }
@@ -68,7 +69,7 @@ func Inspect(wasm []byte) (*Inspection, error) {
 // HasExport reports whether the module exports a function of that name.
 func (in *Inspection) HasExport(name string) bool {
 	for _, e := range in.Exports {
-		if e.Name == name && e.Kind == externFunc.String() {
+		if e.Name == name && e.Kind == wasmmeter.ExternFunc.String() {
 			return true
 		}
 	}
@@ -77,23 +78,23 @@ func (in *Inspection) HasExport(name string) bool {
 
 func digestName(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
-func externs(list []extern) []Extern {
+func externs(list []wasmmeter.Extern) []Extern {
 	out := make([]Extern, len(list))
 	for i, e := range list {
-		out[i] = Extern{Module: clean(e.module), Name: clean(e.name), Kind: e.kind.String(), Type: e.typ}
+		out[i] = Extern{Module: clean(e.Module), Name: clean(e.Name), Kind: e.Kind.String(), Type: e.Type}
 	}
 	return out
 }
 
 // abiName returns the calling convention with its version.
-func (m *wasmModule) abiName() string {
+func (m guestModule) abiName() string {
 	kind := m.abi()
 	if kind != abiNative {
 		return string(kind)
 	}
-	for _, i := range m.imports {
-		if strings.HasPrefix(i.module, abiPrefix) {
-			return clean(i.module)
+	for _, i := range m.wasm.Imports {
+		if strings.HasPrefix(i.Module, abiPrefix) {
+			return clean(i.Module)
 		}
 	}
 	return importModule
@@ -120,16 +121,17 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	}
 	defer rt.loads.Done()
 	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
-	problems := check(wasm, p.limits.structure())
-	s, err := inspect(wasm)
+	problems := wasmmeter.Check(wasm, p.limits.structure())
+	structure, err := wasmmeter.Read(wasm)
 	if err != nil {
 		return problems
 	}
-	problems = append(problems, s.abiProblems()...)
+	m := guestModule{structure}
+	problems = append(problems, m.abiProblems()...)
 	if opts == nil {
 		opts = &LoadOptions{}
 	}
-	p.setExtism(s.module, opts)
+	p.setExtism(m, opts)
 	loadable := len(problems) == 0
 	if loadable {
 		if err := p.prepare(ctx, wasm); err != nil {
@@ -137,7 +139,7 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 		}
 		defer p.Close()
 	}
-	return append(problems, p.manifestProblems(ctx, s, loadable)...)
+	return append(problems, p.manifestProblems(ctx, m, loadable)...)
 }
 
 // checkEngine is Check for a plugin that is run by an engine of that name, which
@@ -163,11 +165,11 @@ func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
 
 // manifestProblems looks at what the plugin says of itself, and holds it to
 // what the module exports.
-func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bool) []error {
-	raw := s.module.manifest
+func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loadable bool) []error {
+	raw := module.wasm.Manifest()
 	switch {
 	case raw != nil:
-	case !s.module.exportsFunc(exportDescribe.String()):
+	case !module.exportsFunc(exportDescribe.String()):
 		if p.extism == nil {
 			return []error{noManifest()}
 		}
@@ -191,7 +193,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, s *structure, loadable bo
 	if err != nil {
 		return []error{err}
 	}
-	problems := append(m.problems(), s.module.exportProblems(m)...)
+	problems := append(m.problems(), module.exportProblems(m)...)
 	p.manifest = m
 	_, schemaProblems := compileSchemas(ctx, m)
 	return append(problems, schemaProblems...)

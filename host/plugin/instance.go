@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // export is an entry point of a plugin.
@@ -197,9 +198,9 @@ func (inst *instance) instantiate() (err error) {
 	if maker.made != nil { // wazero's Memory is not nil where there is none
 		inst.memory = mod.Memory()
 	}
-	inst.fuel, _ = mod.ExportedGlobal(meterFuel).(api.MutableGlobal)
+	inst.fuel, _ = mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal)
 	for _, i := range inst.plugin.code.keeps.globals {
-		inst.globals = append(inst.globals, mod.ExportedGlobal(globalExport(i)).(api.MutableGlobal))
+		inst.globals = append(inst.globals, mod.ExportedGlobal(wasmmeter.GlobalExport(i)).(api.MutableGlobal))
 	}
 	return inst.countStack()
 }

@@ -1,6 +1,10 @@
 package plugin
 
-import "math"
+import (
+	"math"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+)
 
 // What an instance costs before any code of it runs: the host copies its data,
 // makes a reference for each element, and clears its tables, all in one call of
@@ -30,18 +34,18 @@ const (
 	elementBytes = stackShare * 48
 )
 
-// instancePrice is the price of an instance of the module.
-func (m *wasmModule) instancePrice() int64 {
+// priceOfInstance is the price of an instance of a module.
+func priceOfInstance(m *wasmmeter.Module) int64 {
 	price := int64(instancePrice)
-	for _, d := range m.data {
+	for _, d := range m.Data {
 		price += segmentPrice
-		if d.active {
-			price += dataPrice * int64(d.bytes.size())
+		if d.Active {
+			price += dataPrice * int64(d.Size())
 		}
 	}
-	price += segmentPrice*int64(m.elements) + elementPrice*int64(m.elementItems) + globalPrice*int64(len(m.globals))
-	for _, t := range m.tables {
-		price += entryPrice * int64(t.min)
+	price += segmentPrice*int64(m.Elements) + elementPrice*int64(m.ElementItems) + globalPrice*int64(len(m.Globals))
+	for _, t := range m.Tables {
+		price += entryPrice * int64(t.Min)
 	}
 	return price
 }
@@ -49,12 +53,12 @@ func (m *wasmModule) instancePrice() int64 {
 // tableBytes is what the tables and elements of an instance count for. Of a module
 // that changes tables each counts at its largest, so that table.grow needs no memory
 // that has not been counted.
-func (p *prepared) tableBytes(most uint32) int64 {
-	n := elementBytes * int64(p.module.elementItems)
-	for _, t := range p.module.tables {
-		size := t.min
-		if !p.restorable {
-			size = t.clamp(most).max
+func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
+	n := elementBytes * int64(p.Module.ElementItems)
+	for _, t := range p.Module.Tables {
+		size := t.Min
+		if !p.Restorable {
+			size = t.Clamp(most).Max
 		}
 		n += entryBytes * int64(size)
 	}

@@ -69,17 +69,18 @@ func TestInstancesCostWhatTheyAreMadeOf(t *testing.T) {
 
 // Data in pieces is what it was as a whole, whatever its pieces' borders are.
 func TestDataInPieces(t *testing.T) {
+	const piece = 256 << 10 // the longest segment of a metered module
 	text := func(n int, c string) string { return strings.Repeat(c, n) }
 	p := loadHand(t, `memory 32 32
-		data 3 "`+text(dataPiece-1, "a")+`"
-		data `+"262150"+` "`+text(3*dataPiece, "b")+`"
+		data 3 "`+text(piece-1, "a")+`"
+		data `+"262150"+` "`+text(3*piece, "b")+`"
 		data 1048600 "cc"
 		---
 		i32.const 0 i32.const 1048640 call $output_write
 		i32.const 0`, Limits{})
 	want := make([]byte, 1048640)
-	copy(want[3:], text(dataPiece-1, "a"))
-	copy(want[262150:], text(3*dataPiece, "b"))
+	copy(want[3:], text(piece-1, "a"))
+	copy(want[262150:], text(3*piece, "b"))
 	copy(want[1048600:], "cc")
 	r, err := p.Call(t.Context(), "a", "tool", nil, nil)
 	if err != nil || string(r.Output) != string(want) {

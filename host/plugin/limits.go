@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // The defaults of [Limits].
@@ -13,7 +14,7 @@ const (
 	DefaultMemoryBytes  = 64 << 20
 	DefaultTableEntries = 100_000
 
-	DefaultCompileWork    = 2 * time.Second
+	DefaultCompileWork    = wasmmeter.DefaultCompileTime
 	DefaultCompileTimeout = 30 * time.Second
 	DefaultCompileMemory  = 1 << 30
 

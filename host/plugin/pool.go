@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Plugin is a loaded plugin. It is safe for concurrent use; calls beyond the
@@ -601,6 +602,6 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 }
 
 func noManifest() error {
-	return unsupported("it has no manifest: neither a custom section %s nor an export %s", manifestSection, exportDescribe).
+	return unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, exportDescribe).
 		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", exportDescribe)
 }

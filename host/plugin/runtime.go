@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
@@ -382,7 +383,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err != nil {
 		return nil, err
 	}
-	if p.manifest, err = p.readManifest(ctx, module.manifest); err == nil {
+	if p.manifest, err = p.readManifest(ctx, module.wasm.Manifest()); err == nil {
 		err = first(module.exportProblems(p.manifest))
 	}
 	if err == nil {
@@ -407,21 +408,22 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 }
 
 // setModule makes ready what runs the plugin's calls.
-func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (*wasmModule, error) {
+func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (guestModule, error) {
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
-	mod, err := p.runtime.prepare(wasm, p.limits.structure())
+	prepared, err := p.runtime.prepare(wasm, p.limits.structure())
 	if err != nil {
-		return nil, err
+		return guestModule{}, err
 	}
-	if err := mod.checkABI(); err != nil {
-		return nil, err
+	m := guestModule{prepared.metered.Module}
+	if err := m.checkABI(); err != nil {
+		return guestModule{}, err
 	}
-	p.digest = digestName(mod.digest[:])
-	p.setExtism(mod.module, opts)
-	p.code, err = p.runtime.compile(ctx, mod, p, opts.tenants())
-	return mod.module, err
+	p.digest = digestName(m.wasm.Digest[:])
+	p.setExtism(m, opts)
+	p.code, err = p.runtime.compile(ctx, prepared, p, opts.tenants())
+	return m, err
 }
 
 // startLoad begins what the wait group loads counts.
@@ -460,10 +462,10 @@ func errClosed(what string) error {
 }
 
 // structure is what Limits says of a module's structure.
-func (l Limits) structure() *structureLimits {
-	return &structureLimits{
-		moduleBytes: l.ModuleBytes, memoryPages: l.memoryPages(),
-		tableEntries: uint32(l.TableEntries), callDepth: int64(min(l.CallDepth, maxCallDepth)), compileTime: l.CompileWork,
+func (l Limits) structure() *wasmmeter.Limits {
+	return &wasmmeter.Limits{
+		ModuleBytes: l.ModuleBytes, MemoryPages: l.memoryPages(),
+		TableEntries: uint32(l.TableEntries), CallDepth: int64(min(l.CallDepth, wasmmeter.MaxCallDepth)), CompileTime: l.CompileWork,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // BuildOptions are the optional parts of building a plugin.
@@ -77,7 +78,7 @@ func (rt *Runtime) addManifest(ctx context.Context, wasm []byte) ([]byte, error)
 		return nil, err
 	}
 	defer p.Close()
-	return withManifest(wasm, p.manifest.raw)
+	return wasmmeter.WithManifest(wasm, p.manifest.raw)
 }
 
 type builder struct {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Modules that were built for another host. Their imports tell which toolchain and
@@ -14,7 +16,7 @@ import (
 // toolchain, and that no plugin host provides.
 type importGroup struct {
 	modules []string // in the order of the module
-	imports []importEntry
+	imports []wasmmeter.Import
 	from    *toolchain
 }
 
@@ -57,23 +59,23 @@ var (
 // importProblems lists the imports that no plugin host provides: one problem for
 // each toolchain, however many functions it is. What is no function
 // is for nameProblems to say.
-func (m *wasmModule) importProblems() (list []error) {
+func (m guestModule) importProblems() (list []error) {
 	for _, g := range m.refusedImports() {
 		list = append(list, g.problem(m))
 	}
 	return list
 }
 
-func (m *wasmModule) refusedImports() (groups []*importGroup) {
+func (m guestModule) refusedImports() (groups []*importGroup) {
 	byModule := map[string]*importGroup{}
-	for _, i := range m.imports {
-		if i.kind != externFunc || knownImport(i.module) {
+	for _, i := range m.wasm.Imports {
+		if i.Kind != wasmmeter.ExternFunc || knownImport(i.Module) {
 			continue
 		}
-		g := byModule[i.module]
+		g := byModule[i.Module]
 		if g == nil {
-			g = &importGroup{modules: []string{i.module}}
-			byModule[i.module] = g
+			g = &importGroup{modules: []string{i.Module}}
+			byModule[i.Module] = g
 			groups = append(groups, g)
 		}
 		g.imports = append(g.imports, i)
@@ -107,14 +109,14 @@ const (
 )
 
 // problem says where the functions are from, and what to do.
-func (g *importGroup) problem(m *wasmModule) error {
+func (g *importGroup) problem(m guestModule) error {
 	n := "1 function"
 	if len(g.imports) > 1 {
 		n = fmt.Sprintf("%d functions", len(g.imports))
 	}
 	var names []string
 	for _, i := range g.imports {
-		names = append(names, clean(i.name))
+		names = append(names, clean(i.Name))
 	}
 	err := refuse("it imports from %s: %s: %s (%s)", shortList(g.modules), n, g.from.built, shortList(names))
 	if g.from.next != "" {
@@ -140,10 +142,10 @@ func shortList(names []string) string {
 }
 
 // toolchainOf recognises the origin of functions of one module name.
-func (m *wasmModule) toolchainOf(g *importGroup) *toolchain {
+func (m guestModule) toolchainOf(g *importGroup) *toolchain {
 	module := g.modules[0]
 	has := func(prefixes ...string) bool {
-		return slices.ContainsFunc(g.imports, func(i importEntry) bool { return hasAnyPrefix(i.name, prefixes...) })
+		return slices.ContainsFunc(g.imports, func(i wasmmeter.Import) bool { return hasAnyPrefix(i.Name, prefixes...) })
 	}
 	switch {
 	case hasAnyPrefix(module, "wasi:", "cm32p2", "[export]", "$root"):
@@ -160,7 +162,7 @@ func (m *wasmModule) toolchainOf(g *importGroup) *toolchain {
 		return forTinyGoJS
 	case module == "env":
 		return m.toolchainOfEnv(g, has)
-	case module == "a" && !slices.ContainsFunc(g.imports, func(i importEntry) bool { return len(i.name) > 2 }):
+	case module == "a" && !slices.ContainsFunc(g.imports, func(i wasmmeter.Import) bool { return len(i.Name) > 2 }):
 		return forEmscripten // its names are minified at -O2 and above
 	}
 	return unknownOrigin
@@ -168,12 +170,12 @@ func (m *wasmModule) toolchainOf(g *importGroup) *toolchain {
 
 // toolchainOfEnv recognises the origin of functions of env, where linkers look for
 // whatever was declared and has no other module.
-func (m *wasmModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *toolchain {
-	all := func(is func(importEntry) bool) bool {
-		return !slices.ContainsFunc(g.imports, func(i importEntry) bool { return !is(i) })
+func (m guestModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *toolchain {
+	all := func(is func(wasmmeter.Import) bool) bool {
+		return !slices.ContainsFunc(g.imports, func(i wasmmeter.Import) bool { return !is(i) })
 	}
 	switch {
-	case all(func(i importEntry) bool { return i.name == "emscripten_notify_memory_growth" }):
+	case all(func(i wasmmeter.Import) bool { return i.Name == "emscripten_notify_memory_growth" }):
 		return forStandalone
 	case has("emscripten_", "_emscripten_", "invoke_", "__syscall_", "_embind_", "_emval_", "__cxa_", "_abort_js", "_mmap_js", "_tzset_js"):
 		return forEmscripten
@@ -181,7 +183,7 @@ func (m *wasmModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *t
 		return forOldExtism
 	case all(m.fromAssemblyScript):
 		return forAssemblyScript
-	case all(func(i importEntry) bool { return slices.Contains(nativeFunctions, i.name) }):
+	case all(func(i wasmmeter.Import) bool { return slices.Contains(nativeFunctions, i.Name) }):
 		return withoutModule
 	}
 	return unknownOrigin
@@ -191,14 +193,14 @@ func (m *wasmModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *t
 var nativeFunctions = []string{"input_read", "output_write", "host_call", "host_read", "log"}
 
 // fromAssemblyScript reports whether its compiler imports such a function by itself.
-func (m *wasmModule) fromAssemblyScript(i importEntry) bool {
+func (m guestModule) fromAssemblyScript(i wasmmeter.Import) bool {
 	switch {
-	case i.name == "abort": // of C it has no parameters
-		return len(m.types[i.typeIndex].params) == 4
-	case i.name == "seed", i.name == "trace":
+	case i.Name == "abort": // of C it has no parameters
+		return len(m.wasm.Types[i.TypeIndex].Params) == 4
+	case i.Name == "seed", i.Name == "trace":
 		return true
 	}
-	return hasAnyPrefix(i.name, "console.", "Date.", "performance.", "process.", "crypto.")
+	return hasAnyPrefix(i.Name, "console.", "Date.", "performance.", "process.", "crypto.")
 }
 
 func hasAnyPrefix(s string, prefixes ...string) bool {
@@ -206,7 +208,7 @@ func hasAnyPrefix(s string, prefixes ...string) bool {
 }
 
 // importHint says how a function is imported from our ABI in the module's language.
-func (m *wasmModule) importHint() string {
+func (m guestModule) importHint() string {
 	how := ""
 	switch m.language() {
 	case "Rust":
@@ -222,16 +224,16 @@ func (m *wasmModule) importHint() string {
 }
 
 // pluginHint says what makes a plugin of a module that is none.
-func (m *wasmModule) pluginHint() string {
+func (m guestModule) pluginHint() string {
 	const ask = "see pdk/ABI.md for what a plugin is"
 	if m.exportsFunc(commandExport) {
 		return "a command runs once, and a plugin is called: build a reactor that exports its functions (Go -buildmode=c-shared, Rust a cdylib, C -mexec-model=reactor, Zig -fno-entry); " + ask
 	}
 	switch m.language() {
 	case "Rust":
-		return `import the functions that you use by #[link(wasm_import_module = "` + importModule + `")], and put the manifest into a static with #[link_section = "` + manifestSection + `"]; wasm32-unknown-unknown and wasm32-wasip1 both do; ` + ask
+		return `import the functions that you use by #[link(wasm_import_module = "` + importModule + `")], and put the manifest into a static with #[link_section = "` + wasmmeter.ManifestSection + `"]; wasm32-unknown-unknown and wasm32-wasip1 both do; ` + ask
 	case "C":
-		return "import the functions that you use with the attribute import_module, and put the manifest into the section " + manifestSection + "; " + ask
+		return "import the functions that you use with the attribute import_module, and put the manifest into the section " + wasmmeter.ManifestSection + "; " + ask
 	case "Go":
 		return "build it with: agenthost plugin build; " + ask
 	}
@@ -243,22 +245,16 @@ const commandExport = "_start"
 
 // language returns the language that the module's producers section names first;
 // "C" for its relatives, "" for none that there is something to say about.
-func (m *wasmModule) language() string {
-	r := &reader{b: m.producers, end: len(m.producers)}
-	for n := r.count(3, "producers"); n > 0 && r.err == nil; n-- {
-		field := r.name("a producers field")
-		for k := r.count(2, "producers' values"); k > 0 && r.err == nil; k-- {
-			name := r.name("a producer")
-			r.text("a producer's version")
-			switch {
-			case field == "processed-by" && name == "TinyGo":
-				return "Go"
-			case field != "language" || r.err != nil:
-			case name == "Rust", name == "Go", name == "Zig":
-				return name
-			case strings.HasPrefix(name, "C"): // C11, C_plus_plus_14
-				return "C"
-			}
+func (m guestModule) language() string {
+	for field, name := range m.wasm.Producers() {
+		switch {
+		case field == "processed-by" && name == "TinyGo":
+			return "Go"
+		case field != "language":
+		case name == "Rust", name == "Go", name == "Zig":
+			return name
+		case strings.HasPrefix(name, "C"): // C11, C_plus_plus_14
+			return "C"
 		}
 	}
 	return ""

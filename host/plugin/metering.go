@@ -1,0 +1,7 @@
+package plugin
+
+import "github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+
+// PriceVersion is the version of the prices of instructions, and changes with them:
+// the same call may cost other units under another version. Every [Bill] has it.
+const PriceVersion = wasmmeter.PriceVersion

@@ -1,0 +1,23 @@
+package plugin
+
+import "github.com/agenthost/agenthost/host"
+
+// refuse returns the error for a module that is malformed or beyond a limit:
+// what was found and what is allowed. WithHint adds what to do. Its code is
+// invalid_argument, also for limits: no waiting and no quota makes the same
+// file acceptable, which resource_exhausted would promise.
+func refuse(format string, args ...any) *host.Error {
+	return host.Errorf(host.InvalidArgument, format, args...)
+}
+
+// tooLarge refuses a module that has more bytes than a limit allows.
+func tooLarge(n, limit int) error {
+	return refuse("the module has %d bytes, and the limit is %d", n, limit).
+		WithHint("make the module smaller (strip it, drop what it does not use), or raise the limit if you trust its author")
+}
+
+// unsupported returns the error for a module that is in order, but for another
+// host: a component, a later WebAssembly, another ABI.
+func unsupported(format string, args ...any) *host.Error {
+	return host.Errorf(host.FailedPrecondition, format, args...)
+}
