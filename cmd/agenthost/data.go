@@ -509,7 +509,7 @@ func (s *store) verifyTenant(ctx context.Context, tenant string, out *verified, 
 	all := threads.New(s.Driver, nil)
 	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
 	for {
-		page, err := all.List(ctx, tenant, opts)
+		page, err := all.For(tenant).List(ctx, opts)
 		if ctx.Err() != nil {
 			return err
 		}
@@ -518,7 +518,7 @@ func (s *store) verifyTenant(ctx context.Context, tenant string, out *verified, 
 			return nil
 		}
 		for _, t := range page.Threads {
-			v, err := all.Verify(ctx, tenant, t.ID)
+			v, err := all.For(tenant).Verify(ctx, t.ID)
 			switch {
 			case ctx.Err() != nil:
 				return err

@@ -60,7 +60,7 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := threads.New(s.Driver, nil).Import(t.Context(), "", src, &threads.ImportOptions{Thread: "t1"}); err != nil {
+	if _, err := threads.New(s.Driver, nil).For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -22,14 +22,14 @@ const maxScannedIDs = 10_000
 // the only one whose id begins so. Code invalid_argument for the beginning of an id
 // among more threads than are looked at.
 func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
-	_, err := s.Thread(ctx, tenant, given)
+	_, err := s.For(tenant).Thread(ctx, given)
 	if err == nil || host.CodeOf(err) != host.NotFound || len(given) < leastOfID {
 		return given, nil // reading it says what is wrong with it
 	}
 	var ids []string
 	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
 	for {
-		page, err := s.List(ctx, tenant, opts)
+		page, err := s.For(tenant).List(ctx, opts)
 		if err != nil {
 			return "", err
 		}
@@ -54,7 +54,7 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 // wholeRun returns the id of the run that a person means, among those that can be
 // gone on with.
 func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
-	runs, err := s.Runs(ctx, tenant)
+	runs, err := s.For(tenant).Runs(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 	if r.Status != host.RunInterrupted || r.Thread == "" {
 		return true, nil
 	}
-	for b, err := range s.Branches(ctx, tenant, r.Thread) {
+	for b, err := range s.For(tenant).Branches(ctx, r.Thread) {
 		switch {
 		case host.CodeOf(err) == host.NotFound && err != nil:
 			return true, nil // it is kept elsewhere, such as in PostgreSQL
@@ -94,7 +94,7 @@ func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 		case b.ID != "" && !b.Open:
 			continue // turns do not go on with it
 		}
-		t, err := s.ShowAt(ctx, tenant, r.Thread, threads.At{Branch: b.ID}, 1)
+		t, err := s.For(tenant).ShowAt(ctx, r.Thread, threads.At{Branch: b.ID}, 1)
 		if err != nil {
 			return false, err
 		}

@@ -153,7 +153,7 @@ func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 	}
 	opts := &host.ThreadOptions{Tenant: s.app.tenantOr(s.tenant)}
 	if s.thread != "" {
-		data, head, err := s.app.threads.LoadAgentThread(ctx, opts.Tenant, s.thread)
+		data, head, err := s.app.threads.For(opts.Tenant).LoadAgentThread(ctx, s.thread)
 		if err == nil {
 			t, err := agent.RestoreThread(ctx, data, opts)
 			return &keptThread{t, head}, err
@@ -173,7 +173,7 @@ func (s *session) save(ctx context.Context, t *keptThread) error {
 	defer cancel()
 	data, err := t.Serialize(ctx)
 	if err == nil {
-		_, err = s.app.threads.SaveAgentThread(ctx, t.Tenant(), t.ID(), data, t.head)
+		_, err = s.app.threads.For(t.Tenant()).SaveAgentThread(ctx, t.ID(), data, t.head)
 	}
 	return err
 }

@@ -125,7 +125,7 @@ func TestShortIDsAmongManyThreads(t *testing.T) {
 	ctx, s := t.Context(), threads.New(kv.NewMemory(), nil)
 	var last string
 	for i := range maxScannedIDs + 1 {
-		made, _, err := s.Create(ctx, "", &threads.CreateOptions{ID: fmt.Sprintf("t%06d", i)})
+		made, _, err := s.For("").Create(ctx, &threads.CreateOptions{ID: fmt.Sprintf("t%06d", i)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ func threadRuns(env *environment, f *threadFlags) *cobra.Command {
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
-				runs, err := s.Runs(c.Context(), f.tenant)
+				runs, err := s.For(f.tenant).Runs(c.Context())
 				if err == nil {
 					runs, err = answerable(c.Context(), s, f.tenant, runs)
 				}

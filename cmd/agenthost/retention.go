@@ -119,7 +119,7 @@ func (r *retention) sweep(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		pruned, err := r.threads.Prune(ctx, tenant, opts)
+		pruned, err := r.threads.For(tenant).Prune(ctx, opts)
 		if n := len(pruned.Threads); n > 0 {
 			r.logger.Info("threads were removed, as the configuration says", "tenant", tenant, "threads", n)
 		}

@@ -30,7 +30,7 @@ func saidIn(t *testing.T, s *threads.Store, tenant, thread, text string) {
 
 func threadsOf(t *testing.T, s *threads.Store, tenant string) string {
 	t.Helper()
-	page, err := s.List(t.Context(), tenant, nil)
+	page, err := s.For(tenant).List(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

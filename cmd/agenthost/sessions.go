@@ -178,7 +178,7 @@ type (
 
 func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
 	if args.Snapshot == "" {
-		t, err := v.app.threads.Thread(ctx, v.app.tenantOr(args.Tenant), args.Session)
+		t, err := v.app.threads.For(v.app.tenantOr(args.Tenant)).Thread(ctx, args.Session)
 		if err != nil {
 			return nil, err
 		}

@@ -172,7 +172,7 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 			goOn[run] = true
 		}
 	}
-	runs, err := v.app.threads.Runs(ctx, tenant)
+	runs, err := v.app.threads.For(tenant).Runs(ctx)
 	if err != nil {
 		say("the interrupted runs of tenant %s: %s", safe(tenant), sentence(err))
 		return nil

@@ -85,7 +85,7 @@ func threadList(env *environment, f *threadFlags) *cobra.Command {
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
-				page, err := s.List(c.Context(), f.tenant, &threads.ListOptions{Limit: limit, Cursor: cursor})
+				page, err := s.For(f.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.readMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.ShowAt(c.Context(), f.tenant, list[0], at, limit)
+				t, err := s.For(f.tenant).ShowAt(c.Context(), list[0], at, limit)
 				if err != nil {
 					return err
 				}

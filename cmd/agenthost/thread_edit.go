@@ -72,7 +72,7 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 		return nil
 	}
 	var ids []string
-	for snap, err := range s.Snapshots(ctx, tenant, thread) {
+	for snap, err := range s.For(tenant).Snapshots(ctx, thread) {
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 		n = -1
 	}
 	var ids []string
-	for m, err := range s.Messages(ctx, tenant, thread, at) {
+	for m, err := range s.For(tenant).Messages(ctx, thread, at) {
 		if err != nil {
 			return "", err
 		}
@@ -153,7 +153,7 @@ have the new one answered, run the project with --regenerate.`,
 					return err
 				}
 				m := &host.Message{ID: id, Parts: []host.Part{&host.Text{Text: list[2]}}}
-				t, err := s.EditMessage(c.Context(), f.tenant, list[0], old, m, nil)
+				t, err := s.For(f.tenant).EditMessage(c.Context(), list[0], old, m, nil)
 				if err != nil {
 					return err
 				}
@@ -178,7 +178,7 @@ tool call goes with its results. What is taken out is kept in a branch.`,
 				if err != nil {
 					return err
 				}
-				t, err := s.DeleteMessage(c.Context(), f.tenant, list[0], id, nil)
+				t, err := s.For(f.tenant).DeleteMessage(c.Context(), list[0], id, nil)
 				if err != nil {
 					return err
 				}
@@ -202,7 +202,7 @@ branch; to rewind to a branch is to resume it.`,
 				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
 			}
 			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.Rewind(c.Context(), f.tenant, list[0], at, nil)
+				t, err := s.For(f.tenant).Rewind(c.Context(), list[0], at, nil)
 				if err != nil {
 					return err
 				}
@@ -223,7 +223,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.Fork(c.Context(), f.tenant, list[0], &threads.ForkOptions{ID: id, At: at})
+				t, err := s.For(f.tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
 				if err != nil {
 					return err
 				}
@@ -258,7 +258,7 @@ by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 
 func printBranches(ctx context.Context, env *environment, f *threadFlags, s *threads.Store, thread string) error {
 	all := []*threads.Branch{}
-	for b, err := range s.Branches(ctx, f.tenant, thread) {
+	for b, err := range s.For(f.tenant).Branches(ctx, thread) {
 		if err != nil {
 			return err
 		}

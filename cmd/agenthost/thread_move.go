@@ -48,7 +48,7 @@ messages as OpenAI's chat API has them.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				if out == "" {
-					return s.Export(c.Context(), f.tenant, list[0], threads.Format(format), env.stdout)
+					return s.For(f.tenant).Export(c.Context(), list[0], threads.Format(format), env.stdout)
 				}
 				n, err := exportFile(c.Context(), env, s, f.tenant, list[0], threads.Format(format), out)
 				if err != nil {
@@ -82,7 +82,7 @@ func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant,
 	count := &counted{tell: func(n int64) { show.say("%s", byteWords(n)) }}
 	err := streamFile(out, func(w io.Writer) error {
 		count.w = w
-		return s.Export(ctx, tenant, id, format, count)
+		return s.For(tenant).Export(ctx, id, format, count)
 	})
 	return count.n, err
 }
@@ -187,7 +187,7 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	show := newProgress(env)
-	got, err := threads.New(driver.Driver, nil).Import(ctx, f.tenant, src, &threads.ImportOptions{
+	got, err := threads.New(driver.Driver, nil).For(f.tenant).Import(ctx, src, &threads.ImportOptions{
 		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
 	})
 	show.end()
@@ -254,7 +254,7 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 		id := fmt.Sprintf("%s-%d", prefix, n+1)
 		var got *threads.Imported
 		if err == nil {
-			got, err = store.Import(ctx, f.tenant, src, &threads.ImportOptions{Thread: id})
+			got, err = store.For(f.tenant).Import(ctx, src, &threads.ImportOptions{Thread: id})
 		}
 		if err != nil {
 			return lineError(importHint(err, file), n)

@@ -30,13 +30,13 @@ index are found after one search with --reindex.`,
 			}
 			return open(func(s *threads.Store) error {
 				if reindex {
-					n, err := s.Reindex(c.Context(), f.tenant)
+					n, err := s.For(f.tenant).Reindex(c.Context())
 					if err != nil {
 						return err
 					}
 					fmt.Fprintf(env.stderr, "agenthost: %s indexed\n", plural(n, "message"))
 				}
-				hits, err := s.Search(c.Context(), f.tenant, strings.Join(list, " "), &opts)
+				hits, err := s.For(f.tenant).Search(c.Context(), strings.Join(list, " "), &opts)
 				if err != nil {
 					return err
 				}
@@ -92,7 +92,7 @@ stays was forked from stays with it.`,
 				return usageError{err, c.CommandPath()}
 			}
 			return withThreads(env, f, func(s *threads.Store) error {
-				pruned, err := s.Prune(c.Context(), f.tenant, opts)
+				pruned, err := s.For(f.tenant).Prune(c.Context(), opts)
 				if err != nil {
 					return err
 				}
@@ -169,7 +169,7 @@ func threadDelete(env *environment, f *threadFlags) *cobra.Command {
 		RunE: func(c *cobra.Command, list []string) error {
 			return withThreads(env, f, func(s *threads.Store) error {
 				for _, id := range list {
-					if err := s.Delete(c.Context(), f.tenant, id); err != nil {
+					if err := s.For(f.tenant).Delete(c.Context(), id); err != nil {
 						return err
 					}
 					if !f.json {

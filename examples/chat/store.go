@@ -49,7 +49,7 @@ func openStore(ctx context.Context, o options) (*store, error) {
 	}
 	s := threads.New(driver, nil)
 	return &store{history: s, close: driver.Close, list: func(ctx context.Context, tenant string) ([]listed, error) {
-		page, err := s.List(ctx, tenant, &threads.ListOptions{Limit: maxListed})
+		page, err := s.For(tenant).List(ctx, &threads.ListOptions{Limit: maxListed})
 		if err != nil {
 			return nil, err
 		}

@@ -275,7 +275,7 @@ func Example_clientTransform() {
 	check(err)
 	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Session: "case"})
 	check(err)
-	kept, err := store.Show(ctx, "", "case", 0)
+	kept, err := store.For("").Show(ctx, "case", 0)
 	check(err)
 	fmt.Println(string(snap.State.Custom))
 	fmt.Println(string(kept.State))

@@ -16,7 +16,7 @@ func Example() {
 	ctx := context.Background()
 	store := kv.NewMemory()
 	conversations := threads.New(store, nil)
-	if _, _, err := conversations.Create(ctx, "acme", &threads.CreateOptions{ID: "t1"}); err != nil {
+	if _, _, err := conversations.For("acme").Create(ctx, &threads.CreateOptions{ID: "t1"}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -37,7 +37,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, err = conversations.Thread(ctx, "acme", "t1")
+	_, err = conversations.For("acme").Thread(ctx, "t1")
 	fmt.Println("gone:", report.Gone, "uploads:", report.Parts[0].Found, "thread:", host.CodeOf(err))
 	// Output: gone: true uploads: 0 thread: not_found
 }

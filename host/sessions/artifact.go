@@ -22,7 +22,7 @@ func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) 
 	if err != nil {
 		return nil, err
 	}
-	return s.store.threads.Artifact(ctx, tenant, session, digest)
+	return s.store.threads.For(tenant).Artifact(ctx, session, digest)
 }
 
 // ArtifactAt returns an artifact of a snapshot by the digest that it lists. Code
@@ -37,7 +37,7 @@ func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest strin
 	if err != nil {
 		return nil, err
 	}
-	return s.store.threads.ArtifactAt(ctx, tenant, session, at, digest)
+	return s.store.threads.For(tenant).ArtifactAt(ctx, session, at, digest)
 }
 
 // momentOf returns the session of a snapshot and the moment that it is of, to read its
@@ -109,10 +109,10 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 	if err := s.store.checkStored(ctx, tenant, session, p); err != nil {
 		return nil, err
 	}
-	if _, _, err := s.store.threads.Create(ctx, tenant, &threads.CreateOptions{ID: session}); err != nil {
+	if _, _, err := s.store.threads.For(tenant).Create(ctx, &threads.CreateOptions{ID: session}); err != nil {
 		return nil, err
 	}
-	ref, err := s.store.threads.Upload(ctx, tenant, session, r, up.Limit)
+	ref, err := s.store.threads.For(tenant).Upload(ctx, session, r, up.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (b *background) storeArtifact(ctx context.Context, tenant string, p *plan, 
 // digestOf returns the digest of the artifact that a turn put: the one of its name,
 // or the last one.
 func (s *storeManaged) digestOf(ctx context.Context, tenant, session, run, name string) (digest string, err error) {
-	then, err := s.threads.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
+	then, err := s.threads.For(tenant).ShowAt(ctx, session, threads.At{Snapshot: run}, 1)
 	if err != nil {
 		return "", err
 	}
@@ -204,7 +204,7 @@ func (s *Service) OpenArtifactAt(ctx context.Context, tenant, snapshot, digest s
 	if err != nil {
 		return nil, "", 0, err
 	}
-	a, err := s.store.threads.ArtifactAt(ctx, tenant, session, at, digest)
+	a, err := s.store.threads.For(tenant).ArtifactAt(ctx, session, at, digest)
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -222,7 +222,7 @@ func (s *storeManaged) openContent(ctx context.Context, tenant, session string, 
 		if !ok {
 			continue
 		}
-		r, ref, err := s.threads.OpenUploadAt(ctx, tenant, session, at, content)
+		r, ref, err := s.threads.For(tenant).OpenUploadAt(ctx, session, at, content)
 		if err != nil {
 			return nil, "", 0, err
 		}

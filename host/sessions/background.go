@@ -54,7 +54,7 @@ func (b *background) start(ctx context.Context, t *turn, req *Request) (_ *backg
 	}
 	// The session exists before the record does: a record without a session is of a
 	// session that was deleted.
-	thread, _, err := b.sessions.threads.Create(ctx, t.tenant, &threads.CreateOptions{ID: t.session})
+	thread, _, err := b.sessions.threads.For(t.tenant).Create(ctx, &threads.CreateOptions{ID: t.session})
 	if err != nil {
 		b.cancelReserved(d)
 		return nil, nil, nil, err
@@ -214,7 +214,7 @@ func (b *background) settle(ctx context.Context, t *turn, failure error) {
 		b.update(ctx, t, func(p *record) { p.Released = true })
 		return
 	}
-	_, err := b.sessions.threads.Snapshot(ctx, t.tenant, t.session, t.run)
+	_, err := b.sessions.threads.For(t.tenant).Snapshot(ctx, t.session, t.run)
 	done := err == nil
 	if deleted, err := b.sessions.deleted(ctx, t.tenant, t.session, t.threadMade); err == nil && deleted {
 		done = true

@@ -30,7 +30,7 @@ func TestDeletedSessionsStayDeleted(t *testing.T) {
 		out := run(t, first, &request{Session: "s", Text: "private", Detach: true})
 		<-begun
 		first.Close()
-		if err := store.Delete(t.Context(), "", "s"); err != nil {
+		if err := store.For("").Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
 		second := newService(t, target, &sessions.Options{Store: store})
@@ -43,7 +43,7 @@ func TestDeletedSessionsStayDeleted(t *testing.T) {
 		if _, err := second.Snapshot(t.Context(), &sessions.SnapshotRequest{Snapshot: out.Snapshot}); host.CodeOf(err) != host.NotFound {
 			t.Errorf("%s: the turn's snapshot: %v", name, err)
 		}
-		_, err := store.Thread(t.Context(), "", "s")
+		_, err := store.For("").Thread(t.Context(), "s")
 		if got := err == nil; got != anew {
 			t.Errorf("%s: the session: %v", name, err)
 		}
@@ -68,7 +68,7 @@ func TestDeletedWhileATurnRuns(t *testing.T) {
 	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("x")), tool), &sessions.Options{Store: store})
 	out := run(t, s, &request{Text: "a", Detach: true})
 	<-begun
-	if err := store.Delete(t.Context(), "", out.Session); err != nil {
+	if err := store.For("").Delete(t.Context(), out.Session); err != nil {
 		t.Fatal(err)
 	}
 	close(open)
@@ -121,11 +121,11 @@ func TestDeletedWhileTurnsWait(t *testing.T) {
 		outs := []*output{run(t, s, &request{Session: "s", Text: "first", Detach: true})}
 		<-begun
 		outs = append(outs, run(t, s, &request{Session: "s", Text: "private", Detach: true}))
-		if err := store.Delete(t.Context(), "", "s"); err != nil {
+		if err := store.For("").Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
 		if anew {
-			if _, _, err := store.Create(t.Context(), "", &threads.CreateOptions{ID: "s"}); err != nil {
+			if _, _, err := store.For("").Create(t.Context(), &threads.CreateOptions{ID: "s"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestDeletedWhileTurnsWait(t *testing.T) {
 				t.Errorf("%s: Wait: %v, want not_found", name, err)
 			}
 		}
-		thread, err := store.Thread(t.Context(), "", "s")
+		thread, err := store.For("").Thread(t.Context(), "s")
 		if (err == nil) != anew || anew && thread.Messages != 0 {
 			t.Errorf("%s: the session is %+v, %v", name, thread, err)
 		}

@@ -21,11 +21,11 @@ func TestWhatIsDeletedStaysDeleted(t *testing.T) {
 	s := newService(t, newAgent(t, "clerk", m, count(t)), &sessions.Options{Store: store})
 	one := run(t, s, &request{Text: "my password is 1234"})
 	two := run(t, s, &request{Session: one.Session, Text: "b"})
-	if _, err := store.DeleteMessage(t.Context(), "", one.Session, one.Messages[0].ID, nil); err != nil {
+	if _, err := store.For("").DeleteMessage(t.Context(), one.Session, one.Messages[0].ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	better := host.AssistantText("II")
-	if _, err := store.EditMessage(t.Context(), "", one.Session, two.Messages[1].ID, better, nil); err != nil {
+	if _, err := store.For("").EditMessage(t.Context(), one.Session, two.Messages[1].ID, better, nil); err != nil {
 		t.Fatal(err)
 	}
 	left := []string{"assistant: ", "tool: ", "assistant: 1", "user: b", "assistant: II"}

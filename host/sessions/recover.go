@@ -74,7 +74,7 @@ func (b *background) recover(ctx context.Context, tenant string, orphaned func(*
 // takeOver continues a turn whose process is gone, or ends it. lent says that a
 // background turn waits for it and lends it its room.
 func (b *background) takeOver(ctx context.Context, tenant string, p *record, revision uint64, lent bool) (began bool, err error) {
-	if _, err := b.sessions.threads.Snapshot(ctx, tenant, p.Session, p.Run); err == nil { // stored just before the process ended
+	if _, err := b.sessions.threads.For(tenant).Snapshot(ctx, p.Session, p.Run); err == nil { // stored just before the process ended
 		return false, b.records.remove(ctx, tenant, p.Session, p.Run)
 	}
 	if deleted, err := b.sessions.deleted(ctx, tenant, p.Session, p.Thread); err != nil {

@@ -89,7 +89,7 @@ func TestRecoverAfterTheClockWasSetBack(t *testing.T) {
 	driver := kv.NewMemory()
 	s := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil)})
 	for run, back := range map[string]time.Duration{"r1": time.Hour, "r2": 365 * 24 * time.Hour} {
-		if _, _, err := threads.New(driver, nil).Create(t.Context(), "", &threads.CreateOptions{ID: run}); err != nil {
+		if _, _, err := threads.New(driver, nil).For("").Create(t.Context(), &threads.CreateOptions{ID: run}); err != nil {
 			t.Fatal(err)
 		}
 		value, err := kv.EncodeRecord(map[string]any{"v": 1, "run": run, "session": run, "agent": "clerk", "status": "pending", "attempts": 1,

@@ -62,7 +62,7 @@ func (b *background) sentBefore(ctx context.Context, t *turn, req *Request, runs
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	snap, err := b.sessions.threads.Snapshot(ctx, t.tenant, t.session, stored.Run)
+	snap, err := b.sessions.threads.For(t.tenant).Snapshot(ctx, t.session, stored.Run)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func TestAMessageSentAgainIsAnsweredFromItsTurn(t *testing.T) {
 				return out
 			}
 			head := func() string {
-				thread, err := store.Thread(t.Context(), "acme", "s")
+				thread, err := store.For("acme").Thread(t.Context(), "s")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -128,7 +128,7 @@ func (s *storeManaged) named(ctx context.Context, req *SnapshotRequest) (session
 
 // readSnapshot reads the snapshot of a turn that has ended.
 func (s *storeManaged) readSnapshot(ctx context.Context, req *SnapshotRequest, session, run string) (*Snapshot, error) {
-	snap, err := s.threads.Snapshot(ctx, req.Tenant, session, run)
+	snap, err := s.threads.For(req.Tenant).Snapshot(ctx, session, run)
 	if err != nil {
 		return nil, noSnapshot(err, SnapshotID(session, run))
 	}
@@ -172,7 +172,7 @@ func (s *storeManaged) readSession(ctx context.Context, req *SnapshotRequest, ou
 	if req.Snapshot == "" {
 		at = threads.At{Turn: run}
 	}
-	then, err := s.threads.ShowAt(ctx, req.Tenant, out.Session, at, req.Messages)
+	then, err := s.threads.For(req.Tenant).ShowAt(ctx, out.Session, at, req.Messages)
 	if err != nil {
 		return err
 	}

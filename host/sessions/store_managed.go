@@ -79,7 +79,7 @@ const maxPuts = 1000
 // openQuestionFrom is openQuestion, from a turn on backwards.
 func (s *storeManaged) openQuestionFrom(ctx context.Context, tenant, session, run string) (string, error) {
 	for range maxPuts {
-		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.For(tenant).Snapshot(ctx, session, run)
 		if err != nil {
 			return "", err
 		}
@@ -103,7 +103,7 @@ func (s *storeManaged) checkResumable(ctx context.Context, tenant, session, run 
 	if p != nil && p.Session == session {
 		return s.records.notResumable(p)
 	}
-	snap, err := s.threads.Snapshot(ctx, tenant, session, run)
+	snap, err := s.threads.For(tenant).Snapshot(ctx, session, run)
 	if err != nil {
 		return noSnapshot(err, SnapshotID(session, run))
 	}
@@ -126,7 +126,7 @@ func (s *storeManaged) checkStored(ctx context.Context, tenant, session string, 
 		if run, err = s.lastCompleted(ctx, tenant, session, ""); err != nil || run == "" {
 			return err
 		}
-		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.For(tenant).Snapshot(ctx, session, run)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *storeManaged) checkStored(ctx context.Context, tenant, session string, 
 	if s.served.schema == nil {
 		return nil
 	}
-	then, err := s.threads.ShowAt(ctx, tenant, session, threads.At{Snapshot: run}, 1)
+	then, err := s.threads.For(tenant).ShowAt(ctx, session, threads.At{Snapshot: run}, 1)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *storeManaged) checkStored(ctx context.Context, tenant, session string, 
 
 // last returns the last turn of a session's present line, empty if there is none.
 func (s *storeManaged) last(ctx context.Context, tenant, session string) (string, error) {
-	for b, err := range s.threads.Branches(ctx, tenant, session) {
+	for b, err := range s.threads.For(tenant).Branches(ctx, session) {
 		if host.CodeOf(err) == host.NotFound {
 			return "", nil
 		}
@@ -172,7 +172,7 @@ func (s *storeManaged) lastCompleted(ctx context.Context, tenant, session, from 
 		if run == "" {
 			return "", nil
 		}
-		snap, err := s.threads.Snapshot(ctx, tenant, session, run)
+		snap, err := s.threads.For(tenant).Snapshot(ctx, session, run)
 		if err != nil {
 			return "", err
 		}
@@ -209,7 +209,7 @@ func (s *storeManaged) moveThread(ctx context.Context, req *host.HistoryRequest,
 			return err
 		}
 	}
-	_, err = s.threads.RewindHeld(ctx, req.Tenant, req.Thread, to, nil)
+	_, err = s.threads.For(req.Tenant).RewindHeld(ctx, req.Thread, to, nil)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (s *storeManaged) beforeFailures(ctx context.Context, req *host.HistoryRequ
 	var first *threads.Snapshot
 	for run := last; run != ""; run = first.Parent {
 		var err error
-		if first, err = s.threads.Snapshot(ctx, req.Tenant, req.Thread, run); err != nil {
+		if first, err = s.threads.For(req.Tenant).Snapshot(ctx, req.Thread, run); err != nil {
 			return threads.At{}, err
 		}
 	}
@@ -231,7 +231,7 @@ func (s *storeManaged) beforeFailures(ctx context.Context, req *host.HistoryRequ
 		return threads.At{}, nil
 	}
 	at := threads.At{Message: first.Input, Before: true}
-	if _, err := s.threads.ShowAt(ctx, req.Tenant, req.Thread, at, 1); host.CodeOf(err) == host.NotFound {
+	if _, err := s.threads.For(req.Tenant).ShowAt(ctx, req.Thread, at, 1); host.CodeOf(err) == host.NotFound {
 		return threads.At{}, nil // it was edited or deleted since
 	}
 	return at, nil
@@ -239,7 +239,7 @@ func (s *storeManaged) beforeFailures(ctx context.Context, req *host.HistoryRequ
 
 // finish sets the snapshots of a turn's output.
 func (s *storeManaged) finish(ctx context.Context, t *turn, out *Output) error {
-	snap, err := s.threads.Snapshot(ctx, t.tenant, t.session, t.run)
+	snap, err := s.threads.For(t.tenant).Snapshot(ctx, t.session, t.run)
 	switch {
 	case host.CodeOf(err) == host.NotFound: // it failed before there was anything to store
 		out.Snapshot, out.Parent = SnapshotID(t.session, t.plan.lastCompleted), SnapshotID(t.session, t.plan.lastCompleted)
@@ -262,7 +262,7 @@ func (s *storeManaged) finish(ctx context.Context, t *turn, out *Output) error {
 // snapshot, itself or by the turns that it retried.
 func (s *storeManaged) continuedFrom(ctx context.Context, req *host.HistoryRequest, run, snapshot string) (bool, error) {
 	for range maxFailures {
-		snap, err := s.threads.Snapshot(ctx, req.Tenant, req.Thread, run)
+		snap, err := s.threads.For(req.Tenant).Snapshot(ctx, req.Thread, run)
 		if err != nil {
 			return false, err
 		}
@@ -272,7 +272,7 @@ func (s *storeManaged) continuedFrom(ctx context.Context, req *host.HistoryReque
 		if run = snap.Parent; run == "" {
 			return false, nil
 		}
-		before, err := s.threads.Snapshot(ctx, req.Tenant, req.Thread, run)
+		before, err := s.threads.For(req.Tenant).Snapshot(ctx, req.Thread, run)
 		if err != nil || before.Status == threads.Completed || before.Input != req.Input.ID {
 			return false, err
 		}
@@ -284,7 +284,7 @@ func (s *storeManaged) continuedFrom(ctx context.Context, req *host.HistoryReque
 // began, also if its id names another session now. made is when the session's thread
 // was made, zero if that is not known.
 func (s *storeManaged) deleted(ctx context.Context, tenant, session string, made time.Time) (bool, error) {
-	thread, err := s.threads.Thread(ctx, tenant, session)
+	thread, err := s.threads.For(tenant).Thread(ctx, session)
 	if host.CodeOf(err) == host.NotFound {
 		return true, nil
 	}

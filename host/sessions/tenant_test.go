@@ -52,7 +52,7 @@ func TestCallsWithoutATenantAreOfTheSingleOne(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)
 	single := newService(t, agentOf(t, hosttest.Say("1"), hosttest.Say("2"))(), &sessions.Options{Store: store})
 	out := run(t, single, &sessions.Request{Session: "s", Text: "hi"})
-	if _, err := store.Thread(t.Context(), host.DefaultTenant, "s"); err != nil {
+	if _, err := store.For(host.DefaultTenant).Thread(t.Context(), "s"); err != nil {
 		t.Errorf("the session is not the default tenant's: %v", err)
 	}
 	several, err := sessions.New(agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: store})

@@ -124,7 +124,7 @@ func TestAViewOfSessions(t *testing.T) {
 		if raw, _ := json.Marshal(snap); strings.Contains(string(raw), "hush") || string(snap.State.Custom) != `{"pub":1}` {
 			t.Errorf("the snapshot is %s", raw)
 		}
-		kept, err := store.Show(t.Context(), "", out.Session, 0)
+		kept, err := store.For("").Show(t.Context(), out.Session, 0)
 		if err != nil || string(kept.State) != `{"pub":1,"sec":"hush"}` || len(kept.Artifacts) != 1 {
 			t.Fatalf("the store has %+v, %v", kept, err)
 		}

@@ -21,8 +21,8 @@ type ArtifactInfo struct {
 // Artifacts returns the artifacts of a thread in the order in which they were
 // first put: one with a name stands in the place of the one it replaced. Code
 // not_found if there is no such thread.
-func (s *Store) Artifacts(ctx context.Context, tenant, id string) ([]ArtifactInfo, error) {
-	t, err := s.find(ctx, tenant, id)
+func (tn *Tenant) Artifacts(ctx context.Context, id string) ([]ArtifactInfo, error) {
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,14 @@ func (t *thread) listedArtifact(ctx context.Context, info ArtifactInfo) (*host.A
 
 // Artifact returns the artifact with that digest of a thread. Code not_found if
 // there is no such thread or it has no such artifact now.
-func (s *Store) Artifact(ctx context.Context, tenant, id, digest string) (*host.Artifact, error) {
-	return s.ArtifactAt(ctx, tenant, id, At{}, digest)
+func (tn *Tenant) Artifact(ctx context.Context, id, digest string) (*host.Artifact, error) {
+	return tn.ArtifactAt(ctx, id, At{}, digest)
 }
 
 // ArtifactAt is Artifact of a moment of the thread, whatever was put since. Code
 // not_found if there is no such thread or moment, or it had no such artifact.
-func (s *Store) ArtifactAt(ctx context.Context, tenant, id string, at At, digest string) (*host.Artifact, error) {
-	t, err := s.findAt(ctx, tenant, id, at)
+func (tn *Tenant) ArtifactAt(ctx context.Context, id string, at At, digest string) (*host.Artifact, error) {
+	t, err := tn.store.findAt(ctx, tn.name, id, at)
 	if err != nil {
 		return nil, err
 	}

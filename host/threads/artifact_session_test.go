@@ -66,10 +66,10 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 			putTurn(t, s, "t1", "r1", "one")
 			putTurn(t, s, "t1", "r2", "two")
 			want("the next turn", t1, "two")
-			if _, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
+			if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "early", At: threads.At{Snapshot: "r1"}}); err != nil {
+			if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "early", At: threads.At{Snapshot: "r1"}}); err != nil {
 				t.Fatal(err)
 			}
 			branch, err := s.Branch(t.Context(), request("t1", "r3", nil), "r1-q")
@@ -77,15 +77,15 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("a branch from the first question", &host.HistoryRequest{Thread: "t1", Branch: branch}, "")
-			if _, err := s.DeleteMessage(t.Context(), "", "t1", "r2-a", nil); err != nil {
+			if _, err := s.For("").DeleteMessage(t.Context(), "t1", "r2-a", nil); err != nil {
 				t.Fatal(err)
 			}
 			want("a thread without the second answer", t1, "two") // artifacts stay: see DeleteMessage
-			if _, err := s.EditMessage(t.Context(), "", "t1", "r1-a", assistant("r1-b", "edited"), nil); err != nil {
+			if _, err := s.For("").EditMessage(t.Context(), "t1", "r1-a", assistant("r1-b", "edited"), nil); err != nil {
 				t.Fatal(err)
 			}
 			want("a thread with another first answer", t1, "two")
-			if _, err := s.Fork(t.Context(), "", "fork", &threads.ForkOptions{ID: "again"}); err != nil {
+			if _, err := s.For("").Fork(t.Context(), "fork", &threads.ForkOptions{ID: "again"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := s.Regenerate(t.Context(), request("again", "r4", nil), "r2-q"); err != nil {
@@ -111,7 +111,7 @@ func TestAnArtifactIsGoneWithItsThread(t *testing.T) {
 	if err != nil || len(refs) != 1 {
 		t.Fatalf("ThreadArtifacts = %+v, %v", refs, err)
 	}
-	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	a, err := refs[0].Open(t.Context())

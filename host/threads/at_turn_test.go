@@ -29,7 +29,7 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 	look("t1", threads.At{Turn: "r2"}, "q0", "A0", "a1", "a2")
 	look("t1", threads.At{Snapshot: "r1"}, "q0", "a0", "q1", "a1")
 	look("t1", threads.At{Turn: "r2", Message: "a1"}, "q0", "A0", "a1")
-	show, err := s.ShowAt(t.Context(), "", "t1", threads.At{Turn: "r1"}, 0)
+	show, err := s.For("").ShowAt(t.Context(), "t1", threads.At{Turn: "r1"}, 0)
 	if err != nil || string(show.State) != `{"n":1}` || len(show.Artifacts) != 1 {
 		t.Errorf("the turn has %s, %+v, %v", show.State, show.Artifacts, err)
 	}
@@ -54,7 +54,7 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 		"a turn and a snapshot":             {threads.At{Turn: "r1", Snapshot: "r1"}, host.InvalidArgument},
 		"a turn and a branch":               {threads.At{Turn: "r1", Branch: "b1"}, host.InvalidArgument},
 	} {
-		_, err := s.ShowAt(t.Context(), "", "t1", c.at, 0)
+		_, err := s.For("").ShowAt(t.Context(), "t1", c.at, 0)
 		wantCode(t, name, err, c.want)
 	}
 	look("t1", threads.At{Snapshot: "r3"}, "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")

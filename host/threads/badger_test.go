@@ -30,7 +30,7 @@ func TestThreadsSurviveReopening(t *testing.T) {
 	for round := range 4 {
 		s, done := openBadger(t, dir)
 		if round > 0 {
-			got, err := s.Show(t.Context(), "", "t1", 0)
+			got, err := s.For("").Show(t.Context(), "t1", 0)
 			if err != nil {
 				t.Fatalf("Show = %v", err)
 			}
@@ -51,10 +51,10 @@ func TestThreadsSurviveReopening(t *testing.T) {
 		}
 		say(t, s, fmt.Sprint("other", round), run, withID("m", "x"))
 		var err error
-		if want, err = s.Show(t.Context(), "", "t1", 0); err != nil {
+		if want, err = s.For("").Show(t.Context(), "t1", 0); err != nil {
 			t.Fatalf("Show = %v", err)
 		}
-		page, err := s.List(t.Context(), "", nil)
+		page, err := s.For("").List(t.Context(), nil)
 		if err != nil || len(page.Threads) != round+2 || page.Threads[0].ID != fmt.Sprint("other", round) {
 			t.Errorf("round %d: List = %+v, %v", round, page, err)
 		}

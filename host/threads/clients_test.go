@@ -75,7 +75,7 @@ func TestTurnsOfManyClientsWait(t *testing.T) {
 		})
 	}
 	running.Wait()
-	show, err := stores[0].Show(t.Context(), "", "t1", 0)
+	show, err := stores[0].For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

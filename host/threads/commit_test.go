@@ -24,7 +24,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		read func(t *testing.T, s *threads.Store) string
 	}{
 		{"show", func(t *testing.T, s *threads.Store) string {
-			show, err := s.Show(t.Context(), "", "t1", 0)
+			show, err := s.For("").Show(t.Context(), "t1", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		}},
 		{"export", func(t *testing.T, s *threads.Store) string {
 			var b strings.Builder
-			if err := s.Export(t.Context(), "", "t1", "", &b); err != nil {
+			if err := s.For("").Export(t.Context(), "t1", "", &b); err != nil {
 				t.Fatal(err)
 			}
 			for _, later := range []string{"question 2", "answer two", `"is":"two"`} {
@@ -48,7 +48,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		}},
 		{"snapshots", func(t *testing.T, s *threads.Store) string {
 			n := 0
-			for _, err := range s.Snapshots(t.Context(), "", "t1") {
+			for _, err := range s.For("").Snapshots(t.Context(), "t1") {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +111,7 @@ func TestWriterThatAlwaysLosesGivesUp(t *testing.T) {
 	d.before = func(kv.Tx) error { return &kv.PreconditionError{} }
 	_, err := s.AppendUserMessage(t.Context(), request("t1", "r", withID("m", "x")))
 	wantCode(t, "AppendUserMessage", err, host.Conflict)
-	wantCode(t, "Delete", s.Delete(t.Context(), "", "t1"), host.Conflict)
+	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Conflict)
 }
 
 func TestReadersOfAFailingDriver(t *testing.T) {
@@ -121,19 +121,19 @@ func TestReadersOfAFailingDriver(t *testing.T) {
 	d.failScan = kv.ErrCorrupt
 	_, err := s.Get(t.Context(), request("t1", "", nil))
 	wantCode(t, "Get", err, host.DataLoss)
-	_, err = s.Show(t.Context(), "", "t1", 0)
+	_, err = s.For("").Show(t.Context(), "t1", 0)
 	wantCode(t, "Show", err, host.DataLoss)
-	_, err = s.Artifacts(t.Context(), "", "t1")
+	_, err = s.For("").Artifacts(t.Context(), "t1")
 	wantCode(t, "Artifacts", err, host.DataLoss)
-	_, err = s.List(t.Context(), "", nil)
+	_, err = s.For("").List(t.Context(), nil)
 	wantCode(t, "List", err, host.DataLoss)
 	for _, format := range threads.Formats() {
-		wantCode(t, "Export", s.Export(t.Context(), "", "t1", format, new(strings.Builder)), host.DataLoss)
+		wantCode(t, "Export", s.For("").Export(t.Context(), "t1", format, new(strings.Builder)), host.DataLoss)
 	}
-	for _, err := range s.Snapshots(t.Context(), "", "t1") {
+	for _, err := range s.For("").Snapshots(t.Context(), "t1") {
 		wantCode(t, "Snapshots", err, host.DataLoss)
 	}
-	wantCode(t, "Delete", s.Delete(t.Context(), "", "t1"), host.DataLoss)
+	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.DataLoss)
 }
 
 func TestArtifactThatCannotBeReadIsRefused(t *testing.T) {
@@ -141,6 +141,6 @@ func TestArtifactThatCannotBeReadIsRefused(t *testing.T) {
 	turn := turnOf("")
 	turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Data{Value: []byte(`{`)}}}}
 	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.InvalidArgument)
-	_, err := s.Thread(t.Context(), "", "t1")
+	_, err := s.For("").Thread(t.Context(), "t1")
 	wantCode(t, "Thread", err, host.NotFound)
 }

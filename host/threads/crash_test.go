@@ -92,7 +92,7 @@ func crashChild(dir string) error {
 	if err := c.build(); err != nil {
 		return err
 	}
-	left, err := c.store.Runs(context.Background(), "")
+	left, err := c.store.For("").Runs(context.Background())
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (c *crasher) one(ctx context.Context, thread string) error {
 			req.Answers = itHappened(questions)
 		}
 	} else {
-		switch info, err := c.store.Thread(ctx, "", thread); {
+		switch info, err := c.store.For("").Thread(ctx, thread); {
 		case host.CodeOf(err) == host.NotFound:
 		case err != nil:
 			return err
@@ -293,7 +293,7 @@ func judge(t *testing.T, dir string, runs int) {
 	}
 	s, done := openBadger(t, filepath.Join(dir, "db"))
 	defer done()
-	if left, err := s.Runs(t.Context(), ""); err != nil || len(left) > 0 {
+	if left, err := s.For("").Runs(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("%d runs are left in the journal (%v)", len(left), err)
 	}
 	twice, unknown := 0, 0
@@ -325,7 +325,7 @@ func judge(t *testing.T, dir string, runs int) {
 // storedSteps returns what a thread says of each step.
 func storedSteps(t *testing.T, s *threads.Store, thread string) map[string][]string {
 	t.Helper()
-	show, err := s.Show(t.Context(), "", thread, 0)
+	show, err := s.For("").Show(t.Context(), thread, 0)
 	if err != nil {
 		t.Errorf("Show(%s) = %v", thread, err)
 		return nil

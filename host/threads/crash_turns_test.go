@@ -54,7 +54,7 @@ func turnsChild(dir string) error {
 	ctx := context.Background()
 	from := make([]int, count/turnsEach)
 	for i := range from {
-		info, err := s.Thread(ctx, "", crashThread(i))
+		info, err := s.For("").Thread(ctx, crashThread(i))
 		if err != nil && host.CodeOf(err) != host.NotFound {
 			return err
 		}
@@ -217,11 +217,11 @@ func (p *promised) judge(t *testing.T, dir string) {
 		if got := ids(load(t, s, id).Messages); strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("thread %s has the messages %v", id, got)
 		}
-		if _, err := s.Verify(t.Context(), "", id); err != nil {
+		if _, err := s.For("").Verify(t.Context(), id); err != nil {
 			t.Errorf("Verify(%s) = %v", id, err)
 		}
 		n := 0
-		for snap, err := range s.Snapshots(t.Context(), "", id) {
+		for snap, err := range s.For("").Snapshots(t.Context(), id) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,7 +241,7 @@ func (p *promised) judge(t *testing.T, dir string) {
 // on with.
 func resumes(t *testing.T, s *threads.Store, i, n int) {
 	t.Helper()
-	then, err := s.ShowAt(t.Context(), "", crashThread(i), threads.At{Snapshot: crashRunID(i, n)}, 1)
+	then, err := s.For("").ShowAt(t.Context(), crashThread(i), threads.At{Snapshot: crashRunID(i, n)}, 1)
 	if err != nil {
 		t.Errorf("snapshot %s: %v", crashRunID(i, n), err)
 		return
@@ -252,7 +252,7 @@ func resumes(t *testing.T, s *threads.Store, i, n int) {
 	if n%10 != 9 {
 		return
 	}
-	fork, err := s.Fork(t.Context(), "", crashThread(i), &threads.ForkOptions{At: threads.At{Snapshot: crashRunID(i, n)}})
+	fork, err := s.For("").Fork(t.Context(), crashThread(i), &threads.ForkOptions{At: threads.At{Snapshot: crashRunID(i, n)}})
 	if err != nil {
 		t.Errorf("fork at %s: %v", crashRunID(i, n), err)
 		return

@@ -48,7 +48,7 @@ func (d *damaging) Scan(ctx context.Context, partition string, r kv.Range) (kv.P
 func fillForDamage(t *testing.T, s *threads.Store) (upload string) {
 	t.Helper()
 	title := "a title"
-	if _, _, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: "t1", Title: title, Metadata: threads.Metadata{"k": json.RawMessage(`"v"`)}}); err != nil {
+	if _, _, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Title: title, Metadata: threads.Metadata{"k": json.RawMessage(`"v"`)}}); err != nil {
 		t.Fatal(err)
 	}
 	talkWithIDs(t, s, "t1", 0, 6)
@@ -57,21 +57,21 @@ func fillForDamage(t *testing.T, s *threads.Store) (upload string) {
 		&host.Message{ID: "call", Role: host.Assistant, Parts: []host.Part{&host.ToolCall{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"x"}`)}}},
 		&host.Message{ID: "result", Role: host.ToolRole, Parts: []host.Part{&host.ToolResult{ID: "c1", Name: "search", Content: json.RawMessage(`"found"`)}}},
 		assistant("a-tool", "it is there"))
-	if _, err := s.EditMessage(t.Context(), "", "t1", "q2", host.UserText("question two"), nil); err != nil {
+	if _, err := s.For("").EditMessage(t.Context(), "t1", "q2", host.UserText("question two"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Rewind(t.Context(), "", "t1", threads.At{Snapshot: "r1"}, nil); err != nil {
+	if _, err := s.For("").Rewind(t.Context(), "t1", threads.At{Snapshot: "r1"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
+	if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
 		t.Fatal(err)
 	}
 	talkWithIDs(t, s, "fork", 10, 12)
-	ref, err := s.Upload(t.Context(), "", "t1", io.LimitReader(&counting{}, threads.ChunkBytes+100), 0)
+	ref, err := s.For("").Upload(t.Context(), "t1", io.LimitReader(&counting{}, threads.ChunkBytes+100), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SaveAgentThread(t.Context(), "", "saved", bytes.Repeat([]byte(`"thread"`), 100), ""); err != nil {
+	if _, err := s.For("").SaveAgentThread(t.Context(), "saved", bytes.Repeat([]byte(`"thread"`), 100), ""); err != nil {
 		t.Fatal(err)
 	}
 	_, run := durableRun(t, s, "t2", "r-open")
@@ -97,53 +97,53 @@ func readAll(s *threads.Store, upload string) (shown map[string]string, errs map
 		}
 		shown[what] = string(raw)
 	}
-	page, err := s.List(ctx, "", nil)
+	page, err := s.For("").List(ctx, nil)
 	put("list", page, err)
-	hits, err := s.Search(ctx, "", "question", nil)
+	hits, err := s.For("").Search(ctx, "question", nil)
 	put("search", hits, err)
 	for _, id := range []string{"t1", "fork", "t2"} {
-		v, err := s.Thread(ctx, "", id)
+		v, err := s.For("").Thread(ctx, id)
 		put("thread "+id, v, err)
 		loaded, err := s.Get(ctx, &host.HistoryRequest{Thread: id})
 		put("get "+id, loaded, err)
-		transcript, err := s.Show(ctx, "", id, 0)
+		transcript, err := s.For("").Show(ctx, id, 0)
 		put("show "+id, transcript, err)
 		var snaps []*threads.Snapshot
 		err = nil
-		for snap, snapErr := range s.Snapshots(ctx, "", id) {
+		for snap, snapErr := range s.For("").Snapshots(ctx, id) {
 			snaps, err = append(snaps, snap), errors.Join(err, snapErr)
 		}
 		put("snapshots "+id, snaps, err)
 		for _, snap := range []string{"r1", "r11"} {
-			if stored, err := s.Snapshot(ctx, "", id, snap); host.CodeOf(err) != host.NotFound {
+			if stored, err := s.For("").Snapshot(ctx, id, snap); host.CodeOf(err) != host.NotFound {
 				put("snapshot "+snap+" of "+id, stored, err)
 			}
 		}
 		var branches []*threads.Branch
 		err = nil
-		for b, branchErr := range s.Branches(ctx, "", id) {
+		for b, branchErr := range s.For("").Branches(ctx, id) {
 			branches, err = append(branches, b), errors.Join(err, branchErr)
 		}
 		put("branches "+id, branches, err)
-		list, err := s.Artifacts(ctx, "", id)
+		list, err := s.For("").Artifacts(ctx, id)
 		put("artifacts "+id, list, err)
 		for _, a := range list {
-			content, err := s.Artifact(ctx, "", id, a.Digest)
+			content, err := s.For("").Artifact(ctx, id, a.Digest)
 			put("artifact "+a.Digest+" of "+id, content, err)
 		}
 		var text bytes.Buffer
-		err = s.Export(ctx, "", id, threads.FormatThread, &text)
+		err = s.For("").Export(ctx, id, threads.FormatThread, &text)
 		put("export "+id, text.String(), err)
 		messages, found, _, err := s.MessagesAfter(ctx, &host.HistoryRequest{Thread: id}, "q1", 10)
 		put("after "+id, []any{messages, found}, err)
 	}
-	data, _, err := s.LoadAgentThread(ctx, "", "saved")
+	data, _, err := s.For("").LoadAgentThread(ctx, "saved")
 	put("saved", string(data), err)
-	runs, err := s.Runs(ctx, "")
+	runs, err := s.For("").Runs(ctx)
 	put("runs", runs, err)
 	record, err := s.ReadRun(ctx, "", "r-open")
 	put("run", record, err)
-	r, _, err := s.OpenUpload(ctx, "", "t1", upload)
+	r, _, err := s.For("").OpenUpload(ctx, "t1", upload)
 	if err == nil {
 		var content []byte
 		content, err = io.ReadAll(r)
@@ -243,7 +243,7 @@ func TestAChangedByteIsFoundByVerify(t *testing.T) {
 
 func verifyAll(s *threads.Store, d kv.Driver) error {
 	for _, id := range []string{"t1", "fork", "t2"} {
-		if _, err := s.Verify(context.Background(), "", id); err != nil {
+		if _, err := s.For("").Verify(context.Background(), id); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // every reader; a turn that runs on it gets a conflict. Then its content is
 // removed; if that is interrupted, the tenant's next Delete goes on with it.
 // Code not_found if there is no such thread.
-func (s *Store) Delete(ctx context.Context, tenant, id string) error {
-	return s.deleteIf(ctx, tenant, id, func(*thread) bool { return true })
+func (tn *Tenant) Delete(ctx context.Context, id string) error {
+	return tn.store.deleteIf(ctx, tn.name, id, func(*thread) bool { return true })
 }
 
 // deleteIf removes a thread, unless it has become one that is to stay.

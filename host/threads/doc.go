@@ -34,14 +34,14 @@
 // # Heads
 //
 // The log is never shortened or written again. What a thread shows is a view of
-// it: parts of its log, and of the logs it was forked from. [Store.EditMessage],
-// [Store.DeleteMessage] and [Store.Rewind] give the thread a new head with
-// another view; the old one stays in its lineage, where [Store.Branches] lists
-// it, [Store.Messages] reads it and Rewind resumes it. Pairs of tool call and
+// it: parts of its log, and of the logs it was forked from. [Tenant.EditMessage],
+// [Tenant.DeleteMessage] and [Tenant.Rewind] give the thread a new head with
+// another view; the old one stays in its lineage, where [Tenant.Branches] lists
+// it, [Tenant.Messages] reads it and Rewind resumes it. Pairs of tool call and
 // result stay whole. A snapshot is the thread as it was after that turn, whatever
 // was changed since.
 //
-// [Store.Fork] begins another thread at any moment of one. It refers to what was
+// [Tenant.Fork] begins another thread at any moment of one. It refers to what was
 // said until then, which stays for as long as somebody refers to it, whatever is
 // deleted.
 //
@@ -52,24 +52,24 @@
 //
 // A message that a view hides can be said again under its id. A run that was
 // committed stays committed, whichever head shows it. What was deleted is out of
-// sight, not destroyed: [Store.PruneHeads] does that, and deleting the thread.
+// sight, not destroyed: [Tenant.PruneHeads] does that, and deleting the thread.
 //
 // # Reducing
 //
-// [Store.Reduce] has a reducer of package reduce make what [Store.Get] returns
+// [Tenant.Reduce] has a reducer of package reduce make what [Store.Get] returns
 // shorter, for good: it stores a marker, and deletes nothing. A change of what lies
 // before the marker takes it away, so that no summary tells what was taken back.
 //
 // # Finding and pruning
 //
-// [Store.Search] finds messages of a tenant's threads by the words of their texts,
+// [Tenant.Search] finds messages of a tenant's threads by the words of their texts,
 // tool results and data, with the part that is about the query: those that a thread
 // shows, also of the thread that it was forked from, and those of its open branches,
 // but not of heads that were left behind. The index is written in the commit of the messages
-// ([Store.Reindex] makes one for what was stored before there was any).
-// [Store.Prune] removes threads by age, number or size, and leaves what others
+// ([Tenant.Reindex] makes one for what was stored before there was any).
+// [Tenant.Prune] removes threads by age, number or size, and leaves what others
 // refer to.
-// [Store.PruneHeads] drops heads that a thread has left behind, with the messages,
+// [Tenant.PruneHeads] drops heads that a thread has left behind, with the messages,
 // snapshots, states and artifacts that they alone show; what is shown by others, its
 // forks among them, stays.
 //
@@ -86,20 +86,21 @@
 //
 // # Moving threads
 //
-// [Store.Export] writes a thread, [Store.Import] stores one from any [Source]:
+// [Tenant.Export] writes a thread, [Tenant.Import] stores one from any [Source]:
 // [NewSource] reads what Export writes and OpenAI's messages. Both hold a page of a
 // thread at a time, and importing twice is importing once.
 //
 // # Agent threads
 //
 // [Store.MessageStores] keeps the messages of agent threads as threads of this
-// package, and [Store.SaveAgentThread] keeps serialized ones as they are, each
+// package, and [Tenant.SaveAgentThread] keeps serialized ones as they are, each
 // under a key.
 //
 // # Tenants and ids
 //
-// Every method takes the tenant and reads and writes only what is that
-// tenant's; the empty name is the tenant [DefaultTenant]. A thread id is any
+// [Store.For] returns a tenant's view of a store, which reads and writes nothing of
+// other tenants; the empty name is the tenant [DefaultTenant]. The methods that a host
+// calls are the Store's: they find the tenant in the request. A thread id is any
 // text of up to [MaxThreadIDBytes] bytes without control characters: "../x" and "a/b" are ids
 // like others.
 //

@@ -20,14 +20,14 @@ type If struct {
 // one's. What follows stays. Role, agent and time are the old one's where m
 // leaves them empty.
 //
-// The old message is kept, in a branch that [Store.Branches] lists. Sending an
+// The old message is kept, in a branch that [Tenant.Branches] lists. Sending an
 // edit again whose answer was lost does nothing, if m has an id.
 //
 // Code not_found if there is no such thread or message, invalid_argument if m
 // has another role or would leave a tool call without its result or a result
 // without its call, already_exists if the thread shows another message of that
 // id. It waits for a turn that runs on the thread, as [Store.LockThread] does.
-func (s *Store) EditMessage(ctx context.Context, tenant, id, message string, m *host.Message, guard *If) (*Thread, error) {
+func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.Message, guard *If) (*Thread, error) {
 	if m == nil {
 		return nil, host.Errorf(host.InvalidArgument, "edit message %q of thread %q: there is no message to put in its place", message, id)
 	}
@@ -38,7 +38,7 @@ func (s *Store) EditMessage(ctx context.Context, tenant, id, message string, m *
 	if m.ID == message || m.ID == "" {
 		m.ID = host.NewID()
 	}
-	return s.change(ctx, tenant, id, "edit thread", guard, func(d *draft) error {
+	return tn.store.change(ctx, tn.name, id, "edit thread", guard, func(d *draft) error {
 		return d.edit(ctx, message, m)
 	})
 }
@@ -47,11 +47,11 @@ func (s *Store) EditMessage(ctx context.Context, tenant, id, message string, m *
 // the tool calls that it has go with it, and so does the call that it has the
 // result of, with that call's message. State and artifacts stay.
 //
-// The message is kept, in a branch that [Store.Branches] lists. Code not_found
+// The message is kept, in a branch that [Tenant.Branches] lists. Code not_found
 // if there is no such thread or message. It waits for a turn that runs on the
 // thread, as [Store.LockThread] does.
-func (s *Store) DeleteMessage(ctx context.Context, tenant, id, message string, guard *If) (*Thread, error) {
-	return s.change(ctx, tenant, id, "delete from thread", guard, func(d *draft) error {
+func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *If) (*Thread, error) {
+	return tn.store.change(ctx, tn.name, id, "delete from thread", guard, func(d *draft) error {
 		near, i, err := d.around(ctx, message)
 		if err != nil {
 			return err
@@ -65,28 +65,28 @@ func (s *Store) DeleteMessage(ctx context.Context, tenant, id, message string, g
 // Rewind makes a moment of a thread its present: messages, state and artifacts
 // are those of then, and the next turn goes on from there. To rewind to a branch
 // is to resume it. What the thread was until now is kept, in a branch that
-// [Store.Branches] lists; rewinding to what is the present already does nothing.
+// [Tenant.Branches] lists; rewinding to what is the present already does nothing.
 //
 // Code invalid_argument if at names nothing, not_found if there is no such
 // thread or moment. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
-func (s *Store) Rewind(ctx context.Context, tenant, id string, at At, guard *If) (*Thread, error) {
-	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+func (tn *Tenant) Rewind(ctx context.Context, id string, at At, guard *If) (*Thread, error) {
+	unlock, err := tn.store.LockThread(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.RewindHeld(ctx, tenant, id, at, guard)
+	return tn.RewindHeld(ctx, id, at, guard)
 }
 
-// RewindHeld is [Store.Rewind] for who holds the thread: a turn that has called
+// RewindHeld is [Tenant.Rewind] for who holds the thread: a turn that has called
 // [Store.LockThread] and begins somewhere else than at the thread's end.
-func (s *Store) RewindHeld(ctx context.Context, tenant, id string, at At, guard *If) (*Thread, error) {
+func (tn *Tenant) RewindHeld(ctx context.Context, id string, at At, guard *If) (*Thread, error) {
 	if at == (At{}) {
 		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
 			WithHint("name a message, a snapshot or a branch")
 	}
-	return s.changeHeld(ctx, tenant, id, "rewind thread", guard, func(d *draft) error {
+	return tn.store.changeHeld(ctx, tn.name, id, "rewind thread", guard, func(d *draft) error {
 		return d.rewind(ctx, at)
 	})
 }

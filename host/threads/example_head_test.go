@@ -11,7 +11,7 @@ import (
 )
 
 // A conversation takes another turn without losing the one it took.
-func ExampleStore_Rewind() {
+func ExampleTenant_Rewind() {
 	ctx := context.Background()
 	store := threads.New(kv.NewMemory(), nil)
 	req := &host.HistoryRequest{Thread: "t1", Run: "r1", Input: &host.Message{ID: "q", Role: host.User, Parts: []host.Part{&host.Text{Text: "Tea?"}}}}
@@ -23,18 +23,18 @@ func ExampleStore_Rewind() {
 		log.Fatal(err)
 	}
 	// Ask something else instead.
-	if _, err := store.EditMessage(ctx, "", "t1", "q", &host.Message{ID: "q2", Parts: []host.Part{&host.Text{Text: "Coffee?"}}}, nil); err != nil {
+	if _, err := store.For("").EditMessage(ctx, "t1", "q", &host.Message{ID: "q2", Parts: []host.Part{&host.Text{Text: "Coffee?"}}}, nil); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := store.Rewind(ctx, "", "t1", threads.At{Message: "q2"}, nil); err != nil {
+	if _, err := store.For("").Rewind(ctx, "t1", threads.At{Message: "q2"}, nil); err != nil {
 		log.Fatal(err)
 	}
-	for branch, err := range store.Branches(ctx, "", "t1") {
+	for branch, err := range store.For("").Branches(ctx, "t1") {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Printf("%s %s:", branch.ID, branch.Cause)
-		for m, err := range store.Messages(ctx, "", "t1", threads.At{Branch: branch.Head}) {
+		for m, err := range store.For("").Messages(ctx, "t1", threads.At{Branch: branch.Head}) {
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func ExampleStore_Rewind() {
 }
 
 // What was said is found again.
-func ExampleStore_Search() {
+func ExampleTenant_Search() {
 	ctx := context.Background()
 	store := threads.New(kv.NewMemory(), nil)
 	for thread, text := range map[string]string{"t1": "Where is my order of tea?", "t2": "Do you sell coffee?"} {
@@ -58,7 +58,7 @@ func ExampleStore_Search() {
 			log.Fatal(err)
 		}
 	}
-	hits, err := store.Search(ctx, "acme", "orders", nil)
+	hits, err := store.For("acme").Search(ctx, "orders", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,11 +29,11 @@ func Example() {
 			fmt.Println(err)
 		}
 	}
-	page, _ := store.List(ctx, "acme", nil)
+	page, _ := store.For("acme").List(ctx, nil)
 	for _, t := range page.Threads {
 		fmt.Printf("%s: %q, %d messages, %d turns, %s\n", t.ID, t.Title, t.Messages, t.Turns, t.Status)
 	}
-	_ = store.Export(ctx, "acme", "t1", threads.FormatOpenAILines, os.Stdout)
+	_ = store.For("acme").Export(ctx, "t1", threads.FormatOpenAILines, os.Stdout)
 	// Output:
 	// t1: "Hello.", 4 messages, 2 turns, completed
 	// {"role":"user","content":"Hello."}
@@ -43,7 +43,7 @@ func Example() {
 }
 
 // A conversation of another system is stored and goes out again.
-func ExampleStore_Import() {
+func ExampleTenant_Import() {
 	ctx := context.Background()
 	store := threads.New(kv.NewMemory(), nil)
 	const chat = `{"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi!"}]}`
@@ -54,14 +54,14 @@ func ExampleStore_Import() {
 			fmt.Println(err)
 			return
 		}
-		got, err := store.Import(ctx, "acme", src, &threads.ImportOptions{Thread: "t1"})
+		got, err := store.For("acme").Import(ctx, src, &threads.ImportOptions{Thread: "t1"})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		fmt.Println(got.Messages, "new of", got.Thread.Messages)
 	}
-	_ = store.Export(ctx, "acme", "t1", threads.FormatOpenAI, os.Stdout)
+	_ = store.For("acme").Export(ctx, "t1", threads.FormatOpenAI, os.Stdout)
 	// Output:
 	// 2 new of 2
 	// 0 new of 2

@@ -60,12 +60,12 @@ const (
 // writes the thread as it is when Export begins. On an error, what was written
 // is not a whole document. Code not_found if there is no such thread,
 // invalid_argument for an unknown format; an error of w is returned as it is.
-func (s *Store) Export(ctx context.Context, tenant, id string, format Format, w io.Writer) error {
+func (tn *Tenant) Export(ctx context.Context, id string, format Format, w io.Writer) error {
 	write, err := exporter(format)
 	if err != nil {
 		return err
 	}
-	t, err := s.find(ctx, tenant, id)
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func exportArtifacts(ctx context.Context, t *thread, o *exportWriter) error {
 func exportUploads(ctx context.Context, t *thread, o *exportWriter) error {
 	n := 0
 	for _, digest := range o.uploads {
-		r, _, err := t.store.OpenUpload(ctx, t.partition, t.rec.ID, digest)
+		r, _, err := t.store.For(t.partition).OpenUpload(ctx, t.rec.ID, digest)
 		if host.CodeOf(err) == host.NotFound {
 			continue // an address that somebody made up
 		}

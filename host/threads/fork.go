@@ -24,8 +24,8 @@ type ForkOptions struct {
 // thread is deleted.
 //
 // Code not_found if there is no such thread or moment, already_exists if there
-// is a thread of the new id, and as of [Store.Create].
-func (s *Store) Fork(ctx context.Context, tenant, id string, opts *ForkOptions) (*Thread, error) {
+// is a thread of the new id, and as of [Tenant.Create].
+func (tn *Tenant) Fork(ctx context.Context, id string, opts *ForkOptions) (*Thread, error) {
 	if opts == nil {
 		opts = &ForkOptions{}
 	}
@@ -33,11 +33,11 @@ func (s *Store) Fork(ctx context.Context, tenant, id string, opts *ForkOptions) 
 	if err := cmp.Or(checkTitle(fork, opts.Title), opts.Metadata.check(fork)); err != nil {
 		return nil, err
 	}
-	t, err := s.commit(ctx, tenant, fork, "fork into thread", func(d *draft) error {
+	t, err := tn.store.commit(ctx, tn.name, fork, "fork into thread", func(d *draft) error {
 		if d.revision != 0 {
 			return host.Errorf(host.AlreadyExists, "there is a thread %q", fork).WithHint("choose another id")
 		}
-		from, err := s.find(ctx, tenant, id)
+		from, err := tn.store.find(ctx, tn.name, id)
 		if err != nil {
 			return err
 		}

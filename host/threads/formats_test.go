@@ -28,7 +28,7 @@ type exported struct {
 func export(t *testing.T, s *threads.Store, format threads.Format) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Export(t.Context(), "acme", "t1", format, &b); err != nil {
+	if err := s.For("acme").Export(t.Context(), "t1", format, &b); err != nil {
 		t.Fatalf("Export(%q) = %v", format, err)
 	}
 	return b.String()
@@ -105,7 +105,7 @@ func TestExportOfEverything(t *testing.T) {
 
 func TestExportOfAnEmptyThread(t *testing.T) {
 	s, _ := newStore(t, nil)
-	if _, _, err := s.Create(t.Context(), "acme", &threads.CreateOptions{ID: "t1"}); err != nil {
+	if _, _, err := s.For("acme").Create(t.Context(), &threads.CreateOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
 	var got exported
@@ -143,7 +143,7 @@ func TestExportOpenAI(t *testing.T) {
 
 func TestExportRefuses(t *testing.T) {
 	s := exportStore(t)
-	err := s.Export(t.Context(), "acme", "t1", "xml", io.Discard)
+	err := s.For("acme").Export(t.Context(), "t1", "xml", io.Discard)
 	wantCode(t, "Export", err, host.InvalidArgument)
 	if !strings.Contains(err.Error(), "openai-jsonl") {
 		t.Errorf("Export = %q, want it to name the formats", err)
@@ -166,7 +166,7 @@ func TestExportToABrokenPipe(t *testing.T) {
 	fill(t, s, "t1", 1000)
 	for _, format := range threads.Formats() {
 		for _, left := range []int{0, 10_000} {
-			err := s.Export(t.Context(), "", "t1", format, &brokenPipe{left})
+			err := s.For("").Export(t.Context(), "t1", format, &brokenPipe{left})
 			if !errors.Is(err, errPipe) {
 				t.Errorf("Export(%q) after %d bytes = %v, want the writer's error", format, left, err)
 			}

@@ -80,9 +80,9 @@ func branchNumber(id string) uint64 {
 // Branches yields the heads of a thread: the one it goes on from, then those it
 // left behind, the last left first. An error comes last; code not_found if there
 // is no such thread.
-func (s *Store) Branches(ctx context.Context, tenant, id string) iter.Seq2[*Branch, error] {
+func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, error] {
 	return func(yield func(*Branch, error) bool) {
-		t, err := s.find(ctx, tenant, id)
+		t, err := tn.store.find(ctx, tn.name, id)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -48,7 +48,7 @@ func wantIDs(t testing.TB, s *threads.Store, thread string, want ...string) {
 func idsAt(t testing.TB, s *threads.Store, thread string, at threads.At) []string {
 	t.Helper()
 	var messages []*host.Message
-	for m, err := range s.Messages(t.Context(), "", thread, at) {
+	for m, err := range s.For("").Messages(t.Context(), thread, at) {
 		if err != nil {
 			t.Fatalf("Messages of %s at %+v = %v", thread, at, err)
 		}
@@ -60,7 +60,7 @@ func idsAt(t testing.TB, s *threads.Store, thread string, at threads.At) []strin
 func branches(t testing.TB, s *threads.Store, thread string) []*threads.Branch {
 	t.Helper()
 	var out []*threads.Branch
-	for b, err := range s.Branches(t.Context(), "", thread) {
+	for b, err := range s.For("").Branches(t.Context(), thread) {
 		if err != nil {
 			t.Fatalf("Branches = %v", err)
 		}
@@ -71,7 +71,7 @@ func branches(t testing.TB, s *threads.Store, thread string) []*threads.Branch {
 
 func edit(t testing.TB, s *threads.Store, thread, id string, m *host.Message) *threads.Thread {
 	t.Helper()
-	info, err := s.EditMessage(t.Context(), "", thread, id, m, nil)
+	info, err := s.For("").EditMessage(t.Context(), thread, id, m, nil)
 	if err != nil {
 		t.Fatalf("EditMessage(%s) = %v", id, err)
 	}
@@ -80,7 +80,7 @@ func edit(t testing.TB, s *threads.Store, thread, id string, m *host.Message) *t
 
 func rewind(t testing.TB, s *threads.Store, thread string, at threads.At) *threads.Thread {
 	t.Helper()
-	info, err := s.Rewind(t.Context(), "", thread, at, nil)
+	info, err := s.For("").Rewind(t.Context(), thread, at, nil)
 	if err != nil {
 		t.Fatalf("Rewind(%+v) = %v", at, err)
 	}
@@ -89,7 +89,7 @@ func rewind(t testing.TB, s *threads.Store, thread string, at threads.At) *threa
 
 func fork(t testing.TB, s *threads.Store, thread, id string, at threads.At) *threads.Thread {
 	t.Helper()
-	info, err := s.Fork(t.Context(), "", thread, &threads.ForkOptions{ID: id, At: at})
+	info, err := s.For("").Fork(t.Context(), thread, &threads.ForkOptions{ID: id, At: at})
 	if err != nil {
 		t.Fatalf("Fork(%+v) = %v", at, err)
 	}
@@ -170,7 +170,7 @@ func TestEditRefuses(t *testing.T) {
 		"no id":             {"t1", "", withID("n", "x"), nil, host.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.EditMessage(t.Context(), "", test.thread, test.id, test.m, test.guard)
+			_, err := s.For("").EditMessage(t.Context(), test.thread, test.id, test.m, test.guard)
 			wantCode(t, "EditMessage", err, test.want)
 		})
 	}
@@ -190,7 +190,7 @@ func TestDeleteKeepsPairsWhole(t *testing.T) {
 		r1, r2 := result("1"), result("2")
 		r1.ID, r2.ID = "r1", "r2"
 		answer(t, s, "t1", "run", say(t, s, "t1", "run", withID("q", "x")), calls("c", "1", "2"), r1, r2, assistant("a", "y"))
-		info, err := s.DeleteMessage(t.Context(), "", "t1", deleted, nil)
+		info, err := s.For("").DeleteMessage(t.Context(), "t1", deleted, nil)
 		if err != nil || info.Messages != len(want) {
 			t.Fatalf("DeleteMessage(%s) = %+v, %v", deleted, info, err)
 		}
@@ -198,7 +198,7 @@ func TestDeleteKeepsPairsWhole(t *testing.T) {
 		if got := idsAt(t, s, "t1", threads.At{Branch: "b1"}); len(got) != 5 {
 			t.Errorf("the old head has %q", got)
 		}
-		if _, err := s.DeleteMessage(t.Context(), "", "t1", deleted, nil); host.CodeOf(err) != host.NotFound {
+		if _, err := s.For("").DeleteMessage(t.Context(), "t1", deleted, nil); host.CodeOf(err) != host.NotFound {
 			t.Errorf("DeleteMessage again = %v", err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestRewindToAMessage(t *testing.T) {
 		if got := string(load(t, s, "t1").State); got != test.state || info.Turns != test.turns {
 			t.Errorf("after Rewind(%+v) the state is %s, turns %d; want %s, %d", test.at, got, info.Turns, test.state, test.turns)
 		}
-		artifacts, err := s.Artifacts(t.Context(), "", "t1")
+		artifacts, err := s.For("").Artifacts(t.Context(), "t1")
 		if err != nil || len(artifacts) != min(test.turns, 1) {
 			t.Errorf("after Rewind(%+v) artifacts are %+v, %v", test.at, artifacts, err)
 		}
@@ -281,7 +281,7 @@ func TestRewindToASnapshotAndResume(t *testing.T) {
 	talkWithIDs(t, s, "t1", 10, 11)
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q10", "a10")
 
-	show, err := s.Show(t.Context(), "", "t1", 0)
+	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestRewindToASnapshotAndResume(t *testing.T) {
 	// What was left is there, and can be gone on with.
 	rewind(t, s, "t1", threads.At{Branch: "b2"})
 	wantIDs(t, s, "t1", "q0b", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
-	snap, err := s.Snapshot(t.Context(), "", "t1", "r10")
+	snap, err := s.For("").Snapshot(t.Context(), "t1", "r10")
 	if err != nil || snap.Turn != 3 || snap.From != 5 || snap.To != 6 {
 		t.Errorf("Snapshot of another branch = %+v, %v", snap, err)
 	}
@@ -338,7 +338,7 @@ func TestChangesWaitForARunningTurn(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := s.Rewind(t.Context(), "", "t1", threads.At{Message: "q0"}, nil)
+		_, err := s.For("").Rewind(t.Context(), "t1", threads.At{Message: "q0"}, nil)
 		done <- err
 	}()
 	talkWithIDs(t, s, "t1", 1, 2) // the turn that holds the thread
@@ -372,26 +372,26 @@ func TestForkGoesOnWithoutTheOther(t *testing.T) {
 	rewind(t, s, "t3", threads.At{Snapshot: "r0"})
 	talkWithIDs(t, s, "t3", 7, 8)
 	wantIDs(t, s, "t3", "q0", "a0", "q7", "a7")
-	snap, err := s.Snapshot(t.Context(), "", "t3", "r7")
+	snap, err := s.For("").Snapshot(t.Context(), "t3", "r7")
 	if err != nil || snap.Turn != 2 || snap.Parent != "r0" {
 		t.Errorf("Snapshot = %+v, %v", snap, err)
 	}
 
 	// What a fork refers to outlives the thread it came from, and no longer.
 	for _, gone := range []string{"t1", "t2"} {
-		if err := s.Delete(t.Context(), "", gone); err != nil {
+		if err := s.For("").Delete(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantIDs(t, s, "t3", "q0", "a0", "q7", "a7")
-	artifacts, err := s.Artifacts(t.Context(), "", "t3")
+	artifacts, err := s.For("").Artifacts(t.Context(), "t3")
 	if err != nil || len(artifacts) != 1 {
 		t.Fatalf("Artifacts = %+v, %v", artifacts, err)
 	}
-	if _, err := s.Artifact(t.Context(), "", "t3", artifacts[0].Digest); err != nil {
+	if _, err := s.For("").Artifact(t.Context(), "t3", artifacts[0].Digest); err != nil {
 		t.Errorf("Artifact = %v", err)
 	}
-	if err := s.Delete(t.Context(), "", "t3"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t3"); err != nil {
 		t.Fatal(err)
 	}
 	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
@@ -419,11 +419,11 @@ func TestForkRefuses(t *testing.T) {
 		"metadata that is no one": {"t1", threads.ForkOptions{Metadata: threads.Metadata{"a": json.RawMessage("{")}}, host.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.Fork(t.Context(), "", test.from, &test.opts)
+			_, err := s.For("").Fork(t.Context(), test.from, &test.opts)
 			wantCode(t, "Fork", err, test.want)
 		})
 	}
-	_, err := s.Rewind(t.Context(), "", "t1", threads.At{}, nil)
+	_, err := s.For("").Rewind(t.Context(), "t1", threads.At{}, nil)
 	wantCode(t, "Rewind to nothing", err, host.InvalidArgument)
 }
 
@@ -435,10 +435,10 @@ func TestForkOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
 	var once sync.Once
 	d.before = func(tx kv.Tx) error {
 		var err error
-		once.Do(func() { err = threads.New(d.Driver, nil).Delete(t.Context(), "", "t1") })
+		once.Do(func() { err = threads.New(d.Driver, nil).For("").Delete(t.Context(), "t1") })
 		return err
 	}
-	_, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "t2"})
+	_, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "t2"})
 	wantCode(t, "Fork", err, host.NotFound)
 	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 		t.Errorf("%d keys are left, among them %s", len(left), left[0])
@@ -462,18 +462,18 @@ func TestInterruptedDeletionOfForks(t *testing.T) {
 			}
 			return nil
 		}
-		failed := errors.Join(s.Delete(t.Context(), "", "t1"), s.Delete(t.Context(), "", "t2"))
+		failed := errors.Join(s.For("").Delete(t.Context(), "t1"), s.For("").Delete(t.Context(), "t2"))
 		d.before = nil
 		if stop < 4 && failed == nil {
 			t.Errorf("Delete with a failing disk = nil")
 		}
 		for _, id := range []string{"t1", "t2"} {
-			if err := s.Delete(t.Context(), "", id); err != nil && host.CodeOf(err) != host.NotFound {
+			if err := s.For("").Delete(t.Context(), id); err != nil && host.CodeOf(err) != host.NotFound {
 				t.Fatal(err)
 			}
 		}
 		wantIDs(t, s, "t3", "q0", "a0")
-		if err := s.Delete(t.Context(), "", "t3"); err != nil {
+		if err := s.For("").Delete(t.Context(), "t3"); err != nil {
 			t.Fatal(err)
 		}
 		if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {

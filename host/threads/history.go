@@ -26,7 +26,7 @@ var (
 // CreateThread implements [host.ThreadCreator]: a thread without an id gets a
 // fresh one.
 func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id string, created bool, err error) {
-	t, created, err := s.Create(ctx, req.Tenant, &CreateOptions{ID: req.Thread})
+	t, created, err := s.For(req.Tenant).Create(ctx, &CreateOptions{ID: req.Thread})
 	if err != nil {
 		return "", false, err
 	}
@@ -87,7 +87,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
 // Options.Window of them, with the message just stored, and the thread's state.
 // The window separates no call from its results. Of a thread that was reduced, what
-// is in the place of the messages before stands in front ([Store.Reduce]). An
+// is in the place of the messages before stands in front ([Tenant.Reduce]). An
 // unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)

@@ -12,7 +12,7 @@ import (
 
 func TestHistoryKit(t *testing.T) {
 	opts := &hosttest.HistoryOptions{Status: func(t *testing.T, adapter any, tenant, thread string) host.FinishReason {
-		show, err := adapter.(*threads.Store).Show(t.Context(), tenant, thread, 0)
+		show, err := adapter.(*threads.Store).For(tenant).Show(t.Context(), thread, 0)
 		if err != nil || len(show.Snapshots) == 0 {
 			t.Fatalf("Show = %+v, %v", show, err)
 		}
@@ -56,7 +56,7 @@ func TestATurnBeginsAtItsFirstRound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	show, err := s.Show(t.Context(), "acme", "t1", 0)
+	show, err := s.For("acme").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

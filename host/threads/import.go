@@ -16,7 +16,7 @@ import (
 )
 
 // Source is a conversation that comes from elsewhere, in pieces, so that a long
-// one is never held whole. [NewSource] reads the forms that [Store.Export]
+// one is never held whole. [NewSource] reads the forms that [Tenant.Export]
 // writes; a form of another system is another Source.
 type Source interface {
 	// Items yields what the conversation consists of: first an Item.Thread, if
@@ -101,11 +101,11 @@ const (
 // somebody else writes to it meanwhile, invalid_argument for what cannot be
 // stored and if neither the source nor opts names a thread. Errors of the source
 // are returned as they are.
-func (s *Store) Import(ctx context.Context, tenant string, src Source, opts *ImportOptions) (*Imported, error) {
+func (tn *Tenant) Import(ctx context.Context, src Source, opts *ImportOptions) (*Imported, error) {
 	if opts == nil {
 		opts = &ImportOptions{}
 	}
-	im := &importer{store: s, tenant: tenant, opts: *opts, runs: map[string]bool{}}
+	im := &importer{store: tn.store, tenant: tn.name, opts: *opts, runs: map[string]bool{}}
 	defer im.close()
 	err := im.all(ctx, src)
 	if err == nil {
@@ -408,7 +408,7 @@ func (im *importer) undo(ctx context.Context) error {
 	if err != nil || t == nil || t.rec.Head != im.t.rec.Head {
 		return nil // what is left can be imported again
 	}
-	if err := im.store.Delete(ctx, im.tenant, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
+	if err := im.store.For(im.tenant).Delete(ctx, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
 		return err
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestImportOfHostileTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lineage []string
-	for snap, err := range s.Snapshots(t.Context(), "acme", "t1") {
+	for snap, err := range s.For("acme").Snapshots(t.Context(), "t1") {
 		if err != nil {
 			t.Fatal(err)
 		}

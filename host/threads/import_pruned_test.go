@@ -32,31 +32,31 @@ func TestImportOfAThreadThatIsPrunedMeanwhile(t *testing.T) {
 	s, _ := newStore(t, nil)
 	items := itemSource{{Thread: &threads.Thread{ID: "t"}}, {Message: withID("m0", "hello")},
 		{Snapshot: &threads.Snapshot{ID: "r0", To: 1}}}
-	if _, err := s.Import(t.Context(), "", items, nil); err != nil {
+	if _, err := s.For("").Import(t.Context(), items, nil); err != nil {
 		t.Fatal(err)
 	}
 	items = append(items, threads.Item{Artifact: &host.Artifact{Name: "report", Parts: []host.Part{&host.Text{Text: "all of it"}}}})
 	prune := func() {
-		if _, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}); err != nil {
 			t.Error(err)
 		}
 	}
 	for range 2 {
-		_, err := s.Import(t.Context(), "", thenSource{items, prune}, nil)
+		_, err := s.For("").Import(t.Context(), thenSource{items, prune}, nil)
 		wantCode(t, "Import beside PruneHeads", err, host.Conflict)
-		if _, err := s.Verify(t.Context(), "", "t"); err != nil {
+		if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 			t.Errorf("Verify = %v", err)
 		}
 	}
-	if _, err := s.Import(t.Context(), "", items, nil); err != nil {
+	if _, err := s.For("").Import(t.Context(), items, nil); err != nil {
 		t.Fatal(err)
 	}
 	prune()
-	list, err := s.Artifacts(t.Context(), "", "t")
+	list, err := s.For("").Artifacts(t.Context(), "t")
 	if err != nil || len(list) != 1 {
 		t.Fatalf("Artifacts = %v, %v", list, err)
 	}
-	if _, err := s.Artifact(t.Context(), "", "t", list[0].Digest); err != nil {
+	if _, err := s.For("").Artifact(t.Context(), "t", list[0].Digest); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,13 +27,13 @@ func importInto(t testing.TB, s *threads.Store, tenant, id string, format thread
 	if err != nil {
 		return nil, err
 	}
-	return s.Import(t.Context(), tenant, src, &threads.ImportOptions{Thread: id})
+	return s.For(tenant).Import(t.Context(), src, &threads.ImportOptions{Thread: id})
 }
 
 func exportOf(t testing.TB, s *threads.Store, tenant, id string, format threads.Format) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Export(t.Context(), tenant, id, format, &b); err != nil {
+	if err := s.For(tenant).Export(t.Context(), id, format, &b); err != nil {
 		t.Fatalf("Export(%q) = %v", format, err)
 	}
 	return b.String()
@@ -68,7 +68,7 @@ func withoutHead(text string) string {
 // wantNoThread checks that an import that failed has left nothing.
 func wantNoThread(t testing.TB, s *threads.Store, d kv.Driver, tenant string) {
 	t.Helper()
-	page, err := s.List(t.Context(), tenant, nil)
+	page, err := s.For(tenant).List(t.Context(), nil)
 	if err != nil || len(page.Threads) > 0 {
 		t.Fatalf("List = %+v, %v, want nothing", page, err)
 	}
@@ -130,7 +130,7 @@ func TestImportedThreadsGoOn(t *testing.T) {
 	if _, err := importInto(t, s, "", "copy", "", text); err != nil {
 		t.Errorf("import of a thread that has gone on: %v", err)
 	}
-	show, err := s.Show(t.Context(), "", "copy", 0)
+	show, err := s.For("").Show(t.Context(), "copy", 0)
 	if err != nil || len(show.Messages) != 9 || len(show.Artifacts) != 2 || show.Thread.Turns != 2 {
 		t.Errorf("Show = %+v, %v", show.Thread, err)
 	}
@@ -192,7 +192,7 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 	}
 	s := threads.New(d, nil)
 	told := 0
-	got, err := s.Import(t.Context(), "", src, &threads.ImportOptions{Thread: "t1", Progress: func(n int) { told = n }})
+	got, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1", Progress: func(n int) { told = n }})
 	if err != nil || got.Messages != n || got.Thread.Messages != n || told != n || !got.Created {
 		t.Fatalf("Import = %+v, %v, progress %d, want %d messages", got, err, told, n)
 	}
@@ -200,7 +200,7 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 		t.Errorf("%d messages were held at once", most)
 	}
 	d.before = nil
-	if got, err = s.Import(t.Context(), "", src, &threads.ImportOptions{Thread: "t1"}); err != nil || got.Messages != 0 || got.Created {
+	if got, err = s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"}); err != nil || got.Messages != 0 || got.Created {
 		t.Errorf("Import again = %+v, %v, want nothing new", got, err)
 	}
 }
@@ -212,12 +212,12 @@ func TestThreadsAreMovedThroughAPipe(t *testing.T) {
 	to, _ := newStore(t, nil)
 	for _, format := range threads.Formats() {
 		r, w := io.Pipe()
-		go func() { w.CloseWithError(from.Export(t.Context(), "", "t1", format, w)) }()
+		go func() { w.CloseWithError(from.For("").Export(t.Context(), "t1", format, w)) }()
 		src, err := threads.NewSource(format, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := to.Import(t.Context(), "", src, &threads.ImportOptions{Thread: "copy " + string(format)})
+		got, err := to.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "copy " + string(format)})
 		if err != nil || got.Thread.Messages != 3000 {
 			t.Errorf("Import(%s) = %+v, %v", format, got, err)
 		}
@@ -265,7 +265,7 @@ func TestImportGivesWayToOthers(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.Import(t.Context(), "", &endless{n: 2000}, &threads.ImportOptions{Thread: "t1"})
+	_, err := s.For("").Import(t.Context(), &endless{n: 2000}, &threads.ImportOptions{Thread: "t1"})
 	wantCode(t, "Import", err, host.Conflict)
 	got := load(t, other, "t1").Messages
 	if len(got) != 257 || got[256].ID != "mine" {
@@ -275,13 +275,13 @@ func TestImportGivesWayToOthers(t *testing.T) {
 
 func TestSourcesThatFailLeaveNothing(t *testing.T) {
 	s, d := newStore(t, nil)
-	_, err := s.Import(t.Context(), "acme", &endless{n: 1000, fail: errDisk}, &threads.ImportOptions{Thread: "t1"})
+	_, err := s.For("acme").Import(t.Context(), &endless{n: 1000, fail: errDisk}, &threads.ImportOptions{Thread: "t1"})
 	if !errors.Is(err, errDisk) {
 		t.Errorf("Import = %v, want the source's error", err)
 	}
 	wantNoThread(t, s, d, "acme")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = s.Import(ctx, "acme", &endless{n: 1000}, &threads.ImportOptions{Thread: "t1", Progress: func(int) { cancel() }})
+	_, err = s.For("acme").Import(ctx, &endless{n: 1000}, &threads.ImportOptions{Thread: "t1", Progress: func(int) { cancel() }})
 	wantCode(t, "Import", err, host.Canceled)
 	wantNoThread(t, s, d, "acme")
 }
@@ -380,7 +380,7 @@ func TestFlippedBits(t *testing.T) {
 			wantNoThread(t, s, d, "acme")
 			continue
 		}
-		if _, err := s.Show(t.Context(), "acme", got.Thread.ID, 0); err != nil {
+		if _, err := s.For("acme").Show(t.Context(), got.Thread.ID, 0); err != nil {
 			t.Errorf("bit of byte %d: the thread cannot be read: %v", n, err)
 		}
 	}
@@ -411,7 +411,7 @@ func TestOversizedItemsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, d := newStore(t, nil)
-		_, err = s.Import(t.Context(), "acme", src, &threads.ImportOptions{Thread: "t1"})
+		_, err = s.For("acme").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"})
 		wantCode(t, "Import of "+begin, err, host.ResourceExhausted)
 		wantNoThread(t, s, d, "acme")
 	}
@@ -514,7 +514,7 @@ func TestOpenAIMessagesComeBack(t *testing.T) {
 
 func mustThread(t *testing.T, s *threads.Store, id string) *threads.Thread {
 	t.Helper()
-	got, err := s.Thread(t.Context(), "", id)
+	got, err := s.For("").Thread(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -626,11 +626,11 @@ func TestSourcesOfOthers(t *testing.T) {
 		"a state of no JSON":   {{Message: host.UserText("x")}, {State: json.RawMessage("{")}},
 		"a turn twice":         {{Snapshot: &threads.Snapshot{ID: "r"}}, {Snapshot: &threads.Snapshot{ID: "r"}}},
 	} {
-		_, err := s.Import(t.Context(), "acme", itemSource(items), &threads.ImportOptions{Thread: "t1"})
+		_, err := s.For("acme").Import(t.Context(), itemSource(items), &threads.ImportOptions{Thread: "t1"})
 		wantCode(t, name, err, host.InvalidArgument)
 		wantNoThread(t, s, d, "acme")
 	}
-	if got, err := s.Import(t.Context(), "", itemSource(nil), &threads.ImportOptions{Thread: "t1"}); err != nil || !got.Created || got.Thread.Messages != 0 {
+	if got, err := s.For("").Import(t.Context(), itemSource(nil), &threads.ImportOptions{Thread: "t1"}); err != nil || !got.Created || got.Thread.Messages != 0 {
 		t.Errorf("Import of nothing = %+v, %v, want an empty thread", got, err)
 	}
 }

@@ -180,7 +180,7 @@ func (im *importer) upload(ctx context.Context, u *Upload) error {
 	if err := im.finish(ctx); err != nil || !im.endsHere() {
 		return err
 	}
-	ref, err := im.store.Upload(ctx, im.tenant, im.t.rec.ID, u.Content, 0)
+	ref, err := im.store.For(im.tenant).Upload(ctx, im.t.rec.ID, u.Content, 0)
 	if err != nil {
 		return err
 	}

@@ -381,13 +381,13 @@ func (t *thread) forgetRuns(ctx context.Context) error {
 
 // Runs returns the runs of a tenant that wait for answers or for somebody to go
 // on with them, without their steps, the first begun first; at most [MaxListLimit].
-func (s *Store) Runs(ctx context.Context, tenant string) ([]*host.RunRecord, error) {
-	part, err := partition(tenant)
+func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
+	part, err := partition(tn.name)
 	if err != nil {
 		return nil, err
 	}
 	var out []*host.RunRecord
-	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: openRunKeys}) {
+	for e, err := range kv.All(ctx, tn.store.driver, part, kv.Range{Prefix: openRunKeys}) {
 		if err != nil {
 			return nil, wrap(err, "list runs")
 		}
@@ -396,14 +396,14 @@ func (s *Store) Runs(ctx context.Context, tenant string) ([]*host.RunRecord, err
 		if !ok {
 			continue
 		}
-		j, err := s.findRun(ctx, part, run)
+		j, err := tn.store.findRun(ctx, part, run)
 		if host.CodeOf(err) == host.NotFound {
 			continue // it has ended meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		rec := j.rec.public(tenant)
+		rec := j.rec.public(tn.name)
 		if rec.Asks, err = asksOf(e.Value, run); err != nil {
 			return nil, err
 		}

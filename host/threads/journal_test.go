@@ -68,17 +68,17 @@ func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	durableRun(t, s, "t2", "r2")
-	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.ReadRun(t.Context(), "", "r1")
 	wantCode(t, "ReadRun", err, host.NotFound)
 	wantCode(t, "AppendSteps", s.AppendSteps(t.Context(), ref, 2, []json.RawMessage{large}), host.NotFound)
-	runs, err := s.Runs(t.Context(), "")
+	runs, err := s.For("").Runs(t.Context())
 	if err != nil || len(runs) != 1 || runs[0].Run != "r2" || runs[0].Thread != "t2" || runs[0].Status != host.RunOpen {
 		t.Errorf("Runs = %+v, %v, want r2", runs, err)
 	}
-	if err := s.Delete(t.Context(), "", "t2"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t2"); err != nil {
 		t.Fatal(err)
 	}
 	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {

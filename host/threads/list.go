@@ -27,8 +27,8 @@ type Page struct {
 // updated between two pages moves to the front, and is then not on a later page.
 // Code invalid_argument for a negative or too large limit and for a cursor that
 // no page had.
-func (s *Store) List(ctx context.Context, tenant string, opts *ListOptions) (*Page, error) {
-	part, err := partition(tenant)
+func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
+	part, err := partition(tn.name)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +39,12 @@ func (s *Store) List(ctx context.Context, tenant string, opts *ListOptions) (*Pa
 	page := &Page{Threads: []*Thread{}}
 	limit := r.Limit
 	for {
-		found, err := s.driver.Scan(ctx, part, r)
+		found, err := tn.store.driver.Scan(ctx, part, r)
 		if err != nil {
 			return nil, wrap(err, "list threads")
 		}
 		for _, e := range found.Entries {
-			if err := s.addListed(ctx, part, e.Key, page); err != nil {
+			if err := tn.store.addListed(ctx, part, e.Key, page); err != nil {
 				return nil, err
 			}
 		}

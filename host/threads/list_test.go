@@ -21,7 +21,7 @@ func listAll(t *testing.T, s *threads.Store, limit int) (ids []string, pages int
 	t.Helper()
 	opts := &threads.ListOptions{Limit: limit}
 	for {
-		page, err := s.List(t.Context(), "", opts)
+		page, err := s.For("").List(t.Context(), opts)
 		if err != nil {
 			t.Fatalf("List = %v", err)
 		}
@@ -85,16 +85,16 @@ func TestListMovesOnFromWhatIsGone(t *testing.T) {
 	for i := range 5 {
 		say(t, s, fmt.Sprint(i), "r", withID("m", "x"))
 	}
-	page, err := s.List(t.Context(), "", &threads.ListOptions{Limit: 2})
+	page, err := s.For("").List(t.Context(), &threads.ListOptions{Limit: 2})
 	if err != nil {
 		t.Fatalf("List = %v", err)
 	}
 	for _, id := range []string{"3", "2"} { // the cursor's own thread, and the next
-		if err := s.Delete(t.Context(), "", id); err != nil {
+		if err := s.For("").Delete(t.Context(), id); err != nil {
 			t.Fatalf("Delete = %v", err)
 		}
 	}
-	page, err = s.List(t.Context(), "", &threads.ListOptions{Limit: 2, Cursor: page.Next})
+	page, err = s.For("").List(t.Context(), &threads.ListOptions{Limit: 2, Cursor: page.Next})
 	if err != nil || len(page.Threads) != 2 || page.Threads[0].ID != "1" || page.Next != "" {
 		t.Errorf("List = %+v, %v, want 1 and 0", page, err)
 	}
@@ -102,7 +102,7 @@ func TestListMovesOnFromWhatIsGone(t *testing.T) {
 
 func TestListOfNothing(t *testing.T) {
 	s, _ := newStore(t, nil)
-	page, err := s.List(t.Context(), "", nil)
+	page, err := s.For("").List(t.Context(), nil)
 	if err != nil || page.Threads == nil || len(page.Threads) != 0 || page.Next != "" {
 		t.Errorf("List = %+v, %v, want an empty page", page, err)
 	}
@@ -117,10 +117,10 @@ func TestListRefuses(t *testing.T) {
 		{Cursor: base64.RawURLEncoding.EncodeToString([]byte(kv.Key("").WithUint(1).With("a", "b")))},
 		{Cursor: base64.RawURLEncoding.EncodeToString([]byte(kv.Key("").WithUint(1).With("a\x00")))},
 	} {
-		_, err := s.List(t.Context(), "", &opts)
+		_, err := s.For("").List(t.Context(), &opts)
 		wantCode(t, fmt.Sprintf("List(%+v)", opts), err, host.InvalidArgument)
 	}
-	_, err := s.Show(t.Context(), "", "t1", -1)
+	_, err := s.For("").Show(t.Context(), "t1", -1)
 	wantCode(t, "Show with a negative limit", err, host.InvalidArgument)
 }
 
@@ -130,7 +130,7 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cursor string) {
 		s, _ := newStore(t, nil)
 		talk(t, s, "t1", 1)
-		if _, err := s.List(t.Context(), "", &threads.ListOptions{Cursor: cursor}); err != nil && host.CodeOf(err) != host.InvalidArgument {
+		if _, err := s.For("").List(t.Context(), &threads.ListOptions{Cursor: cursor}); err != nil && host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("List = %v", err)
 		}
 	})
@@ -145,15 +145,15 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		if err := s.AppendResults(t.Context(), request(id, "r", nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
-		if err := s.Delete(t.Context(), "", id); err != nil {
+		if err := s.For("").Delete(t.Context(), id); err != nil {
 			t.Fatalf("Delete = %v", err)
 		}
 	}
 	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
 		t.Errorf("%d keys are left, the first is %s", len(keys), keys[0])
 	}
-	wantCode(t, "Delete again", s.Delete(t.Context(), "", "t1"), host.NotFound)
-	if page, err := s.List(t.Context(), "", nil); err != nil || len(page.Threads) != 0 {
+	wantCode(t, "Delete again", s.For("").Delete(t.Context(), "t1"), host.NotFound)
+	if page, err := s.For("").List(t.Context(), nil); err != nil || len(page.Threads) != 0 {
 		t.Errorf("List = %+v, %v", page, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 		}
 		return nil
 	}
-	wantCode(t, "Delete", s.Delete(t.Context(), "", "t1"), host.Canceled)
+	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Canceled)
 	d.before = nil
 	if loaded := load(t, s, "t1"); len(loaded.Messages) != 0 {
 		t.Errorf("Get after Delete has %d messages", len(loaded.Messages))
@@ -191,10 +191,10 @@ func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 
 	// The next deletion goes on with what is left.
 	say(t, s, "t2", "r", withID("m", "x"))
-	if err := s.Delete(t.Context(), "", "t2"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t2"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
-	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
 	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
@@ -211,7 +211,7 @@ func TestDeleteDuringATurn(t *testing.T) {
 	turn.Artifacts = []host.Artifact{{Parts: []host.Part{&host.Data{Value: []byte(`"` + string(make600k()) + `"`)}}}}
 	d.before = func(kv.Tx) error { // after the first piece, before the next
 		d.before = nil
-		return s.Delete(t.Context(), "", "t1")
+		return s.For("").Delete(t.Context(), "t1")
 	}
 	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.Conflict)
 	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
@@ -232,7 +232,7 @@ func TestDeleteWithoutTheDriver(t *testing.T) {
 	s := threads.New(d, nil)
 	talk(t, s, "t1", 1)
 	d.before = func(kv.Tx) error { return errDisk }
-	err := s.Delete(t.Context(), "", "t1")
+	err := s.For("").Delete(t.Context(), "t1")
 	wantCode(t, "Delete", err, host.Internal)
 	if !errors.Is(err, errDisk) {
 		t.Errorf("Delete = %v, want its cause kept", err)

@@ -164,12 +164,12 @@ func TestDamage(t *testing.T) {
 			damage(t, d, tt.entry, tt.value)
 			before := keysAndValues(t, d)
 
-			_, err := s.Show(t.Context(), "", "t1", 0)
+			_, err := s.For("").Show(t.Context(), "t1", 0)
 			wantCode(t, "Show", err, tt.want)
 			if err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Show = %q, want it to say %q", err, tt.says)
 			}
-			wantCode(t, "Export", s.Export(t.Context(), "", "t1", "", new(strings.Builder)), tt.want)
+			wantCode(t, "Export", s.For("").Export(t.Context(), "t1", "", new(strings.Builder)), tt.want)
 			if after := keysAndValues(t, d); after != before {
 				t.Error("reading damaged data changed it")
 			}
@@ -264,8 +264,8 @@ func FuzzStored(f *testing.F) {
 			}
 			put(value)
 			for _, err := range []error{
-				onlyError(s.Show(t.Context(), "", "t1", 0)), s.Export(t.Context(), "", "t1", "", new(strings.Builder)),
-				onlyError(s.List(t.Context(), "", nil)),
+				onlyError(s.For("").Show(t.Context(), "t1", 0)), s.For("").Export(t.Context(), "t1", "", new(strings.Builder)),
+				onlyError(s.For("").List(t.Context(), nil)),
 			} {
 				if code := host.CodeOf(err); code == host.Internal {
 					t.Errorf("with %q at %s: %v has code internal", value, k, err)

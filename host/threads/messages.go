@@ -17,7 +17,7 @@ type MessagesOptions struct {
 	// deleted: the thread keeps what it has.
 	MaxMessages int
 
-	// Reducer makes what is listed shorter, as [Store.Reduce] does: nothing is lost.
+	// Reducer makes what is listed shorter, as [Tenant.Reduce] does: nothing is lost.
 	// Its failure is that of the call.
 	Reducer host.MessageReducer
 	Trigger host.ReducerTrigger // default: host.BeforeMessagesRetrieval
@@ -123,7 +123,7 @@ func (m *messageStore) reduce(ctx context.Context) error {
 	if m.stores.Reducer == nil {
 		return nil
 	}
-	_, err := m.stores.store.Reduce(ctx, m.tenant, m.thread, m.stores.Reducer, &m.stores.ReduceOptions)
+	_, err := m.stores.store.For(m.tenant).Reduce(ctx, m.thread, m.stores.Reducer, &m.stores.ReduceOptions)
 	return err
 }
 

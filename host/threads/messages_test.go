@@ -41,7 +41,7 @@ func TestALimitOfMessagesDeletesNothing(t *testing.T) {
 	if list, err := m.ListMessages(t.Context()); err != nil || len(list) != 1 {
 		t.Errorf("%d messages are listed, %v", len(list), err)
 	}
-	if thread, err := store.Thread(t.Context(), "acme", "t1"); err != nil || thread.Messages != 2 || thread.Title != "one" {
+	if thread, err := store.For("acme").Thread(t.Context(), "t1"); err != nil || thread.Messages != 2 || thread.Title != "one" {
 		t.Errorf("the thread is %+v, %v", thread, err)
 	}
 }

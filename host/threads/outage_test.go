@@ -71,33 +71,33 @@ func outageSteps(t *testing.T) []func(s *threads.Store) error {
 		strings.TrimSuffix(strings.Repeat(`{"role":"user","parts":[{"type":"text","text":"x"}],"created_at":"2024-01-01T00:00:00Z"},`, 600), ",") + `]}`
 	return []func(*threads.Store) error{
 		func(s *threads.Store) error {
-			_, _, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: "t1"})
+			_, _, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1"})
 			return err
 		},
 		turn("r0", "0", 300_000),
 		turn("r1", "1", 10),
 		func(s *threads.Store) error {
-			_, err := s.EditMessage(t.Context(), "", "t1", "q0", edited, nil)
+			_, err := s.For("").EditMessage(t.Context(), "t1", "q0", edited, nil)
 			return err
 		},
 		func(s *threads.Store) error {
-			_, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "fork", At: threads.At{Snapshot: "r0"}})
+			_, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork", At: threads.At{Snapshot: "r0"}})
 			return unless(err, host.AlreadyExists)
 		},
 		func(s *threads.Store) error {
-			_, err := s.Rewind(t.Context(), "", "t1", threads.At{Message: "e0"}, nil)
+			_, err := s.For("").Rewind(t.Context(), "t1", threads.At{Message: "e0"}, nil)
 			return err
 		},
 		turn("r2", "2", 270_000),
 		func(s *threads.Store) error {
-			_, err := s.Update(t.Context(), "", "t1", threads.Change{Title: &title})
+			_, err := s.For("").Update(t.Context(), "t1", threads.Change{Title: &title})
 			return err
 		},
 		func(s *threads.Store) error {
 			_, err := importInto(t, s, "", "", "", source)
 			return err
 		},
-		func(s *threads.Store) error { return unless(s.Delete(t.Context(), "", "fork"), host.NotFound) },
+		func(s *threads.Store) error { return unless(s.For("").Delete(t.Context(), "fork"), host.NotFound) },
 	}
 }
 
@@ -111,13 +111,13 @@ func unless(err error, code host.Code) error {
 // whatShows is every thread that exists, as it is exported, and verified.
 func whatShows(t *testing.T, s *threads.Store) string {
 	t.Helper()
-	page, err := s.List(t.Context(), "", nil)
+	page, err := s.For("").List(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
 	for _, info := range page.Threads {
-		if _, err := s.Verify(t.Context(), "", info.ID); err != nil {
+		if _, err := s.For("").Verify(t.Context(), info.ID); err != nil {
 			t.Fatalf("Verify(%s) = %v", info.ID, err)
 		}
 		if info.ID != "moved" { // an import is many commits

@@ -155,7 +155,7 @@ func (m *machine) edit(t *rapid.T) {
 	if old == msg.ID {
 		return // it gets a fresh id, which the model could not know
 	}
-	_, err := m.store.EditMessage(t.Context(), req.Tenant, req.Thread, old, msg, nil)
+	_, err := m.store.For(req.Tenant).EditMessage(t.Context(), req.Thread, old, msg, nil)
 	switch {
 	case th == nil || !th.has(old) && !th.has(msg.ID):
 		if host.CodeOf(err) != host.NotFound {
@@ -183,7 +183,7 @@ func (m *machine) edit(t *rapid.T) {
 func (m *machine) deleteMessage(t *rapid.T) {
 	req, th := m.pick(t)
 	id := m.anID(t)
-	_, err := m.store.DeleteMessage(t.Context(), req.Tenant, req.Thread, id, nil)
+	_, err := m.store.For(req.Tenant).DeleteMessage(t.Context(), req.Thread, id, nil)
 	if th == nil || !th.has(id) {
 		if host.CodeOf(err) != host.NotFound {
 			t.Fatalf("DeleteMessage of what there is not = %v", err)
@@ -210,7 +210,7 @@ func (m *machine) rewind(t *rapid.T) {
 	if (at == threads.At{}) {
 		return
 	}
-	_, err := m.store.Rewind(t.Context(), req.Tenant, req.Thread, at, nil)
+	_, err := m.store.For(req.Tenant).Rewind(t.Context(), req.Thread, at, nil)
 	if !ok {
 		if host.CodeOf(err) != host.NotFound {
 			t.Fatalf("Rewind to %+v, which there is not, = %v", at, err)
@@ -233,7 +233,7 @@ func (m *machine) fork(t *rapid.T) {
 	req, th := m.pick(t)
 	at, moment, ok := m.at(t, th)
 	to := &host.HistoryRequest{Tenant: req.Tenant, Thread: thread(t)}
-	_, err := m.store.Fork(t.Context(), req.Tenant, req.Thread, &threads.ForkOptions{ID: to.Thread, At: at})
+	_, err := m.store.For(req.Tenant).Fork(t.Context(), req.Thread, &threads.ForkOptions{ID: to.Thread, At: at})
 	want := host.Code("")
 	switch {
 	case m.model[to.Tenant+"/"+to.Thread] != nil:
@@ -272,7 +272,7 @@ func (m *machine) prune(t *rapid.T) {
 	}
 	slices.SortFunc(names, func(a, b string) int { return m.model[b].updated - m.model[a].updated })
 	going := names[min(keep, len(names)):]
-	pruned, err := m.store.Prune(t.Context(), tenant, threads.PruneOptions{Keep: keep})
+	pruned, err := m.store.For(tenant).Prune(t.Context(), threads.PruneOptions{Keep: keep})
 	if err != nil || len(pruned.Threads) != len(going) {
 		t.Fatalf("Prune = %+v, %v, want %q to go", pruned, err, going)
 	}
@@ -298,7 +298,7 @@ func (m *machine) read(t *rapid.T) {
 	req, th := m.pick(t)
 	at, want, ok := m.at(t, th)
 	var got []*host.Message
-	for msg, err := range m.store.Messages(t.Context(), req.Tenant, req.Thread, at) {
+	for msg, err := range m.store.For(req.Tenant).Messages(t.Context(), req.Thread, at) {
 		if err != nil {
 			if ok || host.CodeOf(err) != host.NotFound {
 				t.Fatalf("Messages at %+v = %v", at, err)
@@ -310,7 +310,7 @@ func (m *machine) read(t *rapid.T) {
 	if !ok || !slices.Equal(shown(got), shownBy(want.messages)) {
 		t.Fatalf("Messages at %+v = %q, want %q", at, shown(got), shownBy(want.messages))
 	}
-	show, err := m.store.ShowAt(t.Context(), req.Tenant, req.Thread, at, 0)
+	show, err := m.store.For(req.Tenant).ShowAt(t.Context(), req.Thread, at, 0)
 	if err != nil || string(show.State) != want.last().state || show.Thread.Turns != len(want.turns) || show.Thread.Messages != len(want.messages) {
 		t.Fatalf("ShowAt %+v = %+v, %v; want state %q and %d turns", at, show, err, want.last().state, len(want.turns))
 	}
@@ -319,7 +319,7 @@ func (m *machine) read(t *rapid.T) {
 // checkSearch looks for a word in what a thread shows.
 func (m *machine) checkSearch(t *rapid.T, req *host.HistoryRequest, th *modelThread) {
 	word := short(t, "word")
-	hits, err := m.store.Search(t.Context(), req.Tenant, word, &threads.SearchOptions{Thread: req.Thread, Limit: threads.MaxHits})
+	hits, err := m.store.For(req.Tenant).Search(t.Context(), word, &threads.SearchOptions{Thread: req.Thread, Limit: threads.MaxHits})
 	if err != nil {
 		t.Fatalf("Search = %v", err)
 	}
@@ -362,7 +362,7 @@ func (m *machine) checkSnapshots(t *rapid.T, want modelMoment, got []threads.Sna
 func (m *machine) checkNothingIsLeft(t *rapid.T) {
 	for name := range m.model {
 		tenant, id, _ := strings.Cut(name, "/")
-		if err := m.store.Delete(t.Context(), tenant, id); err != nil {
+		if err := m.store.For(tenant).Delete(t.Context(), id); err != nil {
 			t.Fatalf("Delete(%q) = %v", name, err)
 		}
 	}

@@ -255,7 +255,7 @@ func (m *machine) create(t *rapid.T) {
 func (m *machine) rename(t *rapid.T) {
 	req, th := m.pick(t)
 	title := short(t, "title")
-	_, err := m.store.Update(t.Context(), req.Tenant, req.Thread, threads.Change{Title: &title})
+	_, err := m.store.For(req.Tenant).Update(t.Context(), req.Thread, threads.Change{Title: &title})
 	if (host.CodeOf(err) == host.NotFound) != (th == nil) {
 		t.Fatalf("Update = %v", err)
 	}
@@ -263,7 +263,7 @@ func (m *machine) rename(t *rapid.T) {
 
 func (m *machine) remove(t *rapid.T) {
 	req, th := m.pick(t)
-	err := m.store.Delete(t.Context(), req.Tenant, req.Thread)
+	err := m.store.For(req.Tenant).Delete(t.Context(), req.Thread)
 	if (host.CodeOf(err) == host.NotFound) != (th == nil) {
 		t.Fatalf("Delete = %v", err)
 	}
@@ -276,7 +276,7 @@ func (m *machine) reload(*rapid.T) {
 }
 
 func (m *machine) info(t *rapid.T, req *host.HistoryRequest) *threads.Thread {
-	info, err := m.store.Thread(t.Context(), req.Tenant, req.Thread)
+	info, err := m.store.For(req.Tenant).Thread(t.Context(), req.Thread)
 	if err != nil {
 		t.Fatalf("Thread = %v", err)
 	}
@@ -305,7 +305,7 @@ func (m *machine) checkAll(t *rapid.T) {
 			}
 		}
 		slices.SortFunc(want, func(a, b string) int { return m.model[tenant+"/"+b].updated - m.model[tenant+"/"+a].updated })
-		page, err := m.store.List(t.Context(), tenant, nil)
+		page, err := m.store.For(tenant).List(t.Context(), nil)
 		if err != nil {
 			t.Fatalf("List = %v", err)
 		}
@@ -346,7 +346,7 @@ func (m *machine) checkThread(t *rapid.T, req *host.HistoryRequest, th *modelThr
 
 func (m *machine) checkExport(t *rapid.T, req *host.HistoryRequest, th *modelThread) {
 	var b bytes.Buffer
-	if err := m.store.Export(t.Context(), req.Tenant, req.Thread, threads.FormatThread, &b); err != nil {
+	if err := m.store.For(req.Tenant).Export(t.Context(), req.Thread, threads.FormatThread, &b); err != nil {
 		t.Fatalf("Export = %v", err)
 	}
 	var got exported

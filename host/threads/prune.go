@@ -38,7 +38,7 @@ type Pruned struct {
 // stays. On an error, it says what it has removed until then.
 //
 // Code invalid_argument if nothing says what goes, and for negative numbers.
-func (s *Store) Prune(ctx context.Context, tenant string, opts PruneOptions) (*Pruned, error) {
+func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error) {
 	out := &Pruned{Threads: []*Thread{}}
 	if opts.Keep < 0 || opts.MaxBytes < 0 {
 		return out, host.Errorf(host.InvalidArgument, "prune threads: a bound is negative")
@@ -46,12 +46,12 @@ func (s *Store) Prune(ctx context.Context, tenant string, opts PruneOptions) (*P
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune threads: nothing says which").WithHint("name an age, a number or a size")
 	}
-	going, err := s.prunable(ctx, tenant, opts, out)
+	going, err := tn.store.prunable(ctx, tn.name, opts, out)
 	if err != nil {
 		return out, err
 	}
 	for _, t := range going {
-		if err := s.prune(ctx, tenant, t, opts.DryRun, out); err != nil {
+		if err := tn.store.prune(ctx, tn.name, t, opts.DryRun, out); err != nil {
 			return out, err
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Store) prunable(ctx context.Context, tenant string, opts PruneOptions, 
 	bytes := int64(0)
 	list := &ListOptions{Limit: MaxListLimit}
 	for {
-		page, err := s.List(ctx, tenant, list)
+		page, err := s.For(tenant).List(ctx, list)
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ type PrunedHeads struct {
 // interrupted, the next one goes on. Code not_found if there is no such thread,
 // invalid_argument if nothing says what goes, and for negative numbers, conflict if
 // other processes change the thread all the time.
-func (s *Store) PruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
+func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
 	out := &PrunedHeads{Branches: []*Branch{}}
 	if opts.Keep < 0 || opts.MaxBytes < 0 {
 		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: a bound is negative", id)
@@ -55,12 +55,12 @@ func (s *Store) PruneHeads(ctx context.Context, tenant, id string, opts PruneHea
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: nothing says which", id).WithHint("name an age, a number or a size")
 	}
-	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	unlock, err := tn.store.LockThread(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
 	if err != nil {
 		return out, err
 	}
 	defer unlock()
-	return out, s.pruneHeads(ctx, tenant, id, opts, out)
+	return out, tn.store.pruneHeads(ctx, tn.name, id, opts, out)
 }
 
 func (s *Store) pruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions, out *PrunedHeads) error {

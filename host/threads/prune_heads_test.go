@@ -55,12 +55,12 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	full := stored(t, d)
 	wantIDs(t, s, "t", "q-r0", "a-r0")
 
-	dry, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5, DryRun: true})
+	dry, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 5, DryRun: true})
 	if err != nil || len(dry.Branches) != 15 || stored(t, d) != full {
 		t.Fatalf("without removing: %+v, %v", dry, err)
 	}
 	head := load(t, s, "t").Head
-	got, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5})
+	got, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 5})
 	if err != nil || got.Kept != 5 || !cmp.Equal(got.Branches, dry.Branches) || got.Branches[0].ID != "b1" {
 		t.Fatalf("PruneHeads = %+v, %v", got, err)
 	}
@@ -71,13 +71,13 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	if load(t, s, "t").Head != head {
 		t.Error("the thread has another head")
 	}
-	if _, err := s.Snapshot(t.Context(), "", "t", "r3"); host.CodeOf(err) != host.NotFound {
+	if _, err := s.For("").Snapshot(t.Context(), "t", "r3"); host.CodeOf(err) != host.NotFound {
 		t.Errorf("the snapshot of a head that went: %v", err)
 	}
-	if hits, err := s.Search(t.Context(), "", "r3", nil); err != nil || len(hits) != 0 {
+	if hits, err := s.For("").Search(t.Context(), "r3", nil); err != nil || len(hits) != 0 {
 		t.Errorf("what went is found: %v, %v", hits, err)
 	}
-	if got, err := s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 5}); err != nil || len(got.Branches) != 0 || got.Bytes != 0 {
+	if got, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 5}); err != nil || len(got.Branches) != 0 || got.Bytes != 0 {
 		t.Errorf("again: %+v, %v", got, err)
 	}
 	bigTurn(t, s, "t", "r3", 1000) // under the id of a run that went
@@ -85,19 +85,19 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	rewind(t, s, "t", threads.At{Branch: "b20"})
 	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r20", "a-r20")
 
-	got, err = s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{MaxBytes: left / 2})
+	got, err = s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{MaxBytes: left / 2})
 	if err != nil || stored(t, d) > left*3/4 || got.Kept == 0 {
 		t.Errorf("by size: %+v, %v, and %d bytes are left of %d", got, err, stored(t, d), left)
 	}
-	got, err = s.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)})
+	got, err = s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)})
 	if err != nil || got.Kept != 0 || len(branches(t, s, "t")) != 1 {
 		t.Errorf("by age: %+v, %v", got, err)
 	}
 	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r20", "a-r20")
-	if v, err := s.Verify(t.Context(), "", "t"); err != nil {
+	if v, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Errorf("Verify = %+v, %v", v, err)
 	}
-	if err := s.Delete(t.Context(), "", "t"); err != nil || len(keysOf(t, d, threads.DefaultTenant)) != 0 {
+	if err := s.For("").Delete(t.Context(), "t"); err != nil || len(keysOf(t, d, threads.DefaultTenant)) != 0 {
 		t.Errorf("Delete = %v, and %d keys are left", err, len(keysOf(t, d, threads.DefaultTenant)))
 	}
 }
@@ -116,7 +116,7 @@ func TestPruneHeadsRefuses(t *testing.T) {
 		"no thread":       {"u", threads.PruneHeadsOptions{Keep: 1}, host.NotFound},
 		"no id":           {"", threads.PruneHeadsOptions{Keep: 1}, host.InvalidArgument},
 	} {
-		_, err := s.PruneHeads(t.Context(), "", c.thread, c.opts)
+		_, err := s.For("").PruneHeads(t.Context(), c.thread, c.opts)
 		wantCode(t, name, err, c.code)
 	}
 }
@@ -134,7 +134,7 @@ func TestPruneHeadsKeepsWhatOthersGoBackTo(t *testing.T) {
 	}
 	rewind(t, s, "t", threads.At{Snapshot: "r0"})
 	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
-	got, err := s.PruneHeads(t.Context(), "", "t", all)
+	got, err := s.For("").PruneHeads(t.Context(), "t", all)
 	if err != nil || len(got.Branches) != 1 || got.Kept != 1 {
 		t.Fatalf("PruneHeads = %+v, %v", got, err)
 	}
@@ -142,19 +142,19 @@ func TestPruneHeadsKeepsWhatOthersGoBackTo(t *testing.T) {
 	if got := idsAt(t, s, "t", threads.At{Branch: branch}); !slices.Equal(got, []string{"q-r0", "a-r0", "q-r1"}) {
 		t.Errorf("the branch shows %q", got)
 	}
-	if err := s.Delete(t.Context(), "", "f"); err != nil {
+	if err := s.For("").Delete(t.Context(), "f"); err != nil {
 		t.Fatal(err)
 	}
 	before := stored(t, d)
 	all.Open = true
-	if got, err = s.PruneHeads(t.Context(), "", "t", all); err != nil || len(got.Branches) != 1 || got.Kept != 0 {
+	if got, err = s.For("").PruneHeads(t.Context(), "t", all); err != nil || len(got.Branches) != 1 || got.Kept != 0 {
 		t.Fatalf("PruneHeads with open branches = %+v, %v", got, err)
 	}
 	if left := stored(t, d); left > before*2/3 {
 		t.Errorf("%d bytes are left of %d", left, before)
 	}
 	wantIDs(t, s, "t", "q-r0", "a-r0")
-	if v, err := s.Verify(t.Context(), "", "t"); err != nil {
+	if v, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Errorf("Verify = %+v, %v", v, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestPrunedHeadsAreAllThatGoes(t *testing.T) {
 			w.prune(d)
 		}
 		for _, thread := range w.threads {
-			if err := s.Delete(t.Context(), "", thread); err != nil {
+			if err := s.For("").Delete(t.Context(), thread); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -209,19 +209,19 @@ func (w *headsWorld) step() {
 	case "turn":
 		w.turn(thread)
 	case "edit":
-		_, err = w.s.EditMessage(w.t.Context(), "", thread, message, &host.Message{ID: fmt.Sprint("e", w.n), Parts: []host.Part{&host.Text{Text: "edited"}}}, nil)
+		_, err = w.s.For("").EditMessage(w.t.Context(), thread, message, &host.Message{ID: fmt.Sprint("e", w.n), Parts: []host.Part{&host.Text{Text: "edited"}}}, nil)
 	case "delete":
-		_, err = w.s.DeleteMessage(w.t.Context(), "", thread, message, nil)
+		_, err = w.s.For("").DeleteMessage(w.t.Context(), thread, message, nil)
 	case "rewind":
-		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Message: message, Before: w.n%2 == 0}, nil)
+		_, err = w.s.For("").Rewind(w.t.Context(), thread, threads.At{Message: message, Before: w.n%2 == 0}, nil)
 	case "snapshot":
-		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Snapshot: fmt.Sprint("r", rapid.IntRange(1, w.n).Draw(w.rt, "run"))}, nil)
+		_, err = w.s.For("").Rewind(w.t.Context(), thread, threads.At{Snapshot: fmt.Sprint("r", rapid.IntRange(1, w.n).Draw(w.rt, "run"))}, nil)
 	case "resume":
 		heads := branches(w.t, w.s, thread)
-		_, err = w.s.Rewind(w.t.Context(), "", thread, threads.At{Branch: rapid.SampledFrom(heads).Draw(w.rt, "branch").Head}, nil)
+		_, err = w.s.For("").Rewind(w.t.Context(), thread, threads.At{Branch: rapid.SampledFrom(heads).Draw(w.rt, "branch").Head}, nil)
 	case "fork":
 		id := fmt.Sprint("t", w.n)
-		if _, err = w.s.Fork(w.t.Context(), "", thread, &threads.ForkOptions{ID: id}); err == nil {
+		if _, err = w.s.For("").Fork(w.t.Context(), thread, &threads.ForkOptions{ID: id}); err == nil {
 			w.threads = append(w.threads, id)
 		}
 	case "branch":
@@ -240,7 +240,7 @@ func (w *headsWorld) prune(d kv.Driver) {
 		opts.Before = time.Now().Add(time.Hour)
 	}
 	opts.DryRun = true
-	dry, err := w.s.PruneHeads(w.t.Context(), "", thread, opts)
+	dry, err := w.s.For("").PruneHeads(w.t.Context(), thread, opts)
 	if err != nil {
 		w.rt.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func (w *headsWorld) prune(d kv.Driver) {
 	}
 	want, before := w.see(gone), stored(w.t, d)
 	opts.DryRun = false
-	if _, err := w.s.PruneHeads(w.t.Context(), "", thread, opts); err != nil {
+	if _, err := w.s.For("").PruneHeads(w.t.Context(), thread, opts); err != nil {
 		w.rt.Fatal(err)
 	}
 	if diff := cmp.Diff(want, w.see(nil)); diff != "" {
@@ -260,7 +260,7 @@ func (w *headsWorld) prune(d kv.Driver) {
 		w.rt.Fatalf("%d bytes are stored, more than %d", now, before)
 	}
 	for _, thread := range w.threads {
-		if _, err := w.s.Verify(w.t.Context(), "", thread); err != nil {
+		if _, err := w.s.For("").Verify(w.t.Context(), thread); err != nil {
 			w.rt.Fatalf("Verify of %s: %v", thread, err)
 		}
 	}
@@ -289,7 +289,7 @@ func (w *headsWorld) seeAt(out lineage, thread string, at threads.At) {
 	if out[name] != "" {
 		return
 	}
-	show, err := w.s.ShowAt(w.t.Context(), "", thread, at, 1000)
+	show, err := w.s.For("").ShowAt(w.t.Context(), thread, at, 1000)
 	if at.Snapshot != "" && host.CodeOf(err) == host.NotFound {
 		out[name] = "none" // what a thread was forked with is found while it shows it
 		return
@@ -299,7 +299,7 @@ func (w *headsWorld) seeAt(out lineage, thread string, at threads.At) {
 	}
 	text := fmt.Sprint(show.Thread.Head, texts(show.Messages), string(show.State))
 	for _, a := range show.Artifacts {
-		if _, err := w.s.ArtifactAt(w.t.Context(), "", thread, at, a.Digest); err != nil {
+		if _, err := w.s.For("").ArtifactAt(w.t.Context(), thread, at, a.Digest); err != nil {
 			w.rt.Fatalf("artifact of %s at %+v: %v", thread, at, err)
 		}
 		text += a.Digest
@@ -319,7 +319,7 @@ func TestPruneHeadsOfLargeMessages(t *testing.T) {
 	say(t, s, "t", "r1", withID("m1", strings.Repeat("y", large)))
 	edit(t, s, "t", "m1", withID("m2", strings.Repeat("z", large)))
 	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
-	got, err := s.PruneHeads(t.Context(), "", "t", all)
+	got, err := s.For("").PruneHeads(t.Context(), "t", all)
 	if err != nil || got.Bytes < large || stored(t, d) > 2*large+large/2 {
 		t.Errorf("PruneHeads = %+v, %v, and %d bytes are left", got, err, stored(t, d))
 	}
@@ -327,7 +327,7 @@ func TestPruneHeadsOfLargeMessages(t *testing.T) {
 		t.Errorf("%d messages are shown", len(m))
 	}
 	say(t, s, "t", "r2", withID("m3", strings.Repeat("y", large))) // what went is stored anew
-	if _, err := s.Verify(t.Context(), "", "t"); err != nil {
+	if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
 }
@@ -341,7 +341,7 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 	done, pruning := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
-			_, err := other.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 1})
+			_, err := other.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 1})
 			if err != nil && host.CodeOf(err) != host.Conflict { // it always lost
 				pruning <- err
 				return
@@ -363,7 +363,7 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 		if err := s.AppendResults(t.Context(), request("t", run, nil), turn); err != nil {
 			t.Errorf("turn %d: %v", i, err)
 		}
-		show, err := s.Show(t.Context(), "", "t", 0)
+		show, err := s.For("").Show(t.Context(), "t", 0)
 		if err != nil || string(show.State) != states[i%len(states)] || len(show.Messages) != 4 {
 			t.Errorf("after turn %d: %+v, %v", i, show, err)
 		}
@@ -375,14 +375,14 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 	if err := <-pruning; err != nil {
 		t.Errorf("PruneHeads = %v", err)
 	}
-	if _, err := other.PruneHeads(t.Context(), "", "t", threads.PruneHeadsOptions{Keep: 1}); err != nil {
+	if _, err := other.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 1}); err != nil {
 		t.Errorf("PruneHeads at the end = %v", err)
 	}
 	wantIDs(t, s, "t", "q-r0", "a-r0", "q-x59", "a-x59")
 	if n := len(branches(t, s, "t")); n != 2 {
 		t.Errorf("%d heads are left, want 2", n)
 	}
-	if _, err := s.Verify(t.Context(), "", "t"); err != nil {
+	if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
 }

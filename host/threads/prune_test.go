@@ -51,16 +51,16 @@ func TestPrune(t *testing.T) {
 			s, _, left := pruneStore(t)
 			before := left()
 			test.opts.DryRun = true
-			dry, err := s.Prune(t.Context(), "", test.opts)
+			dry, err := s.For("").Prune(t.Context(), test.opts)
 			if err != nil || prunedIDs(dry) != test.want || left() != before {
 				t.Fatalf("Prune without removing = %q, %v, and %d keys are left of %d; want %q", prunedIDs(dry), err, left(), before, test.want)
 			}
 			test.opts.DryRun = false
-			got, err := s.Prune(t.Context(), "", test.opts)
+			got, err := s.For("").Prune(t.Context(), test.opts)
 			if diff := cmp.Diff(dry, got); err != nil || diff != "" {
 				t.Errorf("Prune = %v (-dry run +got):\n%s", err, diff)
 			}
-			page, err := s.List(t.Context(), "", nil)
+			page, err := s.For("").List(t.Context(), nil)
 			if err != nil || len(page.Threads) != got.Kept || got.Kept+len(got.Threads) != 6 {
 				t.Errorf("%d threads are left, %v; Prune kept %d", len(page.Threads), err, got.Kept)
 			}
@@ -73,13 +73,13 @@ func TestPruneKeepsLineage(t *testing.T) {
 	s, _, left := pruneStore(t)
 	fork(t, s, "t0", "fork", threads.At{Message: "a0"})
 	rewind(t, s, "fork", threads.At{Message: "q0"})
-	if got, err := s.Prune(t.Context(), "", threads.PruneOptions{Keep: 1}); err != nil || len(got.Threads) != 6 {
+	if got, err := s.For("").Prune(t.Context(), threads.PruneOptions{Keep: 1}); err != nil || len(got.Threads) != 6 {
 		t.Fatalf("Prune = %+v, %v", got, err)
 	}
 	wantIDs(t, s, "fork", "q0")
 	rewind(t, s, "fork", threads.At{Branch: "b1"})
 	wantIDs(t, s, "fork", "q0", "a0")
-	if err := s.Delete(t.Context(), "", "fork"); err != nil || left() != 0 {
+	if err := s.For("").Delete(t.Context(), "fork"); err != nil || left() != 0 {
 		t.Errorf("Delete = %v, and %d keys are left", err, left())
 	}
 }
@@ -91,7 +91,7 @@ func TestPruneLeavesRunningTurnsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	got, err := s.Prune(t.Context(), "", threads.PruneOptions{Before: noon})
+	got, err := s.For("").Prune(t.Context(), threads.PruneOptions{Before: noon})
 	if err != nil || prunedIDs(got) != "t4 t3 t1 t0" || got.Running != 1 {
 		t.Errorf("Prune = %q, %d running, %v", prunedIDs(got), got.Running, err)
 	}
@@ -101,7 +101,7 @@ func TestPruneLeavesRunningTurnsAlone(t *testing.T) {
 func TestPruneRefuses(t *testing.T) {
 	s, _, _ := pruneStore(t)
 	for _, opts := range []threads.PruneOptions{{}, {DryRun: true}, {Keep: -1}, {MaxBytes: -1}} {
-		_, err := s.Prune(t.Context(), "", opts)
+		_, err := s.For("").Prune(t.Context(), opts)
 		wantCode(t, fmt.Sprintf("Prune(%+v)", opts), err, host.InvalidArgument)
 	}
 }

@@ -109,7 +109,7 @@ func TestAHundredRacingTurnsBranch(t *testing.T) {
 		t.Fatalf("%d turns are done, %d refused", len(done), len(refused))
 	}
 	lines := map[string][]string{}
-	for b, err := range s.Branches(t.Context(), "", "t1") {
+	for b, err := range s.For("").Branches(t.Context(), "t1") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestAHundredRacingTurnsBranch(t *testing.T) {
 			t.Errorf("%q is not on its branch %q", text, branch)
 		}
 	}
-	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
@@ -201,7 +201,7 @@ func TestADurableRunRegeneratesOnce(t *testing.T) {
 		if err == nil {
 			t.Fatal("the run that dies ends well")
 		}
-		open, err := s.Runs(t.Context(), "")
+		open, err := s.For("").Runs(t.Context())
 		if err != nil || len(open) != 1 {
 			t.Fatalf("Runs = %+v, %v", open, err)
 		}

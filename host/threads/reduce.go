@@ -16,7 +16,7 @@ type marker struct {
 	Kept    *Ref   `json:"kept,omitempty"` // messages, as the log has them
 }
 
-// ReduceOptions are the optional parts of [Store.Reduce].
+// ReduceOptions are the optional parts of [Tenant.Reduce].
 type ReduceOptions struct {
 	// Model names the token tables that a reducer counts with.
 	Model  string
@@ -26,21 +26,21 @@ type ReduceOptions struct {
 // Reduce has a reducer make what Get returns of a thread shorter, from then on:
 // a marker is stored of where the conversation goes on word for word, with what
 // the reducer left or made of all before. Nothing is deleted: Messages, Show,
-// Search and Export have the whole thread, [Store.ShowWhole] takes the marker away,
+// Search and Export have the whole thread, [Tenant.ShowWhole] takes the marker away,
 // and so does a change of heads that touches what lies before it. The thread's
 // head stays, so no turn is disturbed. It reports whether anything changed.
 //
 // Code conflict if the thread has moved on while the reducer was at work; then
 // everything is as it was, and so it is when the reducer fails. An unknown thread
 // has nothing to reduce.
-func (s *Store) Reduce(ctx context.Context, tenant, id string, reducer host.MessageReducer, opts *ReduceOptions) (bool, error) {
+func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageReducer, opts *ReduceOptions) (bool, error) {
 	if opts == nil {
 		opts = &ReduceOptions{}
 	}
 	if reducer == nil {
 		return false, host.Errorf(host.InvalidArgument, "reduce thread %q: the reducer is nil", id)
 	}
-	loaded, err := s.Get(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+	loaded, err := tn.store.Get(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
 	if err != nil || len(loaded.Messages) == 0 {
 		return false, err
 	}
@@ -51,7 +51,7 @@ func (s *Store) Reduce(ctx context.Context, tenant, id string, reducer host.Mess
 	if slices.Equal(short, loaded.Messages) {
 		return false, nil
 	}
-	_, err = s.commit(ctx, tenant, id, "reduce thread", func(d *draft) error {
+	_, err = tn.store.commit(ctx, tn.name, id, "reduce thread", func(d *draft) error {
 		if d.rec.Head != loaded.Head {
 			return moved(id)
 		}
@@ -62,8 +62,8 @@ func (s *Store) Reduce(ctx context.Context, tenant, id string, reducer host.Mess
 
 // ShowWhole has Get return a thread's messages word for word again. Code not_found
 // if there is no such thread.
-func (s *Store) ShowWhole(ctx context.Context, tenant, id string) error {
-	_, err := s.commit(ctx, tenant, id, "show thread", func(d *draft) error {
+func (tn *Tenant) ShowWhole(ctx context.Context, id string) error {
+	_, err := tn.store.commit(ctx, tn.name, id, "show thread", func(d *draft) error {
 		switch {
 		case d.revision == 0:
 			return notFound(id)

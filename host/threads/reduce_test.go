@@ -31,7 +31,7 @@ func summed(n int) reducer {
 
 func reduceThread(t testing.TB, s *threads.Store, r host.MessageReducer) bool {
 	t.Helper()
-	changed, err := s.Reduce(t.Context(), "", "t1", r, nil)
+	changed, err := s.For("").Reduce(t.Context(), "t1", r, nil)
 	if err != nil {
 		t.Fatalf("Reduce = %v", err)
 	}
@@ -66,10 +66,10 @@ func TestReduceMovesAMarkerAndDeletesNothing(t *testing.T) {
 	wantIDs(t, s, "t1", []string{}...)
 	say(t, s, "t1", "", withID("q6", "x"))
 	wantIDs(t, s, "t1", "q6")
-	if err := s.ShowWhole(t.Context(), "", "t1"); err != nil || len(load(t, s, "t1").Messages) != 13 {
+	if err := s.For("").ShowWhole(t.Context(), "t1"); err != nil || len(load(t, s, "t1").Messages) != 13 {
 		t.Errorf("ShowWhole = %v, and then %q", err, ids(load(t, s, "t1").Messages))
 	}
-	wantCode(t, "ShowWhole", s.ShowWhole(t.Context(), "", "t9"), host.NotFound)
+	wantCode(t, "ShowWhole", s.For("").ShowWhole(t.Context(), "t9"), host.NotFound)
 }
 
 // A summary of what was edited or taken back since would tell it still.
@@ -79,25 +79,25 @@ func TestChangesOfWhatWasReduced(t *testing.T) {
 		want   []string
 	}{
 		"an edit behind the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.EditMessage(t.Context(), "", "t1", "q3", withID("q3b", "x"), nil)
+			return s.For("").EditMessage(t.Context(), "t1", "q3", withID("q3b", "x"), nil)
 		}, []string{"sum of q2", "a2", "q3b", "a3"}},
 		"an edit at the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.EditMessage(t.Context(), "", "t1", "a2", assistant("a2b", "x"), nil)
+			return s.For("").EditMessage(t.Context(), "t1", "a2", assistant("a2b", "x"), nil)
 		}, []string{"sum of q2", "a2b", "q3", "a3"}},
 		"a deletion at the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.DeleteMessage(t.Context(), "", "t1", "a2", nil)
+			return s.For("").DeleteMessage(t.Context(), "t1", "a2", nil)
 		}, []string{"sum of q2", "q3", "a3"}},
 		"a rewind behind the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.Rewind(t.Context(), "", "t1", threads.At{Message: "q3"}, nil)
+			return s.For("").Rewind(t.Context(), "t1", threads.At{Message: "q3"}, nil)
 		}, []string{"sum of q2", "a2", "q3"}},
 		"an edit before the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.EditMessage(t.Context(), "", "t1", "q2", withID("q2b", "x"), nil)
+			return s.For("").EditMessage(t.Context(), "t1", "q2", withID("q2b", "x"), nil)
 		}, []string{"q0", "a0", "q1", "a1", "q2b", "a2", "q3", "a3"}},
 		"a deletion before the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.DeleteMessage(t.Context(), "", "t1", "q0", nil)
+			return s.For("").DeleteMessage(t.Context(), "t1", "q0", nil)
 		}, []string{"a0", "q1", "a1", "q2", "a2", "q3", "a3"}},
 		"a rewind before the marker": {func(s *threads.Store) (*threads.Thread, error) {
-			return s.Rewind(t.Context(), "", "t1", threads.At{Message: "a1"}, nil)
+			return s.For("").Rewind(t.Context(), "t1", threads.At{Message: "a1"}, nil)
 		}, []string{"q0", "a0", "q1", "a1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,19 +134,19 @@ func TestForksAndBranchesOfAReducedThreadAreWhole(t *testing.T) {
 func TestReduceThatFails(t *testing.T) {
 	s, _ := newStore(t, nil)
 	talkWithIDs(t, s, "t1", 0, 2)
-	_, err := s.Reduce(t.Context(), "", "t1", reducer(func([]*host.Message) ([]*host.Message, error) {
+	_, err := s.For("").Reduce(t.Context(), "t1", reducer(func([]*host.Message) ([]*host.Message, error) {
 		return nil, errors.New("the model is down")
 	}), nil)
 	if err == nil {
 		t.Error("Reduce with a reducer that fails = nil")
 	}
-	_, err = s.Reduce(t.Context(), "", "t1", reducer(func(m []*host.Message) ([]*host.Message, error) {
+	_, err = s.For("").Reduce(t.Context(), "t1", reducer(func(m []*host.Message) ([]*host.Message, error) {
 		say(t, s, "t1", "", withID("late", "x"))
 		return m[1:], nil
 	}), nil)
 	wantCode(t, "Reduce of a thread that moves on", err, host.Conflict)
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "late")
-	if changed, err := s.Reduce(t.Context(), "", "t9", summed(1), nil); changed || err != nil {
+	if changed, err := s.For("").Reduce(t.Context(), "t9", summed(1), nil); changed || err != nil {
 		t.Errorf("Reduce of an unknown thread = %t, %v", changed, err)
 	}
 }

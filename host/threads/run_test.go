@@ -89,7 +89,7 @@ func TestRunsContinueAThread(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "echo one", "two"}, seen); diff != "" {
 		t.Errorf("the model saw (-want +got):\n%s", diff)
 	}
-	show, err := s.Show(t.Context(), "acme", first.Thread, 0)
+	show, err := s.For("acme").Show(t.Context(), first.Thread, 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
@@ -113,7 +113,7 @@ func TestFailedRunKeepsWhatWasFinished(t *testing.T) {
 	res, err := newHost(t, s, fails).Run(t.Context(), agent, &host.Request{Thread: "t1", Text: "where is it?"})
 	wantCode(t, "Run", err, host.Unavailable)
 
-	show, err := s.Show(t.Context(), "", "t1", 0)
+	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
@@ -135,7 +135,7 @@ func TestFailedRunKeepsWhatWasFinished(t *testing.T) {
 	if _, err := newHost(t, s, echo).Run(t.Context(), agent, &host.Request{Thread: "t1", Text: "and now?"}); err != nil {
 		t.Fatalf("Run = %v", err)
 	}
-	info, err := s.Thread(t.Context(), "", "t1")
+	info, err := s.For("").Thread(t.Context(), "t1")
 	if err != nil || info.Status != threads.Completed || info.Messages != 5 || info.Turns != 2 {
 		t.Errorf("Thread = %+v, %v", info, err)
 	}
@@ -155,7 +155,7 @@ func TestCanceledRunKeepsWhatWasFinished(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
 	}
-	show, err := s.Show(t.Context(), "", "t1", 0)
+	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
@@ -185,7 +185,7 @@ func TestDiscardedFailureKeepsTheQuestion(t *testing.T) {
 	}
 	_, err = newHost(t, s, fails).Run(t.Context(), net, &host.Request{Thread: "t1", Text: "q"})
 	wantCode(t, "Run", err, host.Unavailable)
-	show, err := s.Show(t.Context(), "", "t1", 0)
+	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
@@ -296,7 +296,7 @@ func TestRacingWritersOfTwoStores(t *testing.T) {
 			t.Errorf("message %d is stored %d times", i, n)
 		}
 	}
-	if page, err := stores[1].List(t.Context(), "", nil); err != nil || len(page.Threads) != 1 {
+	if page, err := stores[1].For("").List(t.Context(), nil); err != nil || len(page.Threads) != 1 {
 		t.Errorf("List = %+v, %v, want one thread", page, err)
 	}
 }

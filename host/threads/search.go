@@ -55,7 +55,7 @@ type Hit struct {
 // The index is read once for each search, so one takes time with how much the
 // tenant has said. Code invalid_argument for a limit beyond its bounds, not_found
 // if there is no such thread as opts names.
-func (s *Store) Search(ctx context.Context, tenant, query string, opts *SearchOptions) ([]Hit, error) {
+func (tn *Tenant) Search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
 	if opts == nil {
 		opts = &SearchOptions{}
 	}
@@ -63,12 +63,12 @@ func (s *Store) Search(ctx context.Context, tenant, query string, opts *SearchOp
 	if limit < 0 || limit > MaxHits {
 		return nil, host.Errorf(host.InvalidArgument, "search threads: limit is %d, not 1 to %d", opts.Limit, MaxHits)
 	}
-	part, err := partition(tenant)
+	part, err := partition(tn.name)
 	if err != nil {
 		return nil, err
 	}
-	q := &search{store: s, part: part, stems: s.words.Query(query, MaxQueryWords)}
-	if q.users, err = s.contents(ctx, part, opts.Thread); err != nil || len(q.stems) == 0 {
+	q := &search{store: tn.store, part: part, stems: tn.store.words.Query(query, MaxQueryWords)}
+	if q.users, err = tn.store.contents(ctx, part, opts.Thread); err != nil || len(q.stems) == 0 {
 		return nil, err
 	}
 	if err := q.find(ctx); err != nil {

@@ -151,17 +151,17 @@ func (m indexedMessage) times(hash uint32) byte {
 // Reindex makes the messages of a tenant's threads findable that were stored
 // before there was an index, or by a store that keeps none, and returns how many
 // it has read. It may run while others write.
-func (s *Store) Reindex(ctx context.Context, tenant string) (messages int, err error) {
-	part, err := partition(tenant)
+func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
+	part, err := partition(tn.name)
 	if err != nil {
 		return 0, err
 	}
-	users, err := s.contents(ctx, part, "")
+	users, err := tn.store.contents(ctx, part, "")
 	if err != nil {
 		return 0, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(users)) {
-		n, err := s.reindex(ctx, part, id, users[id][0].thread)
+		n, err := tn.store.reindex(ctx, part, id, users[id][0].thread)
 		if messages += n; err != nil {
 			return messages, err
 		}

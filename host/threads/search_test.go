@@ -17,7 +17,7 @@ import (
 // found are the threads and ids of what a search finds.
 func found(t testing.TB, s *threads.Store, tenant, query string, opts *threads.SearchOptions) []string {
 	t.Helper()
-	hits, err := s.Search(t.Context(), tenant, query, opts)
+	hits, err := s.For(tenant).Search(t.Context(), query, opts)
 	if err != nil {
 		t.Fatalf("Search(%q) = %v", query, err)
 	}
@@ -61,7 +61,7 @@ func TestSnippetsShowWhereTheWordsAre(t *testing.T) {
 	s, _ := newStore(t, nil)
 	far := strings.Repeat("Lorem ipsum dolor sit amet. ", 30)
 	say(t, s, "t1", "", withID("m", far+"The parcel is lost; parcels are sometimes lost. "+far+"parcel"))
-	hits, err := s.Search(t.Context(), "", "lost parcel", nil)
+	hits, err := s.For("").Search(t.Context(), "lost parcel", nil)
 	if err != nil || len(hits) != 1 {
 		t.Fatalf("Search = %+v, %v", hits, err)
 	}
@@ -94,11 +94,11 @@ func TestSearchFindsWhatShows(t *testing.T) {
 	fork(t, s, "t1", "t2", threads.At{Message: "a0"})
 	say(t, s, "t2", "", withID("x", "a question of taste"))
 	wantFound(t, s, "question", "t1/q1", "t1/q0", "t2/x")
-	if err := s.Delete(t.Context(), "", "t1"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	wantFound(t, s, "question", "t2/q0", "t2/x")
-	if err := s.Delete(t.Context(), "", "t2"); err != nil {
+	if err := s.For("").Delete(t.Context(), "t2"); err != nil {
 		t.Fatal(err)
 	}
 	wantFound(t, s, "question")
@@ -126,11 +126,11 @@ func TestSearchOfForksAndBranches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, opts := range []*threads.SearchOptions{nil, {Thread: "t1"}} {
-		hits, err := s.Search(t.Context(), "", "plum", opts)
+		hits, err := s.For("").Search(t.Context(), "plum", opts)
 		if err != nil || len(hits) != 1 || hits[0].Thread != "t1" || hits[0].Branch != branch || hits[0].Message != "x" {
 			t.Errorf("of the branch are found %+v, %v", hits, err)
 		}
-		hits, err = s.Search(t.Context(), "", "question", opts)
+		hits, err = s.For("").Search(t.Context(), "question", opts)
 		if err != nil || len(hits) != 2 || hits[0].Branch != "" || hits[1].Branch != "" {
 			t.Errorf("of what both show are found %+v, %v", hits, err)
 		}
@@ -139,7 +139,7 @@ func TestSearchOfForksAndBranches(t *testing.T) {
 		t.Errorf("in the fork are found %q", got)
 	}
 	rewind(t, s, "t1", threads.At{Message: "a0"}) // what only the branch shows now
-	hits, err := s.Search(t.Context(), "", "question", &threads.SearchOptions{Thread: "t1"})
+	hits, err := s.For("").Search(t.Context(), "question", &threads.SearchOptions{Thread: "t1"})
 	if err != nil || len(hits) != 2 || hits[0].Branch+hits[1].Branch != branch {
 		t.Errorf("after a rewind are found %+v, %v", hits, err)
 	}
@@ -169,7 +169,7 @@ func TestSearchOfWhatIsNotText(t *testing.T) {
 	wantFound(t, s, "look", "t1/call")
 	wantFound(t, s, "quince")
 	wantFound(t, s, "medlar")
-	hits, err := s.Search(t.Context(), "", "graz", nil)
+	hits, err := s.For("").Search(t.Context(), "graz", nil)
 	if err != nil || len(hits) != 1 || hits[0].Snippet != "is in the depot of Graz." || len(hits[0].Matches) != 1 || hits[0].Role != host.ToolRole {
 		t.Errorf("hits are %+v, %v", hits, err)
 	}
@@ -192,11 +192,11 @@ func TestReindex(t *testing.T) {
 	without := threads.New(d, &threads.Options{SearchDisabled: true})
 	talkWithIDs(t, without, "t1", 0, 200)
 	fork(t, without, "t1", "t2", threads.At{Snapshot: "r9"})
-	if err := without.Delete(t.Context(), "", "t1"); err != nil {
+	if err := without.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	wantFound(t, without, "question")
-	if n, err := without.Reindex(t.Context(), ""); err != nil || n != 400 {
+	if n, err := without.For("").Reindex(t.Context()); err != nil || n != 400 {
 		t.Errorf("Reindex = %d, %v", n, err)
 	}
 	if got := found(t, without, "", "question", &threads.SearchOptions{Limit: 100}); len(got) != 10 {
@@ -208,10 +208,10 @@ func TestSearchRefuses(t *testing.T) {
 	s, d := newStore(t, nil)
 	say(t, s, "t1", "", withID("m", "hello"))
 	for _, limit := range []int{-1, threads.MaxHits + 1} {
-		_, err := s.Search(t.Context(), "", "hello", &threads.SearchOptions{Limit: limit})
+		_, err := s.For("").Search(t.Context(), "hello", &threads.SearchOptions{Limit: limit})
 		wantCode(t, "Search", err, host.InvalidArgument)
 	}
-	_, err := s.Search(t.Context(), "", "hello", &threads.SearchOptions{Thread: "t9"})
+	_, err := s.For("").Search(t.Context(), "hello", &threads.SearchOptions{Thread: "t9"})
 	wantCode(t, "Search of an unknown thread", err, host.NotFound)
 	for _, value := range []string{"", "\x02", "\x01\x05\xff", "\x01\x05\x02abcde"} {
 		for _, key := range keysUnder(t, d, threads.DefaultTenant, kv.NewKey("threads", "words")) {
@@ -219,7 +219,7 @@ func TestSearchRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := s.Search(t.Context(), "", "hello", nil)
+		_, err := s.For("").Search(t.Context(), "hello", nil)
 		wantCode(t, fmt.Sprintf("Search of the damaged index %q", value), err, host.DataLoss)
 	}
 }
@@ -235,7 +235,7 @@ func BenchmarkSearch(b *testing.B) {
 		answer(b, s, fmt.Sprint(i), "r", "", messages...)
 	}
 	for b.Loop() {
-		if _, err := s.Search(b.Context(), "", "thing42 word7", nil); err != nil {
+		if _, err := s.For("").Search(b.Context(), "thing42 word7", nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -40,8 +40,8 @@ var errOvertaken = errors.New("replaced meanwhile")
 // has the head that was last loaded or saved, and code conflict otherwise; an empty
 // head guards nothing. It returns the new head. What was there stays readable until
 // the new one is whole. Code resource_exhausted beyond [host.MaxThreadBytes].
-func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []byte, head string) (string, error) {
-	part, err := serializedPartition(tenant, key)
+func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, head string) (string, error) {
+	part, err := serializedPartition(tn.name, key)
 	if err != nil {
 		return "", err
 	}
@@ -51,16 +51,16 @@ func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []
 	rec := serialized{version: version{layout}, Head: host.NewID(), Size: len(data), Digest: digestOf(data)}
 	if len(data) <= maxInlineThread {
 		rec.Data = data
-	} else if err := s.putPieces(ctx, part, key, rec.Head, data); err != nil {
+	} else if err := tn.store.putPieces(ctx, part, key, rec.Head, data); err != nil {
 		return "", wrap(err, "save agent thread %q", key)
 	}
 	for range maxAttempts {
-		old, revision, err := s.serializedAt(ctx, part, key)
+		old, revision, err := tn.store.serializedAt(ctx, part, key)
 		if err != nil {
 			return "", err
 		}
 		if head != "" && head != old.Head {
-			s.dropPieces(ctx, part, key, &rec)
+			tn.store.dropPieces(ctx, part, key, &rec)
 			return "", host.Errorf(host.Conflict, "agent thread %q has been saved by another since it was loaded", key).
 				WithHint("load it, and run the turn again")
 		}
@@ -68,17 +68,17 @@ func (s *Store) SaveAgentThread(ctx context.Context, tenant, key string, data []
 		if err != nil {
 			return "", err
 		}
-		_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+		_, err = kv.Apply(ctx, tn.store.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 			Writes: []kv.Write{kv.Put(serializedKey(key), raw)}})
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 && old.Data == nil {
-			err = s.remove(ctx, part, pieceKeys(key).With(old.Head))
+			err = tn.store.remove(ctx, part, pieceKeys(key).With(old.Head))
 		}
 		return rec.Head, wrap(err, "save agent thread %q", key)
 	}
-	s.dropPieces(ctx, part, key, &rec)
+	tn.store.dropPieces(ctx, part, key, &rec)
 	return "", host.Errorf(host.Conflict, "save agent thread %q: others changed it first, %d times", key, maxAttempts)
 }
 
@@ -125,22 +125,22 @@ func (s *Store) dropPieces(ctx context.Context, part, key string, rec *serialize
 // LoadAgentThread returns what SaveAgentThread keeps under key, as it was given,
 // and its head. Code not_found if there is nothing, data_loss if it is not what
 // was saved.
-func (s *Store) LoadAgentThread(ctx context.Context, tenant, key string) (data []byte, head string, err error) {
-	part, err := serializedPartition(tenant, key)
+func (tn *Tenant) LoadAgentThread(ctx context.Context, key string) (data []byte, head string, err error) {
+	part, err := serializedPartition(tn.name, key)
 	if err != nil {
 		return nil, "", err
 	}
 	for range maxAttempts {
-		rec, revision, err := s.serializedAt(ctx, part, key)
+		rec, revision, err := tn.store.serializedAt(ctx, part, key)
 		if err != nil {
 			return nil, "", err
 		}
 		if revision == 0 {
 			return nil, "", host.Errorf(host.NotFound, "there is no agent thread %q", key)
 		}
-		data, err = s.readPieces(ctx, part, key, &rec)
+		data, err = tn.store.readPieces(ctx, part, key, &rec)
 		if errors.Is(err, errOvertaken) {
-			_, now, err := s.serializedAt(ctx, part, key)
+			_, now, err := tn.store.serializedAt(ctx, part, key)
 			if err != nil || now != revision {
 				continue
 			}
@@ -178,28 +178,28 @@ func (s *Store) readPieces(ctx context.Context, part, key string, rec *serialize
 // DeleteAgentThread removes what is kept under key, and what saves that were
 // interrupted more than [StaleSave] ago have left there. That there is nothing is
 // no error.
-func (s *Store) DeleteAgentThread(ctx context.Context, tenant, key string) error {
-	part, err := serializedPartition(tenant, key)
+func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
+	part, err := serializedPartition(tn.name, key)
 	if err != nil {
 		return err
 	}
 	for range maxAttempts {
-		rec, revision, err := s.serializedAt(ctx, part, key)
+		rec, revision, err := tn.store.serializedAt(ctx, part, key)
 		if err != nil {
 			return err
 		}
 		if revision != 0 {
-			_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+			_, err = kv.Apply(ctx, tn.store.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 				Writes: []kv.Write{kv.Delete(serializedKey(key))}})
 		}
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 {
-			err = s.remove(ctx, part, pieceKeys(key).With(rec.Head))
+			err = tn.store.remove(ctx, part, pieceKeys(key).With(rec.Head))
 		}
 		if err == nil {
-			err = s.removeStale(ctx, part, key)
+			err = tn.store.removeStale(ctx, part, key)
 		}
 		return wrap(err, "delete agent thread %q", key)
 	}
@@ -230,8 +230,8 @@ func (s *Store) removeStale(ctx context.Context, part, key string) error {
 // AgentThreads returns the keys of a tenant's agent threads behind the key after,
 // in order of their bytes; "" begins. limit is [DefaultListLimit] below 1 and at
 // most [MaxListLimit].
-func (s *Store) AgentThreads(ctx context.Context, tenant, after string, limit int) ([]string, error) {
-	part, err := partition(tenant)
+func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]string, error) {
+	part, err := partition(tn.name)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (s *Store) AgentThreads(ctx context.Context, tenant, after string, limit in
 		}
 		r.After = serializedKey(after)
 	}
-	page, err := s.driver.Scan(ctx, part, r)
+	page, err := tn.store.driver.Scan(ctx, part, r)
 	if err != nil {
 		return nil, wrap(err, "list agent threads")
 	}

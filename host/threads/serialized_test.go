@@ -31,7 +31,7 @@ func TestAgentThreadsSurviveReopening(t *testing.T) {
 	for round := range 3 {
 		s, done := openBadger(t, dir)
 		var thread *host.AgentThread
-		data, at, err := s.LoadAgentThread(t.Context(), "acme", "u1")
+		data, at, err := s.For("acme").LoadAgentThread(t.Context(), "u1")
 		switch {
 		case round == 0 && host.CodeOf(err) == host.NotFound:
 			thread, err = agent.NewThread(t.Context(), &host.ThreadOptions{Tenant: "acme"})
@@ -47,7 +47,7 @@ func TestAgentThreadsSurviveReopening(t *testing.T) {
 		if data, err = thread.Serialize(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if head, err = s.SaveAgentThread(t.Context(), "acme", "u1", data, at); err != nil {
+		if head, err = s.For("acme").SaveAgentThread(t.Context(), "u1", data, at); err != nil {
 			t.Fatal(err)
 		}
 		done()
@@ -67,29 +67,29 @@ func TestSerializedThreadsAreKeptAsTheyAre(t *testing.T) {
 		"many pieces":     bytes.Repeat([]byte("0123456"), threads.ChunkBytes),
 	} {
 		for _, key := range []string{name, "../" + name, strings.Repeat("x", threads.MaxThreadIDBytes)} {
-			head, err := s.SaveAgentThread(t.Context(), "acme", key, data, "")
+			head, err := s.For("acme").SaveAgentThread(t.Context(), key, data, "")
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			got, at, err := s.LoadAgentThread(t.Context(), "acme", key)
+			got, at, err := s.For("acme").LoadAgentThread(t.Context(), key)
 			if err != nil || at != head || !bytes.Equal(got, data) {
 				t.Errorf("%s: %d bytes, head %s, %v; want %d bytes, head %s", name, len(got), at, err, len(data), head)
 			}
-			if _, _, err := s.LoadAgentThread(t.Context(), "globex", key); host.CodeOf(err) != host.NotFound {
+			if _, _, err := s.For("globex").LoadAgentThread(t.Context(), key); host.CodeOf(err) != host.NotFound {
 				t.Errorf("%s: another tenant: %v", name, err)
 			}
 		}
 	}
-	first, err := s.AgentThreads(t.Context(), "acme", "", 2)
+	first, err := s.For("acme").AgentThreads(t.Context(), "", 2)
 	if err != nil || !slices.Equal(first, []string{"../a newer version", "../a piece"}) {
 		t.Errorf("keys %q, %v", first, err)
 	}
-	rest, err := s.AgentThreads(t.Context(), "acme", first[1], 0)
+	rest, err := s.For("acme").AgentThreads(t.Context(), first[1], 0)
 	if err != nil || len(rest) != 9 {
 		t.Errorf("keys behind %q: %q, %v", first[1], rest, err)
 	}
 	for _, key := range append(first, rest...) {
-		if err := s.DeleteAgentThread(t.Context(), "acme", key); err != nil {
+		if err := s.For("acme").DeleteAgentThread(t.Context(), key); err != nil {
 			t.Errorf("delete %q: %v", key, err)
 		}
 	}
@@ -112,35 +112,35 @@ func entriesOf(t *testing.T, d kv.Driver, part string) (n int) {
 func TestSavingOverAnothersSaveIsAConflict(t *testing.T) {
 	s, d := newStore(t, nil)
 	large := func(b byte) []byte { return bytes.Repeat([]byte{b}, 2*threads.ChunkBytes) }
-	head, err := s.SaveAgentThread(t.Context(), "acme", "u1", large('a'), "")
+	head, err := s.For("acme").SaveAgentThread(t.Context(), "u1", large('a'), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := s.SaveAgentThread(t.Context(), "acme", "u1", large('b'), head)
+	next, err := s.For("acme").SaveAgentThread(t.Context(), "u1", large('b'), head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", []byte("late"), head); host.CodeOf(err) != host.Conflict {
+	if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", []byte("late"), head); host.CodeOf(err) != host.Conflict {
 		t.Errorf("%v; want code %s", err, host.Conflict)
 	}
 	before := entriesOf(t, d, "acme")
-	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", large('c'), head); host.CodeOf(err) != host.Conflict || entriesOf(t, d, "acme") != before {
+	if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", large('c'), head); host.CodeOf(err) != host.Conflict || entriesOf(t, d, "acme") != before {
 		t.Errorf("a large one: %v; %d keys, before %d", err, entriesOf(t, d, "acme"), before)
 	}
-	if data, at, err := s.LoadAgentThread(t.Context(), "acme", "u1"); err != nil || at != next || !bytes.Equal(data, large('b')) {
+	if data, at, err := s.For("acme").LoadAgentThread(t.Context(), "u1"); err != nil || at != next || !bytes.Equal(data, large('b')) {
 		t.Errorf("%d bytes, head %s, %v", len(data), at, err)
 	}
-	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", []byte("small"), next); err != nil {
+	if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", []byte("small"), next); err != nil {
 		t.Fatal(err)
 	}
 	if n := entriesOf(t, d, "acme"); n != 1 {
 		t.Errorf("%d keys are left of one short thread", n)
 	}
-	if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", make([]byte, host.MaxThreadBytes+1), ""); host.CodeOf(err) != host.ResourceExhausted {
+	if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", make([]byte, host.MaxThreadBytes+1), ""); host.CodeOf(err) != host.ResourceExhausted {
 		t.Errorf("too long: %v; want code %s", err, host.ResourceExhausted)
 	}
 	for _, key := range []string{"", "a\x00b", "\xff", strings.Repeat("x", 257)} {
-		if _, err := s.SaveAgentThread(t.Context(), "acme", key, nil, ""); host.CodeOf(err) != host.InvalidArgument {
+		if _, err := s.For("acme").SaveAgentThread(t.Context(), key, nil, ""); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("key %.10q: %v; want code %s", key, err, host.InvalidArgument)
 		}
 	}
@@ -169,22 +169,22 @@ func TestAnInterruptedSaveLeavesTheOldThread(t *testing.T) {
 	was, next := bytes.Repeat([]byte("a"), 3*threads.ChunkBytes), bytes.Repeat([]byte("b"), 3*threads.ChunkBytes)
 	for lives := range 6 {
 		s, d := newStore(t, nil)
-		if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", was, ""); err != nil {
+		if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", was, ""); err != nil {
 			t.Fatal(err)
 		}
-		_, err := threads.New(&dying{d, lives}, nil).SaveAgentThread(t.Context(), "acme", "u1", next, "")
+		_, err := threads.New(&dying{d, lives}, nil).For("acme").SaveAgentThread(t.Context(), "u1", next, "")
 		want := was
 		if lives >= 4 { // three pieces and the entry
 			want = next
 		}
-		if data, _, err := s.LoadAgentThread(t.Context(), "acme", "u1"); err != nil || !bytes.Equal(data, want) {
+		if data, _, err := s.For("acme").LoadAgentThread(t.Context(), "u1"); err != nil || !bytes.Equal(data, want) {
 			t.Errorf("lives %d: %d bytes of %c, %v", lives, len(data), data[0], err)
 		}
 		if (err == nil) != (lives > 4) {
 			t.Errorf("lives %d: %v", lives, err)
 		}
 		s.SetNow(func() time.Time { return time.Now().Add(2 * threads.StaleSave) })
-		if err := s.DeleteAgentThread(t.Context(), "acme", "u1"); err != nil {
+		if err := s.For("acme").DeleteAgentThread(t.Context(), "u1"); err != nil {
 			t.Fatal(err)
 		}
 		if n := entriesOf(t, d, "acme"); n != 0 {
@@ -200,7 +200,7 @@ func TestADamagedAgentThreadIsFound(t *testing.T) {
 		"a piece is cut off":  func(e kv.Entry) kv.Write { return kv.Put(e.Key, e.Value[:7]) },
 	} {
 		s, d := newStore(t, nil)
-		if _, err := s.SaveAgentThread(t.Context(), "acme", "u1", make([]byte, 3*threads.ChunkBytes), ""); err != nil {
+		if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", make([]byte, 3*threads.ChunkBytes), ""); err != nil {
 			t.Fatal(err)
 		}
 		for e, err := range kv.All(t.Context(), d, "acme", kv.Range{Prefix: kv.NewKey("threads", "piece")}) {
@@ -212,7 +212,7 @@ func TestADamagedAgentThreadIsFound(t *testing.T) {
 			}
 			break
 		}
-		if _, _, err := s.LoadAgentThread(t.Context(), "acme", "u1"); host.CodeOf(err) != host.DataLoss {
+		if _, _, err := s.For("acme").LoadAgentThread(t.Context(), "u1"); host.CodeOf(err) != host.DataLoss {
 			t.Errorf("%s: %v; want code %s", name, err, host.DataLoss)
 		}
 	}

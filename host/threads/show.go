@@ -38,20 +38,20 @@ func (t *Transcript) SnapshotOf(i int) *Snapshot {
 // and artifacts. It returns at most limit messages; 0 is the store's window.
 // Code not_found if there is no such thread, invalid_argument for a negative
 // limit.
-func (s *Store) Show(ctx context.Context, tenant, id string, limit int) (*Transcript, error) {
-	return s.ShowAt(ctx, tenant, id, At{}, limit)
+func (tn *Tenant) Show(ctx context.Context, id string, limit int) (*Transcript, error) {
+	return tn.ShowAt(ctx, id, At{}, limit)
 }
 
 // ShowAt is Show of a moment of the thread. Code not_found if there is no such
 // thread or moment.
-func (s *Store) ShowAt(ctx context.Context, tenant, id string, at At, limit int) (*Transcript, error) {
+func (tn *Tenant) ShowAt(ctx context.Context, id string, at At, limit int) (*Transcript, error) {
 	if limit < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "show thread %q: limit is %d", id, limit).WithHint("leave it out for the default")
 	}
 	if limit == 0 {
-		limit = s.window
+		limit = tn.store.window
 	}
-	t, err := s.findAt(ctx, tenant, id, at)
+	t, err := tn.store.findAt(ctx, tn.name, id, at)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func (s *Store) ShowAt(ctx context.Context, tenant, id string, at At, limit int)
 // Messages yields the messages of a moment of a thread, the first first, reading
 // them as it goes. An error comes last; code not_found if there is no such thread
 // or moment.
-func (s *Store) Messages(ctx context.Context, tenant, id string, at At) iter.Seq2[*host.Message, error] {
+func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		t, err := s.findAt(ctx, tenant, id, at)
+		t, err := tn.store.findAt(ctx, tn.name, id, at)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -78,8 +78,8 @@ func (s *Store) Messages(ctx context.Context, tenant, id string, at At) iter.Seq
 
 // Snapshot returns a snapshot of a thread, also one of another branch or of what
 // the thread was forked from. Code not_found if there is none.
-func (s *Store) Snapshot(ctx context.Context, tenant, id, snapshot string) (*Snapshot, error) {
-	t, err := s.find(ctx, tenant, id)
+func (tn *Tenant) Snapshot(ctx context.Context, id, snapshot string) (*Snapshot, error) {
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return nil, err
 	}

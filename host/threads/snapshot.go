@@ -103,9 +103,9 @@ func (t *thread) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
 
 // Snapshots yields the snapshots of a thread's turns, the first turn first. An
 // error comes last; code not_found if there is no such thread.
-func (s *Store) Snapshots(ctx context.Context, tenant, id string) iter.Seq2[*Snapshot, error] {
+func (tn *Tenant) Snapshots(ctx context.Context, id string) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		t, err := s.find(ctx, tenant, id)
+		t, err := tn.store.find(ctx, tn.name, id)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -14,7 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// NewSource reads a conversation in a format from r, for [Store.Import]. With an
+// NewSource reads a conversation in a format from r, for [Tenant.Import]. With an
 // empty format it looks at how r begins. It holds one message, turn, state or
 // artifact at a time; one of more than [MaxImportItemBytes] is refused with code
 // resource_exhausted. Code invalid_argument for an unknown format and what is not

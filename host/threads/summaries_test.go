@@ -49,7 +49,7 @@ func TestSummariesGoWithTheThread(t *testing.T) {
 			t.Errorf("Load of %+v = %s", other, got)
 		}
 	}
-	if err := s.Delete(t.Context(), "acme", "t1"); err != nil {
+	if err := s.For("acme").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
 	create()
@@ -114,7 +114,7 @@ func TestSummariesForgetWhatIsDeleted(t *testing.T) {
 
 func deleteMessage(t testing.TB, s *threads.Store, thread, id string) {
 	t.Helper()
-	if _, err := s.DeleteMessage(t.Context(), "", thread, id, nil); err != nil {
+	if _, err := s.For("").DeleteMessage(t.Context(), thread, id, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -165,7 +165,7 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 		if longest > 12 || !strings.HasSuffix(first, " before") {
 			t.Errorf("the longest request has %d messages, and the last begins with %q", longest, first)
 		}
-		page, err := store.Show(t.Context(), "acme", "t1", 1000)
+		page, err := store.For("acme").Show(t.Context(), "t1", 1000)
 		if err != nil || len(page.Messages) != 40 {
 			t.Errorf("%d messages are stored, %v: nothing is lost", len(page.Messages), err)
 		}
@@ -294,7 +294,7 @@ func TestMessagesAfter(t *testing.T) {
 	if err := log.AddMessages(t.Context(), messages); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.DeleteMessage(t.Context(), "acme", "t1", "m5", nil); err != nil {
+	if _, err := s.For("acme").DeleteMessage(t.Context(), "t1", "m5", nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -203,8 +203,8 @@ type Thread struct {
 }
 
 // Thread returns a thread. Code not_found if there is none.
-func (s *Store) Thread(ctx context.Context, tenant, id string) (*Thread, error) {
-	t, err := s.find(ctx, tenant, id)
+func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ type CreateOptions struct {
 // Create makes sure that a thread exists. One that exists is returned as it is,
 // with created false. Code invalid_argument for an id that no thread can have and
 // for a title beyond [MaxTitleBytes], resource_exhausted for metadata beyond [MaxMetadataBytes].
-func (s *Store) Create(ctx context.Context, tenant string, opts *CreateOptions) (t *Thread, created bool, err error) {
+func (tn *Tenant) Create(ctx context.Context, opts *CreateOptions) (t *Thread, created bool, err error) {
 	if opts == nil {
 		opts = &CreateOptions{}
 	}
@@ -240,7 +240,7 @@ func (s *Store) Create(ctx context.Context, tenant string, opts *CreateOptions) 
 	if err := cmp.Or(checkTitle(id, opts.Title), opts.Metadata.check(id)); err != nil {
 		return nil, false, err
 	}
-	found, err := s.commit(ctx, tenant, id, "create thread", func(d *draft) error {
+	found, err := tn.store.commit(ctx, tn.name, id, "create thread", func(d *draft) error {
 		if created = d.revision == 0; !created {
 			return errNothing
 		}
@@ -265,8 +265,8 @@ type Change struct {
 // the time of the last update, so it disturbs no turn. Code not_found if there
 // is no such thread, invalid_argument for a title beyond [MaxTitleBytes],
 // resource_exhausted for metadata beyond [MaxMetadataBytes].
-func (s *Store) Update(ctx context.Context, tenant, id string, change Change) (*Thread, error) {
-	t, err := s.commit(ctx, tenant, id, "update thread", func(d *draft) error {
+func (tn *Tenant) Update(ctx context.Context, id string, change Change) (*Thread, error) {
+	t, err := tn.store.commit(ctx, tn.name, id, "update thread", func(d *draft) error {
 		if d.revision == 0 {
 			return notFound(id)
 		}

@@ -41,7 +41,7 @@ func TestUserMessage(t *testing.T) {
 				say(t, s, "t1", "r1", m)
 			}
 			wantTexts(t, load(t, s, "t1").Messages, tt.want...)
-			info, err := s.Thread(t.Context(), "", "t1")
+			info, err := s.For("").Thread(t.Context(), "t1")
 			if err != nil || info.Title != tt.title || info.Messages != len(tt.want) {
 				t.Errorf("Thread = %+v, %v, want title %q and %d messages", info, err, tt.title, len(tt.want))
 			}
@@ -87,7 +87,7 @@ func TestTurnIsKeptWhole(t *testing.T) {
 		t.Fatalf("AppendResults = %v", err)
 	}
 
-	show, err := s.Show(t.Context(), "", "t1", 0)
+	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
@@ -107,7 +107,7 @@ func TestTurnIsKeptWhole(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
-	a, err := s.Artifact(t.Context(), "", "t1", show.Artifacts[0].Digest)
+	a, err := s.For("").Artifact(t.Context(), "t1", show.Artifacts[0].Digest)
 	if err != nil || a.Name != "label" || a.Parts[0].(*host.Text).Text != "Lyon" {
 		t.Errorf("Artifact = %+v, %v", a, err)
 	}
@@ -193,7 +193,7 @@ func TestTurn(t *testing.T) {
 			err := s.AppendResults(t.Context(), request("t1", run, nil), turn)
 			wantCode(t, "AppendResults", err, tt.code)
 			wantTexts(t, load(t, s, "t1").Messages, tt.want...)
-			info, err := s.Thread(t.Context(), "", "t1")
+			info, err := s.For("").Thread(t.Context(), "t1")
 			if err != nil || info.Status != tt.status {
 				t.Errorf("Thread = %+v, %v, want status %q", info, err, tt.status)
 			}
@@ -212,7 +212,7 @@ func TestFailedTurnTellsWhy(t *testing.T) {
 		}
 	}
 	var got []*threads.Snapshot
-	for snap, err := range s.Snapshots(t.Context(), "", "t1") {
+	for snap, err := range s.For("").Snapshots(t.Context(), "t1") {
 		if err != nil {
 			t.Fatalf("Snapshots = %v", err)
 		}
@@ -265,13 +265,13 @@ func TestArtifacts(t *testing.T) {
 			t.Fatalf("AppendResults = %v", err)
 		}
 	}
-	list, err := s.Artifacts(t.Context(), "", "t1")
+	list, err := s.For("").Artifacts(t.Context(), "t1")
 	if err != nil {
 		t.Fatalf("Artifacts = %v", err)
 	}
 	var got []string
 	for _, info := range list {
-		a, err := s.Artifact(t.Context(), "", "t1", info.Digest)
+		a, err := s.For("").Artifact(t.Context(), "t1", info.Digest)
 		if err != nil {
 			t.Fatalf("Artifact(%s) = %v", info.Digest, err)
 		}
@@ -291,7 +291,7 @@ func TestArtifacts(t *testing.T) {
 	if stored > len(big)+10_000 {
 		t.Errorf("%d bytes are stored; a big artifact of %d was stored twice", stored, len(big))
 	}
-	_, err = s.Artifact(t.Context(), "", "t1", strings.Repeat("0", 64))
+	_, err = s.For("").Artifact(t.Context(), "t1", strings.Repeat("0", 64))
 	wantCode(t, "Artifact of an unknown digest", err, host.NotFound)
 }
 
@@ -363,7 +363,7 @@ func TestIDs(t *testing.T) {
 	for i, id := range good {
 		wantTexts(t, load(t, s, id).Messages, fmt.Sprint(i), fmt.Sprint(i))
 	}
-	if err := s.Delete(t.Context(), "", "a"); err != nil {
+	if err := s.For("").Delete(t.Context(), "a"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
 	for i, id := range good[1:] {
@@ -401,18 +401,18 @@ func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 			t.Fatalf("Get = %v", err)
 		}
 		wantTexts(t, loaded.Messages, want)
-		page, err := s.List(t.Context(), tenant, nil)
+		page, err := s.For(tenant).List(t.Context(), nil)
 		if err != nil || len(page.Threads) != 1 {
 			t.Errorf("List(%q) = %+v, %v", tenant, page, err)
 		}
 	}
-	if err := s.Delete(t.Context(), "acme", "t1"); err != nil {
+	if err := s.For("acme").Delete(t.Context(), "t1"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
-	if _, err := s.Thread(t.Context(), "acme2", "t1"); err != nil {
+	if _, err := s.For("acme2").Thread(t.Context(), "t1"); err != nil {
 		t.Errorf("Thread of another tenant after Delete = %v", err)
 	}
-	_, err := s.List(t.Context(), strings.Repeat("x", 256), nil)
+	_, err := s.For(strings.Repeat("x", 256)).List(t.Context(), nil)
 	wantCode(t, "List of a tenant with a name too long", err, host.InvalidArgument)
 }
 
@@ -421,19 +421,19 @@ func TestUnknownThread(t *testing.T) {
 	if loaded := load(t, s, "nobody"); len(loaded.Messages) != 0 || loaded.State != nil || loaded.Head != "" {
 		t.Errorf("Get = %+v, want an empty history", loaded)
 	}
-	_, err := s.Thread(t.Context(), "", "nobody")
+	_, err := s.For("").Thread(t.Context(), "nobody")
 	wantCode(t, "Thread", err, host.NotFound)
-	_, err = s.Show(t.Context(), "", "nobody", 0)
+	_, err = s.For("").Show(t.Context(), "nobody", 0)
 	wantCode(t, "Show", err, host.NotFound)
-	_, err = s.Artifacts(t.Context(), "", "nobody")
+	_, err = s.For("").Artifacts(t.Context(), "nobody")
 	wantCode(t, "Artifacts", err, host.NotFound)
-	_, err = s.Artifact(t.Context(), "", "nobody", "x")
+	_, err = s.For("").Artifact(t.Context(), "nobody", "x")
 	wantCode(t, "Artifact", err, host.NotFound)
-	_, err = s.Update(t.Context(), "", "nobody", threads.Change{})
+	_, err = s.For("").Update(t.Context(), "nobody", threads.Change{})
 	wantCode(t, "Update", err, host.NotFound)
-	wantCode(t, "Delete", s.Delete(t.Context(), "", "nobody"), host.NotFound)
-	wantCode(t, "Export", s.Export(t.Context(), "", "nobody", "", nil), host.NotFound)
-	for _, err := range s.Snapshots(t.Context(), "", "nobody") {
+	wantCode(t, "Delete", s.For("").Delete(t.Context(), "nobody"), host.NotFound)
+	wantCode(t, "Export", s.For("").Export(t.Context(), "nobody", "", nil), host.NotFound)
+	for _, err := range s.For("").Snapshots(t.Context(), "nobody") {
 		wantCode(t, "Snapshots", err, host.NotFound)
 	}
 	err = s.AppendResults(t.Context(), request("nobody", "r", nil), turnOf("a head", host.AssistantText("x")))
@@ -446,11 +446,11 @@ func TestUnknownThread(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	s, _ := newStore(t, nil)
-	made, created, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: "t1", Title: "mine", Metadata: threads.Metadata{"k": json.RawMessage(`1`)}})
+	made, created, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Title: "mine", Metadata: threads.Metadata{"k": json.RawMessage(`1`)}})
 	if err != nil || !created || made.ID != "t1" || made.Title != "mine" || made.Head == "" || made.Tenant != threads.DefaultTenant {
 		t.Fatalf("Create = %+v, %v, %v", made, created, err)
 	}
-	again, created, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: "t1", Title: "yours"})
+	again, created, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Title: "yours"})
 	if err != nil || created {
 		t.Fatalf("Create again = %v, %v", created, err)
 	}
@@ -458,7 +458,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("Create again changed the thread:\n%s", diff)
 	}
 	say(t, s, "t1", "r", withID("m", "hello"))
-	if info, _ := s.Thread(t.Context(), "", "t1"); info.Title != "mine" {
+	if info, _ := s.For("").Thread(t.Context(), "t1"); info.Title != "mine" {
 		t.Errorf("title is %q after the first input, want what it was set to", info.Title)
 	}
 	id, created, err := s.CreateThread(t.Context(), request("", "", nil))
@@ -469,7 +469,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("CreateThread again = %q, %v, %v", id2, created, err)
 	}
 	for _, m := range []threads.Metadata{{"k": json.RawMessage(`{`)}, {"\xff": json.RawMessage(`1`)}} {
-		_, _, err = s.Create(t.Context(), "", &threads.CreateOptions{ID: "t3", Metadata: m})
+		_, _, err = s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t3", Metadata: m})
 		wantCode(t, "Create with bad metadata", err, host.InvalidArgument)
 	}
 }
@@ -477,17 +477,17 @@ func TestCreate(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	s, _ := newStore(t, nil)
 	head := say(t, s, "t1", "r", withID("m", "hello"))
-	before, _ := s.Thread(t.Context(), "", "t1")
+	before, _ := s.For("").Thread(t.Context(), "t1")
 	title := "orders"
 	for _, change := range []threads.Change{
 		{Title: &title, Metadata: threads.Metadata{"a": json.RawMessage(`1`), "b": json.RawMessage(`2`)}},
 		{Metadata: threads.Metadata{"a": json.RawMessage(`null`), "c": json.RawMessage(`[3]`)}},
 	} {
-		if _, err := s.Update(t.Context(), "", "t1", change); err != nil {
+		if _, err := s.For("").Update(t.Context(), "t1", change); err != nil {
 			t.Fatalf("Update = %v", err)
 		}
 	}
-	got, err := s.Thread(t.Context(), "", "t1")
+	got, err := s.For("").Thread(t.Context(), "t1")
 	want := *before
 	want.Title, want.Metadata = "orders", threads.Metadata{"b": json.RawMessage(`2`), "c": json.RawMessage(`[3]`)}
 	if diff := cmp.Diff(&want, got); diff != "" || err != nil {
@@ -495,9 +495,9 @@ func TestUpdate(t *testing.T) {
 	}
 	answer(t, s, "t1", "r", head, host.AssistantText("hi")) // a turn that runs meanwhile is not disturbed
 	title = strings.Repeat("x", threads.MaxTitleBytes+1)
-	_, err = s.Update(t.Context(), "", "t1", threads.Change{Title: &title})
+	_, err = s.For("").Update(t.Context(), "t1", threads.Change{Title: &title})
 	wantCode(t, "Update with a title too long", err, host.InvalidArgument)
-	_, err = s.Update(t.Context(), "", "t1", threads.Change{Metadata: threads.Metadata{"x": json.RawMessage(`"` + strings.Repeat("x", threads.MaxMetadataBytes) + `"`)}})
+	_, err = s.For("").Update(t.Context(), "t1", threads.Change{Metadata: threads.Metadata{"x": json.RawMessage(`"` + strings.Repeat("x", threads.MaxMetadataBytes) + `"`)}})
 	wantCode(t, "Update with too much metadata", err, host.ResourceExhausted)
 }
 
@@ -514,7 +514,7 @@ func TestClockThatGoesBack(t *testing.T) {
 	say(t, s, "t3", "r", withID("a", "long ago"))
 
 	wantTexts(t, load(t, s, "t1").Messages, "first", "second", "third")
-	page, err := s.List(t.Context(), "", nil)
+	page, err := s.For("").List(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("List = %v", err)
 	}
@@ -591,9 +591,9 @@ func TestClosedDriver(t *testing.T) {
 	_ = d.Close()
 	_, err := s.Get(t.Context(), request("t1", "", nil))
 	wantCode(t, "Get", err, host.Unavailable)
-	_, err = s.List(t.Context(), "", nil)
+	_, err = s.For("").List(t.Context(), nil)
 	wantCode(t, "List", err, host.Unavailable)
-	wantCode(t, "Delete", s.Delete(t.Context(), "", "t1"), host.Unavailable)
+	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Unavailable)
 }
 
 func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
@@ -620,7 +620,7 @@ func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
 		}
 	}
 	wantTexts(t, load(t, s, "t1").Messages, "question", "answer")
-	if list, err := s.Artifacts(t.Context(), "", "t1"); err != nil || len(list) != 1 {
+	if list, err := s.For("").Artifacts(t.Context(), "t1"); err != nil || len(list) != 1 {
 		t.Errorf("Artifacts = %+v, %v", list, err)
 	}
 }

@@ -26,7 +26,7 @@ func importAll(t *testing.T, s *threads.Store, text string) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if _, err := s.Import(t.Context(), "", src, &threads.ImportOptions{Thread: fmt.Sprint("t-", n+1)}); err != nil {
+		if _, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: fmt.Sprint("t-", n+1)}); err != nil {
 			return n, err
 		}
 		n++
@@ -111,7 +111,7 @@ func TestBadTrainingFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := newStore(t, nil)
-	if _, err := s.Import(t.Context(), "", src, &threads.ImportOptions{Thread: "t"}); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("two conversations as one: %v", err)
 	}
 }

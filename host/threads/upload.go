@@ -24,7 +24,7 @@ const MaxUploadBytes = 2 << 30
 const uploadScheme = "upload:"
 
 // URL returns the address by which messages and artifacts of the thread refer to
-// what [Store.Upload] has stored.
+// what [Tenant.Upload] has stored.
 func (r *Ref) URL() string { return uploadScheme + r.Digest }
 
 // UploadDigest returns the digest that an address of [Ref.URL] names.
@@ -52,7 +52,7 @@ type upload struct {
 //
 // Code not_found if there is no such thread, resource_exhausted beyond the limit,
 // and whatever r fails with.
-func (s *Store) Upload(ctx context.Context, tenant, id string, r io.Reader, limit int64) (*Ref, error) {
+func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int64) (*Ref, error) {
 	if limit < 0 || limit > MaxUploadBytes {
 		return nil, host.Errorf(host.InvalidArgument, "upload to thread %q: the limit is %d, not up to %d", id, limit, MaxUploadBytes)
 	}
@@ -60,7 +60,7 @@ func (s *Store) Upload(ctx context.Context, tenant, id string, r io.Reader, limi
 		limit = MaxUploadBytes
 	}
 	limit = min(limit, math.MaxInt) // Ref.Size is one
-	t, err := s.find(ctx, tenant, id)
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Store) Upload(ctx context.Context, tenant, id string, r io.Reader, limi
 		return nil, errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
 	ref := &Ref{Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: int(w.size)}
-	known, err := w.publish(ctx, tenant, ref)
+	known, err := w.publish(ctx, tn.name, ref)
 	if err != nil || known {
 		err = errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
@@ -158,17 +158,17 @@ func (w *uploadWriter) discard(ctx context.Context) error {
 // holds nothing open. What it has yielded is what was stored once it has reached
 // its end: a piece that is missing or was changed is an error of code data_loss.
 // Code not_found if there is none, also while reading if the thread is deleted.
-func (s *Store) OpenUpload(ctx context.Context, tenant, id, digest string) (io.Reader, *Ref, error) {
-	return s.OpenUploadAt(ctx, tenant, id, At{}, digest)
+func (tn *Tenant) OpenUpload(ctx context.Context, id, digest string) (io.Reader, *Ref, error) {
+	return tn.OpenUploadAt(ctx, id, At{}, digest)
 }
 
 // OpenUploadAt is OpenUpload of a moment of the thread: also of one on a branch
 // that the thread has left.
-func (s *Store) OpenUploadAt(ctx context.Context, tenant, id string, at At, digest string) (io.Reader, *Ref, error) {
+func (tn *Tenant) OpenUploadAt(ctx context.Context, id string, at At, digest string) (io.Reader, *Ref, error) {
 	if _, ok := UploadDigest(uploadScheme + digest); !ok {
 		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
 	}
-	t, err := s.findAt(ctx, tenant, id, at)
+	t, err := tn.store.findAt(ctx, tn.name, id, at)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -140,7 +140,7 @@ func uploadAndRead(ctx context.Context, dir string) error {
 		return err
 	}
 	s := threads.New(kv.Group(db), nil)
-	if _, _, err := s.Create(ctx, "", &threads.CreateOptions{ID: "a"}); err != nil {
+	if _, _, err := s.For("").Create(ctx, &threads.CreateOptions{ID: "a"}); err != nil {
 		return err
 	}
 	answers := bufio.NewReader(os.Stdin)
@@ -149,11 +149,11 @@ func uploadAndRead(ctx context.Context, dir string) error {
 		_, _ = answers.ReadString('\n')
 	}
 	say("idle")
-	ref, err := s.Upload(ctx, "", "a", &paced{Reader: io.LimitReader(&counting{}, size), say: say}, size)
+	ref, err := s.For("").Upload(ctx, "a", &paced{Reader: io.LimitReader(&counting{}, size), say: say}, size)
 	if err != nil {
 		return err
 	}
-	r, _, err := s.OpenUpload(ctx, "", "a", ref.Digest)
+	r, _, err := s.For("").OpenUpload(ctx, "a", ref.Digest)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,12 @@ import (
 func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
 	t.Helper()
 	s, d := newStore(t, nil)
-	if _, _, err := s.Create(t.Context(), "acme", &threads.CreateOptions{ID: "t1"}); err != nil {
+	if _, _, err := s.For("acme").Create(t.Context(), &threads.CreateOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
 	var refs []*threads.Ref
 	for _, text := range []string{strings.Repeat("a", 700_000), "", "nobody's"} {
-		ref, err := s.Upload(t.Context(), "acme", "t1", strings.NewReader(text), 0)
+		ref, err := s.For("acme").Upload(t.Context(), "t1", strings.NewReader(text), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 		}
 	}
 	for i, ref := range refs {
-		r, _, err := to.OpenUpload(t.Context(), "other", "copy", ref.Digest)
+		r, _, err := to.For("other").OpenUpload(t.Context(), "copy", ref.Digest)
 		if i == 2 {
 			wantCode(t, "OpenUpload of what nothing refers to", err, host.NotFound)
 			continue
@@ -65,7 +65,7 @@ func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 			t.Errorf("upload %d has %d bytes (%v), want %d", i, len(b), err, ref.Size)
 		}
 	}
-	if _, err := to.Fork(t.Context(), "other", "copy", &threads.ForkOptions{ID: "t1"}); err != nil {
+	if _, err := to.For("other").Fork(t.Context(), "copy", &threads.ForkOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := exportOf(t, to, "other", "t1", threads.FormatThread); strings.Count(got, `"chunks"`) != 2 {
@@ -76,7 +76,7 @@ func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 
 func TestVerifyReadsUploads(t *testing.T) {
 	s, d, _ := uploadStore(t)
-	if got, err := s.Verify(t.Context(), "acme", "t1"); err != nil || got.Blobs != 4 || got.Bytes < 700_008 {
+	if got, err := s.For("acme").Verify(t.Context(), "t1"); err != nil || got.Blobs != 4 || got.Bytes < 700_008 {
 		t.Errorf("Verify = %+v, %v, want an artifact and three uploads", got, err)
 	}
 	for _, key := range keysUnder(t, d, "acme", threads.ContentPrefix) {
@@ -88,7 +88,7 @@ func TestVerifyReadsUploads(t *testing.T) {
 			continue
 		}
 		apply(t, d, kv.Put(key, flipped(e.Value)))
-		_, err = s.Verify(t.Context(), "acme", "t1")
+		_, err = s.For("acme").Verify(t.Context(), "t1")
 		wantCode(t, "Verify of a changed upload", err, host.DataLoss)
 		apply(t, d, kv.Put(key, e.Value))
 	}

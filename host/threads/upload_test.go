@@ -19,7 +19,7 @@ import (
 
 func create(t testing.TB, s *threads.Store, id string) {
 	t.Helper()
-	if _, _, err := s.Create(t.Context(), "", &threads.CreateOptions{ID: id}); err != nil {
+	if _, _, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,15 +47,15 @@ func TestUploadsComeBack(t *testing.T) {
 			content[i] = byte(rand.Int())
 		}
 		sum := sha256.Sum256(content)
-		ref, err := s.Upload(t.Context(), "", "a", iotest.HalfReader(bytes.NewReader(content)), 0)
+		ref, err := s.For("").Upload(t.Context(), "a", iotest.HalfReader(bytes.NewReader(content)), 0)
 		if err != nil || ref.Size != size || ref.Digest != hex.EncodeToString(sum[:]) {
 			t.Fatalf("Upload of %d bytes = %+v, %v", size, ref, err)
 		}
 		before := countEntries(t, driver)
-		if again, err := s.Upload(t.Context(), "", "a", bytes.NewReader(content), 0); err != nil || *again != *ref || countEntries(t, driver) != before {
+		if again, err := s.For("").Upload(t.Context(), "a", bytes.NewReader(content), 0); err != nil || *again != *ref || countEntries(t, driver) != before {
 			t.Errorf("the same again = %+v, %v; %d entries, before %d", again, err, countEntries(t, driver), before)
 		}
-		r, info, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+		r, info, err := s.For("").OpenUpload(t.Context(), "a", ref.Digest)
 		if err != nil || *info != *ref {
 			t.Fatalf("OpenUpload = %+v, %v", info, err)
 		}
@@ -66,13 +66,13 @@ func TestUploadsComeBack(t *testing.T) {
 			t.Errorf("UploadDigest(%q) = %q, %v", ref.URL(), digest, ok)
 		}
 	}
-	if _, err := s.Fork(t.Context(), "", "a", &threads.ForkOptions{ID: "b"}); err != nil {
+	if _, err := s.For("").Fork(t.Context(), "a", &threads.ForkOptions{ID: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(t.Context(), "", "a"); err != nil {
+	if err := s.For("").Delete(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(t.Context(), "", "b"); err != nil {
+	if err := s.For("").Delete(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	if n := countEntries(t, driver); n != 0 {
@@ -99,23 +99,23 @@ func TestBadUploads(t *testing.T) {
 		"canceled":         {"a", io.MultiReader(bytes.NewReader(content), iotest.ErrReader(context.Canceled)), 0, host.Canceled},
 		"a negative limit": {"a", bytes.NewReader(content), -1, host.InvalidArgument},
 	} {
-		if _, err := s.Upload(t.Context(), "", c.id, c.r, c.limit); host.CodeOf(err) != c.code {
+		if _, err := s.For("").Upload(t.Context(), c.id, c.r, c.limit); host.CodeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
 		if n := countEntries(t, driver); n != before {
 			t.Errorf("%s leaves %d entries more", name, n-before)
 		}
 	}
-	ref, err := s.Upload(t.Context(), "", "a", bytes.NewReader(content), 0)
+	ref, err := s.For("").Upload(t.Context(), "a", bytes.NewReader(content), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, digest := range []string{"", "x", ref.Digest[1:], ref.Digest + "0", "../" + ref.Digest, hex.EncodeToString(make([]byte, 32))} {
-		if _, _, err := s.OpenUpload(t.Context(), "", "a", digest); host.CodeOf(err) != host.NotFound {
+		if _, _, err := s.For("").OpenUpload(t.Context(), "a", digest); host.CodeOf(err) != host.NotFound {
 			t.Errorf("OpenUpload(%q) = %v", digest, err)
 		}
 	}
-	if _, _, err := s.OpenUpload(t.Context(), "other", "a", ref.Digest); host.CodeOf(err) != host.NotFound {
+	if _, _, err := s.For("other").OpenUpload(t.Context(), "a", ref.Digest); host.CodeOf(err) != host.NotFound {
 		t.Errorf("another tenant reads it: %v", err)
 	}
 	// Every piece that is changed or gone is noticed.
@@ -130,7 +130,7 @@ func TestBadUploads(t *testing.T) {
 		changed[7] ^= 1
 		for _, w := range []kv.Write{kv.Put(e.Key, changed), kv.Put(e.Key, e.Value[1:]), kv.Delete(e.Key)} {
 			write(t, driver, w)
-			r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+			r, _, err := s.For("").OpenUpload(t.Context(), "a", ref.Digest)
 			if err == nil {
 				_, err = io.Copy(io.Discard, r)
 			}
@@ -171,7 +171,7 @@ func TestAnUploadIsNotHeld(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const size = 64 << 20
-	if ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, size), 0); err != nil || ref.Size != size {
+	if ref, err := s.For("").Upload(t.Context(), "a", io.LimitReader(zeros{}, size), 0); err != nil || ref.Size != size {
 		t.Fatalf("Upload = %+v, %v", ref, err)
 	}
 	runtime.ReadMemStats(&after)
@@ -186,13 +186,13 @@ func TestAReadUploadIsNotHeld(t *testing.T) {
 	s := threads.New(zeroed{forgetful{kv.NewMemory()}}, nil)
 	create(t, s, "a")
 	const size = 64 << 20
-	ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, size), 0)
+	ref, err := s.For("").Upload(t.Context(), "a", io.LimitReader(zeros{}, size), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+	r, _, err := s.For("").OpenUpload(t.Context(), "a", ref.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,18 +223,18 @@ func (d zeroed) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 func TestAnUploadIsDeletedWhileItIsRead(t *testing.T) {
 	s := threads.New(kv.NewMemory(), nil)
 	create(t, s, "a")
-	ref, err := s.Upload(t.Context(), "", "a", io.LimitReader(zeros{}, 3*threads.ChunkBytes), 0)
+	ref, err := s.For("").Upload(t.Context(), "a", io.LimitReader(zeros{}, 3*threads.ChunkBytes), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, _, err := s.OpenUpload(t.Context(), "", "a", ref.Digest)
+	r, _, err := s.For("").OpenUpload(t.Context(), "a", ref.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(r, make([]byte, threads.ChunkBytes)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(t.Context(), "", "a"); err != nil {
+	if err := s.For("").Delete(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, r); host.CodeOf(err) != host.NotFound {

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Verified is what [Store.Verify] has read of a thread.
+// Verified is what [Tenant.Verify] has read of a thread.
 type Verified struct {
 	Thread   string `json:"thread"`
 	Messages int    `json:"messages"`
@@ -24,8 +24,8 @@ type Verified struct {
 // artifact and upload by its digest; of the heads that were left behind what they show,
 // and the messages that nothing shows any more. Code data_loss for the first thing that is not,
 // with what was read until then; not_found if there is no such thread.
-func (s *Store) Verify(ctx context.Context, tenant, id string) (*Verified, error) {
-	t, err := s.find(ctx, tenant, id)
+func (tn *Tenant) Verify(ctx context.Context, id string) (*Verified, error) {
+	t, err := tn.store.find(ctx, tn.name, id)
 	if err != nil {
 		return nil, err
 	}

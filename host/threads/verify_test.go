@@ -11,11 +11,11 @@ import (
 
 func TestVerify(t *testing.T) {
 	s := long(t)
-	got, err := s.Verify(t.Context(), "acme", "t1")
+	got, err := s.For("acme").Verify(t.Context(), "t1")
 	if err != nil || got.Messages != 1207 || got.Turns != 601 || got.Blobs != 203 || got.Bytes == 0 {
 		t.Errorf("Verify = %+v, %v", got, err)
 	}
-	_, err = s.Verify(t.Context(), "acme", "t9")
+	_, err = s.For("acme").Verify(t.Context(), "t9")
 	wantCode(t, "Verify of no thread", err, host.NotFound)
 }
 
@@ -36,14 +36,14 @@ func TestVerifyFindsWhatIsDamaged(t *testing.T) {
 				continue
 			}
 			apply(t, d, w)
-			_, err := s.Verify(t.Context(), "acme", "t1")
+			_, err := s.For("acme").Verify(t.Context(), "t1")
 			if code := host.CodeOf(err); code != host.DataLoss && code != host.FailedPrecondition {
 				t.Errorf("%s is %s: Verify = %v", key, name, err)
 			}
 			apply(t, d, kv.Put(key, e.Value))
 		}
 	}
-	if _, err := s.Verify(t.Context(), "acme", "t1"); err != nil {
+	if _, err := s.For("acme").Verify(t.Context(), "t1"); err != nil {
 		t.Errorf("Verify of a thread that was repaired = %v", err)
 	}
 }
@@ -76,18 +76,18 @@ func apply(t testing.TB, d kv.Driver, w kv.Write) {
 func TestVerifyReadsLineage(t *testing.T) {
 	s, d := newStore(t, nil)
 	talk(t, s, "t1", 6)
-	if _, err := s.Rewind(t.Context(), "", "t1", threads.At{Snapshot: "t1-r2"}, nil); err != nil {
+	if _, err := s.For("").Rewind(t.Context(), "t1", threads.At{Snapshot: "t1-r2"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.DeleteMessage(t.Context(), "", "t1", load(t, s, "t1").Messages[0].ID, nil); err != nil {
+	if _, err := s.For("").DeleteMessage(t.Context(), "t1", load(t, s, "t1").Messages[0].ID, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Fork(t.Context(), "", "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
+	if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
 		t.Fatal(err)
 	}
 	talk(t, s, "fork", 1)
 	for id, messages := range map[string]int{"t1": 5, "fork": 7} {
-		if got, err := s.Verify(t.Context(), "", id); err != nil || got.Messages != messages {
+		if got, err := s.For("").Verify(t.Context(), id); err != nil || got.Messages != messages {
 			t.Errorf("Verify(%s) = %+v, %v, want %d messages", id, got, err, messages)
 		}
 	}
@@ -108,7 +108,7 @@ func TestVerifyReadsLineage(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(flipped(e.Value))
-		_, err = s.Verify(t.Context(), "", "t1")
+		_, err = s.For("").Verify(t.Context(), "t1")
 		wantCode(t, "Verify of a thread with a damaged message that it does not show", err, host.DataLoss)
 		put(e.Value)
 		return
