@@ -118,7 +118,7 @@ func (blankPage) Fetch(context.Context, *egress.Request) (*egress.Response, erro
 func everyRuntime(t *testing.T) (*Runtime, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	q := queue.New(kv.NewMemory(), &queue.Options{OfTenant: 1})
+	q := queue.New(kv.NewMemory(), &queue.Options{MaxPerTenant: 1})
 	t.Cleanup(func() { _ = q.Close() })
 	return startRuntime(t, &Options{
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Fetcher: blankPage{}, Queue: q,

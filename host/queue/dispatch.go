@@ -3,217 +3,150 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// lookAhead is how many jobs of a tenant are looked at beyond those that run, for
-// one whose serial is free.
-const lookAhead = 100
+// dispatcher runs due jobs: it alone begins them.
+type dispatcher struct {
+	life     *lifetime
+	schedule *schedule
+	claims   *claims
+	attempts int           // of one job
+	timeout  time.Duration // of one attempt
+	pause    time.Duration // after a failure of the store
+	logger   *slog.Logger
+	stopped  chan struct{} // closed when run has ended
 
-// dispatch hands out jobs until the queue is closed. It alone begins them.
-func (q *Queue) dispatch() {
-	defer close(q.stopped)
+	mu       sync.Mutex
+	handlers map[string]Handler
+}
+
+func (d *dispatcher) handle(name string, fn Handler) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handlers[name] = fn
+}
+
+// run begins jobs until the queue is closed.
+func (d *dispatcher) run() {
+	defer close(d.stopped)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for q.ctx.Err() == nil {
-		wait, waits := q.handOut()
+	for !d.life.over() {
+		wait, waits := d.beginAll()
 		if !waits {
-			wait = time.Hour // somebody pokes
+			wait = time.Hour // schedule.wake comes before that
 		}
 		timer.Reset(wait)
 		select {
-		case <-q.wake:
+		case <-d.schedule.wake:
 		case <-timer.C:
-		case <-q.ctx.Done():
+		case <-d.life.ctx.Done():
 		}
 	}
 }
 
-// handOut begins what can begin, and returns how long there is nothing more to
-// begin, if that is known.
-func (q *Queue) handOut() (wait time.Duration, waits bool) {
-	for q.ctx.Err() == nil {
-		t, at := q.turn()
+// beginAll begins every job that can begin, and returns how long there will be no
+// other, if that is known.
+func (d *dispatcher) beginAll() (wait time.Duration, waits bool) {
+	for !d.life.over() {
+		t, at := d.schedule.nextTenant()
 		if t == nil {
 			return time.Until(at), !at.IsZero()
 		}
-		if job := q.find(t); job != nil {
-			q.begin(t, job)
+		if job := d.findJob(t); job != nil {
+			d.begin(t, job)
 		}
 	}
 	return 0, true
 }
 
-// turn returns the tenant whose turn it is: of those that have something due and
-// are at work on less than what is free, the one that is at work on the least,
-// and among equals who was served the longest ago. A nil tenant comes with when
-// there is something next.
-func (q *Queue) turn() (best *tenant, at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	for _, t := range q.tenants {
-		switch {
-		case t.next.IsZero():
-		case t.next.After(now):
-			if at.IsZero() || t.next.Before(at) {
-				at = t.next
-			}
-		case len(t.running) >= q.free: // somebody who ends pokes
-		case best == nil, len(t.running) < len(best.running), len(t.running) == len(best.running) && t.served < best.served:
-			best = t
-		}
-	}
-	if best != nil {
-		q.served++
-		best.served = q.served
-	}
-	return best, at
-}
-
-// waitingJob is a job's entry among those that are due.
-type waitingJob struct {
-	id, serial string
-	key        kv.Key
-	revision   uint64 // of the entry
-}
-
-// find returns a tenant's next job; nil if there is none, and then it is known
-// when to look again.
-func (q *Queue) find(t *tenant) *waitingJob {
-	q.mu.Lock()
-	t.looking = true
-	t.next = time.Time{} // whoever leaves a job meanwhile sets it
-	limit := min(len(t.running)+len(t.parked)+lookAhead, kv.MaxScanLimit)
-	q.mu.Unlock()
-	page, err := q.driver.Scan(q.ctx, t.name, kv.Range{Prefix: dueKeys, Limit: limit})
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.settled()
-	t.looking = false
+// findJob returns a tenant's next job, with a worker for it; nil if there is none.
+func (d *dispatcher) findJob(t *tenant) *waitingJob {
+	limit := d.schedule.beginSearch(t)
+	page, err := d.schedule.store.driver.Scan(d.life.ctx, t.name, kv.Range{Prefix: dueKeys, Limit: limit})
 	if err != nil {
-		if q.ctx.Err() == nil {
-			q.opts.Logger.Error("jobs cannot be read", "tenant", t.name, "error", err)
+		if !d.life.over() {
+			d.logger.Error("jobs cannot be read", "tenant", t.name, "error", err)
 		}
-		t.lookAt(time.Now().Add(q.opts.FirstRetry))
+		d.schedule.failSearch(t, time.Now().Add(d.pause))
 		return nil
 	}
-	serials := map[string]bool{}
-	for _, serial := range t.running {
-		serials[serial] = serial != ""
-	}
-	now := time.Now()
-	for _, e := range page.Entries {
-		at, rest, _ := cutTimed(e.Key, dueKeys)
-		id, _, ok := rest.CutString()
-		if !ok {
-			continue // not ours
-		}
-		if _, runs := t.running[id]; runs || t.parked[id] {
-			continue
-		}
-		if at.After(now) {
-			t.lookAt(at)
-			return nil
-		}
-		serial := string(e.Value)
-		if serials[serial] || t.leftToOthers(id, serial, now) {
-			continue
-		}
-		t.running[id] = serial
-		t.lookAt(now) // there may be more
-		q.free--
-		return &waitingJob{id, serial, e.Key, e.Revision}
-	}
-	return nil // who ends sets next
-}
-
-// leftToOthers reports whether a job, or another of its serial, is another
-// process's for now. Queue.mu is held.
-func (t *tenant) leftToOthers(id, serial string, now time.Time) bool {
-	until := t.others[id].until
-	if at := t.blocked[serial]; at.After(until) {
-		until = at
-	}
-	if !until.After(now) {
-		delete(t.blocked, serial)
-		return false
-	}
-	t.lookAt(until)
-	return true
-}
-
-// lookAt has a tenant looked at no later than that. Queue.mu is held.
-func (t *tenant) lookAt(at time.Time) {
-	if t.next.IsZero() || at.Before(t.next) {
-		t.next = at
-	}
+	return d.schedule.endSearch(t, page.Entries)
 }
 
 // begin runs a job in a goroutine that Close waits for.
-func (q *Queue) begin(t *tenant, w *waitingJob) {
-	q.workers.Add(1)
-	go func() {
-		defer q.workers.Done()
-		over := q.work(t, w)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(t.running, w.id)
-		q.free++
-		if over {
-			t.jobs = max(t.jobs-1, 0) // others may have counted as well
-		}
-		t.lookAt(time.Now())
-		q.settled()
-		q.poke()
-	}()
+func (d *dispatcher) begin(t *tenant, w *waitingJob) {
+	d.life.goroutines.Go(func() {
+		over := d.work(t, w)
+		d.schedule.finish(t, w.id, over)
+	})
 }
 
-// work takes a job and runs it once. It reports whether the job is over.
-func (q *Queue) work(t *tenant, w *waitingJob) (over bool) {
-	c, err := q.claim(t, w)
+// work claims a job and runs it once. It reports whether the job is over.
+func (d *dispatcher) work(t *tenant, w *waitingJob) (over bool) {
+	c, err := d.claims.claim(t, w)
 	if unreadable(err) {
-		q.opts.Logger.Error("job cannot be read, and stays", "tenant", t.name, "job", w.id, "error", err)
-		q.mu.Lock()
-		t.parked[w.id] = true
-		q.mu.Unlock()
+		d.logger.Error("job cannot be read, and stays", "tenant", t.name, "job", w.id, "error", err)
+		d.schedule.park(t, w.id)
 		return false
 	}
 	if err != nil {
-		if q.ctx.Err() == nil && !errors.Is(err, kv.ErrPrecondition) {
-			q.opts.Logger.Error("job cannot be taken", "tenant", t.name, "job", w.id, "error", err)
-			pause(q.ctx, q.opts.FirstRetry) // of a store that fails, not much can be asked
+		if !d.life.over() && !errors.Is(err, kv.ErrPrecondition) {
+			d.logger.Error("job cannot be taken", "tenant", t.name, "job", w.id, "error", err)
+			pause(d.life.ctx, d.pause) // a store that fails is not asked again at once
 		}
 		return false
 	}
 	if c == nil {
 		return false
 	}
-	if c.record.Attempts > q.opts.Attempts {
-		return c.bury(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", q.opts.Attempts)))
+	if c.record.Attempts > d.attempts {
+		return c.giveUp(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", d.attempts)))
 	}
-	failure := c.run()
+	failure := c.run(d.call)
 	switch {
-	case failure != nil && q.ctx.Err() != nil:
+	case failure != nil && d.life.over():
 		return c.giveBack()
 	case failure == nil:
 		return c.done()
 	}
-	log := q.opts.Logger.With("tenant", t.name, "name", c.record.Name, "job", w.id, "attempt", c.record.Attempts, "error", failure)
-	if c.record.Attempts >= q.opts.Attempts || !passing(failure) {
+	log := d.logger.With("tenant", t.name, "name", c.record.Name, "job", w.id, "attempt", c.record.Attempts, "error", failure)
+	if c.record.Attempts >= d.attempts || !passing(failure) {
 		log.Error("job given up")
-		return c.bury(failure)
+		return c.giveUp(failure)
 	}
 	log.Warn("job failed")
 	return c.later(failure)
 }
 
-// passing reports whether trying again may help: whatever is not the request's
-// own fault.
+// call calls the handler of a job. A panic is its failure.
+func (d *dispatcher) call(ctx context.Context, job *host.Job) (err error) {
+	d.mu.Lock()
+	handle := d.handlers[job.Name]
+	d.mu.Unlock()
+	if handle == nil {
+		return &host.Error{Code: host.NotFound, Message: "nobody handles jobs of the name " + quoted(job.Name), Retryable: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			d.logger.Error("panic in a job", "job", job.ID, "name", job.Name, "panic", p, "stack", string(debug.Stack()))
+			err = host.Errorf(host.Internal, "the handler panicked") // its text is in the log
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return handle(ctx, job)
+}
+
+// passing reports whether trying again may help: it does not if the job itself is
+// wrong.
 func passing(err error) bool {
 	switch host.CodeOf(err) {
 	case host.InvalidArgument, host.PermissionDenied, host.Unauthenticated, host.NotFound, host.Unimplemented, host.AlreadyExists:
@@ -222,7 +155,7 @@ func passing(err error) bool {
 	return true
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -230,23 +163,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// bury has a job dead: tx takes it from where it was.
-func (q *Queue) bury(ctx context.Context, t *tenant, r *record, failure error, tx kv.Tx) error {
-	r.rest()
-	r.Died, r.Error = time.Now().UTC(), r.storedError(failure)
-	raw, err := r.encode()
-	if err != nil {
-		return err
-	}
-	tx.Writes = append(tx.Writes, kv.Put(jobKey(r.ID), raw), kv.Put(deadKey(r.Died, r.ID), nil))
-	if _, err := kv.Apply(ctx, q.driver, tx); err != nil {
-		return kverror.Wrap(err, "give up job %q", r.ID)
-	}
-	q.leave(t)
-	if err := q.thin(ctx, t); err != nil {
-		q.opts.Logger.Warn("dead jobs are not thinned out", "tenant", t.name, "error", err)
-	}
-	return nil
 }

@@ -21,29 +21,14 @@ func (q *Queue) EraseTenant(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	for !q.forgetTenant(name) {
+	for !q.schedule.forget(name) {
 		select {
 		case <-time.After(erasePoll):
 		case <-ctx.Done():
 			return kverror.Wrap(ctx.Err(), "wait for the tenant's jobs")
 		}
 	}
-	return EraseTenant(ctx, q.driver, tenant)
-}
-
-// forgetTenant forgets a tenant unless something of it runs.
-func (q *Queue) forgetTenant(name string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	t := q.tenants[name]
-	if t == nil {
-		return true
-	}
-	if len(t.running) > 0 || t.looking {
-		return false
-	}
-	delete(q.tenants, name)
-	return true
+	return EraseTenant(ctx, q.store.driver, tenant)
 }
 
 // EraseTenant is [Queue.EraseTenant] where no queue runs.

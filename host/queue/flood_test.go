@@ -29,7 +29,7 @@ func TestAFloodDelaysOnlyItsTenant(t *testing.T) {
 			order = append(order, job.Scope.Tenant)
 			return nil
 		})
-		for range queue.DefaultOfTenant {
+		for range queue.DefaultMaxPerTenant {
 			leave(t, q, jobOf("loud", "1"))
 		}
 		_, err := q.Enqueue(t.Context(), jobOf("loud", "1"))
@@ -47,7 +47,7 @@ func TestAFloodDelaysOnlyItsTenant(t *testing.T) {
 		if n := len(first) - len(slices.DeleteFunc(slices.Clone(first), func(s string) bool { return s == "quiet" })); n != few {
 			t.Errorf("of the first %d jobs %d are the other's, want %d: %s", len(first), n, few, strings.Join(first, " "))
 		}
-		if got := fmt.Sprint(len(order)); got != fmt.Sprint(queue.DefaultOfTenant+few) {
+		if got := fmt.Sprint(len(order)); got != fmt.Sprint(queue.DefaultMaxPerTenant+few) {
 			t.Errorf("%s jobs ran", got)
 		}
 	})

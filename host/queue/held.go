@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,13 +12,26 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Jobs of a run are held until the run says whether its turn is stored.
+// heldRuns holds the jobs that runs have left until each run says whether its turn is
+// stored, and decides those of runs that never will.
+type heldRuns struct {
+	store     *jobStore
+	life      *lifetime
+	schedule  *schedule
+	dead      *deadLetters
+	runStatus func(context.Context, host.Scope) (host.RunStatus, error)
+	logger    *slog.Logger
+
+	mu      sync.Mutex
+	runs    map[runKey]*heldJobs
+	orphans map[runKey]*orphanJobs // of runs whose process ended
+}
 
 // runKey names a run.
 type runKey struct{ tenant, run string }
 
-// heldJob is a job that waits for its run's turn. Its revision is that of the
-// entry which says so.
+// heldJob is a job that waits for its run's turn. Its revision is that of the entry in
+// the store which says so.
 type heldJob struct {
 	id       string
 	scope    host.Scope
@@ -25,38 +39,44 @@ type heldJob struct {
 	revision uint64
 }
 
-// heldJobs are those of one run of this process.
+// orphanJobs are the jobs of a run whose process ended.
+type orphanJobs struct {
+	t    *tenant
+	jobs []heldJob
+}
+
+// heldJobs are the jobs of one run of this process.
 type heldJobs struct {
-	q *Queue
-	t *tenant
-	k runKey
+	held *heldRuns
+	t    *tenant
+	key  runKey
 
 	mu      sync.Mutex
 	jobs    []heldJob
-	settled bool // the run has said
-	stored  bool // what it has said
+	settled bool // the run has said whether its turn is stored
+	stored  bool // it is
 }
 
-// hold reports that a job waits for the run of ctx, by what it waits in; nil if
-// ctx is not of a run.
-func (q *Queue) hold(ctx context.Context, t *tenant, r *record) *heldJobs {
+// hold returns the jobs of the run of ctx, for one more to join; nil if ctx is not of a
+// run.
+func (h *heldRuns) hold(ctx context.Context, t *tenant, r *record) *heldJobs {
 	k := runKey{t.name, r.Scope.Run}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if h := q.runs[k]; h != nil {
-		return h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if jobs := h.runs[k]; jobs != nil {
+		return jobs
 	}
-	h := &heldJobs{q: q, t: t, k: k}
-	if !host.AfterCommit(ctx, h.settle) {
+	jobs := &heldJobs{held: h, t: t, key: k}
+	if !host.AfterCommit(ctx, jobs.settle) {
 		return nil
 	}
-	q.runs[k] = h
-	return h
+	h.runs[k] = jobs
+	return jobs
 }
 
-// written says that a job is in the store. A run may have said already what
-// becomes of it, if what left it has outlived the run.
-func (h *heldJobs) written(r *record, revision uint64) {
+// added says that a job is in the store. Its run may have ended before, if the caller
+// of Enqueue has outlived it: then the job is settled like the others.
+func (h *heldJobs) added(r *record, revision uint64) {
 	job := heldJob{id: r.ID, scope: r.Scope, record: r, revision: revision}
 	h.mu.Lock()
 	settled, stored := h.settled, h.stored
@@ -65,22 +85,22 @@ func (h *heldJobs) written(r *record, revision uint64) {
 	}
 	h.mu.Unlock()
 	if settled {
-		h.q.settle(h.t, []heldJob{job}, stored)
+		h.held.settle(h.t, []heldJob{job}, stored)
 	}
 }
 
 // settle is called when the run is over.
 func (h *heldJobs) settle(stored bool) {
-	h.q.mu.Lock()
-	if h.q.runs[h.k] == h {
-		delete(h.q.runs, h.k)
+	h.held.mu.Lock()
+	if h.held.runs[h.key] == h {
+		delete(h.held.runs, h.key)
 	}
-	h.q.mu.Unlock()
+	h.held.mu.Unlock()
 	h.mu.Lock()
 	jobs := h.jobs
 	h.jobs, h.settled, h.stored = nil, true, stored
 	h.mu.Unlock()
-	h.q.settle(h.t, jobs, stored)
+	h.held.settle(h.t, jobs, stored)
 }
 
 // settledAtOnce is how many held jobs one transaction releases or drops;
@@ -90,9 +110,9 @@ const (
 	settleTimeout = 30 * time.Second
 )
 
-// settle has jobs run, or drops them. Those that cannot be written stay held,
-// and the run's outcome is asked for again.
-func (q *Queue) settle(t *tenant, jobs []heldJob, stored bool) {
+// settle releases the jobs of a run, or drops them. Those that cannot be written stay
+// held, and the outcome of the run is asked for again.
+func (h *heldRuns) settle(t *tenant, jobs []heldJob, stored bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	for some := range slices.Chunk(jobs, settledAtOnce) {
@@ -106,56 +126,56 @@ func (q *Queue) settle(t *tenant, jobs []heldJob, stored bool) {
 				tx.Writes = j.record.dropKey(append(tx.Writes, kv.Delete(jobKey(j.id))))
 			}
 		}
-		_, err := kv.Apply(ctx, q.driver, tx)
+		_, err := kv.Apply(ctx, h.store.driver, tx)
 		if errors.Is(err, kv.ErrPrecondition) {
-			q.settleEach(ctx, t, some, stored)
+			h.settleEach(ctx, t, some, stored)
 			continue
 		}
 		if err != nil {
-			q.opts.Logger.Error("jobs of a run stay held", "tenant", t.name, "run", some[0].scope.Run, "jobs", len(some), "error", err)
-			q.orphan(t, some)
+			h.logger.Error("jobs of a run stay held", "tenant", t.name, "run", some[0].scope.Run, "jobs", len(some), "error", err)
+			h.adopt(t, some)
 			continue
 		}
-		q.count(t, some, stored)
+		h.counted(t, some, stored)
 	}
 }
 
-// settleEach settles jobs one by one, after another process has decided about some
-// of them: it took this one, which was slow, for dead.
-func (q *Queue) settleEach(ctx context.Context, t *tenant, jobs []heldJob, stored bool) {
+// settleEach settles jobs one by one, after another process has settled some of them: it
+// took this one, which was slow, for dead.
+func (h *heldRuns) settleEach(ctx context.Context, t *tenant, jobs []heldJob, stored bool) {
 	for _, j := range jobs {
-		_, err := q.driver.Get(ctx, t.name, heldKey(j.id))
+		_, err := h.store.driver.Get(ctx, t.name, heldKey(j.id))
 		switch {
 		case err == nil && len(jobs) > 1:
-			q.settle(t, []heldJob{j}, stored)
+			h.settle(t, []heldJob{j}, stored)
 		case errors.Is(err, kv.ErrNotFound):
-			q.settleDecided(ctx, t, j, stored)
+			h.settleDecided(ctx, t, j, stored)
 		default:
-			q.opts.Logger.Error("a job of a run stays held", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
-			q.orphan(t, []heldJob{j})
+			h.logger.Error("a job of a run stays held", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+			h.adopt(t, []heldJob{j})
 		}
 	}
 }
 
-// settleDecided has a job run after all that another process gave up with its run,
-// if the run's turn is stored. If it is not given up, it may have been this process
-// that decided, in a commit whose outcome it was not told: then the job is due.
-func (q *Queue) settleDecided(ctx context.Context, t *tenant, j heldJob, stored bool) {
+// settleDecided settles a job that is not held any more. Another process gave it up with
+// its run: if the run's turn is stored, the job is revived. If it was not given up, this
+// process may have released it, in a commit whose outcome is unknown: then it is due.
+func (h *heldRuns) settleDecided(ctx context.Context, t *tenant, j heldJob, stored bool) {
 	if stored {
-		err := q.revive(ctx, t, j.id)
+		err := h.dead.revive(ctx, t, j.id)
 		if err == nil {
 			return
 		}
 		if host.CodeOf(err) != host.NotFound {
-			q.opts.Logger.Error("a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+			h.logger.Error("a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
 		}
-		q.due(t, j.record.Due)
+		h.schedule.jobDue(t, j.record.Due)
 	}
-	q.leave(t)
+	h.schedule.countGone(t, 1)
 }
 
-// count says what became of jobs that were held.
-func (q *Queue) count(t *tenant, jobs []heldJob, stored bool) {
+// counted tells the schedule of jobs that are held no longer.
+func (h *heldRuns) counted(t *tenant, jobs []heldJob, stored bool) {
 	if stored {
 		first := jobs[0].record.Due
 		for _, j := range jobs {
@@ -163,78 +183,79 @@ func (q *Queue) count(t *tenant, jobs []heldJob, stored bool) {
 				first = j.record.Due
 			}
 		}
-		q.due(t, first)
+		h.schedule.jobDue(t, first)
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	t.jobs = max(t.jobs-len(jobs), 0)
+	h.schedule.countGone(t, len(jobs))
 }
 
-func (q *Queue) orphan(t *tenant, jobs []heldJob) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// adopt takes over jobs that wait for a run of which this process learns no outcome.
+func (h *heldRuns) adopt(t *tenant, jobs []heldJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, j := range jobs {
-		q.adopt(t, j)
+		k := runKey{t.name, j.scope.Run}
+		o := h.orphans[k]
+		if o == nil {
+			o = &orphanJobs{t: t}
+			h.orphans[k] = o
+		}
+		if !slices.ContainsFunc(o.jobs, func(other heldJob) bool { return other.id == j.id }) {
+			o.jobs = append(o.jobs, j)
+		}
 	}
 }
 
-// adopt has a job of a run decided that nobody holds. Queue.mu is held.
-func (q *Queue) adopt(t *tenant, j heldJob) {
-	k := runKey{t.name, j.scope.Run}
-	if !slices.ContainsFunc(q.orphans[k], func(o heldJob) bool { return o.id == j.id }) {
-		q.orphans[k] = append(q.orphans[k], j)
+// decideOrphans asks for the outcome of the runs of adopted jobs.
+func (h *heldRuns) decideOrphans() {
+	h.mu.Lock()
+	scopes := make(map[runKey]host.Scope, len(h.orphans))
+	for k, o := range h.orphans {
+		scopes[k] = o.jobs[0].scope
+	}
+	h.mu.Unlock()
+	for k, scope := range scopes {
+		h.decide(k, scope)
 	}
 }
 
-// decideOrphans asks what became of runs that did not say.
-func (q *Queue) decideOrphans() {
-	q.mu.Lock()
-	orphans := make(map[runKey][]heldJob, len(q.orphans))
-	for k, jobs := range q.orphans {
-		orphans[k] = jobs
-	}
-	q.mu.Unlock()
-	for k, jobs := range orphans {
-		q.decide(k, jobs)
-	}
-}
-
-// decide does what the status of a run asks for.
-func (q *Queue) decide(k runKey, jobs []heldJob) {
-	status, err := q.opts.RunStatus(q.ctx, jobs[0].scope)
+// decide settles the adopted jobs of a run by its status.
+func (h *heldRuns) decide(k runKey, scope host.Scope) {
+	status, err := h.runStatus(h.life.ctx, scope)
 	lost := host.CodeOf(err) == host.NotFound
 	if err != nil && !lost {
-		q.opts.Logger.Warn("what became of a run that left jobs is not known", "tenant", k.tenant, "run", k.run, "error", err)
+		h.logger.Warn("what became of a run that left jobs is not known", "tenant", k.tenant, "run", k.run, "error", err)
 		return
 	}
 	if status == host.RunOpen {
 		return
 	}
-	q.mu.Lock()
-	t := q.tenants[k.tenant]
-	jobs = q.orphans[k]
-	delete(q.orphans, k)
-	q.mu.Unlock()
-	if !lost {
-		q.settle(t, jobs, true)
+	h.mu.Lock()
+	o := h.orphans[k]
+	delete(h.orphans, k)
+	h.mu.Unlock()
+	if o == nil {
 		return
 	}
-	for _, j := range jobs {
-		q.lose(t, j)
+	if !lost {
+		h.settle(o.t, o.jobs, true)
+		return
+	}
+	for _, j := range o.jobs {
+		h.giveUp(o.t, j)
 	}
 }
 
-// lose has a job dead whose run was lost.
-func (q *Queue) lose(t *tenant, j heldJob) {
+// giveUp makes a job of a lost run a dead letter.
+func (h *heldRuns) giveUp(t *tenant, j heldJob) {
 	lost := host.Errorf(host.FailedPrecondition, "the run that left the job ended with its process, before its turn was stored")
 	tx := kv.Tx{Partition: t.name, Conds: []kv.Cond{kv.AtRevision(heldKey(j.id), j.revision)}, Writes: []kv.Write{kv.Delete(heldKey(j.id))}}
-	err := q.bury(q.ctx, t, j.record, lost, tx)
+	err := h.dead.add(h.life.ctx, t, j.record, lost, tx)
 	switch {
-	case errors.Is(err, kv.ErrPrecondition): // somebody else has decided
-		q.leave(t)
+	case errors.Is(err, kv.ErrPrecondition): // another process has settled it
+		h.schedule.countGone(t, 1)
 	case err != nil:
-		q.opts.Logger.Error("a job of a lost run stays held", "tenant", t.name, "job", j.id, "error", err)
-		q.orphan(t, []heldJob{j})
+		h.logger.Error("a job of a lost run stays held", "tenant", t.name, "job", j.id, "error", err)
+		h.adopt(t, []heldJob{j})
 	}
 }

@@ -3,311 +3,182 @@ package queue
 import (
 	"context"
 	"errors"
-	"maps"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Several processes may have a queue on one store, each a holder: of the jobs that
-// its handlers run, and of those that wait for its runs. A holder says every now
-// and then that it lives. What one holds that has not said so for its lease is
-// everybody's.
-
-// holderRecord says that a holder lives. Every write of it is a sign of life.
+// holderRecord says that a holder lives. Every write of it is a heartbeat.
 type holderRecord struct {
 	V     int           `json:"v"`
 	Until time.Time     `json:"until"` // by the holder's clock
 	Lease time.Duration `json:"lease"`
 }
 
-// peer is a holder as this process has seen it.
+// holders are the processes with a queue on the store. Each holds the jobs that its
+// handlers run, and those that wait for its runs, and writes heartbeats. The jobs of a
+// holder that has written none for its lease are free for all others.
+type holders struct {
+	driver kv.Driver
+	life   *lifetime
+	logger *slog.Logger
+	self   string // the id of this process
+	lease  time.Duration
+
+	registering sync.Mutex
+	registered  bool // this process has written its record
+
+	mu     sync.Mutex
+	peers  map[string]*peer
+	shared bool // there were peers
+}
+
+// peer is another holder as this process has seen it.
 type peer struct {
-	revision uint64 // of its last sign of life
+	revision uint64 // of its last heartbeat
 	seen     time.Time
 	lease    time.Duration
 	lapsed   bool // when it was seen first
 }
 
-// lives reports whether a peer has said that it lives no longer ago than its lease.
-// What counts is how long this process has waited for the next sign: clocks that
-// jump make nobody dead, but for one who was never seen to live.
+// lives reports whether a peer has written a heartbeat within its lease. The time is
+// that for which this process has waited for the next one: clocks that jump make no
+// peer dead, except one that was never seen alive.
 func (p *peer) lives(now time.Time) bool { return !p.lapsed && now.Sub(p.seen) <= p.lease }
 
-// beAHolder writes that this process is a holder, the first time that it holds
-// something, and has it written again until the queue is closed.
-func (q *Queue) beAHolder(ctx context.Context) error {
-	q.holding.Lock()
-	defer q.holding.Unlock()
-	if q.holder {
+// register writes that this process is a holder, the first time that it holds a job,
+// and keeps writing that until the queue is closed.
+func (h *holders) register(ctx context.Context) error {
+	h.registering.Lock()
+	defer h.registering.Unlock()
+	if h.registered {
 		return nil
 	}
-	if err := q.beat(ctx); err != nil {
+	if err := h.beat(ctx); err != nil {
 		return kverror.Wrap(err, "register with the queue")
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return errClosed() // and the sign of life lapses
+	if err := h.life.run(h.keepBeating, nil); err != nil {
+		return err // and the heartbeat lapses
 	}
-	q.holder = true
-	q.workers.Go(q.keepBeating)
+	h.registered = true
 	return nil
 }
 
-// beat is a sign of life.
-func (q *Queue) beat(ctx context.Context) error {
-	raw, err := kv.EncodeRecord(&holderRecord{V: layout, Until: time.Now().Add(q.opts.Lease).UTC(), Lease: q.opts.Lease})
+// beat writes a heartbeat.
+func (h *holders) beat(ctx context.Context) error {
+	raw, err := kv.EncodeRecord(&holderRecord{V: layout, Until: time.Now().Add(h.lease).UTC(), Lease: h.lease})
 	if err != nil {
 		return err
 	}
-	_, err = kv.Apply(ctx, q.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(holderKeys.With(q.id), raw)}})
+	_, err = kv.Apply(ctx, h.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(holderKeys.With(h.self), raw)}})
 	return err
 }
 
-// keepBeating gives signs of life, and takes the last one back at the end.
-func (q *Queue) keepBeating() {
-	tick := time.NewTicker(q.opts.Lease / renewals)
+// keepBeating writes heartbeats, and removes the last one at the end.
+func (h *holders) keepBeating() {
+	tick := time.NewTicker(h.lease / renewals)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := q.beat(q.ctx); err != nil && q.ctx.Err() == nil {
-				q.opts.Logger.Warn("a sign of life of the queue is not written", "error", err)
+			if err := h.beat(h.life.ctx); err != nil && !h.life.over() {
+				h.logger.Warn("a sign of life of the queue is not written", "error", err)
 			}
-		case <-q.ctx.Done():
-			q.forget(context.WithoutCancel(q.ctx), q.id, 0)
+		case <-h.life.ctx.Done():
+			h.remove(context.WithoutCancel(h.life.ctx), h.self, 0)
 			return
 		}
 	}
 }
 
-// forget removes a holder: at a revision, if that is not 0.
-func (q *Queue) forget(ctx context.Context, id string, revision uint64) {
+// remove removes the record of a holder: at a revision, if that is not 0.
+func (h *holders) remove(ctx context.Context, id string, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	tx := kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(holderKeys.With(id))}}
 	if revision > 0 {
 		tx.Conds = []kv.Cond{kv.AtRevision(holderKeys.With(id), revision)}
 	}
-	_, err := kv.Apply(ctx, q.driver, tx)
+	_, err := kv.Apply(ctx, h.driver, tx)
 	if err != nil && !errors.Is(err, kv.ErrPrecondition) && !errors.Is(err, kv.ErrClosed) {
-		q.opts.Logger.Warn("a holder of jobs is not removed", "holder", id, "error", err)
+		h.logger.Warn("a holder of jobs is not removed", "holder", id, "error", err)
 	}
 }
 
-// lives reports whether another holder lives, as far as this process has seen.
-func (q *Queue) lives(id string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p := q.peers[id]
+// live reports whether another holder lives, as far as this process has seen.
+func (h *holders) live(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.peers[id]
 	return p != nil && p.lives(time.Now())
 }
 
-// watch sees who lives and who does not, and decides what becomes of what nobody
-// holds, until the queue is closed. That somebody lives no more is seen once: what
-// that one has left is looked for until it could be read.
-func (q *Queue) watch() {
-	tick := time.NewTicker(min(q.opts.HeldPoll, q.opts.Lease/renewals))
-	defer tick.Stop()
-	var swept time.Time
-	for all := true; ; {
-		fewer, err := q.observe(q.ctx)
-		if err != nil && q.ctx.Err() == nil {
-			q.opts.Logger.Warn("who else runs jobs cannot be read", "error", err)
-		}
-		all = all || fewer
-		if err == nil && (all || time.Since(swept) >= q.opts.HeldPoll) {
-			if err := q.sweep(all); err != nil && q.ctx.Err() == nil {
-				q.opts.Logger.Error("what other processes have left cannot be read", "error", err)
-			} else {
-				swept, all = time.Now(), false
-			}
-			q.decideOrphans()
-		}
-		select {
-		case <-tick.C:
-		case <-q.ctx.Done():
-			return
-		}
-	}
+// isShared reports whether other processes had a queue on the store.
+func (h *holders) isShared() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shared
 }
 
-// observe reads the signs of life. It reports whether somebody lives no more.
-func (q *Queue) observe(ctx context.Context) (fewer bool, err error) {
+// isStored reports whether the store has a holder that this process has not seen alive:
+// one that began after the last look, or one that will be seen dead.
+func (h *holders) isStored(ctx context.Context, id string) (bool, error) {
+	_, err := h.driver.Get(ctx, indexPartition, holderKeys.With(id))
+	if errors.Is(err, kv.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// observe reads the heartbeats. It reports whether a peer has died.
+func (h *holders) observe(ctx context.Context) (fewer bool, err error) {
 	found := map[string]bool{}
 	lapsed := map[string]uint64{}
-	for e, err := range kv.All(ctx, q.driver, indexPartition, kv.Range{Prefix: holderKeys, Limit: kv.MaxScanLimit}) {
+	for e, err := range kv.All(ctx, h.driver, indexPartition, kv.Range{Prefix: holderKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return false, kverror.Wrap(err, "read who holds jobs")
 		}
 		rest, _ := e.Key.CutPrefix(holderKeys)
 		id, _, ok := rest.CutString()
-		if !ok || id == q.id {
+		if !ok || id == h.self {
 			continue
 		}
 		found[id] = true
-		if q.see(id, e) {
+		if h.see(id, e) {
 			lapsed[id] = e.Revision
 		}
 	}
-	q.mu.Lock()
-	for id := range q.peers {
+	h.mu.Lock()
+	for id := range h.peers {
 		if !found[id] || lapsed[id] > 0 {
-			delete(q.peers, id)
+			delete(h.peers, id)
 			fewer = true
 		}
 	}
-	q.mu.Unlock()
+	h.mu.Unlock()
 	for id, revision := range lapsed {
-		q.forget(ctx, id, revision)
+		h.remove(ctx, id, revision)
 	}
 	return fewer, nil
 }
 
-// see notes a sign of life, and reports whether the holder is dead.
-func (q *Queue) see(id string, e kv.Entry) (dead bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now, p := time.Now(), q.peers[id]
+// see records a heartbeat, and reports whether the holder is dead.
+func (h *holders) see(id string, e kv.Entry) (dead bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, p := time.Now(), h.peers[id]
 	if p == nil || p.revision != e.Revision {
 		r := &holderRecord{}
 		if kv.DecodeRecord(e.Value, r) != nil || r.Lease <= 0 {
-			r.Lease, r.Until = q.opts.Lease, now.Add(q.opts.Lease) // of another version, which lives as we do
+			r.Lease, r.Until = h.lease, now.Add(h.lease) // of another version: taken for one of this lease
 		}
 		first := p == nil
 		p = &peer{revision: e.Revision, seen: now, lease: r.Lease, lapsed: first && !r.Until.After(now)}
-		q.peers[id] = p
+		h.peers[id] = p
 	}
-	q.shared = q.shared || p.lives(now)
+	h.shared = h.shared || p.lives(now)
 	return !p.lives(now)
-}
-
-// sweep looks at the tenants of the index. With all, or while there are other
-// holders, it looks at each, otherwise at those that somebody else has pointed to.
-func (q *Queue) sweep(all bool) error {
-	q.mu.Lock()
-	all = all || q.shared
-	q.mu.Unlock()
-	for e, err := range kv.All(q.ctx, q.driver, indexPartition, kv.Range{Prefix: tenantKeys, Limit: kv.MaxScanLimit}) {
-		if err != nil {
-			return kverror.Wrap(err, "read whose jobs there are")
-		}
-		rest, _ := e.Key.CutPrefix(tenantKeys)
-		name, _, ok := rest.CutString()
-		if !ok || name == "" {
-			continue // not ours
-		}
-		t, err := q.tenantIn(q.ctx, name, e.Revision)
-		if err != nil {
-			return err
-		}
-		if q.pointedTo(t, e.Revision) || all {
-			if err := q.reread(t); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// pointedTo reports whether somebody has written a tenant's entry in the index
-// since this process has seen it.
-func (q *Queue) pointedTo(t *tenant, revision uint64) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	pointed := t.indexed != revision
-	t.indexed = revision
-	return pointed
-}
-
-// point has the processes that run jobs look at a tenant, from one that runs none.
-func (q *Queue) point(ctx context.Context, t *tenant) {
-	q.mu.Lock()
-	runs := q.started && !q.closed
-	q.mu.Unlock()
-	if runs {
-		return
-	}
-	_, err := kv.Apply(ctx, q.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(t.name), nil)}})
-	if err != nil {
-		q.opts.Logger.Warn("who runs jobs is not told of one", "tenant", t.name, "error", err)
-	}
-}
-
-// reread has what other processes have left of a tenant's jobs looked at: what is
-// due, and what waits for runs whose holders live no more.
-func (q *Queue) reread(t *tenant) error {
-	q.mu.Lock()
-	before := t.jobs
-	q.mu.Unlock()
-	due, _, err := q.countDue(q.ctx, t)
-	if err != nil {
-		return kverror.Wrap(err, "read the queue")
-	}
-	held, lost, err := q.readHeld(q.ctx, t)
-	if err != nil {
-		return kverror.Wrap(err, "read the queue")
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.shared {
-		t.jobs = max(due+held+t.jobs-before, 0)
-	}
-	now := time.Now()
-	t.lookAt(now)
-	maps.DeleteFunc(t.blocked, func(_ string, until time.Time) bool { return until.Before(now) })
-	maps.DeleteFunc(t.others, func(_ string, o othersJob) bool { return now.Sub(o.until) > q.opts.HeldPoll }) // it is over
-	for _, h := range lost {
-		q.adopt(t, h)
-	}
-	q.poke()
-	return nil
-}
-
-// readHeld counts the jobs of a tenant that wait for runs, and returns those whose
-// holder lives no more.
-func (q *Queue) readHeld(ctx context.Context, t *tenant) (n int, lost []heldJob, err error) {
-	for e, err := range kv.All(ctx, q.driver, t.name, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
-		if err != nil {
-			return 0, nil, err
-		}
-		rest, _ := e.Key.CutPrefix(heldKeys)
-		id, _, ok := rest.CutString()
-		if !ok {
-			continue
-		}
-		n++
-		if holder := string(e.Value); holder == q.id || q.lives(holder) {
-			continue
-		}
-		if known, err := q.registered(ctx, string(e.Value)); err != nil {
-			return 0, nil, err
-		} else if known {
-			continue
-		}
-		r, _, err := q.load(ctx, t.name, id)
-		if unreadable(err) {
-			q.opts.Logger.Error("a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
-			continue
-		}
-		if err != nil {
-			return 0, nil, err
-		}
-		if r != nil {
-			lost = append(lost, heldJob{id: id, scope: r.Scope, record: r, revision: e.Revision})
-		}
-	}
-	return n, lost, nil
-}
-
-// registered reports whether a holder is in the store that this process does not know
-// to live: one that has begun since it looked, or that it will see dead.
-func (q *Queue) registered(ctx context.Context, holder string) (bool, error) {
-	_, err := q.driver.Get(ctx, indexPartition, holderKeys.With(holder))
-	if errors.Is(err, kv.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }

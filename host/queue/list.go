@@ -44,7 +44,7 @@ func (q *Queue) Pending(ctx context.Context, tenant string, limit int) ([]*Pendi
 	}
 	list := []*PendingJob{}
 	for _, prefix := range []kv.Key{dueKeys, heldKeys} {
-		for e, err := range kv.All(ctx, q.driver, name, kv.Range{Prefix: prefix}) {
+		for e, err := range kv.All(ctx, q.store.driver, name, kv.Range{Prefix: prefix}) {
 			if err != nil {
 				return nil, kverror.Wrap(err, "list jobs")
 			}
@@ -55,7 +55,7 @@ func (q *Queue) Pending(ctx context.Context, tenant string, limit int) ([]*Pendi
 			if !ok {
 				continue
 			}
-			r, _, err := q.load(ctx, name, id)
+			r, _, err := q.store.load(ctx, name, id)
 			if err != nil {
 				return nil, err
 			}
@@ -89,4 +89,44 @@ func pendingID(k, prefix kv.Key) (id string, ok bool) {
 	rest, _ := k.CutPrefix(heldKeys)
 	id, _, ok = rest.CutString()
 	return id, ok
+}
+
+// Dead returns a tenant's dead jobs, the latest first, at most limit of them; 0
+// is all that are kept.
+func (q *Queue) Dead(ctx context.Context, tenant string, limit int) ([]*DeadJob, error) {
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	list := []*DeadJob{}
+	for e, err := range kv.All(ctx, q.store.driver, name, kv.Range{Prefix: deadKeys, Reverse: true}) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "list dead jobs")
+		}
+		_, rest, _ := cutTimed(e.Key, deadKeys)
+		id, _, _ := rest.CutString()
+		r, _, err := q.store.load(ctx, name, id)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			continue // dropped meanwhile
+		}
+		list = append(list, &DeadJob{ID: r.ID, Name: r.Name, Key: r.Key, Payload: r.Payload, Scope: r.Scope,
+			Left: r.Left, Died: r.Died, Attempts: r.Attempts, Error: r.Error})
+		if len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// Waiting returns how many jobs of a tenant wait, are held for their run's turn,
+// or run.
+func (q *Queue) Waiting(ctx context.Context, tenant string) (int, error) {
+	t, err := q.schedule.tenantNamed(ctx, tenant)
+	if err != nil {
+		return 0, err
+	}
+	return q.schedule.jobs(t), nil
 }

@@ -162,7 +162,7 @@ func TestDrainWaitsForWhatIsBeingRead(t *testing.T) {
 }
 
 func TestRefusesWhatIsNoJob(t *testing.T) {
-	q := queue.New(kv.NewMemory(), &queue.Options{OfTenant: 1})
+	q := queue.New(kv.NewMemory(), &queue.Options{MaxPerTenant: 1})
 	for name, c := range map[string]struct {
 		change func(*host.Job)
 		code   host.Code
@@ -464,7 +464,7 @@ func TestTimeoutIsAFailure(t *testing.T) {
 
 func TestOldDeadJobsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := start(t, kv.NewMemory(), &queue.Options{Dead: 2, Workers: 1}, map[string]queue.Handler{
+		q := start(t, kv.NewMemory(), &queue.Options{MaxDeadLetters: 2, Workers: 1}, map[string]queue.Handler{
 			"note": func(context.Context, *host.Job) error { return host.Errorf(host.InvalidArgument, "no") }})
 		for i := range 4 {
 			leave(t, q, jobOf("acme", fmt.Sprint(i)))

@@ -1,16 +1,13 @@
 package queue
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -40,8 +37,8 @@ var (
 	holderKeys = kv.NewKey("queue", "holder")
 )
 
-// indexPartition is the queue's own. A tenant of that name loses and learns
-// nothing by it: no other key begins as the index's do.
+// indexPartition is the queue's own. A tenant of that name neither loses nor learns
+// anything: no other key begins as the index's do.
 const indexPartition = "agenthost/queue"
 
 func jobKey(id string) kv.Key  { return jobKeys.With(id) }
@@ -91,8 +88,8 @@ func (r *record) job() *host.Job {
 	return &host.Job{ID: r.ID, Name: r.Name, Payload: r.Payload, Key: r.Key, Serial: r.Serial, Scope: r.Scope, Attempt: r.Attempts}
 }
 
-// rest says that nobody runs the job.
-func (r *record) rest() { r.Running, r.Holder = false, "" }
+// clearHolder says that no process runs the job.
+func (r *record) clearHolder() { r.Running, r.Holder = false, "" }
 
 func (r *record) encode() ([]byte, error) {
 	raw, err := kv.EncodeRecord(r)
@@ -102,7 +99,7 @@ func (r *record) encode() ([]byte, error) {
 	return raw, nil
 }
 
-// digest is what a handler's name and a job's key are looked up by.
+// digest returns the digest under which the key of a job is stored.
 func (r *record) digest() string { return digestOf(kv.NewKey(r.Name, r.Key)) }
 
 func digestOf(k kv.Key) string {
@@ -110,35 +107,20 @@ func digestOf(k kv.Key) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// load reads a job; a nil record is none.
-func (q *Queue) load(ctx context.Context, partition, id string) (*record, uint64, error) {
-	e, err := q.driver.Get(ctx, partition, jobKey(id))
-	if errors.Is(err, kv.ErrNotFound) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, kverror.Wrap(err, "read job %q", id)
-	}
-	r := &record{}
-	if err := kv.DecodeRecord(e.Value, r); err != nil {
-		return nil, 0, kverror.Wrap(err, "read job %q", id)
-	}
-	if r.V != layout {
-		return nil, 0, kverror.Wrap(kv.ErrFormat, "read job %q", id)
-	}
-	return r, e.Revision, nil
-}
-
-// unreadable reports whether a job is damaged, or of another version: reading it
-// again is of no use.
-func unreadable(err error) bool { return errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrFormat) }
-
-// storedError is what is kept of a job's error, for its tenant to read: the full text
-// is in the log.
+// storedError returns an error as the record keeps it, for its tenant to read: the full
+// text is in the log.
 func (r *record) storedError(err error) *host.Error {
 	e := *host.ClientError(err, r.Scope.Run)
 	if len(e.Message) > maxErrorBytes {
 		e.Message = strings.ToValidUTF8(e.Message[:maxErrorBytes], "")
 	}
 	return &e
+}
+
+// dropKey adds to writes that the key of a job which never ran is free again.
+func (r *record) dropKey(writes []kv.Write) []kv.Write {
+	if r.Key == "" {
+		return writes
+	}
+	return append(writes, kv.Delete(idempotencyKey(r.digest())), kv.Delete(knownKey(r.Until, r.digest())))
 }

@@ -245,7 +245,7 @@ func TestLimitsOfTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := kv.NewMemory()
 		l := &log{}
-		a := queue.New(driver, &queue.Options{OfTenant: 3})
+		a := queue.New(driver, &queue.Options{MaxPerTenant: 3})
 		defer func() { _ = a.Close() }()
 		start(t, driver, &queue.Options{Workers: 1}, note(l))
 		for i := range 3 {
