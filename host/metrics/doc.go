@@ -1,15 +1,20 @@
-// Package metrics sums what runs do and writes it down for Prometheus.
+// Package metrics measures the runs of hosts and the calls of plugins for
+// Prometheus.
 //
-//	collected := metrics.New()
+//	collected := metrics.New(&metrics.Options{Plugins: rt})
 //	h, err := host.New(&host.Options{Meter: collected})
 //	http.Handle("GET /metrics", collected.Handler(nil))
 //
-// Everything is counted from the events of runs, so what is measured is what a
+// Runs are counted from their events, so the metrics agree with the stream that a
 // reader sees: runs by how they ended, tokens, the time to a model's first token
 // and to its last, retries, fallbacks, throttling, tools, processors, questions.
-// What plugins cost is in the metrics of package plugin.
+// Plugins are read from their runtime when the metrics are: calls by how they
+// ended, instructions, bytes, times, and the state of each slot.
 //
-// The number of series is bounded, as names come from tenants and from models,
-// which call tools that do not exist: beyond a bound a metric has one more series
-// whose labels are all "other".
+// A program with a Prometheus registry of its own registers [Collector.View] there.
+//
+// The number of series is bounded, because names come from tenants and from models,
+// which call tools that do not exist: beyond a bound a metric of runs has one more
+// series whose labels are all "other", and plugins are bounded by
+// plugin.Options.BilledTenants.
 package metrics

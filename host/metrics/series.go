@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -9,24 +8,28 @@ import (
 // prefix begins the name of every metric.
 const prefix = "agenthost_"
 
-// other is every label of the series of what there is no room for.
+// other is every label of the series that counts beyond maxSeries.
 const other = "other"
 
-// labels are the values of a metric's labels; those that it does not have are "".
+// labels are the values of a metric's labels. A label without a value is "", which
+// is how Prometheus reads a label that is not there.
 type labels [4]string
 
+// toLabels makes labels of any strings; bytes that are not UTF-8 are replaced.
 func toLabels(values []string) (l labels) {
-	copy(l[:], values)
+	for i, v := range values {
+		l[i] = strings.ToValidUTF8(v, "\uFFFD")
+	}
 	return l
 }
 
-// metric is what counters and histograms have in common.
+// metric is the common part of counters and histograms.
 type metric struct {
 	name, help string
-	names      []string
+	names      []string // of the labels
 }
 
-// room returns the labels under which something is counted.
+// room returns the labels of the series that counts for l.
 func (m *metric) room(known bool, series int, l labels) labels {
 	if known || series < maxSeries {
 		return l
@@ -37,7 +40,7 @@ func (m *metric) room(known bool, series int, l labels) labels {
 	return l
 }
 
-// without returns the labels without the first, if that is the tenant.
+// without returns the labels without the tenant, if the first label is that.
 func (m *metric) without(l labels) labels {
 	if m.names[0] == "tenant" {
 		l[0] = ""
@@ -60,23 +63,22 @@ func (c *counter) add(n float64, values ...string) {
 	c.values[c.room(known, len(c.values), l)] += n
 }
 
-// summed returns the values, with those of all tenants together.
+// summed returns the values, by tenant or over all of them.
 func (c *counter) summed(tenants bool) map[labels]float64 {
-	if tenants {
-		return maps.Clone(c.values)
-	}
-	sums := map[labels]float64{}
+	sums := make(map[labels]float64, len(c.values))
 	for l, v := range c.values {
-		sums[c.without(l)] += v
+		if !tenants {
+			l = c.without(l)
+		}
+		sums[l] += v
 	}
 	return sums
 }
 
-// bounds are those of the buckets of every histogram, in seconds.
+// bounds are the upper ends of the buckets of every histogram of runs, in seconds.
 var bounds = [...]float64{0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
-// spread is how observations are spread over the buckets; the last is beyond all
-// bounds.
+// spread counts observations by bucket; the last bucket is beyond all bounds.
 type spread struct {
 	counts [len(bounds) + 1]uint64
 	sum    float64
@@ -113,6 +115,7 @@ func (h *histogram) add(v float64, values ...string) {
 	s.sum += v
 }
 
+// summed returns copies of the spreads, by tenant or over all of them.
 func (h *histogram) summed(tenants bool) map[labels]*spread {
 	sums := map[labels]*spread{}
 	for l, s := range h.values {
@@ -126,25 +129,3 @@ func (h *histogram) summed(tenants bool) map[labels]*spread {
 	}
 	return sums
 }
-
-// sorted returns the labels of series in their order.
-func sorted[V any](values map[labels]V) []labels {
-	return slices.SortedFunc(maps.Keys(values), func(a, b labels) int { return slices.Compare(a[:], b[:]) })
-}
-
-// text returns labels as they are written, without those that have no value.
-func (m *metric) text(l labels, more ...string) string {
-	var parts []string
-	for i, name := range m.names {
-		if l[i] != "" {
-			parts = append(parts, name+`="`+escapes.Replace(strings.ToValidUTF8(l[i], "\uFFFD"))+`"`)
-		}
-	}
-	if parts = append(parts, more...); len(parts) == 0 {
-		return ""
-	}
-	return "{" + strings.Join(parts, ",") + "}"
-}
-
-// escapes are those of the exposition format.
-var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -95,13 +95,15 @@ func (l *Latency) Quantile(q float64) time.Duration {
 	rest := q * float64(l.Count())
 	for i, c := range l {
 		if rest -= float64(c); c > 0 && rest <= 0 {
-			return latencyBound(i)
+			return LatencyBound(i)
 		}
 	}
 	return 0
 }
 
-func latencyBound(bucket int) time.Duration { return time.Microsecond << bucket }
+// LatencyBound returns the time that calls in element i of a [Latency] stay under;
+// those in the last element have no bound.
+func LatencyBound(i int) time.Duration { return time.Microsecond << i }
 
 // Charge is what the calls of one export of a plugin have used for one tenant.
 type Charge struct {

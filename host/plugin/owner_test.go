@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -53,26 +52,31 @@ func TestPluginsOfTenantsShareNoIDs(t *testing.T) {
 			t.Errorf("a plugin of %q for %q: %v, want already_exists: %t", c.owner, c.tenants, err, c.taken)
 		}
 	}
-	var b bytes.Buffer
-	if err := rt.WriteMetrics(&b, nil); err != nil {
-		t.Fatal(err)
-	}
+	sum := charged(rt.Bill().Sum(false, true, true))
 	for _, name := range []string{"acme", "globex", "initech"} {
-		if strings.Contains(b.String(), name) {
-			t.Errorf("metrics without tenants name %s", name)
+		if strings.Contains(sum, name) {
+			t.Errorf("a sum over tenants names %s: %s", name, sum)
 		}
 	}
-	if !strings.Contains(b.String(), `plugin="(tenants)"`) {
-		t.Errorf("metrics without tenants have no sum of their plugins:\n%s", &b)
+	if !strings.Contains(sum, TenantPlugins) {
+		t.Errorf("a sum over tenants has no line of their plugins: %s", sum)
 	}
-	b.Reset()
-	if err := rt.WriteMetrics(&b, &MetricsOptions{Tenants: true}); err != nil || !strings.Contains(b.String(), `tenant="globex",plugin="crm"`) {
-		t.Errorf("metrics with tenants: %v\n%s", err, &b)
+	if each := charged(rt.Bill().Sum(true, true, true)); !strings.Contains(each, "globex crm") {
+		t.Errorf("a sum by tenant: %s", each)
 	}
 }
 
+// charged returns the names in a bill.
+func charged(b *Bill) string {
+	var names []string
+	for _, c := range b.Charges {
+		names = append(names, c.Tenant+" "+c.Plugin)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Of a plugin that a tenant alone has, sums over tenants do not say the id.
-func TestMetricsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
+func TestSumsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
 	rt := startRuntime(t, nil)
 	s, err := rt.NewSlot(context.Background(), "secret-project", describing(t, everyKind, map[export]answer{exportTool: {`{"content":1}`, 0}}),
 		&SlotOptions{LoadOptions: LoadOptions{Owner: "acme"}})
@@ -82,9 +86,8 @@ func TestMetricsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
 	if _, err := s.Call(t.Context(), "acme", "tool", []byte(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := rt.WriteMetrics(&b, nil); err != nil || strings.Contains(b.String(), "secret-project") || strings.Contains(b.String(), "acme") {
-		t.Errorf("%v\n%s", err, &b)
+	if sum := charged(rt.Bill().Sum(false, true, true)); strings.Contains(sum, "secret-project") || strings.Contains(sum, "acme") {
+		t.Error(sum)
 	}
 }
 

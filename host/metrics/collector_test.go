@@ -21,17 +21,18 @@ import (
 	"github.com/agenthost/agenthost/host/metrics"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew; read the diff")
+var update = flag.Bool("update", false, "write the golden files; read the diff")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func text(t testing.TB, c *metrics.Collector, opts *metrics.WriteOptions) string {
+func text(t testing.TB, c *metrics.Collector, opts *metrics.ViewOptions) string {
 	t.Helper()
-	var b strings.Builder
-	if err := c.Write(&b, opts); err != nil {
-		t.Fatal(err)
+	w := httptest.NewRecorder()
+	c.Handler(opts).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("the handler answers %d: %s", w.Code, w.Body)
 	}
-	return b.String()
+	return w.Body.String()
 }
 
 // story is what two runs did; the second goes on.
@@ -64,9 +65,9 @@ func story(c *metrics.Collector) {
 }
 
 func TestGolden(t *testing.T) {
-	c := metrics.New()
+	c := metrics.New(nil)
 	story(c)
-	for file, opts := range map[string]*metrics.WriteOptions{"testdata/summed.txt": nil, "testdata/tenants.txt": {Tenants: true}} {
+	for file, opts := range map[string]*metrics.ViewOptions{"testdata/summed.txt": nil, "testdata/tenants.txt": {Tenants: true}} {
 		got := text(t, c, opts)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -105,18 +106,18 @@ func checkFormat(t *testing.T, text string) {
 
 // Names come from tenants and from models, as many as they like.
 func TestSeriesAreBounded(t *testing.T) {
-	c := metrics.New()
+	c := metrics.New(nil)
 	for i := range 10_000 {
 		name := fmt.Sprint("tool", i)
 		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.RunStarted{}})
 		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.ToolFinished{Name: name}})
 		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.RunFinished{FinishReason: host.FinishStop}})
 	}
-	got := text(t, c, &metrics.WriteOptions{Tenants: true})
+	got := text(t, c, &metrics.ViewOptions{Tenants: true})
 	if n := strings.Count(got, "\nagenthost_tool_calls_total{"); n != 2001 {
 		t.Errorf("%d series of tools, want 2,000 and one for the rest", n)
 	}
-	for _, want := range []string{`agenthost_tool_calls_total{tool="other",outcome="other"} 8000`, `agenthost_tool_seconds_count{tool="other"} 8000`, "agenthost_runs_in_progress 0"} {
+	for _, want := range []string{`agenthost_tool_calls_total{outcome="other",tool="other"} 8000`, `agenthost_tool_seconds_count{tool="other"} 8000`, "agenthost_runs_in_progress 0"} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no line %s", want)
 		}
@@ -141,7 +142,7 @@ func newHost(t testing.TB, c *metrics.Collector, replies ...hosttest.Reply) (*ho
 }
 
 func TestRunsAreMeasuredHoweverTheyAreRead(t *testing.T) {
-	c := metrics.New()
+	c := metrics.New(nil)
 	h, agent := newHost(t, c, hosttest.Call("look", "{}"), hosttest.Say("done"), hosttest.Say("cut off"), hosttest.Say("again"))
 	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}); err != nil {
 		t.Fatal(err)
@@ -149,13 +150,13 @@ func TestRunsAreMeasuredHoweverTheyAreRead(t *testing.T) {
 	for range h.Stream(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}) {
 		break // its reader leaves
 	}
-	got := text(t, c, &metrics.WriteOptions{Tenants: true})
+	got := text(t, c, &metrics.ViewOptions{Tenants: true})
 	for _, want := range []string{
-		`agenthost_runs_total{tenant="acme",network="clerk",reason="stop"} 1`,
-		`agenthost_runs_total{tenant="acme",network="clerk",reason="canceled",code="canceled"} 1`,
-		`agenthost_tokens_total{tenant="acme",network="clerk",kind="input"} 2`,
+		`agenthost_runs_total{network="clerk",reason="stop",tenant="acme"} 1`,
+		`agenthost_runs_total{code="canceled",network="clerk",reason="canceled",tenant="acme"} 1`,
+		`agenthost_tokens_total{kind="input",network="clerk",tenant="acme"} 2`,
 		`agenthost_model_calls_total{model="scripted"} 2`, `agenthost_model_seconds_count{model="scripted"} 2`,
-		`agenthost_tool_calls_total{tool="look",outcome="ok"} 1`, `agenthost_runs_in_progress 0`,
+		`agenthost_tool_calls_total{outcome="ok",tool="look"} 1`, `agenthost_runs_in_progress 0`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no line %s in\n%s", want, got)
@@ -164,7 +165,7 @@ func TestRunsAreMeasuredHoweverTheyAreRead(t *testing.T) {
 }
 
 func TestManyRunsAtOnce(t *testing.T) {
-	c := metrics.New()
+	c := metrics.New(nil)
 	var runs sync.WaitGroup
 	for range 20 {
 		runs.Go(func() { story(c) })
@@ -177,7 +178,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 }
 
 func BenchmarkMeasure(b *testing.B) {
-	c := metrics.New()
+	c := metrics.New(nil)
 	scope := host.Scope{Tenant: "acme", Run: "r", Network: "desk", Agent: "clerk"}
 	c.Measure(scope, host.Event{Data: &host.RunStarted{}})
 	c.Measure(scope, host.Event{Data: &host.ModelCalled{Model: "m"}})
@@ -192,7 +193,7 @@ func BenchmarkMeasure(b *testing.B) {
 }
 
 func Example() {
-	collected := metrics.New()
+	collected := metrics.New(nil)
 	h, err := host.New(&host.Options{SingleTenant: true, Meter: collected, Model: hosttest.NewModel(hosttest.Say("Hello!"))})
 	if err != nil {
 		panic(err)
@@ -213,6 +214,6 @@ func Example() {
 	}
 	// Output:
 	// agenthost_runs_total{network="clerk",reason="stop"} 1
-	// agenthost_tokens_total{network="clerk",kind="input"} 1
-	// agenthost_tokens_total{network="clerk",kind="output"} 1
+	// agenthost_tokens_total{kind="input",network="clerk"} 1
+	// agenthost_tokens_total{kind="output",network="clerk"} 1
 }

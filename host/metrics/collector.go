@@ -7,15 +7,23 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// The bounds of what is kept.
+// The bounds of a collector.
 const (
 	maxSeries = 2_000   // of one metric
-	maxRuns   = 100_000 // runs in progress that are followed
+	maxRuns   = 100_000 // in progress
 )
 
-// Collector sums what runs do. It is a host's Meter; any number of hosts may have
-// the same. It is safe for concurrent use.
+// Options are the optional parts of a collector.
+type Options struct {
+	// Plugins is the runtime of plugins to measure, a *plugin.Runtime; nil is none.
+	Plugins Plugins
+}
+
+// Collector sums the events of runs. It is a host's Meter; any number of hosts may
+// have the same. It is safe for concurrent use.
 type Collector struct {
+	plugins Plugins // nil is none
+
 	mu       sync.Mutex
 	progress map[string]map[string]*call // by run, and by the agent that asks; "" for its router
 
@@ -25,18 +33,23 @@ type Collector struct {
 	runSeconds, firstToken, modelSeconds, toolSeconds *histogram
 }
 
-// call is a model's answer on its way.
+// call is a model's answer in progress.
 type call struct {
 	model string
 	since time.Time
-	began bool // something of the answer has come
+	began bool // the first delta has come
 }
 
 var _ host.Meter = (*Collector)(nil)
 
-// New returns a collector that has seen nothing.
-func New() *Collector {
+// New returns a collector without samples. opts may be nil.
+func New(opts *Options) *Collector {
+	if opts == nil {
+		opts = &Options{}
+	}
 	return &Collector{
+		plugins: opts.Plugins,
+
 		progress: map[string]map[string]*call{},
 
 		runs:         newCounter("runs_total", "Runs, by how they ended.", "tenant", "network", "reason", "code"),
@@ -56,7 +69,7 @@ func New() *Collector {
 	}
 }
 
-// Measure implements host.Meter.
+// Measure implements [host.Meter].
 func (c *Collector) Measure(scope host.Scope, ev host.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
