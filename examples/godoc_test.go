@@ -173,7 +173,7 @@ type checker struct {
 }
 
 func newChecker(list []*godocPackage) *checker {
-	c := &checker{fset: token.NewFileSet(), paths: map[string]string{"pdk": module + "pdk/go", "testing": "testing"}}
+	c := &checker{fset: token.NewFileSet(), paths: map[string]string{"pdk": module + "pdk/go/pdk", "testing": "testing"}}
 	exports := map[string]string{}
 	for _, p := range list {
 		exports[p.ImportPath] = p.Export

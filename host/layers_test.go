@@ -62,7 +62,7 @@ var layers = []layer{
 		"the one place that looks for changed files, for the command and for directories of plugins"},
 	{"host/plugin/watch", []string{"host", "host/plugin", "internal/watch"},
 		"follows files; whoever does not want that does not link it"},
-	{"host/builtin", []string{"host", "host/plugin", "pdk/go", "plugins/..."},
+	{"host/builtin", []string{"host", "host/plugin", "pdk/go/pdk", "plugins/..."},
 		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},
 	{"host/erasure", []string{"host", "host/internal/kverror", "host/kv"},
 		"deletes tenants from a store and from parts that it knows by an interface"},

@@ -93,7 +93,7 @@ func writeWord(t *testing.T, dir, word string) {
 	t.Helper()
 	writeText(t, dir, "word/main.go", `package main
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 func init() {
 	pdk.Describe(pdk.Manifest{Name: "word"})

@@ -67,8 +67,8 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 
-	// A plugin that one customer has and nobody else, and what all plugins of that
-	// customer may use together in a minute. Both can change while serving.
+	// A plugin of one customer alone, and a budget that all plugins of that customer
+	// share in a minute. Both can change while serving.
 	own, err := sandbox.Load(ctx, "acme-filter", toolcallfilter.Wasm, &plugin.LoadOptions{Tenants: []string{"acme"}})
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%s: %s\n", tenant, result.Results[0].ToolResults()[0].ContentText())
 	}
 
-	// Whoever does not have a plugin learns no more than that there is no such one.
+	// To a tenant without the plugin it does not exist.
 	_, err = own.Call(ctx, "globex", "process", []byte(`{}`), nil)
 	fmt.Fprintf(out, "globex: %s: %v\n", host.CodeOf(err), err)
 	return nil

@@ -1,7 +1,7 @@
 // Command hello is a whole plugin: one tool, which greets.
 package main
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 func init() {
 	pdk.Describe(pdk.Manifest{Name: "hello", Version: "1.0.0"})

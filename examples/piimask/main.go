@@ -1,8 +1,8 @@
 // Command piimask is a history processor: it hides card numbers from models,
-// which see the last four digits alone. What is stored keeps them.
+// which see the last four digits alone. The stored conversation keeps them.
 package main
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 func init() {
 	pdk.Describe(pdk.Manifest{Name: "piimask", Version: "1.0.0", Description: "Masks card numbers before a model sees them."})

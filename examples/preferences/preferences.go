@@ -26,10 +26,10 @@ var (
 	_ host.Observer = Memory{}
 )
 
-// Name implements [host.Provider]. What is kept in a thread is under this name.
+// Name implements [host.Provider]. The thread keeps the preferences under this name.
 func (Memory) Name() string { return "preferences" }
 
-// Provide tells the agent what is known: the invoking hook.
+// Provide adds the known preferences to the agent's instructions: the invoking hook.
 func (Memory) Provide(_ context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	var known learn.Preferences
 	if _, err := req.Own.Get(&known); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/plugins/summarizer"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"

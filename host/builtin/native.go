@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 	"github.com/agenthost/agenthost/plugins/historytest"
 	"github.com/agenthost/agenthost/plugins/summarizer"

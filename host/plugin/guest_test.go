@@ -21,7 +21,7 @@ var everythingGranted = plugin.Permissions{State: plugin.Write, Messages: true}
 // everything loads the guest that has one of everything the Go kit offers.
 func everything(t testing.TB, opts *plugin.LoadOptions) *plugin.Plugin {
 	t.Helper()
-	return load(t, newRuntime(t, nil), "everything", buildGuest(t, "pdk/go/testdata/everything"), opts)
+	return load(t, newRuntime(t, nil), "everything", buildGuest(t, "pdk/go/pdk/testdata/everything"), opts)
 }
 
 // must returns v, or ends the test.
@@ -326,7 +326,7 @@ func TestGuestCallsEndWithTheirRun(t *testing.T) {
 // The same input costs a fresh instance the same, whatever machine it is on.
 func TestGuestsAreDeterministic(t *testing.T) {
 	rt := newRuntime(t, nil)
-	wasm := buildGuest(t, "pdk/go/testdata/everything")
+	wasm := buildGuest(t, "pdk/go/pdk/testdata/everything")
 	var costs []string
 	for i := range 3 {
 		p := load(t, rt, fmt.Sprint(i), wasm, nil)

@@ -107,7 +107,7 @@ func burn(b *testing.B, p *plugin.Plugin, tenant, call string, calls int) (stop 
 // what it sees beside calls that use few instructions and much of the host: that
 // panic, so that each makes an instance, and that write 100 kB by kv.put.
 func BenchmarkNoisyNeighbour(b *testing.B) {
-	everything, operations := buildGuest(b, "pdk/go/testdata/everything"), buildGuest(b, "host/plugin/testdata/guests/operations")
+	everything, operations := buildGuest(b, "pdk/go/pdk/testdata/everything"), buildGuest(b, "host/plugin/testdata/guests/operations")
 	echo := buildGuest(b, "host/plugin/testdata/guests/echo")
 	for _, c := range []struct {
 		name   string
@@ -184,7 +184,7 @@ func report(b *testing.B, late []time.Duration) {
 // reports how long another goroutine had to wait for its time. The bar is 20 ms.
 // Without guests (idle) it shows what the machine itself does.
 func BenchmarkStall(b *testing.B) {
-	everything := buildGuest(b, "pdk/go/testdata/everything")
+	everything := buildGuest(b, "pdk/go/pdk/testdata/everything")
 	for _, guests := range []int{0, 1, runtime.GOMAXPROCS(0)} {
 		b.Run(fmt.Sprintf("%dguests", guests), func(b *testing.B) {
 			p := load(b, newRuntime(b, nil), "noisy", everything, nil)
@@ -217,7 +217,7 @@ func BenchmarkTenants(b *testing.B) {
 		b.Skip("it wants /proc/self/statm, to know the resident memory")
 	}
 	const tenants, atOnce = 10_000, 64
-	wasm := buildGuest(b, "pdk/go/testdata/everything")
+	wasm := buildGuest(b, "pdk/go/pdk/testdata/everything")
 	for b.Loop() {
 		rt := newRuntime(b, &plugin.Options{Calls: 2 * atOnce})
 		p := load(b, rt, "everything", wasm, nil)

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // tools are the names of tools in drawn conversations.

@@ -1,6 +1,6 @@
 package summarizer
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 // schema is the JSON Schema of the configuration. A host holds configurations to
 // it before it runs anything; parseConfig refuses the same ones and says more.

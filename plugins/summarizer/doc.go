@@ -1,14 +1,14 @@
 // Package summarizer is the history processor that puts a model's summary in the
-// place of old messages: what the shipped plugin of that name does.
+// place of old messages. The shipped plugin of that name is this package.
 //
 // Once a conversation has more than target and threshold messages before this
 // turn's input, the plugin asks a model (the operation model.generate) for a
 // summary of all but the newest target, cutting before a user's message where it
 // can and never between a call and its results. It keeps the summary with the
-// thread's name (kv) and what it reaches to, so the next time the model is given
-// its own summary and what has become old since: nothing is summarized twice. The
-// stored conversation stays as it is. Where the plugin may not keep anything, or the
-// run has no thread, each call summarizes anew.
+// thread's name (kv) and the last message that it covers, so the next time the model
+// is given its own summary and the messages that have become old since: nothing is
+// summarized twice. The stored conversation does not change. Without the permission
+// kv, or in a run without a thread, each call summarizes again.
 //
 // The configuration is an object:
 //

@@ -3,7 +3,7 @@ package summarizer
 import (
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // Name is the name of the plugin and of its processor.
@@ -11,9 +11,9 @@ const Name = "summarizer"
 
 const version = "1.0.0"
 
-// maxInputBytes is how much counted text is summarized at once, and maxShownChars
-// how much of one call's arguments or result is shown. What is beyond maxInputBytes
-// waits for the next call.
+// maxInputBytes bounds the counted text that is summarized at once, and maxShownChars
+// the shown part of one call's arguments or result. Text beyond maxInputBytes waits
+// for the next call.
 const (
 	maxInputBytes = 96 << 10
 	maxShownBytes = 4 << 10
@@ -53,7 +53,7 @@ type view struct {
 	past int // how many messages come before this turn
 }
 
-// look returns nil for what is short: then nothing else is read or asked.
+// look returns nil for a short conversation: then nothing else is read or asked.
 func look(o *pdk.Outline, conf *config) (*view, error) {
 	v := &view{conf: conf, o: o, past: o.Len()}
 	for _, i := range o.Keep {
@@ -75,7 +75,7 @@ func (v *view) talk(from int) (n int) {
 	return n
 }
 
-// summary is what is known of the beginning of a thread.
+// summary is the stored summary of the beginning of a thread.
 type summary struct {
 	text    string
 	through string // id of the last message that it covers
@@ -299,7 +299,7 @@ func save(thread string, s summary) error {
 	return err
 }
 
-// Check returns what is wrong with a configuration; nil if nothing is.
+// Check returns the first fault of a configuration, or nil.
 func Check(config pdk.Raw) error {
 	_, err := parseConfig(config)
 	return err

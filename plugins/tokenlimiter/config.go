@@ -3,7 +3,7 @@ package tokenlimiter
 import (
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // schema is the JSON Schema of the configuration. A host holds configurations to

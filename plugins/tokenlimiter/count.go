@@ -1,6 +1,6 @@
 package tokenlimiter
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 // The encodings that a configuration may name.
 const (

@@ -1,6 +1,6 @@
 package tokenlimiter
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 // Name is the name of the plugin and of its processor.
 const Name = "tokenlimiter"

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 	"github.com/agenthost/agenthost/plugins/historytest"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"

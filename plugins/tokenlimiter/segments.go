@@ -3,7 +3,7 @@ package tokenlimiter
 import (
 	"slices"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // maxOpen is how many open calls are looked at for each result, so that hostile
@@ -92,8 +92,8 @@ func (s *segments) read(rows []pdk.OutlineTool, row int) {
 }
 
 // adopt joins each result that answered no open call to the last call with its
-// id before it. If there is none, it may stand before its call: that is the next
-// one with the id if nothing else answers it.
+// id before it. Without such a call the result may stand before its call: that is
+// the next one with the id if no other result answers it.
 func (s *segments) adopt(rows []pdk.OutlineTool) {
 	calls, early := map[string]int{}, map[string]int{} // messages, by id
 	for row := range rows {

@@ -1,17 +1,17 @@
 // Package toolcallfilter removes tool calls and their results from the
-// conversation that a model is sent. It is one of the two processors that
-// agenthost ships: a sandboxed plugin like anybody else's, and this package is
-// all of it but its main function.
+// conversation that a model is sent. It is one of the processors that agenthost
+// ships: a sandboxed plugin like any other, and this package is all of it but its
+// main function.
 //
-// It keeps an agent from being led by what other agents did: a model that reads
-// calls of tools it does not have asks for those tools.
+// It keeps an agent from being led by the actions of other agents: a model that
+// reads calls of tools it does not have asks for those tools.
 //
 // # Configuration
 //
 //	{}                                     remove every call and every result
 //	{"exclude": ["debug_log"]}             remove those of these tools
 //	{"include": ["search"]}                keep those of these tools alone
-//	{"exclude": [...], "persistResults": true}   and say what was used
+//	{"exclude": [...], "persistResults": true}   and name the tools that were used
 //
 // exclude and include cannot be combined; an empty include counts as absent, an
 // empty exclude removes nothing. With persistResults the calls that a message

@@ -3,7 +3,7 @@ package toolcallfilter
 import (
 	"slices"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // Name is the name of the plugin and of its processor.
@@ -92,7 +92,7 @@ func (f *Filter) Apply(o *pdk.Outline, e *pdk.Edits) Report {
 	return r
 }
 
-// message removes what is to go of the message whose tool rows are [from, to).
+// message removes the filtered parts of the message whose tool rows are [from, to).
 func (f *Filter) message(o *pdk.Outline, from, to int, e *pdk.Edits, r *Report) {
 	at, removed, kept := o.Tools[from].Message, 0, 0
 	f.names = f.names[:0]

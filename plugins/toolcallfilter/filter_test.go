@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 	"github.com/agenthost/agenthost/plugins/historytest"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"

@@ -3,7 +3,7 @@ package toolcallfilter
 import (
 	"slices"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // noCall stands for the call of a result that has none.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // summary says which tools were used, each of them once.
@@ -94,8 +94,8 @@ func (r *room) settle(places int) {
 	}
 }
 
-// after returns the first free place after a message or, if there is none, the
-// last one before it.
+// after returns the first free place after a message or, without one, the last
+// place before it.
 func (r *room) after(message int) int {
 	if place := r.next[message+1]; place < len(r.prev) {
 		return place

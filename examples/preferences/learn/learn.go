@@ -16,7 +16,7 @@ const MaxPreferences = 20
 // Preferences are a user's, the oldest first.
 type Preferences []Preference
 
-// Text is how a model is told of them; "" if there are none.
+// Text describes the preferences to a model; "" without any.
 func (p Preferences) Text() string {
 	if len(p) == 0 {
 		return ""
@@ -57,7 +57,7 @@ func (p Preferences) with(one Preference, changed bool) (Preferences, bool) {
 	return p[max(0, len(p)-MaxPreferences):], true
 }
 
-// forms are beginnings of sentences that name what is preferred themselves.
+// forms are beginnings of sentences that name the preference themselves.
 var forms = []struct{ begin, name string }{{"call me ", "name"}, {"i prefer ", "style"}}
 
 func parse(sentence string) (Preference, bool) {

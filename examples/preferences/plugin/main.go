@@ -3,7 +3,7 @@ package main
 
 import (
 	"github.com/agenthost/agenthost/examples/preferences/learn"
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func init() {
@@ -14,7 +14,7 @@ func init() {
 
 func main() {} // never runs: the host calls what init has registered
 
-// provide tells the agent what is known.
+// provide adds the known preferences to the agent's instructions.
 func provide(p *pdk.Provide) error {
 	known, err := load()
 	if text := known.Text(); err == nil && text != "" {

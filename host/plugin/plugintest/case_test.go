@@ -39,7 +39,7 @@ func checkCases(t *testing.T, wasm []byte, cache, dir string, update bool) map[s
 }
 
 func TestCasesAreRecordedAndReplayed(t *testing.T) {
-	wasm := buildGuest(t, "../../../pdk/go/testdata/everything")
+	wasm := buildGuest(t, "../../../pdk/go/pdk/testdata/everything")
 	dir, cache := t.TempDir(), privateDir(t)
 	writeCase(t, dir, "echo.txtar", "Says it again.\n-- tool.json --\n"+`{"tool":"echo","arguments":{"n":1.0},`+scope+`}`+"\n")
 	writeCase(t, dir, "remember.txtar", "Asks its host twice.\n-- tool.json --\n"+`{"tool":"remember","arguments":{"value":7},`+scope+`}`+"\n")
@@ -106,7 +106,7 @@ func TestCasesAreRecordedAndReplayed(t *testing.T) {
 }
 
 func TestRequestsThatACaseDoesNotKnow(t *testing.T) {
-	wasm := buildGuest(t, "../../../pdk/go/testdata/everything")
+	wasm := buildGuest(t, "../../../pdk/go/pdk/testdata/everything")
 	dir, cache := t.TempDir(), privateDir(t)
 	input := "-- tool.json --\n" + `{"tool":"remember","arguments":{"value":7},` + scope + `}` + "\n"
 	writeCase(t, dir, "none.txtar", input+"-- operations.json --\n[]\n-- error.json --\n{\"code\":\"failed_precondition\"}\n")

@@ -1,7 +1,7 @@
 // Command look is the sandboxed tool and router of BenchmarkRun.
 package main
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 func init() {
 	pdk.Describe(pdk.Manifest{Name: "look", Version: "1.0.0"})

@@ -7,7 +7,7 @@ package pdkjson
 import (
 	"encoding/json"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // Tool registers a tool whose arguments are decoded into In and whose result Out

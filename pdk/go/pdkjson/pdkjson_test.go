@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/pdk/go/pdkjson"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // Apply returns messages after edits, as a host applies them, except that it

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // An argumentRead is an argument that a tool has asked for.

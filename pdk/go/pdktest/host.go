@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // A Host stands in for the host of a plugin. The zero value runs the registered
@@ -37,7 +37,7 @@ type Host struct {
 	// counts one for every four bytes, rounded up.
 	Tokens func(text string) int
 
-	// Scope is what calls are told about who they are for.
+	// Scope names the tenant, user, thread and run that a call is made for.
 	Scope pdk.Scope
 
 	// Ops are further host operations by name. They go before the host's own.
@@ -280,10 +280,10 @@ func (h *Host) count(text string) int {
 }
 
 // HostCall answers a host operation: one of Ops, or one of the contract, from the
-// host's fields. Everything is granted. What has no field, or a field that is not
-// set, is unimplemented, as in a host that lacks it.
+// host's fields. Everything is granted. An operation without a field, or whose field
+// is not set, is unimplemented, as in a host that lacks it.
 func (h *Host) HostCall(op string, request pdk.Raw) (pdk.Raw, *pdk.Error) {
-	// The request lies in the plugin's memory; what is kept of it is copied.
+	// The request lies in the plugin's memory, so it is copied.
 	request = pdk.Raw([]byte(request))
 	h.Calls = append(h.Calls, op)
 	if f := h.Ops[op]; f != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // An Item is a value in the host's KV.
@@ -39,8 +39,8 @@ type Artifact struct {
 	Data      string
 }
 
-// operation returns what answers an operation that works on the fields of a
-// host, nil if there is none.
+// operation returns the function for an operation that works on a host's fields,
+// nil for an unknown operation.
 func (h *Host) operation(op string) func(pdk.Raw) (pdk.Raw, *pdk.Error) {
 	switch op {
 	case "kv.get":

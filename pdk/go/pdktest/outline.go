@@ -3,7 +3,7 @@ package pdktest
 import (
 	"unicode/utf16"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 var letters = map[string]byte{

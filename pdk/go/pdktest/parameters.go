@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // checkArguments fails the test if arguments do not fit the parameters of a tool: a

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func TestArgumentsAreHeldToParameters(t *testing.T) {

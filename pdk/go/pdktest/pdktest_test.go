@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/pdk/go/pdktest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func (h *Host) state() pdk.Raw {
@@ -123,8 +123,8 @@ func lookup(document any, path string) (any, *pdk.Error) {
 	return document, nil
 }
 
-// place returns document with value at the path, inserted or in the place of
-// what is there.
+// place returns document with value at the path, inserted there or replacing the
+// present value.
 func place(document any, path []string, value any, insert bool) (any, *pdk.Error) {
 	if len(path) == 0 {
 		return value, nil
@@ -202,7 +202,7 @@ func remove(document any, path []string) (any, *pdk.Error) {
 	return nil, nowhere(token)
 }
 
-// decode reads JSON with numbers as they are written; what is not JSON is nil.
+// decode reads JSON and keeps the spelling of numbers; any other text is nil.
 func decode(r pdk.Raw) any {
 	d := json.NewDecoder(strings.NewReader(string(r)))
 	d.UseNumber()

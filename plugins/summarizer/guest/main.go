@@ -3,7 +3,7 @@
 package main
 
 import (
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/plugins/summarizer"
 )
 

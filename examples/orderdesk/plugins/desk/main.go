@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func init() {
@@ -27,14 +27,14 @@ func route(r *pdk.Route) error {
 	}
 	switch {
 	case r.Last != nil:
-		r.Reason(r.Last.Agent + " has answered") // nobody is next, so the run ends
+		r.Reason(r.Last.Agent + " has answered") // no agent is next, so the run ends
 	case mentions(question, "return", "refund", "exchange"):
 		r.Next("returns")
 		r.Reason("the question is about a return")
 	case mentions(question, "order", "where", "when", "status", "deliver", "arrive", "parcel"):
 		r.Next("orders")
 		r.Reason("the question is about an order")
-	default: // "And the other one?" is for whoever answered before.
+	default: // "And the other one?" is for the agent that answered before.
 		agent, err := lastToAnswer(r.Outline())
 		r.Next(agent)
 		r.Reason("the question names neither, so " + agent + " goes on")
@@ -47,8 +47,8 @@ func mentions(question string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(question, word) })
 }
 
-// lastToAnswer returns the agent of the conversation's last answer; that is
-// "orders" if there is none, or if reading the conversation was not granted.
+// lastToAnswer returns the agent of the conversation's last answer; without an
+// answer, or without the permission to read the conversation, that is "orders".
 func lastToAnswer(conversation *pdk.Outline) (agent string, err error) {
 	if conversation == nil || !strings.ContainsRune(conversation.Roles, pdk.RoleLetterAssistant) {
 		return "orders", nil

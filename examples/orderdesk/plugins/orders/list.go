@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 const byCustomer = `{"type":"object","additionalProperties":false,"required":["customer"],"properties":{

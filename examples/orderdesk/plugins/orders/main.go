@@ -5,7 +5,7 @@ package main
 import (
 	_ "embed"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 //go:embed orders.json

@@ -1,6 +1,6 @@
 package main
 
-import pdk "github.com/agenthost/agenthost/pdk/go"
+import "github.com/agenthost/agenthost/pdk/go/pdk"
 
 // refund is the tool refund_policy.
 func refund(c *pdk.Call) error {

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func init() {

@@ -1,11 +1,11 @@
 // Command mask is a history processor: it hides e-mail addresses from models.
-// What is stored keeps them.
+// The stored conversation keeps them.
 package main
 
 import (
 	"regexp"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 func init() {

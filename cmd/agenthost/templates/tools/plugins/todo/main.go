@@ -5,7 +5,7 @@ package main
 import (
 	"strings"
 
-	pdk "github.com/agenthost/agenthost/pdk/go"
+	"github.com/agenthost/agenthost/pdk/go/pdk"
 )
 
 // item is the JSON Schema of add_item's arguments; the host holds the model to it.
@@ -54,5 +54,5 @@ func route(r *pdk.Route) error {
 	if r.Last == nil {
 		r.Next("clerk")
 	}
-	return nil // nobody is next: the run ends
+	return nil // no agent is next: the run ends
 }

@@ -1,0 +1,318 @@
+package pdk
+
+import "strconv"
+
+func runProcess(p *Plugin, s *scanner) error {
+	call := &p.calls.process
+	call.reset()
+	s.process(call, &p.calls)
+	if err := s.finish("read process request"); err != nil {
+		return err
+	}
+	spec := p.processor(call.Name)
+	if spec == nil {
+		return missing("processor", call.Name)
+	}
+	call.Name = spec.Name
+	if spec.outline != call.hasOutline || spec.outline == call.hasMessages {
+		return Errorf(InvalidArgument, "processor %q is to be given %s", spec.Name, spec.input())
+	}
+	if err := spec.handler(call); err != nil {
+		return err
+	}
+	call.Edits.append(&p.calls.output)
+	return nil
+}
+
+// reservedMessages is how long a conversation is for which a processor of outlines
+// has memory before its first call. A module whose calls all begin as its first did
+// would otherwise allocate it in each of them, and in a wasm module that costs half
+// as much as reading the outline. Unused memory stays zero and costs an instance
+// nothing.
+const reservedMessages = 2048
+
+// editBytes is the usual length of a written edit.
+const editBytes = len(`{"drop":[1000,1001]},`)
+
+// reserve makes room for an outline of n messages, with as many calls and results,
+// and for an edit of each.
+func (m *memory) reserve(n int) {
+	o := &m.process.outline
+	for _, column := range []*[]int{&o.Bytes, &o.Chars, &o.Tokens, &o.Parts} {
+		*column = make([]int, 0, n)
+	}
+	o.Tools = make([]OutlineTool, 0, n)
+	m.process.Edits.list = make([]Edit, 0, n)
+	m.output.buf = make([]byte, 0, n*editBytes)
+}
+
+// reset empties p and keeps its memory.
+func (p *Process) reset() {
+	p.Edits.Reset()
+	o := &p.outline
+	*p = Process{
+		Edits:    p.Edits,
+		messages: p.messages[:0],
+		before:   p.before,
+		outline: Outline{Bytes: o.Bytes[:0], Chars: o.Chars[:0], Tokens: o.Tokens[:0],
+			Parts: o.Parts[:0], Keep: o.Keep[:0], Tools: o.Tools[:0]},
+		ownFrom: noOwn,
+	}
+}
+
+// noOwn is where own rounds begin of which a host says nothing.
+const noOwn = -1
+
+func (s *scanner) process(p *Process, m *memory) {
+	s.open('{')
+	for s.next('}') {
+		switch s.key() {
+		case "processor":
+			p.Name = s.str()
+		case "config":
+			p.Config = Raw(keep(&m.names.config, string(s.optional())))
+		case "scope":
+			p.Scope = s.scope(&m.names.scope)
+		case "model":
+			p.Model = keep(&m.names.model, s.str())
+		case "messages":
+			p.hasMessages = true
+			p.messages = s.messages(p.messages[:0], &m.parts)
+		case "outline":
+			p.hasOutline = true
+			s.outline(&p.outline)
+		case "own_from":
+			p.ownFrom = s.index()
+		default:
+			s.skip()
+		}
+	}
+	if !s.failed() && p.Name == "" {
+		s.fail("processor expected")
+	}
+	if p.hasMessages {
+		p.own = s.own(p.ownFrom, len(p.messages))
+	}
+}
+
+// index reads where something begins.
+func (s *scanner) index() int {
+	i := s.integer()
+	if i < 0 {
+		s.fail("negative index")
+	}
+	return i
+}
+
+// own returns how many of n messages stand from an index on, none for noOwn.
+func (s *scanner) own(from, n int) int {
+	if from == noOwn {
+		return 0
+	}
+	if from > n {
+		s.fail("own rounds begin outside the conversation")
+		return 0
+	}
+	return n - from
+}
+
+// outline reads the columns and checks that they agree, so that handlers may
+// index them without looking.
+func (s *scanner) outline(o *Outline) {
+	count, tokens, ownFrom := -1, false, noOwn
+	o.Own = 0
+	s.open('{')
+	for s.next('}') {
+		switch s.key() {
+		case "count":
+			count = s.integer()
+		case "roles":
+			o.Roles = s.str()
+		case "bytes":
+			o.Bytes = s.column(o.Bytes[:0], count)
+		case "chars":
+			o.Chars = s.column(o.Chars[:0], count)
+		case "tokens":
+			tokens = true
+			o.Tokens = s.column(o.Tokens[:0], count)
+		case "encoding":
+			o.Encoding = s.str()
+		case "parts":
+			o.Parts = s.column(o.Parts[:0], count)
+		case "keep":
+			o.Keep = s.column(o.Keep[:0], 0)
+		case "own_from":
+			ownFrom = s.index()
+		case "tools":
+			o.Tools = s.outlineTools(o.Tools[:0], count)
+		default:
+			s.skip()
+		}
+	}
+	switch {
+	case !tokens:
+		o.Tokens = nil
+	case o.Tokens == nil:
+		o.Tokens = []int{} // there, though empty
+	}
+	if !s.failed() {
+		s.checkOutline(o, count, tokens)
+		o.Own = s.own(ownFrom, len(o.Parts))
+	}
+}
+
+func (s *scanner) checkOutline(o *Outline, count int, tokens bool) {
+	switch {
+	case count != len(o.Roles), count != len(o.Bytes), count != len(o.Chars), count != len(o.Parts),
+		tokens && count != len(o.Tokens):
+		s.fail("outline columns of the same length expected")
+	case !validRoles(o.Roles):
+		s.fail("outline roles other than s, u, a and t")
+	}
+	for _, m := range o.Keep {
+		if uint(m) >= uint(len(o.Parts)) {
+			s.fail("outline keeps a message outside the conversation")
+		}
+	}
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		if uint(t.Message) >= uint(len(o.Parts)) || uint(t.Part) >= uint(o.Parts[t.Message]) {
+			s.fail("outline tool outside the conversation")
+		}
+	}
+}
+
+func validRoles(roles string) bool {
+	for i := range len(roles) {
+		switch roles[i] {
+		case RoleLetterSystem, RoleLetterUser, RoleLetterAssistant, RoleLetterTool:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// column reads an array of numbers that count something, about n of them.
+func (s *scanner) column(out []int, n int) []int {
+	if s.open('[') {
+		if n = min(n, (len(s.src)-s.pos)/2); n > cap(out) {
+			out = make([]int, 0, n)
+		}
+		out = s.plainNumbers(out)
+	}
+	for s.next(']') {
+		n := s.integer()
+		if n < 0 {
+			s.fail("negative number in an outline")
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// toolBytes is about how long a row of an outline's tools is at least.
+const toolBytes = 24
+
+// outlineTools reads the rows of calls and results in a conversation of n messages.
+func (s *scanner) outlineTools(out []OutlineTool, n int) []OutlineTool {
+	s.open('[')
+	if n = min(n, (len(s.src)-s.pos)/toolBytes); n > cap(out) {
+		out = make([]OutlineTool, 0, n)
+	}
+	for out = s.plainTools(out); s.next(']'); out = s.plainTools(out) {
+		out = append(out, OutlineTool{})
+		t := &out[len(out)-1]
+		s.open('[')
+		s.element()
+		t.Message = s.integer()
+		s.element()
+		t.Part = s.integer()
+		s.element()
+		switch s.str() {
+		case "call":
+		case "result":
+			t.Result = true
+		default:
+			s.fail("call or result expected")
+		}
+		s.element()
+		t.ID = s.str()
+		s.element()
+		t.Name = s.str()
+		for s.next(']') {
+			s.skip() // later hosts may add columns
+		}
+	}
+	return out
+}
+
+// element moves to an element that must be there.
+func (s *scanner) element() {
+	if !s.next(']') {
+		s.fail("more elements expected")
+	}
+}
+
+// input says what the processor is given.
+func (p *ProcessorSpec) input() string {
+	if p.outline {
+		return "an outline and no messages"
+	}
+	return "messages and no outline"
+}
+
+// append writes the answer of a processor.
+func (e *Edits) append(w *Writer) {
+	w.BeginObject()
+	if len(e.list) > 0 {
+		w.key("edits").BeginArray()
+		for i := range e.list {
+			e.list[i].append(w)
+		}
+		w.EndArray()
+	}
+	w.rawMember("report", e.report)
+	w.EndObject()
+}
+
+func (e *Edit) append(w *Writer) {
+	switch e.Kind {
+	case EditDrop:
+		w.pair(`{"drop":[`, e.At, e.To)
+	case EditDropPart:
+		w.pair(`{"drop_part":[`, e.At, e.Part)
+	default:
+		w.BeginObject().key(e.Kind.String())
+		w.BeginObject().key("at").Int(int64(e.At)).key("message")
+		w.message(e.Message)
+		w.EndObject()
+		w.EndObject()
+	}
+}
+
+// pair writes an object with one pair of numbers; begin is what stands before
+// them. There may be thousands, so it is one function: in a wasm module a call
+// costs as much as ten bytes.
+func (w *Writer) pair(begin string, a, b int) {
+	w.comma()
+	buf := append(appendCount(append(w.buf, begin...), a), ',')
+	w.buf = append(appendCount(buf, b), ']', '}')
+}
+
+// appendCount appends a number, which is quick for the small ones that most are.
+func appendCount(buf []byte, n int) []byte {
+	digit := func(n uint32) byte { return byte('0' + n%10) }
+	switch u := uint32(n); {
+	case n < 0 || n >= 10_000:
+		return strconv.AppendInt(buf, int64(n), 10)
+	case n < 10:
+		return append(buf, digit(u))
+	case n < 100:
+		return append(buf, digit(u/10), digit(u))
+	case n < 1000:
+		return append(buf, digit(u/100), digit(u/10), digit(u))
+	default:
+		return append(buf, digit(u/1000), digit(u/100), digit(u/10), digit(u))
+	}
+}
