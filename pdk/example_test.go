@@ -9,7 +9,7 @@ import (
 
 // The kit for Go guests is a module's worth of files.
 func Example() {
-	files, err := fs.Glob(kits.Files, "go/doc.go")
+	files, err := fs.Glob(kits.Files, "go/pdk/doc.go")
 	fmt.Println(files, err)
-	// Output: [go/doc.go] <nil>
+	// Output: [go/pdk/doc.go] <nil>
 }
