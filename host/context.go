@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
 // Scope says who is asking and where: it goes to every part of a run.
@@ -73,7 +74,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 		state, _ = NewState(nil, 0)
 	}
 	if json.Valid(arguments) {
-		arguments = canonicalIntegers(arguments)
+		arguments = schema.CanonicalIntegers(arguments)
 	}
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,

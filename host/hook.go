@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
 // Hooks are functions that are called at fixed points of each run of an agent.
@@ -221,10 +223,10 @@ func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	if string(at.Arguments) == string(c.call.Arguments) {
 		return nil, nil
 	}
-	if _, err := tool.schema.check(context.Background(), at.Arguments, faultOf); err != nil {
+	if err := tool.schema.Validate(context.Background(), at.Arguments); err != nil {
 		return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 	}
-	c.call.Arguments = canonicalIntegers(at.Arguments)
+	c.call.Arguments = schema.CanonicalIntegers(at.Arguments)
 	return nil, nil
 }
 

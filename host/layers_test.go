@@ -28,10 +28,12 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/internal/jsondoc"},
+	{"host", []string{"host/internal/jsondoc", "host/internal/schema"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/internal/jsondoc", nil,
 		"JSON in, JSON and operations out; it knows nothing of agents and gives its errors kinds of its own"},
+	{"host/internal/schema", []string{"host/internal/jsondoc"},
+		"a schema and JSON in, faults out; it knows nothing of tools and states"},
 	{"host/hosttest", []string{"host"},
 		"the kit tests any implementation of host's interfaces, so it may know none of them"},
 	{"host/kv", nil,
@@ -124,8 +126,8 @@ var layers = []layer{
 // judged, faked and replaced in one place. Tests and kits are exempt.
 var fences = map[string]struct{ dir, why string }{
 	"github.com/google/uuid":                   {"host", "ids are made in one place"},
-	"github.com/google/jsonschema-go":          {"host", "infers tools' schemas from Go types"},
-	"github.com/santhosh-tekuri/jsonschema/v6": {"host", "checks arguments against schemas"},
+	"github.com/google/jsonschema-go":          {"host/internal/schema", "infers tools' schemas from Go types"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"host/internal/schema", "checks arguments against schemas"},
 	"github.com/tetratelabs/wazero":            {"host/plugin", "runs WebAssembly"},
 	"github.com/extism/go-sdk":                 {"host/plugin/extismsdk", "second engine for trusted Extism plugins"},
 	"github.com/extism/go-pdk":                 {"examples/extism/go", "the kit of the other way in, shown once"},

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
 // OutputSpec asks a model to answer with JSON of a schema. A model that cannot
@@ -22,7 +24,7 @@ type OutputSpec struct {
 // nullable, and tags say more of a member, as for [NewTool]. Slices and maps that are
 // nil may be null, which is how Go writes them. Code invalid_argument for a type that JSON cannot hold.
 func SchemaOf[T any]() (*Schema, error) {
-	told, checked, err := inferDocumentSchema(reflect.TypeFor[T]())
+	told, checked, err := schema.InferDocument(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "schema of %s: %w", reflect.TypeFor[T](), err)
 	}

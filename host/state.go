@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math"
 	"reflect"
@@ -95,16 +94,10 @@ func (s *State) checkFit(doc any) error {
 	if s.fits {
 		was = jsondoc.Optional{Value: s.doc, Present: true}
 	}
-	if s.schema.schema.plain.stillFits(doc, was) {
+	if s.schema.schema.StillFits(doc, was) {
 		return nil
 	}
-	if jsondoc.Depth(doc) > maxValueDepth {
-		return errTooDeep()
-	}
-	if huge := jsondoc.OutOfRange(doc); huge != "" { // as a fraction it has as many digits
-		return jsondoc.ErrOutOfRange(huge)
-	}
-	return s.schema.schema.newCheck(context.Background(), jsondoc.CountValues(doc), s.size).validate(doc, faultOf)
+	return s.schema.schema.ValidateValue(doc, s.size)
 }
 
 func decodeState(raw json.RawMessage) (map[string]any, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
@@ -40,7 +41,7 @@ type Tool struct {
 	client     bool   // somebody else executes it
 	agent      *Agent // that the tool runs, if it is one
 	provider   string // the context provider that has added it, if one has
-	schema     *schema
+	schema     *schema.Schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool
 }
@@ -130,7 +131,7 @@ type Artifact struct {
 // It panics if In has no JSON Schema (a channel, a function, a cycle) or has a tag
 // that does not suit its field: that is a mistake in the program, not in its input.
 func NewTool[In, Out any](name, description string, fn func(ctx context.Context, call *Call, in In) (Out, error), opts *ToolOptions) *Tool {
-	told, checked, err := inferSchema(reflect.TypeFor[In]())
+	told, checked, err := schema.Infer(reflect.TypeFor[In]())
 	if err != nil {
 		panic(fmt.Sprintf("host.NewTool %q: %v; give its arguments a type that JSON can hold", name, err))
 	}
@@ -225,14 +226,14 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 		approve: opts.Approve, terms: opts.Terms, handler: handler}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
-	} else if t.schema, err = compileSchema(context.Background(), checked); err != nil {
+	} else if t.schema, err = schema.Compile(context.Background(), checked); err != nil {
 		return nil, Errorf(InvalidArgument, "parameters of tool %q: %w", spec.Name, err)
 	}
-	if t.schema.object {
-		t.Parameters = completeSchema(t.Parameters)
+	if t.schema.IsObject() {
+		t.Parameters = schema.Complete(t.Parameters)
 	} else {
 		t.wrapped = true
-		t.Parameters = wrapSchema(t.Parameters)
+		t.Parameters = schema.Wrap(t.Parameters)
 	}
 	return t, nil
 }
@@ -284,9 +285,9 @@ func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (j
 	if err != nil {
 		return nil, err
 	}
-	fits, err := t.schema.arguments(ctx, raw)
+	fits, err := t.schema.Arguments(ctx, raw)
 	if err == nil {
-		return canonicalIntegers(fits), nil
+		return schema.CanonicalIntegers(fits), nil
 	}
 	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 }

@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding"
@@ -13,17 +13,17 @@ import (
 	inferjson "github.com/google/jsonschema-go/jsonschema"
 )
 
-// inferSchema returns the schema of a Go type twice: as a model is told it, with
+// Infer returns the schema of a Go type twice: as a model is told it, with
 // every optional property required and nullable, which is what strict providers
 // take; and as arguments are checked against it, where an optional property may
 // be left out as well, because models do.
-func inferSchema(t reflect.Type) (told, checked json.RawMessage, err error) {
+func Infer(t reflect.Type) (told, checked json.RawMessage, err error) {
 	return schemasOf(t, func(*inferjson.Schema) {})
 }
 
-// inferDocumentSchema is inferSchema for documents that Go writes as well, such as
+// InferDocument is Infer for documents that Go writes as well, such as
 // states: slices and maps that are nil are null there.
-func inferDocumentSchema(t reflect.Type) (told, checked json.RawMessage, err error) {
+func InferDocument(t reflect.Type) (told, checked json.RawMessage, err error) {
 	return schemasOf(t, func(s *inferjson.Schema) {
 		isMap := s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.Not == nil
 		if s.Type == "array" || isMap {

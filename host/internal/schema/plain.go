@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -7,22 +7,22 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// plainSchema is a schema that says no more than most do: types, members, which
+// plainRule is a schema that says no more than most do: types, members, which
 // are required, what strings may be. It says of most values at once, and of many
 // at the same time, that they fit. Of what it is not sure of the validator
 // decides, which also has the words for what is wrong.
 //
 // A part of it that says more is opaque: nothing surely fits there, but for what
 // has been there before and did.
-type plainSchema struct {
+type plainRule struct {
 	opaque      bool
 	kinds       kinds // none is any
 	enum        []string
-	members     map[string]*plainSchema
-	rest        *plainSchema // of other members; nil is any
+	members     map[string]*plainRule
+	rest        *plainRule // of other members; nil is any
 	required    []string
 	closed      bool // no other members
-	items       *plainSchema
+	items       *plainRule
 	nonNegative bool // numbers
 }
 
@@ -44,22 +44,22 @@ var kindNames = map[string]kinds{
 	"string": stringKind, "array": arrayKind, "object": objectKind,
 }
 
-func newPlainSchema(doc any) *plainSchema {
+func newPlainRule(doc any) *plainRule {
 	members, ok := doc.(map[string]any)
 	if !ok {
-		return &plainSchema{opaque: doc != true}
+		return &plainRule{opaque: doc != true}
 	}
-	s := &plainSchema{}
+	s := &plainRule{}
 	for name, v := range members {
 		if !s.keyword(name, v) {
-			return &plainSchema{opaque: true}
+			return &plainRule{opaque: true}
 		}
 	}
 	return s
 }
 
 // keyword takes a keyword in. It reports false for one that is not plain.
-func (s *plainSchema) keyword(name string, v any) (ok bool) {
+func (s *plainRule) keyword(name string, v any) (ok bool) {
 	switch name {
 	case "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions":
 		return true
@@ -74,10 +74,10 @@ func (s *plainSchema) keyword(name string, v any) (ok bool) {
 	case "additionalProperties":
 		s.closed = v == false
 		if ok = true; !s.closed {
-			s.rest = newPlainSchema(v)
+			s.rest = newPlainRule(v)
 		}
 	case "items":
-		s.items, ok = newPlainSchema(v), true
+		s.items, ok = newPlainRule(v), true
 	case "minimum":
 		s.nonNegative = v == json.Number("0")
 		ok = s.nonNegative
@@ -111,21 +111,21 @@ func plainStrings(v any) ([]string, bool) {
 	return out, ok
 }
 
-func plainMembers(v any) (map[string]*plainSchema, bool) {
+func plainMembers(v any) (map[string]*plainRule, bool) {
 	members, ok := v.(map[string]any)
-	out := make(map[string]*plainSchema, len(members))
+	out := make(map[string]*plainRule, len(members))
 	for name, m := range members {
-		out[name] = newPlainSchema(m)
+		out[name] = newPlainRule(m)
 	}
 	return out, ok
 }
 
 // fits reports whether a value surely fits.
-func (s *plainSchema) fits(v any) bool { return s.stillFits(v, jsondoc.Optional{}) }
+func (s *plainRule) fits(v any) bool { return s.stillFits(v, jsondoc.Optional{}) }
 
-// stillFits reports whether what has come in the place of a value that fits, if
+// StillFits reports whether what has come in the place of a value that fits, if
 // one was there, surely fits, too. What both share is not looked at again.
-func (s *plainSchema) stillFits(v any, was jsondoc.Optional) bool {
+func (s *plainRule) stillFits(v any, was jsondoc.Optional) bool {
 	if was.Present && jsondoc.Shared(v, was.Value) {
 		return true
 	}
@@ -157,7 +157,7 @@ func (s *plainSchema) stillFits(v any, was jsondoc.Optional) bool {
 	return false
 }
 
-func (s *plainSchema) has(k kinds) bool { return s.kinds == 0 || s.kinds&k == k }
+func (s *plainRule) has(k kinds) bool { return s.kinds == 0 || s.kinds&k == k }
 
 // isDigits reports whether a number is written as a whole one.
 func isDigits(n json.Number) bool {
@@ -169,7 +169,7 @@ func isDigits(n json.Number) bool {
 	return true
 }
 
-func (s *plainSchema) fitsItems(list []any, was jsondoc.Optional) bool {
+func (s *plainRule) fitsItems(list []any, was jsondoc.Optional) bool {
 	if s.items == nil {
 		return true
 	}
@@ -186,7 +186,7 @@ func (s *plainSchema) fitsItems(list []any, was jsondoc.Optional) bool {
 	return true
 }
 
-func (s *plainSchema) fitsMembers(members map[string]any, was jsondoc.Optional) bool {
+func (s *plainRule) fitsMembers(members map[string]any, was jsondoc.Optional) bool {
 	for name, v := range members {
 		m, known := s.members[name]
 		if !known {

@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 // The vectors of the plugin contract say what a tool is passed of what a model
 // wrote.
 func TestArgumentsArePassedAsTheContractSays(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "pdk", "testdata", "vectors", "numbers.json"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "pdk", "testdata", "vectors", "numbers.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestArgumentsArePassedAsTheContractSays(t *testing.T) {
 			continue
 		}
 		seen++
-		if got := canonicalIntegers(v.JSON.Arguments); string(got) != string(v.JSON.Want) {
+		if got := CanonicalIntegers(v.JSON.Arguments); string(got) != string(v.JSON.Want) {
 			t.Errorf("%s: %s becomes %s, want %s", v.Name, v.JSON.Arguments, got, v.JSON.Want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestCanonicalIntegersKeepsValues(t *testing.T) {
 		if !ok {
 			t.Skip("math/big does not read it")
 		}
-		got := string(canonicalIntegers(json.RawMessage(`{"n":[` + number + `]}`)))
+		got := string(CanonicalIntegers(json.RawMessage(`{"n":[` + number + `]}`)))
 		got = strings.TrimSuffix(strings.TrimPrefix(got, `{"n":[`), `]}`)
 		after, ok := new(big.Rat).SetString(got)
 		if !ok || before.Cmp(after) != 0 {
@@ -59,7 +59,7 @@ func TestCanonicalIntegersKeepsValues(t *testing.T) {
 		if before.IsInt() && len(digits) <= maxIntegerDigits && got != before.Num().String() {
 			t.Fatalf("%s became %s, not %s", number, got, before.Num())
 		}
-		if again := canonicalIntegers(json.RawMessage(got)); string(again) != got {
+		if again := CanonicalIntegers(json.RawMessage(got)); string(again) != got {
 			t.Fatalf("%s became %s and then %s", number, got, again)
 		}
 	})
@@ -68,7 +68,7 @@ func TestCanonicalIntegersKeepsValues(t *testing.T) {
 func TestCanonicalIntegersCopiesNothingWithoutNeed(t *testing.T) {
 	raw := json.RawMessage(`{"order":1042,"s":"1.0","f":2.5,"l":[true,null,{"n":-7}]}`)
 	if allocs := testing.AllocsPerRun(10, func() {
-		if got := canonicalIntegers(raw); &got[0] != &raw[0] {
+		if got := CanonicalIntegers(raw); &got[0] != &raw[0] {
 			t.Error("it is a copy")
 		}
 	}); allocs > 1 { // of the fraction's digits

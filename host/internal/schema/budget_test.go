@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestStackOfValidationIsBounded(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(maxTestStack))
 	compiled, ended := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := compileSchema(t.Context(), json.RawMessage(deepSchema().Draw(t, "schema")))
+		s, err := Compile(t.Context(), json.RawMessage(deepSchema().Draw(t, "schema")))
 		if err != nil {
 			if !strings.Contains(err.Error(), "apply to one value") {
 				t.Fatal(err)
@@ -59,7 +59,7 @@ func TestStackOfValidationIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := s.newCheck(t.Context(), 1_000_000, 0)
-		if err := c.validate(v, faultOf); isA[errTooManyChecks](err) {
+		if err := c.validate(v, faultOf); isA[TooManyChecksError](err) {
 			ended++
 		}
 		if c.steps > maxNestedRules+1 {
@@ -76,7 +76,7 @@ func TestDeepAnswersBesideManyZeros(t *testing.T) {
 	for i := range 24 {
 		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"}]},`, i, i+1)
 	}
-	s, err := CompileSchema(json.RawMessage(`{"$ref":"#/$defs/d0","$defs":{` + b.String() + `"d24":{"items":{"$ref":"#/$defs/d0"}}}}`))
+	s, err := Compile(t.Context(), json.RawMessage(`{"$ref":"#/$defs/d0","$defs":{`+b.String()+`"d24":{"items":{"$ref":"#/$defs/d0"}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +87,12 @@ func TestDeepAnswersBesideManyZeros(t *testing.T) {
 		}
 		return json.RawMessage(`[` + strings.Repeat(`[`, n-1) + strings.Repeat(`]`, n-1) + strings.Repeat(`,0`, zeros) + `]`)
 	}
-	for depth, code := range map[int]Code{9985: InvalidArgument, maxValueDepth + 1: InvalidArgument, maxValueDepth: ResourceExhausted, 50: ""} {
-		if err := s.Validate(deep(depth)); CodeOf(err) != code {
-			t.Errorf("an answer %d deep: %v, want code %q", depth, err, code)
+	for depth, code := range map[int]string{9985: misfit, maxValueDepth + 1: misfit, maxValueDepth: tooManyChecks, 50: ""} {
+		if err := s.Validate(t.Context(), deep(depth)); kindOf(err) != code {
+			t.Errorf("an answer %d deep: %v, want %q", depth, err, code)
 		}
-		if err := s.ValidateUnseen(deep(depth)); CodeOf(err) != code {
-			t.Errorf("unseen, an answer %d deep: %v, want code %q", depth, err, code)
+		if err := s.ValidateUnseen(t.Context(), deep(depth)); kindOf(err) != code {
+			t.Errorf("unseen, an answer %d deep: %v, want %q", depth, err, code)
 		}
 	}
 }
@@ -117,9 +117,9 @@ func TestSchemasThatApplyTooOftenToOneValue(t *testing.T) {
 		"itself, never used":      {`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := CompileSchema(json.RawMessage(c.schema))
-			if c.says == "" && err != nil || c.says != "" && (CodeOf(err) != InvalidArgument || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("CompileSchema: %v, want %q", err, c.says)
+			_, err := Compile(t.Context(), json.RawMessage(c.schema))
+			if c.says == "" && err != nil || c.says != "" && (kindOf(err) != misfit || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("Compile: %v, want %q", err, c.says)
 			}
 		})
 	}
@@ -187,9 +187,9 @@ func TestSchemasAreRefusedBeforeTheyAreCompiled(t *testing.T) {
 		"the same of components": {generatedService(640, "components/schemas"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := CompileSchema(json.RawMessage(c.schema))
-			if c.says == "" && err != nil || c.says != "" && (CodeOf(err) != InvalidArgument || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("CompileSchema: %s, want %q", cutText(fmt.Sprint(err), 300), c.says)
+			_, err := Compile(t.Context(), json.RawMessage(c.schema))
+			if c.says == "" && err != nil || c.says != "" && (kindOf(err) != misfit || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("Compile: %s, want %q", cutText(fmt.Sprint(err), 300), c.says)
 			}
 			if err != nil && len(err.Error()) > 2*maxCompileError {
 				t.Errorf("the error is %d bytes long", len(err.Error()))
@@ -205,7 +205,7 @@ func TestWorstValuesStayWithinTheirWork(t *testing.T) {
 	const given = 300_000
 	for _, c := range worstCases() {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := compileSchema(t.Context(), json.RawMessage(c.schema))
+			s, err := Compile(t.Context(), json.RawMessage(c.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestWorstValuesStayWithinTheirWork(t *testing.T) {
 				longest, before = max(longest, before-check.left), check.left
 			}
 			_, err = check.fits(s.rule, v)
-			if err != nil && !isA[errTooManyChecks](err) {
+			if err != nil && !isA[TooManyChecksError](err) {
 				t.Errorf("validation ends with %v", err)
 			}
 			if longest > pieceWork+len(c.value)/bytesPerWork+maxFormatPattern*patternByteWork {
@@ -237,7 +237,7 @@ func TestWorstValuesStayWithinTheirWork(t *testing.T) {
 // Each null of a model's arguments looks through all names that are required: 20,000
 // of them and as many nulls took 6.6 s.
 func TestNullsAreLookedForWithinTheWork(t *testing.T) {
-	s, err := compileSchema(t.Context(), json.RawMessage(`{"items":{"properties":{"a":{"type":"string"}},"required":[`+repeated(10_000, `"m{n}"`, ",")+`]}}`))
+	s, err := Compile(t.Context(), json.RawMessage(`{"items":{"properties":{"a":{"type":"string"}},"required":[`+repeated(10_000, `"m{n}"`, ",")+`]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestNullsAreLookedForWithinTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.newCheck(t.Context(), nodes, 0)
-	if _, err := c.withoutNulls(v); !isA[errTooManyChecks](err) {
+	if _, err := c.withoutNulls(v); !isA[TooManyChecksError](err) {
 		t.Errorf("withoutNulls: %v, want that it takes too many checks", err)
 	}
 	few, err := s.newCheck(t.Context(), 0, 0).withoutNulls(v.([]any)[:2])
@@ -256,21 +256,21 @@ func TestNullsAreLookedForWithinTheWork(t *testing.T) {
 }
 
 func TestValidationEndsWithItsContext(t *testing.T) {
-	s, err := CompileSchema(json.RawMessage(manyTimes(`{}`)))
+	s, err := Compile(t.Context(), json.RawMessage(manyTimes(`{}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	left := errors.New("the caller has left")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(left)
-	if err := s.ValidateContext(ctx, json.RawMessage(`7`)); CodeOf(err) != Canceled || !errors.Is(err, left) {
-		t.Errorf("ValidateContext: %v, want code %s and its cause", err, Canceled)
+	if err := s.Validate(ctx, json.RawMessage(`7`)); kindOf(err) != ended || !errors.Is(err, left) {
+		t.Errorf("ValidateContext: %v, want %s and its cause", err, ended)
 	}
-	if _, err := CompileSchemaContext(ctx, json.RawMessage(`{"type":"string"}`)); CodeOf(err) != Canceled || !errors.Is(err, left) {
-		t.Errorf("CompileSchemaContext: %v, want code %s and its cause", err, Canceled)
+	if _, err := Compile(ctx, json.RawMessage(`{"type":"string"}`)); kindOf(err) != ended || !errors.Is(err, left) {
+		t.Errorf("Compile: %v, want %s and its cause", err, ended)
 	}
-	if err := s.Validate(json.RawMessage(`7`)); CodeOf(err) != ResourceExhausted {
-		t.Errorf("Validate: %v, want code %s", err, ResourceExhausted)
+	if err := s.Validate(t.Context(), json.RawMessage(`7`)); kindOf(err) != tooManyChecks {
+		t.Errorf("Validate: %v, want %s", err, tooManyChecks)
 	}
 }
 
@@ -289,12 +289,12 @@ func TestFaultsAreTold(t *testing.T) {
 		"too many":        {`{"contains":{"type":"number"},"maxContains":3}`, `[1,2,3,4,5]`, "max 3 items"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := CompileSchema(json.RawMessage(c.schema))
+			s, err := Compile(t.Context(), json.RawMessage(c.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = s.Validate(json.RawMessage(c.value))
-			if CodeOf(err) != InvalidArgument || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 2000 {
+			err = s.Validate(t.Context(), json.RawMessage(c.value))
+			if kindOf(err) != misfit || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 2000 {
 				t.Errorf("Validate: %s, want %q in at most 2000 bytes", cutText(fmt.Sprint(err), 3000), c.says)
 			}
 		})
@@ -311,7 +311,7 @@ func TestCountsThatNoIntHoldsAreRefused(t *testing.T) {
 		{`{"maxItems":9223372036854775807,"minLength":1e3}`, ""},
 		{`{"maximum":1e30,"properties":{"maxItems":{"const":1e30}}}`, ""},
 	} {
-		_, err := compileSchema(t.Context(), json.RawMessage(c.schema))
+		_, err := Compile(t.Context(), json.RawMessage(c.schema))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want+" is more than 9223372036854775807") {
 			t.Errorf("%s: %v, want %q in it", c.schema, err, c.want)
 		}

@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func processorTime(tb testing.TB, clock int32) time.Duration {
 func BenchmarkSchemaBar(b *testing.B) {
 	for _, c := range worstCases() {
 		b.Run(strings.ReplaceAll(c.name, " ", "_"), func(b *testing.B) {
-			s, err := compileSchema(b.Context(), json.RawMessage(c.schema))
+			s, err := Compile(b.Context(), json.RawMessage(c.schema))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func BenchmarkSchemaCompile(b *testing.B) {
 			started := processorTime(b, unix.CLOCK_PROCESS_CPUTIME_ID)
 			var err error
 			for b.Loop() {
-				_, err = compileSchema(b.Context(), json.RawMessage(c.schema))
+				_, err = Compile(b.Context(), json.RawMessage(c.schema))
 			}
 			if err != nil {
 				b.Log(cutText(err.Error(), 150))
@@ -83,7 +83,7 @@ func BenchmarkSchemaCompile(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(float64(newSchemaSize(doc).work())/1e6, "estimate-ms")
+			b.ReportMetric(float64(newSizeEstimate(doc).work())/1e6, "estimate-ms")
 		})
 	}
 }

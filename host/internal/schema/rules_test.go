@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -161,7 +161,7 @@ func TestRulesSayWhatTheLibrarySays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := anySchema().Draw(t, "raw")
 		library, libraryErr := compileByLibrary(raw)
-		s, err := compileSchema(t.Context(), raw)
+		s, err := Compile(t.Context(), raw)
 		if err != nil && libraryErr == nil && strings.Contains(err.Error(), "by way of itself") {
 			return
 		}

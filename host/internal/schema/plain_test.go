@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -83,7 +83,7 @@ func TestPlainSchemasTakeNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := compileSchema(t.Context(), raw)
+		s, err := Compile(t.Context(), raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func mixed(t *rapid.T, old, other any) any {
 }
 
 func TestPlainSchemasTakeWhatTheyShould(t *testing.T) {
-	s, err := compileSchema(t.Context(), json.RawMessage(`{"type":"object","required":["n"],"additionalProperties":false,"properties":{
+	s, err := Compile(t.Context(), json.RawMessage(`{"type":"object","required":["n"],"additionalProperties":false,"properties":{
 		"n":{"type":["integer","null"]},"x":{"type":"number"},"s":{"type":"string","enum":["a","b"]},"l":{"type":"array","items":{"type":"boolean"}},"o":{}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestPlainSchemas(t *testing.T) {
 		`{"enum":["a",1]}`:                      ``,
 		`{"$ref":"#/$defs/x","$defs":{"x":{}}}`: ``,
 	} {
-		s, err := compileSchema(t.Context(), json.RawMessage(raw))
+		s, err := Compile(t.Context(), json.RawMessage(raw))
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
@@ -183,46 +183,8 @@ func TestPlainSchemas(t *testing.T) {
 	}
 }
 
-// What did fit is not looked at again, whatever the schema says of it.
-func TestStatesAreCheckedWhereTheyChange(t *testing.T) {
-	schema := mustSchema(t, `{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","pattern":"^a"}}}`)
-	s, err := newState(map[string]any{"n": json.Number("1"), "s": "abc"}, 1000, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := s.doc
-	if err := s.Set("/n", 2); err != nil {
-		t.Fatal(err)
-	}
-	if !schema.schema.plain.stillFits(s.doc, jsondoc.Optional{Value: before, Present: true}) {
-		t.Error("the validator is asked of a member that is as it was")
-	}
-	if err := s.Set("/s", "b"); CodeOf(err) != InvalidArgument {
-		t.Errorf("a member that does not fit its pattern: %v", err)
-	}
-	if err := s.Set("/n", "x"); CodeOf(err) != InvalidArgument {
-		t.Errorf("a member of another type: %v", err)
-	}
-	empty, err := newState(map[string]any{}, 1000, mustSchema(t, `{"required":["n"],"minProperties":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := empty.Patch([]PatchOp{{Op: "test", Path: "", Value: json.RawMessage("{}")}}); CodeOf(err) != InvalidArgument {
-		t.Errorf("a state that has never fit is taken for one that did: %v", err)
-	}
-}
-
-func mustSchema(t *testing.T, raw string) *Schema {
-	t.Helper()
-	s, err := CompileSchema(json.RawMessage(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func BenchmarkSchema(b *testing.B) {
-	s, err := compileSchema(b.Context(), json.RawMessage(`{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"],"additionalProperties":false}`))
+	s, err := Compile(b.Context(), json.RawMessage(`{"type":"object","properties":{"order":{"type":"integer"}},"required":["order"],"additionalProperties":false}`))
 	if err != nil {
 		b.Fatal(err)
 	}

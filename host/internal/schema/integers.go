@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 // model wrote it, or four bytes, 1e999999999, could become a billion.
 const maxIntegerDigits = 20
 
-// canonicalIntegers returns valid JSON with its integers written as digits. It is
+// CanonicalIntegers returns valid JSON with its integers written as digits. It is
 // raw itself where they are.
-func canonicalIntegers(raw json.RawMessage) json.RawMessage {
+func CanonicalIntegers(raw json.RawMessage) json.RawMessage {
 	var out []byte
 	copied := 0 // how much of raw is in out
 	for i := 0; i < len(raw); i++ {

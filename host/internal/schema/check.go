@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ func (c *checker) explain(r *rule, v any) (*faultList, error) {
 	c.reset()
 	c.left, c.explaining = explainWork, true
 	err := stopped(func() { c.check(r, v, false) })
-	if _, spent := err.(errTooManyChecks); spent {
+	if _, spent := err.(TooManyChecksError); spent {
 		c.faults.cut, err = true, nil
 	}
 	return &c.faults, err
@@ -86,7 +86,7 @@ func (c *checker) check(r *rule, v any, tracked bool) bool {
 		return *r.verdict || c.fault(falseFault)
 	}
 	if c.steps++; c.steps > maxNestedRules {
-		panic(workStop{errTooManyChecks{"the schema and the value are nested too deep in each other"}})
+		panic(workStop{TooManyChecksError{"the schema and the value are nested too deep in each other"}})
 	}
 	mark := c.seen.mark()
 	ok := c.apply(r, v, tracked || r.tracks(), mark)
@@ -251,7 +251,7 @@ func (c *checker) format(f *jsonschema.Format, v any) error {
 	if f.Name == "regex" {
 		work := patternWork(text)
 		if work > maxFormatPattern {
-			panic(workStop{errTooManyChecks{"a text that has to be a pattern takes too long to read"}})
+			panic(workStop{TooManyChecksError{"a text that has to be a pattern takes too long to read"}})
 		}
 		c.spend(work * patternByteWork)
 		p, err := compilePattern(text, maxPatternSize)

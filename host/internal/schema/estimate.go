@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"encoding/json"
@@ -44,8 +44,8 @@ const (
 // other one.
 const maxPairs = 20
 
-// schemaSize is what the work for a schema follows from.
-type schemaSize struct {
+// sizeEstimate is what the work for a schema follows from.
+type sizeEstimate struct {
 	parts   int // schemas within it, itself included
 	values  int // JSON values
 	places  int // bytes of the places of all parts
@@ -65,10 +65,10 @@ type schemaSize struct {
 	targets []string // JSON pointers of references
 }
 
-// estimateSchema refuses a schema that is nested too deep or takes too long to
+// estimate refuses a schema that is nested too deep or takes too long to
 // compile.
-func estimateSchema(doc any) error {
-	s := newSchemaSize(doc)
+func estimate(doc any) error {
+	s := newSizeEstimate(doc)
 	if s.deepest > maxSchemaNesting {
 		return fmt.Errorf("its parts stand within each other deeper than %d; use $defs and $ref", maxSchemaNesting)
 	}
@@ -85,9 +85,9 @@ func estimateSchema(doc any) error {
 	return nil
 }
 
-// newSchemaSize adds up a schema, with all that its references lead to.
-func newSchemaSize(doc any) *schemaSize {
-	s := &schemaSize{}
+// newSizeEstimate adds up a schema, with all that its references lead to.
+func newSizeEstimate(doc any) *sizeEstimate {
+	s := &sizeEstimate{}
 	s.part(doc, 1, 0)
 	seen := map[string]bool{}
 	for len(s.targets) > 0 && s.work() <= maxCompileWork {
@@ -109,7 +109,7 @@ func newSchemaSize(doc any) *schemaSize {
 }
 
 // work estimates what the library takes, in nanoseconds.
-func (s *schemaSize) work() int {
+func (s *sizeEstimate) work() int {
 	looks := s.parts + s.refs
 	return s.compareWork() + s.parts*partTime + s.values*valueTime + s.places*placeTime +
 		looks*(s.parts*lookTime+s.places/comparedSize) + s.strays*s.parts*keptTime +
@@ -118,7 +118,7 @@ func (s *schemaSize) work() int {
 }
 
 // compareWork is the part of it for lists whose values must differ.
-func (s *schemaSize) compareWork() int {
+func (s *sizeEstimate) compareWork() int {
 	if s.oldEnum {
 		return s.lists + s.enums
 	}
@@ -199,7 +199,7 @@ func words(list ...string) map[string]bool {
 // part adds a part of a schema at a place of so many bytes. Values that are no
 // part by a keyword are only counted: where a reference leads to them they are added
 // then.
-func (s *schemaSize) part(v any, level, place int) {
+func (s *sizeEstimate) part(v any, level, place int) {
 	s.values++
 	s.parts++
 	s.places += place
@@ -255,7 +255,7 @@ func fitsInt(n json.Number) bool {
 
 // compared adds what the library does to find out whether the values of a keyword's
 // list differ, whether they may stand there or not.
-func (s *schemaSize) compared(keyword string, v any) {
+func (s *sizeEstimate) compared(keyword string, v any) {
 	switch keyword {
 	case "enum":
 		if list, ok := v.([]any); ok {
@@ -272,7 +272,7 @@ func (s *schemaSize) compared(keyword string, v any) {
 }
 
 // names adds a list of names. A value that is no list is not compared.
-func (s *schemaSize) names(v any) {
+func (s *sizeEstimate) names(v any) {
 	if list, ok := v.([]any); ok {
 		s.lists += comparing(list)
 	}
@@ -321,7 +321,7 @@ func comparedTime(v any) int {
 	return n
 }
 
-func (s *schemaSize) ref(text string) {
+func (s *sizeEstimate) ref(text string) {
 	s.refs++
 	s.named += len(text)
 	if _, at, _ := strings.Cut(text, "#"); strings.HasPrefix(at, "/") {

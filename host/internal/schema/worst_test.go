@@ -1,6 +1,7 @@
-package host
+package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -158,4 +159,28 @@ func generatedService(n int, under string) string {
 		open, end = open+`"`+name+`":{`, end+`}`
 	}
 	return strings.ReplaceAll(`{"type":"object","properties":{"root":{"$ref":"#/UNDER/M0"}},`+open+b.String()+end+`}`, "UNDER", under)
+}
+
+func isA[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// The kinds of errors that the package host tells apart.
+const (
+	misfit        = "a misfit"
+	tooManyChecks = "too many checks"
+	ended         = "ended"
+)
+
+func kindOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case isA[TooManyChecksError](err):
+		return tooManyChecks
+	case isA[*EndedError](err):
+		return ended
+	}
+	return misfit
 }

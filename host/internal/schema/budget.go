@@ -1,4 +1,4 @@
-package host
+package schema
 
 import (
 	"context"
@@ -38,11 +38,11 @@ const maxValueDepth = 512
 // maxValueDepth and maxChain it bounds the stack: a step takes less than 1 kB.
 const maxNestedRules = 4096
 
-// errTooManyChecks says that a schema and a value together ask for more than a
+// TooManyChecksError says that a schema and a value together ask for more than a
 // bound allows, so that nothing is known of the value.
-type errTooManyChecks struct{ what string }
+type TooManyChecksError struct{ what string }
 
-func (e errTooManyChecks) Error() string { return e.what }
+func (e TooManyChecksError) Error() string { return e.what }
 
 // errTooDeep says that a value is nested deeper than validation goes.
 func errTooDeep() error {
@@ -74,7 +74,7 @@ func (m *workMeter) spend(n int) {
 
 func (m *workMeter) pause() {
 	if m.left < 0 {
-		panic(workStop{errTooManyChecks{"the schema takes too many checks"}})
+		panic(workStop{TooManyChecksError{"the schema takes too many checks"}})
 	}
 	m.piece = 0
 	if m.ctx != nil && m.ctx.Err() != nil {
@@ -105,11 +105,17 @@ func stopped(work func()) (err error) {
 	return nil
 }
 
-// contextEnd returns the end of a context as an error with its code.
-func contextEnd(ctx context.Context) error {
-	code := Canceled
-	if ctx.Err() == context.DeadlineExceeded {
-		code = DeadlineExceeded
-	}
-	return &Error{Code: code, Message: context.Cause(ctx).Error(), Err: context.Cause(ctx)}
+// EndedError says that a context has ended before the work was done.
+type EndedError struct {
+	Reason error // context.Canceled or context.DeadlineExceeded
+	Cause  error // of the end
 }
+
+func contextEnd(ctx context.Context) error { return &EndedError{ctx.Err(), context.Cause(ctx)} }
+
+func (e *EndedError) Error() string { return e.Cause.Error() }
+
+func (e *EndedError) Unwrap() error { return e.Cause }
+
+// Is makes the end recognisable as context.Canceled or context.DeadlineExceeded.
+func (e *EndedError) Is(target error) bool { return target == e.Reason }
