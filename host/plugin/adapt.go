@@ -117,7 +117,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 		return p.plainHandler(info, result)
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
-		s := p.seat(call.Scope.Tenant)
+		s := p.binding(call.Scope.Tenant)
 		out := &host.ToolOutput{}
 		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(info.Name, call, provider, config), s.toolOperations(call),
 			func(ctx context.Context, raw []byte) error {
@@ -132,13 +132,13 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	}, nil
 }
 
-func (s *seat) toolResult(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
-	got, err := s.plugin.readToolAnswer(ctx, raw, result)
+func (b *binding) toolResult(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+	got, err := b.plugin.readToolAnswer(ctx, raw, result)
 	if err != nil {
 		return nil, err
 	}
 	if len(got.State) > 0 {
-		if err := s.mayState(Write); err != nil {
+		if err := b.mayState(Write); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations{seat: p.seat(view.Scope.Tenant), scope: view.Scope}, view, false}
+	ops := viewOperations{baseOperations{binding: p.binding(view.Scope.Tenant), scope: view.Scope}, view, false}
 	var done *host.Processed
 	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
 		done, err = p.readProcessed(ctx, pr.info.Name, raw)
@@ -308,12 +308,12 @@ func (r *router) Name() string { return r.name }
 
 func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
 	p := r.plugin
-	s := p.seat(req.Scope.Tenant)
+	s := p.binding(req.Scope.Tenant)
 	input, err := r.input(ctx, s, req)
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations: baseOperations{seat: s, scope: req.Scope, state: req.State}, granted: true}
+	ops := viewOperations{baseOperations: baseOperations{binding: s, scope: req.Scope, state: req.State}, granted: true}
 	if s.rights().granted.Messages {
 		ops.view = req.View()
 	}
@@ -329,7 +329,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	return route, nil
 }
 
-func (r *router) input(ctx context.Context, s *seat, req *host.RouteRequest) ([]byte, error) {
+func (r *router) input(ctx context.Context, s *binding, req *host.RouteRequest) ([]byte, error) {
 	o := newObject(envelopeSize)
 	o.str("router", r.name)
 	o.raw("config", r.config)
@@ -465,7 +465,7 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 }
 
 func (p *Plugin) providerOperations(req *host.ProvideRequest) baseOperations {
-	return baseOperations{p.seat(req.Scope.Tenant), req.Scope, req.State, req.Own}
+	return baseOperations{p.binding(req.Scope.Tenant), req.Scope, req.State, req.Own}
 }
 
 // tool finds a tool that a provider offers: the plugin's own first.

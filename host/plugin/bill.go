@@ -358,23 +358,23 @@ func (rt *Runtime) Bill() *Bill { return rt.tallies.bill(rt.began) }
 
 // billed returns the tenant whose calls these are: a plugin's owner for those that
 // try it, and otherwise the caller.
-func (s *seat) billed() string {
-	if s.account.id == describeTenant {
-		return s.plugin.owner
+func (b *binding) billed() string {
+	if b.account.id == describeTenant {
+		return b.plugin.owner
 	}
-	return s.account.id
+	return b.account.id
 }
 
-// tally returns the one of an export's calls in this seat.
-func (s *seat) tally(e export) *tally {
+// tally returns the one of an export's calls in this binding.
+func (b *binding) tally(e export) *tally {
 	if e >= exportCount { // a function of an Extism plugin: not kept here
-		return s.plugin.runtime.tallies.tally(s.billed(), s.plugin.id, s.plugin.exportName(e), s.plugin.owner != "")
+		return b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, b.plugin.exportName(e), b.plugin.owner != "")
 	}
-	if t := s.tallies[e].Load(); t != nil {
+	if t := b.tallies[e].Load(); t != nil {
 		return t
 	}
-	t := s.plugin.runtime.tallies.tally(s.billed(), s.plugin.id, strings.TrimPrefix(s.plugin.exportName(e), exportPrefix), s.plugin.owner != "")
-	s.tallies[e].Store(t)
+	t := b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.exportName(e), exportPrefix), b.plugin.owner != "")
+	b.tallies[e].Store(t)
 	return t
 }
 
@@ -384,7 +384,7 @@ func (p *Plugin) refused(r *callRequest, arrived time.Time, err error) error {
 	switch host.CodeOf(err) {
 	case host.NotFound, host.FailedPrecondition:
 	default:
-		p.seat(r.tenant).tally(r.export).refuse(time.Since(arrived))
+		p.binding(r.tenant).tally(r.export).refuse(time.Since(arrived))
 	}
 	return err
 }

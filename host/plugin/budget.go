@@ -109,10 +109,10 @@ var _ error = (*BudgetError)(nil)
 
 // account is what is known of one tenant. It is safe for concurrent use.
 type account struct {
-	id      string
-	tenants *tenants
-	own     atomic.Pointer[Tenant] // nil: anybody's
-	seats   atomic.Int64           // at plugins
+	id       string
+	tenants  *tenants
+	own      atomic.Pointer[Tenant] // nil: anybody's
+	bindings atomic.Int64           // at plugins
 
 	mu    sync.Mutex
 	ends  time.Time // of the window
@@ -179,7 +179,7 @@ func (a *account) exhausted(g good, budget *Budget, now time.Time) error {
 func (a *account) forgettable() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.own.Load() == nil && a.seats.Load() == 0 && !time.Now().Before(a.ends)
+	return a.own.Load() == nil && a.bindings.Load() == 0 && !time.Now().Before(a.ends)
 }
 
 // BudgetUse is what a tenant has used in the present window.
@@ -223,7 +223,7 @@ func (inst *instance) bill(spent int64) {
 func (inst *instance) settle(spent int64, now time.Time) error {
 	n := spent - inst.call.billed
 	inst.call.billed = spent
-	return inst.seat.account.take(instructions, n, false, now)
+	return inst.binding.account.take(instructions, n, false, now)
 }
 
 // budgetStop says of an error of a budget what was stopped for it.

@@ -88,10 +88,10 @@ func (p *Plugin) exportNamed(name string) (export, error) {
 // rawOperations are those that the adapters give each export. They are made when
 // the guest first asks for one, which most calls never do.
 type rawOperations struct {
-	seat   *seat
-	export export
-	opts   *CallOptions
-	made   operations
+	binding *binding
+	export  export
+	opts    *CallOptions
+	made    operations
 }
 
 func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out []byte, err error) {
@@ -112,14 +112,14 @@ func (o *rawOperations) own(ctx context.Context, op string, req []byte) ([]byte,
 }
 
 func (o *rawOperations) make() (err error) {
-	s, state := o.seat, o.opts.State
+	s, state := o.binding, o.opts.State
 	scope := host.Scope{Tenant: s.account.id}
 	if state == nil {
 		if state, err = host.NewState(nil, 0); err != nil {
 			return err
 		}
 	}
-	base := baseOperations{seat: s, scope: scope, state: state}
+	base := baseOperations{binding: s, scope: scope, state: state}
 	switch {
 	case o.export == exportProvide || o.export == exportObserve:
 		if base.own = o.opts.Own; base.own == nil {
@@ -131,9 +131,9 @@ func (o *rawOperations) make() (err error) {
 		call.Scope = scope
 		o.made = tellingOperations{s.toolOperations(call), o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
-		o.made = viewOperations{baseOperations{seat: s, scope: scope}, o.opts.View, false}
+		o.made = viewOperations{baseOperations{binding: s, scope: scope}, o.opts.View, false}
 	case o.export == exportProcess:
-		o.made = baseOperations{seat: s, scope: scope}
+		o.made = baseOperations{binding: s, scope: scope}
 	case o.export == exportRoute && !s.rights().granted.Messages:
 		o.made = viewOperations{base, nil, true}
 	case o.export == exportRoute && o.opts.View != nil:
@@ -168,7 +168,7 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 
 // completeInput adds the conversation to an input that has none.
 func (p *Plugin) completeInput(ctx context.Context, tenant string, e export, input []byte, view *host.View) ([]byte, error) {
-	if view == nil || e != exportProcess && (e != exportRoute || !p.seat(tenant).rights().granted.Messages) {
+	if view == nil || e != exportProcess && (e != exportRoute || !p.binding(tenant).rights().granted.Messages) {
 		return input, nil
 	}
 	var in struct {

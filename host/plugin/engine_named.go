@@ -107,7 +107,7 @@ func (p *Plugin) exportsFunc(e export) bool {
 // invokeEngine is invoke by an engine that the options name. pl has been entered.
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
 	defer p.exit(pl)
-	rights, name := pl.seat.rights(), p.exportName(r.export)
+	rights, name := pl.binding.rights(), p.exportName(r.export)
 	if r.export < exportCount && !p.offers[r.export] {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)
 	}
@@ -117,9 +117,9 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c := &engineCall{plugin: p, export: name, limits: &rights.limits, seat: pl.seat, ops: r.ops}
+	c := &engineCall{plugin: p, export: name, limits: &rights.limits, binding: pl.binding, ops: r.ops}
 	if r.raw != nil && r.export != exportDescribe {
-		c.ops = &rawOperations{seat: pl.seat, export: r.export, opts: r.raw}
+		c.ops = &rawOperations{binding: pl.binding, export: r.export, opts: r.raw}
 	}
 	started := time.Now()
 	output, guestErr, err = p.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
@@ -141,18 +141,18 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
 		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}
-	pl.seat.tally(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
+	pl.binding.tally(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
 	return output, guestErr, err
 }
 
 // engineCall is what a call of an engine may ask for.
 type engineCall struct {
-	plugin *Plugin
-	export string
-	limits *Limits
-	seat   *seat
-	ops    operations
-	calls  int
+	plugin  *Plugin
+	export  string
+	limits  *Limits
+	binding *binding
+	ops     operations
+	calls   int
 }
 
 // operate is [EngineCall.Operate].
@@ -160,7 +160,7 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if c.calls++; c.calls > c.limits.HostCalls {
 		return nil, host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d", c.plugin.id, c.export, c.limits.HostCalls)
 	}
-	if err := c.seat.account.charge(hostCalls, 1); err != nil {
+	if err := c.binding.account.charge(hostCalls, 1); err != nil {
 		return nil, err
 	}
 	if _, known := prices[op]; !known {

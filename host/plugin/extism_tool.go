@@ -63,7 +63,7 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		out := &host.ToolOutput{}
 		var err error
-		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.seat(call.Scope.Tenant).toolOperations(call),
+		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.binding(call.Scope.Tenant).toolOperations(call),
 			func(ctx context.Context, raw []byte) (err error) {
 				if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
 					err = p.checkResult(ctx, result, out.Content)

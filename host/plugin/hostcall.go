@@ -264,7 +264,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d",
 			inst.plugin.id, c.export, c.limits.HostCalls))
 	}
-	if err := inst.seat.account.charge(hostCalls, 1); err != nil {
+	if err := inst.binding.account.charge(hostCalls, 1); err != nil {
 		inst.stop(inst.budgetStop(err))
 	}
 	price, known := prices[op]

@@ -32,7 +32,7 @@ type image struct {
 // read random bytes and that one is granted real ones, as a generator seeded with
 // fixed bytes must not be given to a tenant who was promised random ones. Clocks are
 // no reason: start-up code is told the virtual time for every tenant.
-func (im *image) suits(s *seat) bool { return !im.random || !s.rights().granted.Random }
+func (im *image) suits(s *binding) bool { return !im.random || !s.rights().granted.Random }
 
 // imageRun is a stretch of memory, in whole pages of imagePage and no longer than
 // an imagePiece.

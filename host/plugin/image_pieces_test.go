@@ -59,7 +59,7 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := &lookedAt{ctx, 0, map[int]func(){at: cancel}}
-		inst, err := p.newInstance(c, p.seat("a"), &share{})
+		inst, err := p.newInstance(c, p.binding("a"), &share{})
 		inst.close()
 		return c.looks, err
 	}

@@ -96,7 +96,7 @@ func TestRestoredIsFresh(t *testing.T) {
 		}
 		p := load()
 		defer p.Close()
-		first, err := p.newInstance(t.Context(), p.seat("a"), &share{})
+		first, err := p.newInstance(t.Context(), p.binding("a"), &share{})
 		defer first.close()
 		if err != nil {
 			return // its start code traps
@@ -115,7 +115,7 @@ func TestRestoredIsFresh(t *testing.T) {
 				r.Fatalf("restored: %.100q\nfresh: %.100q\nthey differ at %d", got, want, difference(got, want))
 			}
 		}
-		second, err := p.newInstance(t.Context(), p.seat("b"), &share{})
+		second, err := p.newInstance(t.Context(), p.binding("b"), &share{})
 		defer second.close()
 		if err != nil {
 			r.Fatal(err)

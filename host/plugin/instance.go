@@ -40,10 +40,10 @@ func (e export) String() string { return exportNames[e] }
 // one tenant until it is restored to its image, and then to nobody.
 type instance struct {
 	plugin   *Plugin
-	tenant   string // "": it is restored, and idle
-	seat     *seat  // of its tenant
-	share    *share // of its call
-	turnless bool   // its call has no turn
+	tenant   string   // "": it is restored, and idle
+	binding  *binding // of its tenant
+	share    *share   // of its call
+	turnless bool     // its call has no turn
 	module   api.Module
 	memory   api.Memory
 	linear   *linearMemory // what memory lies in
@@ -129,11 +129,11 @@ func instanceOf(ctx context.Context) *instance {
 	return inst
 }
 
-// newInstance makes an instance for the tenant of a seat: of the image, or by
+// newInstance makes an instance for the tenant of a binding: of the image, or by
 // running its start code. ctx bounds that together with the limit StartTimeout.
 // The instance is never nil; with an error it is to be closed.
-func (p *Plugin) newInstance(ctx context.Context, s *seat, sh *share) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, seat: s, share: sh, extism: p.newExtismState(sh)}
+func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *share) (*instance, error) {
+	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.newExtismState(sh)}
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.world.inst = inst
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
@@ -235,7 +235,7 @@ func (inst *instance) begin(ctx context.Context, name string, now time.Time, tim
 
 // beginCall prepares the instance for a call.
 func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Time) {
-	limits := &inst.seat.rights().limits
+	limits := &inst.binding.rights().limits
 	timeout := limits.Timeout
 	if r.export == exportDescribe {
 		timeout = limits.StartTimeout
@@ -244,7 +244,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	c := &inst.call
 	c.input, c.ops = r.input, r.ops
 	if r.raw != nil && r.export != exportDescribe {
-		c.raw = rawOperations{seat: inst.seat, export: r.export, opts: r.raw}
+		c.raw = rawOperations{binding: inst.binding, export: r.export, opts: r.raw}
 		c.ops = &c.raw
 	}
 }

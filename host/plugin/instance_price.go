@@ -69,7 +69,7 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 // the call's time is up, as others may have had their turn first.
 func (inst *instance) payInstance() error {
 	price := inst.plugin.code.keeps.price
-	_ = inst.seat.account.charge(instructions, price) // the call is stopped, if that was too much
+	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
 	if !inst.work(price) {
 		return inst.late()
 	}

@@ -37,7 +37,7 @@ func BenchmarkRestore(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			inst, err := p.newInstance(b.Context(), p.seat("a"), &share{})
+			inst, err := p.newInstance(b.Context(), p.binding("a"), &share{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -121,14 +121,14 @@ func BenchmarkLargeImage(b *testing.B) {
 	}
 	for b.Loop() {
 		p.code.images = images{}
-		first, err := p.newInstance(b.Context(), p.seat("a"), &share{})
+		first, err := p.newInstance(b.Context(), p.binding("a"), &share{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		mem := first.bytes(pages * pageBytes)
 		measure("take", first, func() { takeImage(mem, nil, nil, first.goOn) })
 		first.close()
-		second, err := p.newInstance(b.Context(), p.seat("a"), &share{})
+		second, err := p.newInstance(b.Context(), p.binding("a"), &share{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			}
 		})
 		second.close()
-		third := &instance{plugin: p, seat: p.seat("a"), share: &share{}}
+		third := &instance{plugin: p, binding: p.binding("a"), share: &share{}}
 		third.ctx = &instanceContext{context.Background(), third}
 		third.world.inst = third
 		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)

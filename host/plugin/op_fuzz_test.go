@@ -29,7 +29,7 @@ func (dropped) Enqueue(context.Context, *host.Job) (string, error) { return "1",
 // error with a code that is not the host's own fault.
 func FuzzOperations(f *testing.F) {
 	all := Permissions{KV: Write, State: Write, Model: true, Messages: true, Queue: true, HTTP: []HTTPAccess{{Host: "*"}}}
-	_, s := seated(f, all)
+	_, s := bound(f, all)
 	s.plugin.manifest.Tools = []ToolInfo{{Name: "t"}}
 	rt := s.plugin.runtime
 	s.plugin.limits = Limits{}.withDefaults()
@@ -57,7 +57,7 @@ func FuzzOperations(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view := viewOperations{baseOperations{seat: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil), false}
+		view := viewOperations{baseOperations{binding: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil), false}
 		tool := s.toolOperations(host.NewCall("t", nil, state))
 		for _, ops := range []operations{tool, view} {
 			out, err := ops.operate(t.Context(), op, slices.Clone(request))

@@ -79,39 +79,39 @@ func readFetch(req []byte) (*fetchRequest, error) {
 	return in, nil
 }
 
-func (s *seat) fetch(ctx context.Context, req []byte) ([]byte, error) {
+func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 	in, err := readFetch(req)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.outgoing(in)
+	out, err := b.outgoing(in)
 	if err != nil {
 		return nil, err
 	}
 	if err := out.Policy.Allows(out.Method, out.URL); err != nil {
-		return nil, s.fetchError(err)
+		return nil, b.fetchError(err)
 	}
-	if err := s.account.reserve(httpRequests, 1); err != nil {
+	if err := b.account.reserve(httpRequests, 1); err != nil {
 		return nil, err
 	}
 	var resp *egress.Response
-	outside(ctx, func(ctx context.Context) { resp, err = s.plugin.runtime.fetcher.Fetch(ctx, out) })
+	outside(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
 	if err != nil {
-		return nil, s.fetchError(err)
+		return nil, b.fetchError(err)
 	}
-	s.noteFetch(out, resp)
+	b.noteFetch(out, resp)
 	return writeFetched(in, resp), nil
 }
 
 // outgoing is the request as the client takes it.
-func (s *seat) outgoing(in *fetchRequest) (*egress.Request, error) {
-	r := s.rights()
+func (b *binding) outgoing(in *fetchRequest) (*egress.Request, error) {
+	r := b.rights()
 	policy, err := r.httpPolicy()
 	if err != nil {
 		return nil, err
 	}
 	out := &egress.Request{
-		Tenant: s.account.id, Plugin: s.plugin.id, Policy: policy, Method: in.Method, URL: in.URL, Body: in.Body,
+		Tenant: b.account.id, Plugin: b.plugin.id, Policy: policy, Method: in.Method, URL: in.URL, Body: in.Body,
 		Limits: egress.Limits{
 			Timeout: min(time.Duration(in.TimeoutMS)*time.Millisecond, r.limits.Timeout), RequestBytes: r.limits.ResponseBytes,
 			ResponseBytes: max(r.limits.ResponseBytes/2, 1), // as JSON it is more
@@ -131,16 +131,16 @@ func (s *seat) outgoing(in *fetchRequest) (*egress.Request, error) {
 }
 
 // noteFetch records what was used, and charges for the redirects.
-func (s *seat) noteFetch(out *egress.Request, resp *egress.Response) {
+func (b *binding) noteFetch(out *egress.Request, resp *egress.Response) {
 	if resp.Redirects > 0 {
-		_ = s.account.charge(httpRequests, int64(resp.Redirects)) // the next request learns that the budget is used up
+		_ = b.account.charge(httpRequests, int64(resp.Redirects)) // the next request learns that the budget is used up
 	}
 	if u, err := url.Parse(out.URL); err == nil {
 		port, _ := strconv.Atoi(u.Port())
-		s.usage.noteHTTP(HTTPAccess{Scheme: u.Scheme, Host: clean(u.Hostname()), Port: port, Methods: []string{out.Method}})
+		b.usage.noteHTTP(HTTPAccess{Scheme: u.Scheme, Host: clean(u.Hostname()), Port: port, Methods: []string{out.Method}})
 		for _, h := range out.Headers {
 			if h.Secret != "" {
-				s.usage.noteSecret(h.Secret, clean(u.Scheme+"://"+u.Host))
+				b.usage.noteSecret(h.Secret, clean(u.Scheme+"://"+u.Host))
 			}
 		}
 	}
@@ -148,14 +148,14 @@ func (s *seat) noteFetch(out *egress.Request, resp *egress.Response) {
 
 // fetchError is what a guest is told of a failed request. A denial is counted
 // and logged like any other.
-func (s *seat) fetchError(err error) error {
+func (b *binding) fetchError(err error) error {
 	e := host.AsError(err)
 	if e.Code == host.PermissionDenied {
 		grant := e.Hint
 		if grant == "" {
 			grant = "http"
 		}
-		s.noteDenied(strings.TrimPrefix(grant, "grant "), err)
+		b.noteDenied(strings.TrimPrefix(grant, "grant "), err)
 	}
 	return err
 }

@@ -19,23 +19,23 @@ const (
 )
 
 // mayKV fails unless the plugin may read, or write, what it keeps.
-func (s *seat) mayKV(access Access) error {
-	if !s.rights().granted.KV.allows(access) {
-		return s.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
+func (b *binding) mayKV(access Access) error {
+	if !b.rights().granted.KV.allows(access) {
+		return b.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
 	}
-	if s.store() == nil {
+	if b.store() == nil {
 		return host.Errorf(host.Unimplemented, "this host keeps no keys of plugins").WithHint("give the runtime the option Store")
 	}
-	if err := host.ValidateTenant(s.account.id); err != nil {
+	if err := host.ValidateTenant(b.account.id); err != nil {
 		return host.Errorf(host.FailedPrecondition, "keys are kept for a tenant, and this call is nobody's: %w", err)
 	}
-	s.usage.note(func(p *Permissions) { p.KV = p.KV.max(access) })
+	b.usage.note(func(p *Permissions) { p.KV = p.KV.max(access) })
 	return nil
 }
 
-func (s *seat) owner() Owner { return Owner{Tenant: s.account.id, Plugin: s.plugin.id} }
+func (b *binding) owner() Owner { return Owner{Tenant: b.account.id, Plugin: b.plugin.id} }
 
-func (s *seat) store() Store { return s.plugin.runtime.opts.Store }
+func (b *binding) store() Store { return b.plugin.runtime.opts.Store }
 
 func checkKVKey(op, key string) error {
 	if key == "" || len(key) > maxKVKeyBytes || !utf8.ValidString(key) {
@@ -44,8 +44,8 @@ func checkKVKey(op, key string) error {
 	return nil
 }
 
-func (s *seat) kvGet(ctx context.Context, req []byte) ([]byte, error) {
-	if err := s.mayKV(Read); err != nil {
+func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
+	if err := b.mayKV(Read); err != nil {
 		return nil, err
 	}
 	var in struct{ Key string }
@@ -57,9 +57,9 @@ func (s *seat) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var it Item
 	var err error
-	outside(ctx, func(ctx context.Context) { it, err = s.store().Get(ctx, s.owner(), in.Key) })
+	outside(ctx, func(ctx context.Context) { it, err = b.store().Get(ctx, b.owner(), in.Key) })
 	if err != nil {
-		return nil, s.storeError("kv.get", err)
+		return nil, b.storeError("kv.get", err)
 	}
 	out := newObject(len(it.Value)*4/3 + envelopeSize)
 	out.bytes("value", it.Value)
@@ -67,8 +67,8 @@ func (s *seat) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	return out.end(), nil
 }
 
-func (s *seat) kvPut(ctx context.Context, req []byte) ([]byte, error) {
-	if err := s.mayKV(Write); err != nil {
+func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
+	if err := b.mayKV(Write); err != nil {
 		return nil, err
 	}
 	var in struct {
@@ -92,23 +92,23 @@ func (s *seat) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	case in.TTL < 0 || in.TTL > maxKVLife.Milliseconds():
 		return nil, host.Errorf(host.InvalidArgument, "request of kv.put: ttl_ms is %d", in.TTL)
 	}
-	opts := PutOptions{At: in.Revision, Quota: s.rights().limits.KVBytes}
+	opts := PutOptions{At: in.Revision, Quota: b.rights().limits.KVBytes}
 	if in.TTL > 0 {
 		opts.Expires = time.Now().Add(time.Duration(in.TTL) * time.Millisecond)
 	}
 	var revision int64
 	var err error
-	outside(ctx, func(ctx context.Context) { revision, err = s.store().Put(ctx, s.owner(), in.Key, *in.Value, opts) })
+	outside(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
 	if err != nil {
-		return nil, s.storeError("kv.put", err)
+		return nil, b.storeError("kv.put", err)
 	}
 	out := newObject(64)
 	out.int("revision", revision)
 	return out.end(), nil
 }
 
-func (s *seat) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
-	if err := s.mayKV(Write); err != nil {
+func (b *binding) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
+	if err := b.mayKV(Write); err != nil {
 		return nil, err
 	}
 	var in struct {
@@ -122,15 +122,15 @@ func (s *seat) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var err error
-	outside(ctx, func(ctx context.Context) { err = s.store().Delete(ctx, s.owner(), in.Key, in.Revision) })
+	outside(ctx, func(ctx context.Context) { err = b.store().Delete(ctx, b.owner(), in.Key, in.Revision) })
 	if err != nil {
-		return nil, s.storeError("kv.delete", err)
+		return nil, b.storeError("kv.delete", err)
 	}
 	return []byte("{}"), nil
 }
 
-func (s *seat) kvList(ctx context.Context, req []byte) ([]byte, error) {
-	if err := s.mayKV(Read); err != nil {
+func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
+	if err := b.mayKV(Read); err != nil {
 		return nil, err
 	}
 	var in struct {
@@ -149,14 +149,14 @@ func (s *seat) kvList(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	opts := ListOptions{
 		Prefix: in.Prefix, After: in.After, Limit: in.Limit, Values: in.Values,
-		MaxBytes: s.rights().limits.ResponseBytes / 2, // as JSON it is more
+		MaxBytes: b.rights().limits.ResponseBytes / 2, // as JSON it is more
 	}
 	var items []Item
 	var more bool
 	var err error
-	outside(ctx, func(ctx context.Context) { items, more, err = s.store().List(ctx, s.owner(), opts) })
+	outside(ctx, func(ctx context.Context) { items, more, err = b.store().List(ctx, b.owner(), opts) })
 	if err != nil {
-		return nil, s.storeError("kv.list", err)
+		return nil, b.storeError("kv.list", err)
 	}
 	return kvPage(items, more, in.Values), nil
 }
@@ -194,12 +194,12 @@ func (o *object) bytes(name string, v []byte) {
 
 // storeError is what a guest is told of a store's error: its words, if they are
 // about the request, and only that it failed otherwise.
-func (s *seat) storeError(op string, err error) error {
+func (b *binding) storeError(op string, err error) error {
 	switch host.CodeOf(err) {
 	case host.NotFound, host.Conflict, host.ResourceExhausted, host.Canceled, host.DeadlineExceeded:
 		return err
 	}
-	s.plugin.runtime.opts.Logger.Error("plugin store failed", "plugin", s.plugin.id, "tenant", s.account.id, "operation", op, "error", err)
+	b.plugin.runtime.opts.Logger.Error("plugin store failed", "plugin", b.plugin.id, "tenant", b.account.id, "operation", op, "error", err)
 	if host.CodeOf(err) == host.Unavailable {
 		return host.Errorf(host.Unavailable, "%s: the store is not available", op)
 	}

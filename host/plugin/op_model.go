@@ -31,41 +31,41 @@ type generateRequest struct {
 	Schema       json.RawMessage
 }
 
-func (s *seat) generate(ctx context.Context, scope host.Scope, req []byte) ([]byte, error) {
-	if !s.rights().granted.Model {
-		return nil, s.denied("model", "ask a model")
+func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([]byte, error) {
+	if !b.rights().granted.Model {
+		return nil, b.denied("model", "ask a model")
 	}
-	s.usage.note(func(p *Permissions) { p.Model = true })
+	b.usage.note(func(p *Permissions) { p.Model = true })
 	in, question, err := readGenerate(req)
 	if err != nil {
 		return nil, err
 	}
 	question.Scope = scope
 	var model host.Model
-	outside(ctx, func(ctx context.Context) { model, err = s.model(ctx, in.Model) })
+	outside(ctx, func(ctx context.Context) { model, err = b.model(ctx, in.Model) })
 	if err != nil {
 		return nil, err
 	}
 	// What is sent is taken from the budget at once, by its size, and put right
 	// with what the model says that it was.
 	estimate := int64(len(req)/4 + question.MaxOutputTokens)
-	if err := s.account.reserve(modelTokens, estimate); err != nil {
+	if err := b.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
 	}
 	var resp *host.ModelResponse
 	said := 0
 	outside(ctx, func(ctx context.Context) {
-		resp, said, err = wholeAnswer(ctx, model, question, s.rights().limits.ResponseBytes)
+		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
 	})
 	if err != nil { // what was said until then is paid for
-		_ = s.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
+		_ = b.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
 		return nil, modelError(err)
 	}
 	used := resp.Usage
 	if used.Total() == 0 {
 		used = host.Usage{InputTokens: len(req) / 4, OutputTokens: len(host.NewMessage(host.Assistant, resp.Parts...).AppendJSON(nil)) / 4, Estimated: true}
 	}
-	_ = s.account.charge(modelTokens, int64(used.Total())-estimate)
+	_ = b.account.charge(modelTokens, int64(used.Total())-estimate)
 	return generateResponse(resp, used), nil
 }
 
@@ -103,9 +103,9 @@ func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
 }
 
 // model finds whom to ask: by name, or the model of the agent at work.
-func (s *seat) model(ctx context.Context, name string) (host.Model, error) {
-	if models := s.plugin.runtime.opts.Models; models != nil {
-		m, err := models.Model(ctx, s.account.id, name)
+func (b *binding) model(ctx context.Context, name string) (host.Model, error) {
+	if models := b.plugin.runtime.opts.Models; models != nil {
+		m, err := models.Model(ctx, b.account.id, name)
 		if err != nil {
 			return nil, host.Errorf(host.CodeOf(err), "there is no model %q", clean(name))
 		}

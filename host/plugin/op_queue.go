@@ -15,12 +15,12 @@ const (
 	maxJobDelay = 24 * time.Hour
 )
 
-func (s *seat) send(ctx context.Context, scope host.Scope, req []byte) ([]byte, error) {
-	if !s.rights().granted.Queue {
-		return nil, s.denied("queue", "leave work for after the turn")
+func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byte, error) {
+	if !b.rights().granted.Queue {
+		return nil, b.denied("queue", "leave work for after the turn")
 	}
-	s.usage.note(func(p *Permissions) { p.Queue = true })
-	queue := s.plugin.runtime.opts.Queue
+	b.usage.note(func(p *Permissions) { p.Queue = true })
+	queue := b.plugin.runtime.opts.Queue
 	if queue == nil {
 		return nil, host.Errorf(host.Unimplemented, "this host runs no jobs of plugins").WithHint("give the runtime the option Queue")
 	}
@@ -34,19 +34,19 @@ func (s *seat) send(ctx context.Context, scope host.Scope, req []byte) ([]byte, 
 		return nil, err
 	}
 	switch {
-	case s.plugin.manifest.tool(in.Handler) == nil:
+	case b.plugin.manifest.tool(in.Handler) == nil:
 		return nil, host.Errorf(host.InvalidArgument, "request of queue.send: the plugin has no tool %q", clean(in.Handler))
 	case len(in.Payload) > maxJobBytes || len(in.IdempotencyKey) > maxJobKey:
 		return nil, host.Errorf(host.ResourceExhausted, "request of queue.send: a payload has at most %d bytes, a key %d", maxJobBytes, maxJobKey)
 	case in.DelayMS < 0 || in.DelayMS > maxJobDelay.Milliseconds():
 		return nil, host.Errorf(host.InvalidArgument, "request of queue.send: delay_ms is %d, not up to %d", in.DelayMS, maxJobDelay.Milliseconds())
 	}
-	left := pluginJob{Plugin: s.plugin.id, Handler: in.Handler, Key: in.IdempotencyKey, Payload: orNull(in.Payload)}
+	left := pluginJob{Plugin: b.plugin.id, Handler: in.Handler, Key: in.IdempotencyKey, Payload: orNull(in.Payload)}
 	job := &host.Job{
 		Name: JobName, Payload: left.encode(), Key: left.queueKey(),
 		NotBefore: time.Now().Add(time.Duration(in.DelayMS) * time.Millisecond), Scope: scope,
 	}
-	job.Scope.Tenant = s.account.id
+	job.Scope.Tenant = b.account.id
 	var id string
 	var err error
 	outside(ctx, func(ctx context.Context) { id, err = queue.Enqueue(ctx, job) })

@@ -11,28 +11,28 @@ import (
 // baseOperations are what every call may ask for: what it is granted, and the
 // state and what a provider keeps, where there is such.
 type baseOperations struct {
-	seat  *seat
-	scope host.Scope
-	state *host.State
-	own   *host.ProviderState
+	binding *binding
+	scope   host.Scope
+	state   *host.State
+	own     *host.ProviderState
 }
 
 func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	switch op {
 	case "http.fetch":
-		return o.seat.fetch(ctx, req)
+		return o.binding.fetch(ctx, req)
 	case "kv.get":
-		return o.seat.kvGet(ctx, req)
+		return o.binding.kvGet(ctx, req)
 	case "kv.put":
-		return o.seat.kvPut(ctx, req)
+		return o.binding.kvPut(ctx, req)
 	case "kv.delete":
-		return o.seat.kvDelete(ctx, req)
+		return o.binding.kvDelete(ctx, req)
 	case "kv.list":
-		return o.seat.kvList(ctx, req)
+		return o.binding.kvList(ctx, req)
 	case "model.generate":
-		return o.seat.generate(ctx, o.scope, req)
+		return o.binding.generate(ctx, o.scope, req)
 	case "queue.send":
-		return o.seat.send(ctx, o.scope, req)
+		return o.binding.send(ctx, o.scope, req)
 	}
 	switch {
 	case op == "state.get" && o.state != nil:
@@ -48,7 +48,7 @@ func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]b
 }
 
 func (o baseOperations) getState(req []byte) ([]byte, error) {
-	if err := o.seat.mayState(Read); err != nil {
+	if err := o.binding.mayState(Read); err != nil {
 		return nil, err
 	}
 	var in struct{ Path string }
@@ -75,7 +75,7 @@ func (o baseOperations) getState(req []byte) ([]byte, error) {
 }
 
 func (o baseOperations) patchState(req []byte) ([]byte, error) {
-	if err := o.seat.mayState(Write); err != nil {
+	if err := o.binding.mayState(Write); err != nil {
 		return nil, err
 	}
 	var in struct {
@@ -137,11 +137,11 @@ func (o baseOperations) putOwn(req []byte) ([]byte, error) {
 }
 
 // mayState fails unless the state may be read, or written.
-func (s *seat) mayState(access Access) error {
-	if !s.rights().granted.State.allows(access) {
-		return s.denied("state="+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
+func (b *binding) mayState(access Access) error {
+	if !b.rights().granted.State.allows(access) {
+		return b.denied("state="+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
 	}
-	s.usage.note(func(p *Permissions) { p.State = p.State.max(access) })
+	b.usage.note(func(p *Permissions) { p.State = p.State.max(access) })
 	return nil
 }
 
@@ -154,13 +154,13 @@ func readRequest(op string, req []byte, into any) error {
 
 // toolOperations are a tool's: events and artifacts of the run besides.
 type toolOperations struct {
-	seat      *seat
+	binding   *binding
 	call      *host.Call
 	artifacts artifacts
 }
 
-func (s *seat) toolOperations(call *host.Call) *toolOperations {
-	return &toolOperations{seat: s, call: call, artifacts: artifacts{call: call}}
+func (b *binding) toolOperations(call *host.Call) *toolOperations {
+	return &toolOperations{binding: b, call: call, artifacts: artifacts{call: call}}
 }
 
 func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
@@ -174,9 +174,9 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "step.end":
 		return o.endStep(ctx, req)
 	case "artifact.read":
-		return o.artifacts.read(ctx, req, o.seat.rights().limits.ResponseBytes)
+		return o.artifacts.read(ctx, req, o.binding.rights().limits.ResponseBytes)
 	}
-	return baseOperations{seat: o.seat, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
+	return baseOperations{binding: o.binding, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
 }
 
 func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
@@ -208,11 +208,11 @@ func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]b
 	switch {
 	case op != "messages.get" && op != "tokens.count":
 		return o.baseOperations.operate(ctx, op, req)
-	case o.view == nil, o.granted && !o.seat.rights().granted.Messages:
-		return nil, o.seat.denied("messages", "read the conversation")
+	case o.view == nil, o.granted && !o.binding.rights().granted.Messages:
+		return nil, o.binding.denied("messages", "read the conversation")
 	}
 	if o.granted {
-		o.seat.usage.note(func(p *Permissions) { p.Messages = true })
+		o.binding.usage.note(func(p *Permissions) { p.Messages = true })
 	}
 	if op == "messages.get" {
 		return o.getMessages(req)
@@ -225,7 +225,7 @@ func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 	if err := readRequest("messages.get", req, &in); err != nil {
 		return nil, err
 	}
-	limit := o.seat.rights().limits.ResponseBytes
+	limit := o.binding.rights().limits.ResponseBytes
 	size := 0
 	for _, i := range in.Indices { // what is too much is not even written
 		if i < 0 || i >= len(o.view.Messages) {

@@ -46,8 +46,8 @@ type Plugin struct {
 	closed   bool
 	drained  chan struct{} // closed once closed is set and no call is in progress
 
-	seats        map[string]*seat // by tenant
-	sweepSeatsAt int
+	bindings        map[string]*binding // by tenant
+	sweepBindingsAt int
 }
 
 // Owner returns the tenant that the plugin is of; "" is the host.
@@ -83,7 +83,7 @@ func (p *Plugin) Close() {
 	for _, inst := range idle {
 		inst.close()
 	}
-	p.leaveSeats()
+	p.leaveBindings()
 	p.runtime.mu.Lock()
 	delete(p.runtime.plugins, p)
 	p.runtime.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Plugin) ended() {
 // kept for its next ones. Its fields are guarded by Plugin.mu.
 type pool struct {
 	tenant  string
-	seat    *seat
+	binding *binding
 	calls   int         // running and waiting
 	running int         // at most the limit Instances
 	queue   []*waiter   // calls that wait for one to end
@@ -193,8 +193,8 @@ func (p *Plugin) pool(tenant string) *pool {
 	} else {
 		pl = &pool{}
 	}
-	pl.seat = p.seatLocked(tenant)
-	pl.tenant = pl.seat.account.id
+	pl.binding = p.bindingLocked(tenant)
+	pl.tenant = pl.binding.account.id
 	p.pools[pl.tenant] = pl
 	return pl
 }
@@ -202,7 +202,7 @@ func (p *Plugin) pool(tenant string) *pool {
 // admit returns the limits of a tenant whose call may at least wait. Plugin.mu is
 // held.
 func (p *Plugin) admit(pl *pool) (*Limits, error) {
-	r := pl.seat.rights()
+	r := pl.binding.rights()
 	switch {
 	case !r.served:
 		return nil, errNotServed()
@@ -218,7 +218,7 @@ func (p *Plugin) forget(pl *pool) {
 		return
 	}
 	delete(p.pools, pl.tenant)
-	pl.seat = nil
+	pl.binding = nil
 	if len(p.spare) < sparePools {
 		p.spare = append(p.spare, pl)
 	}
@@ -227,7 +227,7 @@ func (p *Plugin) forget(pl *pool) {
 // await waits for a running call of the same tenant to end, at most as long as a
 // call may take. With an error the call has ended.
 func (p *Plugin) await(ctx context.Context, pl *pool, w *waiter) error {
-	limits := &pl.seat.rights().limits
+	limits := &pl.binding.rights().limits
 	timer := time.NewTimer(limits.Timeout)
 	defer timer.Stop()
 	var err error
@@ -295,18 +295,18 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 	}
 	p.mu.Unlock()
 	if foreign != nil {
-		foreign.tenant, foreign.seat, foreign.share = pl.tenant, pl.seat, sh
+		foreign.tenant, foreign.binding, foreign.share = pl.tenant, pl.binding, sh
 		foreign.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
-		if foreign.restore() && foreign.image.suits(pl.seat) || foreign.turnless {
+		if foreign.restore() && foreign.image.suits(pl.binding) || foreign.turnless {
 			inst = foreign
 		} else {
 			foreign.close()
 		}
 	}
 	if inst == nil {
-		return p.makeInstance(ctx, pl.seat, sh)
+		return p.makeInstance(ctx, pl.binding, sh)
 	}
-	inst.tenant, inst.seat, inst.share = pl.tenant, pl.seat, sh
+	inst.tenant, inst.binding, inst.share = pl.tenant, pl.binding, sh
 	inst.linear.lend(sh)
 	inst.extism.lend(sh)
 	inst.callStack.claim.lend(sh)
@@ -318,7 +318,7 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 
 // makeInstance is newInstance, which gets the memory of idle instances of all
 // plugins if there is no other.
-func (p *Plugin) makeInstance(ctx context.Context, s *seat, sh *share) (*instance, error) {
+func (p *Plugin) makeInstance(ctx context.Context, s *binding, sh *share) (*instance, error) {
 	inst, err := p.newInstance(ctx, s, sh)
 	if err == nil || !errors.Is(err, errNoMemory) || !p.runtime.retireIdle() {
 		return inst, err
@@ -335,7 +335,7 @@ func (p *Plugin) makeInstance(ctx context.Context, s *seat, sh *share) (*instanc
 func (p *Plugin) takeIdle(pl *pool, fresh bool) (inst, foreign *instance) {
 	if n := len(pl.idle); n > 0 && !fresh {
 		inst, pl.idle = pl.idle[n-1], pl.idle[:n-1]
-	} else if n := len(p.fresh); n > 0 && p.fresh[n-1].image.suits(pl.seat) {
+	} else if n := len(p.fresh); n > 0 && p.fresh[n-1].image.suits(pl.binding) {
 		inst, p.fresh = p.fresh[n-1], p.fresh[:n-1]
 	} else if p.idle.n > 0 && p.live >= p.limits.IdleOfAll {
 		return nil, p.evict()
@@ -382,7 +382,7 @@ func (p *Plugin) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnle
 // held.
 func (p *Plugin) keep(pl *pool, inst *instance) (surplus *instance) {
 	if inst.restored {
-		inst.tenant, inst.seat, inst.share = "", nil, nil
+		inst.tenant, inst.binding, inst.share = "", nil, nil
 		p.fresh = append(p.fresh, inst)
 	} else {
 		if len(pl.idle) >= inst.call.limits.IdleInstances {
@@ -507,7 +507,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	}
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
-	pl.seat.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
+	pl.binding.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.unaccounted()
 	turnless := p.giveBack(pl, inst, returned, fresh)
@@ -518,11 +518,11 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 // affordable fails if the input is larger than the tenant's may be, or its budget
 // is used up.
 func (p *Plugin) affordable(pl *pool, r *callRequest, now time.Time) error {
-	if limit := pl.seat.rights().limits.InputBytes; len(r.input) > limit {
+	if limit := pl.binding.rights().limits.InputBytes; len(r.input) > limit {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
 			p.id, p.exportName(r.export), len(r.input), limit))
 	}
-	return pl.seat.account.open(now)
+	return pl.binding.account.open(now)
 }
 
 // unserved is the error of a call that had no turn.

@@ -15,7 +15,7 @@ type Restored struct {
 
 // NewRestored makes an instance of a plugin.
 func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
-	inst, err := p.newInstance(ctx, p.seat("a"), &share{})
+	inst, err := p.newInstance(ctx, p.binding("a"), &share{})
 	if err != nil {
 		return nil, err
 	}

@@ -399,7 +399,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	p.retirePools()
-	p.leaveSeats() // what described itself had nothing granted
+	p.leaveBindings() // what described itself had nothing granted
 	if err := rt.register(p); err != nil {
 		p.Close()
 		return nil, err

@@ -70,6 +70,6 @@ func (p *Plugin) endTrial() {
 		return
 	}
 	p.retirePools()
-	p.leaveSeats()
+	p.leaveBindings()
 	p.runtime.tenants.age.Add(1)
 }

@@ -211,7 +211,7 @@ func (rt *Runtime) Tenant(id string) (Tenant, bool) {
 }
 
 // rights are what a plugin may do and use for a tenant. They do not change: a
-// seat gets new ones.
+// binding gets new ones when settings change.
 type rights struct {
 	age     uint64 // of the settings that they were made from
 	served  bool
@@ -223,8 +223,8 @@ type rights struct {
 	policyErr error
 }
 
-// seat is one tenant's place at one plugin.
-type seat struct {
+// binding is the use of one plugin by one tenant: its rights, and what it has used.
+type binding struct {
 	plugin  *Plugin
 	account *account
 	usage   *usage
@@ -234,14 +234,14 @@ type seat struct {
 
 // rights returns what counts now. Making them anew when settings have changed is
 // done by whoever comes first, or twice: the outcome is the same.
-func (s *seat) rights() *rights {
-	age := s.plugin.runtime.tenants.age.Load()
-	if r := s.current.Load(); r != nil && r.age == age {
+func (b *binding) rights() *rights {
+	age := b.plugin.runtime.tenants.age.Load()
+	if r := b.current.Load(); r != nil && r.age == age {
 		return r
 	}
-	r := s.plugin.rightsFor(s.account.settings(), s.account.id)
+	r := b.plugin.rightsFor(b.account.settings(), b.account.id)
 	r.age = age
-	s.current.Store(r)
+	b.current.Store(r)
 	return r
 }
 
@@ -271,56 +271,56 @@ func (p *Plugin) rightsFor(t *Tenant, tenant string) *rights {
 	return r
 }
 
-// seat returns a tenant's place at the plugin.
-func (p *Plugin) seat(tenant string) *seat {
+// binding returns the binding of the plugin to a tenant.
+func (p *Plugin) binding(tenant string) *binding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.seatLocked(tenant)
+	return p.bindingLocked(tenant)
 }
 
-func (p *Plugin) seatLocked(tenant string) *seat {
-	if s := p.seats[tenant]; s != nil {
+func (p *Plugin) bindingLocked(tenant string) *binding {
+	if s := p.bindings[tenant]; s != nil {
 		return s
 	}
-	if len(p.seats) >= max(keptAccounts, p.sweepSeatsAt) {
-		p.sweepSeats()
+	if len(p.bindings) >= max(keptAccounts, p.sweepBindingsAt) {
+		p.sweepBindings()
 	}
 	a := p.runtime.tenants.account(tenant, func(a *account) {
 		if !p.closed {
-			a.seats.Add(1)
+			a.bindings.Add(1)
 		}
 	})
-	s := &seat{plugin: p, account: a, usage: a.usage(p.id)}
+	s := &binding{plugin: p, account: a, usage: a.usage(p.id)}
 	if p.closed {
 		return s
 	}
-	if p.seats == nil {
-		p.seats = map[string]*seat{}
+	if p.bindings == nil {
+		p.bindings = map[string]*binding{}
 	}
-	p.seats[a.id] = s
+	p.bindings[a.id] = s
 	return s
 }
 
-// sweepSeats forgets the tenants that have no instance. Plugin.mu is held.
-func (p *Plugin) sweepSeats() {
-	maps.DeleteFunc(p.seats, func(tenant string, s *seat) bool {
+// sweepBindings forgets the tenants that have no instance. Plugin.mu is held.
+func (p *Plugin) sweepBindings() {
+	maps.DeleteFunc(p.bindings, func(tenant string, s *binding) bool {
 		if p.pools[tenant] != nil {
 			return false
 		}
-		s.account.seats.Add(-1)
+		s.account.bindings.Add(-1)
 		return true
 	})
-	p.sweepSeatsAt = 2 * len(p.seats)
+	p.sweepBindingsAt = 2 * len(p.bindings)
 }
 
-// leaveSeats gives up all seats, of a plugin that is closed.
-func (p *Plugin) leaveSeats() {
+// leaveBindings gives up all bindings.
+func (p *Plugin) leaveBindings() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.seats {
-		s.account.seats.Add(-1)
+	for _, s := range p.bindings {
+		s.account.bindings.Add(-1)
 	}
-	p.seats = nil
+	p.bindings = nil
 }
 
 // errNotServed is what a tenant is told of a plugin that it does not have: no
@@ -337,14 +337,14 @@ func (p *Plugin) Granted() Permissions { return p.rightsFor(p.runtime.tenants.an
 // was loaded, under the runtime's ceiling. Nothing for a tenant that does not
 // have the plugin.
 func (p *Plugin) GrantedTo(tenant string) Permissions {
-	return p.seat(tenant).rights().granted.clone()
+	return p.binding(tenant).rights().granted.clone()
 }
 
 // LimitsFor returns the limits of the plugin's calls for a tenant.
-func (p *Plugin) LimitsFor(tenant string) Limits { return p.seat(tenant).rights().limits }
+func (p *Plugin) LimitsFor(tenant string) Limits { return p.binding(tenant).rights().limits }
 
 // Serves reports whether a tenant has the plugin.
-func (p *Plugin) Serves(tenant string) bool { return p.seat(tenant).rights().served }
+func (p *Plugin) Serves(tenant string) bool { return p.binding(tenant).rights().served }
 
 // Grant changes what the plugin may do for tenants without grants of their own.
 // It may be called while calls run. Code invalid_argument for permissions that

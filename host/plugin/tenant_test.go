@@ -223,7 +223,7 @@ func TestDenialsAreLoggedOnceAMinuteAndCounted(t *testing.T) {
 }
 
 func TestDenialsOfManyHostsAreBounded(t *testing.T) {
-	_, s := seated(t, Permissions{})
+	_, s := bound(t, Permissions{})
 	s.plugin.runtime.opts.Logger = slog.New(slog.DiscardHandler)
 	for i := range 10 * maxDenied {
 		_ = s.denied(fmt.Sprintf("http: https://h%d.example:443", i), "ask it")
@@ -232,7 +232,7 @@ func TestDenialsOfManyHostsAreBounded(t *testing.T) {
 	if len(denied) != maxDenied+1 || denied[othersDenied] != 9*maxDenied {
 		t.Errorf("%d grants are remembered and %d denials of others, want %d and %d", len(denied), denied[othersDenied], maxDenied+1, 9*maxDenied)
 	}
-	_, s = seated(t, Permissions{})
+	_, s = bound(t, Permissions{})
 	s.plugin.runtime.opts.Logger = slog.New(slog.DiscardHandler)
 	s.noteDenied("secret="+strings.Repeat("N", 60_000), nil)
 	for grant := range s.plugin.Usage("").Denied {
@@ -251,7 +251,7 @@ func TestARouterReadsWhatItIsGranted(t *testing.T) {
 	}
 	view := host.NewView([]*host.Message{host.UserText("one")}, "", byteCounter{})
 	ask := func(router bool, op, request string) host.Code {
-		_, err := viewOperations{baseOperations{seat: p.seat("acme")}, view, router}.operate(t.Context(), op, []byte(request))
+		_, err := viewOperations{baseOperations{binding: p.binding("acme")}, view, router}.operate(t.Context(), op, []byte(request))
 		return host.CodeOf(err)
 	}
 	const get, count = `{"indices":[0]}`, `{"texts":["one"]}`
@@ -405,14 +405,14 @@ func TestTenantsWithoutUseAreForgotten(t *testing.T) {
 		}
 		open := func(id string) *account { return ts.account(id, func(*account) {}) }
 		_ = open("busy").charge(instructions, 1)
-		open("seated").seats.Add(1)
+		open("bound").bindings.Add(1)
 		for i := range 3 * keptAccounts {
 			open(fmt.Sprint(i))
 		}
 		if n := len(ts.accounts); n > keptAccounts+3 {
 			t.Errorf("%d accounts are kept, want at most %d", n, keptAccounts+3)
 		}
-		for _, id := range []string{"kept", "busy", "seated"} {
+		for _, id := range []string{"kept", "busy", "bound"} {
 			if ts.accounts[id] == nil {
 				t.Errorf("the account %q is forgotten", id)
 			}
@@ -456,7 +456,7 @@ func TestAccountsAreClaimedAtOnce(t *testing.T) {
 		tries = 20_000
 	}
 	for i := range tries {
-		set, seated := fmt.Sprint("set ", i), fmt.Sprint("seated ", i)
+		set, bound := fmt.Sprint("set ", i), fmt.Sprint("bound ", i)
 		if err := rt.SetTenant(set, &Tenant{}); err != nil {
 			t.Fatal(err)
 		}
@@ -464,8 +464,8 @@ func TestAccountsAreClaimedAtOnce(t *testing.T) {
 			t.Fatalf("what was set for a tenant is lost, at number %d", i)
 		}
 		_ = rt.ResetTenant(set)
-		s := p.seat(seated)
-		if ts.account(seated, func(*account) {}) != s.account {
+		s := p.binding(bound)
+		if ts.account(bound, func(*account) {}) != s.account {
 			t.Fatalf("a tenant has two accounts, at number %d", i)
 		}
 	}

@@ -63,7 +63,7 @@ func (a *account) usage(plugin string) *usage {
 // Usage returns what the plugin asks for, is granted and has used for a tenant
 // since the program began, over all versions that had the plugin's id.
 func (p *Plugin) Usage(tenant string) Usage {
-	s := p.seat(tenant)
+	s := p.binding(tenant)
 	out := Usage{Asked: p.manifest.Permissions.clone(), Granted: s.rights().granted.clone()}
 	u := s.usage
 	u.mu.Lock()
@@ -141,32 +141,32 @@ func (u *usage) noteDenial(grant string, now time.Time) bool {
 
 // denied is the error for what a plugin may not do; it names what to grant. It
 // is counted, and logged.
-func (s *seat) denied(grant, what string) error {
+func (b *binding) denied(grant, what string) error {
 	grant = clean(grant)
-	s.noteDenied(grant, nil)
-	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", s.plugin.id, what, grant).WithHint("grant %s", grant)
+	b.noteDenied(grant, nil)
+	return host.Errorf(host.PermissionDenied, "plugin %q may not %s: it is not granted %q", b.plugin.id, what, grant).WithHint("grant %s", grant)
 }
 
 // noteDenied counts a denial, and logs it with its cause, if that says more.
-func (s *seat) noteDenied(grant string, cause error) {
+func (b *binding) noteDenied(grant string, cause error) {
 	if grant = clean(grant); len(grant) > maxGrantText {
 		grant = strings.ToValidUTF8(grant[:maxGrantText], "") + "…"
 	}
-	if !s.usage.noteDenial(grant, time.Now()) {
+	if !b.usage.noteDenial(grant, time.Now()) {
 		return
 	}
-	args := []any{slog.String("plugin", s.plugin.id), slog.String("tenant", s.account.id), slog.String("grant", grant)}
+	args := []any{slog.String("plugin", b.plugin.id), slog.String("tenant", b.account.id), slog.String("grant", grant)}
 	var address *egress.AddressError
 	if errors.As(cause, &address) {
 		args = append(args, slog.String("address", address.Error()))
 	}
-	s.plugin.runtime.opts.Logger.Warn("plugin was denied", args...)
+	b.plugin.runtime.opts.Logger.Warn("plugin was denied", args...)
 }
 
 // Denials returns how often each grant was missed, over all tenants.
 func (p *Plugin) Denials() map[string]int64 {
 	out := map[string]int64{}
-	for _, s := range p.allSeats() {
+	for _, s := range p.allBindings() {
 		s.usage.mu.Lock()
 		for grant, d := range s.usage.denied {
 			out[grant] += d.count
@@ -176,8 +176,8 @@ func (p *Plugin) Denials() map[string]int64 {
 	return out
 }
 
-func (p *Plugin) allSeats() []*seat {
+func (p *Plugin) allBindings() []*binding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.seats))
+	return slices.Collect(maps.Values(p.bindings))
 }

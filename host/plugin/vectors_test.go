@@ -369,8 +369,8 @@ func TestVectorsOfRequests(t *testing.T) {
 	}
 }
 
-// seated returns a plugin that was not loaded, and a tenant's place at it.
-func seated(t testing.TB, granted Permissions) (*Plugin, *seat) {
+// bound returns a plugin that was not loaded, and a tenant's place at it.
+func bound(t testing.TB, granted Permissions) (*Plugin, *binding) {
 	t.Helper()
 	ts, err := newTenants(&Options{})
 	if err != nil {
@@ -380,7 +380,7 @@ func seated(t testing.TB, granted Permissions) (*Plugin, *seat) {
 	if err := p.Grant(granted); err != nil {
 		t.Fatal(err)
 	}
-	return p, p.seat("")
+	return p, p.binding("")
 }
 
 // laterMembers are vectors with members that no version yet writes.
@@ -404,7 +404,7 @@ func (in *request) write(t *testing.T, kind string) []byte {
 		}
 	}
 	granted.Messages = in.Outline != nil
-	p, s := seated(t, granted)
+	p, s := bound(t, granted)
 	provided := &host.ProvideRequest{Scope: in.Scope, Messages: in.Messages, State: state}
 	var raw []byte
 	switch kind {

@@ -69,7 +69,7 @@ func (w *world) endStart(took int64) { w.over, w.began = true, took }
 // tellsTime reports whether the guest may know the time. It is asked each time,
 // since grants change while instances wait.
 func (w *world) tellsTime() bool {
-	s := w.inst.seat
+	s := w.inst.binding
 	w.clock = true
 	if !w.over || !s.rights().granted.Clock {
 		return false
@@ -133,7 +133,7 @@ func (w *world) Read(b []byte) (int, error) {
 	w.inst.letOthers(time.Now())
 	b = b[:min(len(b), randomPiece)]
 	w.random = true
-	if s := w.inst.seat; s.rights().granted.Random {
+	if s := w.inst.binding; s.rights().granted.Random {
 		w.real = true
 		s.usage.note(func(p *Permissions) { p.Random = true })
 		return cryptoRandom.Read(b)
