@@ -22,38 +22,38 @@ type ArtifactInfo struct {
 // first put: one with a name stands in the place of the one it replaced. Code
 // not_found if there is no such thread.
 func (tn *Tenant) Artifacts(ctx context.Context, id string) ([]ArtifactInfo, error) {
-	t, err := tn.store.find(ctx, tn.name, id)
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return t.artifacts(ctx)
+	return t.turns().artifacts(ctx)
 }
 
 // ThreadArtifacts implements [host.ArtifactLister]: the list takes one read for
 // each turn that put something.
 func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
-	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, err
 	}
-	list, err := t.artifacts(ctx)
+	list, err := t.turns().artifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	refs := make([]host.ArtifactRef, len(list))
 	for i, info := range list {
 		refs[i] = host.ArtifactRef{Name: info.Name, Digest: info.Content, Size: int64(info.Size),
-			Open: func(ctx context.Context) (*host.Artifact, error) { return t.listedArtifact(ctx, info) }}
+			Open: func(ctx context.Context) (*host.Artifact, error) { return listedArtifact(ctx, t, info) }}
 	}
 	return refs, nil
 }
 
 // listedArtifact reads an artifact some time after the thread was read: what is
 // missing may have been deleted with the thread.
-func (t *thread) listedArtifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
-	a, err := t.artifact(ctx, info)
+func listedArtifact(ctx context.Context, t *Moment, info ArtifactInfo) (*host.Artifact, error) {
+	a, err := t.contents().artifact(ctx, info)
 	if host.CodeOf(err) == host.DataLoss {
-		if _, gone := t.store.find(ctx, t.partition, t.rec.ID); gone != nil {
+		if _, gone := t.part.find(ctx, t.rec.ID); gone != nil {
 			return nil, gone
 		}
 	}
@@ -69,52 +69,52 @@ func (tn *Tenant) Artifact(ctx context.Context, id, digest string) (*host.Artifa
 // ArtifactAt is Artifact of a moment of the thread, whatever was put since. Code
 // not_found if there is no such thread or moment, or it had no such artifact.
 func (tn *Tenant) ArtifactAt(ctx context.Context, id string, at At, digest string) (*host.Artifact, error) {
-	t, err := tn.store.findAt(ctx, tn.name, id, at)
+	t, err := tn.findAt(ctx, id, at)
 	if err != nil {
 		return nil, err
 	}
-	list, err := t.artifacts(ctx)
+	list, err := t.turns().artifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range list {
 		if a.Digest == digest {
-			return t.artifact(ctx, a)
+			return t.contents().artifact(ctx, a)
 		}
 	}
 	return nil, host.Errorf(host.NotFound, "thread %q has no artifact with digest %.64q", id, digest)
 }
 
-func (t *thread) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
-	raw, err := t.readBlob(ctx, &info.Ref, "artifact")
+func (c contents) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
+	raw, err := c.readBlob(ctx, &info.Ref, "artifact")
 	if err != nil {
 		return nil, err
 	}
 	a := &host.Artifact{}
 	if err := a.UnmarshalJSON(raw); err != nil {
-		return nil, damaged("artifact %q of thread %q is damaged", info.Name, t.rec.ID)
+		return nil, damaged("artifact %q of thread %q is damaged", info.Name, c.thread)
 	}
 	if info.Name != a.Name || info.Content != "" && info.Content != a.Digest() {
-		return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
+		return nil, damaged("list of artifacts of thread %q is damaged", c.thread)
 	}
 	return a, nil
 }
 
 // artifacts puts together what the turns put that the thread shows.
-func (t *thread) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
+func (l turnLog) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	var list []ArtifactInfo
 	named := map[string]int{}
-	for _, p := range t.turns().Parts() {
-		c := t.contentAt(p.At.Rank)
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.At.Seq + 1)}) {
+	for _, p := range l.shown.Parts() {
+		c := l.from.at(p.At.Rank)
+		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.At.Seq + 1)}) {
 			if err != nil {
-				return nil, wrap(err, "read artifacts of thread %q", t.rec.ID)
+				return nil, wrap(err, "read artifacts of thread %q", l.from.thread)
 			}
 			rest, _ := e.Key.CutPrefix(c.artifacts())
 			if turn, _, _ := rest.CutUint(); turn > p.To {
 				break
 			}
-			put, err := t.manifest(ctx, e.Value)
+			put, err := l.from.manifest(ctx, e.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -132,18 +132,18 @@ func (t *thread) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 }
 
 // manifest reads what one turn put.
-func (t *thread) manifest(ctx context.Context, value []byte) ([]ArtifactInfo, error) {
-	raw, err := t.value(ctx, value, "list of artifacts")
+func (c contents) manifest(ctx context.Context, value []byte) ([]ArtifactInfo, error) {
+	raw, err := c.value(ctx, value, "list of artifacts")
 	if err != nil {
 		return nil, err
 	}
 	var put []ArtifactInfo
 	if err := json.Unmarshal(raw, &put); err != nil {
-		return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
+		return nil, damaged("list of artifacts of thread %q is damaged", c.thread)
 	}
 	for _, a := range put {
 		if a.Size < 0 {
-			return nil, damaged("list of artifacts of thread %q is damaged", t.rec.ID)
+			return nil, damaged("list of artifacts of thread %q is damaged", c.thread)
 		}
 	}
 	return put, nil
@@ -161,7 +161,7 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 		if err != nil {
 			return err
 		}
-		ref, err := d.putBlob(ctx, raw)
+		ref, err := d.tx.putBlob(ctx, d.thread.contents(), raw)
 		if err != nil {
 			return err
 		}
@@ -171,11 +171,11 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 	if err != nil {
 		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
 	}
-	value, err := d.valueOf(ctx, list)
+	value, err := d.tx.valueOf(ctx, d.thread.contents(), list)
 	if err != nil {
 		return err
 	}
-	d.put(d.content.artifactsOf(d.rec.Turns), value)
+	d.tx.put(d.thread.content.artifactsOf(d.thread.rec.Turns), value)
 	return nil
 }
 

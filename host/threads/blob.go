@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -31,38 +30,26 @@ type blobHeader struct {
 
 // readBlob returns the content that ref names, from the thread's own content or
 // one that it goes back to. What it is is for the error.
-func (t *thread) readBlob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
-	from := t.content
+func (c contents) readBlob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
+	from := c.own
 	out := make([]byte, 0, min(ref.Size, 4*ChunkBytes)) // the size is not believed before it is checked
 	for i := 0; len(out) < ref.Size; i++ {
-		chunk, err := t.get(ctx, from.chunk(ref.Digest, i))
+		chunk, err := c.get(ctx, from.chunk(ref.Digest, i))
 		if err == nil && chunk == nil && i == 0 {
-			from, chunk, err = t.inherited(ctx, func(c content) kv.Key { return c.chunk(ref.Digest, 0) })
+			from, chunk, err = c.inherited(ctx, func(c content) kv.Key { return c.chunk(ref.Digest, 0) })
 		}
 		if err != nil {
 			return nil, err
 		}
 		if len(chunk) == 0 {
-			return nil, damaged("%s of thread %q: a piece is missing", what, t.rec.ID)
+			return nil, damaged("%s of thread %q: a piece is missing", what, c.thread)
 		}
 		out = append(out, chunk...)
 	}
 	if digestOf(out) != ref.Digest {
-		return nil, damaged("%s of thread %q is not what was stored", what, t.rec.ID)
+		return nil, damaged("%s of thread %q is not what was stored", what, c.thread)
 	}
 	return out, nil
-}
-
-// inherited reads a key of the contents that the thread goes back to, the
-// youngest first; nil if none has it.
-func (t *thread) inherited(ctx context.Context, key func(content) kv.Key) (content, []byte, error) {
-	for _, id := range slices.Backward(t.view.Origins) {
-		c := contentOf(id)
-		if value, err := t.get(ctx, key(c)); err != nil || value != nil {
-			return c, value, err
-		}
-	}
-	return t.content, nil, nil
 }
 
 // blobWrites returns the writes of a blob, the header last.
@@ -80,7 +67,7 @@ func (c content) blobWrites(b []byte, ref *Ref) ([]kv.Write, error) {
 }
 
 // hasBlob reports whether content with that digest is stored.
-func (t *thread) hasBlob(ctx context.Context, digest string) (bool, error) {
-	header, err := t.get(ctx, t.content.blob(digest))
+func (c contents) hasBlob(ctx context.Context, digest string) (bool, error) {
+	header, err := c.get(ctx, c.own.blob(digest))
 	return header != nil, err
 }

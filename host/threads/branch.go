@@ -15,8 +15,8 @@ import (
 // too, and one of them runs that turn, as it was after the turn before.
 func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message string) (string, error) {
 	var name string
-	_, err := s.commit(ctx, req.Tenant, req.Thread, "begin a branch of thread", func(d *draft) error {
-		if message != "" && d.revision == 0 {
+	_, err := s.For(req.Tenant).commit(ctx, req.Thread, "begin a branch of thread", func(d *draft) error {
+		if message != "" && d.thread.revision == 0 {
 			return notFound(req.Thread)
 		}
 		from, cause, err := d.branchPoint(ctx, message)
@@ -26,48 +26,48 @@ func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message st
 		if err := d.branchOff(ctx, from, cause, message); err != nil {
 			return err
 		}
-		name = branchID(d.rec.Heads)
+		name = branchID(d.thread.rec.Heads)
 		return nil
 	})
 	return name, err
 }
 
 // branchPoint returns the moment that a branch begins at.
-func (d *draft) branchPoint(ctx context.Context, message string) (from *thread, cause Cause, err error) {
+func (d *draft) branchPoint(ctx context.Context, message string) (from *Moment, cause Cause, err error) {
 	if message != "" {
-		from, err = d.atInput(ctx, message)
+		from, err = d.thread.atInput(ctx, message)
 		return from, Regenerated, err
 	}
-	if before := d.store.locks.before(lockKey{d.partition, d.rec.ID, ""}); before != nil && before.Content == d.rec.Content {
-		from, err = d.moment(ctx, *before)
+	if before := d.tenant.store.locks.before(lockKey{d.tenant.part.name, d.thread.rec.ID, ""}); before != nil && before.Content == d.thread.rec.Content {
+		from, err = d.thread.moment(ctx, *before)
 		return from, Raced, err
 	}
-	if d.store.locker == nil {
+	if d.tenant.store.locker == nil {
 		return d.thread, Raced, nil
 	}
-	from, err = d.afterLastTurn(ctx) // the turn that runs may be another process's
+	from, err = d.thread.afterLastTurn(ctx) // the turn that runs may be another process's
 	return from, Raced, err
 }
 
 // afterLastTurn returns the thread as it was when its last turn ended, without
 // what was said since.
-func (t *thread) afterLastTurn(ctx context.Context) (*thread, error) {
-	turns := t.turns()
+func (t *Moment) afterLastTurn(ctx context.Context) (*Moment, error) {
+	turns := t.turnList()
 	n := turns.Len()
 	if n == 0 {
 		return t.upTo(ctx, 0)
 	}
 	last := turns.At(n - 1)
-	snap, err := t.snapshotAt(ctx, t.contentAt(last.At.Rank), last.To)
+	snap, err := t.turns().at(ctx, t.contents().at(last.At.Rank), last.To)
 	if err != nil {
 		return nil, err
 	}
-	return t.upTo(ctx, t.messages().CountBefore(view.Position{Rank: last.At.Rank, Seq: uint64(max(snap.To, 0))}))
+	return t.upTo(ctx, t.messageList().CountBefore(view.Position{Rank: last.At.Rank, Seq: uint64(max(snap.To, 0))}))
 }
 
 // atInput returns the thread with a user's message as its last.
-func (t *thread) atInput(ctx context.Context, message string) (*thread, error) {
-	near, i, err := t.around(ctx, message)
+func (t *Moment) atInput(ctx context.Context, message string) (*Moment, error) {
+	near, i, err := t.log().around(ctx, message)
 	if err != nil {
 		return nil, err
 	}
@@ -79,55 +79,50 @@ func (t *thread) atInput(ctx context.Context, message string) (*thread, error) {
 
 // branchOff adds a branch to the lineage that goes on from a moment, in a content
 // of its own. The thread's own line, and its head, stay as they are.
-func (d *draft) branchOff(ctx context.Context, from *thread, cause Cause, message string) error {
+func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, message string) error {
 	v, err := from.forkedView(ctx)
 	if err != nil {
 		return err
 	}
-	b := &draft{thread: &thread{store: d.store, partition: d.partition, rec: d.rec}}
+	b := &draft{tenant: d.tenant, thread: &Moment{part: d.thread.part, rec: d.thread.rec}, tx: d.tx}
 	p := from.rec.point
-	b.rec.point = point{Head: host.NewID(), Content: host.NewID(), State: p.State, Last: p.Last, Status: p.Status}
-	b.content = contentOf(b.rec.Content)
+	b.thread.rec.point = point{Head: host.NewID(), Content: host.NewID(), State: p.State, Last: p.Last, Status: p.Status}
+	b.thread.content = contentOf(b.thread.rec.Content)
 	b.refer(v)
 	if err := b.show(v); err != nil {
 		return err
 	}
-	b.put(d.root().owned().With(b.rec.Content), nil)
-	d.rec.Heads++
-	head := storedHead{version{layoutOfViews}, b.rec.point, cause, message, d.store.now().UTC(), true}
+	b.tx.put(d.thread.root().owned().With(b.thread.rec.Content), nil)
+	d.thread.rec.Heads++
+	head := storedHead{version{layoutOfViews}, b.thread.rec.point, cause, message, d.tenant.store.now().UTC(), true}
 	raw, err := encode(head)
 	if err != nil {
 		return err
 	}
-	b.put(d.root().head(d.rec.Heads), raw)
-	d.tx.Writes = append(d.tx.Writes, b.tx.Writes...)
+	b.tx.put(d.thread.root().head(d.thread.rec.Heads), raw)
 	return nil
 }
 
-// onBranch is the branch of its thread that a thread was opened on.
-type onBranch struct {
+// branchHead is the branch of its thread that a thread was opened on.
+type branchHead struct {
 	storedHead
 	number   uint64
 	revision uint64
 	main     record // of its thread
 }
 
-// openOn is open of a branch of the thread. One without a name is the thread's own
-// line. Code not_found if there is no such branch.
-func (s *Store) openOn(ctx context.Context, tenant, id, branch string) (*thread, error) {
-	t, err := s.open(ctx, tenant, id)
-	if err != nil || branch == "" {
-		return t, err
-	}
-	n := branchNumber(branch)
-	if t == nil || n == 0 || n > t.rec.Heads {
+// onBranch returns the thread on a branch that turns can go on with. Code not_found
+// if there is no such branch, failed_precondition if it was left behind.
+func (t *Moment) onBranch(ctx context.Context, branch string) (*Moment, error) {
+	id, n := t.rec.ID, branchNumber(branch)
+	if n == 0 || n > t.rec.Heads {
 		return nil, noBranch(id, branch)
 	}
-	e, err := s.driver.Get(ctx, t.partition, t.root().head(n))
+	e, err := t.part.get(ctx, t.root().head(n))
 	if err != nil {
 		return nil, wrap(err, "read branch %s of thread %q", branch, id)
 	}
-	b := &onBranch{number: n, revision: e.Revision, main: t.rec}
+	b := &branchHead{number: n, revision: e.Revision, main: t.rec}
 	if err := decode(e.Value, &b.storedHead, "branch of thread", id); err != nil {
 		return nil, err
 	}
@@ -151,25 +146,25 @@ func noBranch(id, branch string) error {
 // made from and nobody has begun to remove its content. Turns of the thread itself
 // do not disturb it.
 func (d *draft) applyToBranch(ctx context.Context) error {
-	h := d.branch.storedHead
-	h.Point, h.version = d.rec.point, version{d.rec.layout()}
+	h := d.thread.branch.storedHead
+	h.Point, h.version = d.thread.rec.point, version{d.thread.rec.layout()}
 	raw, err := encode(h)
 	if err != nil {
 		return err
 	}
-	key, here := d.root().head(d.branch.number), d.root().owned().With(d.rec.Content)
-	d.tx.Conds = append([]kv.Cond{kv.AtRevision(key, d.branch.revision), kv.Fence(here, nil)}, d.tx.Conds...)
-	d.put(key, raw)
-	if main := d.branch.main; main.Heads != d.rec.Heads { // heads are numbered in the thread
-		main.Heads = d.rec.Heads
+	key, here := d.thread.root().head(d.thread.branch.number), d.thread.root().owned().With(d.thread.rec.Content)
+	d.tx.requireFirst(kv.AtRevision(key, d.thread.branch.revision), kv.Fence(here, nil))
+	d.tx.put(key, raw)
+	if main := d.thread.branch.main; main.Heads != d.thread.rec.Heads { // heads are numbered in the thread
+		main.Heads = d.thread.rec.Heads
 		main.V = main.layout()
 		if raw, err = encode(main); err != nil {
 			return err
 		}
-		d.tx.Conds = append(d.tx.Conds, kv.AtRevision(threadKey(main.ID), d.revision))
-		d.put(threadKey(main.ID), raw)
+		d.tx.require(kv.AtRevision(threadKey(main.ID), d.thread.revision))
+		d.tx.put(threadKey(main.ID), raw)
 	}
-	_, err = kv.Apply(ctx, d.store.driver, d.tx)
+	_, err = d.tx.commit(ctx)
 	return err
 }
 
@@ -177,15 +172,15 @@ func (d *draft) applyToBranch(ctx context.Context) error {
 // and what it was until now is kept in lineage. It does not wait for the thread,
 // which the run that asks has.
 func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, message string) (head string, err error) {
-	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
-		if d.revision == 0 {
+	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
+		if d.thread.revision == 0 {
 			return notFound(req.Thread)
 		}
-		to, err := d.atInput(ctx, message)
+		to, err := d.thread.atInput(ctx, message)
 		if err != nil {
 			return err
 		}
-		if d.shows(to) {
+		if d.thread.shows(to) {
 			return errNothing
 		}
 		d.begins(req)

@@ -10,17 +10,17 @@ import (
 
 // collect removes of the thread's contents what nothing shows any more. Of those
 // that others refer to, all stays.
-func (t *thread) collect(ctx context.Context) error {
+func (t *Moment) collect(ctx context.Context) error {
 	contents := []string{t.rec.root()}
 	if t.rec.Content != t.rec.root() {
 		contents = append(contents, t.rec.Content)
 	}
 	for _, id := range contents {
-		children, err := t.store.driver.Scan(ctx, t.partition, kv.Range{Prefix: childKeys.With(id), Limit: 1})
+		childless, err := t.part.isEmpty(ctx, childKeys.With(id))
 		if err != nil {
 			return err
 		}
-		if len(children.Entries) > 0 {
+		if !childless {
 			continue
 		}
 		u := &uses{t: t, id: id, content: contentOf(id), views: map[uint64]*seenView{}, blobs: map[string]bool{}}
@@ -37,7 +37,7 @@ func (t *thread) collect(ctx context.Context) error {
 // uses is what is needed of a content: what the present, the heads and the snapshots
 // of all turns that these show show of it.
 type uses struct {
-	t        *thread
+	t        *Moment
 	id       string
 	content  content
 	messages []bool // by position
@@ -53,7 +53,7 @@ func (u *uses) find(ctx context.Context) error {
 	if err := u.moment(ctx, u.t.rec.point); err != nil {
 		return err
 	}
-	for h, err := range u.t.heads(ctx) {
+	for h, err := range u.t.lineage().all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -90,12 +90,12 @@ func (u *uses) moment(ctx context.Context, p point) error {
 		return err
 	}
 	own := then.view.OwnRank()
-	for _, part := range then.messages().Parts() {
+	for _, part := range then.messageList().Parts() {
 		if part.At.Rank == own {
 			u.messages = noted(u.messages, part)
 		}
 	}
-	for _, part := range slices.Backward(then.turns().Parts()) { // the last says the most
+	for _, part := range slices.Backward(then.turnList().Parts()) { // the last says the most
 		if part.At.Rank != own {
 			continue
 		}
@@ -119,22 +119,22 @@ func noted(marks []bool, p view.Part) []bool {
 }
 
 // turn notes what a turn needs, and what its snapshot shows.
-func (u *uses) turn(ctx context.Context, t *thread, n uint64) error {
+func (u *uses) turn(ctx context.Context, t *Moment, n uint64) error {
 	if has(u.turns, n-1) {
 		return nil
 	}
 	u.turns = noted(u.turns, view.NewPart(view.Position{Rank: 0, Seq: n - 1}, n))
-	snap, err := t.snapshotAt(ctx, u.content, n)
+	snap, err := t.turns().at(ctx, u.content, n)
 	if err != nil {
 		return err
 	}
-	raw, err := t.get(ctx, u.content.artifactsOf(n))
+	raw, err := t.contents().get(ctx, u.content.artifactsOf(n))
 	if err != nil {
 		return err
 	}
 	if raw != nil {
 		u.refersTo(raw)
-		put, err := t.manifest(ctx, raw)
+		put, err := t.contents().manifest(ctx, raw)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (u *uses) sweep(ctx context.Context) error {
 }
 
 func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.Entry) error) error {
-	for e, err := range kv.All(ctx, u.t.store.driver, u.t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.En
 // logs returns the writes that remove messages, with their entries in the index.
 func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
 	err = u.all(ctx, u.content.log(), func(_ uint64, e kv.Entry) error {
-		s, err := u.t.span(ctx, u.content, e)
+		s, err := u.t.log().decode(ctx, u.content, e)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
 		}
 		writes = append(writes, kv.Delete(e.Key))
 		for i, m := range s.messages {
-			lies, err := u.t.indexed(ctx, u.content, m.ID)
+			lies, err := u.t.log().indexed(ctx, u.content, m.ID)
 			if err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ func (u *uses) snapshots(ctx context.Context) (writes []kv.Write, err error) {
 		if has(u.turns, n-1) {
 			return nil
 		}
-		snap, err := u.t.decodeSnapshot(e.Value)
+		snap, err := u.t.turns().decode(e.Value)
 		if err != nil {
 			return err
 		}
@@ -287,7 +287,7 @@ func (u *uses) unusedViews(ctx context.Context) (writes []kv.Write, err error) {
 func (u *uses) removeBlobs(ctx context.Context) error {
 	prefix := u.content.all().With("blob")
 	var headers, chunks []kv.Write
-	for e, err := range kv.All(ctx, u.t.store.driver, u.t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return err
 		}

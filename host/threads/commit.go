@@ -17,41 +17,44 @@ var errNothing = errors.New("nothing to commit")
 
 // draft is a commit to one thread being put together.
 type draft struct {
-	*thread          // as it will be
-	before  record   // as it is
-	careful bool     // look every message id up instead of betting that it is new
-	tx      kv.Tx    // all but the record
-	room    int      // bytes of content that fit into tx
-	blobs   []string // digests of blobs that are in tx or were written ahead
-	ahead   bool     // something was written ahead
+	tenant  *Tenant
+	thread  *Moment // as it will be
+	before  record  // as it is
+	careful bool    // look every message id up instead of betting that it is new
+	tx      *txBuilder
 	// hidden says where the log has messages, by id, that do not show any more.
 	hidden map[string][]uint64
 }
 
-// commit reads a thread, has build change it and commits that; when somebody
-// else was faster it begins again. build may find a thread that does not exist
-// yet (revision 0). The thread is returned as it is afterwards.
-func (s *Store) commit(ctx context.Context, tenant, id, doing string, build func(*draft) error) (*thread, error) {
-	return s.commitOn(ctx, tenant, id, "", doing, build)
+func newDraft(tn *Tenant, t *Moment, careful bool) *draft {
+	return &draft{tenant: tn, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t)}
 }
 
-// commitOn is commit to a branch of a thread, which there must be.
-func (s *Store) commitOn(ctx context.Context, tenant, id, branch, doing string, build func(*draft) error) (*thread, error) {
+// commit reads a thread, calls build to change it and commits the change. When another
+// commit comes first it starts again. build may get a thread that does not exist yet
+// (revision 0), and returns errNothing to commit nothing. commit returns the thread
+// after the commit.
+func (tn *Tenant) commit(ctx context.Context, id, doing string, build func(*draft) error) (*Moment, error) {
+	return tn.commitOn(ctx, id, "", doing, build)
+}
+
+// commitOn is commit to a branch of a thread. A branch is not made by it.
+func (tn *Tenant) commitOn(ctx context.Context, id, branch, doing string, build func(*draft) error) (*Moment, error) {
 	var d *draft
 	for attempt := range maxAttempts {
 		if attempt == queueAfter {
-			crowd := s.crowd(tenant, id)
-			crowd.Lock()
-			defer crowd.Unlock()
+			retrying := tn.store.retries.of(tn.part.name, id)
+			retrying.Lock()
+			defer retrying.Unlock()
 		}
-		t, err := s.openOrNew(ctx, tenant, id, branch)
+		t, err := tn.openOrNew(ctx, id, branch)
 		if err != nil {
 			return nil, err
 		}
-		if d != nil && d.ahead && d.root() != t.root() {
-			_ = s.bury(ctx, d.partition, d.rec.Content) // deleted meanwhile; what it leaves behind is only space
+		if d != nil && d.tx.isAhead && d.thread.root() != t.root() {
+			_ = sweeper{tn.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; what it leaves behind is only space
 		}
-		d = newDraft(t, attempt > 0)
+		d = newDraft(tn, t, attempt > 0)
 		if err := build(d); err != nil {
 			if errors.Is(err, errNothing) {
 				return t, nil
@@ -70,78 +73,64 @@ func (s *Store) commitOn(ctx context.Context, tenant, id, branch, doing string, 
 		WithHint("try again, with fewer writers at once")
 }
 
-// crowd is where those queue who have lost several times, so that they do not go
-// on being in each other's way. Threads share them: there is no harm in that.
-func (s *Store) crowd(tenant, id string) *sync.Mutex {
-	return &s.crowds[maphash.Comparable(s.seed, [2]string{tenant, id})%uint64(len(s.crowds))]
+// retryLocks make commits go one after another that have lost a thread to others
+// several times. Threads share a lock, which costs them time and nothing else.
+type retryLocks struct {
+	seed  maphash.Seed
+	locks [64]sync.Mutex
 }
 
-// openOrNew returns a thread, or one to be made. Its content gets an id that no
-// other attempt has used: what an attempt wrote ahead may be on its way out.
-func (s *Store) openOrNew(ctx context.Context, tenant, id, branch string) (*thread, error) {
-	t, err := s.openOn(ctx, tenant, id, branch)
+func (r *retryLocks) of(partition, thread string) *sync.Mutex {
+	return &r.locks[maphash.Comparable(r.seed, [2]string{partition, thread})%uint64(len(r.locks))]
+}
+
+// openOrNew returns a thread, or one to be made. The content of that gets an id that
+// no other attempt has used: what an attempt wrote ahead may be being removed.
+func (tn *Tenant) openOrNew(ctx context.Context, id, branch string) (*Moment, error) {
+	t, err := tn.openOn(ctx, id, branch)
 	if err != nil || t != nil {
 		return t, err
 	}
-	part, err := partition(tenant)
-	if err != nil {
-		return nil, err
-	}
-	now := s.now().UTC()
+	now := tn.store.now().UTC()
 	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
-	return &thread{store: s, partition: part, rec: rec, content: contentOf(rec.Content)}, nil
-}
-
-func newDraft(t *thread, careful bool) *draft {
-	return &draft{thread: t, before: t.rec, careful: careful, tx: kv.Tx{Partition: t.partition}, room: maxInlineBytes}
+	return &Moment{part: tn.part, rec: rec, content: contentOf(rec.Content)}, nil
 }
 
 // moveHead gives the thread a new head and the time.
 func (d *draft) moveHead() {
-	d.rec.Head = host.NewID()
-	if now := d.store.now().UTC(); now.After(d.rec.Updated) { // a clock may go back, a list must not
-		d.rec.Updated = now
+	d.thread.rec.Head = host.NewID()
+	if now := d.tenant.store.now().UTC(); now.After(d.thread.rec.Updated) { // a clock may go back, a list must not
+		d.thread.rec.Updated = now
 	}
 }
 
 // apply commits the draft if the thread is still what it was made from.
 func (d *draft) apply(ctx context.Context) error {
-	if d.branch != nil {
+	if d.thread.branch != nil {
 		return d.applyToBranch(ctx)
 	}
-	d.rec.V = d.rec.layout()
-	raw, err := encode(d.rec)
+	d.thread.rec.V = d.thread.rec.layout()
+	raw, err := encode(d.thread.rec)
 	if err != nil {
 		return err
 	}
-	key := threadKey(d.rec.ID)
-	d.tx.Conds = append([]kv.Cond{kv.AtRevision(key, d.revision)}, d.tx.Conds...)
-	d.put(key, raw)
+	key := threadKey(d.thread.rec.ID)
+	d.tx.requireFirst(kv.AtRevision(key, d.thread.revision))
+	d.tx.put(key, raw)
 	d.moveInList()
-	d.revision, err = kv.Apply(ctx, d.store.driver, d.tx)
+	d.thread.revision, err = d.tx.commit(ctx)
 	return err
 }
 
 // moveInList moves the thread to its place in the list of recent ones.
 func (d *draft) moveInList() {
-	old, now := recentKey(d.before.Updated, d.rec.ID), recentKey(d.rec.Updated, d.rec.ID)
-	if d.revision == 0 || old != now {
-		d.put(now, nil)
+	old, now := recentKey(d.before.Updated, d.thread.rec.ID), recentKey(d.thread.rec.Updated, d.thread.rec.ID)
+	if d.thread.revision == 0 || old != now {
+		d.tx.put(now, nil)
 	}
-	if d.revision != 0 && old != now {
-		d.tx.Writes = append(d.tx.Writes, kv.Delete(old))
+	if d.thread.revision != 0 && old != now {
+		d.tx.delete(old)
 	}
-}
-
-func (d *draft) put(key kv.Key, value []byte) { d.tx.Writes = append(d.tx.Writes, kv.Put(key, value)) }
-
-// take reports whether n more bytes of content fit into the transaction.
-func (d *draft) take(n int) bool {
-	if n > ChunkBytes || n > d.room {
-		return false
-	}
-	d.room -= n
-	return true
 }
 
 // append adds to the log the messages that the thread does not have yet and
@@ -152,37 +141,37 @@ func (d *draft) append(ctx context.Context, messages []*host.Message) (int, erro
 		return 0, err
 	}
 	var index []kv.Write
-	d.indexWords(d.rec.Messages, messages)
+	d.indexWords(d.thread.rec.Messages, messages)
 	each := (len(messages) + maxTurnEntries - 1) / maxTurnEntries
 	for group := range slices.Chunk(messages, each) {
 		entry, err := d.entry(ctx, group)
 		if err != nil {
 			return 0, err
 		}
-		d.put(d.content.logAt(d.rec.Messages), entry)
+		d.tx.put(d.thread.content.logAt(d.thread.rec.Messages), entry)
 		for _, m := range group {
 			seq, err := d.indexEntry(m.ID)
 			if err != nil {
 				return 0, err
 			}
-			index = append(index, kv.Put(d.content.message(m.ID), seq))
-			d.rec.Messages++
+			index = append(index, kv.Put(d.thread.content.message(m.ID), seq))
+			d.thread.rec.Messages++
 		}
 	}
 	if len(messages) <= maxTurnEntries {
-		d.tx.Writes = append(d.tx.Writes, index...)
+		d.tx.add(index...)
 		return len(messages), nil
 	}
-	return len(messages), d.writeAhead(ctx, index)
+	return len(messages), d.tx.writeAhead(ctx, index)
 }
 
 // indexEntry returns the index's entry of a message that comes to the end of the
 // log: its position, beside those of its id that no longer show.
 func (d *draft) indexEntry(id string) ([]byte, error) {
 	if lies := d.hidden[id]; len(lies) > 0 {
-		return encode(append(lies, d.rec.Messages))
+		return encode(append(lies, d.thread.rec.Messages))
 	}
-	return encode(d.rec.Messages)
+	return encode(d.thread.rec.Messages)
 }
 
 // unknown returns the messages that the thread does not show, each once. Mostly
@@ -202,9 +191,9 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 		}
 		seen[m.ID] = true
 		if !lookUp {
-			d.tx.Conds = append(d.tx.Conds, kv.Absent(d.content.message(m.ID)))
+			d.tx.require(kv.Absent(d.thread.content.message(m.ID)))
 		}
-		if lookUp || d.view.OwnRank() > 0 {
+		if lookUp || d.thread.view.OwnRank() > 0 {
 			known, err := d.knows(ctx, m.ID)
 			if err != nil {
 				return nil, err
@@ -221,11 +210,11 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 // knows reports whether the thread shows a message of that id. If it has one that
 // does not show, it keeps in mind where.
 func (d *draft) knows(ctx context.Context, id string) (bool, error) {
-	_, shown, err := d.position(ctx, id)
+	_, shown, err := d.thread.log().position(ctx, id)
 	if err != nil || shown {
 		return shown, err
 	}
-	lies, err := d.indexed(ctx, d.content, id)
+	lies, err := d.thread.log().indexed(ctx, d.thread.content, id)
 	if err != nil || len(lies) == 0 {
 		return false, err
 	}
@@ -241,74 +230,18 @@ func (d *draft) looksUp(messages []*host.Message) bool {
 	return d.careful || len(messages) > maxTurnEntries
 }
 
-// valueOf returns content as the value of one key: itself, or a reference to a
-// blob if it is large.
-func (d *draft) valueOf(ctx context.Context, content []byte) ([]byte, error) {
-	if d.take(len(content)) {
-		return append([]byte{formatJSON}, content...), nil
-	}
-	ref, err := d.putBlob(ctx, content)
-	if err != nil {
-		return nil, err
-	}
-	return encode(reference{version{layout}, ref})
-}
-
-// putBlob stores content under its digest, in the transaction or ahead of it, if
-// the thread does not have it.
-func (d *draft) putBlob(ctx context.Context, content []byte) (*Ref, error) {
-	ref := refTo(content)
-	if slices.Contains(d.blobs, ref.Digest) {
-		return ref, nil
-	}
-	if d.revision != 0 {
-		if stored, err := d.hasBlob(ctx, ref.Digest); err != nil || stored {
-			return ref, err
-		}
-	}
-	d.blobs = append(d.blobs, ref.Digest)
-	writes, err := d.content.blobWrites(content, ref)
-	if err != nil {
-		return nil, err
-	}
-	if d.take(len(content)) {
-		d.tx.Writes = append(d.tx.Writes, writes...)
-		return ref, nil
-	}
-	return ref, d.writeAhead(ctx, writes)
-}
-
-// writeAhead commits writes that nobody reads until the draft refers to them, in
-// order and in as many transactions as they take.
-func (d *draft) writeAhead(ctx context.Context, writes []kv.Write) error {
-	d.ahead = true
-	tx := kv.Tx{Partition: d.partition}
-	for i, w := range writes {
-		tx.Writes = append(tx.Writes, w)
-		full := tx.Size() >= aheadBytes || len(tx.Writes) == aheadWrites
-		if !full && i < len(writes)-1 {
-			continue
-		}
-		if _, err := kv.Apply(ctx, d.store.driver, tx); err != nil {
-			return wrap(err, "write to thread %q", d.rec.ID)
-		}
-		tx.Writes = nil
-	}
-	return nil
-}
-
 // putState stores custom state unless it is what the thread has.
 func (d *draft) putState(ctx context.Context, state json.RawMessage) error {
 	if len(state) == 0 {
 		return nil
 	}
 	if !json.Valid(state) {
-		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", d.rec.ID)
+		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", d.thread.rec.ID)
 	}
-	if d.rec.State != nil && *d.rec.State == *refTo(state) {
+	if d.thread.rec.State != nil && *d.thread.rec.State == *refTo(state) {
 		return nil
 	}
 	var err error
-	d.rec.State, err = d.putBlob(ctx, state)
+	d.thread.rec.State, err = d.tx.putBlob(ctx, d.thread.contents(), state)
 	return err
 }

@@ -13,20 +13,20 @@ import (
 // removed; if that is interrupted, the tenant's next Delete goes on with it.
 // Code not_found if there is no such thread.
 func (tn *Tenant) Delete(ctx context.Context, id string) error {
-	return tn.store.deleteIf(ctx, tn.name, id, func(*thread) bool { return true })
+	return tn.deleteIf(ctx, id, func(*Moment) bool { return true })
 }
 
 // deleteIf removes a thread, unless it has become one that is to stay.
-func (s *Store) deleteIf(ctx context.Context, tenant, id string, goes func(*thread) bool) error {
+func (tn *Tenant) deleteIf(ctx context.Context, id string, goes func(*Moment) bool) error {
 	for range maxAttempts {
-		t, err := s.find(ctx, tenant, id)
+		t, err := tn.find(ctx, id)
 		if err != nil {
 			return err
 		}
 		if !goes(t) {
 			return errNothing
 		}
-		if err := t.forgetRuns(ctx); err != nil {
+		if err := tn.journal().forgetRunsOf(ctx, t); err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
 		err = t.unlink(ctx)
@@ -36,25 +36,25 @@ func (s *Store) deleteIf(ctx context.Context, tenant, id string, goes func(*thre
 		if err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		if err := s.sweep(ctx, t.partition); err != nil || s.deleted == nil {
+		deleted := tn.store.deleted
+		if err := (sweeper{tn.part}).sweep(ctx); err != nil || deleted == nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		return wrap(s.deleted(ctx, t.partition, id), "delete thread %q", id)
+		return wrap(deleted(ctx, tn.part.name, id), "delete thread %q", id)
 	}
 	return host.Errorf(host.Conflict, "delete thread %q: others changed it first, %d times", id, maxAttempts)
 }
 
 // unlink makes the thread unknown and marks its content for removal.
-func (t *thread) unlink(ctx context.Context) error {
-	mark, err := t.store.mark(ctx, t.partition, t.rec.root())
+func (t *Moment) unlink(ctx context.Context) error {
+	mark, err := sweeper{t.part}.mark(ctx, t.rec.root())
 	if err != nil {
 		return err
 	}
 	key := threadKey(t.rec.ID)
-	_, err = kv.Apply(ctx, t.store.driver, kv.Tx{
-		Partition: t.partition,
-		Conds:     []kv.Cond{kv.AtRevision(key, t.revision)},
-		Writes:    []kv.Write{kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark},
+	_, err = t.part.apply(ctx, kv.Tx{
+		Conds:  []kv.Cond{kv.AtRevision(key, t.revision)},
+		Writes: []kv.Write{kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark},
 	})
 	return err
 }
@@ -66,10 +66,13 @@ type marked struct {
 	Origins []string `json:"origins,omitempty"`
 }
 
+// sweeper removes contents that no thread has any more.
+type sweeper struct{ part partition }
+
 // mark returns the write that marks content for removal.
-func (s *Store) mark(ctx context.Context, part, id string) (kv.Write, error) {
+func (s sweeper) mark(ctx context.Context, id string) (kv.Write, error) {
 	m := marked{version: version{layout}}
-	page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: contentOf(id).views(), Limit: 1})
+	page, err := s.part.scan(ctx, kv.Range{Prefix: contentOf(id).views(), Limit: 1})
 	if err != nil {
 		return kv.Write{}, err
 	}
@@ -84,25 +87,25 @@ func (s *Store) mark(ctx context.Context, part, id string) (kv.Write, error) {
 	return kv.Put(deletedKeys.With(id), raw), err
 }
 
-// bury marks content for removal that no thread has, and removes it.
-func (s *Store) bury(ctx context.Context, part, id string) error {
-	mark, err := s.mark(ctx, part, id)
+// discard marks content for removal that no thread has, and removes it.
+func (s sweeper) discard(ctx context.Context, id string) error {
+	mark, err := s.mark(ctx, id)
 	if err != nil {
 		return err
 	}
-	if _, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: part, Writes: []kv.Write{mark}}); err != nil {
+	if _, err := s.part.apply(ctx, kv.Tx{Writes: []kv.Write{mark}}); err != nil {
 		return err
 	}
-	return s.sweep(ctx, part)
+	return s.sweep(ctx)
 }
 
 // sweep removes all content that is marked for removal and that no other content
 // refers to. What it removes may have been the last to refer to something else,
 // so it goes on for as long as that changes anything.
-func (s *Store) sweep(ctx context.Context, part string) error {
+func (s sweeper) sweep(ctx context.Context) error {
 	for again := true; again; {
 		again = false
-		for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: deletedKeys}) {
+		for e, err := range s.part.all(ctx, kv.Range{Prefix: deletedKeys}) {
 			if err != nil {
 				return err
 			}
@@ -111,7 +114,7 @@ func (s *Store) sweep(ctx context.Context, part string) error {
 			if !ok || id == "" {
 				continue // not ours
 			}
-			removed, err := s.removeContent(ctx, part, id, e.Value)
+			removed, err := s.removeContent(ctx, id, e.Value)
 			if err != nil {
 				return err
 			}
@@ -123,24 +126,24 @@ func (s *Store) sweep(ctx context.Context, part string) error {
 
 // removeContent removes content that is marked for removal, unless other content
 // refers to it. The other contents of its thread are marked first.
-func (s *Store) removeContent(ctx context.Context, part, id string, mark []byte) (removed bool, err error) {
-	owned, err := s.named(ctx, part, contentOf(id).owned())
+func (s sweeper) removeContent(ctx context.Context, id string, mark []byte) (removed bool, err error) {
+	owned, err := s.named(ctx, contentOf(id).owned())
 	if err != nil {
 		return false, err
 	}
 	if len(owned) > 0 {
-		return true, s.markOwned(ctx, part, id, owned)
+		return true, s.markOwned(ctx, id, owned)
 	}
-	children, err := s.driver.Scan(ctx, part, kv.Range{Prefix: childKeys.With(id), Limit: 1})
+	children, err := s.part.scan(ctx, kv.Range{Prefix: childKeys.With(id), Limit: 1})
 	if err != nil || len(children.Entries) > 0 {
 		return false, err
 	}
 	for _, prefix := range []kv.Key{wordsKey(id), contentOf(id).all()} {
-		if err := s.remove(ctx, part, prefix); err != nil {
+		if err := s.part.remove(ctx, prefix); err != nil {
 			return false, err
 		}
 	}
-	tx := kv.Tx{Partition: part, Writes: []kv.Write{kv.Delete(deletedKeys.With(id))}}
+	tx := kv.Tx{Writes: []kv.Write{kv.Delete(deletedKeys.With(id))}}
 	if len(mark) > 0 { // older ones are empty
 		var m marked
 		if err := decode(mark, &m, "mark of content", id); err != nil {
@@ -150,28 +153,28 @@ func (s *Store) removeContent(ctx context.Context, part, id string, mark []byte)
 			tx.Writes = append(tx.Writes, kv.Delete(childKeys.With(origin, id)))
 		}
 	}
-	_, err = kv.Apply(ctx, s.driver, tx)
+	_, err = s.part.apply(ctx, tx)
 	return err == nil, err
 }
 
 // markOwned hands the removal of a thread's content on to other contents of it.
-func (s *Store) markOwned(ctx context.Context, part, id string, owned []string) error {
-	tx := kv.Tx{Partition: part}
+func (s sweeper) markOwned(ctx context.Context, id string, owned []string) error {
+	tx := kv.Tx{}
 	for _, other := range owned {
-		mark, err := s.mark(ctx, part, other)
+		mark, err := s.mark(ctx, other)
 		if err != nil {
 			return err
 		}
 		tx.Writes = append(tx.Writes, mark, kv.Delete(contentOf(id).owned().With(other)))
 	}
-	_, err := kv.Apply(ctx, s.driver, tx)
+	_, err := s.part.apply(ctx, tx)
 	return err
 }
 
 // named returns some of the names that keys under a prefix end with; none if
 // there are none.
-func (s *Store) named(ctx context.Context, part string, prefix kv.Key) ([]string, error) {
-	page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: prefix, Limit: ownedPage})
+func (s sweeper) named(ctx context.Context, prefix kv.Key) ([]string, error) {
+	page, err := s.part.scan(ctx, kv.Range{Prefix: prefix, Limit: ownedPage})
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +186,4 @@ func (s *Store) named(ctx context.Context, part string, prefix kv.Key) ([]string
 		}
 	}
 	return names, nil
-}
-
-// remove deletes every key that begins with prefix.
-func (s *Store) remove(ctx context.Context, part string, prefix kv.Key) error {
-	return kv.Remove(ctx, s.driver, part, prefix)
 }

@@ -38,7 +38,7 @@ func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.M
 	if m.ID == message || m.ID == "" {
 		m.ID = host.NewID()
 	}
-	return tn.store.change(ctx, tn.name, id, "edit thread", guard, func(d *draft) error {
+	return tn.change(ctx, id, "edit thread", guard, func(d *draft) error {
 		return d.edit(ctx, message, m)
 	})
 }
@@ -51,13 +51,13 @@ func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.M
 // if there is no such thread or message. It waits for a turn that runs on the
 // thread, as [Store.LockThread] does.
 func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *If) (*Thread, error) {
-	return tn.store.change(ctx, tn.name, id, "delete from thread", guard, func(d *draft) error {
-		near, i, err := d.around(ctx, message)
+	return tn.change(ctx, id, "delete from thread", guard, func(d *draft) error {
+		near, i, err := d.thread.log().around(ctx, message)
 		if err != nil {
 			return err
 		}
-		v := d.closedView()
-		v.Messages = d.messages().Without(together(near, i))
+		v := d.thread.closedView()
+		v.Messages = d.thread.messageList().Without(together(near, i))
 		return d.leave(Deleted, message, v)
 	})
 }
@@ -71,7 +71,7 @@ func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *
 // thread or moment. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
 func (tn *Tenant) Rewind(ctx context.Context, id string, at At, guard *If) (*Thread, error) {
-	unlock, err := tn.store.LockThread(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
+	unlock, err := tn.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err
 	}
@@ -86,28 +86,28 @@ func (tn *Tenant) RewindHeld(ctx context.Context, id string, at At, guard *If) (
 		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
 			WithHint("name a message, a snapshot or a branch")
 	}
-	return tn.store.changeHeld(ctx, tn.name, id, "rewind thread", guard, func(d *draft) error {
+	return tn.changeHeld(ctx, id, "rewind thread", guard, func(d *draft) error {
 		return d.rewind(ctx, at)
 	})
 }
 
 // change runs build in a commit to a thread that exists, while no turn runs on it.
-func (s *Store) change(ctx context.Context, tenant, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
-	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: id})
+func (tn *Tenant) change(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
+	unlock, err := tn.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.changeHeld(ctx, tenant, id, doing, guard, build)
+	return tn.changeHeld(ctx, id, doing, guard, build)
 }
 
-func (s *Store) changeHeld(ctx context.Context, tenant, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
-	t, err := s.commit(ctx, tenant, id, doing, func(d *draft) error {
-		if d.revision == 0 {
+func (tn *Tenant) changeHeld(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
+	t, err := tn.commit(ctx, id, doing, func(d *draft) error {
+		if d.thread.revision == 0 {
 			return notFound(id)
 		}
 		d.careful = true
-		if guard != nil && guard.Head != "" && guard.Head != d.rec.Head {
+		if guard != nil && guard.Head != "" && guard.Head != d.thread.rec.Head {
 			return moved(id)
 		}
 		return build(d)
@@ -115,15 +115,15 @@ func (s *Store) changeHeld(ctx context.Context, tenant, id, doing string, guard 
 	if err != nil {
 		return nil, err
 	}
-	return t.info(), nil
+	return t.Thread(), nil
 }
 
 func (d *draft) edit(ctx context.Context, message string, m *host.Message) error {
-	_, again, err := d.position(ctx, m.ID)
+	_, again, err := d.thread.log().position(ctx, m.ID)
 	if err != nil {
 		return err
 	}
-	near, i, err := d.around(ctx, message)
+	near, i, err := d.thread.log().around(ctx, message)
 	if again && host.CodeOf(err) == host.NotFound {
 		return errNothing // it was edited
 	}
@@ -131,18 +131,18 @@ func (d *draft) edit(ctx context.Context, message string, m *host.Message) error
 		return err
 	}
 	if again {
-		return host.Errorf(host.AlreadyExists, "thread %q has a message %q", d.rec.ID, m.ID).WithHint("leave the id out for a fresh one")
+		return host.Errorf(host.AlreadyExists, "thread %q has a message %q", d.thread.rec.ID, m.ID).WithHint("leave the id out for a fresh one")
 	}
 	if err := inPlaceOf(m, near[i].Message); err != nil {
 		return err
 	}
-	shown, q := d.messages(), view.Position{Rank: d.view.OwnRank(), Seq: d.rec.Messages}
+	shown, q := d.thread.messageList(), view.Position{Rank: d.thread.view.OwnRank(), Seq: d.thread.rec.Messages}
 	if _, err := d.append(ctx, []*host.Message{m}); err != nil {
 		return err
 	}
-	v := d.view
-	v.Turns, v.TurnTail = d.turns().Parts(), d.rec.Turns
-	v.Messages, v.Tail = shown.With(near[i].number, q), d.rec.Messages
+	v := d.thread.view
+	v.Turns, v.TurnTail = d.thread.turnList().Parts(), d.thread.rec.Turns
+	v.Messages, v.Tail = shown.With(near[i].number, q), d.thread.rec.Messages
 	return d.leave(Edited, message, v)
 }
 
@@ -181,23 +181,23 @@ func toolIDs(m *host.Message) []string {
 }
 
 // closedView returns what the thread shows now, and nothing that comes.
-func (t *thread) closedView() view.View {
+func (t *Moment) closedView() view.View {
 	v := t.view
-	v.Messages, v.Tail = t.messages().Parts(), t.rec.Messages
-	v.Turns, v.TurnTail = t.turns().Parts(), t.rec.Turns
+	v.Messages, v.Tail = t.messageList().Parts(), t.rec.Messages
+	v.Turns, v.TurnTail = t.turnList().Parts(), t.rec.Turns
 	return v
 }
 
 // rewind makes a moment the present.
 func (d *draft) rewind(ctx context.Context, at At) error {
-	to, err := d.at(ctx, at)
+	to, err := d.thread.at(ctx, at)
 	if err != nil {
 		return err
 	}
-	if d.shows(to) {
+	if d.thread.shows(to) {
 		return errNothing
 	}
-	if to.rec.Content != d.rec.Content {
+	if to.rec.Content != d.thread.rec.Content {
 		return d.moveTo(ctx, to, at)
 	}
 	return d.showAgain(to, Rewound, at.Message)
@@ -205,16 +205,16 @@ func (d *draft) rewind(ctx context.Context, at At) error {
 
 // showAgain makes a moment the present whose log goes on where the present one
 // does.
-func (d *draft) showAgain(to *thread, cause Cause, message string) error {
+func (d *draft) showAgain(to *Moment, cause Cause, message string) error {
 	v := to.closedView()
-	v.Tail, v.TurnTail = d.rec.Messages, d.rec.Turns
+	v.Tail, v.TurnTail = d.thread.rec.Messages, d.thread.rec.Turns
 	p := to.rec.point
-	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
+	d.thread.rec.State, d.thread.rec.Last, d.thread.rec.Status = p.State, p.Last, p.Status
 	return d.leave(cause, message, v)
 }
 
 // shows reports whether a moment is what the thread shows now.
-func (t *thread) shows(to *thread) bool {
+func (t *Moment) shows(to *Moment) bool {
 	a, b := t.closedView(), to.closedView()
 	return t.rec.Content == to.rec.Content && t.rec.Last == to.rec.Last && slices.Equal(a.Origins, b.Origins) &&
 		slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Turns, b.Turns)
@@ -222,19 +222,19 @@ func (t *thread) shows(to *thread) bool {
 
 // moveTo makes a moment the present whose log goes on elsewhere: the thread gets
 // a content of its own that goes back to it.
-func (d *draft) moveTo(ctx context.Context, to *thread, at At) error {
+func (d *draft) moveTo(ctx context.Context, to *Moment, at At) error {
 	v, err := to.forkedView(ctx)
 	if err != nil {
 		return err
 	}
-	root := d.rec.root()
+	root := d.thread.rec.root()
 	p := to.rec.point
-	d.rec.Root = root
-	d.rec.Content = host.NewID()
-	d.rec.Messages, d.rec.Turns = 0, 0
-	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
-	d.content = contentOf(d.rec.Content)
-	d.put(contentOf(root).owned().With(d.rec.Content), nil)
+	d.thread.rec.Root = root
+	d.thread.rec.Content = host.NewID()
+	d.thread.rec.Messages, d.thread.rec.Turns = 0, 0
+	d.thread.rec.State, d.thread.rec.Last, d.thread.rec.Status = p.State, p.Last, p.Status
+	d.thread.content = contentOf(d.thread.rec.Content)
+	d.tx.put(contentOf(root).owned().With(d.thread.rec.Content), nil)
 	d.refer(v)
 	return d.leave(Rewound, at.Message, v)
 }
@@ -242,19 +242,19 @@ func (d *draft) moveTo(ctx context.Context, to *thread, at At) error {
 // leave keeps the thread's head in its lineage and begins a new one, which shows
 // v.
 func (d *draft) leave(cause Cause, message string, v view.View) error {
-	d.rec.Heads++
+	d.thread.rec.Heads++
 	d.moveHead()
-	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.store.now().UTC(), false})
+	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.tenant.store.now().UTC(), false})
 	if err != nil {
 		return err
 	}
-	d.put(d.root().head(d.rec.Heads), head)
+	d.tx.put(d.thread.root().head(d.thread.rec.Heads), head)
 	was := *d.thread
 	was.rec = d.before
 	if err := d.show(v); err != nil {
 		return err
 	}
-	if d.branch == nil {
+	if d.thread.branch == nil {
 		d.keepMarker(&was)
 	}
 	return nil
@@ -262,22 +262,22 @@ func (d *draft) leave(cause Cause, message string, v view.View) error {
 
 // show gives the thread a view.
 func (d *draft) show(v view.View) error {
-	if err := checkView(d.rec.ID, v); err != nil {
+	if err := checkView(d.thread.rec.ID, v); err != nil {
 		return err
 	}
 	raw, err := encode(storedView{version{layoutOfViews}, v})
 	if err != nil {
 		return err
 	}
-	d.view = v
-	d.rec.View = d.rec.Heads + 1
-	d.count()
-	d.put(d.content.view(d.rec.View), raw)
+	d.thread.view = v
+	d.thread.rec.View = d.thread.rec.Heads + 1
+	d.thread.count()
+	d.tx.put(d.thread.content.view(d.thread.rec.View), raw)
 	return nil
 }
 
 // count notes how much less the view shows than the log has.
-func (t *thread) count() {
-	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messages().Len())
-	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turns().Len())
+func (t *Moment) count() {
+	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messageList().Len())
+	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turnList().Len())
 }

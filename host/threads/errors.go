@@ -38,9 +38,6 @@ func damaged(format string, args ...any) error {
 // DefaultTenant is the tenant of requests that name none.
 const DefaultTenant = host.DefaultTenant
 
-// partition returns where a tenant's threads are.
-func partition(tenant string) (string, error) { return host.TenantPartition(tenant) }
-
 // ValidateID returns an error of code invalid_argument if no thread can have
 // that id: it must be UTF-8 of 1 to [MaxThreadIDBytes] bytes without control
 // characters.

@@ -65,7 +65,7 @@ func (tn *Tenant) Export(ctx context.Context, id string, format Format, w io.Wri
 	if err != nil {
 		return err
 	}
-	t, err := tn.store.find(ctx, tn.name, id)
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (tn *Tenant) Export(ctx context.Context, id string, format Format, w io.Wri
 	return out.w.Flush()
 }
 
-func exporter(format Format) (func(context.Context, *thread, *exportWriter) error, error) {
+func exporter(format Format) (func(context.Context, *Moment, *exportWriter) error, error) {
 	switch format {
 	case "", FormatThread:
 		return exportThread, nil
@@ -132,15 +132,15 @@ func (o *exportWriter) separate(i int, first, next string) {
 	o.text(next)
 }
 
-func exportThread(ctx context.Context, t *thread, o *exportWriter) error {
-	info := t.info()
+func exportThread(ctx context.Context, t *Moment, o *exportWriter) error {
+	info := t.Thread()
 	info.Tenant = ""
 	head, err := json.Marshal(info)
 	if err != nil {
 		return host.Errorf(host.Internal, "export thread %q: %w", info.ID, err)
 	}
 	o.text(fmt.Sprintf("{\"format\":%q,\"version\":%d,\n\"thread\":%s,\n\"messages\":[", exportFormat, exportVersion, head))
-	for _, part := range []func(context.Context, *thread, *exportWriter) error{
+	for _, part := range []func(context.Context, *Moment, *exportWriter) error{
 		exportMessages, exportSnapshots, exportState, exportArtifacts, exportUploads,
 	} {
 		if err := part(ctx, t, o); err != nil {
@@ -151,9 +151,9 @@ func exportThread(ctx context.Context, t *thread, o *exportWriter) error {
 	return nil
 }
 
-func exportMessages(ctx context.Context, t *thread, o *exportWriter) error {
+func exportMessages(ctx context.Context, t *Moment, o *exportWriter) error {
 	i := 0
-	for m, err := range t.all(ctx) {
+	for m, err := range t.log().all(ctx) {
 		if err != nil || o.err != nil {
 			return cmp.Or(err, o.err)
 		}
@@ -174,9 +174,9 @@ type exportedSnapshot struct {
 	ProvidersValue map[string]json.RawMessage `json:"providers_value,omitempty"`
 }
 
-func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
+func exportSnapshots(ctx context.Context, t *Moment, o *exportWriter) error {
 	i, before := 0, Ref{}
-	for snap, err := range t.snapshots(ctx, kv.Range{}) {
+	for snap, err := range t.turns().all(ctx, kv.Range{}) {
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
 		o.raw(raw[:len(raw)-1])
 		if snap.State != nil && *snap.State != before {
 			before = *snap.State
-			blob, err := t.readBlob(ctx, snap.State, "state")
+			blob, err := t.contents().readBlob(ctx, snap.State, "state")
 			if err == nil {
 				err = o.states(blob, `,"state_value":`, `,"providers_value":`)
 			}
@@ -203,9 +203,9 @@ func exportSnapshots(ctx context.Context, t *thread, o *exportWriter) error {
 	return nil
 }
 
-func exportState(ctx context.Context, t *thread, o *exportWriter) error {
+func exportState(ctx context.Context, t *Moment, o *exportWriter) error {
 	if t.rec.State != nil {
-		blob, err := t.readBlob(ctx, t.rec.State, "state")
+		blob, err := t.contents().readBlob(ctx, t.rec.State, "state")
 		if err == nil {
 			err = o.states(blob, `"state":`, ",\n\"providers\":")
 		}
@@ -240,13 +240,13 @@ func (o *exportWriter) states(blob []byte, state, providers string) error {
 	return nil
 }
 
-func exportArtifacts(ctx context.Context, t *thread, o *exportWriter) error {
-	list, err := t.artifacts(ctx)
+func exportArtifacts(ctx context.Context, t *Moment, o *exportWriter) error {
+	list, err := t.turns().artifacts(ctx)
 	if err != nil {
 		return err
 	}
 	for i, info := range list {
-		raw, err := t.readBlob(ctx, &info.Ref, "artifact")
+		raw, err := t.contents().readBlob(ctx, &info.Ref, "artifact")
 		if err != nil {
 			return err
 		}
@@ -261,10 +261,10 @@ func exportArtifacts(ctx context.Context, t *thread, o *exportWriter) error {
 	return nil
 }
 
-func exportUploads(ctx context.Context, t *thread, o *exportWriter) error {
+func exportUploads(ctx context.Context, t *Moment, o *exportWriter) error {
 	n := 0
 	for _, digest := range o.uploads {
-		r, _, err := t.store.For(t.partition).OpenUpload(ctx, t.rec.ID, digest)
+		r, _, err := t.OpenUpload(ctx, digest)
 		if host.CodeOf(err) == host.NotFound {
 			continue // an address that somebody made up
 		}
@@ -304,7 +304,7 @@ func exportUpload(o *exportWriter, digest string, r io.Reader) error {
 	return nil
 }
 
-func exportOpenAI(ctx context.Context, t *thread, o *exportWriter) error {
+func exportOpenAI(ctx context.Context, t *Moment, o *exportWriter) error {
 	o.text(`{"messages":[`)
 	i := 0
 	err := openAIMessages(ctx, t, o, func(line []byte) {
@@ -316,15 +316,15 @@ func exportOpenAI(ctx context.Context, t *thread, o *exportWriter) error {
 	return err
 }
 
-func exportOpenAILines(ctx context.Context, t *thread, o *exportWriter) error {
+func exportOpenAILines(ctx context.Context, t *Moment, o *exportWriter) error {
 	return openAIMessages(ctx, t, o, func(line []byte) {
 		o.raw(line)
 		o.text("\n")
 	})
 }
 
-func openAIMessages(ctx context.Context, t *thread, o *exportWriter, write func([]byte)) error {
-	for m, err := range t.all(ctx) {
+func openAIMessages(ctx context.Context, t *Moment, o *exportWriter, write func([]byte)) error {
+	for m, err := range t.log().all(ctx) {
 		if err != nil || o.err != nil {
 			return cmp.Or(err, o.err)
 		}

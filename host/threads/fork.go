@@ -33,27 +33,27 @@ func (tn *Tenant) Fork(ctx context.Context, id string, opts *ForkOptions) (*Thre
 	if err := cmp.Or(checkTitle(fork, opts.Title), opts.Metadata.check(fork)); err != nil {
 		return nil, err
 	}
-	t, err := tn.store.commit(ctx, tn.name, fork, "fork into thread", func(d *draft) error {
-		if d.revision != 0 {
+	t, err := tn.commit(ctx, fork, "fork into thread", func(d *draft) error {
+		if d.thread.revision != 0 {
 			return host.Errorf(host.AlreadyExists, "there is a thread %q", fork).WithHint("choose another id")
 		}
-		from, err := tn.store.find(ctx, tn.name, id)
+		from, err := tn.find(ctx, id)
 		if err != nil {
 			return err
 		}
-		d.rec.Title = cmp.Or(opts.Title, from.rec.Title)
-		d.rec.Metadata = opts.Metadata
+		d.thread.rec.Title = cmp.Or(opts.Title, from.rec.Title)
+		d.thread.rec.Metadata = opts.Metadata
 		return d.fork(ctx, from, opts.At)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return t.info(), nil
+	return t.Thread(), nil
 }
 
 // fork makes the draft's new thread begin as another is at a moment. The other's
 // record must stay what it is meanwhile: a thread that is deleted lends nothing.
-func (d *draft) fork(ctx context.Context, from *thread, at At) error {
+func (d *draft) fork(ctx context.Context, from *Moment, at At) error {
 	to, err := from.at(ctx, at)
 	if err != nil {
 		return err
@@ -62,10 +62,10 @@ func (d *draft) fork(ctx context.Context, from *thread, at At) error {
 	if err != nil {
 		return err
 	}
-	d.tx.Conds = append(d.tx.Conds, kv.AtRevision(threadKey(from.rec.ID), from.revision))
+	d.tx.require(kv.AtRevision(threadKey(from.rec.ID), from.revision))
 	p := to.rec.point
-	d.rec.State, d.rec.Last, d.rec.Status = p.State, p.Last, p.Status
-	d.rec.Parent = &Parent{Thread: from.rec.ID, Snapshot: p.Last}
+	d.thread.rec.State, d.thread.rec.Last, d.thread.rec.Status = p.State, p.Last, p.Status
+	d.thread.rec.Parent = &Parent{Thread: from.rec.ID, Snapshot: p.Last}
 	d.refer(v)
 	d.moveHead()
 	return d.show(v)
@@ -73,7 +73,7 @@ func (d *draft) fork(ctx context.Context, from *thread, at At) error {
 
 // forkedView returns what a content shows that goes on from this moment. It
 // needs those origins only that something of the view lies in, and its state.
-func (t *thread) forkedView(ctx context.Context) (view.View, error) {
+func (t *Moment) forkedView(ctx context.Context) (view.View, error) {
 	v := t.closedView()
 	v.Origins = append(v.Origins[:len(v.Origins):len(v.Origins)], t.rec.Content)
 	v.Tail, v.TurnTail = 0, 0
@@ -81,7 +81,7 @@ func (t *thread) forkedView(ctx context.Context) (view.View, error) {
 		return v.WithNeededOrigins(), nil
 	}
 	for rank := v.OwnRank(); rank > 0; rank-- {
-		has, err := t.get(ctx, contentOf(v.Origins[rank-1]).blob(t.rec.State.Digest))
+		has, err := t.contents().get(ctx, contentOf(v.Origins[rank-1]).blob(t.rec.State.Digest))
 		if err != nil {
 			return view.View{}, err
 		}
@@ -95,6 +95,6 @@ func (t *thread) forkedView(ctx context.Context) (view.View, error) {
 // refer keeps what a view refers to for as long as the draft's content lives.
 func (d *draft) refer(v view.View) {
 	for _, id := range v.Origins {
-		d.put(childKeys.With(id, d.rec.Content), nil)
+		d.tx.put(childKeys.With(id, d.thread.rec.Content), nil)
 	}
 }

@@ -82,7 +82,7 @@ func branchNumber(id string) uint64 {
 // is no such thread.
 func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, error] {
 	return func(yield func(*Branch, error) bool) {
-		t, err := tn.store.find(ctx, tn.name, id)
+		t, err := tn.find(ctx, id)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -92,7 +92,7 @@ func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, er
 		if !yield(now, nil) {
 			return
 		}
-		for h, err := range t.heads(ctx) {
+		for h, err := range t.lineage().all(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -109,23 +109,30 @@ type numberedHead struct {
 	number uint64
 }
 
-// heads yields the heads that were left behind, the last left first.
-func (t *thread) heads(ctx context.Context) iter.Seq2[*numberedHead, error] {
+// lineage reads the heads that a thread has left behind.
+type lineage struct {
+	from contents
+	root content
+	last uint64 // number of the head that was left last; 0 if none was
+}
+
+// all yields the heads, the last left first.
+func (l lineage) all(ctx context.Context) iter.Seq2[*numberedHead, error] {
 	return func(yield func(*numberedHead, error) bool) {
-		if t.rec.Heads == 0 {
+		if l.last == 0 {
 			return
 		}
-		prefix := t.root().heads()
-		r := kv.Range{Prefix: prefix, From: t.root().head(t.rec.Heads), Reverse: true}
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+		prefix := l.root.heads()
+		r := kv.Range{Prefix: prefix, From: l.root.head(l.last), Reverse: true}
+		for e, err := range l.from.part.all(ctx, r) {
 			if err != nil {
-				yield(nil, wrap(err, "read branches of thread %q", t.rec.ID))
+				yield(nil, wrap(err, "read branches of thread %q", l.from.thread))
 				return
 			}
 			rest, _ := e.Key.CutPrefix(prefix)
 			n, _, _ := rest.CutUint()
 			h := &numberedHead{number: n}
-			if err := decode(e.Value, &h.storedHead, "branch of thread", t.rec.ID); err != nil {
+			if err := decode(e.Value, &h.storedHead, "branch of thread", l.from.thread); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -156,7 +163,7 @@ type At struct {
 }
 
 // at returns the thread as it was at a moment: what its methods read is that.
-func (t *thread) at(ctx context.Context, at At) (*thread, error) {
+func (t *Moment) at(ctx context.Context, at At) (*Moment, error) {
 	if at.Snapshot != "" && at.Branch != "" || at.Turn != "" && at.Snapshot+at.Branch != "" {
 		return nil, host.Errorf(host.InvalidArgument, "thread %q: two of a snapshot, a turn and a branch are asked for at once", t.rec.ID).WithHint("name one")
 	}
@@ -180,18 +187,18 @@ func (t *thread) at(ctx context.Context, at At) (*thread, error) {
 }
 
 // moment returns the thread as it was at a point.
-func (t *thread) moment(ctx context.Context, p point) (*thread, error) {
+func (t *Moment) moment(ctx context.Context, p point) (*Moment, error) {
 	out := *t
 	out.rec.point = p
 	out.rec.Root = t.rec.root()
-	return &out, out.look(ctx)
+	return &out, out.readView(ctx)
 }
 
-func (t *thread) atBranch(ctx context.Context, name string) (*thread, error) {
+func (t *Moment) atBranch(ctx context.Context, name string) (*Moment, error) {
 	if name == t.rec.Head {
 		return t, nil
 	}
-	h, err := t.findBranch(ctx, name)
+	h, err := t.lineage().find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -199,18 +206,18 @@ func (t *thread) atBranch(ctx context.Context, name string) (*thread, error) {
 }
 
 // findBranch finds a head that was left behind. By its number it is one read.
-func (t *thread) findBranch(ctx context.Context, name string) (*numberedHead, error) {
+func (l lineage) find(ctx context.Context, name string) (*numberedHead, error) {
 	if n := branchNumber(name); n > 0 {
-		raw, err := t.get(ctx, t.root().head(n))
+		raw, err := l.from.get(ctx, l.root.head(n))
 		if err != nil {
 			return nil, err
 		}
-		if raw != nil && n <= t.rec.Heads {
+		if raw != nil && n <= l.last {
 			h := &numberedHead{number: n}
-			return h, decode(raw, &h.storedHead, "branch of thread", t.rec.ID)
+			return h, decode(raw, &h.storedHead, "branch of thread", l.from.thread)
 		}
 	}
-	for h, err := range t.heads(ctx) {
+	for h, err := range l.all(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -218,11 +225,11 @@ func (t *thread) findBranch(ctx context.Context, name string) (*numberedHead, er
 			return h, nil
 		}
 	}
-	return nil, noBranch(t.rec.ID, name)
+	return nil, noBranch(l.from.thread, name)
 }
 
-func (t *thread) atSnapshot(ctx context.Context, id string) (*thread, error) {
-	snap, content, err := t.snapshot(ctx, id)
+func (t *Moment) atSnapshot(ctx context.Context, id string) (*Moment, error) {
+	snap, content, err := t.turns().ofRun(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -231,20 +238,20 @@ func (t *thread) atSnapshot(ctx context.Context, id string) (*thread, error) {
 
 // atTurn returns what the thread shows now up to and with a turn. Code not_found
 // if it does not show it any more.
-func (t *thread) atTurn(ctx context.Context, run string) (*thread, error) {
-	snap, content, err := t.snapshot(ctx, run)
+func (t *Moment) atTurn(ctx context.Context, run string) (*Moment, error) {
+	snap, content, err := t.turns().ofRun(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	rank := uint64(slices.Index(append(slices.Clone(t.view.Origins), t.rec.Content), content))
-	turns, at := t.turns(), view.Position{Rank: rank, Seq: uint64(snap.Turn) - 1}
+	turns, at := t.turnList(), view.Position{Rank: rank, Seq: uint64(snap.Turn) - 1}
 	if !turns.Has(at) {
 		return nil, host.Errorf(host.NotFound, "thread %q does not show turn %q", t.rec.ID, run).
 			WithHint("by its snapshot it is as it was then")
 	}
 	out := *t
-	n := t.messages().CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.To, 0))})
-	out.view.Messages, out.view.Tail = t.messages().Slice(0, n), t.rec.Messages
+	n := t.messageList().CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.To, 0))})
+	out.view.Messages, out.view.Tail = t.messageList().Slice(0, n), t.rec.Messages
 	out.view.Turns, out.view.TurnTail = turns.Slice(0, turns.IndexOf(at)+1), t.rec.Turns
 	out.count()
 	p := &out.rec.point
@@ -260,46 +267,45 @@ func (s *storedSnapshot) point(head, content string) point {
 	}
 }
 
-// snapshot finds the snapshot of a run in the thread, in one of its branches or
-// in what it was forked from, and the id of the content that has it.
-func (t *thread) snapshot(ctx context.Context, run string) (*storedSnapshot, string, error) {
+// ofRun finds the snapshot of a run in the thread, in one of its branches or in the
+// threads it was forked from, and the id of the content that has it.
+func (l turnLog) ofRun(ctx context.Context, run string) (snap *storedSnapshot, in string, err error) {
 	if err := host.ValidateID("snapshot", run, MaxMessageIDBytes); err != nil {
 		return nil, "", err
 	}
-	content := t.rec.root()
-	raw, err := t.get(ctx, t.root().run(run))
+	in = l.root
+	raw, err := l.from.get(ctx, contentOf(in).run(run))
 	if err == nil && raw == nil {
-		content, raw, err = t.inheritedRun(ctx, run)
+		in, raw, err = l.inheritedRun(ctx, run)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	if raw == nil {
-		return nil, "", host.Errorf(host.NotFound, "thread %q has no snapshot %q", t.rec.ID, run)
+		return nil, "", host.Errorf(host.NotFound, "thread %q has no snapshot %q", l.from.thread, run)
 	}
 	var elsewhere runElsewhere
 	if len(raw) > 1 && raw[1] == '{' {
 		if kv.DecodeRecord(raw, &elsewhere) != nil || elsewhere.Content == "" {
-			return nil, "", damaged("index of runs of thread %q is damaged", t.rec.ID)
+			return nil, "", damaged("index of runs of thread %q is damaged", l.from.thread)
 		}
-		content = elsewhere.Content
-		if raw, err = t.get(ctx, contentOf(content).run(run)); err != nil {
+		in = elsewhere.Content
+		if raw, err = l.from.get(ctx, contentOf(in).run(run)); err != nil {
 			return nil, "", err
 		}
 	}
 	var n uint64
 	if kv.DecodeRecord(raw, &n) != nil {
-		return nil, "", damaged("index of runs of thread %q is damaged", t.rec.ID)
+		return nil, "", damaged("index of runs of thread %q is damaged", l.from.thread)
 	}
-	snap, err := t.snapshotAt(ctx, contentOf(content), n)
-	return snap, content, err
+	snap, err = l.at(ctx, contentOf(in), n)
+	return snap, in, err
 }
 
 // inheritedRun finds a run among the turns that the thread shows of others.
-func (t *thread) inheritedRun(ctx context.Context, run string) (content string, raw []byte, err error) {
-	shown := t.turns()
-	for rank, id := range slices.Backward(t.view.Origins) {
-		raw, err := t.get(ctx, contentOf(id).run(run))
+func (l turnLog) inheritedRun(ctx context.Context, run string) (in string, raw []byte, err error) {
+	for rank, id := range slices.Backward(l.from.origins) {
+		raw, err := l.from.get(ctx, contentOf(id).run(run))
 		if err != nil || raw == nil {
 			if err != nil {
 				return "", nil, err
@@ -307,7 +313,7 @@ func (t *thread) inheritedRun(ctx context.Context, run string) (content string, 
 			continue
 		}
 		var n uint64
-		if kv.DecodeRecord(raw, &n) == nil && n > 0 && shown.Has(view.Position{Rank: uint64(rank), Seq: n - 1}) {
+		if kv.DecodeRecord(raw, &n) == nil && n > 0 && l.shown.Has(view.Position{Rank: uint64(rank), Seq: n - 1}) {
 			return id, raw, nil
 		}
 	}

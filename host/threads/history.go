@@ -41,14 +41,14 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
-	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append to thread", func(d *draft) error {
+	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append to thread", func(d *draft) error {
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err
 		} else if n == 0 {
-			return cmp.Or(d.saysTheSame(ctx, req.Input), errNothing)
+			return cmp.Or(d.thread.log().saysTheSame(ctx, req.Input), errNothing)
 		}
-		if d.rec.Title == "" {
-			d.rec.Title = titleOf(req.Input)
+		if d.thread.rec.Title == "" {
+			d.thread.rec.Title = titleOf(req.Input)
 		}
 		d.moveHead()
 		d.begins(req)
@@ -62,15 +62,15 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 
 // saysTheSame refuses a message with the id of one that says something else: it
 // would be answered and not be in the thread.
-func (t *thread) saysTheSame(ctx context.Context, m *host.Message) error {
-	near, i, err := t.around(ctx, m.ID)
+func (l log) saysTheSame(ctx context.Context, m *host.Message) error {
+	near, i, err := l.around(ctx, m.ID)
 	if err != nil {
 		return err
 	}
 	if near[i].SameContent(m) {
 		return nil
 	}
-	return saysOther(t.rec.ID, m.ID)
+	return saysOther(l.from.thread, m.ID)
 }
 
 func saysOther(thread, message string) error {
@@ -81,7 +81,7 @@ func saysOther(thread, message string) error {
 // begins notes what the thread is, before the first commit of the turn that has
 // it: a branch that is begun from then on finds it.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.store.locks.began(lockKey{d.partition, req.Thread, req.Branch}, d.before.point)
+	d.tenant.store.locks.began(lockKey{d.thread.part.name, req.Thread, req.Branch}, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
@@ -90,7 +90,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // is in the place of the messages before stands in front ([Tenant.Reduce]). An
 // unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
-	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	}
 	loaded := &host.Loaded{Head: t.rec.Head, Thread: t.rec.ID}
 	if req.Tenant != "" {
-		loaded.Tenant = t.partition
+		loaded.Tenant = t.part.name
 	}
 	if loaded.Messages, err = t.reduced(ctx, s.window); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 
 // ThreadHead implements [host.HeadReader]; an unknown thread has none.
 func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (string, error) {
-	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return "", err
 	}
@@ -118,7 +118,7 @@ func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (strin
 }
 
 // state returns the thread's custom state, nil if it has none.
-func (t *thread) state(ctx context.Context) (json.RawMessage, error) {
+func (t *Moment) state(ctx context.Context) (json.RawMessage, error) {
 	state, _, err := t.states(ctx)
 	return state, err
 }
@@ -135,7 +135,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 	if err := host.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
-	_, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
+	_, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
 		return d.turn(ctx, req, turn)
 	})
 	return err
@@ -145,8 +145,8 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 // not have are one commit, which leaves no snapshot. Code conflict if round.Head
 // is not the thread's head and there is something to store.
 func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (head string, err error) {
-	t, err := s.commitOn(ctx, req.Tenant, req.Thread, req.Branch, "append a round to thread", func(d *draft) error {
-		stale := round.Head != "" && round.Head != d.rec.Head
+	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a round to thread", func(d *draft) error {
+		stale := round.Head != "" && round.Head != d.thread.rec.Head
 		d.careful = d.careful || stale
 		switch n, err := d.append(ctx, round.Messages); {
 		case err != nil:

@@ -105,7 +105,7 @@ func (tn *Tenant) Import(ctx context.Context, src Source, opts *ImportOptions) (
 	if opts == nil {
 		opts = &ImportOptions{}
 	}
-	im := &importer{store: tn.store, tenant: tn.name, opts: *opts, runs: map[string]bool{}}
+	im := &importer{tenant: tn, opts: *opts, runs: map[string]bool{}}
 	defer im.close()
 	err := im.all(ctx, src)
 	if err == nil {
@@ -114,18 +114,17 @@ func (tn *Tenant) Import(ctx context.Context, src Source, opts *ImportOptions) (
 	if err != nil {
 		return nil, errors.Join(err, im.undo(ctx))
 	}
-	im.out.Thread = im.t.info()
+	im.out.Thread = im.t.Thread()
 	return &im.out, nil
 }
 
 // importer is one import.
 type importer struct {
-	store  *Store
-	tenant string
+	tenant *Tenant
 	opts   ImportOptions
 	out    Imported
 
-	t       *thread // as this import left it; nil before it began
+	t       *Moment // as this import left it; nil before it began
 	from    Thread  // what the source says of it
 	started bool    // by a thread or a message of the source
 
@@ -217,21 +216,21 @@ func (im *importer) begin(ctx context.Context) error {
 	}
 	created := false
 	var err error
-	im.t, err = im.store.commit(ctx, im.tenant, id, "import thread", func(d *draft) error {
-		if created = d.revision == 0; !created {
+	im.t, err = im.tenant.commit(ctx, id, "import thread", func(d *draft) error {
+		if created = d.thread.revision == 0; !created {
 			return errNothing
 		}
-		d.rec.Title, d.rec.Metadata = im.from.Title, im.from.Metadata
+		d.thread.rec.Title, d.thread.rec.Metadata = im.from.Title, im.from.Metadata
 		im.setTimes(d)
-		d.rec.Head = host.NewID()
+		d.thread.rec.Head = host.NewID()
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	im.out.Created = created
-	im.stored, im.stopStored = pull3(im.t.all(ctx))
-	im.storedTurns, im.stopTurns = pull3(im.t.snapshots(ctx, kv.Range{}))
+	im.stored, im.stopStored = pull3(im.t.log().all(ctx))
+	im.storedTurns, im.stopTurns = pull3(im.t.turns().all(ctx, kv.Range{}))
 	return nil
 }
 
@@ -243,15 +242,15 @@ func pull3[T any](seq iter.Seq2[T, error]) (next func() (T, error, bool), stop f
 // setTimes gives a thread that is made the times it had, none in the future: it
 // would head every list.
 func (im *importer) setTimes(d *draft) {
-	d.rec.Created, d.rec.Updated = im.past(im.from.Created), im.past(im.from.Updated)
-	if d.rec.Updated.Before(d.rec.Created) {
-		d.rec.Updated = d.rec.Created
+	d.thread.rec.Created, d.thread.rec.Updated = im.past(im.from.Created), im.past(im.from.Updated)
+	if d.thread.rec.Updated.Before(d.thread.rec.Created) {
+		d.thread.rec.Updated = d.thread.rec.Created
 	}
 }
 
 // past is a time of the source, or now if it has none or one to come.
 func (im *importer) past(t time.Time) time.Time {
-	now := im.store.now().UTC()
+	now := im.tenant.store.now().UTC()
 	if t.IsZero() || t.After(now) {
 		return now
 	}
@@ -301,23 +300,23 @@ func (im *importer) withID(m *host.Message) *host.Message {
 		m.ID = "import-" + hex.EncodeToString(sum[:16])
 	}
 	if m.CreatedAt.IsZero() {
-		m.CreatedAt = im.t.store.now().UTC()
+		m.CreatedAt = im.tenant.store.now().UTC()
 	}
 	return m
 }
 
 // commit changes the thread if nobody else has.
 func (im *importer) commit(ctx context.Context, build func(*draft) error) error {
-	t, err := im.store.commit(ctx, im.tenant, im.t.rec.ID, "import thread", func(d *draft) error {
-		if d.rec.Head != im.t.rec.Head {
+	t, err := im.tenant.commit(ctx, im.t.rec.ID, "import thread", func(d *draft) error {
+		if d.thread.rec.Head != im.t.rec.Head {
 			return host.Errorf(host.Conflict, "somebody else writes to it").WithHint("import it again: what was stored is not stored twice")
 		}
 		if err := build(d); err != nil {
 			return err
 		}
-		d.rec.Head = host.NewID()
-		if updated := im.past(im.from.Updated); updated.After(d.rec.Updated) {
-			d.rec.Updated = updated
+		d.thread.rec.Head = host.NewID()
+		if updated := im.past(im.from.Updated); updated.After(d.thread.rec.Updated) {
+			d.thread.rec.Updated = updated
 		}
 		return nil
 	})
@@ -340,8 +339,8 @@ func (im *importer) flush(ctx context.Context) error {
 		if err == nil && n != len(im.batch) {
 			err = host.Errorf(host.InvalidArgument, "a message's id is given twice among messages %d to %d", im.messages-len(im.batch), im.messages-1)
 		}
-		if i := slices.IndexFunc(im.batch, isInput); d.rec.Title == "" && i >= 0 {
-			d.rec.Title = titleOf(im.batch[i])
+		if i := slices.IndexFunc(im.batch, isInput); d.thread.rec.Title == "" && i >= 0 {
+			d.thread.rec.Title = titleOf(im.batch[i])
 		}
 		return err
 	})
@@ -376,7 +375,7 @@ func (im *importer) finish(ctx context.Context) error {
 	if err := im.flushAll(ctx); err != nil || !im.endsHere() {
 		return err
 	}
-	have, err := im.t.artifacts(ctx)
+	have, err := im.t.turns().artifacts(ctx)
 	if err != nil {
 		return err
 	}
@@ -404,11 +403,11 @@ func (im *importer) undo(ctx context.Context) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	t, err := im.store.open(ctx, im.tenant, im.t.rec.ID)
+	t, err := im.tenant.open(ctx, im.t.rec.ID)
 	if err != nil || t == nil || t.rec.Head != im.t.rec.Head {
 		return nil // what is left can be imported again
 	}
-	if err := im.store.For(im.tenant).Delete(ctx, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
+	if err := im.tenant.Delete(ctx, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
 		return err
 	}
 	return nil

@@ -139,15 +139,15 @@ func (im *importer) putTurn(ctx context.Context, d *draft, turn importedTurn) er
 		if err := d.putState(ctx, turn.state); err != nil {
 			return err
 		}
-		snap.State = d.rec.State
+		snap.State = d.thread.rec.State
 	case turn.same:
-		snap.State = d.rec.State
+		snap.State = d.thread.rec.State
 	}
-	d.rec.Turns++
-	d.rec.Last, d.rec.Status = snap.ID, snap.Status
-	snap.Turn = int(d.rec.Turns)
-	snap.From += int(d.rec.HiddenMessages) // of what the thread shows, and now of its log
-	snap.To += int(d.rec.HiddenMessages)
+	d.thread.rec.Turns++
+	d.thread.rec.Last, d.thread.rec.Status = snap.ID, snap.Status
+	snap.Turn = int(d.thread.rec.Turns)
+	snap.From += int(d.thread.rec.HiddenMessages) // of what the thread shows, and now of its log
+	snap.To += int(d.thread.rec.HiddenMessages)
 	return d.putSnapshot(&snap, "")
 }
 
@@ -166,11 +166,11 @@ func (im *importer) artifact(ctx context.Context, a *host.Artifact) error {
 	}
 	ref := refTo(raw)
 	im.artifacts = append(im.artifacts, ArtifactInfo{Name: a.Name, Ref: *ref, Content: a.Digest()})
-	if stored, err := im.t.hasBlob(ctx, ref.Digest); err != nil || stored || !im.endsHere() {
+	if stored, err := im.t.contents().hasBlob(ctx, ref.Digest); err != nil || stored || !im.endsHere() {
 		return err
 	}
 	return im.commit(ctx, func(d *draft) error {
-		_, err := d.putBlob(ctx, raw)
+		_, err := d.tx.putBlob(ctx, d.thread.contents(), raw)
 		return err
 	})
 }
@@ -180,7 +180,7 @@ func (im *importer) upload(ctx context.Context, u *Upload) error {
 	if err := im.finish(ctx); err != nil || !im.endsHere() {
 		return err
 	}
-	ref, err := im.store.For(im.tenant).Upload(ctx, im.t.rec.ID, u.Content, 0)
+	ref, err := im.tenant.Upload(ctx, im.t.rec.ID, u.Content, 0)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (im *importer) upload(ctx context.Context, u *Upload) error {
 // referred to that until now, so who pruned the thread meanwhile has removed it.
 func (im *importer) listArtifacts(ctx context.Context, d *draft) error {
 	for _, a := range im.artifacts {
-		if stored, err := d.hasBlob(ctx, a.Digest); err != nil {
+		if stored, err := d.thread.contents().hasBlob(ctx, a.Digest); err != nil {
 			return err
 		} else if !stored {
 			return host.Errorf(host.Conflict, "its heads were pruned meanwhile").WithHint("import it again")
@@ -204,9 +204,9 @@ func (im *importer) listArtifacts(ctx context.Context, d *draft) error {
 	if err != nil {
 		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
 	}
-	value, err := d.valueOf(ctx, list)
+	value, err := d.tx.valueOf(ctx, d.thread.contents(), list)
 	if err == nil {
-		d.put(d.content.artifactsOf(d.rec.Turns), value)
+		d.tx.put(d.thread.content.artifactsOf(d.thread.rec.Turns), value)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -36,32 +37,38 @@ type runRecord struct {
 
 func (r *runRecord) open() bool { return r.Status == host.RunOpen }
 
+// journal keeps the runs of one tenant.
+type journal struct {
+	part partition
+	now  func() time.Time
+}
+
 // journaled is a run as it was at one moment.
 type journaled struct {
 	rec      runRecord
 	revision uint64
 }
 
-// runPartition returns where a tenant's runs are, if run can be one's id.
-func runPartition(tenant, run string) (string, error) {
-	part, err := partition(tenant)
+// journal returns a tenant's journal, if run can be the id of a run.
+func (s *Store) journal(tenant, run string) (journal, error) {
+	part, err := s.partitionOf(tenant)
 	if err == nil {
 		err = host.ValidateID("run", run, MaxMessageIDBytes)
 	}
-	return part, err
+	return journal{part, s.now}, err
 }
 
-// findRun reads a run's record.
-func (s *Store) findRun(ctx context.Context, part, run string) (*journaled, error) {
-	e, err := s.driver.Get(ctx, part, runKey(run))
+// find reads a run's record.
+func (j journal) find(ctx context.Context, run string) (*journaled, error) {
+	e, err := j.part.get(ctx, runKey(run))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, noRun(run)
 	}
 	if err != nil {
 		return nil, wrap(err, "read run %q", run)
 	}
-	j := &journaled{revision: e.Revision}
-	return j, decode(e.Value, &j.rec, "record of run", run)
+	r := &journaled{revision: e.Revision}
+	return r, decode(e.Value, &r.rec, "record of run", run)
 }
 
 func noRun(run string) error {
@@ -78,15 +85,19 @@ func lostRun(run string, r *runRecord) error {
 
 // CreateRun implements [host.Journal].
 func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
-	part, err := runPartition(rec.Tenant, rec.Run)
+	j, err := s.journal(rec.Tenant, rec.Run)
 	if err != nil {
 		return err
 	}
-	w := s.writer(part, rec.Run)
+	return j.create(ctx, rec)
+}
+
+func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
+	w := j.writer(rec.Run)
 	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Target: rec.Target,
 		Status: rec.Status, Fence: 1, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
 	if rec.Thread != "" {
-		t, err := s.open(ctx, part, rec.Thread)
+		t, err := j.part.open(ctx, rec.Thread)
 		if err != nil {
 			return err
 		}
@@ -114,14 +125,14 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 		return err
 	}
 	if rec.Answers != "" {
-		if err := s.answer(ctx, w, rec); err != nil {
+		if err := j.answer(ctx, w, rec); err != nil {
 			return err
 		}
 	}
 	if err := w.commit(ctx, "begin run"); !errors.Is(err, kv.ErrPrecondition) {
 		return err
 	}
-	if _, err := s.findRun(ctx, part, rec.Run); err == nil {
+	if _, err := j.find(ctx, rec.Run); err == nil {
 		return host.Errorf(host.AlreadyExists, "there is a run %q", rec.Run)
 	}
 	if rec.Answers != "" {
@@ -131,8 +142,8 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 }
 
 // answer adds to w that the questions of a run are answered.
-func (s *Store) answer(ctx context.Context, w *runWriter, rec *host.RunRecord) error {
-	asked, err := s.findRun(ctx, w.tx.Partition, rec.Answers)
+func (j journal) answer(ctx context.Context, w *runWriter, rec *host.RunRecord) error {
+	asked, err := j.find(ctx, rec.Answers)
 	if err != nil {
 		return err
 	}
@@ -151,20 +162,20 @@ func (s *Store) answer(ctx context.Context, w *runWriter, rec *host.RunRecord) e
 
 // ReadRun implements [host.Journal].
 func (s *Store) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecord, error) {
-	part, err := runPartition(tenant, run)
+	j, err := s.journal(tenant, run)
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.findRun(ctx, part, run)
+	r, err := j.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	out := j.rec.public(tenant)
+	out := r.rec.public(tenant)
 	where := stepKeys(run)
-	if !j.rec.open() {
+	if !r.rec.open() {
 		where = leftKeys(run)
 	}
-	out.Steps, err = s.readSteps(ctx, part, where, run)
+	out.Steps, err = j.readSteps(ctx, where, run)
 	return out, err
 }
 
@@ -176,63 +187,63 @@ func (r *runRecord) public(tenant string) *host.RunRecord {
 }
 
 // owned returns a run that ref may write to.
-func (s *Store) owned(ctx context.Context, ref host.RunRef) (*journaled, string, error) {
-	part, err := runPartition(ref.Tenant, ref.Run)
-	if err != nil {
-		return nil, "", err
+func (j journal) owned(ctx context.Context, ref host.RunRef) (*journaled, error) {
+	r, err := j.find(ctx, ref.Run)
+	if err == nil && (!r.rec.open() || r.rec.Fence != ref.Fence) {
+		err = lostRun(ref.Run, &r.rec)
 	}
-	j, err := s.findRun(ctx, part, ref.Run)
-	if err == nil && (!j.rec.open() || j.rec.Fence != ref.Fence) {
-		err = lostRun(ref.Run, &j.rec)
-	}
-	return j, part, err
+	return r, err
 }
 
 // TakeRun implements [host.Journal].
 func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
-	j, part, err := s.owned(ctx, ref)
+	j, err := s.journal(ref.Tenant, ref.Run)
 	if err != nil {
 		return 0, err
 	}
-	w := s.writer(part, ref.Run)
-	w.owned(ref)
-	r := j.rec
+	owned, err := j.owned(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	w := j.writer(ref.Run)
+	w.requireOwner(ref)
+	r := owned.rec
 	r.Fence++
-	r.Updated = s.now().UTC()
+	r.Updated = j.now().UTC()
 	w.put(leaseKey(ref.Run), lease(r.Fence))
 	if err := w.putRecord(&r); err != nil {
 		return 0, err
 	}
 	if err := w.commit(ctx, "take run"); err != nil {
-		return 0, s.lost(ctx, part, ref.Run, err)
+		return 0, j.lost(ctx, ref.Run, err)
 	}
 	return r.Fence, nil
 }
 
 // lost says why a commit to a run was refused.
-func (s *Store) lost(ctx context.Context, part, run string, err error) error {
+func (j journal) lost(ctx context.Context, run string, err error) error {
 	if !errors.Is(err, kv.ErrPrecondition) {
 		return err
 	}
-	j, err := s.findRun(ctx, part, run)
+	r, err := j.find(ctx, run)
 	if err != nil {
 		return err
 	}
-	return lostRun(run, &j.rec)
+	return lostRun(run, &r.rec)
 }
 
 // AppendSteps implements [host.Journal].
 func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {
-	part, err := runPartition(ref.Tenant, ref.Run)
+	j, err := s.journal(ref.Tenant, ref.Run)
 	if err != nil {
 		return err
 	}
-	w := s.writer(part, ref.Run)
-	w.owned(ref)
+	w := j.writer(ref.Run)
+	w.requireOwner(ref)
 	if err := w.steps(ctx, at, steps); err != nil {
-		return s.lost(ctx, part, ref.Run, err)
+		return j.lost(ctx, ref.Run, err)
 	}
-	return s.lost(ctx, part, ref.Run, w.commit(ctx, "write steps of run"))
+	return j.lost(ctx, ref.Run, w.commit(ctx, "write steps of run"))
 }
 
 // EndRun implements [host.Journal]. A run that has ended is forgotten.
@@ -273,67 +284,106 @@ func asksOf(value []byte, run string) ([]host.AskedQuestion, error) {
 // WaitingRuns implements [host.QuestionKeeper]. It reads a short entry for each run
 // that waits, and the records of those that filter takes.
 func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
-	part, err := partition(tenant)
+	part, err := s.partitionOf(tenant)
 	if err != nil {
 		return nil, err
 	}
 	var out []*host.RunRecord
-	where := kv.Range{Prefix: openRunKeys}
-	if filter.After != "" {
-		where.After = openRunKey(filter.After)
-	}
-	for e, err := range kv.All(ctx, s.driver, part, where) {
-		if err != nil {
-			return nil, wrap(err, "list runs that wait")
-		}
-		rest, _ := e.Key.CutPrefix(openRunKeys)
-		run, _, ok := rest.CutString()
-		if !ok || run <= filter.After {
-			continue
-		}
-		asks, err := asksOf(e.Value, run)
+	for run, err := range (journal{part, s.now}).list(ctx, filter.After, filter.Takes) {
 		if err != nil {
 			return nil, err
 		}
-		if !filter.Takes(asks) {
-			continue
-		}
-		j, err := s.findRun(ctx, part, run)
-		if host.CodeOf(err) == host.NotFound || err == nil && j.rec.Status != host.RunInterrupted {
+		if run.rec.Status != host.RunInterrupted {
 			continue // it was answered meanwhile, or is at work
 		}
-		if err != nil {
-			return nil, err
-		}
-		rec := j.rec.public(tenant)
-		rec.Asks = asks
-		if out = append(out, rec); len(out) == host.MaxWaitingRuns {
+		if out = append(out, run.public(tenant)); len(out) == host.MaxWaitingRuns {
 			break
 		}
 	}
 	return out, nil
 }
 
+// listed is a run of the list of open runs, with the questions that it asks there.
+type listed struct {
+	journaled
+	asks []host.AskedQuestion
+}
+
+func (l *listed) public(tenant string) *host.RunRecord {
+	out := l.rec.public(tenant)
+	out.Asks = l.asks
+	return out
+}
+
+// list yields the open runs behind the id after whose questions takes wants, the first
+// begun first. A run that ends meanwhile is left out.
+func (j journal) list(ctx context.Context, after string, takes func([]host.AskedQuestion) bool) iter.Seq2[*listed, error] {
+	where := kv.Range{Prefix: openRunKeys}
+	if after != "" {
+		where.After = openRunKey(after)
+	}
+	return func(yield func(*listed, error) bool) {
+		for e, err := range j.part.all(ctx, where) {
+			if err != nil {
+				yield(nil, wrap(err, "list runs"))
+				return
+			}
+			rest, _ := e.Key.CutPrefix(openRunKeys)
+			run, _, ok := rest.CutString()
+			if !ok || run <= after {
+				continue
+			}
+			asks, err := asksOf(e.Value, run)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !takes(asks) {
+				continue
+			}
+			r, err := j.find(ctx, run)
+			if host.CodeOf(err) == host.NotFound {
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&listed{*r, asks}, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (s *Store) endRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
-	j, part, err := s.owned(ctx, ref)
+	j, err := s.journal(ref.Tenant, ref.Run)
 	if err != nil {
 		return err
 	}
-	w := s.writer(part, ref.Run)
-	w.owned(ref)
+	return j.end(ctx, ref, status, rest, asks)
+}
+
+func (j journal) end(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
+	owned, err := j.owned(ctx, ref)
+	if err != nil {
+		return err
+	}
+	w := j.writer(ref.Run)
+	w.requireOwner(ref)
 	w.delete(leaseKey(ref.Run))
 	if status == host.RunEnded {
 		w.delete(runKey(ref.Run))
 		w.delete(openRunKey(ref.Run))
-		if j.rec.Content != "" {
-			w.delete(contentOf(j.rec.Content).journal(ref.Run))
+		if owned.rec.Content != "" {
+			w.delete(contentOf(owned.rec.Content).journal(ref.Run))
 		}
-		if j.rec.Answers != "" && j.rec.Thread == "" {
-			w.forget(j.rec.Answers) // there is no thread to tell that it was answered
+		if owned.rec.Answers != "" && owned.rec.Thread == "" {
+			w.forget(owned.rec.Answers) // there is no thread to tell that it was answered
 		}
 	} else {
-		r := j.rec
-		r.Status, r.Updated = status, s.now().UTC()
+		r := owned.rec
+		r.Status, r.Updated = status, j.now().UTC()
 		if err := w.putRecord(&r); err != nil {
 			return err
 		}
@@ -343,20 +393,20 @@ func (s *Store) endRun(ctx context.Context, ref host.RunRef, status host.RunStat
 		}
 		w.put(openRunKey(ref.Run), value)
 		if err := w.left(ctx, []json.RawMessage{rest}); err != nil {
-			return s.lost(ctx, part, ref.Run, err)
+			return j.lost(ctx, ref.Run, err)
 		}
 	}
 	if err := w.deleteAll(ctx, stepKeys(ref.Run)); err != nil {
 		return err
 	}
-	return s.lost(ctx, part, ref.Run, w.commit(ctx, "end run"))
+	return j.lost(ctx, ref.Run, w.commit(ctx, "end run"))
 }
 
 func lease(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
 
-// forgetRuns removes the runs that have begun in a thread.
-func (t *thread) forgetRuns(ctx context.Context) error {
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.root().journals()}) {
+// forgetRunsOf removes the runs that have begun in a thread.
+func (j journal) forgetRunsOf(ctx context.Context, t *Moment) error {
+	for e, err := range j.part.all(ctx, kv.Range{Prefix: t.root().journals()}) {
 		if err != nil {
 			return err
 		}
@@ -365,13 +415,13 @@ func (t *thread) forgetRuns(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		w := t.store.writer(t.partition, run)
+		w := j.writer(run)
 		w.forget(run)
 		if err := w.commit(ctx, "forget run"); err != nil {
 			return err
 		}
 		for _, prefix := range []kv.Key{stepKeys(run), leftKeys(run)} {
-			if err := t.store.remove(ctx, t.partition, prefix); err != nil {
+			if err := j.part.remove(ctx, prefix); err != nil {
 				return err
 			}
 		}
@@ -382,34 +432,20 @@ func (t *thread) forgetRuns(ctx context.Context) error {
 // Runs returns the runs of a tenant that wait for answers or for somebody to go
 // on with them, without their steps, the first begun first; at most [MaxListLimit].
 func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
-	part, err := partition(tn.name)
-	if err != nil {
-		return nil, err
+	if tn.err != nil {
+		return nil, tn.err
 	}
 	var out []*host.RunRecord
-	for e, err := range kv.All(ctx, tn.store.driver, part, kv.Range{Prefix: openRunKeys}) {
-		if err != nil {
-			return nil, wrap(err, "list runs")
-		}
-		rest, _ := e.Key.CutPrefix(openRunKeys)
-		run, _, ok := rest.CutString()
-		if !ok {
-			continue
-		}
-		j, err := tn.store.findRun(ctx, part, run)
-		if host.CodeOf(err) == host.NotFound {
-			continue // it has ended meanwhile
-		}
+	all := func([]host.AskedQuestion) bool { return true }
+	for run, err := range tn.journal().list(ctx, "", all) {
 		if err != nil {
 			return nil, err
 		}
-		rec := j.rec.public(tn.name)
-		if rec.Asks, err = asksOf(e.Value, run); err != nil {
-			return nil, err
-		}
-		if out = append(out, rec); len(out) == MaxListLimit {
+		if out = append(out, run.public(tn.part.name)); len(out) == MaxListLimit {
 			break
 		}
 	}
 	return out, nil
 }
+
+func (tn *Tenant) journal() journal { return journal{tn.part, tn.store.now} }

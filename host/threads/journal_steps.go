@@ -15,19 +15,19 @@ const formatPieces = 0x02
 
 // runWriter puts a commit to a run together.
 type runWriter struct {
-	store *Store
+	part  partition
 	run   string
 	tx    kv.Tx
 	later []kv.Key // to be removed behind the commit
 	room  int      // bytes of steps that fit into tx
 }
 
-func (s *Store) writer(part, run string) *runWriter {
-	return &runWriter{store: s, run: run, tx: kv.Tx{Partition: part}, room: maxInlineBytes}
+func (j journal) writer(run string) *runWriter {
+	return &runWriter{part: j.part, run: run, room: maxInlineBytes}
 }
 
-// owned makes the commit one of the run's owner.
-func (w *runWriter) owned(ref host.RunRef) {
+// requireOwner makes the commit one of the run's owner.
+func (w *runWriter) requireOwner(ref host.RunRef) {
 	w.tx.Conds = append(w.tx.Conds, kv.Fence(leaseKey(ref.Run), lease(ref.Fence)))
 }
 
@@ -47,7 +47,7 @@ func (w *runWriter) putRecord(r *runRecord) error {
 // deleteAll removes what lies below a key: what is more than one commit should
 // carry behind it.
 func (w *runWriter) deleteAll(ctx context.Context, prefix kv.Key) error {
-	page, err := w.store.driver.Scan(ctx, w.tx.Partition, kv.Range{Prefix: prefix, Limit: deletePage})
+	page, err := w.part.scan(ctx, kv.Range{Prefix: prefix, Limit: deletePage})
 	if err != nil {
 		return wrapRun(err, "read run", w.run)
 	}
@@ -100,8 +100,8 @@ func (w *runWriter) step(ctx context.Context, key kv.Key, step json.RawMessage) 
 	pieces := 0
 	for rest := []byte(step); len(rest) > 0; pieces++ {
 		n := min(len(rest), ChunkBytes)
-		ahead := kv.Tx{Partition: w.tx.Partition, Conds: w.fences(), Writes: []kv.Write{kv.Put(key.WithUint(uint64(pieces)), rest[:n])}}
-		if _, err := kv.Apply(ctx, w.store.driver, ahead); err != nil {
+		ahead := kv.Tx{Conds: w.fences(), Writes: []kv.Write{kv.Put(key.WithUint(uint64(pieces)), rest[:n])}}
+		if _, err := w.part.apply(ctx, ahead); err != nil {
 			return wrapRun(err, "write steps of run", w.run)
 		}
 		rest = rest[n:]
@@ -124,10 +124,10 @@ func (w *runWriter) fences() []kv.Cond {
 // commit makes the commit. kv.ErrPrecondition stays as it is, for the caller to
 // say what it means.
 func (w *runWriter) commit(ctx context.Context, doing string) error {
-	_, err := kv.Apply(ctx, w.store.driver, w.tx)
+	_, err := w.part.apply(ctx, w.tx)
 	if err == nil {
 		for _, prefix := range w.later {
-			_ = w.store.remove(ctx, w.tx.Partition, prefix) // nobody reads it any more; what stays is only space
+			_ = w.part.remove(ctx, prefix) // nobody reads it any more; what stays is only space
 		}
 	}
 	return wrapRun(err, doing, w.run)
@@ -136,10 +136,10 @@ func (w *runWriter) commit(ctx context.Context, doing string) error {
 func wrapRun(err error, doing, run string) error { return keepPrecondition(err, doing+" %q", run) }
 
 // readSteps reads the steps below a key.
-func (s *Store) readSteps(ctx context.Context, part string, prefix kv.Key, run string) ([]json.RawMessage, error) {
+func (j journal) readSteps(ctx context.Context, prefix kv.Key, run string) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	pieces := map[kv.Key][]byte{} // until the step that has them
-	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: prefix}) {
+	for e, err := range j.part.all(ctx, kv.Range{Prefix: prefix}) {
 		if err != nil {
 			return nil, wrap(err, "read run %q", run)
 		}

@@ -28,9 +28,8 @@ type Page struct {
 // Code invalid_argument for a negative or too large limit and for a cursor that
 // no page had.
 func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
-	part, err := partition(tn.name)
-	if err != nil {
-		return nil, err
+	if tn.err != nil {
+		return nil, tn.err
 	}
 	r, err := listRange(opts)
 	if err != nil {
@@ -39,12 +38,12 @@ func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
 	page := &Page{Threads: []*Thread{}}
 	limit := r.Limit
 	for {
-		found, err := tn.store.driver.Scan(ctx, part, r)
+		found, err := tn.part.scan(ctx, r)
 		if err != nil {
 			return nil, wrap(err, "list threads")
 		}
 		for _, e := range found.Entries {
-			if err := tn.store.addListed(ctx, part, e.Key, page); err != nil {
+			if err := tn.addListed(ctx, e.Key, page); err != nil {
 				return nil, err
 			}
 		}
@@ -78,14 +77,14 @@ func listRange(opts *ListOptions) (kv.Range, error) {
 
 // addListed adds the thread that an entry of the list names, unless it has been
 // deleted since.
-func (s *Store) addListed(ctx context.Context, part string, key kv.Key, page *Page) error {
+func (tn *Tenant) addListed(ctx context.Context, key kv.Key, page *Page) error {
 	_, id, ok := cutRecent(key)
 	if !ok {
 		return damaged("list of threads is damaged")
 	}
-	t, err := s.open(ctx, part, id)
+	t, err := tn.open(ctx, id)
 	if err == nil && t != nil {
-		page.Threads = append(page.Threads, t.info())
+		page.Threads = append(page.Threads, t.Thread())
 	}
 	return err
 }

@@ -41,26 +41,29 @@ type Place struct {
 // thread from then on, in this Store, come after it. Codes are those of
 // [Store.LockThread].
 func (s *Store) TakePlace(ctx context.Context, req *host.HistoryRequest) (*Place, error) {
-	part, err := partition(req.Tenant)
-	if err != nil {
-		return nil, err
+	return s.For(req.Tenant).takePlace(ctx, req.Thread, req.Branch, req.Racing)
+}
+
+func (tn *Tenant) takePlace(ctx context.Context, id, branch string, racing host.Racing) (*Place, error) {
+	if tn.err != nil {
+		return nil, tn.err
 	}
-	if err := ValidateID(req.Thread); err != nil {
+	if err := ValidateID(id); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, contextError(ctx, "wait for thread %q", req.Thread)
+		return nil, contextError(ctx, "wait for thread %q", id)
 	}
-	key := lockKey{part, req.Thread, req.Branch}
-	limit := s.maxWaiting
-	if req.Racing != "" && req.Racing != host.RaceWait {
+	key := lockKey{tn.part.name, id, branch}
+	limit := tn.store.maxWaiting
+	if racing != "" && racing != host.RaceWait {
 		limit = 0
 	}
-	turn, err := s.locks.enter(key, limit)
+	turn, err := tn.store.locks.enter(key, limit)
 	if err != nil {
 		return nil, err
 	}
-	return &Place{s, key, turn, limit > 0}, nil
+	return &Place{tn.store, key, turn, limit > 0}, nil
 }
 
 // Lock waits until the place has come and returns what gives the thread to the

@@ -31,7 +31,7 @@ func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, er
 			return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
 		}
 	}
-	return d.valueOf(ctx, content)
+	return d.tx.valueOf(ctx, d.thread.contents(), content)
 }
 
 // holdsJSON reports whether a message has anything in it that may not be written
@@ -49,47 +49,53 @@ func holdsJSON(m *host.Message) bool {
 
 // value returns the content that value holds or refers to. What it is is for
 // the error.
-func (t *thread) value(ctx context.Context, value []byte, what string) ([]byte, error) {
+func (c contents) value(ctx context.Context, value []byte, what string) ([]byte, error) {
 	if len(value) > 1 && value[0] == formatJSON && value[1] == '[' {
 		return value[1:], nil
 	}
 	var ref reference
-	if err := decode(value, &ref, what+" of thread", t.rec.ID); err != nil {
+	if err := decode(value, &ref, what+" of thread", c.thread); err != nil {
 		return nil, err
 	}
 	if ref.Blob == nil || ref.Blob.Size < 0 {
-		return nil, damaged("%s of thread %q is damaged", what, t.rec.ID)
+		return nil, damaged("%s of thread %q is damaged", what, c.thread)
 	}
-	return t.readBlob(ctx, ref.Blob, what)
+	return c.readBlob(ctx, ref.Blob, what)
 }
 
-// span is an entry of the log: messages that follow each other from position
+// log reads the messages that a moment shows.
+type log struct {
+	from  contents
+	shown view.List
+}
+
+// logEntry is an entry of the log: messages that follow each other from position
 // first on.
-type span struct {
+type logEntry struct {
 	first    uint64
 	messages []*host.Message
 	bytes    int
 }
 
-func (s span) end() uint64 { return s.first + uint64(len(s.messages)) }
+func (s logEntry) end() uint64 { return s.first + uint64(len(s.messages)) }
 
 // span reads the entry of a content's log at a key.
-func (t *thread) span(ctx context.Context, c content, e kv.Entry) (span, error) {
+func (l log) decode(ctx context.Context, c content, e kv.Entry) (logEntry, error) {
 	rest, _ := e.Key.CutPrefix(c.log())
 	first, _, ok := rest.CutUint()
-	content, err := t.value(ctx, e.Value, "message")
+	content, err := l.from.value(ctx, e.Value, "message")
 	if err != nil {
-		return span{}, err
+		return logEntry{}, err
 	}
 	messages, err := host.DecodeMessages(content)
 	if err != nil || !ok || len(messages) == 0 {
-		return span{}, damaged("message %d of thread %q is damaged", first, t.rec.ID)
+		return logEntry{}, damaged("message %d of thread %q is damaged", first, l.from.thread)
 	}
-	return span{first: first, messages: messages, bytes: len(content)}, nil
+	return logEntry{first: first, messages: messages, bytes: len(content)}, nil
 }
 
 // cut returns what of a span lies in [from, to).
-func (s span) cut(from, to uint64) span {
+func (s logEntry) cut(from, to uint64) logEntry {
 	if s.end() > to {
 		s.messages = s.messages[:to-min(s.first, to)]
 	}
@@ -101,10 +107,10 @@ func (s span) cut(from, to uint64) span {
 }
 
 // all yields what the thread shows, from its beginning.
-func (t *thread) all(ctx context.Context) iter.Seq2[*host.Message, error] {
+func (l log) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		for _, p := range t.messages().Parts() {
-			for m, err := range t.read(ctx, p) {
+		for _, p := range l.shown.Parts() {
+			for m, err := range l.read(ctx, p) {
 				if !yield(m, err) || err != nil {
 					return
 				}
@@ -114,9 +120,9 @@ func (t *thread) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 }
 
 // read yields the messages of a part.
-func (t *thread) read(ctx context.Context, p view.Part) iter.Seq2[*host.Message, error] {
+func (l log) read(ctx context.Context, p view.Part) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		for s, err := range t.spans(ctx, p) {
+		for s, err := range l.entries(ctx, p) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -132,13 +138,13 @@ func (t *thread) read(ctx context.Context, p view.Part) iter.Seq2[*host.Message,
 
 // spans yields the entries of a part of a log, the first and last of them cut to
 // it.
-func (t *thread) spans(ctx context.Context, p view.Part) iter.Seq2[span, error] {
-	return func(yield func(span, error) bool) {
-		c := t.contentAt(p.At.Rank)
-		first, err := t.spanAt(ctx, c, p.At.Seq)
+func (l log) entries(ctx context.Context, p view.Part) iter.Seq2[logEntry, error] {
+	return func(yield func(logEntry, error) bool) {
+		c := l.from.at(p.At.Rank)
+		first, err := l.entryAt(ctx, c, p.At.Seq)
 		if err != nil || !yield(first.cut(p.At.Seq, p.To), nil) {
 			if err != nil {
-				yield(span{}, err)
+				yield(logEntry{}, err)
 			}
 			return
 		}
@@ -146,17 +152,17 @@ func (t *thread) spans(ctx context.Context, p view.Part) iter.Seq2[span, error] 
 		if next >= p.To {
 			return
 		}
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.log(), From: c.logAt(next)}) {
+		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.log(), From: c.logAt(next)}) {
 			if err != nil {
-				yield(span{}, wrap(err, "read thread %q", t.rec.ID))
+				yield(logEntry{}, wrap(err, "read thread %q", l.from.thread))
 				return
 			}
-			s, err := t.span(ctx, c, e)
+			s, err := l.decode(ctx, c, e)
 			if err == nil && s.first != next {
-				err = t.gap(next)
+				err = l.gap(next)
 			}
 			if err != nil {
-				yield(span{}, err)
+				yield(logEntry{}, err)
 				return
 			}
 			next = s.end()
@@ -164,36 +170,36 @@ func (t *thread) spans(ctx context.Context, p view.Part) iter.Seq2[span, error] 
 				return
 			}
 		}
-		yield(span{}, t.gap(next))
+		yield(logEntry{}, l.gap(next))
 	}
 }
 
-func (t *thread) gap(seq uint64) error {
-	return damaged("message %d of thread %q is missing", seq, t.rec.ID)
+func (l log) gap(seq uint64) error {
+	return damaged("message %d of thread %q is missing", seq, l.from.thread)
 }
 
 // last returns the messages at the end of the conversation, at most n of them,
 // and the number of the first. It separates no call from its result.
-func (t *thread) last(ctx context.Context, n int) (messages []*host.Message, first uint64, err error) {
-	spans, err := t.lastSpans(ctx, n)
+func (l log) last(ctx context.Context, n int) (messages []*host.Message, first uint64, err error) {
+	spans, err := l.lastEntries(ctx, n)
 	if err != nil || len(spans) == 0 {
 		return nil, 0, err
 	}
 	for _, s := range slices.Backward(spans) {
 		messages = append(messages, s.messages...)
 	}
-	first = t.messages().Len() - uint64(len(messages))
+	first = l.shown.Len() - uint64(len(messages))
 	start := windowStart(messages, n, first > 0)
 	return messages[start:], first + uint64(start), nil
 }
 
 // lastSpans reads backwards until it has n messages or enough bytes. The last
 // span comes first.
-func (t *thread) lastSpans(ctx context.Context, n int) ([]span, error) {
-	var spans []span
+func (l log) lastEntries(ctx context.Context, n int) ([]logEntry, error) {
+	var spans []logEntry
 	left, bytes := n, 0
-	for _, p := range slices.Backward(t.messages().Parts()) {
-		for s, err := range t.spansBack(ctx, p, left) {
+	for _, p := range slices.Backward(l.shown.Parts()) {
+		for s, err := range l.entriesBackward(ctx, p, left) {
 			if err != nil {
 				return nil, err
 			}
@@ -209,22 +215,22 @@ func (t *thread) lastSpans(ctx context.Context, n int) ([]span, error) {
 
 // spansBack yields the entries of a part, the last first, reading about n of
 // them at once.
-func (t *thread) spansBack(ctx context.Context, p view.Part, n int) iter.Seq2[span, error] {
-	return func(yield func(span, error) bool) {
-		c, end := t.contentAt(p.At.Rank), p.To
+func (l log) entriesBackward(ctx context.Context, p view.Part, n int) iter.Seq2[logEntry, error] {
+	return func(yield func(logEntry, error) bool) {
+		c, end := l.from.at(p.At.Rank), p.To
 		limit := min(n, kv.MaxScanLimit, int(p.Len()))
 		r := kv.Range{Prefix: c.log(), From: c.logAt(end - 1), Reverse: true, Limit: limit}
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+		for e, err := range l.from.part.all(ctx, r) {
 			if err != nil {
-				yield(span{}, wrap(err, "read thread %q", t.rec.ID))
+				yield(logEntry{}, wrap(err, "read thread %q", l.from.thread))
 				return
 			}
-			s, err := t.span(ctx, c, e)
+			s, err := l.decode(ctx, c, e)
 			if err == nil && s.end() < end || err == nil && s.end() > end && end != p.To {
-				err = t.gap(end - 1)
+				err = l.gap(end - 1)
 			}
 			if err != nil {
-				yield(span{}, err)
+				yield(logEntry{}, err)
 				return
 			}
 			end = s.first
@@ -232,7 +238,7 @@ func (t *thread) spansBack(ctx context.Context, p view.Part, n int) iter.Seq2[sp
 				return
 			}
 		}
-		yield(span{}, t.gap(end-1))
+		yield(logEntry{}, l.gap(end-1))
 	}
 }
 
@@ -277,10 +283,10 @@ func windowStart(messages []*host.Message, limit int, cut bool) int {
 // position returns where a message of that id lies that the thread shows, if it
 // shows one. An index only says where to look: an entry of it may have been
 // written ahead of a commit that then did not happen.
-func (t *thread) position(ctx context.Context, id string) (at view.Position, found bool, err error) {
-	shown := t.messages()
-	for rank := t.view.OwnRank(); ; rank-- {
-		lies, err := t.indexed(ctx, t.contentAt(rank), id)
+func (l log) position(ctx context.Context, id string) (at view.Position, found bool, err error) {
+	shown := l.shown
+	for rank := l.from.ownRank(); ; rank-- {
+		lies, err := l.indexed(ctx, l.from.at(rank), id)
 		if err != nil {
 			return view.Position{}, false, err
 		}
@@ -289,7 +295,7 @@ func (t *thread) position(ctx context.Context, id string) (at view.Position, fou
 			if !shown.Has(at) {
 				continue
 			}
-			s, err := t.spanAt(ctx, t.contentAt(rank), seq)
+			s, err := l.entryAt(ctx, l.from.at(rank), seq)
 			if err != nil {
 				return view.Position{}, false, err
 			}
@@ -305,8 +311,8 @@ func (t *thread) position(ctx context.Context, id string) (at view.Position, fou
 
 // indexed returns where a content's index says that messages of an id lie: one
 // position mostly, several of one that was stored again after it was hidden.
-func (t *thread) indexed(ctx context.Context, c content, id string) (lies []uint64, err error) {
-	raw, err := t.get(ctx, c.message(id))
+func (l log) indexed(ctx context.Context, c content, id string) (lies []uint64, err error) {
+	raw, err := l.from.get(ctx, c.message(id))
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -317,24 +323,24 @@ func (t *thread) indexed(ctx context.Context, c content, id string) (lies []uint
 		err = kv.DecodeRecord(raw, &lies[0])
 	}
 	if err != nil {
-		return nil, damaged("position of message %q of thread %q is damaged", id, t.rec.ID)
+		return nil, damaged("position of message %q of thread %q is damaged", id, l.from.thread)
 	}
 	return lies, nil
 }
 
 // spanAt returns the entry of a content's log that has position seq.
-func (t *thread) spanAt(ctx context.Context, c content, seq uint64) (span, error) {
+func (l log) entryAt(ctx context.Context, c content, seq uint64) (logEntry, error) {
 	r := kv.Range{Prefix: c.log(), From: c.logAt(seq), Reverse: true, Limit: 1}
-	page, err := t.store.driver.Scan(ctx, t.partition, r)
+	page, err := l.from.part.scan(ctx, r)
 	if err != nil {
-		return span{}, wrap(err, "read thread %q", t.rec.ID)
+		return logEntry{}, wrap(err, "read thread %q", l.from.thread)
 	}
 	if len(page.Entries) == 0 {
-		return span{}, t.gap(seq)
+		return logEntry{}, l.gap(seq)
 	}
-	s, err := t.span(ctx, c, page.Entries[0])
+	s, err := l.decode(ctx, c, page.Entries[0])
 	if err == nil && s.end() <= seq {
-		err = t.gap(seq)
+		err = l.gap(seq)
 	}
 	return s, err
 }

@@ -73,7 +73,7 @@ func (m *messageStores) OpenStore(_ context.Context, req *host.StoreRequest) (ho
 		}
 		thread = *state.Thread
 	}
-	if _, err := partition(req.Tenant); err != nil {
+	if _, err := m.store.partitionOf(req.Tenant); err != nil {
 		return nil, err
 	}
 	if err := ValidateID(thread); err != nil {
@@ -100,15 +100,15 @@ func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message
 	if len(messages) == 0 {
 		return nil
 	}
-	_, err := m.stores.store.commit(ctx, m.tenant, m.thread, "append to thread", func(d *draft) error {
+	_, err := m.stores.store.For(m.tenant).commit(ctx, m.thread, "append to thread", func(d *draft) error {
 		if n, err := d.append(ctx, messages); err != nil {
 			return err
 		} else if n == 0 {
 			return errNothing
 		}
 		first := slices.IndexFunc(messages, func(m *host.Message) bool { return m.Role == host.User })
-		if d.rec.Title == "" && first >= 0 {
-			d.rec.Title = titleOf(messages[first])
+		if d.thread.rec.Title == "" && first >= 0 {
+			d.thread.rec.Title = titleOf(messages[first])
 		}
 		d.moveHead()
 		return nil

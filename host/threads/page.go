@@ -16,13 +16,13 @@ func (s *Store) MessagesAfter(ctx context.Context, req *host.HistoryRequest, mes
 	if limit < 1 {
 		return nil, false, false, host.Errorf(host.InvalidArgument, "read thread %q: limit is %d", req.Thread, limit)
 	}
-	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, false, false, err
 	}
-	shown, first := t.messages(), uint64(0)
+	shown, first := t.messageList(), uint64(0)
 	if message != "" {
-		at, has, err := t.position(ctx, message)
+		at, has, err := t.log().position(ctx, message)
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -32,7 +32,7 @@ func (s *Store) MessagesAfter(ctx context.Context, req *host.HistoryRequest, mes
 	}
 	bytes := 0
 	for _, p := range shown.Slice(first, shown.Len()) {
-		for m, err := range t.read(ctx, p) {
+		for m, err := range t.log().read(ctx, p) {
 			if err != nil {
 				return nil, false, false, err
 			}

@@ -232,7 +232,7 @@ func (m *machine) rewind(t *rapid.T) {
 func (m *machine) fork(t *rapid.T) {
 	req, th := m.pick(t)
 	at, moment, ok := m.at(t, th)
-	to := &host.HistoryRequest{Tenant: req.Tenant, Thread: thread(t)}
+	to := &host.HistoryRequest{Tenant: req.Tenant, Thread: Moment(t)}
 	_, err := m.store.For(req.Tenant).Fork(t.Context(), req.Thread, &threads.ForkOptions{ID: to.Thread, At: at})
 	want := host.Code("")
 	switch {

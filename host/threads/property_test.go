@@ -97,7 +97,7 @@ type machine struct {
 func tenant(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"acme", "acme", "acme", "acme", "globex"}).Draw(t, "tenant")
 }
-func thread(t *rapid.T) string {
+func Moment(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "ab", "../a"}).Draw(t, "thread")
 }
 func short(t *rapid.T, what string) string {
@@ -105,7 +105,7 @@ func short(t *rapid.T, what string) string {
 }
 
 func (m *machine) pick(t *rapid.T) (req *host.HistoryRequest, known *modelThread) {
-	req = &host.HistoryRequest{Tenant: tenant(t), Thread: thread(t)}
+	req = &host.HistoryRequest{Tenant: tenant(t), Thread: Moment(t)}
 	m.last = req
 	return req, m.model[req.Tenant+"/"+req.Thread]
 }

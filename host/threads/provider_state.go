@@ -63,11 +63,11 @@ func splitState(blob []byte) (state json.RawMessage, providers map[string]json.R
 }
 
 // states returns the thread's custom state and its providers'.
-func (t *thread) states(ctx context.Context) (json.RawMessage, map[string]json.RawMessage, error) {
+func (t *Moment) states(ctx context.Context) (json.RawMessage, map[string]json.RawMessage, error) {
 	if t.rec.State == nil {
 		return nil, nil, nil
 	}
-	blob, err := t.readBlob(ctx, t.rec.State, "state")
+	blob, err := t.contents().readBlob(ctx, t.rec.State, "state")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +81,7 @@ func (d *draft) putStates(ctx context.Context, turn *host.Turn) error {
 		return nil
 	}
 	if state == nil || providers == nil {
-		oldState, oldProviders, err := d.states(ctx)
+		oldState, oldProviders, err := d.thread.states(ctx)
 		if err != nil {
 			return err
 		}

@@ -46,12 +46,12 @@ func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error)
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune threads: nothing says which").WithHint("name an age, a number or a size")
 	}
-	going, err := tn.store.prunable(ctx, tn.name, opts, out)
+	going, err := tn.prunable(ctx, opts, out)
 	if err != nil {
 		return out, err
 	}
 	for _, t := range going {
-		if err := tn.store.prune(ctx, tn.name, t, opts.DryRun, out); err != nil {
+		if err := tn.prune(ctx, t, opts.DryRun, out); err != nil {
 			return out, err
 		}
 	}
@@ -59,19 +59,19 @@ func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error)
 }
 
 // prunable returns the threads that go, the last updated first.
-func (s *Store) prunable(ctx context.Context, tenant string, opts PruneOptions, out *Pruned) ([]*Thread, error) {
+func (tn *Tenant) prunable(ctx context.Context, opts PruneOptions, out *Pruned) ([]*Thread, error) {
 	var going []*Thread
 	bytes := int64(0)
 	list := &ListOptions{Limit: MaxListLimit}
 	for {
-		page, err := s.For(tenant).List(ctx, list)
+		page, err := tn.List(ctx, list)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range page.Threads {
 			goes := t.Updated.Before(opts.Before) || opts.Keep > 0 && out.Kept >= opts.Keep
 			if !goes && opts.MaxBytes > 0 {
-				n, err := s.size(ctx, tenant, t.ID)
+				n, err := tn.size(ctx, t.ID)
 				if err != nil {
 					return nil, err
 				}
@@ -92,14 +92,14 @@ func (s *Store) prunable(ctx context.Context, tenant string, opts PruneOptions, 
 }
 
 // prune removes a thread, if it is still what it was.
-func (s *Store) prune(ctx context.Context, tenant string, t *Thread, dry bool, out *Pruned) error {
+func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) error {
 	if dry {
 		out.Threads = append(out.Threads, t)
 		return nil
 	}
-	unlock, err := s.LockThread(ctx, &host.HistoryRequest{Tenant: tenant, Thread: t.ID, Racing: host.RaceConflict})
+	unlock, err := tn.lock(ctx, t.ID, host.RaceConflict)
 	if err == nil {
-		err = s.deleteIf(ctx, tenant, t.ID, func(now *thread) bool { return now.rec.Head == t.Head })
+		err = tn.deleteIf(ctx, t.ID, func(now *Moment) bool { return now.rec.Head == t.Head })
 		unlock()
 	}
 	switch {
@@ -115,13 +115,13 @@ func (s *Store) prune(ctx context.Context, tenant string, t *Thread, dry bool, o
 
 // size returns how many bytes of keys and values a thread has stored; those that
 // it refers to in other threads are theirs.
-func (s *Store) size(ctx context.Context, tenant, id string) (int64, error) {
-	t, err := s.open(ctx, tenant, id)
+func (tn *Tenant) size(ctx context.Context, id string) (int64, error) {
+	t, err := tn.open(ctx, id)
 	if err != nil || t == nil {
 		return 0, err
 	}
 	contents := []string{t.rec.root()}
-	for e, err := range kv.All(ctx, s.driver, t.partition, kv.Range{Prefix: t.root().owned()}) {
+	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().owned()}) {
 		if err != nil {
 			return 0, wrap(err, "measure thread %q", id)
 		}
@@ -133,7 +133,7 @@ func (s *Store) size(ctx context.Context, tenant, id string) (int64, error) {
 	total := int64(0)
 	for _, c := range contents {
 		for _, prefix := range []kv.Key{contentOf(c).all(), wordsKey(c)} {
-			for e, err := range kv.All(ctx, s.driver, t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+			for e, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 				if err != nil {
 					return 0, wrap(err, "measure thread %q", id)
 				}

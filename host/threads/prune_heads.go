@@ -55,16 +55,16 @@ func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOpti
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: nothing says which", id).WithHint("name an age, a number or a size")
 	}
-	unlock, err := tn.store.LockThread(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
+	unlock, err := tn.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return out, err
 	}
 	defer unlock()
-	return out, tn.store.pruneHeads(ctx, tn.name, id, opts, out)
+	return out, tn.pruneHeads(ctx, id, opts, out)
 }
 
-func (s *Store) pruneHeads(ctx context.Context, tenant, id string, opts PruneHeadsOptions, out *PrunedHeads) error {
-	t, err := s.find(ctx, tenant, id)
+func (tn *Tenant) pruneHeads(ctx context.Context, id string, opts PruneHeadsOptions, out *PrunedHeads) error {
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -79,19 +79,19 @@ func (s *Store) pruneHeads(ctx context.Context, tenant, id string, opts PruneHea
 		}
 		return nil
 	}
-	before, err := s.size(ctx, tenant, id)
+	before, err := tn.size(ctx, id)
 	if err != nil {
 		return err
 	}
 	after := before
 	drop := func(heads []*numberedHead) error {
-		if err := s.dropHeads(ctx, tenant, id, heads); err != nil {
+		if err := tn.dropHeads(ctx, id, heads); err != nil {
 			return err
 		}
 		for _, h := range heads {
 			out.Branches = append(out.Branches, h.public(h.number))
 		}
-		after, err = s.size(ctx, tenant, id)
+		after, err = tn.size(ctx, id)
 		out.Bytes = before - after
 		return err
 	}
@@ -113,8 +113,8 @@ func (s *Store) pruneHeads(ctx context.Context, tenant, id string, opts PruneHea
 }
 
 // prunableHeads returns the heads that go and those that stay, the first left first.
-func (t *thread) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (going, staying []*numberedHead, err error) {
-	for h, err := range t.heads(ctx) {
+func (t *Moment) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (going, staying []*numberedHead, err error) {
+	for h, err := range t.lineage().all(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -131,15 +131,15 @@ func (t *thread) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (goi
 }
 
 // dropHeads removes heads and what is shown by nothing then.
-func (s *Store) dropHeads(ctx context.Context, tenant, id string, heads []*numberedHead) error {
+func (tn *Tenant) dropHeads(ctx context.Context, id string, heads []*numberedHead) error {
 	for range maxAttempts {
-		t, err := s.find(ctx, tenant, id)
+		t, err := tn.find(ctx, id)
 		if err != nil {
 			return err
 		}
 		err = t.dropHeads(ctx, heads)
 		if err == nil {
-			err = s.sweep(ctx, t.partition)
+			err = sweeper{t.part}.sweep(ctx)
 		}
 		if err == nil {
 			err = t.collect(ctx)
@@ -153,7 +153,7 @@ func (s *Store) dropHeads(ctx context.Context, tenant, id string, heads []*numbe
 
 // dropHeads makes heads unknown, and marks contents for removal that nothing else of
 // the thread goes on in.
-func (t *thread) dropHeads(ctx context.Context, heads []*numberedHead) error {
+func (t *Moment) dropHeads(ctx context.Context, heads []*numberedHead) error {
 	if len(heads) == 0 {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (t *thread) dropHeads(ctx context.Context, heads []*numberedHead) error {
 		goes[h.number] = true
 	}
 	needed := map[string]bool{t.rec.Content: true, t.rec.root(): true}
-	for h, err := range t.heads(ctx) {
+	for h, err := range t.lineage().all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (t *thread) dropHeads(ctx context.Context, heads []*numberedHead) error {
 		writes = append(writes, kv.Delete(t.root().head(h.number)))
 		if c := h.Point.Content; !needed[c] {
 			needed[c] = true // once
-			mark, err := t.store.mark(ctx, t.partition, c)
+			mark, err := sweeper{t.part}.mark(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -190,8 +190,8 @@ func (t *thread) dropHeads(ctx context.Context, heads []*numberedHead) error {
 }
 
 // runsElsewhere returns the writes that forget the runs of a content of the thread.
-func (t *thread) runsElsewhere(ctx context.Context, content string) (writes []kv.Write, err error) {
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
+func (t *Moment) runsElsewhere(ctx context.Context, content string) (writes []kv.Write, err error) {
+	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
 		}
@@ -205,16 +205,16 @@ func (t *thread) runsElsewhere(ctx context.Context, content string) (writes []kv
 
 // removing makes writes some at a time, each time with the thread's record, which
 // stays as it is: whoever has read it to build a commit on builds it again.
-func (t *thread) removing(ctx context.Context, writes []kv.Write) error {
+func (t *Moment) removing(ctx context.Context, writes []kv.Write) error {
 	raw, err := encode(t.rec)
 	if err != nil {
 		return err
 	}
 	key := threadKey(t.rec.ID)
 	for some := range slices.Chunk(writes, deletePage) {
-		tx := kv.Tx{Partition: t.partition, Conds: []kv.Cond{kv.AtRevision(key, t.revision)},
+		tx := kv.Tx{Conds: []kv.Cond{kv.AtRevision(key, t.revision)},
 			Writes: append([]kv.Write{kv.Put(key, raw)}, some...)}
-		if t.revision, err = kv.Apply(ctx, t.store.driver, tx); err != nil {
+		if t.revision, err = t.part.apply(ctx, tx); err != nil {
 			return err
 		}
 	}

@@ -40,19 +40,23 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if reducer == nil {
 		return false, host.Errorf(host.InvalidArgument, "reduce thread %q: the reducer is nil", id)
 	}
-	loaded, err := tn.store.Get(ctx, &host.HistoryRequest{Tenant: tn.name, Thread: id})
-	if err != nil || len(loaded.Messages) == 0 {
+	t, err := tn.open(ctx, id)
+	if err != nil || t == nil {
 		return false, err
 	}
-	short, err := reducer.Reduce(ctx, host.NewView(loaded.Messages, opts.Model, opts.Tokens))
+	messages, err := t.reduced(ctx, tn.store.window)
+	if err != nil || len(messages) == 0 {
+		return false, err
+	}
+	short, err := reducer.Reduce(ctx, host.NewView(messages, opts.Model, opts.Tokens))
 	if err != nil {
 		return false, wrap(err, "reduce thread %q", id)
 	}
-	if slices.Equal(short, loaded.Messages) {
+	if slices.Equal(short, messages) {
 		return false, nil
 	}
-	_, err = tn.store.commit(ctx, tn.name, id, "reduce thread", func(d *draft) error {
-		if d.rec.Head != loaded.Head {
+	_, err = tn.commit(ctx, id, "reduce thread", func(d *draft) error {
+		if d.thread.rec.Head != t.rec.Head {
 			return moved(id)
 		}
 		return d.mark(ctx, short)
@@ -63,14 +67,14 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 // ShowWhole has Get return a thread's messages word for word again. Code not_found
 // if there is no such thread.
 func (tn *Tenant) ShowWhole(ctx context.Context, id string) error {
-	_, err := tn.store.commit(ctx, tn.name, id, "show thread", func(d *draft) error {
+	_, err := tn.commit(ctx, id, "show thread", func(d *draft) error {
 		switch {
-		case d.revision == 0:
+		case d.thread.revision == 0:
 			return notFound(id)
-		case d.rec.Marker == nil:
+		case d.thread.rec.Marker == nil:
 			return errNothing
 		}
-		d.rec.Marker = nil
+		d.thread.rec.Marker = nil
 		return nil
 	})
 	return err
@@ -79,8 +83,8 @@ func (tn *Tenant) ShowWhole(ctx context.Context, id string) error {
 // mark stores that Get returns these messages in the place of all there are now:
 // those at the end that the conversation ends with as well, by where it has them.
 func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
-	shown := d.messages()
-	end, _, err := d.last(ctx, max(len(messages), 1))
+	shown := d.thread.messageList()
+	end, _, err := d.thread.log().last(ctx, max(len(messages), 1))
 	if err != nil {
 		return err
 	}
@@ -88,30 +92,30 @@ func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
 	for same < min(len(messages), len(end)) && messages[len(messages)-1-same].ID == end[len(end)-1-same].ID {
 		same++
 	}
-	m := &marker{Content: d.rec.Content, Seq: d.rec.Messages}
+	m := &marker{Content: d.thread.rec.Content, Seq: d.thread.rec.Messages}
 	if same > 0 {
 		first := shown.At(shown.Len() - uint64(same)).Stands
-		m.Content, m.Seq = d.rec.Content, first.Seq
-		if first.Rank != d.view.OwnRank() {
-			m.Content = d.view.Origins[first.Rank]
+		m.Content, m.Seq = d.thread.rec.Content, first.Seq
+		if first.Rank != d.thread.view.OwnRank() {
+			m.Content = d.thread.view.Origins[first.Rank]
 		}
 	}
 	if kept := messages[:len(messages)-same]; len(kept) > 0 {
 		content := host.AppendMessagesJSON(nil, kept)
 		if _, err := host.DecodeMessages(content); err != nil {
-			return host.Errorf(host.InvalidArgument, "what a reducer made of thread %q cannot be stored: %w", d.rec.ID, err)
+			return host.Errorf(host.InvalidArgument, "what a reducer made of thread %q cannot be stored: %w", d.thread.rec.ID, err)
 		}
-		if m.Kept, err = d.putBlob(ctx, content); err != nil {
+		if m.Kept, err = d.tx.putBlob(ctx, d.thread.contents(), content); err != nil {
 			return err
 		}
 	}
-	d.rec.Marker = m
+	d.thread.rec.Marker = m
 	return nil
 }
 
 // marked returns how many messages the thread's marker stands for; false if it has
 // none that holds.
-func (t *thread) marked() (before uint64, ok bool) {
+func (t *Moment) marked() (before uint64, ok bool) {
 	m := t.rec.Marker
 	if m == nil || t.branch != nil {
 		return 0, false
@@ -123,19 +127,19 @@ func (t *thread) marked() (before uint64, ok bool) {
 	if rank < 0 {
 		return 0, false
 	}
-	return t.messages().CountBefore(view.Position{Rank: uint64(rank), Seq: m.Seq}), true
+	return t.messageList().CountBefore(view.Position{Rank: uint64(rank), Seq: m.Seq}), true
 }
 
 // reduced returns the end of the conversation as Get does.
-func (t *thread) reduced(ctx context.Context, window int) ([]*host.Message, error) {
+func (t *Moment) reduced(ctx context.Context, window int) ([]*host.Message, error) {
 	before, ok := t.marked()
 	if !ok {
-		messages, _, err := t.last(ctx, window)
+		messages, _, err := t.log().last(ctx, window)
 		return messages, err
 	}
 	var out []*host.Message
 	if kept := t.rec.Marker.Kept; kept != nil {
-		raw, err := t.readBlob(ctx, kept, "reduced messages")
+		raw, err := t.contents().readBlob(ctx, kept, "reduced messages")
 		if err != nil {
 			return nil, err
 		}
@@ -143,21 +147,21 @@ func (t *thread) reduced(ctx context.Context, window int) ([]*host.Message, erro
 			return nil, damaged("reduced messages of thread %q are damaged", t.rec.ID)
 		}
 	}
-	after := t.messages().Len() - before
+	after := t.messageList().Len() - before
 	if after == 0 {
 		return out, nil
 	}
-	messages, _, err := t.last(ctx, int(min(after, uint64(window))))
+	messages, _, err := t.log().last(ctx, int(min(after, uint64(window))))
 	return append(out, messages...), err
 }
 
 // keepMarker leaves the thread's marker as it is if a new view shows the same
 // before it, and takes it away otherwise: what it stands for is not what was said.
-func (d *draft) keepMarker(was *thread) {
+func (d *draft) keepMarker(was *Moment) {
 	before, ok := was.marked()
-	now, still := d.marked()
-	if !ok || !still || now != before || was.rec.Content != d.rec.Content ||
-		!slices.Equal(was.messages().Slice(0, before), d.messages().Slice(0, before)) {
-		d.rec.Marker = nil
+	now, still := d.thread.marked()
+	if !ok || !still || now != before || was.rec.Content != d.thread.rec.Content ||
+		!slices.Equal(was.messageList().Slice(0, before), d.thread.messageList().Slice(0, before)) {
+		d.thread.rec.Marker = nil
 	}
 }

@@ -16,22 +16,22 @@ type numbered struct {
 
 // around reads a message that the thread shows with those near enough to belong
 // to it, and returns its place among them. Code not_found if it shows none.
-func (t *thread) around(ctx context.Context, id string) (near []numbered, i int, err error) {
+func (l log) around(ctx context.Context, id string) (near []numbered, i int, err error) {
 	if err := host.ValidateID("message", id, MaxMessageIDBytes); err != nil {
 		return nil, 0, err
 	}
-	at, found, err := t.position(ctx, id)
+	at, found, err := l.position(ctx, id)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !found {
-		return nil, 0, host.Errorf(host.NotFound, "thread %q has no message %q", t.rec.ID, id)
+		return nil, 0, host.Errorf(host.NotFound, "thread %q has no message %q", l.from.thread, id)
 	}
-	shown := t.messages()
+	shown := l.shown
 	number := shown.IndexOf(at)
 	first := number - min(number, maxPairSpan)
 	for _, p := range shown.Slice(first, min(number+maxPairSpan+1, shown.Len())) {
-		for m, err := range t.read(ctx, p) {
+		for m, err := range l.read(ctx, p) {
 			if err != nil {
 				return nil, 0, err
 			}
@@ -108,8 +108,8 @@ func together(messages []numbered, i int) []uint64 {
 }
 
 // atMessage returns the thread as it was with a message as its last one.
-func (t *thread) atMessage(ctx context.Context, id string, before bool) (*thread, error) {
-	near, i, err := t.around(ctx, id)
+func (t *Moment) atMessage(ctx context.Context, id string, before bool) (*Moment, error) {
+	near, i, err := t.log().around(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +125,12 @@ func (t *thread) atMessage(ctx context.Context, id string, before bool) (*thread
 
 // upTo returns the thread as it was with its first n messages and the turns that
 // ended by then.
-func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
-	shown := t.messages()
+func (t *Moment) upTo(ctx context.Context, n uint64) (*Moment, error) {
+	shown := t.messageList()
 	if n >= shown.Len() {
 		return t, nil
 	}
-	turns, err := t.turnsBefore(ctx, shown.At(n).Stands)
+	turns, err := t.turns().endedBefore(ctx, shown.At(n).Stands)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
 	p.State, p.Last, p.Status = nil, "", ""
 	if len(turns) > 0 {
 		last := turns[len(turns)-1]
-		snap, err := t.snapshotAt(ctx, t.contentAt(last.At.Rank), last.To)
+		snap, err := t.turns().at(ctx, t.contents().at(last.At.Rank), last.To)
 		if err != nil {
 			return nil, err
 		}
@@ -152,14 +152,14 @@ func (t *thread) upTo(ctx context.Context, n uint64) (*thread, error) {
 }
 
 // turnsBefore returns the turns that had ended before a place of the log.
-func (t *thread) turnsBefore(ctx context.Context, end view.Position) ([]view.Part, error) {
-	shown := t.turns()
+func (l turnLog) endedBefore(ctx context.Context, end view.Position) ([]view.Part, error) {
+	shown := l.shown
 	n, err := searchFirst(shown.Len(), func(i uint64) (bool, error) {
 		turn := shown.At(i)
 		if turn.At.Rank != end.Rank {
 			return turn.At.Rank > end.Rank, nil
 		}
-		snap, err := t.snapshotAt(ctx, t.contentAt(turn.At.Rank), turn.To)
+		snap, err := l.at(ctx, l.from.at(turn.At.Rank), turn.To)
 		if err != nil {
 			return false, err
 		}

@@ -13,30 +13,30 @@ import (
 // says. Code not_found for a run of which nothing is stored, or that was neither
 // in a thread nor is in the journal any more.
 func (s *Store) RunStatus(ctx context.Context, scope host.Scope) (host.RunStatus, error) {
-	part, err := runPartition(scope.Tenant, scope.Run)
+	j, err := s.journal(scope.Tenant, scope.Run)
 	if err != nil {
 		return "", err
 	}
 	if scope.Thread != "" {
-		stored, err := s.hasTurn(ctx, part, scope.Thread, scope.Run)
+		stored, err := j.hasTurn(ctx, scope.Thread, scope.Run)
 		if err != nil || stored {
 			return host.RunEnded, err
 		}
 	}
-	j, err := s.findRun(ctx, part, scope.Run)
+	r, err := j.find(ctx, scope.Run)
 	if err != nil {
 		return "", err
 	}
-	return j.rec.Status, nil
+	return r.rec.Status, nil
 }
 
 // hasTurn reports whether a thread has the turn of a run.
-func (s *Store) hasTurn(ctx context.Context, part, id, run string) (bool, error) {
-	t, err := s.open(ctx, part, id)
+func (j journal) hasTurn(ctx context.Context, thread, run string) (bool, error) {
+	t, err := j.part.open(ctx, thread)
 	if err != nil || t == nil {
 		return false, err
 	}
-	_, err = s.driver.Get(ctx, part, t.content.run(run))
+	_, err = j.part.get(ctx, t.content.run(run))
 	if errors.Is(err, kv.ErrNotFound) {
 		return false, nil
 	}

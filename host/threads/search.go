@@ -63,12 +63,12 @@ func (tn *Tenant) Search(ctx context.Context, query string, opts *SearchOptions)
 	if limit < 0 || limit > MaxHits {
 		return nil, host.Errorf(host.InvalidArgument, "search threads: limit is %d, not 1 to %d", opts.Limit, MaxHits)
 	}
-	part, err := partition(tn.name)
-	if err != nil {
-		return nil, err
+	if tn.err != nil {
+		return nil, tn.err
 	}
-	q := &search{store: tn.store, part: part, stems: tn.store.words.Query(query, MaxQueryWords)}
-	if q.users, err = tn.store.contents(ctx, part, opts.Thread); err != nil || len(q.stems) == 0 {
+	q := &search{words: tn.store.words, part: tn.part, stems: tn.store.words.Query(query, MaxQueryWords)}
+	users, err := tn.contents(ctx, opts.Thread)
+	if q.users = users; err != nil || len(q.stems) == 0 {
 		return nil, err
 	}
 	if err := q.find(ctx); err != nil {
@@ -79,9 +79,9 @@ func (tn *Tenant) Search(ctx context.Context, query string, opts *SearchOptions)
 
 // contents returns which threads show something of each content, those that it is
 // the own one of first. With an id it is of that thread alone.
-func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*user, error) {
+func (tn *Tenant) contents(ctx context.Context, id string) (map[string][]*user, error) {
 	users := map[string][]*user{}
-	add := func(t *thread) error {
+	add := func(t *Moment) error {
 		lines, err := t.openLines(ctx)
 		for _, line := range lines {
 			for _, origin := range line.view.Origins {
@@ -92,19 +92,19 @@ func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*us
 		return err
 	}
 	if id != "" {
-		t, err := s.find(ctx, part, id)
+		t, err := tn.find(ctx, id)
 		if err == nil {
 			err = add(t)
 		}
 		return users, err
 	}
-	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
+	for e, err := range tn.part.all(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, wrap(err, "search threads")
 		}
 		rest, _ := e.Key.CutPrefix(threadKeys)
 		name, _, _ := rest.CutString()
-		t, err := s.threadOf(ctx, part, name, e)
+		t, err := tn.part.decodeThread(ctx, name, e)
 		if err == nil {
 			err = add(t)
 		}
@@ -117,22 +117,22 @@ func (s *Store) contents(ctx context.Context, part, id string) (map[string][]*us
 
 // user is a line of a thread: its own, or an open branch.
 type user struct {
-	*thread
+	*Moment
 	branch string
 }
 
 // openLines returns the thread's own line and its open branches. A thread that has
 // branches has contents for them.
-func (t *thread) openLines(ctx context.Context) ([]*user, error) {
+func (t *Moment) openLines(ctx context.Context) ([]*user, error) {
 	lines := []*user{{t, ""}}
 	if t.rec.Heads == 0 {
 		return lines, nil
 	}
-	owned, err := t.store.driver.Scan(ctx, t.partition, kv.Range{Prefix: t.root().owned(), Limit: 1})
-	if err != nil || len(owned.Entries) == 0 {
+	unbranched, err := t.part.isEmpty(ctx, t.root().owned())
+	if err != nil || unbranched {
 		return lines, wrap(err, "read branches of thread %q", t.rec.ID)
 	}
-	for h, err := range t.heads(ctx) {
+	for h, err := range t.lineage().all(ctx) {
 		if err != nil {
 			return lines, err
 		}
@@ -150,15 +150,15 @@ func (t *thread) openLines(ctx context.Context) ([]*user, error) {
 
 // search is one search.
 type search struct {
-	store *Store
-	part  string
+	words words.Words
+	part  partition
 	stems []string
 	users map[string][]*user // by content
 
 	found []found
 	have  []int  // how many messages have each stem
 	all   int    // messages
-	words uint64 // of all
+	total uint64 // words of all
 }
 
 // found is a message that has words of the query.
@@ -183,7 +183,7 @@ func (q *search) find(ctx context.Context) error {
 			r.Prefix = wordsKey(content)
 		}
 	}
-	for e, err := range kv.All(ctx, q.store.driver, q.part, r) {
+	for e, err := range q.part.all(ctx, r) {
 		if err != nil {
 			return wrap(err, "search threads")
 		}
@@ -201,7 +201,7 @@ func (q *search) find(ctx context.Context) error {
 			q.look(content, first+uint64(i), m, hashes)
 		}
 	}
-	mean := max(float64(q.words)/float64(max(q.all, 1)), 1)
+	mean := max(float64(q.total)/float64(max(q.all, 1)), 1)
 	for i := range q.found {
 		f := &q.found[i]
 		for j, times := range f.times {
@@ -216,7 +216,7 @@ func (q *search) find(ctx context.Context) error {
 
 func (q *search) look(content string, seq uint64, m indexedMessage, hashes []uint32) {
 	q.all++
-	q.words += m.words
+	q.total += m.words
 	var times []byte
 	for i, hash := range hashes {
 		if n := m.times(hash); n > 0 {
@@ -261,10 +261,10 @@ func (q *search) hits(ctx context.Context, limit int) ([]Hit, error) {
 func (q *search) hit(ctx context.Context, f found) (*Hit, error) {
 	for _, t := range q.users[f.content] {
 		rank := uint64(slices.Index(append(t.view.Origins[:len(t.view.Origins):len(t.view.Origins)], t.rec.Content), f.content))
-		if !t.messages().Has(view.Position{Rank: rank, Seq: f.seq}) {
+		if !t.messageList().Has(view.Position{Rank: rank, Seq: f.seq}) {
 			continue
 		}
-		s, err := t.spanAt(ctx, contentOf(f.content), f.seq)
+		s, err := t.log().entryAt(ctx, contentOf(f.content), f.seq)
 		if err != nil {
 			return nil, err
 		}
@@ -284,7 +284,7 @@ func (q *search) hit(ctx context.Context, f found) (*Hit, error) {
 func (q *search) snippet(text string) (string, [][2]int) {
 	var spans []words.Span
 	var which []int
-	for stem, at := range q.store.words.Stems(text) {
+	for stem, at := range q.words.Stems(text) {
 		if i := slices.Index(q.stems, stem); i >= 0 {
 			spans, which = append(spans, at), append(which, i)
 		}

@@ -101,12 +101,12 @@ func (s *Store) appendWords(entry []byte, m *host.Message) []byte {
 // indexWords adds to the draft what new messages are found by. What has no room
 // is not found: it is more than a megabyte of one turn.
 func (d *draft) indexWords(seq uint64, messages []*host.Message) {
-	if d.store.searchDisabled {
+	if d.tenant.store.searchDisabled {
 		return
 	}
-	for _, w := range d.store.indexOf(d.rec.Content, seq, messages) {
-		if d.take(len(w.Value)) {
-			d.tx.Writes = append(d.tx.Writes, w)
+	for _, w := range d.tenant.store.indexOf(d.thread.rec.Content, seq, messages) {
+		if d.tx.takeRoom(len(w.Value)) {
+			d.tx.add(w)
 		}
 	}
 }
@@ -152,16 +152,15 @@ func (m indexedMessage) times(hash uint32) byte {
 // before there was an index, or by a store that keeps none, and returns how many
 // it has read. It may run while others write.
 func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
-	part, err := partition(tn.name)
-	if err != nil {
-		return 0, err
+	if tn.err != nil {
+		return 0, tn.err
 	}
-	users, err := tn.store.contents(ctx, part, "")
+	users, err := tn.contents(ctx, "")
 	if err != nil {
 		return 0, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(users)) {
-		n, err := tn.store.reindex(ctx, part, id, users[id][0].thread)
+		n, err := tn.store.reindex(ctx, id, users[id][0].Moment)
 		if messages += n; err != nil {
 			return messages, err
 		}
@@ -169,22 +168,22 @@ func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
 	return messages, nil
 }
 
-func (s *Store) reindex(ctx context.Context, part, id string, t *thread) (messages int, err error) {
-	tx := kv.Tx{Partition: part}
+func (s *Store) reindex(ctx context.Context, id string, t *Moment) (messages int, err error) {
+	tx := kv.Tx{}
 	flush := func() error {
-		_, err := kv.Apply(ctx, s.driver, tx)
+		_, err := t.part.apply(ctx, tx)
 		tx.Writes = nil
 		return wrap(err, "index thread %q", t.rec.ID)
 	}
-	if err := s.remove(ctx, part, wordsKey(id)); err != nil {
+	if err := t.part.remove(ctx, wordsKey(id)); err != nil {
 		return 0, wrap(err, "index thread %q", t.rec.ID)
 	}
 	c := contentOf(id)
-	for e, err := range kv.All(ctx, s.driver, part, kv.Range{Prefix: c.log()}) {
+	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.log()}) {
 		if err != nil {
 			return messages, wrap(err, "index thread %q", t.rec.ID)
 		}
-		log, err := t.span(ctx, c, e)
+		log, err := t.log().decode(ctx, c, e)
 		if err != nil {
 			return messages, err
 		}

@@ -41,7 +41,7 @@ var errOvertaken = errors.New("replaced meanwhile")
 // head guards nothing. It returns the new head. What was there stays readable until
 // the new one is whole. Code resource_exhausted beyond [host.MaxThreadBytes].
 func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, head string) (string, error) {
-	part, err := serializedPartition(tn.name, key)
+	a, err := tn.agentThreads(key)
 	if err != nil {
 		return "", err
 	}
@@ -51,16 +51,16 @@ func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, 
 	rec := serialized{version: version{layout}, Head: host.NewID(), Size: len(data), Digest: digestOf(data)}
 	if len(data) <= maxInlineThread {
 		rec.Data = data
-	} else if err := tn.store.putPieces(ctx, part, key, rec.Head, data); err != nil {
+	} else if err := a.putPieces(ctx, key, rec.Head, data); err != nil {
 		return "", wrap(err, "save agent thread %q", key)
 	}
 	for range maxAttempts {
-		old, revision, err := tn.store.serializedAt(ctx, part, key)
+		old, revision, err := a.serializedAt(ctx, key)
 		if err != nil {
 			return "", err
 		}
 		if head != "" && head != old.Head {
-			tn.store.dropPieces(ctx, part, key, &rec)
+			a.dropPieces(ctx, key, &rec)
 			return "", host.Errorf(host.Conflict, "agent thread %q has been saved by another since it was loaded", key).
 				WithHint("load it, and run the turn again")
 		}
@@ -68,31 +68,38 @@ func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, 
 		if err != nil {
 			return "", err
 		}
-		_, err = kv.Apply(ctx, tn.store.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+		_, err = a.part.apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 			Writes: []kv.Write{kv.Put(serializedKey(key), raw)}})
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 && old.Data == nil {
-			err = tn.store.remove(ctx, part, pieceKeys(key).With(old.Head))
+			err = a.part.remove(ctx, pieceKeys(key).With(old.Head))
 		}
 		return rec.Head, wrap(err, "save agent thread %q", key)
 	}
-	tn.store.dropPieces(ctx, part, key, &rec)
+	a.dropPieces(ctx, key, &rec)
 	return "", host.Errorf(host.Conflict, "save agent thread %q: others changed it first, %d times", key, maxAttempts)
 }
 
-func serializedPartition(tenant, key string) (string, error) {
-	part, err := partition(tenant)
+// agentThreads keeps the serialized agent threads of one tenant.
+type agentThreads struct {
+	part partition
+	now  func() time.Time
+}
+
+// agentThreads returns a tenant's, if key can be the key of one.
+func (tn *Tenant) agentThreads(key string) (agentThreads, error) {
+	err := tn.err
 	if err == nil {
 		err = host.ValidateID("agent thread", key, MaxThreadIDBytes)
 	}
-	return part, err
+	return agentThreads{tn.part, tn.store.now}, err
 }
 
 // serializedAt returns the entry at key, revision 0 if there is none.
-func (s *Store) serializedAt(ctx context.Context, part, key string) (rec serialized, revision uint64, err error) {
-	e, err := s.driver.Get(ctx, part, serializedKey(key))
+func (a agentThreads) serializedAt(ctx context.Context, key string) (rec serialized, revision uint64, err error) {
+	e, err := a.part.get(ctx, serializedKey(key))
 	if errors.Is(err, kv.ErrNotFound) {
 		return rec, 0, nil
 	}
@@ -103,11 +110,11 @@ func (s *Store) serializedAt(ctx context.Context, part, key string) (rec seriali
 }
 
 // putPieces writes data ahead of the entry that will refer to it.
-func (s *Store) putPieces(ctx context.Context, part, key, head string, data []byte) error {
+func (a agentThreads) putPieces(ctx context.Context, key, head string, data []byte) error {
 	for i := 0; i*ChunkBytes < len(data); i++ {
 		piece := data[i*ChunkBytes : min((i+1)*ChunkBytes, len(data))]
-		tx := kv.Tx{Partition: part, Writes: []kv.Write{kv.Put(pieceKeys(key).With(head).WithUint(uint64(i)), piece)}}
-		if _, err := kv.Apply(ctx, s.driver, tx); err != nil {
+		tx := kv.Tx{Writes: []kv.Write{kv.Put(pieceKeys(key).With(head).WithUint(uint64(i)), piece)}}
+		if _, err := a.part.apply(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -116,9 +123,9 @@ func (s *Store) putPieces(ctx context.Context, part, key, head string, data []by
 
 // dropPieces removes what a save that was refused has written ahead. What it does
 // not get to goes with the thread, once it is stale.
-func (s *Store) dropPieces(ctx context.Context, part, key string, rec *serialized) {
+func (a agentThreads) dropPieces(ctx context.Context, key string, rec *serialized) {
 	if rec.Data == nil {
-		_ = s.remove(context.WithoutCancel(ctx), part, pieceKeys(key).With(rec.Head))
+		_ = a.part.remove(context.WithoutCancel(ctx), pieceKeys(key).With(rec.Head))
 	}
 }
 
@@ -126,21 +133,21 @@ func (s *Store) dropPieces(ctx context.Context, part, key string, rec *serialize
 // and its head. Code not_found if there is nothing, data_loss if it is not what
 // was saved.
 func (tn *Tenant) LoadAgentThread(ctx context.Context, key string) (data []byte, head string, err error) {
-	part, err := serializedPartition(tn.name, key)
+	a, err := tn.agentThreads(key)
 	if err != nil {
 		return nil, "", err
 	}
 	for range maxAttempts {
-		rec, revision, err := tn.store.serializedAt(ctx, part, key)
+		rec, revision, err := a.serializedAt(ctx, key)
 		if err != nil {
 			return nil, "", err
 		}
 		if revision == 0 {
 			return nil, "", host.Errorf(host.NotFound, "there is no agent thread %q", key)
 		}
-		data, err = tn.store.readPieces(ctx, part, key, &rec)
+		data, err = a.readPieces(ctx, key, &rec)
 		if errors.Is(err, errOvertaken) {
-			_, now, err := tn.store.serializedAt(ctx, part, key)
+			_, now, err := a.serializedAt(ctx, key)
 			if err != nil || now != revision {
 				continue
 			}
@@ -157,13 +164,13 @@ func (tn *Tenant) LoadAgentThread(ctx context.Context, key string) (data []byte,
 	return nil, "", host.Errorf(host.Conflict, "read agent thread %q: others replaced it first, %d times", key, maxAttempts)
 }
 
-func (s *Store) readPieces(ctx context.Context, part, key string, rec *serialized) ([]byte, error) {
+func (a agentThreads) readPieces(ctx context.Context, key string, rec *serialized) ([]byte, error) {
 	if rec.Data != nil || rec.Size == 0 {
 		return rec.Data, nil
 	}
 	var data []byte
 	for i := 0; len(data) < rec.Size; i++ {
-		e, err := s.driver.Get(ctx, part, pieceKeys(key).With(rec.Head).WithUint(uint64(i)))
+		e, err := a.part.get(ctx, pieceKeys(key).With(rec.Head).WithUint(uint64(i)))
 		if errors.Is(err, kv.ErrNotFound) || err == nil && len(e.Value) == 0 {
 			return nil, errOvertaken
 		}
@@ -179,27 +186,27 @@ func (s *Store) readPieces(ctx context.Context, part, key string, rec *serialize
 // interrupted more than [StaleSave] ago have left there. That there is nothing is
 // no error.
 func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
-	part, err := serializedPartition(tn.name, key)
+	a, err := tn.agentThreads(key)
 	if err != nil {
 		return err
 	}
 	for range maxAttempts {
-		rec, revision, err := tn.store.serializedAt(ctx, part, key)
+		rec, revision, err := a.serializedAt(ctx, key)
 		if err != nil {
 			return err
 		}
 		if revision != 0 {
-			_, err = kv.Apply(ctx, tn.store.driver, kv.Tx{Partition: part, Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+			_, err = a.part.apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 				Writes: []kv.Write{kv.Delete(serializedKey(key))}})
 		}
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 {
-			err = tn.store.remove(ctx, part, pieceKeys(key).With(rec.Head))
+			err = a.part.remove(ctx, pieceKeys(key).With(rec.Head))
 		}
 		if err == nil {
-			err = tn.store.removeStale(ctx, part, key)
+			err = a.removeStale(ctx, key)
 		}
 		return wrap(err, "delete agent thread %q", key)
 	}
@@ -208,11 +215,11 @@ func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
 
 // removeStale removes pieces that no entry refers to. A head is a UUIDv7, so its
 // text says when it was made: a save that goes on is left alone.
-func (s *Store) removeStale(ctx context.Context, part, key string) error {
-	ms := s.now().Add(-StaleSave).UnixMilli()
+func (a agentThreads) removeStale(ctx context.Context, key string) error {
+	ms := a.now().Add(-StaleSave).UnixMilli()
 	stale := fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)
 	for {
-		page, err := s.driver.Scan(ctx, part, kv.Range{Prefix: pieceKeys(key), Limit: 1})
+		page, err := a.part.scan(ctx, kv.Range{Prefix: pieceKeys(key), Limit: 1})
 		if err != nil || len(page.Entries) == 0 {
 			return err
 		}
@@ -221,7 +228,7 @@ func (s *Store) removeStale(ctx context.Context, part, key string) error {
 		if !ok || head >= stale {
 			return nil
 		}
-		if err := s.remove(ctx, part, pieceKeys(key).With(head)); err != nil {
+		if err := a.part.remove(ctx, pieceKeys(key).With(head)); err != nil {
 			return err
 		}
 	}
@@ -231,9 +238,8 @@ func (s *Store) removeStale(ctx context.Context, part, key string) error {
 // in order of their bytes; "" begins. limit is [DefaultListLimit] below 1 and at
 // most [MaxListLimit].
 func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]string, error) {
-	part, err := partition(tn.name)
-	if err != nil {
-		return nil, err
+	if tn.err != nil {
+		return nil, tn.err
 	}
 	if limit < 1 {
 		limit = DefaultListLimit
@@ -245,7 +251,7 @@ func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]
 		}
 		r.After = serializedKey(after)
 	}
-	page, err := tn.store.driver.Scan(ctx, part, r)
+	page, err := tn.part.scan(ctx, r)
 	if err != nil {
 		return nil, wrap(err, "list agent threads")
 	}

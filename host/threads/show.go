@@ -51,7 +51,7 @@ func (tn *Tenant) ShowAt(ctx context.Context, id string, at At, limit int) (*Tra
 	if limit == 0 {
 		limit = tn.store.window
 	}
-	t, err := tn.store.findAt(ctx, tn.name, id, at)
+	t, err := tn.findAt(ctx, id, at)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ func (tn *Tenant) ShowAt(ctx context.Context, id string, at At, limit int) (*Tra
 // or moment.
 func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		t, err := tn.store.findAt(ctx, tn.name, id, at)
+		t, err := tn.findAt(ctx, id, at)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for m, err := range t.all(ctx) {
+		for m, err := range t.log().all(ctx) {
 			if !yield(m, err) {
 				return
 			}
@@ -79,11 +79,11 @@ func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*hos
 // Snapshot returns a snapshot of a thread, also one of another branch or of what
 // the thread was forked from. Code not_found if there is none.
 func (tn *Tenant) Snapshot(ctx context.Context, id, snapshot string) (*Snapshot, error) {
-	t, err := tn.store.find(ctx, tn.name, id)
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	snap, content, err := t.snapshot(ctx, snapshot)
+	snap, content, err := t.turns().ofRun(ctx, snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -91,25 +91,16 @@ func (tn *Tenant) Snapshot(ctx context.Context, id, snapshot string) (*Snapshot,
 	if err != nil {
 		return nil, err
 	}
-	return then.public(snap, then.view.OwnRank(), then.turns().Len()-1), nil
+	return then.turns().public(snap, then.view.OwnRank(), then.turnList().Len()-1), nil
 }
 
-// findAt is find of a moment of a thread.
-func (s *Store) findAt(ctx context.Context, tenant, id string, at At) (*thread, error) {
-	t, err := s.find(ctx, tenant, id)
+func (t *Moment) transcript(ctx context.Context, limit int) (*Transcript, error) {
+	messages, first, err := t.log().last(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	return t.at(ctx, at)
-}
-
-func (t *thread) transcript(ctx context.Context, limit int) (*Transcript, error) {
-	messages, first, err := t.last(ctx, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &Transcript{Thread: t.info(), First: int(first), Messages: messages, Snapshots: []*Snapshot{}}
-	for snap, err := range t.snapshots(ctx, kv.Range{Reverse: true}) {
+	out := &Transcript{Thread: t.Thread(), First: int(first), Messages: messages, Snapshots: []*Snapshot{}}
+	for snap, err := range t.turns().all(ctx, kv.Range{Reverse: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -122,6 +113,6 @@ func (t *thread) transcript(ctx context.Context, limit int) (*Transcript, error)
 	if out.State, err = t.state(ctx); err != nil {
 		return nil, err
 	}
-	out.Artifacts, err = t.artifacts(ctx)
+	out.Artifacts, err = t.turns().artifacts(ctx)
 	return out, err
 }

@@ -90,11 +90,19 @@ type storedSnapshot struct {
 	HiddenTurns    int64  `json:"hidden_turns,omitempty"`
 }
 
+// turnLog reads the turns that a moment shows.
+type turnLog struct {
+	from     contents
+	root     string // id of the content that has the index of runs
+	shown    view.List
+	messages view.List // that the moment shows
+}
+
 // public returns a snapshot as a thread shows it: its number among the turns and
 // its place among the messages that the thread shows now.
-func (t *thread) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
+func (l turnLog) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
 	out := snap.Snapshot
-	shown := t.messages()
+	shown := l.messages
 	out.Turn = int(number) + 1
 	out.From = int(shown.CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.From, 0))}))
 	out.To = int(shown.CountBefore(view.Position{Rank: rank, Seq: uint64(max(snap.To, 0))}))
@@ -105,12 +113,12 @@ func (t *thread) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
 // error comes last; code not_found if there is no such thread.
 func (tn *Tenant) Snapshots(ctx context.Context, id string) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		t, err := tn.store.find(ctx, tn.name, id)
+		t, err := tn.find(ctx, id)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for snap, err := range t.snapshots(ctx, kv.Range{}) {
+		for snap, err := range t.turns().all(ctx, kv.Range{}) {
 			if !yield(snap, err) {
 				return
 			}
@@ -120,9 +128,9 @@ func (tn *Tenant) Snapshots(ctx context.Context, id string) iter.Seq2[*Snapshot,
 
 // snapshots yields the snapshots of the turns that the thread shows, in the order
 // of r.
-func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
+func (l turnLog) all(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		parts := t.turns().Parts()
+		parts := l.shown.Parts()
 		number := uint64(0) // of the part's first turn
 		if r.Reverse {
 			slices.Reverse(parts)
@@ -132,12 +140,12 @@ func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot,
 			if r.Reverse {
 				number -= p.Len()
 			}
-			for snap, err := range t.snapshotsOf(ctx, p, r.Reverse) {
+			for snap, err := range l.ofPart(ctx, p, r.Reverse) {
 				if err != nil {
 					yield(nil, err)
 					return
 				}
-				if !yield(t.public(snap, p.At.Rank, number+uint64(snap.Turn)-1-p.At.Seq), nil) {
+				if !yield(l.public(snap, p.At.Rank, number+uint64(snap.Turn)-1-p.At.Seq), nil) {
 					return
 				}
 			}
@@ -149,19 +157,19 @@ func (t *thread) snapshots(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot,
 }
 
 // snapshotsOf yields the snapshots of a part of a content's turns.
-func (t *thread) snapshotsOf(ctx context.Context, p view.Part, reverse bool) iter.Seq2[*storedSnapshot, error] {
+func (l turnLog) ofPart(ctx context.Context, p view.Part, reverse bool) iter.Seq2[*storedSnapshot, error] {
 	return func(yield func(*storedSnapshot, error) bool) {
-		c := t.contentAt(p.At.Rank)
+		c := l.from.at(p.At.Rank)
 		r := kv.Range{Prefix: c.turns(), From: c.turn(p.At.Seq + 1), Reverse: reverse}
 		if reverse {
 			r.From = c.turn(p.To)
 		}
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, r) {
+		for e, err := range l.from.part.all(ctx, r) {
 			if err != nil {
-				yield(nil, wrap(err, "read turns of thread %q", t.rec.ID))
+				yield(nil, wrap(err, "read turns of thread %q", l.from.thread))
 				return
 			}
-			snap, err := t.decodeSnapshot(e.Value)
+			snap, err := l.decode(e.Value)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -176,27 +184,27 @@ func (t *thread) snapshotsOf(ctx context.Context, p view.Part, reverse bool) ite
 	}
 }
 
-func (t *thread) decodeSnapshot(value []byte) (*storedSnapshot, error) {
+func (l turnLog) decode(value []byte) (*storedSnapshot, error) {
 	snap := &storedSnapshot{}
-	if err := decode(value, snap, "snapshot of thread", t.rec.ID); err != nil {
+	if err := decode(value, snap, "snapshot of thread", l.from.thread); err != nil {
 		return nil, err
 	}
 	if snap.Turn < 1 {
-		return nil, damaged("snapshot of thread %q is damaged", t.rec.ID)
+		return nil, damaged("snapshot of thread %q is damaged", l.from.thread)
 	}
 	return snap, nil
 }
 
 // snapshotAt returns the snapshot of turn n of a content.
-func (t *thread) snapshotAt(ctx context.Context, c content, n uint64) (*storedSnapshot, error) {
-	raw, err := t.get(ctx, c.turn(n))
+func (l turnLog) at(ctx context.Context, c content, n uint64) (*storedSnapshot, error) {
+	raw, err := l.from.get(ctx, c.turn(n))
 	if err != nil {
 		return nil, err
 	}
 	if raw == nil {
-		return nil, damaged("snapshot of turn %d of thread %q is missing", n, t.rec.ID)
+		return nil, damaged("snapshot of turn %d of thread %q is missing", n, l.from.thread)
 	}
-	return t.decodeSnapshot(raw)
+	return l.decode(raw)
 }
 
 // turn adds a whole turn to the draft.
@@ -216,11 +224,11 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 	if _, err := d.append(ctx, messages); err != nil {
 		return err
 	}
-	snap.To = int(d.rec.Messages)
+	snap.To = int(d.thread.rec.Messages)
 	if err := d.putStates(ctx, turn); err != nil {
 		return err
 	}
-	snap.State = d.rec.State
+	snap.State = d.thread.rec.State
 	if err := d.putArtifacts(ctx, turn.Artifacts); err != nil {
 		return err
 	}
@@ -244,8 +252,8 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 	if len(messages) == 0 || !d.looksUp(messages) {
 		return nil
 	}
-	at, stored, err := d.position(ctx, messages[0].ID)
-	if stored && at.Rank == d.view.OwnRank() {
+	at, stored, err := d.thread.log().position(ctx, messages[0].ID)
+	if stored && at.Rank == d.thread.view.OwnRank() {
 		snap.From = int(at.Seq)
 	}
 	return err
@@ -256,20 +264,20 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 // it says something else than then; at the right head that is so rare that the
 // transaction bets against it first.
 func (d *draft) guard(ctx context.Context, run, head, said string) error {
-	key := d.root().run(run)
-	atHead := d.revision != 0 && head == d.rec.Head
+	key := d.thread.root().run(run)
+	atHead := d.thread.revision != 0 && head == d.thread.rec.Head
 	if atHead && !d.careful {
-		d.tx.Conds = append(d.tx.Conds, kv.Absent(key))
+		d.tx.require(kv.Absent(key))
 		return nil
 	}
-	stored, err := d.get(ctx, key)
+	stored, err := d.thread.contents().get(ctx, key)
 	switch {
 	case err != nil:
 		return err
 	case stored != nil:
 		return d.saidBefore(ctx, run, said)
 	case !atHead && head != "":
-		return moved(d.rec.ID)
+		return moved(d.thread.rec.ID)
 	}
 	return nil
 }
@@ -278,12 +286,12 @@ func (d *draft) guard(ctx context.Context, run, head, said string) error {
 // already_exists for another one of its run. What was imported, or stored before
 // snapshots had their digests, is taken for the same.
 func (d *draft) saidBefore(ctx context.Context, run, said string) error {
-	snap, _, err := d.snapshot(ctx, run)
+	snap, _, err := d.thread.turns().ofRun(ctx, run)
 	switch {
 	case err != nil:
 		return err
 	case snap.Said != "" && snap.Said != said:
-		return host.Errorf(host.AlreadyExists, "thread %q has another turn of run %q", d.rec.ID, run).
+		return host.Errorf(host.AlreadyExists, "thread %q has another turn of run %q", d.thread.rec.ID, run).
 			WithHint("nothing was stored of this one; give each run an id of its own, or none")
 	}
 	return errNothing
@@ -295,19 +303,19 @@ func (d *draft) fence(ctx context.Context, req *host.HistoryRequest) error {
 		return nil
 	}
 	if d.careful { // say who was faster
-		if _, _, err := d.store.owned(ctx, host.RunRef{Tenant: d.partition, Run: req.Run, Fence: req.Fence}); err != nil {
+		if _, err := d.tenant.journal().owned(ctx, host.RunRef{Run: req.Run, Fence: req.Fence}); err != nil {
 			return err
 		}
 	}
-	d.tx.Conds = append(d.tx.Conds, kv.Fence(leaseKey(req.Run), lease(req.Fence)))
+	d.tx.require(kv.Fence(leaseKey(req.Run), lease(req.Fence)))
 	return nil
 }
 
 func (d *draft) newSnapshot(req *host.HistoryRequest, turn *host.Turn) *Snapshot {
-	d.rec.Turns++
+	d.thread.rec.Turns++
 	snap := &Snapshot{
-		ID: req.Run, Parent: d.rec.Last, Turn: int(d.rec.Turns), Network: req.Network,
-		From: int(d.rec.Messages), Status: statusOf(turn.Status), FinishReason: turn.Status,
+		ID: req.Run, Parent: d.thread.rec.Last, Turn: int(d.thread.rec.Turns), Network: req.Network,
+		From: int(d.thread.rec.Messages), Status: statusOf(turn.Status), FinishReason: turn.Status,
 		Error: shortened(turn.Error), Usage: turn.Usage, Artifacts: len(turn.Artifacts),
 	}
 	if req.Input != nil {
@@ -335,31 +343,31 @@ func shortened(e *host.Error) *host.Error {
 // thread's new head.
 func (d *draft) close(snap *Snapshot, said string) error {
 	d.moveHead()
-	d.rec.Last, d.rec.Status = snap.ID, snap.Status
-	snap.Time = d.rec.Updated
+	d.thread.rec.Last, d.thread.rec.Status = snap.ID, snap.Status
+	snap.Time = d.thread.rec.Updated
 	return d.putSnapshot(snap, said)
 }
 
 // putSnapshot adds the snapshot of the last turn.
 func (d *draft) putSnapshot(snap *Snapshot, said string) error {
-	raw, err := encode(storedSnapshot{version{d.rec.layout()}, *snap, said, d.rec.View, d.rec.HiddenMessages, d.rec.HiddenTurns})
+	raw, err := encode(storedSnapshot{version{d.thread.rec.layout()}, *snap, said, d.thread.rec.View, d.thread.rec.HiddenMessages, d.thread.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}
-	d.put(d.content.turn(d.rec.Turns), raw)
-	n, err := encode(d.rec.Turns)
+	d.tx.put(d.thread.content.turn(d.thread.rec.Turns), raw)
+	n, err := encode(d.thread.rec.Turns)
 	if err != nil {
 		return err
 	}
-	d.put(d.content.run(snap.ID), n)
-	if d.rec.root() == d.rec.Content {
+	d.tx.put(d.thread.content.run(snap.ID), n)
+	if d.thread.rec.root() == d.thread.rec.Content {
 		return nil
 	}
-	elsewhere, err := encode(runElsewhere{Content: d.rec.Content})
+	elsewhere, err := encode(runElsewhere{Content: d.thread.rec.Content})
 	if err != nil {
 		return err
 	}
-	d.put(d.root().run(snap.ID), elsewhere)
+	d.tx.put(d.thread.root().run(snap.ID), elsewhere)
 	return nil
 }
 

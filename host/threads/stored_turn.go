@@ -17,22 +17,22 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 	if req.Input == nil {
 		return nil, nil
 	}
-	t, err := s.openOn(ctx, req.Tenant, req.Thread, req.Branch)
+	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, err
 	}
-	at, found, err := t.position(ctx, req.Input.ID)
+	at, found, err := t.log().position(ctx, req.Input.ID)
 	if err != nil || !found {
 		return nil, err
 	}
-	span, err := t.spanAt(ctx, t.contentAt(at.Rank), at.Seq)
+	span, err := t.log().entryAt(ctx, t.contents().at(at.Rank), at.Seq)
 	if err != nil {
 		return nil, err
 	}
 	if !span.messages[at.Seq-span.first].SameContent(req.Input) {
 		return nil, saysOther(req.Thread, req.Input.ID)
 	}
-	snap, lies, err := t.answerTo(ctx, req, t.messages().IndexOf(at))
+	snap, lies, err := t.turns().answerTo(ctx, req, t.messageList().IndexOf(at))
 	if err != nil || snap == nil {
 		return nil, err
 	}
@@ -42,16 +42,16 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 // answerTo returns the turn that answered message number n of the thread, as
 // [thread.public] has it, and where it lies; nil if none did. Turns without an input
 // try again what the message before them asked.
-func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, view.Position, error) {
-	turns := t.turns()
+func (l turnLog) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, view.Position, error) {
+	turns := l.shown
 	number := turns.Len()
 	read := func(i uint64) (*Snapshot, view.Position, error) {
 		p := turns.At(i)
-		snap, err := t.snapshotAt(ctx, t.contentAt(p.At.Rank), p.At.Seq+1)
+		snap, err := l.at(ctx, l.from.at(p.At.Rank), p.At.Seq+1)
 		if err != nil {
 			return nil, view.Position{}, err
 		}
-		return t.public(snap, p.At.Rank, i), p.At, nil
+		return l.public(snap, p.At.Rank, i), p.At, nil
 	}
 	first, err := searchFirst(number, func(i uint64) (bool, error) {
 		snap, _, err := read(i)
@@ -77,7 +77,7 @@ func (t *thread) answerTo(ctx context.Context, req *host.HistoryRequest, n uint6
 
 // storedTurn reads what a turn left. It is nil if the thread does not show all of
 // its messages any more.
-func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies view.Position) (*host.StoredTurn, error) {
+func (t *Moment) storedTurn(ctx context.Context, snap *Snapshot, lies view.Position) (*host.StoredTurn, error) {
 	said := 0
 	for _, r := range snap.Results {
 		said += r.Messages
@@ -86,8 +86,8 @@ func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies view.Posit
 		return nil, nil
 	}
 	var messages []*host.Message
-	for _, p := range t.messages().Slice(uint64(snap.From), uint64(snap.To)) {
-		for m, err := range t.read(ctx, p) {
+	for _, p := range t.messageList().Slice(uint64(snap.From), uint64(snap.To)) {
+		for m, err := range t.log().read(ctx, p) {
 			if err != nil {
 				return nil, err
 			}
@@ -111,16 +111,16 @@ func (t *thread) storedTurn(ctx context.Context, snap *Snapshot, lies view.Posit
 	if out.State, err = then.state(ctx); err != nil || snap.Artifacts == 0 {
 		return out, err
 	}
-	value, err := t.get(ctx, t.contentAt(lies.Rank).artifactsOf(lies.Seq+1))
+	value, err := t.contents().get(ctx, t.contents().at(lies.Rank).artifactsOf(lies.Seq+1))
 	if err != nil {
 		return nil, err
 	}
-	list, err := t.manifest(ctx, value)
+	list, err := t.contents().manifest(ctx, value)
 	if err != nil {
 		return nil, err
 	}
 	for _, info := range list {
-		a, err := t.artifact(ctx, info)
+		a, err := t.contents().artifact(ctx, info)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ import (
 // conversation, and no commit of it.
 func (s *Store) Summaries() reduce.Summaries { return summaries{s} }
 
-type summaries struct{ *Store }
+type summaries struct{ store *Store }
 
 // storedSummary is a summary as it is stored.
 type storedSummary struct {
@@ -37,11 +37,11 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 	if scope.Thread == "" {
 		return nil, nil
 	}
-	t, err := s.open(ctx, scope.Tenant, scope.Thread)
+	t, err := s.store.For(scope.Tenant).open(ctx, scope.Thread)
 	if err != nil || t == nil {
 		return nil, err
 	}
-	raw, err := t.get(ctx, t.root().summary())
+	raw, err := t.contents().get(ctx, t.root().summary())
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -57,21 +57,21 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 
 // showsFirst reports whether the thread begins with these parts of a content's log
 // and those that it goes back to.
-func (t *thread) showsFirst(content string, parts []view.Part) bool {
-	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messages().Slice(0, view.TotalLen(parts)), parts)
+func (t *Moment) showsFirst(content string, parts []view.Part) bool {
+	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messageList().Slice(0, view.TotalLen(parts)), parts)
 }
 
 // through returns the parts that the thread shows up to and with a message; none if
 // it does not show it.
-func (t *thread) through(ctx context.Context, id string) ([]view.Part, error) {
+func (l log) through(ctx context.Context, id string) ([]view.Part, error) {
 	if host.ValidateID("message", id, MaxMessageIDBytes) != nil {
 		return nil, nil
 	}
-	at, found, err := t.position(ctx, id)
+	at, found, err := l.position(ctx, id)
 	if err != nil || !found {
 		return nil, err
 	}
-	shown := t.messages()
+	shown := l.shown
 	return shown.Slice(0, shown.IndexOf(at)+1), nil
 }
 
@@ -79,11 +79,11 @@ func (t *thread) through(ctx context.Context, id string) ([]view.Part, error) {
 // any more.
 func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.Summary) error {
 	for range maxAttempts {
-		t, err := s.find(ctx, scope.Tenant, scope.Thread)
+		t, err := s.store.For(scope.Tenant).find(ctx, scope.Thread)
 		if err != nil {
 			return err
 		}
-		covers, err := t.through(ctx, summary.Through)
+		covers, err := t.log().through(ctx, summary.Through)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.S
 		if err != nil {
 			return err
 		}
-		_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: t.partition, Writes: []kv.Write{kv.Put(t.root().summary(), raw)},
+		_, err = t.part.apply(ctx, kv.Tx{Writes: []kv.Write{kv.Put(t.root().summary(), raw)},
 			Conds: []kv.Cond{kv.AtRevision(threadKey(scope.Thread), t.revision)}}) // or it might be gone
 		if !errors.Is(err, kv.ErrPrecondition) {
 			return wrap(err, "store the summary of thread %q", scope.Thread)

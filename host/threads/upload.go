@@ -60,16 +60,16 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 		limit = MaxUploadBytes
 	}
 	limit = min(limit, math.MaxInt) // Ref.Size is one
-	t, err := tn.store.find(ctx, tn.name, id)
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	w := &uploadWriter{thread: t, name: "upload/" + host.NewID(), sum: sha256.New(), limit: limit}
+	w := &uploadWriter{tenant: tn, to: t, name: "upload/" + host.NewID(), sum: sha256.New(), limit: limit}
 	if err := w.copy(ctx, r); err != nil {
 		return nil, errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
 	ref := &Ref{Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: int(w.size)}
-	known, err := w.publish(ctx, tn.name, ref)
+	known, err := w.publish(ctx, ref)
 	if err != nil || known {
 		err = errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
@@ -81,7 +81,8 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 
 // uploadWriter writes an upload.
 type uploadWriter struct {
-	*thread
+	tenant *Tenant
+	to     *Moment
 	name   string
 	sum    hash.Hash
 	size   int64
@@ -94,13 +95,13 @@ func (w *uploadWriter) copy(ctx context.Context, r io.Reader) error {
 	for {
 		n, err := io.ReadFull(r, piece)
 		if w.size += int64(n); w.size > w.limit {
-			return host.Errorf(host.ResourceExhausted, "upload to thread %q: there are more than %d bytes", w.rec.ID, w.limit)
+			return host.Errorf(host.ResourceExhausted, "upload to thread %q: there are more than %d bytes", w.to.rec.ID, w.limit)
 		}
 		if n > 0 {
 			w.sum.Write(piece[:n])
-			put := kv.Tx{Partition: w.partition, Writes: []kv.Write{kv.Put(w.content.chunk(w.name, w.chunks), piece[:n])}}
-			if _, err := kv.Apply(ctx, w.store.driver, put); err != nil {
-				return wrap(err, "upload to thread %q", w.rec.ID)
+			put := kv.Tx{Writes: []kv.Write{kv.Put(w.to.content.chunk(w.name, w.chunks), piece[:n])}}
+			if _, err := w.to.part.apply(ctx, put); err != nil {
+				return wrap(err, "upload to thread %q", w.to.rec.ID)
 			}
 			w.chunks++
 		}
@@ -108,7 +109,7 @@ func (w *uploadWriter) copy(ctx context.Context, r io.Reader) error {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
 		case err != nil:
-			return host.Errorf(codeOfReader(err), "upload to thread %q: %w", w.rec.ID, err)
+			return host.Errorf(codeOfReader(err), "upload to thread %q: %w", w.to.rec.ID, err)
 		}
 	}
 }
@@ -123,15 +124,15 @@ func codeOfReader(err error) host.Code {
 
 // publish makes the upload known, unless the thread has one like it. A thread
 // that was deleted meanwhile, or goes on elsewhere, has lost the chunks.
-func (w *uploadWriter) publish(ctx context.Context, tenant string, ref *Ref) (known bool, err error) {
-	_, err = w.store.commit(ctx, tenant, w.rec.ID, "upload to thread", func(d *draft) error {
-		if d.revision == 0 {
-			return notFound(w.rec.ID)
+func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err error) {
+	_, err = w.tenant.commit(ctx, w.to.rec.ID, "upload to thread", func(d *draft) error {
+		if d.thread.revision == 0 {
+			return notFound(w.to.rec.ID)
 		}
-		if d.rec.Content != w.rec.Content {
-			return moved(w.rec.ID)
+		if d.thread.rec.Content != w.to.rec.Content {
+			return moved(w.to.rec.ID)
 		}
-		old, err := d.get(ctx, d.content.upload(ref.Digest))
+		old, err := d.thread.contents().get(ctx, d.thread.content.upload(ref.Digest))
 		if known = old != nil; err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (w *uploadWriter) publish(ctx context.Context, tenant string, ref *Ref) (kn
 		if err != nil {
 			return err
 		}
-		d.put(d.content.upload(ref.Digest), header)
+		d.tx.put(d.thread.content.upload(ref.Digest), header)
 		return nil
 	})
 	return known, err
@@ -150,7 +151,7 @@ func (w *uploadWriter) publish(ctx context.Context, tenant string, ref *Ref) (kn
 
 // discard removes the chunks of an upload that nobody will know of.
 func (w *uploadWriter) discard(ctx context.Context) error {
-	return w.store.remove(ctx, w.partition, w.content.all().With("chunk", w.name))
+	return w.to.part.remove(ctx, w.to.content.all().With("chunk", w.name))
 }
 
 // OpenUpload returns a reader of what was uploaded, also to a thread that this
@@ -168,38 +169,44 @@ func (tn *Tenant) OpenUploadAt(ctx context.Context, id string, at At, digest str
 	if _, ok := UploadDigest(uploadScheme + digest); !ok {
 		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
 	}
-	t, err := tn.store.findAt(ctx, tn.name, id, at)
+	t, err := tn.findAt(ctx, id, at)
 	if err != nil {
 		return nil, nil, err
 	}
+	return t.OpenUpload(ctx, digest)
+}
+
+// OpenUpload returns a reader of an upload that the moment can refer to, as
+// [Tenant.OpenUpload] does.
+func (t *Moment) OpenUpload(ctx context.Context, digest string) (io.Reader, *Ref, error) {
 	from := t.content
-	raw, err := t.get(ctx, from.upload(digest))
+	raw, err := t.contents().get(ctx, from.upload(digest))
 	if err == nil && raw == nil {
-		from, raw, err = t.inherited(ctx, func(c content) kv.Key { return c.upload(digest) })
+		from, raw, err = t.contents().inherited(ctx, func(c content) kv.Key { return c.upload(digest) })
 	}
 	if err == nil && raw == nil {
 		from = t.root()
-		raw, err = t.get(ctx, from.upload(digest))
+		raw, err = t.contents().get(ctx, from.upload(digest))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if raw == nil {
-		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
+		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", t.rec.ID, digest)
 	}
-	return t.openUpload(ctx, from, raw, digest)
+	return t.contents().openUpload(ctx, from, raw, digest)
 }
 
 // openUpload reads what a content has, by what it says of it.
-func (t *thread) openUpload(ctx context.Context, from content, raw []byte, digest string) (io.Reader, *Ref, error) {
+func (c contents) openUpload(ctx context.Context, from content, raw []byte, digest string) (io.Reader, *Ref, error) {
 	var u upload
-	if err := decode(raw, &u, "upload of thread", t.rec.ID); err != nil {
+	if err := decode(raw, &u, "upload of thread", c.thread); err != nil {
 		return nil, nil, err
 	}
-	r := &uploadReader{thread: t, from: from, upload: u, digest: digest, sum: sha256.New(),
-		get: func(key kv.Key) ([]byte, error) { return t.get(ctx, key) },
+	r := &uploadReader{thread: c.thread, from: from, upload: u, digest: digest, sum: sha256.New(),
+		get: func(key kv.Key) ([]byte, error) { return c.get(ctx, key) },
 		find: func() error {
-			_, err := t.store.find(ctx, t.partition, t.rec.ID)
+			_, err := c.part.find(ctx, c.thread)
 			return err
 		}}
 	return r, &Ref{Digest: digest, Size: u.Size}, nil
@@ -207,7 +214,7 @@ func (t *thread) openUpload(ctx context.Context, from content, raw []byte, diges
 
 // uploadReader reads an upload.
 type uploadReader struct {
-	*thread
+	thread string // its id, for errors
 	from   content
 	upload upload
 	digest string
@@ -238,7 +245,7 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 func (r *uploadReader) fill() error {
 	if r.read == r.upload.Size {
 		if hex.EncodeToString(r.sum.Sum(nil)) != r.digest {
-			return damaged("upload %s of thread %q is not what was stored", r.digest, r.rec.ID)
+			return damaged("upload %s of thread %q is not what was stored", r.digest, r.thread)
 		}
 		return io.EOF
 	}
@@ -252,7 +259,7 @@ func (r *uploadReader) fill() error {
 		}
 	}
 	if len(piece) == 0 || r.read+len(piece) > r.upload.Size {
-		return damaged("upload %s of thread %q: a piece is missing", r.digest, r.rec.ID)
+		return damaged("upload %s of thread %q: a piece is missing", r.digest, r.thread)
 	}
 	r.next++
 	r.read += len(piece)

@@ -25,7 +25,7 @@ type Verified struct {
 // and the messages that nothing shows any more. Code data_loss for the first thing that is not,
 // with what was read until then; not_found if there is no such thread.
 func (tn *Tenant) Verify(ctx context.Context, id string) (*Verified, error) {
-	t, err := tn.store.find(ctx, tn.name, id)
+	t, err := tn.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -39,18 +39,18 @@ func (tn *Tenant) Verify(ctx context.Context, id string) (*Verified, error) {
 }
 
 type verifier struct {
-	t    *thread
+	t    *Moment
 	out  Verified
 	seen map[string]bool // digests, and contents
 }
 
 func (v *verifier) messages(ctx context.Context) error {
-	shown := v.t.messages()
-	for m, err := range v.t.all(ctx) {
+	shown := v.t.messageList()
+	for m, err := range v.t.log().all(ctx) {
 		if err != nil {
 			return err
 		}
-		at, found, err := v.t.position(ctx, m.ID)
+		at, found, err := v.t.log().position(ctx, m.ID)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (v *verifier) messages(ctx context.Context) error {
 }
 
 func (v *verifier) turns(ctx context.Context) error {
-	for snap, err := range v.t.snapshots(ctx, kv.Range{}) {
+	for snap, err := range v.t.turns().all(ctx, kv.Range{}) {
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (v *verifier) stateOf(ctx context.Context, ref *Ref) error {
 }
 
 func (v *verifier) blob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
-	raw, err := v.t.readBlob(ctx, ref, what)
+	raw, err := v.t.contents().readBlob(ctx, ref, what)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (v *verifier) blob(ctx context.Context, ref *Ref, what string) ([]byte, err
 }
 
 func (v *verifier) artifacts(ctx context.Context) error {
-	list, err := v.t.artifacts(ctx)
+	list, err := v.t.turns().artifacts(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (v *verifier) artifacts(ctx context.Context) error {
 		if _, err := v.blob(ctx, &info.Ref, "artifact"); err != nil {
 			return err
 		}
-		if _, err := v.t.artifact(ctx, info); err != nil {
+		if _, err := v.t.contents().artifact(ctx, info); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (v *verifier) lineage(ctx context.Context) error {
 	if err := v.logs(ctx, v.t); err != nil {
 		return err
 	}
-	for h, err := range v.t.heads(ctx) {
+	for h, err := range v.t.lineage().all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -144,18 +144,18 @@ func (v *verifier) lineage(ctx context.Context) error {
 }
 
 // logs reads the logs that a head shows messages of.
-func (v *verifier) logs(ctx context.Context, t *thread) error {
+func (v *verifier) logs(ctx context.Context, t *Moment) error {
 	for rank := range t.view.OwnRank() + 1 {
-		c := t.contentAt(rank)
+		c := t.contents().at(rank)
 		if v.seen[string(c.all())] {
 			continue
 		}
 		v.seen[string(c.all())] = true
-		for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.log()}) {
+		for e, err := range t.part.all(ctx, kv.Range{Prefix: c.log()}) {
 			if err != nil {
 				return wrap(err, "read thread %q", t.rec.ID)
 			}
-			if _, err := t.span(ctx, c, e); err != nil {
+			if _, err := t.log().decode(ctx, c, e); err != nil {
 				return err
 			}
 		}
@@ -171,11 +171,11 @@ func (v *verifier) logs(ctx context.Context, t *thread) error {
 
 // digests reads the entries of a content that only lead to others: the driver compares
 // each with its digest.
-func (v *verifier) digests(ctx context.Context, t *thread, c content) error {
+func (v *verifier) digests(ctx context.Context, t *Moment, c content) error {
 	rest, _ := c.all().CutPrefix(contentKeys)
 	id, _, _ := rest.CutString()
 	for _, prefix := range []kv.Key{c.turns(), c.runs(), c.artifacts(), c.all().With("message"), c.views(), c.heads(), wordsKey(id)} {
-		for _, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		for _, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 			if err != nil {
 				return wrap(err, "read thread %q", t.rec.ID)
 			}
@@ -185,14 +185,14 @@ func (v *verifier) digests(ctx context.Context, t *thread, c content) error {
 }
 
 // uploads reads what was uploaded to a content.
-func (v *verifier) uploads(ctx context.Context, t *thread, c content) error {
-	for e, err := range kv.All(ctx, t.store.driver, t.partition, kv.Range{Prefix: c.uploads()}) {
+func (v *verifier) uploads(ctx context.Context, t *Moment, c content) error {
+	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.uploads()}) {
 		if err != nil {
 			return wrap(err, "read thread %q", t.rec.ID)
 		}
 		rest, _ := e.Key.CutPrefix(c.uploads())
 		digest, _, _ := rest.CutString()
-		r, _, err := t.openUpload(ctx, c, e.Value, digest)
+		r, _, err := t.contents().openUpload(ctx, c, e.Value, digest)
 		if err != nil {
 			return err
 		}

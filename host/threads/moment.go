@@ -1,0 +1,115 @@
+package threads
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
+)
+
+// Moment is a thread as it was at one moment: its record, and with it the part of the
+// log, the turns and the artifacts that belonged to it then. A commit after that lies
+// behind the counts of the record and is not seen.
+type Moment struct {
+	part     partition
+	rec      record
+	revision uint64 // of the record; 0 if there is none yet
+	content  content
+	view     view.View
+	branch   *branchHead // nil on the thread's main line
+}
+
+// open reads a thread's record. A thread that does not exist is nil.
+func (p partition) open(ctx context.Context, id string) (*Moment, error) {
+	if err := ValidateID(id); err != nil {
+		return nil, err
+	}
+	e, err := p.get(ctx, threadKey(id))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap(err, "read thread %q", id)
+	}
+	return p.decodeThread(ctx, id, e)
+}
+
+// decodeThread returns the thread whose record is e.
+func (p partition) decodeThread(ctx context.Context, id string, e kv.Entry) (*Moment, error) {
+	t := &Moment{part: p, revision: e.Revision}
+	if err := decode(e.Value, &t.rec, "record of thread", id); err != nil {
+		return nil, err
+	}
+	if t.rec.V > t.rec.layout() {
+		return nil, newer(t.rec.V, "record of thread", id)
+	}
+	return t, t.readView(ctx)
+}
+
+// find is open, with an unknown thread as an error of code not_found.
+func (p partition) find(ctx context.Context, id string) (*Moment, error) {
+	t, err := p.open(ctx, id)
+	if err == nil && t == nil {
+		err = notFound(id)
+	}
+	return t, err
+}
+
+// findAt is find of a moment of a thread.
+func (p partition) findAt(ctx context.Context, id string, at At) (*Moment, error) {
+	t, err := p.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.at(ctx, at)
+}
+
+// readView sets the content and the view that the record names.
+func (t *Moment) readView(ctx context.Context) error {
+	t.content, t.view = contentOf(t.rec.Content), view.View{}
+	if t.rec.View == 0 {
+		return nil
+	}
+	raw, err := t.contents().get(ctx, t.content.view(t.rec.View))
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return damaged("view %d of thread %q is missing", t.rec.View, t.rec.ID)
+	}
+	var stored storedView
+	if err := decode(raw, &stored, "view of thread", t.rec.ID); err != nil {
+		return err
+	}
+	t.view = stored.View
+	if !t.view.Valid() {
+		return damaged("view %d of thread %q is damaged", t.rec.View, t.rec.ID)
+	}
+	return nil
+}
+
+// root is the content that keeps the thread's lineage and the index of its runs.
+func (t *Moment) root() content { return contentOf(t.rec.root()) }
+
+// contents reads the entries that the moment is made of.
+func (t *Moment) contents() contents {
+	return contents{t.part, t.rec.ID, t.content, t.view.Origins}
+}
+
+// messageList says which messages of logs the moment shows.
+func (t *Moment) messageList() view.List { return t.view.MessageList(t.rec.Messages) }
+
+// turnList says which turns the moment shows.
+func (t *Moment) turnList() view.List { return t.view.TurnList(t.rec.Turns) }
+
+// log reads the messages that the moment shows.
+func (t *Moment) log() log { return log{t.contents(), t.messageList()} }
+
+// turns reads the turns that the moment shows.
+func (t *Moment) turns() turnLog {
+	return turnLog{t.contents(), t.rec.root(), t.turnList(), t.messageList()}
+}
+
+// lineage reads the heads that the thread has left behind.
+func (t *Moment) lineage() lineage { return lineage{t.contents(), t.root(), t.rec.Heads} }

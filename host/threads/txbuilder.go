@@ -1,0 +1,105 @@
+package threads
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// txBuilder collects the writes of one commit to a thread. Content that is too large
+// for one transaction is committed ahead of it, under keys that no reader looks at
+// until the transaction refers to them.
+type txBuilder struct {
+	part    partition
+	thread  string // its id, for errors
+	isNew   bool   // the thread has no content yet
+	tx      kv.Tx
+	room    int      // bytes of content that fit into tx
+	blobs   []string // digests of blobs that are in tx or were written ahead
+	isAhead bool     // something was written ahead
+}
+
+func newTxBuilder(t *Moment) *txBuilder {
+	return &txBuilder{part: t.part, thread: t.rec.ID, isNew: t.revision == 0, room: maxInlineBytes}
+}
+
+func (b *txBuilder) put(key kv.Key, value []byte) { b.add(kv.Put(key, value)) }
+func (b *txBuilder) delete(key kv.Key)            { b.add(kv.Delete(key)) }
+func (b *txBuilder) add(writes ...kv.Write)       { b.tx.Writes = append(b.tx.Writes, writes...) }
+
+// require adds a condition on which the commit is made.
+func (b *txBuilder) require(c kv.Cond) { b.tx.Conds = append(b.tx.Conds, c) }
+
+// requireFirst adds conditions that are checked before those that were required.
+func (b *txBuilder) requireFirst(conds ...kv.Cond) { b.tx.Conds = append(conds, b.tx.Conds...) }
+
+// takeRoom reports whether n more bytes of content fit into the transaction, and
+// takes their room if they do.
+func (b *txBuilder) takeRoom(n int) bool {
+	if n > ChunkBytes || n > b.room {
+		return false
+	}
+	b.room -= n
+	return true
+}
+
+// valueOf returns content as the value of one key: itself, or a reference to a blob
+// among the thread's contents if it is large.
+func (b *txBuilder) valueOf(ctx context.Context, in contents, content []byte) ([]byte, error) {
+	if b.takeRoom(len(content)) {
+		return append([]byte{formatJSON}, content...), nil
+	}
+	ref, err := b.putBlob(ctx, in, content)
+	if err != nil {
+		return nil, err
+	}
+	return encode(reference{version{layout}, ref})
+}
+
+// putBlob stores content under its digest, in the transaction or ahead of it, unless
+// the thread's own content has it.
+func (b *txBuilder) putBlob(ctx context.Context, in contents, content []byte) (*Ref, error) {
+	ref := refTo(content)
+	if slices.Contains(b.blobs, ref.Digest) {
+		return ref, nil
+	}
+	if !b.isNew {
+		if stored, err := in.hasBlob(ctx, ref.Digest); err != nil || stored {
+			return ref, err
+		}
+	}
+	b.blobs = append(b.blobs, ref.Digest)
+	writes, err := in.own.blobWrites(content, ref)
+	if err != nil {
+		return nil, err
+	}
+	if b.takeRoom(len(content)) {
+		b.add(writes...)
+		return ref, nil
+	}
+	return ref, b.writeAhead(ctx, writes)
+}
+
+// writeAhead commits writes in order, in as many transactions as they take.
+func (b *txBuilder) writeAhead(ctx context.Context, writes []kv.Write) error {
+	b.isAhead = true
+	var tx kv.Tx
+	for i, w := range writes {
+		tx.Writes = append(tx.Writes, w)
+		full := tx.Size() >= aheadBytes || len(tx.Writes) == aheadWrites
+		if !full && i < len(writes)-1 {
+			continue
+		}
+		if _, err := b.part.apply(ctx, tx); err != nil {
+			return wrap(err, "write to thread %q", b.thread)
+		}
+		tx.Writes = nil
+	}
+	return nil
+}
+
+// commit makes the commit and returns the revision of its writes.
+func (b *txBuilder) commit(ctx context.Context) (revision uint64, err error) {
+	return b.part.apply(ctx, b.tx)
+}
