@@ -73,7 +73,7 @@ func newApp(ctx context.Context, o options) (_ *app, err error) {
 	return a, err
 }
 
-// Close closes what was opened, last first. It may be called twice.
+// Close closes everything that was opened, last first. It may be called twice.
 func (a *app) Close() error {
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -105,7 +105,7 @@ func (a *app) makeModel(ctx context.Context, o options) (host.Model, error) {
 	return model, nil
 }
 
-// script is what is answered without a model, slowly enough to be seen.
+// script is the answer without a model, slow enough to be seen.
 func script() []scriptedmodel.Rule {
 	pace := scriptedmodel.Duration(40 * time.Millisecond)
 	return []scriptedmodel.Rule{

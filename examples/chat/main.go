@@ -1,5 +1,5 @@
 // Command chat serves one page on which people talk with an agent: a list of
-// their threads, answers as they are written, everything kept in Badger or
+// their threads, answers while they are written, everything kept in Badger or
 // PostgreSQL.
 package main
 

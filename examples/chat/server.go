@@ -45,9 +45,9 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// tenantCookie holds what proves whose conversations are asked for. Here that is
-// a random number, given to whoever comes without one; a product has its login in
-// this place.
+// tenantCookie proves whose conversations a request is for. Here it is a random
+// number, given to a browser that comes without one; a product has its login in this
+// place.
 const tenantCookie = "chat_session"
 
 // tenant returns whose request it is: never what the body says. The host has a word
@@ -94,7 +94,7 @@ func (a *app) listThreads(w http.ResponseWriter, r *http.Request) {
 	}{list, a.scripted})
 }
 
-// showThread answers {"messages":[...]}, as they are stored: what a page begins
+// showThread answers {"messages":[...]}, the stored messages that a page begins
 // with. A thread that is not there, or another's, has none.
 func (a *app) showThread(w http.ResponseWriter, r *http.Request) {
 	who, err := a.tenant(w, r)
@@ -120,7 +120,7 @@ func (a *app) showThread(w http.ResponseWriter, r *http.Request) {
 type chatRequest struct {
 	Thread string `json:"thread"` // "" begins one
 	ID     string `json:"id"`     // of the message, made by the client: sent twice it is stored once
-	Text   string `json:"text"`   // "" goes on from what is there: it repeats a turn that failed
+	Text   string `json:"text"`   // "" continues the conversation: it repeats a turn that failed
 
 	// Messages is the conversation so far, as the client has it. Without it, the
 	// thread is loaded.
@@ -199,5 +199,5 @@ func (a *app) fail(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	e.SetRetryAfter(w.Header())
 	w.WriteHeader(e.Code.HTTPStatus())
-	_ = json.NewEncoder(w).Encode(map[string]*host.Error{"error": e}) // there is nobody else to tell
+	_ = json.NewEncoder(w).Encode(map[string]*host.Error{"error": e}) // the client may have left
 }

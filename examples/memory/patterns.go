@@ -1,7 +1,7 @@
 // Package memory shows four ways for agents to remember across conversations: those
-// of AgentKit's documentation, each a few lines over package host/memory. What is
-// written goes through the durable queue, so that nobody waits for it and nothing
-// that an agent was told it had remembered is lost.
+// of AgentKit's documentation, each a few lines over package host/memory. Writes
+// go through the durable queue: no run waits for them, and no memory that an agent
+// believes to have stored is lost.
 package memory
 
 import (
@@ -64,7 +64,7 @@ func StateRouted(model host.Model, memories memory.Backend) (*host.Network, erro
 	})
 }
 
-// flags are the part of the state that routes: what was done, or need not be.
+// flags are the part of the state that routes: the steps that are done or not needed.
 type flags struct {
 	Recalled   bool `json:"recalled"`
 	Answered   bool `json:"answered"`
@@ -119,8 +119,8 @@ func threeAgents(model host.Model, memories memory.Backend) ([]*host.Agent, erro
 }
 
 // Lifecycle is an agent that knows nothing of a memory: a context provider puts
-// what fits before each run, and looks at what was said after it. What is worth
-// remembering is decided by code here; it may as well ask a model.
+// what fits before each run, and looks at the conversation after it. Code decides here what to remember; it may as
+// well ask a model.
 func Lifecycle(model host.Model, memories memory.Backend) (*host.Agent, error) {
 	return host.NewAgent("assistant", &host.AgentOptions{
 		Instructions: "You help.",

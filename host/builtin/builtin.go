@@ -175,7 +175,7 @@ func Names() []string {
 	return []string{summarizer.Name, tokenlimiter.Name, toolcallfilter.Name}
 }
 
-// Check returns what is wrong with a processor's configuration; nil if nothing is.
+// Check returns the first fault of a processor's configuration, or nil.
 // tokens is the counter of the host that it is for: a tokenizer that it does not know
 // is refused, and any without a counter. Codes are not_found for a processor that is
 // none of [Names], and invalid_argument.

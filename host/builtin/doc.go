@@ -5,13 +5,13 @@
 //	short, err := builtin.NewTokenLimiter(16000, &builtin.TokenLimiterOptions{Encoding: "cl100k_base"})
 //	agent, err := host.NewAgent("clerk", &host.AgentOptions{Processors: []host.Processor{quiet, short}})
 //
-// What they do is told by the packages plugins/toolcallfilter, plugins/tokenlimiter
+// Their documentation is in the packages plugins/toolcallfilter, plugins/tokenlimiter
 // and plugins/summarizer. A configuration is checked when the processor is made, and
-// what is wrong with it is told in the words that agenthost.yaml has for it.
+// an error has the same words as for agenthost.yaml.
 //
 // They run natively: as Go functions, without a sandbox and its meter. With the
-// option Sandbox they run as the plugins that they also are, and cost what is
-// metered; what they do to a conversation is the same. The summarizer asks a model
+// option Sandbox they run as the plugins that they also are, and their instructions
+// are metered; the effect on a conversation is the same. The summarizer asks a model
 // and keeps what it says, which a plugin does through its host, so it always has a
 // sandbox; package host/reduce summarizes natively.
 package builtin

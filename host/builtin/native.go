@@ -112,7 +112,7 @@ func (f *function) Process(ctx context.Context, view *host.View) (*host.Processe
 	return done, nil
 }
 
-// outlineOf returns what a plugin is told of a view.
+// outlineOf returns a plugin's outline of a view.
 func outlineOf(ctx context.Context, view *host.View, encoding string) (*pdk.Outline, error) {
 	n := len(view.Messages)
 	o := &pdk.Outline{Bytes: make([]int, n), Chars: make([]int, n), Parts: make([]int, n), Own: view.Own}

@@ -29,7 +29,7 @@ type Part interface {
 	// Name says what the place keeps, in a word: "traces".
 	Name() string
 	// Erase removes all that the place has of a tenant. It may be repeated, and is,
-	// after a process was killed. No read or write of the tenant goes on in the store
+	// after a process was killed. The store serves no read or write of the tenant
 	// meanwhile.
 	Erase(ctx context.Context, tenant string) error
 	// Find counts what the place has of a tenant.
@@ -98,12 +98,12 @@ func (t *Tenants) Resume(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Report is what is kept of a tenant.
+// Report lists the stored data of a tenant.
 type Report struct {
 	Tenant string `json:"tenant"`
 	// Store is what the store's files have.
 	Store *kv.Proof `json:"store"`
-	// Parts are what is beside it.
+	// Parts are the places beside it.
 	Parts []Found `json:"parts"`
 	// Gone says that nothing was found.
 	Gone bool `json:"gone"`

@@ -4,7 +4,7 @@
 // [Model] is a model that answers from a script. [TestHistory] and
 // [TestProcessor] hold any history adapter and any processor to the rules of
 // their interfaces: each rule is a subtest whose name is the rule.
-// [RunTranscripts] replays agents from files that say what is so and why.
+// [RunTranscripts] replays agents from files of expected events with their reasons.
 //
 // [History] is a history adapter in memory. It passes TestHistory, and it
 // remembers how it was called.

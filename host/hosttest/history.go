@@ -263,8 +263,7 @@ func (c *conversation) get() *host.Loaded {
 	return loaded
 }
 
-// wantState compares the thread's state, which there is none of in an adapter that
-// keeps none.
+// wantState compares the thread's state, unless the adapter keeps none.
 func (c *conversation) wantState(when, want string) {
 	c.t.Helper()
 	if c.opts.NoState {

@@ -52,7 +52,7 @@ func (c *conversation) make(run string, artifacts ...host.Artifact) {
 	c.mustStore(run, user, turn)
 }
 
-// wantArtifacts holds what is listed to names and texts.
+// wantArtifacts compares the listed artifacts with names and texts.
 func (c *conversation) wantArtifacts(want ...string) {
 	c.t.Helper()
 	refs, err := c.lister.ThreadArtifacts(c.t.Context(), c.request("read", nil))

@@ -80,7 +80,7 @@ func messagesKeepBytes(t *testing.T, a *abilities, _ *HistoryOptions) {
 }
 
 // The hard messages hold what a store is likely to change: integers beyond
-// 2^53, escapes, members and parts of kinds that nobody knows yet.
+// 2^53, escapes, members and parts of unknown kinds.
 const (
 	hardUserMessage = `{"id":"u1","role":"user","parts":[{"type":"text","text":"a<b> & \"c\" é 🙂 \u0000","x_new":{"n":9007199254740993}},` +
 		`{"type":"hologram","depth":[1.0,1e2,-0],"nested":{"b":1,"a":2}},{"type":"media","media_type":"image/png","data":"AAEC"}],` +

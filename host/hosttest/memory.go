@@ -105,7 +105,7 @@ func (h *History) note(format string, args ...any) {
 	h.calls = append(h.calls, fmt.Sprintf(format, args...))
 }
 
-// thread returns a thread, which it makes if there is none.
+// thread returns a thread and makes a missing one.
 func (h *History) thread(key threadKey) (t *memoryThread, created bool) {
 	t = h.threads[key]
 	if t == nil {
@@ -127,7 +127,7 @@ func (t *memoryThread) add(messages []*host.Message) {
 
 func (t *memoryThread) headName() string { return strconv.Itoa(t.head) }
 
-// CreateThread makes the thread if there is none; a given id stays.
+// CreateThread makes a missing thread; a given id stays.
 func (h *History) CreateThread(_ context.Context, req *host.HistoryRequest) (string, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +216,7 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	if turn.Providers != nil {
 		t.providers = turn.Providers
 	}
-	t.artifacts = slices.Clone(t.artifacts) // earlier ends have the list as it was
+	t.artifacts = slices.Clone(t.artifacts) // earlier ends share the old list
 	for _, a := range turn.Artifacts {
 		t.put(a)
 	}

@@ -205,7 +205,7 @@ func (t *messagesTest) threads() {
 		said[i] = host.UserText(fmt.Sprintf("in %q", id))
 		t.open("acme", id, nil).add(said[i])
 	}
-	if t.opts.Embedded { // what was added is gone with the store
+	if t.opts.Embedded { // the added messages are gone with the store
 		return
 	}
 	for i, id := range ids {

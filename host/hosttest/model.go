@@ -18,7 +18,7 @@ type Reply struct {
 	Reasoning    string
 	Text         string
 	Calls        []*host.ToolCall  // an empty ID is filled in: call_1, call_2...
-	Parts        []host.Part       // after the above, as they are
+	Parts        []host.Part       // after the above, unchanged
 	FinishReason host.FinishReason // default: tool_calls if there are any, else stop
 	Usage        host.Usage        // default: one token each way
 	Err          error             // instead of an answer, after what the fields above stream
@@ -89,7 +89,7 @@ func (m *Model) Requests() []*host.ModelRequest {
 	return slices.Clone(m.requests)
 }
 
-// Left returns how many replies nobody has asked for.
+// Left returns the number of unused replies.
 func (m *Model) Left() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

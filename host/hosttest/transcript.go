@@ -53,8 +53,8 @@ type TranscriptOptions struct {
 // all models in the order of their questions, with an empty line between: lines
 // of "say:", "think:", "call:" (or "call#id:"), "finish:" and "error: code:
 // message". Each "turn N: input" is one run, in the thread of the one before it
-// if there is a history; an empty one has no input. "turn N: answers" goes on with
-// the interrupted run before it: a JSON object from tool call ids to answers.
+// if there is a history; an empty one has no input. "turn N: answers" resumes the
+// interrupted run before it: a JSON object from tool call ids to answers.
 //
 // What happened is compared with the sections "events", "requests" (what the
 // models were sent) and "history" (how the adapter was called) of each turn.
@@ -135,7 +135,7 @@ func replay(t *testing.T, archive *txtar.Archive, opts *TranscriptOptions) *txta
 	return out
 }
 
-// stage is a transcript's network and what is remembered between its turns.
+// stage is a transcript's network and the values kept between its turns.
 type stage struct {
 	host    *host.Host
 	target  host.Target

@@ -15,8 +15,8 @@ import (
 // partition, the key and the value, so a value is also not that of another key. It is
 // no seal: who can write to the store can write a digest. A store that encrypts has one.
 //
-// A value without the mark is one that was stored before there were digests, and is
-// returned as it is. The mark begins with a byte that no format of a record has, and
+// A value without the mark was stored before there were digests, and is returned
+// unchanged. The mark begins with a byte that no format of a record has, and
 // is long enough for a change of it to be told from that.
 const (
 	checkedMark = "\x02\xc5\x9e\x17\x01"
@@ -33,10 +33,10 @@ const MaxCheckedBytes = MaxValueBytes - checkedOverhead
 
 // Checked returns a driver over d that stores a digest with every value that is not
 // empty, and compares it when the value is read: a value that was changed, cut or moved
-// to another key on the way to d, in it, or back, is [ErrCorrupt] with its key. Values
-// that were stored before, without a digest, are read as they are. A [Fence] compares
-// with what a Checked driver has stored. A value may have
-// [MaxCheckedBytes]. A Checked driver is returned as it is. It is a [Locker] if d is
+// to another key on the way to d, in it, or back, is [ErrCorrupt] with its key. Older
+// values without a digest are read unchanged. A [Fence] compares with the value that
+// was put through a Checked driver. A value may have
+// [MaxCheckedBytes]. A Checked driver is returned unchanged. It is a [Locker] if d is
 // one.
 func Checked(d Driver) Driver {
 	switch c := d.(type) {
@@ -60,8 +60,8 @@ type checkedLocker struct {
 	Locker
 }
 
-// Unchecked returns the driver below a [Checked] one, and any other as it is: for a
-// caller that removes entries, damaged ones too. [CheckEntry] reads what it has.
+// Unchecked returns the driver below a [Checked] one, and any other unchanged: for a
+// caller that removes entries, damaged ones too. [CheckEntry] reads its values.
 func Unchecked(d Driver) Driver {
 	switch c := d.(type) {
 	case *checked:
@@ -169,7 +169,8 @@ func (tx Tx) sizeWithDigests() int {
 	return n
 }
 
-// withDigests returns a Tx as it is stored, its values in room, and the rest of that.
+// withDigests returns a Tx with digests before its values, which it puts in room, and
+// the rest of room.
 func (tx Tx) withDigests(room []byte) (Tx, []byte) {
 	out := Tx{Partition: tx.Partition, Conds: slices.Clone(tx.Conds), Writes: slices.Clone(tx.Writes)}
 	for i := range out.Writes {
@@ -185,7 +186,7 @@ func (tx Tx) withDigests(room []byte) (Tx, []byte) {
 	return out, room
 }
 
-// withDigest returns a value as it is stored, in room, and the rest of that.
+// withDigest returns a value with its digest, in room, and the rest of room.
 func withDigest(room []byte, partition string, key Key, value []byte) (stored, rest []byte) {
 	if len(value) == 0 {
 		return value, room

@@ -25,7 +25,7 @@ type Eraser interface {
 	// Erasing returns the partitions that are marked.
 	Erasing(ctx context.Context) ([]string, error)
 
-	// Prove reads all that the store has, and says what is of a partition.
+	// Prove reads the whole store and counts the entries of a partition.
 	Prove(ctx context.Context, partition string) (*Proof, error)
 }
 

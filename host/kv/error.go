@@ -34,7 +34,7 @@ var (
 	// ErrErasing is the answer to a write to a partition that is being erased; reads
 	// find nothing there. It can be written to again when the erasure has ended.
 	ErrErasing = errors.New("partition is being erased")
-	// ErrCorrupt is data that is not what was written.
+	// ErrCorrupt is data that differs from the written data.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrFormat is data in a format that this version does not know.
 	ErrFormat = errors.New("unknown format of stored data")
@@ -51,7 +51,7 @@ type PreconditionError struct {
 	Found uint64
 }
 
-// Error names the condition and what was found instead.
+// Error names the condition and the entry found instead.
 func (e *PreconditionError) Error() string {
 	return fmt.Sprintf("condition %d: key %s %s, found %s", e.Index, e.Cond.Key, e.wanted(), e.found())
 }
@@ -93,7 +93,7 @@ type EntryError struct {
 // Error names the key.
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %s: %v", e.Key, e.Err) }
 
-// Unwrap returns what is the matter with the entry.
+// Unwrap returns the entry's fault.
 func (e *EntryError) Unwrap() error { return e.Err }
 
 // LimitError is a request beyond one of the limits of this package.

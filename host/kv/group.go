@@ -12,8 +12,8 @@ const MaxGroupBytes = 8 << 20
 
 // Group returns a driver over d that commits together what waits to be
 // committed. While one group is written the next one gathers, so a store that
-// syncs once a Commit syncs once for everybody who waits; whoever comes when
-// nothing is being written waits for nobody. Each Tx has the result that it would
+// syncs once a Commit syncs once for the whole group; a Tx that comes while no group
+// is written does not wait. Each Tx has the result that it would
 // have alone, and Close closes d.
 //
 // Partitions take turns in a group: one with many writers does not hold up
@@ -27,7 +27,7 @@ type grouped struct {
 	Driver
 
 	mu      sync.Mutex
-	leading bool                  // somebody writes, or has been told to
+	leading bool                  // a waiter writes, or was chosen to
 	queues  map[string][]*waiting // by partition
 	order   []string              // the partitions that wait, in the order of their turns
 }
@@ -64,7 +64,7 @@ func (g *grouped) Commit(ctx context.Context, txs ...Tx) []Result {
 	return g.await(ctx, w)
 }
 
-// await waits until w is written, and leads if it is told to.
+// await waits until w is written, and leads if w is chosen to.
 func (g *grouped) await(ctx context.Context, w *waiting) []Result {
 	for {
 		select {
@@ -154,8 +154,8 @@ func (g *grouped) tell() {
 	}
 }
 
-// take returns the next group: from each partition in turn what has waited
-// longest, until the group is full. The lock is held.
+// take returns the next group: from each partition in turn the longest waiting, until
+// the group is full. The lock is held.
 func (g *grouped) take() (group []*waiting) {
 	txs, bytes := 0, 0
 	for len(g.order) > 0 {

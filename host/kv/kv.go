@@ -12,12 +12,12 @@ import (
 // to a slice it was given after the call returns, and what it returns it never
 // touches again.
 //
-// An error names what was being done. Callers branch on the sentinels of this
+// An error names the operation. Callers branch on the sentinels of this
 // package with errors.Is, and on *[PreconditionError] and *[LimitError] with
 // errors.As. When ctx ends before or while a method waits, its error satisfies
 // errors.Is with ctx.Err().
 type Driver interface {
-	// Get returns the entry at key. It returns [ErrNotFound] if there is none,
+	// Get returns the entry at key. It returns [ErrNotFound] for a missing key,
 	// and [ErrInvalid] or a *[LimitError] if partition or key is empty or too
 	// long. A partition that was never written is empty, not an error.
 	//
@@ -46,7 +46,7 @@ type Driver interface {
 	//   - the error of ctx, if it ended before the store began to write; once
 	//     it has begun, Commit stays for the outcome
 	//   - [ErrInDoubt]: the store failed while it wrote, and cannot say whether
-	//     the Tx survives; whoever needs to know reads it back
+	//     the Tx survives; a caller that needs to know reads it back
 	//
 	// More than [MaxCommitTxs] at once is a *LimitError for every Tx.
 	Commit(ctx context.Context, txs ...Tx) []Result
@@ -57,7 +57,7 @@ type Driver interface {
 	Close() error
 }
 
-// Entry is a key with what is stored there.
+// Entry is a key with its value.
 type Entry struct {
 	Key Key
 	// Value may be empty; an empty value is still an entry.

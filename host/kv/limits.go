@@ -1,6 +1,6 @@
 package kv
 
-// These limits are part of the contract: every driver accepts what is within
+// These limits are part of the contract: every driver accepts sizes within
 // them and refuses the rest with a *[LimitError], so that data can move from
 // one driver to another.
 const (

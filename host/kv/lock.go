@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrBusy is the answer to a [Locker] when somebody else has the lock, for who
-// does not wait, and for who would be one too many to wait.
+// ErrBusy is the answer of a [Locker] when another caller has the lock: to a caller
+// that does not wait, and to one too many waiting.
 var ErrBusy = errors.New("locked by somebody else")
 
 // Locker is what a [Driver] can do, too, that several processes use at once: keep

@@ -241,7 +241,7 @@ func (t *table) descend(low, high Key) iter.Seq[*Entry] {
 	}
 }
 
-// back yields entries from the last to the first and reports whether to go on.
+// back yields entries from the last to the first and reports whether to continue.
 func back(entries []*Entry, low Key, yield func(*Entry) bool) bool {
 	for _, e := range slices.Backward(entries) {
 		if e.Key < low || !yield(e) {

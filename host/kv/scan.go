@@ -73,7 +73,7 @@ func lowest(a, b Key) Key {
 	return min(a, b)
 }
 
-// successor is the first key after all that begin with k; "" if there is none.
+// successor is the first key after all that begin with k; "" without one.
 // It works on bytes: strings.TrimRight would take every byte that is not UTF-8
 // for 0xFF.
 func (k Key) successor() Key {
@@ -125,5 +125,5 @@ func (b *PageBuilder) Add(e Entry) {
 	b.bytes += len(e.Key) + len(e.Value)
 }
 
-// Page returns what was collected.
+// Page returns the collected entries.
 func (b *PageBuilder) Page() Page { return b.page }

@@ -38,10 +38,10 @@ type Write struct {
 	Delete bool
 }
 
-// Put stores value at key, replacing what is there.
+// Put stores value at key, replacing a present one.
 func Put(key Key, value []byte) Write { return Write{Key: key, Value: value} }
 
-// Delete removes the entry at key. Deleting what is not there is no error.
+// Delete removes the entry at key. Deleting a missing key is no error.
 func Delete(key Key) Write { return Write{Key: key, Delete: true} }
 
 // CondKind says what a condition asks of its key.
@@ -84,8 +84,8 @@ func AtRevision(key Key, revision uint64) Cond {
 // for byte.
 func Fence(key Key, value []byte) Cond { return Cond{Kind: CondFence, Key: key, Value: value} }
 
-// Check returns nil if c holds for e, the entry at c.Key or the zero Entry if
-// there is none, and otherwise the error of condition number index. It is how
+// Check returns nil if c holds for e, the entry at c.Key or the zero Entry
+// for a missing key, and otherwise the error of condition number index. It is how
 // drivers decide, so that all decide alike.
 func (c Cond) Check(index int, e Entry) error {
 	if c.holds(e) {

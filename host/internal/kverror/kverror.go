@@ -30,7 +30,7 @@ var codes = []struct {
 	{kv.ErrInvalid, host.InvalidArgument, ""},
 }
 
-// Wrap says what was being done and gives a driver's error its code. It leaves
+// Wrap names the operation and gives a driver's error its code. It leaves
 // nil and errors that have a code alone.
 func Wrap(err error, format string, args ...any) error {
 	var own *host.Error

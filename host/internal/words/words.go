@@ -1,5 +1,5 @@
-// Package words cuts text into stems, so that what is searched finds what is
-// stored.
+// Package words cuts text into stems, so that a search finds other forms of its
+// words.
 package words
 
 import (
@@ -30,8 +30,8 @@ type Words struct {
 	seed     maphash.Seed
 }
 
-// knownWords is how many stems are remembered at most. Most of what is said is
-// said in a few thousand words, and stemming one takes a microsecond.
+// knownWords bounds the remembered stems. Most conversations use a few thousand
+// words, and stemming one takes a microsecond.
 const knownWords = 4096
 
 type known struct{ word, stem string }

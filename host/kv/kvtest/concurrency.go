@@ -119,7 +119,7 @@ func hammer(t *testing.T, f func(goroutine int) error) {
 }
 
 // increment adds one to the counter under the condition that guard makes of the
-// entry it read (the zero Entry if there was none), trying again while others
+// entry it read (the zero Entry for a missing one), trying again while others
 // are faster. Of those that try at once one always succeeds, so this ends.
 func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) error {
 	for {
@@ -133,7 +133,7 @@ func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) e
 		if err != nil {
 			return err
 		}
-		runtime.Gosched() // now somebody else may write what was read
+		runtime.Gosched() // another goroutine may now write the entry
 		_, err = kv.Apply(ctx, d, kv.Tx{
 			Partition: tenant,
 			Conds:     []kv.Cond{guard(e)},

@@ -28,7 +28,7 @@ const (
 	crashMaxAcks = 400
 
 	crashWriters = 4       // goroutines in the child
-	crashSteps   = 100_000 // of each; a child that nobody kills ends
+	crashSteps   = 100_000 // of each; a child that is not killed ends
 	crashParts   = 3       // keys that one Tx puts
 	crashKeep    = 5       // how many Txs' keys are there at a time
 	crashPart    = 4 << 10 // bytes of the largest value
@@ -239,7 +239,7 @@ func readAcks(r io.Reader, acked map[chain]uint64, each func(n int)) (n int) {
 	return n
 }
 
-// checkCrashed opens the store and compares it with what was acknowledged.
+// checkCrashed opens the store and compares it with the acknowledged commits.
 func checkCrashed(t *testing.T, dir string, openDir func(dir string) (kv.Driver, error), acked map[chain]uint64) {
 	t.Helper()
 	d, err := openDir(dir)
@@ -255,9 +255,9 @@ func checkCrashed(t *testing.T, dir string, openDir func(dir string) (kv.Driver,
 	}
 }
 
-// checkChain checks that the head is what was acknowledged last, or the one
+// checkChain checks that the head is the last acknowledged commit, or the one
 // commit after it that was under way, and that its parts are there, all and
-// alone. It returns the head, which is where the next child goes on.
+// alone. It returns the head, where the next child continues.
 func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) (n uint64) {
 	t.Helper()
 	n, _, err := c.state(t.Context(), d)

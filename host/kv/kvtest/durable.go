@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// durableRules are about what is there after Close and Open. They are skipped
+// durableRules are about the entries after Close and Open. They are skipped
 // for a store that forgets.
 var durableRules = []rule{
 	{"what was committed is there after reopening", func(t *testing.T, s Store) {

@@ -13,12 +13,12 @@ import (
 // Store is a store to be tested.
 type Store struct {
 	// Open opens the store. When the driver it returned is closed, Open may be
-	// called again, and of a durable store it then gives what was there.
+	// called again, and a durable store then has its entries.
 	Open func() (kv.Driver, error)
-	// Durable says that what was committed is there after Close and Open.
+	// Durable says that commits survive Close and Open.
 	Durable bool
-	// Compact makes the engine drop what was deleted or replaced, if it is one
-	// that does so later. It may be nil.
+	// Compact makes an engine that compacts later drop deleted and replaced
+	// entries now. It may be nil.
 	Compact func(kv.Driver) error
 }
 

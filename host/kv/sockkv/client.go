@@ -49,7 +49,7 @@ func NewClient(conn net.Conn) *Client {
 	return c
 }
 
-// read hands answers to whoever waits for them.
+// read hands answers to their waiting calls.
 func (c *Client) read() {
 	in := bufio.NewReader(c.conn)
 	for {
@@ -94,7 +94,7 @@ func (c *Client) begin(ctx context.Context) error {
 var errGone = &remoteError{"the process that has the store is gone", kv.ErrClosed}
 
 // ask sends a request and waits for its answer. When ctx ends, the other process
-// is told; with stay the answer is waited for all the same. sent is the id of the
+// is notified; with stay the answer is waited for all the same. sent is the id of the
 // request, 0 if the other process never had it whole.
 func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response, sent uint64, err error) {
 	answer := make(chan *response, 1)
@@ -299,7 +299,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.calls.Lock() // what has begun is waited for
+	c.calls.Lock() // started calls are waited for
 	defer c.calls.Unlock()
 	_ = c.conn.Close()
 	c.reading.Wait()

@@ -1,6 +1,6 @@
 // Package sockkv shares a [kv.Driver] of one process with others of the same user
 // over a socket: an embedded database is one process's, and a command line, a
-// second host or a tool may still want what is in it.
+// second host or a tool may still need its data.
 //
 // The process that has the store wraps it and serves:
 //
@@ -12,7 +12,7 @@
 //	d, err := sockkv.Dial(ctx, "unix", path)
 //
 // What several processes commit at the same time is committed together by the
-// group committer of the one that has the store. Locks are shared, too: whoever
+// group committer of the one that has the store. Locks are shared, too: the process that
 // [Shared.Lock]s or [Client.Lock]s a name has it alone, and one whose process ends
 // is free. So turns of several processes on one thread wait for each other, as
 // those of one process do.

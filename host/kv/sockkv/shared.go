@@ -56,7 +56,7 @@ func (s *Shared) Lock(ctx context.Context, partition, name string, wait bool) (u
 	return s.locks.lock(ctx, partition, name, wait)
 }
 
-// Serve has whoever connects to l use the driver, until Close. It returns at once.
+// Serve lets the clients that connect to l use the driver, until Close. It returns at once.
 func (s *Shared) Serve(l net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *connection) serve(ctx context.Context) {
 	}
 }
 
-// aside does what has no answer.
+// aside handles a request that has no answer.
 func (c *connection) aside(req *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *connection) reply(r *response) {
 	defer c.writing.Unlock()
 	_ = c.conn.SetWriteDeadline(time.Now().Add(writeTime))
 	if send(c.conn, r) != nil {
-		_ = c.conn.Close() // whoever reads half an answer reads no other
+		_ = c.conn.Close() // after half an answer no other can be read
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // A message is its length in four bytes, the highest first, and JSON. Names, keys
 // and values are bytes, so in base64.
 
-// The bounds of what is sent.
+// The bounds of a message.
 const (
 	// MaxMessageBytes is the largest message: a page of a scan is the largest
 	// thing that there is.
@@ -212,7 +212,7 @@ func receive(r io.Reader, v any) error {
 	if n > MaxMessageBytes {
 		return fmt.Errorf("%w: a message of %d bytes", kv.ErrTooLarge, n)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(n))) // grows with what comes, not with what is said
+	body, err := io.ReadAll(io.LimitReader(r, int64(n))) // grows with the received bytes, not with the announced length
 	if err == nil && len(body) < int(n) {
 		err = io.ErrUnexpectedEOF
 	}

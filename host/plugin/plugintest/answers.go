@@ -23,8 +23,8 @@ func answers(g *guest) (broken []error) {
 	return broken
 }
 
-// answer says what is wrong with an answer: what a run finds, and what it would
-// find with a conversation and agents of its own.
+// answer lists the faults of an answer: those that a run finds, and those that a run
+// with its own conversation and agents would find.
 func (g *guest) answer(c Call, r *plugin.CallResult) error {
 	if err := g.plugin.CheckAnswer(c.Export, []byte(c.Input), r); err != nil {
 		return err

@@ -122,7 +122,7 @@ func carried(raw json.RawMessage, sent sentParts) error {
 // the type that it was. Its texts may be others; a number may not be another that
 // is nearly the same.
 func carriedPart(back, sent json.RawMessage) error {
-	b, _ := members(string(back)) // of what is no object there are none
+	b, _ := members(string(back)) // of an object alone
 	s, _ := members(string(sent))
 	if !sameJSON(b["type"], s["type"]) {
 		return nil

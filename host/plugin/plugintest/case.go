@@ -24,7 +24,7 @@ import (
 // maxCaseBytes bounds a file of a case.
 const maxCaseBytes = 16 << 20
 
-// goldenCase is a case as it was read.
+// goldenCase is a case of a directory.
 type goldenCase struct {
 	name  string
 	path  string // of the archive or the directory
@@ -200,7 +200,7 @@ func (c *goldenCase) readOperations(raw []byte) error {
 }
 
 // check makes the call and says how it ends otherwise than the case wants. With
-// update it writes the case anew instead.
+// update it rewrites the case instead.
 func (c *goldenCase) check(g *guest, update bool) []string {
 	r := &replay{c: c}
 	operate := r.answer

@@ -11,7 +11,7 @@ import (
 // sameJSON reports whether two texts are the same JSON value.
 func sameJSON(a, b json.RawMessage) bool { return diffJSON(a, b) == nil }
 
-// maxDifferences is how many differences are told.
+// maxDifferences bounds the reported differences.
 const maxDifferences = 20
 
 // diffJSON returns where two JSON values differ, each place by its pointer;

@@ -52,8 +52,8 @@ type Call struct {
 	Input  string // JSON, as pdk/ABI.md describes it
 }
 
-// DefaultRepeats is the default of Options.Repeats. It is as large as it is
-// because a Go guest collects its first garbage at 4 MiB.
+// DefaultRepeats is the default of Options.Repeats. It is large because a Go
+// guest collects its first garbage at 4 MiB.
 const DefaultRepeats = 10_000
 
 // Result is how a plugin does by one rule.
@@ -103,8 +103,8 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 //	error.json       the error that is wanted: its code, and its other members if they are given
 //	operations.json  what the plugin asks of its host on the way, and is answered
 //
-// JSON is compared as values, numbers as their text; what is compared must be an
-// answer of the contract as well. operations.json is an array
+// JSON is compared as values, numbers as their text; a compared answer must be one
+// of the contract as well. operations.json is an array
 // of objects {"op", "request", "response" or "error"} in the order in which they
 // are asked for. A plugin that asks for anything else, or not for all of them,
 // breaks the case. Permissions are not looked at where answers are recorded ones.

@@ -43,7 +43,7 @@ func (r *replay) unexpected(what string) error {
 	return host.Errorf(host.FailedPrecondition, "the case does not know this request")
 }
 
-// end says what was not asked for.
+// end lists the recorded operations that were not called.
 func (r *replay) end() {
 	if left := len(r.c.ops) - r.next; left > 0 {
 		r.problems = append(r.problems, fmt.Sprintf("%d of %d operations are not asked for, the first of them %s", left, len(r.c.ops), r.c.ops[r.next].Op))
@@ -61,8 +61,8 @@ func (r *replay) record(ctx context.Context, op string, request []byte, next plu
 	return response, err
 }
 
-// value keeps bytes as JSON if they are, and as a string if not: what is
-// written can then always be read.
+// value keeps bytes that are JSON unchanged, and others as a string, so that the
+// file can always be read.
 func value(b []byte) json.RawMessage {
 	if json.Valid(b) {
 		return json.RawMessage(strings.Clone(string(b)))

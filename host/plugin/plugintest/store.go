@@ -70,7 +70,7 @@ func storeRules() []storeRule {
 	}
 }
 
-// storeCheck collects what is wrong with a store.
+// storeCheck collects the faults of a store.
 type storeCheck struct {
 	ctx   context.Context
 	s     plugin.Store
@@ -166,7 +166,7 @@ func storeKeeps(ctx context.Context, s plugin.Store) []error {
 	c.gone("A")
 	c.delete("a", nil, "")
 	c.gone("a")
-	c.delete("a", nil, "") // what is not there is no error
+	c.delete("a", nil, "") // a missing key is no error
 	c.has(long, large, "")
 	return c.errs
 }
@@ -391,7 +391,7 @@ func storeSlices(ctx context.Context, s plugin.Store) []error {
 }
 
 // storeConcurrency has many goroutines count in one key, each try to take the
-// last room there is, and read what is being written.
+// last room there is, and read entries while they are written.
 func storeConcurrency(ctx context.Context, s plugin.Store) []error {
 	const goroutines, rounds = 8, 25
 	c := checkStore(ctx, s)
@@ -424,8 +424,8 @@ func storeConcurrency(ctx context.Context, s plugin.Store) []error {
 	return append(c.errs, full.errs...)
 }
 
-// increment adds a digit to the value of a key under the condition that nobody
-// else has.
+// increment adds a digit to the value of a key under the condition that no
+// other goroutine has.
 func (c *storeCheck) increment(key string) {
 	for {
 		it, err := c.s.Get(c.ctx, c.owner, key)

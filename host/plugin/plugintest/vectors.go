@@ -127,7 +127,7 @@ func (g *guest) callsLike(v *vector) (list []Call) {
 
 // historyOf is the member in which a request has its conversation; "" for neither.
 func historyOf(document string) string {
-	m, _ := members(document) // of what is no object there are none
+	m, _ := members(document) // of an object alone
 	for _, name := range []string{"messages", "outline"} {
 		if m[name] != nil {
 			return name
@@ -150,7 +150,7 @@ func (g *guest) readsVector(v *vector, c Call) error {
 	case v.Valid || v.HostOnly || err != nil || r.GuestError:
 		return nil // a guest that gives up has refused it
 	case named && v.Kind != "process_in" && v.Kind != "message":
-		return nil // what is wrong is a member that this part need not read
+		return nil // the fault is in a member that this part need not read
 	}
 	return Call{c.Export, input}.problem("which must be refused, is answered as if it were right: %.200s", r.Output)
 }

@@ -83,7 +83,7 @@ func writings() []writing {
 
 // jsonNode is a JSON value whose strings and numbers are their text.
 type jsonNode struct {
-	raw     string // of what is no object and no array
+	raw     string // of a value that is no object and no array
 	members []jsonMember
 	items   []jsonNode
 	kind    byte // {, [, ", or 0
@@ -275,7 +275,7 @@ func escapeAll(b []byte, raw string) []byte {
 	return b
 }
 
-// escapeLeast writes characters as they are where JSON allows it.
+// escapeLeast writes characters unescaped where JSON allows it.
 func escapeLeast(b []byte, raw string) []byte {
 	for raw != "" {
 		units, n := firstCharacter(raw)
@@ -293,8 +293,8 @@ func escapeLeast(b []byte, raw string) []byte {
 	return b
 }
 
-// firstCharacter reads the first character of a JSON string, and its length as it
-// is written. A pair of escaped surrogates is one.
+// firstCharacter reads the first character of a JSON string, and its written
+// length. A pair of escaped surrogates is one.
 func firstCharacter(raw string) (units []uint16, n int) {
 	if raw[0] != '\\' {
 		r, n := utf8.DecodeRuneInString(raw)
@@ -333,6 +333,6 @@ func (g *guest) sameValue(c Call, got, want *plugin.CallResult) bool {
 }
 
 func errorCode(output []byte) string {
-	m, _ := members(string(output)) // of what is no object there is none
+	m, _ := members(string(output)) // of an object alone
 	return string(m["code"])
 }
