@@ -72,9 +72,9 @@ const MaxAgentDepth = 4
 // goroutine, before the call begins, and serves one call.
 func (t *turn) branch() *run {
 	n := *t.run
-	n.ledger.around = t.run.madeBefore()
+	n.ledger.around = t.run.ledger.madeBefore()
 	n.conv.results, n.ledger.artifacts, n.routes.stack, n.conv.past = nil, nil, nil, nil
-	n.ledger.usage, n.ledger.cost, n.iterations, n.events.seq = Usage{}, Cost{}, 0, 0
+	n.ledger.usage, n.ledger.cost, n.routes.iterations, n.events.seq = Usage{}, Cost{}, 0, 0
 	n.conv.inputInHistory = false
 	n.service.id, n.service.storedIDs = "", nil // what the run's service keeps is not the branch's
 	n.events.depth++
@@ -92,7 +92,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	if c.branch.events.depth > MaxAgentDepth {
 		return nil, Errorf(ResourceExhausted, "Agents call agents more than %d deep.", MaxAgentDepth)
 	}
-	if c.branch.model(agent) == nil {
+	if c.branch.models.forAgent(agent) == nil {
 		return nil, Errorf(FailedPrecondition, "The agent %s has no model.", agent.name)
 	}
 	var in struct {
@@ -104,6 +104,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := *c.branch // one for each attempt
+	n.connect()    // the copy holds parts of its own
 	n.conv.input, n.keys, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
 	n.journal.openCalls = nil
 	saved := &savedTurn{agent: agent.name}

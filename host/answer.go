@@ -114,7 +114,7 @@ func backquotedStrings(args []byte) json.RawMessage {
 
 // checkAnswer returns an answer of our own, complete and within the limits. The
 // model's is left alone: it may be one that it gives to many.
-func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelResponse, error) {
+func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelResponse, error) {
 	calls, size := 0, 0
 	for _, p := range resp.Parts {
 		switch p := p.(type) {
@@ -139,8 +139,8 @@ func (r *run) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelRespons
 	if calls > maxToolCallsPerAnswer {
 		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", calls, maxToolCallsPerAnswer)
 	}
-	if size > r.limits.ResponseBytes {
-		return nil, answerTooLong(r.limits)
+	if size > c.limits.ResponseBytes {
+		return nil, answerTooLong(c.limits.ResponseBytes)
 	}
 	own := *resp
 	own.Parts, own.Usage = normalCalls(resp.Parts), resp.Usage.counted()
@@ -166,8 +166,8 @@ func (u Usage) counted() Usage {
 	return u
 }
 
-func answerTooLong(l Limits) error {
-	return Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", l.ResponseBytes)
+func answerTooLong(limit int) error {
+	return Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", limit)
 }
 
 func estimateUsage(req *ModelRequest, resp *ModelResponse) Usage {

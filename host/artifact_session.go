@@ -184,15 +184,3 @@ func checkBroughtArtifacts(list []Artifact) error {
 	}
 	return nil
 }
-
-// madeBefore returns what the run, and the runs around it, have made.
-func (r *run) madeBefore() []Artifact {
-	list := slices.Clone(r.ledger.around)
-	if len(list) == 0 {
-		return slices.Clone(r.ledger.artifacts)
-	}
-	for _, a := range r.ledger.artifacts {
-		list = putArtifact(list, a)
-	}
-	return list
-}

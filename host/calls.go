@@ -42,7 +42,7 @@ func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.call.IdempotencyK
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
-	if err := t.run.callable(ctx, len(parts)); err != nil {
+	if err := t.run.ledger.admitToolCalls(ctx, len(parts)); err != nil {
 		return err
 	}
 	return t.runCalls(ctx, t.newCalls(parts))
@@ -64,7 +64,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 		t.addResult(c)
 	}
 	t.addJoined()
-	t.run.emitState()
+	t.run.events.sendState(t.run.state)
 	if ctx.Err() != nil {
 		return ContextError(ctx)
 	}
@@ -79,8 +79,8 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	for i, part := range parts {
 		calls[i] = &toolCall{part: part, call: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
-			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.iterations, t.result.Rounds, i),
-			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.madeBefore(), earlier: &t.run.services.earlier,
+			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.routes.iterations, t.result.Rounds, i),
+			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.ledger.madeBefore(), earlier: &t.run.services.earlier,
 		}}
 		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
 			calls[i].call.branch = t.branch()
@@ -132,10 +132,10 @@ func (t *turn) deliver(b *batch, said any) {
 		t.tellChanges(math.MaxInt64)
 		t.tellArtifacts(said.call.call)
 		if said.call.open == nil {
-			t.run.emit(said.call.finished())
+			t.run.events.emit(said.call.finished())
 		}
 	case EventData:
-		t.run.emit(said)
+		t.run.events.emit(said)
 	}
 	if len(b.events) == 0 {
 		for _, what := range b.takeMissed() {
@@ -161,14 +161,14 @@ func (t *turn) tellChanges(revision int64) {
 		return
 	}
 	for _, ops := range t.run.state.pending.take(revision) {
-		t.run.emit(&StatePatched{Ops: ops})
+		t.run.events.emit(&StatePatched{Ops: ops})
 	}
 }
 
 // tellArtifacts sends the artifacts of a call that have not been sent.
 func (t *turn) tellArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
-		t.run.emit(&ArtifactMade{Artifact: &a})
+		t.run.events.emit(&ArtifactMade{Artifact: &a})
 		if t.run.events.caller != nil {
 			t.run.events.caller.tellArtifact(a)
 		}
@@ -252,7 +252,7 @@ func (b *batch) say(what any) {
 func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.call.emit, c.call.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
 	c.tell = b.tell
-	t.run.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
+	t.run.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
@@ -518,7 +518,7 @@ func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
 	if len(names) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
 	}
-	if name, ok := t.run.unknownAgent(names); ok {
+	if name, ok := t.run.routes.unknownAgent(names); ok {
 		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 	}
 	return nil
@@ -547,7 +547,7 @@ func (c *toolCall) finished() *ToolFinished {
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
 	if c.call.branch == nil {
-		t.run.addCost(c.output.Cost)
+		t.run.ledger.addCost(c.output.Cost)
 	} else {
 		t.run.ledger.cost.Add(c.output.Cost) // the agent has counted it as it went
 	}
@@ -567,14 +567,14 @@ func (t *turn) addResult(c *toolCall) {
 		return
 	}
 	if c.settled && !c.replayed {
-		t.run.emit(c.finished())
+		t.run.events.emit(c.finished())
 	}
 	if t.agent.opts.JoinResults {
 		t.joined = joinResults(t.joined, c.message)
 		return
 	}
 	t.result.Messages = append(t.result.Messages, c.message)
-	t.run.emit(&MessageDone{Message: c.message})
+	t.run.events.emit(&MessageDone{Message: c.message})
 }
 
 // addJoined joins the results of a batch to the conversation, where they are one
@@ -584,7 +584,7 @@ func (t *turn) addJoined() {
 		return
 	}
 	t.result.Messages = append(t.result.Messages, t.joined)
-	t.run.emit(&MessageDone{Message: t.joined})
+	t.run.events.emit(&MessageDone{Message: t.joined})
 	t.joined = nil
 }
 
@@ -634,6 +634,6 @@ func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
 	for _, q := range questionsOf([]*openCall{c.open}) {
-		t.run.emit(&Interrupted{Question: q, Key: c.clientKey()})
+		t.run.events.emit(&Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

@@ -118,12 +118,12 @@ func (r *run) checkpoint() *checkpoint {
 	before := slices.Concat(r.conv.earlier, r.conv.results[:len(r.conv.results)-1])
 	c := &checkpoint{
 		V: checkpointVersion, Input: r.conv.input, Branch: r.thread.branch, State: r.state.JSON(), Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
-		Results: before, Iterations: r.iterations - 1, Stack: r.routes.stack,
+		Results: before, Iterations: r.routes.iterations - 1, Stack: r.routes.stack,
 		Tokens: r.ledger.spent.tokens.Load(), ToolCalls: r.ledger.spent.toolCalls.Load(), Executed: r.ledger.spent.instructions.Load(),
 		Artifacts: r.ledger.spent.artifacts.Load(), Stored: r.ledger.spent.artifactBytes.Load(),
 		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.journal.openCalls,
 	}
-	messages := r.messages()
+	messages := r.conv.messages()
 	c.Last = messages[len(messages)-1].ID
 	if r.thread.history == nil || r.thread.history.get == nil || r.thread.history.appendResult == nil {
 		c.Messages, c.Providers = messages, r.thread.providers.json(false)

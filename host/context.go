@@ -32,7 +32,7 @@ type Call struct {
 	SoFar          *SoFar       // the conversation, the results and the agents when the call began; nil outside a run
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
 
-	limits  Limits
+	limits  *Limits
 	emit    func(EventData) error
 	mention func(any)  // says that something changed or was made; nil outside a batch
 	before  []Artifact // of the run
@@ -76,9 +76,10 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	if json.Valid(arguments) {
 		arguments = schema.CanonicalIntegers(arguments)
 	}
+	limits := Limits{}.withDefaults()
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
-		limits: Limits{}.withDefaults(), emit: func(EventData) error { return nil }, steps: newSteps(), spent: &spent{},
+		limits: &limits, emit: func(EventData) error { return nil }, steps: newSteps(), spent: &spent{},
 	}
 }
 
@@ -156,7 +157,7 @@ func (c *Call) checkArtifact(a *Artifact) error {
 	if err := jsondoc.Check(raw); err != nil {
 		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
 	}
-	return c.spent.artifact(len(raw), &c.limits)
+	return c.spent.artifact(len(raw), c.limits)
 }
 
 func (c *Call) putArtifact(a Artifact) {

@@ -365,14 +365,3 @@ func (t *turn) recordEnd(failure error) {
 	}
 	t.run.journal.recorder.note(entry{Agent: step})
 }
-
-// recordRoute writes a decision down: at once if it was paid for.
-func (r *run) recordRoute(ctx context.Context, next []string) error {
-	step := entry{Route: &routeStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
-	if r.routes.modelAsked {
-		r.routes.modelAsked = false
-		return r.journal.recorder.commit(ctx, step)
-	}
-	r.journal.recorder.note(step)
-	return nil
-}

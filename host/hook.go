@@ -174,10 +174,10 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	if err := hook(ctx, at); err != nil {
 		return t.hookError(err, "response")
 	}
-	t.run.emitState()
+	t.run.events.sendState(t.run.state)
 	own := *resp
 	own.Parts, own.FinishReason = at.Parts, at.FinishReason
-	checked, err := t.run.checkAnswer(&ModelRequest{}, &own)
+	checked, err := t.run.asks.checkAnswer(&ModelRequest{}, &own)
 	if err != nil {
 		return t.hookError(err, "response")
 	}

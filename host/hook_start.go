@@ -39,7 +39,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.hookError(err, "start")
 	}
-	t.run.emitState()
+	t.run.events.sendState(t.run.state)
 	if at.Stop {
 		t.result.FinishReason = FinishStop
 		return nil, true, nil

@@ -68,11 +68,12 @@ func New(opts *Options) (*Host, error) {
 // starts learns of that before its first user does; a request that brings a model
 // of its own can run all the same. Code invalid_argument.
 func (h *Host) Check(target Target) error {
-	r := &run{host: h, net: target.network(), req: &Request{}, limits: h.opts.Limits}
-	if err := h.historyOf(r.net).checkDiscard(r.net); err != nil {
+	n := target.network()
+	if err := h.historyOf(n).checkDiscard(n); err != nil {
 		return err
 	}
-	return r.checkModels()
+	models := modelsOf(h, n, &Request{})
+	return models.checkNetwork(n, n.router)
 }
 
 // historyOf returns the history of a network's runs.

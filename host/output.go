@@ -113,7 +113,7 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 		t.result.Output = out
 		return nil
 	}
-	t.run.emit(&ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
+	t.run.events.emit(&ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
 	better, err := t.repairOutput(ctx, req, resp, err)
 	if err != nil {
 		return err
@@ -130,20 +130,20 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 
 // repairOutput tells the model what is wrong with its answer and asks again.
 func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse, fault error) (*ModelResponse, error) {
-	if err := t.run.checkSpent(); err != nil {
+	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err
 	}
 	again := *req
 	wrong := UserText("That is not the JSON that was asked for: " + shorten(fault.Error()) +
 		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
 	if again.Conversation = t.run.service.id; again.Conversation != "" { // the service has the rest
-		again.Messages = t.run.withInstructions(t.prompt(), []*Message{wrong})
+		again.Messages = withInstructions(t.prompt(), []*Message{wrong})
 	} else {
 		again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()), wrong)
 	}
 	again.Tools, again.ProviderTools, again.ToolChoice = nil, nil, ""
 	t.result.Rounds++
-	better, err := t.run.generate(ctx, t.model, &again, t.result.Rounds, true)
+	better, err := t.run.asks.generate(ctx, t.model, &again, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}

@@ -173,15 +173,6 @@ func withoutOrphanResults(messages []*Message) (out []*Message, dropped int) {
 	return out, dropped
 }
 
-// withoutOrphans is withoutOrphanResults for a request to a model, with a word in the log.
-func (r *run) withoutOrphans(messages []*Message) []*Message {
-	out, dropped := withoutOrphanResults(messages)
-	if dropped > 0 {
-		r.host.opts.Logger.Warn("tool results without a call are left out of a request to a model", "run", r.scope.Run, "results", dropped)
-	}
-	return out
-}
-
 const lostResult = "There is no result: the run ended before this tool had answered."
 
 // closingResult answers a call after the message last. Its id is the same each

@@ -88,7 +88,7 @@ func newQuestionID() string { return uuid.NewString() }
 const maxDenialReason = 4 << 10
 
 // check says whether an answer fits the question, before anything is done.
-func (a *Answer) check(q *Question, limits Limits) error {
+func (a *Answer) check(q *Question, limits *Limits) error {
 	misfit := func(format string, args ...any) error {
 		return Errorf(InvalidArgument, "answer to question %q about %s: %w", q.ID, q.Tool, Errorf(InvalidArgument, format, args...))
 	}
@@ -146,7 +146,7 @@ func (a *Answer) denied(q *Question) *Error {
 }
 
 // matchAnswers pairs answers with questions: each question has one.
-func matchAnswers(run string, questions []*Question, answers []Answer, limits Limits) (map[string]*Answer, error) {
+func matchAnswers(run string, questions []*Question, answers []Answer, limits *Limits) (map[string]*Answer, error) {
 	byID := make(map[string]*Question, len(questions))
 	for _, q := range questions {
 		byID[q.ID] = q

@@ -245,7 +245,7 @@ func (r *run) take(p *replay) error {
 		}
 	}
 	r.state.takeChanges()
-	r.conv.results, r.routes.stack, r.iterations, r.ledger.usage, r.ledger.cost = p.results, p.stack, p.iterations, p.usage, p.cost
+	r.conv.results, r.routes.stack, r.routes.iterations, r.ledger.usage, r.ledger.cost = p.results, p.stack, p.iterations, p.usage, p.cost
 	r.ledger.artifacts = p.artifacts
 	r.journal.saved, r.journal.ended, r.journal.openCalls = p.current, p.end, p.waiting
 	r.ledger.spent.tokens.Store(p.tokens)
@@ -262,7 +262,7 @@ func (r *run) take(p *replay) error {
 	if p.current != nil {
 		names = append(names, p.current.agent)
 	}
-	if name, ok := r.unknownAgent(names); ok {
+	if name, ok := r.routes.unknownAgent(names); ok {
 		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.scope.Run, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its process: put them on call")
 	}

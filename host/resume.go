@@ -109,8 +109,8 @@ func (r *run) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.start()
-	r.emitState()
+	r.sendStarted()
+	r.events.sendState(r.state)
 	return nil
 }
 
@@ -283,14 +283,14 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *
 	if err != nil {
 		return err
 	}
-	if name, ok := r.unknownAgent(append([]string{c.Agent}, c.Stack...)); ok {
+	if name, ok := r.routes.unknownAgent(append([]string{c.Agent}, c.Stack...)); ok {
 		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.journal.resumes, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its run: put them on call")
 	}
 	for _, call := range asking(c.Calls) {
 		call.answer = answers[call.Question.ID]
 	}
-	if err := r.checkAnswers(ctx, r.agent(c.Agent), c.Calls); err != nil {
+	if err := r.checkAnswers(ctx, r.routes.agentNamed(c.Agent), c.Calls); err != nil {
 		return err
 	}
 	return r.restoreCheckpoint(c)
@@ -299,7 +299,7 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *
 // restoreCheckpoint takes over what the interrupted run had.
 func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
-	r.iterations, r.routes.stack = c.Iterations, c.Stack
+	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
 	req := *r.req
 	req.Instructions, req.ModelParameters = c.Instructions, asParameters(c.Parameters)
 	r.req = &req

@@ -35,15 +35,15 @@ type RouteRequest struct {
 	Results   []*Result // of this run
 	Messages  []*Message
 
-	run *run
+	routing *routing // nil outside a run
 }
 
 // View returns the conversation as a view, for routers that count or outline it.
 func (req *RouteRequest) View() *View {
 	v := &View{Scope: req.Scope, Messages: req.Messages}
-	if req.run != nil {
-		v.counter = req.run.host.opts.Tokens
-		if m := req.run.routingModel(); m != nil {
+	if req.routing != nil {
+		v.counter = req.routing.asks.tokens
+		if m := req.routing.models.forRouters(); m != nil {
 			v.Model = m.Name()
 		}
 	}
@@ -184,7 +184,7 @@ func (r *modelRouter) check() error {
 func (r *modelRouter) readsItself() bool { return r.opts.OnRoute == nil && r.opts.Reader == nil }
 
 func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, error) {
-	if req.run == nil {
+	if req.routing == nil {
 		return nil, Errorf(FailedPrecondition, "model router %q can route only within a run", r.name)
 	}
 	if r.readsItself() && len(req.Agents) == 0 {
@@ -216,7 +216,7 @@ func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteR
 	if err != nil || route == nil {
 		return route, "", err
 	}
-	if name, ok := req.run.unknownAgent(route.Next); ok {
+	if name, ok := req.routing.unknownAgent(route.Next); ok {
 		return nil, noSuchAgent(name, req.Agents), nil
 	}
 	return route, "", nil
@@ -242,7 +242,7 @@ func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Messag
 	if r.readsItself() {
 		mreq.Tools, mreq.ToolChoice = routingTools(req.Agents), ToolChoiceAny
 	}
-	return req.run.askRouter(ctx, r, mreq, instructions, view)
+	return req.routing.askRoutingModel(ctx, r, mreq, instructions, view)
 }
 
 func (r *modelRouter) instructions(ctx context.Context, req *RouteRequest) (string, error) {

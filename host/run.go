@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
@@ -20,7 +17,7 @@ type run struct {
 	host    *Host
 	net     *Network
 	req     *Request
-	limits  Limits
+	limits  *Limits
 	scope   Scope // Agent is the agent at work
 	started time.Time
 
@@ -31,47 +28,15 @@ type run struct {
 	service serviceConversation
 	journal runJournal
 	routes  routing
+	models  modelChoice
+	asks    modelCalls
 
-	state      *State
-	iterations int
-	keys       string // what the idempotency keys of tool calls begin with
-	services   *services
+	state    *State
+	keys     string // what the idempotency keys of tool calls begin with
+	services *services
 
 	stopped bool  // by the Start hook of the network
 	failed  error // what that hook failed with
-}
-
-// runEvents sends the events of a run to its reader.
-type runEvents struct {
-	yield     func(Event, error) bool
-	cancel    context.CancelFunc
-	seq       int64
-	depth     int   // of agents used as tools
-	caller    *Call // that an agent used as a tool works for; nil in the run itself
-	opened    bool  // RunStarted is sent
-	replayed  bool  // the run is answered with a stored turn
-	broken    bool  // the reader has left
-	reading   bool  // the reader has the goroutine
-	stateSent bool  // the whole state has been sent
-}
-
-// runLedger counts what a run uses and makes.
-type runLedger struct {
-	spent       *spent // with the agents that run as tools in the run
-	usage       Usage
-	cost        Cost
-	artifacts   []Artifact
-	around      []Artifact // of the run in which this one is an agent used as a tool
-	bookedUntil time.Time  // until when the run's time is booked; zero before it begins to work
-}
-
-// conversation is what has been said: before this turn, and in it.
-type conversation struct {
-	past           []*Message // before this turn, with open calls closed
-	input          *Message   // the user's message of this turn; may be nil
-	inputInHistory bool       // past holds the input
-	earlier        []*Result  // of the run that this one resumes
-	results        []*Result
 }
 
 // runThread is a run's side of the thread that it works on.
@@ -108,13 +73,6 @@ type runJournal struct {
 	ended      *endStep    // how the run ended before its results were stored
 }
 
-// routing is what a run's routers have decided.
-type routing struct {
-	stack        []string          // the agents that run next
-	routerAgents map[string]*Agent // that routers have brought
-	modelAsked   bool              // a model was asked which agent is next
-}
-
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if req == nil {
 		req = &Request{}
@@ -128,12 +86,13 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		host: h, net: n, req: req, limits: h.opts.Limits, started: time.Now(),
+		host: h, net: n, req: req, started: time.Now(),
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
 		journal: runJournal{steps: newSteps()},
 		ledger:  runLedger{spent: &spent{}},
 	}
+	r.connect()
 	r.keys = r.scope.Run
 	if err := r.checkThread(); err != nil {
 		return nil, err
@@ -174,63 +133,26 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.durable() && r.journalOf() == nil {
 		return nil, errNoJournal()
 	}
-	return r, r.checkModels()
+	return r, r.models.checkNetwork(r.net, r.routes.first())
+}
+
+// connect gives each part of the run the options and the other parts that it uses.
+func (r *run) connect() {
+	opts := &r.host.opts
+	r.limits = &opts.Limits
+	r.models = modelsOf(r.host, r.net, r.req)
+	e := &r.events
+	e.scope, e.meter, e.tracer, e.logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
+	l := &r.ledger
+	l.events, l.quota, l.limits = e, opts.Quota, r.limits
+	r.asks = modelCalls{events: e, ledger: l, limits: r.limits, tokens: opts.Tokens}
+	n := &r.routes
+	n.net, n.chosen, n.models, n.asks, n.events, n.ledger = r.net, r.req.Router, &r.models, &r.asks, e, l
+	n.conv, n.journal, n.limits = &r.conv, &r.journal, r.limits
 }
 
 func errNothingSaid() error {
 	return Errorf(InvalidArgument, "there is neither input nor a conversation to go on with").WithHint("say something")
-}
-
-func (r *run) checkModels() error {
-	for _, a := range slices.Concat(r.net.agents, r.net.opts.OnCall) {
-		if err := r.checkModel(a); err != nil {
-			return err
-		}
-	}
-	for _, router := range r.net.opts.Routers {
-		if err := r.checkRoutingModel(router); err != nil {
-			return err
-		}
-	}
-	byModel, err := r.net.checkRouter(r.router())
-	if err != nil || !byModel {
-		return err
-	}
-	if err := r.checkRoutingModel(r.router()); err != nil {
-		return err
-	}
-	return r.net.checkDescriptions()
-}
-
-// checkModel asks whether an agent, and each that is a tool of its, has a model.
-func (r *run) checkModel(a *Agent) error {
-	if r.model(a) == nil {
-		return Errorf(InvalidArgument, "agent %q has no model", a.name).
-			WithHint("set one on the agent, the network, the host or the request")
-	}
-	for _, t := range a.opts.Tools {
-		if t.agent == nil {
-			continue
-		}
-		if err := r.checkModel(t.agent); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// spent is what a run has used, with the agents that run as tools in it.
-type spent struct{ tokens, toolCalls, artifacts, artifactBytes, instructions atomic.Int64 }
-
-// artifact counts one that a call has made, if there is room for it.
-func (s *spent) artifact(bytes int, l *Limits) error {
-	if s.artifacts.Add(1) > int64(l.RunArtifacts) {
-		return Errorf(ResourceExhausted, "the tools of the run make more artifacts than the limit RunArtifacts of %d", l.RunArtifacts)
-	}
-	if s.artifactBytes.Add(int64(bytes)) > int64(l.RunArtifactBytes) {
-		return Errorf(ResourceExhausted, "the artifacts of the run have more bytes than the limit RunArtifactBytes of %d", l.RunArtifactBytes)
-	}
-	return nil
 }
 
 // maxMessageID bounds the id that a client gives a message.
@@ -279,40 +201,6 @@ func (r *run) readInput() (*Message, error) {
 	return m, nil
 }
 
-// model returns the model for an agent: the run's beats the agent's, which
-// beats the network's, which beats the host's.
-func (r *run) model(a *Agent) Model {
-	for _, m := range []Model{r.req.Model, a.opts.Model, r.net.opts.Model, r.host.opts.Model} {
-		if m != nil {
-			return m
-		}
-	}
-	return nil
-}
-
-// emit sends an event to the reader. Once the reader has left it cancels the
-// run and goes on without sending.
-func (r *run) emit(data EventData) {
-	ev := Event{Seq: r.events.seq, Time: time.Now().UTC(), Run: r.scope.Run, Network: r.net.name, Agent: r.scope.Agent, Data: data}
-	r.events.seq++
-	if meter := r.host.opts.Meter; meter != nil && !r.events.replayed {
-		meter.Measure(r.scope, ev)
-	}
-	if t := r.host.opts.Trace; t != nil && r.events.depth == 0 && !r.events.replayed {
-		t.Trace(r.scope, ev)
-	}
-	if r.events.broken {
-		return
-	}
-	r.events.reading = true
-	more := r.events.yield(ev, nil)
-	r.events.reading = false
-	if !more {
-		r.events.broken = true
-		r.events.cancel()
-	}
-}
-
 // do is a run from beginning to end. Its error is an [*Error].
 func (r *run) do(ctx context.Context) error {
 	defer r.services.end(false)
@@ -332,7 +220,7 @@ func (r *run) do(ctx context.Context) error {
 		return r.replay(stored)
 	}
 	r.ledger.bookedUntil = time.Now()
-	defer r.useTime()
+	defer r.ledger.bookTime()
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
 			return nameEnd(ctx, err)
@@ -368,14 +256,14 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		}
 		saved := r.journal.saved
 		if r.journal.saved = nil; saved == nil {
-			if reason, err := r.pick(ctx); reason != "" || err != nil {
+			if reason, err := r.routes.pickAgent(ctx, r.state); reason != "" || err != nil {
 				return reason, err
 			}
 			saved = &savedTurn{agent: r.routes.stack[0]}
 			r.routes.stack = r.routes.stack[1:]
 		}
-		result, err := r.runAgent(ctx, r.agent(saved.agent), saved)
-		r.iterations++
+		result, err := r.runAgent(ctx, r.routes.agentNamed(saved.agent), saved)
+		r.routes.iterations++
 		if result != nil {
 			r.conv.results = append(r.conv.results, result)
 			r.ledger.usage = r.ledger.usage.Add(result.Usage)
@@ -392,59 +280,8 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	}
 }
 
-// agent returns the agent of that name: the network's, one on call, or one that
-// a router brought along. Nil if there is none.
-func (r *run) agent(name string) *Agent {
-	if a := r.net.byName[name]; a != nil {
-		return a
-	}
-	return r.routes.routerAgents[name]
-}
-
-// unknownAgent returns the first of names that is no agent of the run.
-func (r *run) unknownAgent(names []string) (string, bool) {
-	for _, name := range names {
-		if r.agent(name) == nil {
-			return name, true
-		}
-	}
-	return "", false
-}
-
-// guard makes an error of a panic in somebody's code, so that the run ends like
-// any that fails: what was finished is stored, and the thread is free. The
-// reader's own panic goes on.
-func (r *run) guard(who string, fn func() error) (err error) {
-	defer func() {
-		if r.events.reading {
-			return
-		}
-		if p := recover(); p != nil {
-			r.host.opts.Logger.Error("panic in a run", "run", r.scope.Run, "agent", r.scope.Agent, "panic", p, "stack", string(debug.Stack()))
-			err = Errorf(Internal, "%s panicked: %s", who, shorten(fmt.Sprint(p)))
-		}
-	}()
-	return fn()
-}
-
 // maxDelegations bounds a chain of routers that delegate to each other.
 const maxDelegations = 4
-
-// messages returns the conversation as it stands: past, input, results.
-func (r *run) messages() []*Message {
-	n := len(r.conv.past) + 1
-	for _, res := range r.conv.results {
-		n += len(res.Messages)
-	}
-	out := append(make([]*Message, 0, n+8), r.conv.past...)
-	if r.conv.input != nil && !r.conv.inputInHistory {
-		out = append(out, r.conv.input)
-	}
-	for _, res := range r.conv.results {
-		out = append(out, res.Messages...)
-	}
-	return out
-}
 
 func statusOf(err error) FinishReason {
 	if CodeOf(err) == Canceled {
@@ -496,9 +333,9 @@ func (r *run) finish(reason FinishReason, err error) error {
 	if reason == FinishInterrupted {
 		result.Questions, result.Checkpoint = questionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
-	r.start()
-	r.logMasked("run failed", err)
-	r.emit(&RunFinished{
+	r.sendStarted()
+	r.events.logMasked("run failed", err)
+	r.events.emit(&RunFinished{
 		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
 	})
@@ -506,14 +343,6 @@ func (r *run) finish(reason FinishReason, err error) error {
 		return nil
 	}
 	return result.Error
-}
-
-// logMasked writes down the text of an error that clients do not read.
-func (r *run) logMasked(what string, err error, args ...any) {
-	if isMasked(err) && CodeOf(err) != Canceled { // who canceled it knows
-		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
-		r.host.opts.Logger.Error(what, append([]any{"run", r.scope.Run, "tenant", r.scope.Tenant, "code", CodeOf(err), "error", text}, args...)...)
-	}
 }
 
 // wrapError says what was being done, keeping the code.
@@ -527,4 +356,17 @@ func wrapError(err error, format string, args ...any) error {
 		out.Retryable, out.Limit, out.RetryAfter = inner.Retryable, inner.Limit, inner.RetryAfter
 	}
 	return out
+}
+
+// start sends the first event, once.
+func (r *run) sendStarted() {
+	if r.events.opened {
+		return
+	}
+	r.events.opened = true
+	started := &RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
+	if r.conv.input != nil {
+		started.Message = r.conv.input.ID
+	}
+	r.events.emit(started)
 }

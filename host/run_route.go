@@ -5,79 +5,89 @@ import (
 	"slices"
 )
 
-// How a run finds out who is next.
+// How a run chooses the agent that runs next.
 
-// checkRoutingModel asks whether a router that asks a model has one.
-func (r *run) checkRoutingModel(router Router) error {
-	if m, ok := router.(*modelRouter); ok && m.opts.Model == nil && r.routingModel() == nil {
-		return errNoRoutingModel(m.name)
-	}
-	return nil
+// routing is what a run's routers have decided.
+type routing struct {
+	net     *Network
+	chosen  Router // of the request; nil if it names none
+	models  *modelChoice
+	asks    *modelCalls
+	events  *runEvents
+	ledger  *runLedger
+	conv    *conversation
+	journal *runJournal
+	limits  *Limits
+
+	iterations   int               // agent runs so far
+	stack        []string          // the agents that run next
+	routerAgents map[string]*Agent // that routers have brought
+	modelAsked   bool              // a model was asked which agent is next
 }
 
-// router returns the router of the run: the request's beats the network's.
-func (r *run) router() Router {
-	if r.req.Router != nil {
-		return r.req.Router
+// first returns the router that is asked first: the request's beats the network's.
+func (r *routing) first() Router {
+	if r.chosen != nil {
+		return r.chosen
 	}
 	return r.net.router
 }
 
-// pick asks the router until the stack has somebody, or says why the run ends.
-func (r *run) pick(ctx context.Context) (FinishReason, error) {
-	if r.isAlone() && r.iterations > 0 && len(r.routes.stack) == 0 {
+// pickAgent asks the router until an agent is on the stack, or returns why the run ends.
+func (r *routing) pickAgent(ctx context.Context, state *State) (FinishReason, error) {
+	if r.isAlone() && r.iterations > 0 && len(r.stack) == 0 {
 		return r.conv.results[len(r.conv.results)-1].FinishReason, nil
 	}
 	if r.iterations >= r.maxIterations() {
 		return FinishMaxIterations, nil
 	}
-	if err := r.route(ctx); err != nil {
+	if err := r.askRouters(ctx, state); err != nil {
 		return "", err
 	}
-	if len(r.routes.stack) == 0 {
+	if len(r.stack) == 0 {
 		return FinishStop, nil
 	}
 	return "", nil
 }
 
-// isAlone reports whether the run is a lone agent's, which no router directs.
-func (r *run) isAlone() bool { return r.net.solo && r.req.Router == nil }
+// isAlone reports whether the run is of one agent without a router.
+func (r *routing) isAlone() bool { return r.net.solo && r.chosen == nil }
 
-func (r *run) maxIterations() int {
+func (r *routing) maxIterations() int {
 	if n := r.net.opts.MaxIterations; n > 0 {
 		return min(n, r.limits.MaxIterations)
 	}
 	return r.limits.MaxIterations
 }
 
-// route asks the router and puts whom it names on the stack.
-func (r *run) route(ctx context.Context) error {
-	r.scope.Agent = ""
+// askRouters asks the router and puts the agents that it names on the stack.
+func (r *routing) askRouters(ctx context.Context, state *State) error {
+	r.events.scope.Agent = ""
 	if r.isAlone() {
 		if r.iterations == 0 {
-			r.routes.stack = append(r.routes.stack, r.net.agents[0].name)
+			r.stack = append(r.stack, r.net.agents[0].name)
 		}
 		return nil
 	}
-	route, router, err := r.decide(ctx, r.router())
+	route, router, err := r.decide(ctx, state, r.first())
 	if err != nil {
 		return wrapError(err, "router %q", router.Name())
 	}
-	r.addCost(route.Cost)
-	next, err := r.named(router, route)
+	r.ledger.addCost(route.Cost)
+	next, err := r.addAgents(router, route)
 	if err != nil {
 		return err
 	}
-	r.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
-	r.routes.stack = append(r.routes.stack, next...)
-	r.emitState()
+	r.events.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
+	r.stack = append(r.stack, next...)
+	r.events.sendState(state)
 	return r.recordRoute(ctx, next)
 }
 
-// named returns the names of those a route leads to; each is an agent of the run
-// then.
-func (r *run) named(router Router, route *Route) ([]string, error) {
-	if len(r.routes.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
+// addAgents returns the names of the agents of a route. Agents that the router has
+// brought become agents of the run.
+func (r *routing) addAgents(router Router, route *Route) ([]string, error) {
+	if len(r.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
 		return nil, Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
 	}
 	if name, ok := r.unknownAgent(route.Next); ok {
@@ -85,7 +95,7 @@ func (r *run) named(router Router, route *Route) ([]string, error) {
 	}
 	next := append([]string{}, route.Next...)
 	for _, a := range route.Agents {
-		if err := r.bring(a); err != nil {
+		if err := r.addRouterAgent(a); err != nil {
 			return nil, wrapError(err, "router %q", router.Name())
 		}
 		next = append(next, a.name)
@@ -93,38 +103,38 @@ func (r *run) named(router Router, route *Route) ([]string, error) {
 	return next, nil
 }
 
-// bring makes an agent one of the run's.
-func (r *run) bring(a *Agent) error {
+// addRouterAgent makes an agent that a router has brought one of the run's.
+func (r *routing) addRouterAgent(a *Agent) error {
 	switch {
 	case a == nil:
 		return Errorf(InvalidArgument, "it returns an agent that is nil")
-	case r.agent(a.name) == a:
+	case r.agentNamed(a.name) == a:
 		return nil
-	case r.agent(a.name) != nil:
+	case r.agentNamed(a.name) != nil:
 		return Errorf(InvalidArgument, "it returns an agent named %q, and network %q has another one of that name", a.name, r.net.name)
 	}
 	if err := r.net.checkHistory(a); err != nil {
 		return err
 	}
-	if err := r.checkModel(a); err != nil {
+	if err := r.models.checkAgent(a); err != nil {
 		return err
 	}
-	if r.routes.routerAgents == nil {
-		r.routes.routerAgents = map[string]*Agent{}
+	if r.routerAgents == nil {
+		r.routerAgents = map[string]*Agent{}
 	}
-	r.routes.routerAgents[a.name] = a
+	r.routerAgents[a.name] = a
 	return nil
 }
 
 // decide asks a router, and those it delegates to.
-func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error) {
-	req, err := r.routeRequest(ctx)
+func (r *routing) decide(ctx context.Context, state *State, router Router) (*Route, Router, error) {
+	req, err := r.routeRequest(ctx, state)
 	if err != nil {
 		return nil, router, err
 	}
 	for range maxDelegations {
 		var route *Route
-		err := r.guard("it", func() (err error) {
+		err := r.events.guard("it", func() (err error) {
 			route, err = router.Route(ctx, req)
 			return err
 		})
@@ -137,7 +147,7 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 		if route.Delegate == "" {
 			return route, router, nil
 		}
-		r.addCost(route.Cost)
+		r.ledger.addCost(route.Cost)
 		next, err := r.net.delegate(router.Name(), route.Delegate)
 		if err != nil {
 			return nil, router, err
@@ -147,16 +157,16 @@ func (r *run) decide(ctx context.Context, router Router) (*Route, Router, error)
 	return nil, router, Errorf(FailedPrecondition, "routers delegate to each other more than %d times", maxDelegations)
 }
 
-func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
-	agents, err := r.enabledAgents(ctx)
+func (r *routing) routeRequest(ctx context.Context, state *State) (*RouteRequest, error) {
+	agents, err := r.enabledAgents(ctx, state)
 	if err != nil {
 		return nil, err
 	}
 	results := slices.Concat(r.conv.earlier, r.conv.results)
 	req := &RouteRequest{
-		Scope: r.scope, Input: r.conv.input, CallCount: r.iterations, Stack: slices.Clone(r.routes.stack),
-		Agents: agents, State: r.state, Results: results,
-		Messages: r.messages(), run: r,
+		Scope: *r.events.scope, Input: r.conv.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
+		Agents: agents, State: state, Results: results,
+		Messages: r.conv.messages(), routing: r,
 	}
 	if n := len(results); n > 0 {
 		req.Last = results[n-1]
@@ -164,13 +174,13 @@ func (r *run) routeRequest(ctx context.Context) (*RouteRequest, error) {
 	return req, nil
 }
 
-// enabledAgents returns whom a router may choose from now.
-func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
+// enabledAgents returns the agents that a router may choose from now.
+func (r *routing) enabledAgents(ctx context.Context, state *State) ([]AgentInfo, error) {
 	infos := make([]AgentInfo, 0, len(r.net.agents))
 	for _, a := range r.net.agents {
 		var ok bool
-		err := r.guard("it", func() (err error) {
-			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil)})
+		err := r.events.guard("it", func() (err error) {
+			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: *r.events.scope, State: state, Input: r.conv.input, SoFar: r.conv.soFar(nil, r.iterations, r.net.agents, state)})
 			return err
 		})
 		if err != nil {
@@ -186,43 +196,71 @@ func (r *run) enabledAgents(ctx context.Context) ([]AgentInfo, error) {
 	return infos, nil
 }
 
-// askRouter is how a model router asks: with the router's model, or the run's.
-func (r *run) askRouter(ctx context.Context, m *modelRouter, req *ModelRequest, instructions string, view []*Message) (*ModelResponse, error) {
-	model := m.opts.Model
-	if model == nil {
-		model = r.routingModel()
+// firstModel returns the name of the model that the run asks first, "" if a router
+// decides that.
+func (r *routing) firstModel() string {
+	var model Model
+	switch router, byModel := r.first().(*modelRouter); {
+	case r.isAlone():
+		model = r.models.forAgent(r.net.agents[0])
+	case byModel:
+		model = r.models.forRouter(router)
 	}
+	if model == nil {
+		return ""
+	}
+	return model.Name()
+}
+
+// askRoutingModel asks a model router's model, or the run's, for the next agent.
+func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *ModelRequest, instructions string, view []*Message) (*ModelResponse, error) {
+	model := r.models.forRouter(m)
 	if model == nil {
 		return nil, errNoRoutingModel(m.name)
 	}
-	if err := r.checkSpent(); err != nil {
+	if err := r.ledger.checkLeft(); err != nil {
 		return nil, err
 	}
-	view, err := r.process(ctx, model.Name(), view, nil, levels{{"router", m.opts.Processors}})
+	view, err := r.asks.process(ctx, viewSource{model: model.Name(), input: r.conv.input, messages: view}, levels{{"router", m.opts.Processors}})
 	if err != nil {
 		return nil, err
 	}
-	req.Messages = r.withoutOrphans(r.withInstructions(instructions, view))
-	resp, err := r.generate(ctx, model, req, 1, false)
+	req.Messages = r.asks.withoutOrphans(withInstructions(instructions, view))
+	resp, err := r.asks.generate(ctx, model, req, 1, false)
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())
 	}
 	r.ledger.usage = r.ledger.usage.Add(resp.Usage)
-	r.routes.modelAsked = true
+	r.modelAsked = true
 	return resp, nil
 }
 
-func errNoRoutingModel(router string) error {
-	return Errorf(InvalidArgument, "model router %q has no model", router).
-		WithHint("set one on the router, the network, the host or the request")
+// agent returns the agent of that name: the network's, one on call, or one that
+// a router brought along. Nil if there is none.
+func (r *routing) agentNamed(name string) *Agent {
+	if a := r.net.byName[name]; a != nil {
+		return a
+	}
+	return r.routerAgents[name]
 }
 
-// routingModel returns the model that routers ask when they have none.
-func (r *run) routingModel() Model {
-	for _, m := range []Model{r.req.Model, r.net.opts.Model, r.host.opts.Model} {
-		if m != nil {
-			return m
+// unknownAgent returns the first of names that is no agent of the run.
+func (r *routing) unknownAgent(names []string) (string, bool) {
+	for _, name := range names {
+		if r.agentNamed(name) == nil {
+			return name, true
 		}
 	}
+	return "", false
+}
+
+// recordRoute writes a decision down: at once if it was paid for.
+func (r *routing) recordRoute(ctx context.Context, next []string) error {
+	step := entry{Route: &routeStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
+	if r.modelAsked {
+		r.modelAsked = false
+		return r.journal.recorder.commit(ctx, step)
+	}
+	r.journal.recorder.note(step)
 	return nil
 }

@@ -39,22 +39,9 @@ func (r *run) open(ctx context.Context) error {
 			return err
 		}
 	}
-	r.start()
-	r.emitState()
+	r.sendStarted()
+	r.events.sendState(r.state)
 	return nil
-}
-
-// start sends the first event, once.
-func (r *run) start() {
-	if r.events.opened {
-		return
-	}
-	r.events.opened = true
-	started := &RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
-	if r.conv.input != nil {
-		started.Message = r.conv.input.ID
-	}
-	r.emit(started)
 }
 
 // enter brings the thread to where the run begins: with the user's message, or
@@ -270,22 +257,6 @@ func stateMembers(layer any) (map[string]any, error) {
 	return decodeState(raw)
 }
 
-// emitState sends what has changed of the state since it was last sent.
-func (r *run) emitState() {
-	if r.events.depth > 0 {
-		return // the run around it does, when the call has returned
-	}
-	ops := r.state.takeChanges()
-	if !r.events.stateSent {
-		r.events.stateSent = true
-		r.emit(&StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: r.state.JSON()}}})
-		return
-	}
-	if len(ops) > 0 {
-		r.emit(&StatePatched{Ops: ops})
-	}
-}
-
 // keepRound stores what the run has said since it stored something last. The
 // journal of a run that has one does so already, and a run that is resumed
 // wants the thread as it left it.
@@ -332,7 +303,7 @@ func (r *run) notKept(result *Result) []*Message {
 // commit stores what the run leaves behind, once, also when it failed or was
 // cancelled.
 func (r *run) commit(ctx context.Context, reason FinishReason, failure error) error {
-	if r.thread.history == nil || r.thread.history.appendResult == nil || r.iterations == 0 && failure == nil {
+	if r.thread.history == nil || r.thread.history.appendResult == nil || r.routes.iterations == 0 && failure == nil {
 		return nil
 	}
 	turn := &Turn{Head: r.thread.head, Results: r.conv.results, Artifacts: r.ledger.artifacts, Status: reason, Usage: r.ledger.usage,

@@ -50,7 +50,7 @@ func (r *run) serviceHeard(loaded *Loaded, p *replay) {
 		return
 	}
 	r.service.storedIDs = map[string]bool{}
-	messages := r.messages()
+	messages := r.conv.messages()
 	if p.current != nil {
 		messages = append(messages, p.current.result.Messages...)
 	}
@@ -82,7 +82,7 @@ func (t *turn) heard(resp *ModelResponse) error {
 	if t.run.service.storedIDs == nil {
 		t.run.service.storedIDs = map[string]bool{}
 	}
-	for _, m := range append(t.run.messages(), t.result.Messages...) {
+	for _, m := range append(t.run.conv.messages(), t.result.Messages...) {
 		t.run.service.storedIDs[m.ID] = true
 	}
 	t.provided = nil // it was sent
@@ -113,7 +113,7 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 		ev.Kind = ThreadService
 	}
 	t.run.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.run.scope.Thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.run.scope.Run)
-	t.run.emit(ev)
+	t.run.events.emit(ev)
 	return service, nil
 }
 

@@ -27,12 +27,7 @@ type (
 func (r *run) withServices(ctx context.Context) context.Context {
 	r.services = &services{steps: r.journal.steps, queue: r.host.opts.Queue, scope: r.ownScope, earlier: earlierArtifacts{run: r}}
 	ctx = context.WithValue(ctx, servicesKey{}, r.services)
-	return context.WithValue(ctx, modelKey{}, r.routingModel())
-}
-
-// ownScope is the run's scope without the agent at work, which may be any.
-func (r *run) ownScope() Scope {
-	return Scope{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Run: r.scope.Run, Network: r.net.name}
+	return context.WithValue(ctx, modelKey{}, r.models.forRouters())
 }
 
 // ModelOf returns the model of the agent whose tool, processor or provider runs
@@ -70,4 +65,9 @@ func (s *services) end(stored bool) {
 	for _, fn := range after {
 		fn(stored)
 	}
+}
+
+// ownScope is the run's scope without the agent at work, which may be any.
+func (r *run) ownScope() Scope {
+	return Scope{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Run: r.scope.Run, Network: r.net.name}
 }

@@ -24,18 +24,9 @@ type SoFar struct {
 	initial func() *State // what the state begins with, where there is none yet
 }
 
-// soFar returns what the run has. The slices of a run grow at their ends and are
-// replaced, never written to, so their beginnings are shared.
+// soFar returns what the run has.
 func (r *run) soFar(current []*Message) *SoFar {
-	s := &SoFar{past: slices.Clip(r.conv.past), results: slices.Clip(r.conv.results), current: slices.Clip(current),
-		calls: r.iterations, agents: r.net.agents, state: r.state}
-	if len(r.conv.earlier) > 0 {
-		s.results = slices.Concat(r.conv.earlier, r.conv.results)
-	}
-	if !r.conv.inputInHistory {
-		s.input = r.conv.input
-	}
-	return s
+	return r.conv.soFar(current, r.routes.iterations, r.net.agents, r.state)
 }
 
 // soFar returns what the run has, with what the agent at work has said.

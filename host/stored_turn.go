@@ -73,13 +73,13 @@ func (r *run) replay(stored *StoredTurn) error {
 	if err != nil {
 		return Errorf(DataLoss, "state of turn %q of thread %q: %w", stored.Run, r.scope.Thread, err)
 	}
-	r.start()
-	r.emitState()
+	r.sendStarted()
+	r.events.sendState(r.state)
 	for _, result := range stored.Results {
 		r.replayResult(result)
 	}
 	for i := range stored.Artifacts {
-		r.emit(&ArtifactMade{Artifact: &stored.Artifacts[i]})
+		r.events.emit(&ArtifactMade{Artifact: &stored.Artifacts[i]})
 	}
 	return r.finish(stored.Status, nil)
 }
@@ -88,26 +88,26 @@ func (r *run) replay(stored *StoredTurn) error {
 func (r *run) replayResult(result *Result) {
 	r.scope.Agent = result.Agent
 	defer func() { r.scope.Agent = "" }()
-	if a := r.agent(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
+	if a := r.routes.agentNamed(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
 		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
 			result.Output = out
 		}
 	}
-	r.emit(&AgentStarted{Result: result.ID})
+	r.events.emit(&AgentStarted{Result: result.ID})
 	for _, m := range result.Messages {
 		for _, part := range m.Parts {
 			switch p := part.(type) {
 			case *Reasoning:
-				r.emit(&ReasoningDelta{Text: p.Text})
+				r.events.emit(&ReasoningDelta{Text: p.Text})
 			case *Text:
 				if m.Role == Assistant {
-					r.emit(&TextDelta{Text: p.Text})
+					r.events.emit(&TextDelta{Text: p.Text})
 				}
 			case *ToolResult:
-				r.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+				r.events.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
 			}
 		}
-		r.emit(&MessageDone{Message: m})
+		r.events.emit(&MessageDone{Message: m})
 	}
-	r.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+	r.events.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
 }

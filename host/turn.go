@@ -34,31 +34,31 @@ type turn struct {
 }
 
 // resultID names the result of the agent at work.
-func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.iterations) }
+func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.routes.iterations) }
 
 // runAgent runs an agent; saved has what there is of its run already.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.scope.Agent = a.name
-	t := &turn{run: r, agent: a, model: r.model(a), tools: a.set.current(ctx),
+	t := &turn{run: r, agent: a, model: r.models.forAgent(a), tools: a.set.current(ctx),
 		result: saved.result, called: saved.result != nil, recorded: saved.result != nil}
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
 	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
-	r.emit(&AgentStarted{Model: t.model.Name(), Result: r.resultID()})
-	err := r.guard("agent "+strconv.Quote(a.name), func() error {
+	r.events.emit(&AgentStarted{Model: t.model.Name(), Result: r.resultID()})
+	err := r.events.guard("agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx, saved); err != nil {
 			return err
 		}
 		return t.goOn(ctx, saved)
 	})
 	t.observe(ctx, err)
-	r.emitState()
+	r.events.sendState(r.state)
 	if err != nil {
 		t.result.FinishReason = statusOf(err)
 	}
 	t.recordEnd(err)
-	r.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
+	r.events.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.brought {
 		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
@@ -87,7 +87,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		if got == nil {
 			continue
 		}
-		t.run.addCost(got.Cost)
+		t.run.ledger.addCost(got.Cost)
 		if err := checkHistory(got.Messages); err != nil {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
@@ -102,7 +102,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		for _, tool := range got.Tools {
 			tools = append(tools, tool.of(p.Name()))
 		}
-		t.run.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+		t.run.events.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
 	if saved.result == nil || t.run.resumed() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
@@ -118,12 +118,12 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	if extra := t.run.req.Instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
 	}
-	t.run.emitState()
+	t.run.events.sendState(t.run.state)
 	return t.agent.checkToolChoice(t.tools)
 }
 
 func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
-	return &ProvideRequest{Scope: t.run.scope, Messages: t.run.messages(), State: t.run.state, Own: t.run.thread.providers.of(p.key)}
+	return &ProvideRequest{Scope: t.run.scope, Messages: t.run.conv.messages(), State: t.run.state, Own: t.run.thread.providers.of(p.key)}
 }
 
 // responses are what the agent has said and its tools have answered.
@@ -144,15 +144,15 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
 		var cost *Cost
-		err := t.run.guard("it", func() (err error) {
+		err := t.run.events.guard("it", func() (err error) {
 			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure})
 			return err
 		})
 		cancel()
-		t.run.addCost(cost)
+		t.run.ledger.addCost(cost)
 		if err != nil {
-			t.run.logMasked("provider failed", err, "provider", p.Name())
-			t.run.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
+			t.run.events.logMasked("provider failed", err, "provider", p.Name())
+			t.run.events.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
 		}
 	}
 }
@@ -284,13 +284,13 @@ func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done
 // round asks the model once and runs the tools it calls. No answer and no error
 // is what the start hook stopped.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if err := t.run.checkSpent(); err != nil {
+	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err
 	}
 	if err := t.keepRound(ctx); err != nil {
 		return nil, err
 	}
-	messages, stop, err := t.hookStart(ctx, t.run.unsent(append(t.run.messages(), t.result.Messages...)))
+	messages, stop, err := t.hookStart(ctx, t.run.unsent(append(t.run.conv.messages(), t.result.Messages...)))
 	if stop || err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.result.Rounds++
 	req := t.modelRequest(view)
-	resp, err := t.run.generate(ctx, t.model, req, t.result.Rounds, true)
+	resp, err := t.run.asks.generate(ctx, t.model, req, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
@@ -327,7 +327,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if len(resp.Raw) > 0 {
 		t.result.Raw = append(t.result.Raw, resp.Raw)
 	}
-	t.run.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
+	t.run.events.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		return answer, t.runTools(ctx, calls)
 	}
@@ -342,9 +342,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
-	messages := t.run.withInstructions(t.prompt(), t.withProvided(view))
+	messages := withInstructions(t.prompt(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
-		messages = t.run.withoutOrphans(messages)
+		messages = t.run.asks.withoutOrphans(messages)
 	}
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
@@ -395,14 +395,6 @@ func (t *turn) withProvided(view []*Message) []*Message {
 	return slices.Insert(slices.Clone(view), at, t.provided...)
 }
 
-func (r *run) withInstructions(instructions string, view []*Message) []*Message {
-	out := make([]*Message, 0, 1+len(view))
-	if instructions != "" {
-		out = append(out, &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: instructions}}})
-	}
-	return append(out, view...)
-}
-
 // view returns what the model is shown: the conversation through the processors
 // of the history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
@@ -417,167 +409,14 @@ func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, 
 	if t.run.thread.history != nil {
 		ofHistory = t.run.thread.history.processors
 	}
-	return t.run.process(ctx, t.model.Name(), messages, t.ownMessages(), levels{
+	source := viewSource{model: t.model.Name(), input: t.run.conv.input, messages: messages, own: t.ownMessages()}
+	return t.run.asks.process(ctx, source, levels{
 		{"history", ofHistory}, {"network", t.run.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
 }
 
 // ownMessages returns the messages of the agent's rounds since its router picked it.
 func (t *turn) ownMessages() []*Message {
 	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
-}
-
-// countOwn returns how many messages of a view stand from the first own one on.
-// Processors may have edited, moved and dropped some, so ids tell.
-func countOwn(view, own []*Message) int {
-	if len(own) == 0 {
-		return 0
-	}
-	ids := make(map[string]bool, len(own))
-	for _, m := range own {
-		ids[m.ID] = true
-	}
-	first := slices.IndexFunc(view, func(m *Message) bool { return ids[m.ID] })
-	if first < 0 {
-		return 0
-	}
-	return len(view) - first
-}
-
-type levels []struct {
-	name       string
-	processors []Processor
-}
-
-// process applies processors level by level, each to what the one before left. Own
-// are the messages that the agent about to be asked has made.
-func (r *run) process(ctx context.Context, model string, messages, own []*Message, levels levels) ([]*Message, error) {
-	for _, level := range levels {
-		for _, p := range level.processors {
-			out, err := r.applyProcessor(ctx, p, level.name, model, messages, own)
-			if err != nil {
-				return nil, err
-			}
-			messages = out
-		}
-	}
-	return messages, nil
-}
-
-func (r *run) applyProcessor(ctx context.Context, p Processor, level, model string, messages, own []*Message) ([]*Message, error) {
-	view := &View{Scope: r.scope, Model: model, Messages: messages, Own: countOwn(messages, own), counter: r.host.opts.Tokens}
-	if r.conv.input != nil {
-		view.Input = r.conv.input.ID
-	}
-	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
-	out, done, err := Process(ctx, p, view)
-	if err != nil {
-		_, optional := p.(optionalProcessor)
-		if !optional || ctx.Err() != nil {
-			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = AsError(err), len(messages), -1, -1
-			r.emit(ev)
-			return nil, wrapError(err, "processor %q", p.Name())
-		}
-		r.logMasked("processor failed", err, "processor", p.Name())
-		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
-	}
-	r.addCost(done.Cost)
-	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
-	ev.Changed = !slices.Equal(messages, out)
-	ev.TokensBefore, ev.Approximate = r.countView(ctx, model, messages)
-	ev.TokensAfter = ev.TokensBefore
-	if ev.Changed {
-		ev.TokensAfter, _ = r.countView(ctx, model, out)
-	}
-	r.emit(ev)
-	return out, nil
-}
-
-// countView returns a view's tokens, -1 if they cannot be counted.
-func (r *run) countView(ctx context.Context, model string, messages []*Message) (n int, approximate bool) {
-	counter := r.host.opts.Tokens
-	if counter == nil {
-		return -1, false
-	}
-	encoding, exact := counter.EncodingFor(model)
-	for _, m := range messages {
-		c, err := m.countTokens(ctx, counter, encoding)
-		if err != nil {
-			return -1, false
-		}
-		n += c
-	}
-	return n, !exact
-}
-
-// generate sends one request to a model and passes its deltas on.
-func (r *run) generate(ctx context.Context, model Model, req *ModelRequest, round int, show bool) (*ModelResponse, error) {
-	if err := r.askable(ctx, model); err != nil {
-		return nil, err
-	}
-	r.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
-	resp, shown, err := r.listen(ctx, model, req, show)
-	if err != nil {
-		r.paidFor(ctx, req, resp, shown)
-		return nil, err
-	}
-	r.useTokens(resp.Usage)
-	return resp, nil
-}
-
-// listen reads an answer and checks it. shown is how many bytes of it have come;
-// beside an error resp is the answer that is not taken, if there is one.
-func (r *run) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
-	for chunk, err := range model.Generate(ctx, req) {
-		if err != nil {
-			return nil, shown, withhold(err)
-		}
-		shown += r.pass(&chunk, show)
-		if chunk.Response != nil {
-			resp = chunk.Response
-		} else if ctx.Err() != nil {
-			return nil, shown, ContextError(ctx)
-		}
-		if shown > r.limits.ResponseBytes {
-			return resp, shown, answerTooLong(r.limits)
-		}
-	}
-	if resp == nil {
-		return nil, shown, errNoAnswer()
-	}
-	own, err := r.checkAnswer(req, resp)
-	if err != nil {
-		return resp, shown, err
-	}
-	return own, shown, nil
-}
-
-// pass shows a delta to the reader and returns its size.
-func (r *run) pass(chunk *ModelChunk, show bool) int {
-	n := len(chunk.Text) + len(chunk.Reasoning)
-	if chunk.Retry != nil {
-		r.host.opts.Logger.Warn("model retried", "run", r.scope.Run, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
-		r.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
-	}
-	if f := chunk.Fallback; f != nil {
-		r.host.opts.Logger.Warn("model fell back", "run", r.scope.Run, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
-		r.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
-	}
-	if chunk.ToolCall != nil {
-		n += len(chunk.ToolCall.Arguments)
-	}
-	if !show {
-		return n
-	}
-	if chunk.Reasoning != "" {
-		r.emit(&ReasoningDelta{Text: chunk.Reasoning})
-	}
-	if chunk.Text != "" {
-		r.emit(&TextDelta{Text: chunk.Text})
-	}
-	if chunk.ToolCall != nil {
-		r.emit(chunk.ToolCall)
-	}
-	return n
 }
 
 // bytesPerToken is a rough rule for models that do not say what they used.

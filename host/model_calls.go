@@ -1,0 +1,197 @@
+package host
+
+import (
+	"context"
+	"slices"
+)
+
+// How a run asks a model: processors, quota, the answer as it comes.
+
+// modelCalls asks models for a run: within its limits and its quota, with what
+// processors leave of the conversation, and with events of what comes.
+type modelCalls struct {
+	events *runEvents
+	ledger *runLedger
+	limits *Limits
+	tokens TokenCounter
+}
+
+type levels []struct {
+	name       string
+	processors []Processor
+}
+
+// viewSource is a conversation that processors make the view of for a model.
+type viewSource struct {
+	model    string
+	input    *Message   // the user's message of this turn; may be nil
+	messages []*Message // the conversation
+	own      []*Message // the messages that the agent about to be asked has made
+}
+
+// process applies processors level by level, each to what the one before left. Own
+// are the messages that the agent about to be asked has made.
+func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) ([]*Message, error) {
+	for _, level := range levels {
+		for _, p := range level.processors {
+			out, err := c.applyProcessor(ctx, p, level.name, v)
+			if err != nil {
+				return nil, err
+			}
+			v.messages = out
+		}
+	}
+	return v.messages, nil
+}
+
+func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
+	messages := v.messages
+	view := &View{Scope: *c.events.scope, Model: v.model, Messages: messages, Own: countOwn(messages, v.own), counter: c.tokens}
+	if v.input != nil {
+		view.Input = v.input.ID
+	}
+	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
+	out, done, err := Process(ctx, p, view)
+	if err != nil {
+		_, optional := p.(optionalProcessor)
+		if !optional || ctx.Err() != nil {
+			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = AsError(err), len(messages), -1, -1
+			c.events.emit(ev)
+			return nil, wrapError(err, "processor %q", p.Name())
+		}
+		c.events.logMasked("processor failed", err, "processor", p.Name())
+		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
+	}
+	c.ledger.addCost(done.Cost)
+	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
+	ev.Changed = !slices.Equal(messages, out)
+	ev.TokensBefore, ev.Approximate = c.countView(ctx, v.model, messages)
+	ev.TokensAfter = ev.TokensBefore
+	if ev.Changed {
+		ev.TokensAfter, _ = c.countView(ctx, v.model, out)
+	}
+	c.events.emit(ev)
+	return out, nil
+}
+
+// countView returns a view's tokens, -1 if they cannot be counted.
+func (c *modelCalls) countView(ctx context.Context, model string, messages []*Message) (n int, approximate bool) {
+	counter := c.tokens
+	if counter == nil {
+		return -1, false
+	}
+	encoding, exact := counter.EncodingFor(model)
+	for _, m := range messages {
+		c, err := m.countTokens(ctx, counter, encoding)
+		if err != nil {
+			return -1, false
+		}
+		n += c
+	}
+	return n, !exact
+}
+
+// generate sends one request to a model and passes its deltas on.
+func (c *modelCalls) generate(ctx context.Context, model Model, req *ModelRequest, round int, show bool) (*ModelResponse, error) {
+	if err := c.ledger.waitForModelQuota(ctx, model); err != nil {
+		return nil, err
+	}
+	c.events.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
+	resp, shown, err := c.listen(ctx, model, req, show)
+	if err != nil {
+		c.ledger.bookUnfinished(ctx, req, resp, shown)
+		return nil, err
+	}
+	c.ledger.bookTokens(resp.Usage)
+	return resp, nil
+}
+
+// listen reads an answer and checks it. shown is how many bytes of it have come;
+// beside an error resp is the answer that is not taken, if there is one.
+func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
+	for chunk, err := range model.Generate(ctx, req) {
+		if err != nil {
+			return nil, shown, withhold(err)
+		}
+		shown += c.pass(&chunk, show)
+		if chunk.Response != nil {
+			resp = chunk.Response
+		} else if ctx.Err() != nil {
+			return nil, shown, ContextError(ctx)
+		}
+		if shown > c.limits.ResponseBytes {
+			return resp, shown, answerTooLong(c.limits.ResponseBytes)
+		}
+	}
+	if resp == nil {
+		return nil, shown, errNoAnswer()
+	}
+	own, err := c.checkAnswer(req, resp)
+	if err != nil {
+		return resp, shown, err
+	}
+	return own, shown, nil
+}
+
+// pass shows a delta to the reader and returns its size.
+func (c *modelCalls) pass(chunk *ModelChunk, show bool) int {
+	n := len(chunk.Text) + len(chunk.Reasoning)
+	if chunk.Retry != nil {
+		c.events.logger.Warn("model retried", "run", c.events.scope.Run, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
+		c.events.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
+	}
+	if f := chunk.Fallback; f != nil {
+		c.events.logger.Warn("model fell back", "run", c.events.scope.Run, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
+		c.events.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
+	}
+	if chunk.ToolCall != nil {
+		n += len(chunk.ToolCall.Arguments)
+	}
+	if !show {
+		return n
+	}
+	if chunk.Reasoning != "" {
+		c.events.emit(&ReasoningDelta{Text: chunk.Reasoning})
+	}
+	if chunk.Text != "" {
+		c.events.emit(&TextDelta{Text: chunk.Text})
+	}
+	if chunk.ToolCall != nil {
+		c.events.emit(chunk.ToolCall)
+	}
+	return n
+}
+
+// countOwn returns how many messages of a view stand from the first own one on.
+// Processors may have edited, moved and dropped some, so ids tell.
+func countOwn(view, own []*Message) int {
+	if len(own) == 0 {
+		return 0
+	}
+	ids := make(map[string]bool, len(own))
+	for _, m := range own {
+		ids[m.ID] = true
+	}
+	first := slices.IndexFunc(view, func(m *Message) bool { return ids[m.ID] })
+	if first < 0 {
+		return 0
+	}
+	return len(view) - first
+}
+
+func withInstructions(instructions string, view []*Message) []*Message {
+	out := make([]*Message, 0, 1+len(view))
+	if instructions != "" {
+		out = append(out, &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: instructions}}})
+	}
+	return append(out, view...)
+}
+
+// withoutOrphans is withoutOrphanResults for a request to a model, with a word in the log.
+func (c *modelCalls) withoutOrphans(messages []*Message) []*Message {
+	out, dropped := withoutOrphanResults(messages)
+	if dropped > 0 {
+		c.events.logger.Warn("tool results without a call are left out of a request to a model", "run", c.events.scope.Run, "results", dropped)
+	}
+	return out
+}

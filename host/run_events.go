@@ -1,0 +1,92 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// runEvents sends the events of a run to its reader.
+type runEvents struct {
+	scope  *Scope
+	meter  Meter
+	tracer Tracer
+	logger *slog.Logger
+
+	yield     func(Event, error) bool
+	cancel    context.CancelFunc
+	seq       int64
+	depth     int   // of agents used as tools
+	caller    *Call // that an agent used as a tool works for; nil in the run itself
+	opened    bool  // RunStarted is sent
+	replayed  bool  // the run is answered with a stored turn
+	broken    bool  // the reader has left
+	reading   bool  // the reader has the goroutine
+	stateSent bool  // the whole state has been sent
+}
+
+// emit sends an event to the reader. Once the reader has left it cancels the
+// run and goes on without sending.
+func (e *runEvents) emit(data EventData) {
+	ev := Event{Seq: e.seq, Time: time.Now().UTC(), Run: e.scope.Run, Network: e.scope.Network, Agent: e.scope.Agent, Data: data}
+	e.seq++
+	if meter := e.meter; meter != nil && !e.replayed {
+		meter.Measure(*e.scope, ev)
+	}
+	if t := e.tracer; t != nil && e.depth == 0 && !e.replayed {
+		t.Trace(*e.scope, ev)
+	}
+	if e.broken {
+		return
+	}
+	e.reading = true
+	more := e.yield(ev, nil)
+	e.reading = false
+	if !more {
+		e.broken = true
+		e.cancel()
+	}
+}
+
+// guard makes an error of a panic in somebody's code, so that the run ends like
+// any that fails: what was finished is stored, and the thread is free. The
+// reader's own panic goes on.
+func (e *runEvents) guard(who string, fn func() error) (err error) {
+	defer func() {
+		if e.reading {
+			return
+		}
+		if p := recover(); p != nil {
+			e.logger.Error("panic in a run", "run", e.scope.Run, "agent", e.scope.Agent, "panic", p, "stack", string(debug.Stack()))
+			err = Errorf(Internal, "%s panicked: %s", who, shorten(fmt.Sprint(p)))
+		}
+	}()
+	return fn()
+}
+
+// logMasked writes down the text of an error that clients do not read.
+func (e *runEvents) logMasked(what string, err error, args ...any) {
+	if isMasked(err) && CodeOf(err) != Canceled { // who canceled it knows
+		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
+		e.logger.Error(what, append([]any{"run", e.scope.Run, "tenant", e.scope.Tenant, "code", CodeOf(err), "error", text}, args...)...)
+	}
+}
+
+// emitState sends what has changed of the state since it was last sent.
+func (e *runEvents) sendState(state *State) {
+	if e.depth > 0 {
+		return // the run around it does, when the call has returned
+	}
+	ops := state.takeChanges()
+	if !e.stateSent {
+		e.stateSent = true
+		e.emit(&StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: state.JSON()}}})
+		return
+	}
+	if len(ops) > 0 {
+		e.emit(&StatePatched{Ops: ops})
+	}
+}

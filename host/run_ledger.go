@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// runLedger counts what a run uses and makes.
+type runLedger struct {
+	events *runEvents
+	quota  Quota
+	limits *Limits
+
+	spent       *spent // with the agents that run as tools in the run
+	usage       Usage
+	cost        Cost
+	artifacts   []Artifact
+	around      []Artifact // of the run in which this one is an agent used as a tool
+	bookedUntil time.Time  // until when the run's time is booked; zero before it begins to work
+}
+
+// useTime books the time since it was booked last. What agents used as tools take
+// is the time of the call.
+func (l *runLedger) bookTime() {
+	quota, ok := l.quota.(TimeQuota)
+	if !ok || l.events.depth > 0 || l.bookedUntil.IsZero() {
+		return
+	}
+	now := time.Now()
+	quota.UseTime(l.events.scope.Tenant, now.Sub(l.bookedUntil))
+	l.bookedUntil = now
+}
+
+// askable waits until the tenant may ask a model.
+func (l *runLedger) waitForModelQuota(ctx context.Context, model Model) error {
+	quota := l.quota
+	if quota == nil {
+		return nil
+	}
+	l.bookTime()
+	waited, err := quota.AskModel(ctx, l.events.scope.Tenant, model.Name())
+	if waited > 0 {
+		l.bookedUntil = l.bookedUntil.Add(waited)
+		l.events.emit(&ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
+	}
+	return err
+}
+
+// useTokens books what an answer cost.
+func (l *runLedger) bookTokens(u Usage) {
+	l.spent.tokens.Add(int64(u.Total()))
+	if quota := l.quota; quota != nil {
+		quota.UseTokens(l.events.scope.Tenant, u.Total())
+	}
+}
+
+// paidFor books what an answer cost that did not come to its end, or was not
+// taken: its provider has worked for it all the same. Without the answer's own
+// count it is estimated from what was asked and what has come. A request that
+// was refused before it had anything to show costs nothing, unless the run's end
+// is why it broke off: nobody knows then how far the provider had got.
+func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
+	var u Usage
+	switch {
+	case resp != nil && resp.Usage != (Usage{}):
+		u = resp.Usage.counted()
+	case resp != nil:
+		u = estimateUsage(req, resp)
+	case shown > 0 || ctx.Err() != nil:
+		u = estimateUsage(req, &ModelResponse{})
+		u.OutputTokens = shown / bytesPerToken
+	default:
+		return
+	}
+	l.usage = l.usage.Add(u)
+	l.bookTokens(u)
+}
+
+// callable asks whether n more tools may be called.
+func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
+	if l.spent.toolCalls.Add(int64(n)) > int64(l.limits.MaxToolCalls) {
+		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", l.limits.MaxToolCalls)
+	}
+	if quota := l.quota; quota != nil {
+		l.bookTime()
+		return quota.CallTools(ctx, l.events.scope.Tenant, n)
+	}
+	return nil
+}
+
+// addCost adds what sandboxed code has used.
+func (l *runLedger) addCost(c *Cost) {
+	if c != nil {
+		l.cost.Add(c)
+		l.spent.instructions.Add(c.Instructions)
+	}
+}
+
+// checkSpent holds the run to its tokens and instructions. One call can go past
+// what is left, by as much as its own limits allow.
+func (l *runLedger) checkLeft() error {
+	if used := l.spent.tokens.Load(); used >= int64(l.limits.RunTokens) {
+		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, l.limits.RunTokens).
+			WithHint("raise the limit or give the agent fewer rounds")
+	}
+	if used := l.spent.instructions.Load(); used >= l.limits.RunInstructions {
+		return Errorf(ResourceExhausted, "run has used %d instructions of the limit RunInstructions of %d", used, l.limits.RunInstructions).
+			WithHint("raise the limit or give the run's plugins less to do")
+	}
+	return nil
+}
+
+// madeBefore returns what the run, and the runs around it, have made.
+func (l *runLedger) madeBefore() []Artifact {
+	list := slices.Clone(l.around)
+	if len(list) == 0 {
+		return slices.Clone(l.artifacts)
+	}
+	for _, a := range l.artifacts {
+		list = putArtifact(list, a)
+	}
+	return list
+}
+
+// spent is what a run has used, with the agents that run as tools in it.
+type spent struct{ tokens, toolCalls, artifacts, artifactBytes, instructions atomic.Int64 }
+
+// artifact counts one that a call has made, if there is room for it.
+func (s *spent) artifact(bytes int, l *Limits) error {
+	if s.artifacts.Add(1) > int64(l.RunArtifacts) {
+		return Errorf(ResourceExhausted, "the tools of the run make more artifacts than the limit RunArtifacts of %d", l.RunArtifacts)
+	}
+	if s.artifactBytes.Add(int64(bytes)) > int64(l.RunArtifactBytes) {
+		return Errorf(ResourceExhausted, "the artifacts of the run have more bytes than the limit RunArtifactBytes of %d", l.RunArtifactBytes)
+	}
+	return nil
+}
