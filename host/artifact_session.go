@@ -93,7 +93,7 @@ func (e *earlierArtifacts) refs(ctx context.Context) ([]ArtifactRef, error) {
 	if listed {
 		return list, nil
 	}
-	list, err := e.run.listEarlier(ctx)
+	list, err := e.run.thread.listArtifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +107,12 @@ func (e *earlierArtifacts) refs(ctx context.Context) ([]ArtifactRef, error) {
 
 // listEarlier lists the artifacts of the thread with those of the request in
 // front of them.
-func (r *run) listEarlier(ctx context.Context) ([]ArtifactRef, error) {
-	stored, err := r.threadArtifacts(ctx)
+func (t *runThread) listArtifacts(ctx context.Context) ([]ArtifactRef, error) {
+	stored, err := t.storedArtifacts(ctx)
 	if err != nil {
-		return nil, wrapError(err, "list the artifacts of thread %q", r.scope.Thread)
+		return nil, wrapError(err, "list the artifacts of thread %q", t.scope.Thread)
 	}
-	list := make([]ArtifactRef, 0, len(stored)+len(r.req.Artifacts))
+	list := make([]ArtifactRef, 0, len(stored)+len(t.content.artifacts))
 	named := map[string]int{}
 	put := func(ref ArtifactRef) {
 		if i, ok := named[ref.Name]; ok && ref.Name != "" {
@@ -123,32 +123,31 @@ func (r *run) listEarlier(ctx context.Context) ([]ArtifactRef, error) {
 		list = append(list, ref)
 	}
 	for _, ref := range stored {
-		put(r.boundRef(ref))
+		put(t.boundRef(ref))
 	}
-	for i := range r.req.Artifacts {
-		put(broughtRef(&r.req.Artifacts[i]))
+	for i := range t.content.artifacts {
+		put(broughtRef(&t.content.artifacts[i]))
 	}
 	return slices.Clone(list[max(0, len(list)-MaxEarlierArtifacts):]), nil
 }
 
-func (r *run) threadArtifacts(ctx context.Context) ([]ArtifactRef, error) {
-	if r.thread.history == nil || r.thread.history.artifacts == nil || r.scope.Thread == "" {
+func (t *runThread) storedArtifacts(ctx context.Context) ([]ArtifactRef, error) {
+	if t.history == nil || t.history.artifacts == nil || t.scope.Thread == "" {
 		return nil, nil
 	}
-	return callHistory(ctx, r, historyCall[[]ArtifactRef]{"ThreadArtifacts", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.artifacts, nil})
+	return callHistory(ctx, t, historyCall[[]ArtifactRef]{method: "ThreadArtifacts", limit: t.limits.history(), call: t.history.artifacts})
 }
 
 // boundRef holds the reading of an artifact to the limits of a history call.
-func (r *run) boundRef(ref ArtifactRef) ArtifactRef {
+func (t *runThread) boundRef(ref ArtifactRef) ArtifactRef {
 	open := ref.Open
 	ref.Open = func(ctx context.Context) (*Artifact, error) {
-		a, err := callHistory(ctx, r, historyCall[*Artifact]{"Open of an artifact", "HistoryTimeout", r.limits.HistoryTimeout,
-			func(ctx context.Context, _ *HistoryRequest) (*Artifact, error) { return open(ctx) }, nil})
+		a, err := callHistory(ctx, t, historyCall[*Artifact]{method: "Open of an artifact", limit: t.limits.history(), call: func(ctx context.Context, _ *HistoryRequest) (*Artifact, error) { return open(ctx) }})
 		if err == nil && (a == nil || slices.Contains(a.Parts, nil)) {
 			err = Errorf(DataLoss, "history adapter returned a damaged artifact")
 		}
 		if err != nil {
-			return nil, wrapError(err, "read artifact %q of thread %q", shorten(ref.Name), r.scope.Thread)
+			return nil, wrapError(err, "read artifact %q of thread %q", shorten(ref.Name), t.scope.Thread)
 		}
 		return a, nil
 	}

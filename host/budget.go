@@ -58,7 +58,7 @@ func (h *Host) admitRun(ctx context.Context, tenant string, routes *routing) err
 // admit asks the quota whether the run may begin. A run that another process began
 // was admitted then.
 func (r *run) admit(ctx context.Context) error {
-	if r.req.Resume != "" && len(r.req.Answers) == 0 {
+	if r.resume.run != "" && len(r.resume.answers) == 0 {
 		return nil
 	}
 	return r.host.admitRun(ctx, r.scope.Tenant, &r.routes)

@@ -98,13 +98,10 @@ func (c *openCall) forAnyone() bool {
 	return c.Inside == nil && (c.Question.Kind == AskResult || c.Question.Kind == AskInput)
 }
 
-// fromClient reports whether the run resumes from what a client had.
-func (r *run) fromClient() bool { return r.req.Checkpoint != nil && r.req.Checkpoint.unowned }
-
 // asksClient reports whether the answers to the run's questions will come with a
 // checkpoint that a client had.
 func (r *run) asksClient() bool {
-	return r.journalOf() == nil && (r.req.ClientCheckpoint || r.fromClient() && r.service.thread == nil)
+	return r.journalOf() == nil && (r.req.ClientCheckpoint || r.resume.fromClient() && r.service.thread == nil)
 }
 
 // checkClientCalls holds the calls of a checkpoint that a client had to what such a
@@ -160,24 +157,4 @@ func (c *Checkpoint) record() (*RunRecord, error) {
 		return nil, Errorf(InvalidArgument, "checkpoint of run %q: %w", c.run, err)
 	}
 	return &RunRecord{RunRef: RunRef{Tenant: c.tenant, Thread: c.thread, Run: c.run}, Target: c.target, Status: RunInterrupted, Steps: []json.RawMessage{step}}, nil
-}
-
-// resumeFrom has a request that brings a checkpoint resume its run.
-func resumeFrom(req *Request) (*Request, error) {
-	c := req.Checkpoint
-	if c == nil && req.AgentThread != nil {
-		c = req.AgentThread.checkpointOf(req)
-	}
-	if c == nil {
-		return req, nil
-	}
-	if c.left == nil {
-		return nil, Errorf(InvalidArgument, "request brings an empty checkpoint")
-	}
-	if req.Resume != "" && req.Resume != c.run {
-		return nil, Errorf(InvalidArgument, "request resumes run %q with the checkpoint of run %q", req.Resume, c.run)
-	}
-	own := *req
-	own.Resume, own.Checkpoint = c.run, c
-	return &own, nil
 }

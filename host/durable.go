@@ -214,12 +214,12 @@ func (r *run) newRecord(status RunStatus, step entry) (*RunRecord, error) {
 
 // record begins to write a run's steps down.
 func (r *run) record(ctx context.Context, begin *beginning) error {
-	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.loadedStep()
+	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.thread.journaledHistory()
 	rec, err := r.newRecord(RunOpen, entry{Begin: begin})
 	if err != nil {
 		return err
 	}
-	if begin.From != nil && r.req.Checkpoint == nil {
+	if begin.From != nil && r.resume.checkpoint == nil {
 		rec.Answers = r.journal.resumes
 	}
 	j := r.journalOf()
@@ -242,7 +242,7 @@ func (r *run) begin(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.conv.input, Messages: r.req.Messages, Providers: r.req.Providers, Artifacts: r.req.Artifacts, Instructions: r.req.Instructions, Parameters: r.encodedParameters(),
+	return r.record(ctx, &beginning{Input: r.conv.input, Messages: r.content.messages, Providers: r.content.providers, Artifacts: r.content.artifacts, Instructions: r.content.instructions, Parameters: r.content.parameters,
 		State: r.state.JSON(), Foreign: r.thread.clientOwned, Branch: r.thread.branch, Stopped: r.stopped})
 }
 

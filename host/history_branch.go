@@ -81,15 +81,15 @@ func errNoBranches() error {
 }
 
 // checkTurn refuses what the request asks of a history that cannot do it.
-func (r *run) checkTurn() error {
-	req := r.req
-	if err := r.thread.history.checkRacing(req.Racing); err != nil {
+func (t *runThread) checkRequest() error {
+	req := t.req
+	if err := t.history.checkRacing(req.Racing); err != nil {
 		return err
 	}
-	if req.Branch != "" && (r.thread.history == nil || r.thread.history.branch == nil) {
+	if req.Branch != "" && (t.history == nil || t.history.branch == nil) {
 		return errNoBranches()
 	}
-	if req.Branch != "" && (r.scope.Thread == "" || req.Resume != "") {
+	if req.Branch != "" && (t.scope.Thread == "" || t.resume.run != "") {
 		return Errorf(InvalidArgument, "request names the branch %q and not its thread", req.Branch)
 	}
 	if req.Regenerate == "" {
@@ -98,18 +98,18 @@ func (r *run) checkTurn() error {
 		}
 		return nil
 	}
-	return r.checkRegenerate()
+	return t.checkRegenerate()
 }
 
-func (r *run) checkRegenerate() error {
-	req, h := r.req, r.thread.history
+func (t *runThread) checkRegenerate() error {
+	req, h := t.req, t.history
 	switch {
-	case r.conv.input != nil || len(req.Messages) > 0 || req.Resume != "":
+	case t.conv.input != nil || len(req.Messages) > 0 || t.resume.run != "":
 		return Errorf(InvalidArgument, "request answers the message %q again and says something new", req.Regenerate).
 			WithHint("regenerate with nothing else, then say the rest")
 	case !validMessageID(req.Regenerate):
 		return Errorf(InvalidArgument, "there can be no message with an id of %d bytes like that", len(req.Regenerate))
-	case r.scope.Thread == "":
+	case t.scope.Thread == "":
 		return Errorf(InvalidArgument, "request answers the message %q again and names no thread", req.Regenerate)
 	case h == nil || h.get == nil || !req.NewBranch && h.regenerate == nil:
 		return Errorf(InvalidArgument, "the history cannot take an answer back").WithHint("it needs Regenerate and Get")
@@ -121,41 +121,41 @@ func (r *run) checkRegenerate() error {
 
 // racing returns how the run races. One that goes on with another waits: that one
 // has its place already.
-func (r *run) racing() Racing {
+func (t *runThread) concurrency() Racing {
 	switch {
-	case r.req.Resume != "":
+	case t.resume.run != "":
 		return RaceWait
-	case r.req.Racing != "":
-		return r.req.Racing
+	case t.req.Racing != "":
+		return t.req.Racing
 	}
-	return r.thread.history.racing
+	return t.history.racing
 }
 
 // lockThread makes the thread the run's, or a branch of it.
-func (r *run) lockThread(ctx context.Context) (func(), error) {
-	if r.thread.history == nil || r.thread.history.lock == nil || r.scope.Thread == "" {
+func (t *runThread) acquire(ctx context.Context) (func(), error) {
+	if t.history == nil || t.history.lock == nil || t.scope.Thread == "" {
 		return func() {}, nil
 	}
-	if r.req.NewBranch { // it takes nothing from whoever runs on the thread
-		if err := r.takeBranch(ctx); err != nil {
+	if t.req.NewBranch { // it takes nothing from whoever runs on the thread
+		if err := t.beginBranch(ctx); err != nil {
 			return nil, err
 		}
 	}
-	unlock, err := r.lock(ctx)
-	if err == nil || CodeOf(err) != Conflict || r.racing() == RaceWait || r.racing() == "" {
+	unlock, err := t.lockThread(ctx)
+	if err == nil || CodeOf(err) != Conflict || t.concurrency() == RaceWait || t.concurrency() == "" {
 		return unlock, err
 	}
-	if r.racing() == RaceConflict || r.thread.branch != "" {
-		return nil, errRunning(r.scope.Thread, err)
+	if t.concurrency() == RaceConflict || t.branch != "" {
+		return nil, errRunning(t.scope.Thread, err)
 	}
-	if err := r.takeBranch(ctx); err != nil {
+	if err := t.beginBranch(ctx); err != nil {
 		return nil, err
 	}
-	return r.lock(ctx)
+	return t.lockThread(ctx)
 }
 
-func (r *run) lock(ctx context.Context) (func(), error) {
-	unlock, err := callHistory(ctx, r, historyCall[func()]{method: "LockThread", fn: r.thread.history.lock, late: func(unlock func()) {
+func (t *runThread) lockThread(ctx context.Context) (func(), error) {
+	unlock, err := callHistory(ctx, t, historyCall[func()]{method: "LockThread", call: t.history.lock, late: func(unlock func()) {
 		if unlock != nil {
 			unlock()
 		}
@@ -167,47 +167,45 @@ func (r *run) lock(ctx context.Context) (func(), error) {
 }
 
 // takeBranch begins a branch and has the run go on there.
-func (r *run) takeBranch(ctx context.Context) error {
-	branch, err := callHistory(ctx, r, historyCall[string]{"Branch", "HistoryTimeout", r.limits.HistoryTimeout,
-		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return r.thread.history.branch(ctx, req, r.req.Regenerate)
-		}, nil})
+func (t *runThread) beginBranch(ctx context.Context) error {
+	branch, err := callHistory(ctx, t, historyCall[string]{method: "Branch", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+		return t.history.branch(ctx, req, t.req.Regenerate)
+	}})
 	if err == nil && branch == "" {
 		err = Errorf(Internal, "history adapter made a branch without a name")
 	}
 	if err != nil {
-		return wrapError(err, "begin a branch of thread %q", r.scope.Thread)
+		return wrapError(err, "begin a branch of thread %q", t.scope.Thread)
 	}
-	r.thread.branch, r.thread.branched = branch, true
+	t.branch, t.branched = branch, true
 	return nil
 }
 
 // regenerate takes back what came after the message that the request names.
-func (r *run) regenerate(ctx context.Context) error {
-	message := r.req.Regenerate
-	if r.thread.branched {
+func (t *runThread) takeAnswerBack(ctx context.Context) error {
+	message := t.req.Regenerate
+	if t.branched {
 		return nil // the branch that the run got ends there
 	}
-	if r.req.NewBranch { // the history has no locks
-		return r.takeBranch(ctx)
+	if t.req.NewBranch { // the history has no locks
+		return t.beginBranch(ctx)
 	}
-	head, err := callHistory(ctx, r, historyCall[string]{"Regenerate", "HistoryTimeout", r.limits.HistoryTimeout,
-		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return r.thread.history.regenerate(ctx, req, message)
-		}, nil})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "Regenerate", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+		return t.history.regenerate(ctx, req, message)
+	}})
 	if err != nil {
-		return wrapError(err, "take back the answer to message %q of thread %q", message, r.scope.Thread)
+		return wrapError(err, "take back the answer to message %q of thread %q", message, t.scope.Thread)
 	}
-	r.thread.head = head
+	t.head = head
 	return nil
 }
 
 // inputOf finds the message to answer again at the end of the conversation.
-func (r *run) inputOf(loaded *Loaded) error {
+func (t *runThread) takeInput(loaded *Loaded) error {
 	n := len(loaded.Messages)
-	if n == 0 || loaded.Messages[n-1].ID != r.req.Regenerate || loaded.Messages[n-1].Role != User {
-		return Errorf(DataLoss, "history adapter did not make message %q of thread %q the last", r.req.Regenerate, r.scope.Thread)
+	if n == 0 || loaded.Messages[n-1].ID != t.req.Regenerate || loaded.Messages[n-1].Role != User {
+		return Errorf(DataLoss, "history adapter did not make message %q of thread %q the last", t.req.Regenerate, t.scope.Thread)
 	}
-	r.conv.input = loaded.Messages[n-1]
+	t.conv.input = loaded.Messages[n-1]
 	return nil
 }

@@ -20,11 +20,19 @@ const historyGrace = 2 * time.Second
 // historyCall is one call of an adapter.
 type historyCall[T any] struct {
 	method string
-	limit  string // the name of the limit
-	within time.Duration
-	fn     func(context.Context, *HistoryRequest) (T, error)
-	late   func(T) // takes an answer that nobody waits for any more; may be nil
+	limit  timeLimit // zero is none
+	call   func(context.Context, *HistoryRequest) (T, error)
+	late   func(T) // takes an answer that comes after the run has stopped waiting; may be nil
 }
+
+// timeLimit is a limit of time, with its name in [Limits].
+type timeLimit struct {
+	name string
+	of   time.Duration
+}
+
+func (l *Limits) history() timeLimit { return timeLimit{"HistoryTimeout", l.HistoryTimeout} }
+func (l *Limits) commit() timeLimit  { return timeLimit{"CommitTimeout", l.CommitTimeout} }
 
 type historyAnswer[T any] struct {
 	value T
@@ -32,17 +40,17 @@ type historyAnswer[T any] struct {
 }
 
 // callHistory calls a method of the adapter with a copy of what the run asks.
-func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error) {
+func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, ContextError(ctx)
 	}
 	callCtx, cancel := ctx, context.CancelFunc(func() {})
-	if c.within > 0 {
-		callCtx, cancel = context.WithTimeout(ctx, c.within)
+	if c.limit.of > 0 {
+		callCtx, cancel = context.WithTimeout(ctx, c.limit.of)
 	}
 	defer cancel()
-	a := awaitHistory(callCtx, r, c)
+	a := awaitHistory(callCtx, t, c)
 	if a.err == nil || !endedBy(callCtx, a.err) {
 		return a.value, fromAdapter(a.err)
 	}
@@ -50,7 +58,7 @@ func callHistory[T any](ctx context.Context, r *run, c historyCall[T]) (T, error
 		return none, ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
-		Message: "history took longer than the limit " + c.limit + " of " + c.within.String()}
+		Message: "history took longer than the limit " + c.limit.name + " of " + c.limit.of.String()}
 }
 
 // fromAdapter keeps the text of a cause that is no [*Error] from clients, also
@@ -63,9 +71,11 @@ func fromAdapter(err error) error {
 }
 
 // awaitHistory runs the method.
-func awaitHistory[T any](ctx context.Context, r *run, c historyCall[T]) historyAnswer[T] {
-	return await(ctx, foreignCall[T]{"history adapter", r.thread.history.name, c.method, r.scope.Run, r.host.opts.Logger,
-		func(ctx context.Context) (T, error) { return c.fn(ctx, r.historyRequest()) }, c.late})
+func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) historyAnswer[T] {
+	return await(ctx, foreignCall[T]{
+		who: "history adapter", name: t.history.name, method: c.method, run: t.scope.Run, logger: t.logger, late: c.late,
+		fn: func(ctx context.Context) (T, error) { return c.call(ctx, t.requests.historyRequest()) },
+	})
 }
 
 // foreignCall is a call of somebody's code that may panic, or never return.
@@ -134,7 +144,7 @@ func (c *foreignCall[T]) guard(fn func()) {
 // historyRequest says whose history the run asks for: a copy for each call, so
 // that an adapter may keep or change it.
 func (r *run) historyRequest() *HistoryRequest {
-	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Network: r.net.name, Racing: r.racing()}
+	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Network: r.net.name, Racing: r.thread.concurrency()}
 	req.SoFar = r.soFar(nil)
 	if req.SoFar.state == nil {
 		layers := r.firstLayers()

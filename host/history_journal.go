@@ -12,22 +12,22 @@ const maxJournaledHistory = 256 << 10
 
 // loadedStep returns what was loaded, to be written down; nil if nothing was, or
 // too much. What an agent thread has is not an adapter's answer.
-func (r *run) loadedStep() *loadedStep {
-	if r.thread.loaded == nil || r.service.thread != nil {
+func (t *runThread) journaledHistory() *loadedStep {
+	if t.loaded == nil || t.req.AgentThread != nil {
 		return nil
 	}
 	size := 0
-	for _, m := range r.thread.loaded.Messages { // a first guess, and cheap
+	for _, m := range t.loaded.Messages { // a first guess, and cheap
 		bytes, _ := m.Size()
 		if size += bytes; size > maxJournaledHistory {
 			return nil
 		}
 	}
-	raw := AppendMessagesJSON(nil, r.thread.loaded.Messages)
+	raw := AppendMessagesJSON(nil, t.loaded.Messages)
 	if len(raw) > maxJournaledHistory {
 		return nil
 	}
-	return &loadedStep{Messages: raw, Providers: r.thread.loaded.Providers}
+	return &loadedStep{Messages: raw, Providers: t.loaded.Providers}
 }
 
 // read returns what was written down, nil if that is nothing.
@@ -47,16 +47,16 @@ func (s *loadedStep) read() (*Loaded, error) {
 
 // checkHead asks whether the thread is where the run has left it. An adapter that
 // cannot tell says so when the results are stored.
-func (r *run) checkHead(ctx context.Context) error {
-	if r.thread.history == nil || r.thread.history.threadHead == nil || r.thread.head == "" {
+func (t *runThread) checkHead(ctx context.Context) error {
+	if t.history == nil || t.history.threadHead == nil || t.head == "" {
 		return nil
 	}
-	head, err := callHistory(ctx, r, historyCall[string]{"ThreadHead", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.threadHead, nil})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "ThreadHead", limit: t.limits.history(), call: t.history.threadHead})
 	if err != nil {
-		return wrapError(err, "read the head of thread %q", r.scope.Thread)
+		return wrapError(err, "read the head of thread %q", t.scope.Thread)
 	}
-	if head != r.thread.head {
-		return errMovedOn(r)
+	if head != t.head {
+		return errMovedOn(t.scope)
 	}
 	return nil
 }

@@ -287,7 +287,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		defer cancel()
 		r.events.yield, r.events.cancel = yield, cancel
 		if refused := r.admit(ctx); refused != nil {
-			stored, err := r.readAnswer(ctx) // what is answered already costs nothing
+			stored, err := r.thread.readStoredTurn(ctx) // what is answered already costs nothing
 			if err != nil || stored == nil {
 				yield(Event{}, refused)
 			} else if err := r.replay(stored); err != nil && !r.events.broken {

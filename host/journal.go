@@ -91,7 +91,7 @@ func (h *Host) journalOf(history *History) *guardedJournal {
 	if j == nil {
 		return nil
 	}
-	return &guardedJournal{j, h.opts.Limits, h.opts.Logger}
+	return &guardedJournal{j, &h.opts.Limits, h.opts.Logger}
 }
 
 // KeepsRuns reports whether interrupted runs of a target are in a journal, the

@@ -5,27 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"time"
 )
 
 // guardedJournal calls a journal within a time, and so that one that panics or
 // never returns ends the run and not the process: see [await].
 type guardedJournal struct {
 	journal Journal
-	limits  Limits
+	limits  *Limits
 	logger  *slog.Logger
 }
 
 // callJournal calls a method of the journal.
 func callJournal[T any](ctx context.Context, g *guardedJournal, method, run string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
-	within, limit := g.limits.CommitTimeout, "CommitTimeout"
+	limit := g.limits.commit()
 	if method == "ReadRun" || method == "WaitingRuns" {
-		within, limit = g.limits.HistoryTimeout, "HistoryTimeout"
+		limit = g.limits.history()
 	}
-	callCtx, cancel := context.WithTimeoutCause(ctx, within, journalTimeout{limit, within})
+	callCtx, cancel := context.WithTimeoutCause(ctx, limit.of, journalTimeout(limit))
 	defer cancel()
-	a := await(callCtx, foreignCall[T]{"journal", fmt.Sprintf("%T", g.journal), method, run, g.logger, fn, nil})
+	a := await(callCtx, foreignCall[T]{who: "journal", name: fmt.Sprintf("%T", g.journal), method: method, run: run, logger: g.logger, fn: fn})
 	if a.err == nil || !endedBy(callCtx, a.err) {
 		return a.value, a.err
 	}
@@ -36,13 +35,10 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 }
 
 // journalTimeout is why a call of a journal ends at the host's limit.
-type journalTimeout struct {
-	limit string
-	of    time.Duration
-}
+type journalTimeout timeLimit
 
 func (t journalTimeout) Error() string {
-	return "the journal took longer than the limit " + t.limit + " of " + t.of.String()
+	return "the journal took longer than the limit " + t.name + " of " + t.of.String()
 }
 
 // Is makes it a context.DeadlineExceeded.

@@ -45,12 +45,6 @@ func withParameters(parameters, over map[string]json.RawMessage) map[string]json
 	return out
 }
 
-// checkParameters holds the request's model parameters to what can be sent.
-func (r *run) checkParameters() error {
-	_, err := encodeParameters(r.req.ModelParameters)
-	return wrapError(err, "request")
-}
-
 // parameters returns what the turn's model is asked with: the agent's parameters, and
 // the request's over them.
 func (t *turn) parameters() (map[string]json.RawMessage, error) {
@@ -58,8 +52,7 @@ func (t *turn) parameters() (map[string]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := encodeParameters(t.run.req.ModelParameters)
-	return withParameters(own, asked), err
+	return withParameters(own, t.run.content.parameters), nil
 }
 
 // asParameters returns parameters that were encoded before.
@@ -72,14 +65,4 @@ func asParameters(encoded map[string]json.RawMessage) map[string]any {
 		out[name] = raw
 	}
 	return out
-}
-
-// encodedParameters returns the request's parameters, which were checked when the run
-// began.
-func (r *run) encodedParameters() map[string]json.RawMessage {
-	encoded, err := encodeParameters(r.req.ModelParameters)
-	if err != nil {
-		return nil
-	}
-	return encoded
 }

@@ -35,18 +35,18 @@ func (r *run) leave(ctx context.Context) error {
 // checkResume refuses a request to go on that says something else as well.
 func (r *run) checkResume() error {
 	req := r.req
-	if req.Resume == "" {
+	if r.resume.run == "" {
 		if len(req.Answers) > 0 {
 			return Errorf(InvalidArgument, "request has answers and names no run to resume")
 		}
 		return nil
 	}
-	conversation := req.Checkpoint == nil && (len(req.Messages) > 0 || len(req.Providers) > 0 || req.State != nil)
+	conversation := r.resume.checkpoint == nil && (len(req.Messages) > 0 || len(req.Providers) > 0 || req.State != nil)
 	if r.conv.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Thread != "" {
-		return Errorf(InvalidArgument, "request resumes run %q and says something new", req.Resume).
+		return Errorf(InvalidArgument, "request resumes run %q and says something new", r.resume.run).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
-	if r.journalOf() == nil && req.Checkpoint == nil {
+	if r.journalOf() == nil && r.resume.checkpoint == nil {
 		return errNoJournal()
 	}
 	return nil
@@ -54,7 +54,7 @@ func (r *run) checkResume() error {
 
 // resumedRun returns the run that this one goes on with, nil if it begins anew.
 func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
-	if r.req.Resume == "" {
+	if r.resume.run == "" {
 		return nil, nil
 	}
 	rec, err := r.readRun(ctx)
@@ -71,7 +71,7 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
 	rec, err := r.readRecord(ctx)
 	if err != nil {
-		return nil, wrapError(err, "read run %q", r.req.Resume)
+		return nil, wrapError(err, "read run %q", r.resume.run)
 	}
 	if rec.Target != r.net.name {
 		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, r.net.name)
@@ -80,10 +80,10 @@ func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
 }
 
 func (r *run) readRecord(ctx context.Context) (*RunRecord, error) {
-	c := r.req.Checkpoint
+	c := r.resume.checkpoint
 	switch {
 	case c == nil:
-		return r.journalOf().ReadRun(ctx, r.scope.Tenant, r.req.Resume)
+		return r.journalOf().ReadRun(ctx, r.scope.Tenant, r.resume.run)
 	case !c.unowned && c.tenant != r.scope.Tenant:
 		return nil, Errorf(NotFound, "there is no run %q", c.run)
 	}
@@ -121,7 +121,7 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	answers, over, err := settled(questionsOf(c.Calls), r.req.Answers, time.Now())
+	answers, over, err := settled(questionsOf(c.Calls), r.resume.answers, time.Now())
 	if err != nil {
 		return err
 	}
@@ -134,15 +134,15 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.journal.saved = c.turn(r.resultID())
 	r.journal.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.journal.branches.byKey, c.Calls)
-	if r.journalOf() == nil || r.fromClient() { // the client has it, and can answer again
+	if r.journalOf() == nil || r.resume.fromClient() { // the client has it, and can answer again
 		return nil
 	}
-	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.req.Artifacts})
+	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
 }
 
 // goOnWith makes this run the one whose process has ended.
 func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
-	if len(r.req.Answers) > 0 {
+	if len(r.resume.answers) > 0 {
 		return Errorf(InvalidArgument, "run %q asks nothing: it is open", rec.Run)
 	}
 	p, err := newReplay(rec)
@@ -150,7 +150,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 		return err
 	}
 	r.scope.Run, r.keys = rec.Run, rec.Run
-	r.restoreBrought(p.begin.Artifacts)
+	r.content.artifacts = p.begin.Artifacts
 	if c := p.begin.From; c != nil {
 		err = r.restore(ctx, c, p.begin.Answers, p.begin.Expired)
 	} else {
@@ -178,21 +178,21 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	return nil
 }
 
-// restoreBrought makes artifacts those that the request has brought.
-func (r *run) restoreBrought(artifacts []Artifact) {
-	req := *r.req
-	req.Artifacts = artifacts
-	r.req = &req
-}
-
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
 	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stopped = b.Input, b.Foreign, b.Branch, b.Stopped
-	req := *r.req
-	req.Instructions, req.Messages, req.Providers = b.Instructions, b.Messages, b.Providers
-	req.ModelParameters = asParameters(b.Parameters)
-	r.req = &req
+	r.content.messages, r.content.providers = b.Messages, b.Providers
+	if err := r.restoreContent(b.Instructions, b.Parameters); err != nil {
+		return err
+	}
 	return r.restoreState(b.State)
+}
+
+// restoreContent takes over the instructions and the model parameters of a request.
+func (r *run) restoreContent(instructions string, parameters map[string]json.RawMessage) (err error) {
+	r.content.instructions = instructions
+	r.content.parameters, err = encodeParameters(asParameters(parameters))
+	return err
 }
 
 func (r *run) restoreState(raw json.RawMessage) error {
@@ -216,7 +216,7 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 	journaled := loaded != nil
 	if err == nil && !journaled {
 		r.thread.head = ""
-		loaded, err = r.load(ctx, false)
+		loaded, err = r.thread.load(ctx, false)
 	}
 	if err != nil {
 		return err
@@ -226,8 +226,8 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 		loaded = &Loaded{Messages: c.Messages, Providers: c.Providers}
 	}
 	r.thread.providers = newProviderStates(loaded.Providers)
-	stored := r.withoutOwn(loaded, p)
-	if r.conv.past, err = r.pastMessages(loaded); err != nil {
+	stored := r.thread.withoutOwn(loaded, p)
+	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
 	r.conv.past = closeCalls(r.conv.past, p.begin.From == nil)
@@ -239,23 +239,23 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 		}
 		return nil
 	case journaled:
-		return r.checkHead(ctx)
+		return r.thread.checkHead(ctx)
 	case c != nil:
 		return r.checkLast(c)
 	case head != "" && r.thread.head != "" && r.thread.head != head && !stored:
-		return errMovedOn(r)
+		return errMovedOn(&r.scope)
 	}
 	return nil
 }
 
-func errMovedOn(r *run) error {
-	return Errorf(Conflict, "thread %q has moved on since run %q stopped", r.scope.Thread, r.scope.Run).
+func errMovedOn(s *Scope) error {
+	return Errorf(Conflict, "thread %q has moved on since run %q stopped", s.Thread, s.Run).
 		WithHint("what it had done is not in the thread; say what is wanted as a new message")
 }
 
 // withoutOwn takes what the run itself has stored, round by round, out of what
 // was loaded. It reports whether that was the last to be stored.
-func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
+func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 	own := p.messages()
 	var rest []*Message
 	for _, m := range loaded.Messages {
@@ -263,10 +263,10 @@ func (r *run) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 			rest = append(rest, m)
 			continue
 		}
-		if r.thread.storedIDs == nil {
-			r.thread.storedIDs = map[string]bool{}
+		if t.storedIDs == nil {
+			t.storedIDs = map[string]bool{}
 		}
-		r.thread.storedIDs[m.ID] = true
+		t.storedIDs[m.ID] = true
 	}
 	loaded.Messages = rest
 	return last
@@ -300,15 +300,15 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *
 func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
 	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
-	req := *r.req
-	req.Instructions, req.ModelParameters = c.Instructions, asParameters(c.Parameters)
-	r.req = &req
+	if err := r.restoreContent(c.Instructions, c.Parameters); err != nil {
+		return err
+	}
 	r.ledger.spent.tokens.Store(c.Tokens)
 	r.ledger.spent.toolCalls.Store(c.ToolCalls)
 	r.ledger.spent.instructions.Store(c.Executed)
 	r.ledger.spent.artifacts.Store(c.Artifacts)
 	r.ledger.spent.artifactBytes.Store(c.Stored)
-	if r.fromClient() {
+	if r.resume.fromClient() {
 		loaded := &Loaded{}
 		if r.service.thread != nil {
 			loaded.State = r.service.thread.State()
@@ -357,18 +357,18 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 	loaded := &Loaded{Messages: c.Messages, Providers: c.Providers}
 	if loaded.Messages == nil {
 		var err error
-		if loaded, err = r.load(ctx, false); err != nil {
+		if loaded, err = r.thread.load(ctx, false); err != nil {
 			return err
 		}
 	}
 	r.serviceKnows(loaded)
 	r.thread.providers = newProviderStates(loaded.Providers)
 	var err error
-	if r.conv.past, err = r.pastMessages(loaded); err != nil {
+	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
 	r.conv.past = closeCalls(r.conv.past, false)
-	if err := r.checkLast(c); err != nil || !r.fromClient() {
+	if err := r.checkLast(c); err != nil || !r.resume.fromClient() {
 		return err
 	}
 	return r.checkClientCalls(c)
@@ -421,7 +421,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		if o.answer != nil {
 			key := c.call.IdempotencyKey
 			c.answered(o)
-			if t.run.fromClient() { // nothing but the answer is what it says
+			if t.run.resume.fromClient() { // nothing but the answer is what it says
 				c.admitted, c.key = false, o.Key
 				c.call.IdempotencyKey, c.call.Arguments = key, c.part.Arguments
 			}

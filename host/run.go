@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 type run struct {
 	host    *Host
 	net     *Network
-	req     *Request
+	req     *Request // the caller's, which is not changed
+	content requestContent
+	resume  resumption
 	limits  *Limits
 	scope   Scope // Agent is the agent at work
 	started time.Time
@@ -31,9 +34,10 @@ type run struct {
 	models  modelChoice
 	asks    modelCalls
 
-	state    *State
-	keys     string // what the idempotency keys of tool calls begin with
-	services *services
+	state     *State
+	sentState any    // the request's state, as JSON from its first use on
+	keys      string // what the idempotency keys of tool calls begin with
+	services  *services
 
 	stopped bool  // by the Start hook of the network
 	failed  error // what that hook failed with
@@ -41,6 +45,15 @@ type run struct {
 
 // runThread is a run's side of the thread that it works on.
 type runThread struct {
+	scope    *Scope
+	limits   *Limits
+	logger   *slog.Logger
+	req      *Request
+	content  *requestContent
+	resume   *resumption
+	conv     *conversation
+	requests historyRequester
+
 	history     *History
 	loaded      *Loaded // what the adapter answered; nil if it was not asked
 	branch      string  // of the thread; empty is its own line
@@ -49,7 +62,6 @@ type runThread struct {
 	inputStored bool            // the thread has the input already
 	storedIDs   map[string]bool // ids of messages that rounds have stored
 	clientOwned bool            // the state is the client's, and not for the thread
-	sentState   any             // the request's state
 	providers   *providerStates // of context providers
 }
 
@@ -81,12 +93,12 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err = resumeFrom(req)
+	resume, err := resumptionOf(req)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		host: h, net: n, req: req, started: time.Now(),
+		host: h, net: n, req: req, resume: resume, started: time.Now(),
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
 		journal: runJournal{steps: newSteps()},
@@ -115,10 +127,10 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := r.checkResume(); err != nil {
 		return nil, err
 	}
-	if err := r.checkTurn(); err != nil {
+	if err := r.thread.checkRequest(); err != nil {
 		return nil, err
 	}
-	if err := r.checkParameters(); err != nil {
+	if r.content, err = contentOf(req); err != nil {
 		return nil, err
 	}
 	if err := checkProviderStates(req.Providers); err != nil {
@@ -127,7 +139,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := checkBroughtArtifacts(req.Artifacts); err != nil {
 		return nil, err
 	}
-	if r.conv.input == nil && len(req.Messages) == 0 && req.Resume == "" && (r.thread.history == nil || r.scope.Thread == "") {
+	if r.conv.input == nil && len(req.Messages) == 0 && resume.run == "" && (r.thread.history == nil || r.scope.Thread == "") {
 		return nil, errNothingSaid()
 	}
 	if r.durable() && r.journalOf() == nil {
@@ -135,6 +147,14 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	}
 	return r, r.models.checkNetwork(r.net, r.routes.first())
 }
+
+// historyRequester makes the request of a call of a history adapter: one for each call,
+// for the adapter may keep or change it.
+type historyRequester interface {
+	historyRequest() *HistoryRequest
+}
+
+var _ historyRequester = (*run)(nil)
 
 // connect gives each part of the run the options and the other parts that it uses.
 func (r *run) connect() {
@@ -146,6 +166,9 @@ func (r *run) connect() {
 	l := &r.ledger
 	l.events, l.quota, l.limits = e, opts.Quota, r.limits
 	r.asks = modelCalls{events: e, ledger: l, limits: r.limits, tokens: opts.Tokens}
+	t := &r.thread
+	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
+	t.conv, t.requests = &r.conv, r
 	n := &r.routes
 	n.net, n.chosen, n.models, n.asks, n.events, n.ledger = r.net, r.req.Router, &r.models, &r.asks, e, l
 	n.conv, n.journal, n.limits = &r.conv, &r.journal, r.limits
@@ -208,12 +231,12 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := r.lockThread(ctx)
+	unlock, err := r.thread.acquire(ctx)
 	if err != nil {
 		return wrapError(err, "wait for thread %q", r.scope.Thread)
 	}
 	defer unlock()
-	switch stored, err := r.readAnswer(ctx); {
+	switch stored, err := r.thread.readStoredTurn(ctx); {
 	case err != nil:
 		return r.finish("", nameEnd(ctx, err))
 	case stored != nil:

@@ -11,13 +11,13 @@ import (
 
 // open makes the thread, stores the user's message and loads what was before.
 func (r *run) open(ctx context.Context) error {
-	created, err := r.enter(ctx)
+	created, err := r.thread.enter(ctx)
 	if err != nil {
 		return err
 	}
-	loaded, err := r.load(ctx, created)
+	loaded, err := r.thread.load(ctx, created)
 	if err == nil && r.req.Regenerate != "" {
-		err = r.inputOf(loaded)
+		err = r.thread.takeInput(loaded)
 	}
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.thread.providers = newProviderStates(loaded.Providers)
 	r.serviceKnows(loaded)
-	if r.conv.past, err = r.pastMessages(loaded); err != nil {
+	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
 	r.conv.past = closeOpenCalls(r.conv.past)
@@ -46,101 +46,100 @@ func (r *run) open(ctx context.Context) error {
 
 // enter brings the thread to where the run begins: with the user's message, or
 // without the answer to one.
-func (r *run) enter(ctx context.Context) (created bool, err error) {
-	if r.req.Regenerate != "" {
-		return false, r.regenerate(ctx)
+func (t *runThread) enter(ctx context.Context) (created bool, err error) {
+	if t.req.Regenerate != "" {
+		return false, t.takeAnswerBack(ctx)
 	}
-	if created, err = r.ensureThread(ctx); err != nil {
+	if created, err = t.ensure(ctx); err != nil {
 		return false, err
 	}
-	return created, r.storeInput(ctx)
+	return created, t.storeInput(ctx)
 }
 
-func (r *run) ensureThread(ctx context.Context) (created bool, err error) {
-	if r.thread.history == nil {
+func (t *runThread) ensure(ctx context.Context) (created bool, err error) {
+	if t.history == nil {
 		return false, nil
 	}
-	if r.thread.history.createThread != nil {
-		if created, err = r.createThread(ctx); err != nil {
-			return false, wrapError(err, "create thread %q", r.scope.Thread)
+	if t.history.createThread != nil {
+		if created, err = t.create(ctx); err != nil {
+			return false, wrapError(err, "create thread %q", t.scope.Thread)
 		}
 	}
-	if r.scope.Thread == "" && r.thread.history.get != nil {
-		r.scope.Thread, created = NewID(), true
+	if t.scope.Thread == "" && t.history.get != nil {
+		t.scope.Thread, created = NewID(), true
 	}
 	return created, nil
 }
 
-func (r *run) createThread(ctx context.Context) (created bool, err error) {
+func (t *runThread) create(ctx context.Context) (created bool, err error) {
 	type answer struct {
 		id      string
 		created bool
 	}
-	a, err := callHistory(ctx, r, historyCall[answer]{"CreateThread", "HistoryTimeout", r.limits.HistoryTimeout,
-		func(ctx context.Context, req *HistoryRequest) (answer, error) {
-			id, created, err := r.thread.history.createThread(ctx, req)
-			return answer{id, created}, err
-		}, nil})
+	a, err := callHistory(ctx, t, historyCall[answer]{method: "CreateThread", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (answer, error) {
+		id, created, err := t.history.createThread(ctx, req)
+		return answer{id, created}, err
+	}})
 	if err != nil {
 		return false, err
 	}
-	if r.scope.Thread == "" {
-		r.scope.Thread = a.id
+	if t.scope.Thread == "" {
+		t.scope.Thread = a.id
 	}
-	if r.scope.Thread == "" {
+	if t.scope.Thread == "" {
 		return false, Errorf(Internal, "history adapter made a thread without an id")
 	}
 	return a.created, nil
 }
 
-func (r *run) storeInput(ctx context.Context) error {
-	if r.thread.history == nil || r.thread.history.appendUser == nil || r.conv.input == nil {
+func (t *runThread) storeInput(ctx context.Context) error {
+	if t.history == nil || t.history.appendUser == nil || t.conv.input == nil {
 		return nil
 	}
-	head, err := callHistory(ctx, r, historyCall[string]{"AppendUserMessage", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.appendUser, nil})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendUserMessage", limit: t.limits.history(), call: t.history.appendUser})
 	if err != nil {
-		return wrapError(err, "store the user's message in thread %q", r.scope.Thread)
+		return wrapError(err, "store the user's message in thread %q", t.scope.Thread)
 	}
-	r.thread.head = head
+	t.head = head
 	return nil
 }
 
-func (r *run) load(ctx context.Context, created bool) (*Loaded, error) {
-	if len(r.req.Messages) > 0 {
-		r.thread.clientOwned = !created && r.req.State == nil
-		return &Loaded{Messages: r.req.Messages, Providers: r.req.Providers}, nil
+func (t *runThread) load(ctx context.Context, created bool) (*Loaded, error) {
+	if len(t.content.messages) > 0 {
+		t.clientOwned = !created && t.req.State == nil
+		return &Loaded{Messages: t.content.messages, Providers: t.content.providers}, nil
 	}
-	if r.thread.history == nil {
-		return &Loaded{Providers: r.req.Providers}, nil
+	if t.history == nil {
+		return &Loaded{Providers: t.content.providers}, nil
 	}
-	if r.thread.history.get == nil {
+	if t.history.get == nil {
 		return &Loaded{}, nil
 	}
 	if created {
-		r.thread.loaded = &Loaded{}
-		return r.thread.loaded, nil
+		t.loaded = &Loaded{}
+		return t.loaded, nil
 	}
-	loaded, err := callHistory(ctx, r, historyCall[*Loaded]{"Get", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.get, nil})
+	loaded, err := callHistory(ctx, t, historyCall[*Loaded]{method: "Get", limit: t.limits.history(), call: t.history.get})
 	if err != nil {
-		return nil, wrapError(err, "load thread %q", r.scope.Thread)
+		return nil, wrapError(err, "load thread %q", t.scope.Thread)
 	}
-	if r.thread.loaded = loaded; loaded == nil {
-		r.thread.loaded = &Loaded{}
-		return r.thread.loaded, nil
+	if t.loaded = loaded; loaded == nil {
+		t.loaded = &Loaded{}
+		return t.loaded, nil
 	}
-	if err := r.checkLoaded(loaded); err != nil {
-		return nil, wrapError(err, "load thread %q", r.scope.Thread)
+	if err := t.checkLoaded(loaded); err != nil {
+		return nil, wrapError(err, "load thread %q", t.scope.Thread)
 	}
-	if r.thread.head == "" {
-		r.thread.head = loaded.Head
+	if t.head == "" {
+		t.head = loaded.Head
 	}
 	return loaded, nil
 }
 
 // checkLoaded holds an adapter to what it was asked for. Whose the other
 // conversation is is not told: what reads the error may be another tenant.
-func (r *run) checkLoaded(loaded *Loaded) error {
-	if loaded.Tenant != "" && loaded.Tenant != r.scope.Tenant || loaded.Thread != "" && loaded.Thread != r.scope.Thread {
+func (t *runThread) checkLoaded(loaded *Loaded) error {
+	if loaded.Tenant != "" && loaded.Tenant != t.scope.Tenant || loaded.Thread != "" && loaded.Thread != t.scope.Thread {
 		return Errorf(DataLoss, "history adapter returned another conversation").WithHint("nothing of it was used; the adapter mixes threads up")
 	}
 	if err := checkMessages(loaded.Messages); err != nil {
@@ -166,7 +165,7 @@ func checkMessages(messages []*Message) error {
 // it there is what a run said: it was sent again, after an answer that was cut
 // short. Behind what somebody else has said since it goes to the end, for it is
 // the one to answer.
-func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
+func (t *runThread) pastMessages(loaded *Loaded) ([]*Message, error) {
 	if err := checkMessages(loaded.Messages); err != nil {
 		return nil, Errorf(InvalidArgument, "the conversation cannot be used: %w", err)
 	}
@@ -179,26 +178,26 @@ func (r *run) pastMessages(loaded *Loaded) ([]*Message, error) {
 			continue
 		}
 		seen[m.ID] = true
-		if r.conv.input != nil && m.ID == r.conv.input.ID {
+		if t.conv.input != nil && m.ID == t.conv.input.ID {
 			if m.Role != User { // it would speak in its place
 				return nil, Errorf(Conflict, "the conversation has a message %q that is the %s's", m.ID, m.Role).
 					WithHint("leave the id of the input out for a fresh one")
 			}
-			if !m.SameContent(r.conv.input) {
+			if !m.SameContent(t.conv.input) {
 				return nil, Errorf(Conflict, "the conversation has a message %q that says something else", m.ID).
 					WithHint("leave the id of the input out for a fresh one")
 			}
-			at, m = len(past), r.conv.input
+			at, m = len(past), t.conv.input
 		}
 		past = append(past, m)
 	}
-	if r.thread.inputStored = r.thread.inputStored || at >= 0; at < 0 {
+	if t.inputStored = t.inputStored || at >= 0; at < 0 {
 		return past, nil
 	}
 	if slices.ContainsFunc(past[at+1:], func(m *Message) bool { return m.Role == User }) {
 		return slices.Delete(past, at, at+1), nil
 	}
-	r.conv.inputInHistory = true
+	t.conv.inputInHistory = true
 	return past, nil
 }
 
@@ -220,13 +219,13 @@ func (r *run) setState(loaded *Loaded) error {
 // request's is JSON from here on: history adapters may ask for it while the caller
 // has its value again.
 func (r *run) firstLayers() []any {
-	if r.thread.sentState == nil && r.req.State != nil {
-		r.thread.sentState = r.req.State
+	if r.sentState == nil && r.req.State != nil {
+		r.sentState = r.req.State
 		if raw, err := stateJSON(r.req.State); err == nil {
-			r.thread.sentState = raw
+			r.sentState = raw
 		}
 	}
-	return []any{r.net.opts.State, nil, r.thread.sentState}
+	return []any{r.net.opts.State, nil, r.sentState}
 }
 
 // layeredState returns a state of layers, of which the second is the thread's and
@@ -257,44 +256,48 @@ func stateMembers(layer any) (map[string]any, error) {
 	return decodeState(raw)
 }
 
-// keepRound stores what the run has said since it stored something last. The
-// journal of a run that has one does so already, and a run that is resumed
-// wants the thread as it left it.
-func (t *turn) keepRound(ctx context.Context) error {
-	if t.run.thread.history == nil || !t.run.thread.history.eachRound || t.run.events.depth > 0 || t.run.journal.recorder != nil {
+// storeRound stores what the run has said since it stored something last, current being
+// the result of the agent at work. The journal of a run that has one does so already,
+// and a run that is resumed wants the thread as it left it.
+func (t *turn) storeRound(ctx context.Context) error {
+	thread := &t.run.thread
+	if thread.history == nil || !thread.history.eachRound || t.run.events.depth > 0 || t.run.journal.recorder != nil {
 		return nil
 	}
-	round := &Round{Head: t.run.thread.head}
-	for _, r := range t.run.conv.results {
-		round.Messages = append(round.Messages, t.run.notKept(r)...)
+	return thread.storeRound(ctx, t.result)
+}
+
+func (t *runThread) storeRound(ctx context.Context, current *Result) error {
+	round := &Round{Head: t.head}
+	for _, r := range t.conv.results {
+		round.Messages = append(round.Messages, t.notStored(r)...)
 	}
-	round.Messages = append(round.Messages, t.run.notKept(t.result)...)
+	round.Messages = append(round.Messages, t.notStored(current)...)
 	if len(round.Messages) == 0 {
 		return nil
 	}
-	head, err := callHistory(ctx, t.run, historyCall[string]{"AppendRound", "HistoryTimeout", t.run.limits.HistoryTimeout,
-		func(ctx context.Context, req *HistoryRequest) (string, error) {
-			return t.run.thread.history.appendRound(ctx, req, round)
-		}, nil})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendRound", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+		return t.history.appendRound(ctx, req, round)
+	}})
 	if err != nil {
-		return wrapError(err, "store a round of the run in thread %q", t.run.scope.Thread)
+		return wrapError(err, "store a round of the run in thread %q", t.scope.Thread)
 	}
-	t.run.thread.head = head
+	t.head = head
 	return nil
 }
 
 // notKept returns copies of a result's messages that no round has stored, and
 // takes them for stored: a round that fails ends the run.
-func (r *run) notKept(result *Result) []*Message {
+func (t *runThread) notStored(result *Result) []*Message {
 	var out []*Message
 	for _, m := range result.Messages {
-		if r.thread.storedIDs[m.ID] {
+		if t.storedIDs[m.ID] {
 			continue
 		}
-		if r.thread.storedIDs == nil {
-			r.thread.storedIDs = map[string]bool{}
+		if t.storedIDs == nil {
+			t.storedIDs = map[string]bool{}
 		}
-		r.thread.storedIDs[m.ID] = true
+		t.storedIDs[m.ID] = true
 		out = append(out, m.deepClone())
 	}
 	return out
@@ -320,9 +323,13 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}
 	}
-	_, err := callHistory(context.WithoutCancel(ctx), r, historyCall[struct{}]{"AppendResults", "CommitTimeout", r.limits.CommitTimeout,
-		func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
-			return struct{}{}, r.thread.history.appendResult(ctx, req, turn.copyOf())
-		}, nil})
-	return wrapError(err, "store the results of the run in thread %q", r.scope.Thread)
+	return r.thread.storeTurn(ctx, turn)
+}
+
+// storeTurn stores what a run leaves behind, with time of its own: also after a cancel.
+func (t *runThread) storeTurn(ctx context.Context, turn *Turn) error {
+	_, err := callHistory(context.WithoutCancel(ctx), t, historyCall[struct{}]{method: "AppendResults", limit: t.limits.commit(), call: func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
+		return struct{}{}, t.history.appendResult(ctx, req, turn.copyOf())
+	}})
+	return wrapError(err, "store the results of the run in thread %q", t.scope.Thread)
 }

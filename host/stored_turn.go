@@ -33,13 +33,13 @@ type StoredTurn struct {
 
 // readAnswer returns the stored turn that answered the run's input, nil if there is
 // none. Only a message with an id of its client's can have been sent before.
-func (r *run) readAnswer(ctx context.Context) (*StoredTurn, error) {
-	if r.thread.history == nil || r.thread.history.readTurn == nil || r.scope.Thread == "" || r.req.Input == nil || r.req.Input.ID == "" {
+func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
+	if t.history == nil || t.history.readTurn == nil || t.scope.Thread == "" || t.req.Input == nil || t.req.Input.ID == "" {
 		return nil, nil
 	}
-	stored, err := callHistory(ctx, r, historyCall[*StoredTurn]{"ReadTurn", "HistoryTimeout", r.limits.HistoryTimeout, r.thread.history.readTurn, nil})
+	stored, err := callHistory(ctx, t, historyCall[*StoredTurn]{method: "ReadTurn", limit: t.limits.history(), call: t.history.readTurn})
 	if err != nil || stored == nil {
-		return nil, wrapError(err, "look in thread %q for an answer to message %q", r.scope.Thread, r.conv.input.ID)
+		return nil, wrapError(err, "look in thread %q for an answer to message %q", t.scope.Thread, t.conv.input.ID)
 	}
 	own := *stored
 	own.Results = make([]*Result, len(stored.Results))

@@ -115,7 +115,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		}
 		t.tools = all.current(ctx)
 	}
-	if extra := t.run.req.Instructions; extra != "" {
+	if extra := t.run.content.instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
 	}
 	t.run.events.sendState(t.run.state)
@@ -287,7 +287,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err
 	}
-	if err := t.keepRound(ctx); err != nil {
+	if err := t.storeRound(ctx); err != nil {
 		return nil, err
 	}
 	messages, stop, err := t.hookStart(ctx, t.run.unsent(append(t.run.conv.messages(), t.result.Messages...)))

@@ -1,0 +1,53 @@
+package host
+
+import "encoding/json"
+
+// requestContent is what a request brings beside the user's message. A run that resumes
+// another has the content of that run's request.
+type requestContent struct {
+	messages     []*Message                 // the client's conversation
+	providers    map[string]json.RawMessage // the client's states of context providers
+	artifacts    []Artifact
+	instructions string
+	parameters   map[string]json.RawMessage // for models, encoded
+}
+
+// contentOf returns the content of a request. Code invalid_argument for model parameters
+// that cannot be sent.
+func contentOf(req *Request) (requestContent, error) {
+	parameters, err := encodeParameters(req.ModelParameters)
+	if err != nil {
+		return requestContent{}, wrapError(err, "request")
+	}
+	return requestContent{messages: req.Messages, providers: req.Providers, artifacts: req.Artifacts,
+		instructions: req.Instructions, parameters: parameters}, nil
+}
+
+// resumption says which run a request resumes, and with what.
+type resumption struct {
+	run        string // empty if the run begins
+	answers    []Answer
+	checkpoint *Checkpoint // nil if the journal has the run
+}
+
+// resumptionOf returns what a request resumes: the run that it names, or that of the
+// checkpoint that it or its agent thread brings.
+func resumptionOf(req *Request) (resumption, error) {
+	c := req.Checkpoint
+	if c == nil && req.AgentThread != nil {
+		c = req.AgentThread.checkpointOf(req)
+	}
+	if c == nil {
+		return resumption{run: req.Resume, answers: req.Answers}, nil
+	}
+	if c.left == nil {
+		return resumption{}, Errorf(InvalidArgument, "request brings an empty checkpoint")
+	}
+	if req.Resume != "" && req.Resume != c.run {
+		return resumption{}, Errorf(InvalidArgument, "request resumes run %q with the checkpoint of run %q", req.Resume, c.run)
+	}
+	return resumption{run: c.run, answers: req.Answers, checkpoint: c}, nil
+}
+
+// fromClient reports whether the run resumes from a checkpoint that a client had.
+func (p *resumption) fromClient() bool { return p.checkpoint != nil && p.checkpoint.unowned }
