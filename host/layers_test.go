@@ -50,6 +50,8 @@ var layers = []layer{
 		"the guard of requests knows nothing of who is guarded: it can be judged and tested alone"},
 	{"host/plugin", []string{"host", "host/egress", "host/plugin/internal/..."},
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
+	{"host/plugin/internal/fairsched", nil,
+		"which call runs next is decided without knowing what calls do"},
 	{"host/plugin/internal/wasmmeter", []string{"host"},
 		"a module goes in and a metered one comes out: the pass knows no engine, no plugin and no tenant"},
 	{"host/plugin/internal/wasmtest", nil,

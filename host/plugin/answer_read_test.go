@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 func TestReadingAnAnswerEndsWithItsCall(t *testing.T) {
@@ -74,7 +75,7 @@ func TestReadingAnAnswerGivesWay(t *testing.T) {
 			default:
 			}
 			if p, ok := ctx.(*paced); ok { // a piece that has taken long
-				p.since = p.since.Add(-credit)
+				p.since = p.since.Add(-fairsched.MaxCredit)
 			}
 			if err := pace(ctx); err != nil {
 				return err
@@ -155,9 +156,9 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 	rt := startRuntime(t, nil)
 	manifest := Manifest{Tools: []ToolInfo{{Name: "t", Parameters: json.RawMessage(`{"type":"object"}`)}}}
 	p := &Plugin{id: "x", runtime: rt, manifest: &manifest, limits: Limits{StartTimeout: time.Hour}}
-	var slots []*share
+	var slots []*fairsched.Flow
 	for i := range compilesAtOnce {
-		s, err := rt.compiling.enter(t.Context(), fmt.Sprint(i), time.Hour)
+		s, err := rt.compiling.Enter(t.Context(), fmt.Sprint(i), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 		t.Errorf("while all slots are taken: %v, want canceled, and nothing compiled", err)
 	}
 	for _, s := range slots {
-		rt.compiling.leave(s, 0, true)
+		rt.compiling.Leave(s, 0, true)
 	}
 	if err := p.compileSchemas(t.Context(), []string{"acme"}); err != nil || p.schemas == nil {
 		t.Fatal(err)

@@ -165,9 +165,7 @@ func TestBillCountsThrottling(t *testing.T) {
 		_, _ = endless.Call(ctx, "e", "tool", nil, nil) // ends with the test
 	}()
 	for busy := false; !busy; { // until that has the turn
-		rt.turns.mu.Lock()
-		busy = rt.turns.free == 0
-		rt.turns.mu.Unlock()
+		busy = rt.scheduler.Stats().Free == 0
 	}
 	for _, c := range calls {
 		c.end(t)

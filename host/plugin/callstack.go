@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -29,8 +30,8 @@ type callStack struct {
 	first int64 // room that a call begins with
 	units int64 // units that a call begins with
 
-	growing *share // of the turns of what is done apart; nil: it is not growing apart
-	grown   int64  // what that counts for there
+	growing *fairsched.Flow // of the turns of what is done apart; nil: it is not growing apart
+	grown   int64           // what that counts for there
 }
 
 const (
@@ -169,7 +170,7 @@ func (inst *instance) reserveStack(room int64) {
 // to give its turn away. The guest goes on without its turn until it next looks.
 func (inst *instance) beginGrowth(grown int64) {
 	inst.pause()
-	sh, err := inst.plugin.runtime.apart.enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
+	sh, err := inst.plugin.runtime.apart.Enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
 	if err != nil {
 		inst.stop(blameless(inst.late()))
 	}
@@ -183,7 +184,7 @@ func (inst *instance) endGrowth() bool {
 	if s.growing == nil {
 		return false
 	}
-	inst.plugin.runtime.apart.leave(s.growing, s.grown, true)
+	inst.plugin.runtime.apart.Leave(s.growing, s.grown, true)
 	s.growing = nil
 	inst.retake()
 	return true

@@ -11,12 +11,13 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // compilesAtOnce is how many modules a runtime compiles at the same time; more
 // loads wait. Each may take Limits.CompileMemory. A tenant compiles one at a time,
 // and of those that wait the one goes first whose compiling has taken the least time
-// (see turns, which counts nanoseconds here). A module of the host's own is a flow
+// (see package fairsched, which counts nanoseconds here). A module of the host's own is a flow
 // of its own.
 const compilesAtOnce = 2
 
@@ -152,7 +153,7 @@ func (rt *Runtime) share(job *compilation) (*code, error) {
 // fill compiles a module for everybody who waits for it.
 func (rt *Runtime) fill(c *code, job *compilation) {
 	defer close(c.ready)
-	if slot, err := rt.compiling.enter(rt.life, job.flow(), math.MaxInt64); err == nil {
+	if slot, err := rt.compiling.Enter(rt.life, job.flow(), math.MaxInt64); err == nil {
 		started := time.Now()
 		c.engine, c.err = rt.newEngine(rt.life, job)
 		rt.compiled(job, slot, time.Since(started))
@@ -163,8 +164,8 @@ func (rt *Runtime) fill(c *code, job *compilation) {
 }
 
 // compiled gives a compile slot back, and bills the time to the tenant that pays.
-func (rt *Runtime) compiled(job *compilation, slot *share, took time.Duration) {
-	rt.compiling.leave(slot, int64(took), true)
+func (rt *Runtime) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
+	rt.compiling.Leave(slot, int64(took), true)
 	if job.billed {
 		rt.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
 	}

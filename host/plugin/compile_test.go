@@ -55,13 +55,7 @@ func TestCompileSlotsAreFair(t *testing.T) {
 	<-held.begun // one of the four has a slot
 	waiting := func(n int) {
 		for {
-			rt.compiling.mu.Lock()
-			got := 0
-			for _, s := range rt.compiling.line {
-				got += len(s.queue)
-			}
-			rt.compiling.mu.Unlock()
-			if got == n {
+			if rt.compiling.Stats().Waiting == n {
 				return
 			}
 			runtime.Gosched()

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -106,7 +107,7 @@ type extismRange struct {
 	saved []byte
 }
 
-func (p *Plugin) newExtismState(sh *share) *extismState {
+func (p *Plugin) newExtismState(sh *fairsched.Flow) *extismState {
 	if p.extism == nil {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (p *Plugin) newExtismState(sh *share) *extismState {
 }
 
 // lend says whose call the memory is used by from now on; nil: nobody's.
-func (x *extismState) lend(to *share) {
+func (x *extismState) lend(to *fairsched.Flow) {
 	if x != nil {
 		x.blocks.claim.lend(to)
 	}

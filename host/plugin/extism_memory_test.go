@@ -63,11 +63,9 @@ func TestExtismMemoryIsTheTenants(t *testing.T) {
 	if used := rt.memories.used.Load(); used > 4*pageBytes {
 		t.Errorf("idle instances hold %d bytes", used)
 	}
-	rt.turns.mu.Lock()
-	defer rt.turns.mu.Unlock()
-	for tenant, s := range rt.turns.shares {
-		if n := s.memory.Load(); n != 0 {
-			t.Errorf("tenant %s has %d bytes and no call", tenant, n)
+	for tenant, flow := range rt.scheduler.Stats().Flows {
+		if flow.Memory != 0 {
+			t.Errorf("tenant %s has %d bytes and no call", tenant, flow.Memory)
 		}
 	}
 }

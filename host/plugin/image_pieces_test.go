@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // lookedAt is a context that knows how often somebody asked whether it has ended.
@@ -59,7 +60,7 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := &lookedAt{ctx, 0, map[int]func(){at: cancel}}
-		inst, err := p.newInstance(c, p.binding("a"), &share{})
+		inst, err := p.newInstance(c, p.binding("a"), &fairsched.Flow{})
 		inst.close()
 		return c.looks, err
 	}
@@ -142,12 +143,12 @@ func TestRestoringGivesWay(t *testing.T) {
 				_, err := small.Call(t.Context(), "b", "tool", nil, nil)
 				ended <- err
 			}()
-			for callsOf(rt.turns, "b") == 0 {
+			for callsOf(rt.scheduler, "b") == 0 {
 				runtime.Gosched()
 			}
 		},
 		at + 1: func() {
-			if n := callsOf(rt.turns, "b"); n != 0 {
+			if n := callsOf(rt.scheduler, "b"); n != 0 {
 				t.Error("the other tenant's call has not ended when restoring goes on")
 			}
 		},
@@ -158,13 +159,8 @@ func TestRestoringGivesWay(t *testing.T) {
 }
 
 // callsOf returns how many calls of a tenant wait or have begun.
-func callsOf(turns *turns, tenant string) int {
-	turns.mu.Lock()
-	defer turns.mu.Unlock()
-	if s := turns.shares[tenant]; s != nil {
-		return s.calls
-	}
-	return 0
+func callsOf(turns *fairsched.Scheduler, tenant string) int {
+	return turns.Stats().Flows[tenant].Calls
 }
 
 // without is held to what it does page by page.

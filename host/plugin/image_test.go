@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // stateOf is everything that calls can change of an instance.
@@ -96,7 +97,7 @@ func TestRestoredIsFresh(t *testing.T) {
 		}
 		p := load()
 		defer p.Close()
-		first, err := p.newInstance(t.Context(), p.binding("a"), &share{})
+		first, err := p.newInstance(t.Context(), p.binding("a"), &fairsched.Flow{})
 		defer first.close()
 		if err != nil {
 			return // its start code traps
@@ -115,7 +116,7 @@ func TestRestoredIsFresh(t *testing.T) {
 				r.Fatalf("restored: %.100q\nfresh: %.100q\nthey differ at %d", got, want, difference(got, want))
 			}
 		}
-		second, err := p.newInstance(t.Context(), p.binding("b"), &share{})
+		second, err := p.newInstance(t.Context(), p.binding("b"), &fairsched.Flow{})
 		defer second.close()
 		if err != nil {
 			r.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -40,10 +41,10 @@ func (e export) String() string { return exportNames[e] }
 // one tenant until it is restored to its image, and then to nobody.
 type instance struct {
 	plugin   *Plugin
-	tenant   string   // "": it is restored, and idle
-	binding  *binding // of its tenant
-	share    *share   // of its call
-	turnless bool     // its call has no turn
+	tenant   string          // "": it is restored, and idle
+	binding  *binding        // of its tenant
+	share    *fairsched.Flow // of its call
+	turnless bool            // its call has no turn
 	module   api.Module
 	memory   api.Memory
 	linear   *linearMemory // what memory lies in
@@ -132,7 +133,7 @@ func instanceOf(ctx context.Context) *instance {
 // newInstance makes an instance for the tenant of a binding: of the image, or by
 // running its start code. ctx bounds that together with the limit StartTimeout.
 // The instance is never nil; with an error it is to be closed.
-func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *share) (*instance, error) {
+func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
 	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.newExtismState(sh)}
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.world.inst = inst

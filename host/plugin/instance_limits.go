@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/tetratelabs/wazero/sys"
 )
 
@@ -64,7 +65,7 @@ func (inst *instance) yield(spent int64) {
 	if inst.callStack.growing != nil {
 		return // the call has no turn to give away
 	}
-	w := inst.plugin.runtime.turns.again(inst.share, spent-c.told, spent-c.stint+c.moved)
+	w := inst.plugin.runtime.scheduler.Check(inst.share, spent-c.told, spent-c.stint+c.moved)
 	c.told = spent
 	if w != nil && !inst.await(w) {
 		inst.stop(inst.late())
@@ -81,10 +82,10 @@ func (inst *instance) letOthers(now time.Time) {
 
 // await waits until it is the call's turn again. It reports false if the call's
 // time is up before; then the call has none.
-func (inst *instance) await(w *waiter) bool {
+func (inst *instance) await(w *fairsched.Waiter) bool {
 	c := &inst.call
 	since := time.Now()
-	err := inst.plugin.runtime.turns.await(c.ctx, inst.share, w, c.deadline.Sub(since))
+	err := inst.plugin.runtime.scheduler.Await(c.ctx, inst.share, w, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
 	c.stint, c.moved = c.told, 0
 	inst.turnless = err != nil
@@ -104,7 +105,7 @@ func (inst *instance) work(n int64) bool {
 	}
 	inst.letOthers(now)
 	c.moved += n
-	w := inst.plugin.runtime.turns.again(inst.share, n, c.told-c.stint+c.moved)
+	w := inst.plugin.runtime.scheduler.Check(inst.share, n, c.told-c.stint+c.moved)
 	return w == nil || inst.await(w)
 }
 
@@ -127,7 +128,7 @@ func (inst *instance) pause() {
 	if inst.endGrowth() && inst.turnless {
 		return
 	}
-	inst.plugin.runtime.turns.pause(inst.share, inst.unaccounted())
+	inst.plugin.runtime.scheduler.Block(inst.share, inst.unaccounted())
 	inst.turnless = true
 }
 
@@ -140,7 +141,7 @@ func (inst *instance) resume() {
 func (inst *instance) retake() {
 	c := &inst.call
 	since := time.Now()
-	err := inst.plugin.runtime.turns.resume(c.ctx, inst.share, c.deadline.Sub(since))
+	err := inst.plugin.runtime.scheduler.Unblock(c.ctx, inst.share, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
 	c.stint, c.moved = c.told, 0
 	inst.turnless = err != nil

@@ -3,6 +3,7 @@ package plugin
 import (
 	"math"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -16,6 +17,10 @@ const (
 	// made of: a tenant's budget pays it, and it counts for whose turn it is. Otherwise
 	// making one after the other by trapping would be free.
 	instancePrice = 500_000
+
+	// callPrice is the price of a call beside its instructions: to begin and to end it
+	// takes the host some microseconds, which others wait.
+	callPrice = 10_000
 
 	// What an instance is made of, each measured on one core of a 2020s server.
 	elementPrice = 500 // 100 to 200 ns: each is an object of its own
@@ -95,14 +100,14 @@ func (inst *instance) makeModule() error {
 // tenants' one after the other by what each has had made, and makes this one.
 func (inst *instance) instantiateApart(price int64) error {
 	c, apart := &inst.call, inst.plugin.runtime.apart
-	sh, err := apart.enter(c.ctx, inst.tenant, c.timeLeft())
+	sh, err := apart.Enter(c.ctx, inst.tenant, c.timeLeft())
 	if err != nil { // the call's time is up
 		inst.call.stopped = blameless(inst.late())
 		return inst.call.stopped
 	}
-	defer apart.leave(sh, price, true)
+	defer apart.Leave(sh, price, true)
 	return inst.instantiate()
 }
 
 // newApart returns the turns of instances that are made apart.
-func newApart() *turns { return newTurns(1, math.MaxInt) }
+func newApart() *fairsched.Scheduler { return fairsched.New(1, math.MaxInt) }

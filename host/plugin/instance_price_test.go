@@ -61,7 +61,7 @@ func TestInstancesCostWhatTheyAreMadeOf(t *testing.T) {
 				t.Errorf("%s: a call that makes an instance costs %d, want %d for that", c.name, spent, c.least)
 			}
 		}
-		if n := rt.turns.free; n != rt.opts.Running {
+		if n := rt.scheduler.Stats().Free; n != rt.opts.Running {
 			t.Errorf("%s: %d turns are free after the calls, want %d", c.name, n, rt.opts.Running)
 		}
 	}

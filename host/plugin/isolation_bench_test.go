@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // BenchmarkRestore is what fresh state for every call costs: a call that writes a
@@ -37,7 +39,7 @@ func BenchmarkRestore(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			inst, err := p.newInstance(b.Context(), p.binding("a"), &share{})
+			inst, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -121,14 +123,14 @@ func BenchmarkLargeImage(b *testing.B) {
 	}
 	for b.Loop() {
 		p.code.images = images{}
-		first, err := p.newInstance(b.Context(), p.binding("a"), &share{})
+		first, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		mem := first.bytes(pages * pageBytes)
 		measure("take", first, func() { takeImage(mem, nil, nil, first.goOn) })
 		first.close()
-		second, err := p.newInstance(b.Context(), p.binding("a"), &share{})
+		second, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -141,7 +143,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			}
 		})
 		second.close()
-		third := &instance{plugin: p, binding: p.binding("a"), share: &share{}}
+		third := &instance{plugin: p, binding: p.binding("a"), share: &fairsched.Flow{}}
 		third.ctx = &instanceContext{context.Background(), third}
 		third.world.inst = third
 		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)

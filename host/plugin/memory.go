@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // memories gives instances their linear memory, outside the Go heap where the
@@ -23,7 +24,7 @@ type memories struct {
 // linearMemory is one instance's memory. Its address never changes.
 type linearMemory struct {
 	from  *memories
-	share *share // of the tenant whose call runs, nil while none does
+	share *fairsched.Flow // of the tenant whose call runs, nil while none does
 	space space
 	size  int // what the guest has
 	next  int // what the next Reallocate gives, whatever it is asked for, and all beyond is zero; -1 for what it is asked for
@@ -50,15 +51,15 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 }
 
 // lend says whose call the memory is used by from now on; nil: nobody's.
-func (m *linearMemory) lend(to *share) {
+func (m *linearMemory) lend(to *fairsched.Flow) {
 	if m == nil {
 		return
 	}
 	if m.share != nil {
-		m.share.memory.Add(int64(-m.size))
+		m.share.Memory.Add(int64(-m.size))
 	}
 	if m.share = to; to != nil {
-		to.memory.Add(int64(m.size))
+		to.Memory.Add(int64(m.size))
 	}
 }
 
@@ -71,8 +72,8 @@ func (m *linearMemory) Free() {
 
 // claim is memory that the host holds for an instance beside the module's own.
 type claim struct {
-	from  *memories // nil: nobody counts
-	share *share    // of the tenant whose call runs, nil while none does
+	from  *memories       // nil: nobody counts
+	share *fairsched.Flow // of the tenant whose call runs, nil while none does
 	size  int64
 
 	refused bool // there was no more to claim
@@ -89,27 +90,27 @@ func (c *claim) set(n int64) bool {
 }
 
 // lend says whose call the memory is used by from now on; nil: nobody's.
-func (c *claim) lend(to *share) {
+func (c *claim) lend(to *fairsched.Flow) {
 	if c.share != nil {
-		c.share.memory.Add(-c.size)
+		c.share.Memory.Add(-c.size)
 	}
 	if c.share = to; to != nil {
-		to.memory.Add(c.size)
+		to.Memory.Add(c.size)
 	}
 }
 
 // take adds n bytes to those in use, and to a tenant's, unless that is too many.
-func (ms *memories) take(n int64, by *share) bool {
+func (ms *memories) take(n int64, by *fairsched.Flow) bool {
 	own := int64(0)
 	if by != nil {
-		own = by.memory.Add(n)
+		own = by.Memory.Add(n)
 	}
 	if used := ms.used.Add(n); n <= 0 || used+own <= ms.limit {
 		return true
 	}
 	ms.used.Add(-n)
 	if by != nil {
-		by.memory.Add(-n)
+		by.Memory.Add(-n)
 	}
 	return false
 }
@@ -121,7 +122,7 @@ func (ms *memories) tight() bool { return ms.used.Load() > ms.limit/2 }
 // there is none, so it panics with an error, which newInstance recovers.
 type memoryMaker struct {
 	from  *memories
-	share *share
+	share *fairsched.Flow
 	made  *linearMemory
 }
 

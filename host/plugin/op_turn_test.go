@@ -12,21 +12,19 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // lookout stands for whatever operations wait for, and sees how many turns are
 // free meanwhile.
 type lookout struct {
 	Store
-	turns func() *turns
+	turns func() *fairsched.Scheduler
 	free  []int
 }
 
 func (l *lookout) look() {
-	t := l.turns()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l.free = append(l.free, t.free)
+	l.free = append(l.free, l.turns().Stats().Free)
 }
 
 func (l *lookout) Get(ctx context.Context, owner Owner, key string) (Item, error) {
@@ -71,7 +69,7 @@ func (l *lookout) Model(context.Context, string, string) (host.Model, error) {
 // and others have it while it waits.
 func TestOperationsWaitWithoutTheTurn(t *testing.T) {
 	var rt *Runtime
-	l := &lookout{Store: NewTestStore(), turns: func() *turns { return rt.turns }}
+	l := &lookout{Store: NewTestStore(), turns: func() *fairsched.Scheduler { return rt.scheduler }}
 	rt = startRuntime(t, &Options{Running: 1, Store: l, Fetcher: l, Queue: l, Models: l})
 	p, err := rt.Load(t.Context(), "ops", opsGuest(t, manifestAt(80)), &LoadOptions{Granted: Permissions{
 		KV: Write, State: Write, Model: true, Queue: true, HTTP: []HTTPAccess{{Host: "a.example"}}}})
@@ -107,8 +105,8 @@ func TestOperationsWaitWithoutTheTurn(t *testing.T) {
 	if got := fmt.Sprint(l.free); got != "[1 1]" || err != nil {
 		t.Errorf("while the caller performs it there are %s turns free, %v, want [1 1]", got, err)
 	}
-	if rt.turns.free != 1 {
-		t.Errorf("at the end %d turns are free", rt.turns.free)
+	if free := rt.scheduler.Stats().Free; free != 1 {
+		t.Errorf("at the end %d turns are free", free)
 	}
 }
 
@@ -127,7 +125,7 @@ func TestOperationsCountForTheTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		counted := rt.turns.shares["t"].pass - before
+		counted := rt.scheduler.Stats().Flows["t"].Used - before
 		before += counted
 		// Nobody reads 240 kB of JSON in 20 us.
 		if most := r.Cost.Instructions + callPrice + 20_000; i > 0 && counted < most {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -135,6 +136,12 @@ func (p *Plugin) ended() {
 	if p.calls--; p.closed && p.calls == 0 {
 		close(p.drained)
 	}
+}
+
+// waiter is a call that waits for another of its pool to end.
+type waiter struct {
+	ready chan struct{} // gets one value when it may run
+	taken bool          // ready has been sent to; guarded by Plugin.mu
 }
 
 // pool is one tenant's part of one plugin: its running calls, and the instances
@@ -287,7 +294,7 @@ func (p *Plugin) exit(pl *pool) {
 
 // take returns an instance for a call of the tenant, made if need be. One that
 // could not be started comes with the error, to be closed.
-func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*instance, error) {
+func (p *Plugin) take(ctx context.Context, pl *pool, sh *fairsched.Flow, fresh bool) (*instance, error) {
 	p.mu.Lock()
 	inst, foreign := p.takeIdle(pl, fresh)
 	if inst == nil && foreign == nil {
@@ -318,7 +325,7 @@ func (p *Plugin) take(ctx context.Context, pl *pool, sh *share, fresh bool) (*in
 
 // makeInstance is newInstance, which gets the memory of idle instances of all
 // plugins if there is no other.
-func (p *Plugin) makeInstance(ctx context.Context, s *binding, sh *share) (*instance, error) {
+func (p *Plugin) makeInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
 	inst, err := p.newInstance(ctx, s, sh)
 	if err == nil || !errors.Is(err, errNoMemory) || !p.runtime.retireIdle() {
 		return inst, err
@@ -486,8 +493,8 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 		output, guestErr, err = p.invokeEngine(ctx, pl, r, arrived, cost)
 		return output, guestErr, true, err
 	}
-	turns := p.runtime.turns
-	share, err := turns.enter(ctx, pl.tenant, p.limits.Timeout)
+	turns := p.runtime.scheduler
+	share, err := turns.Enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
 		p.exit(pl)
 		return nil, false, false, p.refused(r, arrived, p.unserved(ctx, err))
@@ -511,7 +518,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.unaccounted()
 	turnless := p.giveBack(pl, inst, returned, fresh)
-	turns.leave(share, used+callPrice, !turnless)
+	turns.Leave(share, used+callPrice, !turnless)
 	return output, guestErr, true, err
 }
 
@@ -527,7 +534,7 @@ func (p *Plugin) affordable(pl *pool, r *callRequest, now time.Time) error {
 
 // unserved is the error of a call that had no turn.
 func (p *Plugin) unserved(ctx context.Context, err error) error {
-	if err == errBusy {
+	if err == fairsched.ErrBusy {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", p.id, p.limits.Timeout).
 			WithHint("raise the runtime's limits Running or Calls, or call less often at once"))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
 // Restored is an instance that is brought back to its image after each call, for
@@ -15,7 +17,7 @@ type Restored struct {
 
 // NewRestored makes an instance of a plugin.
 func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
-	inst, err := p.newInstance(ctx, p.binding("a"), &share{})
+	inst, err := p.newInstance(ctx, p.binding("a"), &fairsched.Flow{})
 	if err != nil {
 		return nil, err
 	}

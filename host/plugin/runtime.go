@@ -17,26 +17,27 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
 	opts      Options
-	cache     *codeCache      // nil without a directory
-	compiling *turns          // those of compiling, in nanoseconds
-	life      context.Context // ends with Close; what compiles looks at it
+	cache     *codeCache           // nil without a directory
+	compiling *fairsched.Scheduler // those of compiling, in nanoseconds
+	life      context.Context      // ends with Close; what compiles looks at it
 	end       context.CancelFunc
 
-	tenants  *tenants
-	tallies  *tallies
-	turns    *turns
-	apart    *turns // of instances that are made apart
-	memories memories
-	fetcher  Fetcher
-	stop     []func() // what was not given
-	sweeper  *sweeper
-	began    time.Time // where the real monotonic clock of guests starts
+	tenants   *tenants
+	tallies   *tallies
+	scheduler *fairsched.Scheduler
+	apart     *fairsched.Scheduler // of instances that are made apart
+	memories  memories
+	fetcher   Fetcher
+	stop      []func() // what was not given
+	sweeper   *sweeper
+	began     time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	codes   map[[sha256.Size]byte]*code
@@ -124,7 +125,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		opts = &Options{}
 	}
 	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
-		slots: map[slotKey]*Slot{}, began: time.Now(), compiling: newTurns(compilesAtOnce, compilesAtOnce)}
+		slots: map[slotKey]*Slot{}, began: time.Now(), compiling: fairsched.New(compilesAtOnce, compilesAtOnce)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (rt *Runtime) setBounds() error {
 	o.Running = cmp.Or(o.Running, runtime.GOMAXPROCS(0))
 	o.Calls = cmp.Or(o.Calls, DefaultCalls)
 	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, DefaultTotalMemoryBytes)
-	rt.turns, rt.apart = newTurns(o.Running, o.Calls), newApart()
+	rt.scheduler, rt.apart = fairsched.New(o.Running, o.Calls), newApart()
 	rt.memories.limit = o.TotalMemoryBytes
 	return nil
 }

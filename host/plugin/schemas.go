@@ -83,7 +83,7 @@ func (p *Plugin) compileSchemas(ctx context.Context, tenants []string) error {
 		return nil
 	}
 	rt, job := p.runtime, p.compilation(tenants)
-	slot, err := rt.compiling.enter(ctx, job.flow(), math.MaxInt64)
+	slot, err := rt.compiling.Enter(ctx, job.flow(), math.MaxInt64)
 	if err != nil {
 		return gone(ctx, "waiting to compile the schemas of its manifest")
 	}
