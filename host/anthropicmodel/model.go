@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/modelhttp"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host/internal/modelhttp"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // A chunk takes no more memory than a few times its length, whatever a server puts into

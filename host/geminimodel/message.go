@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/modelhttp"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // signing is how the calls of a request are signed.

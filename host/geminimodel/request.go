@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/modelhttp"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // continued stands before a conversation that begins with an answer.

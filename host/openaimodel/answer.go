@@ -9,7 +9,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/modelhttp"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // The bounds of one answer.
