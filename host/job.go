@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
@@ -38,22 +37,6 @@ type Enqueuer interface {
 	// already_exists for a Key that was used before, resource_exhausted for a queue
 	// that is full, invalid_argument for what can be no job.
 	Enqueue(ctx context.Context, job *Job) (id string, err error)
-}
-
-// RetryWait is how long a queue waits before it tries a job again that has failed
-// so many times: first after the first failure, twice as long after each that
-// follows, up to last; and within a quarter more, so that what failed together does
-// not come back together.
-func RetryWait(first, last time.Duration, failures int) time.Duration {
-	d := min(first, last)
-	for range failures - 1 {
-		if d >= last/2 {
-			d = last
-			break
-		}
-		d *= 2
-	}
-	return d + rand.N(d/4+1)
 }
 
 // EnqueueOptions are the optional parts of [Enqueue]: fields of a [Job].

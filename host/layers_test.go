@@ -80,7 +80,9 @@ var layers = []layer{
 		"what agents remember is records over the one driver interface, like conversations"},
 	{"host/mem0memory", []string{"host", "host/memory"},
 		"another place for memories, behind the interface that tools and providers use"},
-	{"host/queue", []string{"host", "host/internal/kverror", "host/kv"},
+	{"host/internal/retry", nil,
+		"one way to space attempts, for queues and models alike"},
+	{"host/queue", []string{"host", "host/internal/kverror", "host/internal/retry", "host/kv"},
 		"work left for later is records over the one driver interface, like conversations"},
 	{"host/threads", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv", "host/reduce", "host/threads/internal/view"},
 		"conversations are records over the one driver interface, never over one database"},
@@ -100,7 +102,7 @@ var layers = []layer{
 		"sums the events of runs, and reads what a runtime of plugins has used: one writer for both"},
 	{"host/quota", []string{"host"},
 		"books of what tenants use; another process may keep them elsewhere"},
-	{"host/modelhttp", []string{"host"},
+	{"host/modelhttp", []string{"host", "host/internal/retry"},
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
 	{"host/openaimodel", []string{"host", "host/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},
@@ -147,7 +149,6 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/kljensen/snowball":             {"host/internal/words", "stems words"},
 	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
 	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
-	"github.com/cenkalti/backoff/v5":           {"host/modelhttp", "spaces retries"},
 	"golang.org/x/sys":                         {"cmd/agenthost", "terminal and file locks"},
 }
 

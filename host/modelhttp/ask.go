@@ -4,18 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/retry"
 )
 
-// The waits between attempts.
-const (
-	firstWait   = 500 * time.Millisecond
-	longestWait = 8 * time.Second
-	waitGrowth  = 2
-	waitJitter  = 0.5 // a wait is up to this part longer or shorter
-)
+// backoff spaces the attempts.
+var backoff = retry.Backoff{First: 500 * time.Millisecond, Last: 8 * time.Second, Earlier: 0.5, Later: 0.5}
 
 // Call is one question to a server, for as many attempts as it takes.
 type Call struct {
@@ -46,9 +40,21 @@ func (c *Call) Left() bool { return c.left }
 // answer on. No fault ends the question.
 type Try func(c *Call, x *Exchange) *Fault
 
-// Ask answers one question, as host.Model's Generate does: it calls try until
-// there is no fault, or none that another attempt may mend, and tells yield of
-// each retry, and of the error in the end.
+// Ask answers one question, as host.Model's Generate does: it calls try until it
+// returns no fault, or one that another attempt does not mend. yield gets a chunk for
+// each retry, and the error at the end. Codes of that error:
+//
+//	unauthenticated      no key, or a wrong one
+//	permission_denied    the key may not do this
+//	not_found            the server does not know the model, the conversation or
+//	                     the address
+//	invalid_argument     the server does not take the request
+//	resource_exhausted   too many requests (retryable), no credit, or a
+//	                     conversation too long for the model
+//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
+//	canceled             ctx was cancelled
+//	unavailable          down, overloaded, broken off, or not speaking the
+//	                     protocol
 func (s *Server) Ask(ctx context.Context, yield func(host.ModelChunk, error) bool, try Try) {
 	c := &Call{server: s, yield: yield}
 	if err := c.run(ctx, try); err != nil && !c.left {
@@ -57,9 +63,6 @@ func (s *Server) Ask(ctx context.Context, yield func(host.ModelChunk, error) boo
 }
 
 func (c *Call) run(ctx context.Context, try Try) error {
-	waits := &backoff.ExponentialBackOff{
-		InitialInterval: firstWait, MaxInterval: longestWait, Multiplier: waitGrowth, RandomizationFactor: waitJitter,
-	}
 	for attempt := 1; ; attempt++ {
 		f := c.attempt(ctx, try)
 		switch {
@@ -75,8 +78,8 @@ func (c *Call) run(ctx context.Context, try Try) error {
 		if !c.pass(host.ModelChunk{Retry: &host.RetryNotice{Attempt: attempt, Code: f.Err.Code, Reason: f.Err.Message}}) {
 			return nil
 		}
-		if err := sleep(ctx, f.wait(waits)); err != nil {
-			return c.server.ended(err)
+		if !retry.Sleep(ctx, f.wait(attempt)) {
+			return c.server.ended(host.ContextError(ctx))
 		}
 	}
 }
@@ -89,15 +92,4 @@ func (c *Call) attempt(ctx context.Context, try Try) *Fault {
 
 func (c *Call) again(f *Fault, attempt int) bool {
 	return f.Again && !c.began && attempt <= c.server.opts.MaxRetries && f.after <= MaxRetryAfter
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return host.ContextError(ctx)
-	}
 }

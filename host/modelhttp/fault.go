@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -49,13 +47,12 @@ func (f *Fault) Says(words ...string) bool {
 // in it, whatever the status.
 func (f *Fault) Mentions(words ...string) bool { return f.complaint.says(words...) }
 
-// wait returns how long to wait before the next attempt.
-func (f *Fault) wait(waits *backoff.ExponentialBackOff) time.Duration {
-	next := waits.NextBackOff()
+// wait returns how long to wait after so many failed attempts.
+func (f *Fault) wait(attempts int) time.Duration {
 	if f.hasAfter {
 		return f.after
 	}
-	return next
+	return backoff.Wait(attempts)
 }
 
 // final returns the error for the caller after so many attempts.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -19,7 +20,7 @@ type claims struct {
 	holders  *holders
 	dead     *deadLetters
 	lease    time.Duration
-	backoff  func(failures int) time.Duration
+	backoff  retry.Backoff // after a failure
 	logger   *slog.Logger
 }
 
@@ -196,7 +197,7 @@ func (c *claimed) later(failure error) bool {
 	return c.end(false, func(ctx context.Context) error {
 		c.record.clearHolder()
 		c.record.Error = c.record.storedError(failure)
-		return c.put(ctx, time.Now().Add(c.by.backoff(c.record.Attempts)), c.release())
+		return c.put(ctx, time.Now().Add(c.by.backoff.Wait(c.record.Attempts)), c.release())
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -100,7 +101,7 @@ func (d *dispatcher) work(t *tenant, w *waitingJob) (over bool) {
 	if err != nil {
 		if !d.life.over() && !errors.Is(err, kv.ErrPrecondition) {
 			d.logger.Error("job cannot be taken", "tenant", t.name, "job", w.id, "error", err)
-			pause(d.life.ctx, d.pause) // a store that fails is not asked again at once
+			retry.Sleep(d.life.ctx, d.pause) // a store that fails is not asked again at once
 		}
 		return false
 	}
@@ -153,14 +154,4 @@ func passing(err error) bool {
 		return host.AsError(err).Retryable
 	}
 	return true
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -130,7 +131,7 @@ func New(driver kv.Driver, opts *Options) *Queue {
 	q.recovery = &recovery{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, held: q.held, logger: o.Logger, poll: o.HeldPoll}
 	claims := &claims{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, dead: q.dead, lease: o.Lease,
 		logger:  o.Logger,
-		backoff: func(failures int) time.Duration { return host.RetryWait(o.FirstRetry, o.LastRetry, failures) }}
+		backoff: retry.Backoff{First: o.FirstRetry, Last: o.LastRetry, Later: 0.25}}
 	q.dispatcher = &dispatcher{life: q.life, schedule: q.schedule, claims: claims, attempts: o.Attempts, timeout: o.Timeout, pause: o.FirstRetry,
 		logger: o.Logger, stopped: make(chan struct{}), handlers: map[string]Handler{}}
 	return q

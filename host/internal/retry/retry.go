@@ -1,0 +1,48 @@
+// Package retry spaces the attempts of an operation that fails: each wait is twice as
+// long as the one before, up to a limit, with jitter, so that callers that failed
+// together do not come back together. What may be tried again, and how often, is for
+// the caller to decide.
+package retry
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is a policy. It is immutable and safe for concurrent use.
+type Backoff struct {
+	First time.Duration // the wait after the first failure
+	Last  time.Duration // the longest wait, before jitter
+
+	// Jitter shortens a wait by up to the part Earlier of it and lengthens it by up to
+	// the part Later.
+	Earlier, Later float64
+}
+
+// Wait returns the wait after so many failures, at least one, in a row.
+func (b Backoff) Wait(failures int) time.Duration {
+	d := min(b.First, b.Last)
+	for range failures - 1 {
+		if d >= b.Last/2 {
+			d = b.Last
+			break
+		}
+		d *= 2
+	}
+	earliest := d - time.Duration(float64(d)*b.Earlier)
+	latest := d + time.Duration(float64(d)*b.Later)
+	return earliest + rand.N(latest-earliest+1)
+}
+
+// Sleep waits for d. It returns false at once when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
