@@ -7,7 +7,7 @@
 // and goes on until nobody is left to run. Everything that happens is an
 // [Event].
 //
-//	model, _ := openaimodel.New("gpt-4o-mini", &openaimodel.Options{APIKey: key}) // any host.Model
+//	model, _ := openaimodel.New("gpt-4o-mini", &openaimodel.Options{Server: modelhttp.Options{APIKey: key}}) // any host.Model
 //	agent, _ := host.NewAgent("clerk", &host.AgentOptions{
 //		Instructions: "You answer questions about orders.",
 //		Tools:        []*host.Tool{lookup},

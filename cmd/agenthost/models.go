@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
@@ -134,7 +135,7 @@ func (a *app) scriptedModel(ctx context.Context, name string, mc modelConfig) (h
 	}
 	a.closers = append(a.closers, server.Close)
 	a.scripted = true
-	return a.connect(scriptedmodel.DefaultName, &openaimodel.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)})
+	return a.connect(scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)}})
 }
 
 func (a *app) readRules(name, file string) ([]scriptedmodel.Rule, error) {

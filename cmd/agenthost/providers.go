@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -149,15 +150,11 @@ func (a *app) dial(mc modelConfig, key string) (closable, error) {
 	timeout := time.Duration(mc.Timeout)
 	switch mc.Provider {
 	case anthropicProvider:
-		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-			ThinkingTokens: mc.Thinking, Cache: mc.Cache, KeepRaw: mc.KeepRaw, Logger: a.logger})
+		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout, KeepRaw: mc.KeepRaw, Logger: a.logger}, ThinkingTokens: mc.Thinking, Cache: mc.Cache})
 	case geminiProvider:
-		return geminimodel.New(mc.Name, &geminimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-			Effort: mc.Effort, ThinkingTokens: mc.Thinking, Thoughts: mc.Summary != "", KeepRaw: mc.KeepRaw, Logger: a.logger})
+		return geminimodel.New(mc.Name, &geminimodel.Options{Server: modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout, KeepRaw: mc.KeepRaw, Logger: a.logger}, Effort: mc.Effort, ThinkingTokens: mc.Thinking, Thoughts: mc.Summary != ""})
 	case responsesProvider:
-		return responsesmodel.New(mc.Name, &responsesmodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-			Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary, KeepRaw: mc.KeepRaw, Logger: a.logger})
+		return responsesmodel.New(mc.Name, &responsesmodel.Options{Server: modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout, KeepRaw: mc.KeepRaw, Logger: a.logger}, Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary})
 	}
-	return openaimodel.New(mc.Name, &openaimodel.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout,
-		Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning), KeepRaw: mc.KeepRaw, Logger: a.logger})
+	return openaimodel.New(mc.Name, &openaimodel.Options{Server: modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: timeout, KeepRaw: mc.KeepRaw, Logger: a.logger}, Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning)})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/redismessages"
 	"github.com/agenthost/agenthost/host/reduce"
 	"github.com/agenthost/agenthost/host/responsesmodel"
@@ -65,7 +66,7 @@ func Example_inferenceServiceChatHistory() {
 	ctx := context.Background()
 	service := httptest.NewServer(newResponses())
 	defer service.Close()
-	model := must(responsesmodel.New("gpt-5-mini", &responsesmodel.Options{BaseURL: service.URL, APIKey: "<your_api_key>", Store: true}))
+	model := must(responsesmodel.New("gpt-5-mini", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: service.URL, APIKey: "<your_api_key>"}, Store: true}))
 	defer model.CloseIdleConnections()
 
 	agent := must(host.NewAgent(jokerName, &host.AgentOptions{Model: model, Instructions: jokerInstructions}))

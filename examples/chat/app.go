@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
@@ -88,14 +89,14 @@ func (a *app) makeModel(ctx context.Context, o options) (host.Model, error) {
 	if o.answers != nil {
 		return o.answers, nil
 	}
-	name, opts := o.model, &openaimodel.Options{BaseURL: os.Getenv("OPENAI_BASE_URL"), APIKey: os.Getenv("OPENAI_API_KEY"), Logger: o.logger}
+	name, opts := o.model, &openaimodel.Options{Server: modelhttp.Options{BaseURL: os.Getenv("OPENAI_BASE_URL"), APIKey: os.Getenv("OPENAI_API_KEY"), Logger: o.logger}}
 	if name == "" {
 		script, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: script()})
 		if err != nil {
 			return nil, err
 		}
 		a.closers = append(a.closers, script.Close)
-		name, opts, a.scripted = scriptedmodel.DefaultName, &openaimodel.Options{BaseURL: script.BaseURL()}, true
+		name, opts, a.scripted = scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: script.BaseURL()}}, true
 	}
 	model, err := openaimodel.New(name, opts)
 	if err != nil {

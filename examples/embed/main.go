@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
@@ -43,13 +44,13 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 
 	// A stand-in model, so that this runs without a key. For a real one:
-	// openaimodel.New("gpt-4o-mini", &openaimodel.Options{APIKey: key}).
+	// openaimodel.New("gpt-4o-mini", &openaimodel.Options{Server: modelhttp.Options{APIKey: key}}).
 	script, err := scriptedmodel.Start(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer script.Close()
-	model, err := openaimodel.New("scripted", &openaimodel.Options{BaseURL: script.BaseURL()})
+	model, err := openaimodel.New("scripted", &openaimodel.Options{Server: modelhttp.Options{BaseURL: script.BaseURL()}})
 	if err != nil {
 		return err
 	}

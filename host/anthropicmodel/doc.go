@@ -1,7 +1,7 @@
 // Package anthropicmodel asks Anthropic's Messages API, so that its models are
 // host.Models.
 //
-//	model, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{APIKey: key})
+//	model, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{Server: modelhttp.Options{APIKey: key}})
 //
 // # What becomes of a conversation
 //

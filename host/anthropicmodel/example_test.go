@@ -6,10 +6,11 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 func Example() {
-	model, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{BaseURL: "http://127.0.0.1:1", MaxRetries: -1})
+	model, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: "http://127.0.0.1:1", MaxRetries: -1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -32,36 +30,15 @@ const (
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080", KeyVariable: "ANTHROPIC_API_KEY",
-		BaseHint: "a server of Anthropic's Messages API; it is written without /v1", ModelsPath: "/v1/models",
+		KeyHeader: "X-Api-Key",
+		BaseHint:  "a server of Anthropic's Messages API; it is written without /v1", ModelsPath: "/v1/models",
 		Answer: "a message of the Messages API",
 	}
 }
 
 // Options are the optional parts of a model.
 type Options struct {
-	// BaseURL is the server's address up to, and without, /v1/messages. Default:
-	// [DefaultBaseURL].
-	BaseURL string
-
-	// APIKey is sent as x-api-key; "" sends none. It never appears in an error or
-	// a log.
-	APIKey string
-
-	// Headers are sent with every request: anthropic-beta, or what a gateway
-	// wants.
-	Headers http.Header
-
-	// HTTPClient sends the requests. The default keeps connections open, follows
-	// the proxy variables of the environment and does not follow a redirect to
-	// another host. Do not set its Timeout: it would cut long answers.
-	HTTPClient *http.Client
-
-	// MaxRetries is how often a failed request is sent again: 0 is 3, negative is
-	// never, at most 10.
-	MaxRetries int
-
-	// Timeout is how long the server may be silent. 0 is two minutes.
-	Timeout time.Duration
+	Server modelhttp.Options // how to reach the server
 
 	// MaxOutputTokens bounds an answer where the agent does not. 0 is
 	// [DefaultMaxOutputTokens].
@@ -77,13 +54,6 @@ type Options struct {
 	// Cache asks the provider to cache the prompt up to the last message, which
 	// makes long conversations cheaper and the first request a little dearer.
 	Cache bool
-
-	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of
-	// its events, cut at 1 MiB, in which case the last element is
-	// {"left_out_bytes": n}.
-	KeepRaw bool
-
-	Logger *slog.Logger // nil discards
 }
 
 // Model is one model of one server. It is safe for concurrent use.
@@ -103,17 +73,12 @@ func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	server, err := modelhttp.New(model, protocol(), modelhttp.Options{
-		BaseURL: opts.BaseURL, Key: opts.APIKey, Headers: opts.Headers, HTTPClient: opts.HTTPClient,
-		MaxRetries: opts.MaxRetries, Timeout: opts.Timeout, Logger: opts.Logger,
-	})
+	server, err := modelhttp.New(model, protocol(), opts.Server)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: model, opts: *opts, server: server, headers: http.Header{"Anthropic-Version": {APIVersion}}}
-	if key := server.Key(); key != "" {
-		m.headers.Set("X-Api-Key", key)
-	}
+	m := &Model{name: model, opts: *opts, server: server, headers: server.Header()}
+	m.headers.Set("Anthropic-Version", APIVersion)
 	switch {
 	case opts.MaxOutputTokens < 0:
 		return nil, host.Errorf(host.InvalidArgument, "output tokens of model %q are %d", model, opts.MaxOutputTokens)
@@ -135,18 +100,8 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
 // Generate streams the answer. See host.Model for the contract and the package
-// documentation for what becomes of a conversation. Codes of its errors:
-//
-//	unauthenticated      no key, or a wrong one
-//	permission_denied    the key may not do this
-//	not_found            the server does not know the model, or the address
-//	invalid_argument     the server does not take the request
-//	resource_exhausted   too many requests (retryable), no credit, or a
-//	                     conversation too long for the model
-//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
-//	canceled             ctx was cancelled
-//	unavailable          down, overloaded, broken off, or not speaking the
-//	                     protocol
+// documentation for what becomes of a conversation. The codes of its errors are
+// those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
 		if req.Conversation != "" {
@@ -178,7 +133,7 @@ func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body modelhttp.Bod
 	if err := x.Post(messagesPath, body, m.headers); err != nil {
 		return x.Fault(err)
 	}
-	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}
+	got := answer{raw: m.server.NewRaw()}
 	for !got.over {
 		event, err := x.Events.Next()
 		if errors.Is(err, io.EOF) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,10 +32,10 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *anthropicmodel.Options)
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
 	if opts == nil {
-		opts = &anthropicmodel.Options{MaxRetries: -1}
+		opts = &anthropicmodel.Options{Server: modelhttp.Options{MaxRetries: -1}}
 	}
 	o := *opts
-	o.BaseURL, o.APIKey = srv.URL, testKey
+	o.Server.BaseURL, o.Server.APIKey = srv.URL, testKey
 	m, err := anthropicmodel.New("m1", &o)
 	if err != nil {
 		t.Fatalf("New: %v", err)
@@ -256,7 +257,7 @@ func TestSilence(t *testing.T) {
 		io.WriteString(w, "data: "+started+"\n\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}, &anthropicmodel.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1})
+	}, &anthropicmodel.Options{Server: modelhttp.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1}})
 	o := ask(t.Context(), m, question("hi"))
 	if host.CodeOf(o.err) != host.DeadlineExceeded || !strings.Contains(o.err.Error(), "nothing came for 50ms") {
 		t.Errorf("error %v", o.err)
@@ -282,8 +283,8 @@ func TestLeavingEndsTheRequest(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, opts := range map[string]*anthropicmodel.Options{
-		"a base URL that is none": {BaseURL: "anthropic"}, "negative tokens": {MaxOutputTokens: -1},
-		"too little thinking": {ThinkingTokens: 10}, "a key with a line end": {APIKey: "a\nb"}, "too many retries": {MaxRetries: 11},
+		"a base URL that is none": {Server: modelhttp.Options{BaseURL: "anthropic"}}, "negative tokens": {MaxOutputTokens: -1},
+		"too little thinking": {ThinkingTokens: 10}, "a key with a line end": {Server: modelhttp.Options{APIKey: "a\nb"}}, "too many retries": {Server: modelhttp.Options{MaxRetries: 11}},
 	} {
 		if _, err := anthropicmodel.New("m1", opts); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
@@ -295,7 +296,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestRaw(t *testing.T) {
-	o := ask(t.Context(), serve(t, whole("end_turn", textBlock...), &anthropicmodel.Options{KeepRaw: true}), question("hi"))
+	o := ask(t.Context(), serve(t, whole("end_turn", textBlock...), &anthropicmodel.Options{Server: modelhttp.Options{KeepRaw: true}}), question("hi"))
 	var events []json.RawMessage
 	if err := json.Unmarshal(o.response.Raw, &events); err != nil || len(events) != 8 || string(events[0]) != started {
 		t.Errorf("raw %s, %v", o.response.Raw, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // provider answers with streams of testdata, one after the other, and keeps what
@@ -62,7 +63,7 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 			p := &provider{streams: [][]byte{recorded(t, tt.stream)}}
 			srv := httptest.NewServer(p)
 			defer srv.Close()
-			m, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{BaseURL: srv.URL, ThinkingTokens: 2048})
+			m, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, ThinkingTokens: 2048})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +114,7 @@ func TestForeignThinkingIsLeftOut(t *testing.T) {
 		_, _ = w.Write(recorded(t, "search"))
 	}))
 	defer srv.Close()
-	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: srv.URL, ThinkingTokens: 2000})
+	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, ThinkingTokens: 2000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestMarksMoveOn(t *testing.T) {
 	p := &provider{streams: [][]byte{recorded(t, "search")}}
 	srv := httptest.NewServer(p)
 	defer srv.Close()
-	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: srv.URL, Cache: true})
+	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, Cache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func FuzzStream(f *testing.F) {
 			sent, _ = io.ReadAll(r.Body)
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
-		m, err := anthropicmodel.New("m1", &anthropicmodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true, Cache: true})
+		m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true}, Cache: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // sent returns what a model sends for a request.
@@ -17,7 +18,7 @@ func sent(t *testing.T, opts anthropicmodel.Options, req *host.ModelRequest) (ma
 	t.Helper()
 	var raw []byte
 	var header http.Header
-	opts.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	opts.Server.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		header = r.Header
 		if r.URL.String() != "https://api.anthropic.com/v1/messages" || r.Method != http.MethodPost {
@@ -25,7 +26,7 @@ func sent(t *testing.T, opts anthropicmodel.Options, req *host.ModelRequest) (ma
 		}
 		return nil, io.EOF
 	})}
-	opts.MaxRetries = -1
+	opts.Server.MaxRetries = -1
 	m, err := anthropicmodel.New("m1", &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +192,7 @@ func TestRequestFields(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	_, header, err := sent(t, anthropicmodel.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}, question("hi"))
+	_, header, err := sent(t, anthropicmodel.Options{Server: modelhttp.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}}, question("hi"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package geminimodel asks Google's Gemini API over its own protocol
 // (generateContent), so that its models are host.Models.
 //
-//	model, err := geminimodel.New("gemini-2.5-flash", &geminimodel.Options{APIKey: key})
+//	model, err := geminimodel.New("gemini-2.5-flash", &geminimodel.Options{Server: modelhttp.Options{APIKey: key}})
 //
 // # What becomes of a conversation
 //

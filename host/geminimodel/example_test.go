@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 func Example() {
@@ -17,7 +18,7 @@ func Example() {
 		_, _ = w.Write(b)
 	}))
 	defer service.Close()
-	model, err := geminimodel.New("gemini-2.5-flash", &geminimodel.Options{BaseURL: service.URL}) // and APIKey
+	model, err := geminimodel.New("gemini-2.5-flash", &geminimodel.Options{Server: modelhttp.Options{BaseURL: service.URL}}) // and APIKey
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -23,36 +21,15 @@ const DefaultBaseURL = "https://generativelanguage.googleapis.com/v1beta"
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080/v1beta", KeyVariable: "GEMINI_API_KEY",
-		BaseHint: "a server of the Gemini API; it usually ends in /v1beta", ModelsPath: "/models",
+		KeyHeader: "X-Goog-Api-Key",
+		BaseHint:  "a server of the Gemini API; it usually ends in /v1beta", ModelsPath: "/models",
 		Answer: "an answer of generateContent",
 	}
 }
 
 // Options are the optional parts of a model.
 type Options struct {
-	// BaseURL is the server's address up to, and without, /models. Default:
-	// [DefaultBaseURL].
-	BaseURL string
-
-	// APIKey is sent as x-goog-api-key; "" sends none. It never appears in an error
-	// or a log.
-	APIKey string
-
-	// Headers are sent with every request, for gateways that want their own.
-	Headers http.Header
-
-	// HTTPClient sends the requests. The default keeps connections open, follows
-	// the proxy variables of the environment and does not follow a redirect to
-	// another host. Do not set its Timeout: it would cut long answers.
-	HTTPClient *http.Client
-
-	// MaxRetries is how often a failed request is sent again: 0 is 3, negative is
-	// never, at most 10.
-	MaxRetries int
-
-	// Timeout is how long the server may be silent. 0 is two minutes; models that
-	// think hard may want more.
-	Timeout time.Duration
+	Server modelhttp.Options // how to reach the server
 
 	// ThinkingTokens bounds what the model thinks: 0 leaves it to the service,
 	// [ThinkAsNeeded] lets the model decide, [DoNotThink] forbids it, which some
@@ -66,12 +43,6 @@ type Options struct {
 
 	// Thoughts has the service tell what the model thought, in short.
 	Thoughts bool
-
-	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of its
-	// chunks, cut at 1 MiB, in which case the last element is {"left_out_bytes": n}.
-	KeepRaw bool
-
-	Logger *slog.Logger // nil discards
 }
 
 // The values of [Options].ThinkingTokens that are no number of tokens.
@@ -101,10 +72,7 @@ func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	server, err := modelhttp.New(model, protocol(), modelhttp.Options{
-		BaseURL: opts.BaseURL, Key: opts.APIKey, Headers: opts.Headers, HTTPClient: opts.HTTPClient,
-		MaxRetries: opts.MaxRetries, Timeout: opts.Timeout, Logger: opts.Logger,
-	})
+	server, err := modelhttp.New(model, protocol(), opts.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +88,9 @@ func New(model string, opts *Options) (*Model, error) {
 		return nil, host.Errorf(host.InvalidArgument, "model %q has both an effort and a number of thinking tokens", model).
 			WithHint("models of generation 3 and later take the effort, those before the number")
 	}
-	m := &Model{name: model, opts: *opts, server: server, path: path, headers: http.Header{}}
+	m := &Model{name: model, opts: *opts, server: server, path: path, headers: server.Header()}
 	if u, err := url.Parse(server.BaseURL()); err == nil {
 		m.host = u.Hostname()
-	}
-	if key := server.Key(); key != "" {
-		m.headers.Set("X-Goog-Api-Key", key)
 	}
 	return m, nil
 }
@@ -159,18 +124,8 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
 // Generate streams the answer. See host.Model for the contract and the package
-// documentation for what becomes of a conversation. Codes of its errors:
-//
-//	unauthenticated      no key, or a wrong one
-//	permission_denied    the key may not do this
-//	not_found            the server does not know the model, or the address
-//	invalid_argument     the server does not take the request
-//	resource_exhausted   too many requests (retryable), no credit, or a
-//	                     conversation too long for the model
-//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
-//	canceled             ctx was cancelled
-//	unavailable          down, overloaded, broken off, a call that cannot be read,
-//	                     or not speaking the protocol
+// documentation for what becomes of a conversation. The codes of its errors are
+// those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
 		if req.Conversation != "" {
@@ -236,7 +191,7 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 	if err := x.Post(m.path, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}
-	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}
+	got := answer{raw: m.server.NewRaw()}
 	for {
 		event, err := x.Events.Next()
 		if errors.Is(err, io.EOF) {

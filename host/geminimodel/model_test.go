@@ -19,6 +19,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,10 +33,10 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *geminimodel.Options) *g
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
 	if opts == nil {
-		opts = &geminimodel.Options{MaxRetries: -1}
+		opts = &geminimodel.Options{Server: modelhttp.Options{MaxRetries: -1}}
 	}
 	o := *opts
-	o.BaseURL, o.APIKey = srv.URL+"/v1beta", testKey
+	o.Server.BaseURL, o.Server.APIKey = srv.URL+"/v1beta", testKey
 	m, err := geminimodel.New("m1", &o)
 	if err != nil {
 		t.Fatalf("New: %v", err)
@@ -233,8 +234,7 @@ func TestSecretsThatAServerRepeats(t *testing.T) {
 		fmt.Fprintf(w, `{"error":{"message":%q}}`, fmt.Sprintf("%s, %s, %s: %s", r.Header.Get("X-Goog-Api-Key"), token, r.URL.Query().Get("key"), r.URL.RawQuery))
 	}))
 	defer srv.Close()
-	m, err := geminimodel.New("m1", &geminimodel.Options{BaseURL: srv.URL + "/v1beta?key=in%2Bthe-address", APIKey: testKey, MaxRetries: -1,
-		Headers: http.Header{"Authorization": {"Bearer of-a-header"}}})
+	m, err := geminimodel.New("m1", &geminimodel.Options{Server: modelhttp.Options{BaseURL: srv.URL + "/v1beta?key=in%2Bthe-address", APIKey: testKey, MaxRetries: -1, Headers: http.Header{"Authorization": {"Bearer of-a-header"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestRetriesAfterTheDelayInTheError(t *testing.T) {
 			}
 			return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 		})}
-		m, err := geminimodel.New("m1", &geminimodel.Options{HTTPClient: client})
+		m, err := geminimodel.New("m1", &geminimodel.Options{Server: modelhttp.Options{HTTPClient: client}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestGarbledCallsAreAskedForAgain(t *testing.T) {
 			return
 		}
 		stream(said("STOP", `{"text":"Hello"}`))(w, r)
-	}, &geminimodel.Options{MaxRetries: 1})
+	}, &geminimodel.Options{Server: modelhttp.Options{MaxRetries: 1}})
 	if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 1 {
 		t.Errorf("%+v, want an answer after one retry", o)
 	}
@@ -311,8 +311,8 @@ func TestLeavingEndsTheRequest(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, opts := range map[string]*geminimodel.Options{
-		"a base URL that is none": {BaseURL: "google"}, "thinking below nothing": {ThinkingTokens: -3},
-		"two ways to think": {ThinkingTokens: 10, Effort: "low"}, "a key with a line end": {APIKey: "a\nb"}, "too many retries": {MaxRetries: 11},
+		"a base URL that is none": {Server: modelhttp.Options{BaseURL: "google"}}, "thinking below nothing": {ThinkingTokens: -3},
+		"two ways to think": {ThinkingTokens: 10, Effort: "low"}, "a key with a line end": {Server: modelhttp.Options{APIKey: "a\nb"}}, "too many retries": {Server: modelhttp.Options{MaxRetries: 11}},
 	} {
 		if _, err := geminimodel.New("m1", opts); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
@@ -327,7 +327,7 @@ func TestOptions(t *testing.T) {
 
 func TestRaw(t *testing.T) {
 	chunks := []string{said("", `{"text":"Hel"}`), said("STOP", `{"text":"lo"}`)}
-	o := ask(t.Context(), serve(t, stream(chunks...), &geminimodel.Options{KeepRaw: true}), question("hi"))
+	o := ask(t.Context(), serve(t, stream(chunks...), &geminimodel.Options{Server: modelhttp.Options{KeepRaw: true}}), question("hi"))
 	if want := "[" + strings.Join(chunks, ",") + "]"; string(o.response.Raw) != want {
 		t.Errorf("raw %s, want %s", o.response.Raw, want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // sent returns what a model sends for a request.
@@ -17,12 +18,12 @@ func sent(t *testing.T, opts geminimodel.Options, req *host.ModelRequest) (map[s
 	t.Helper()
 	var raw []byte
 	var request *http.Request
-	opts.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	opts.Server.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		request = r
 		return nil, io.EOF
 	})}
-	opts.MaxRetries = -1
+	opts.Server.MaxRetries = -1
 	m, err := geminimodel.New("models/gemini-x", &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func TestAddressAndHeaders(t *testing.T) {
 		"":                                    "https://generativelanguage.googleapis.com/v1beta/models/gemini-x:streamGenerateContent?alt=sse",
 		"http://gateway.example/a%2Fb?team=7": "http://gateway.example/a%2Fb/models/gemini-x:streamGenerateContent?team=7&alt=sse",
 	} {
-		_, r, err := sent(t, geminimodel.Options{BaseURL: base, APIKey: testKey, Headers: http.Header{"x-team": {"blue"}}}, question("hi"))
+		_, r, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: base, APIKey: testKey, Headers: http.Header{"x-team": {"blue"}}}}, question("hi"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +216,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := sent(t, geminimodel.Options{BaseURL: "http://gateway.example"}, &host.ModelRequest{Messages: user(&host.Media{URL: "http://gateway.example/files/abc"})}); host.CodeOf(err) != host.InvalidArgument {
+	if _, _, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: "http://gateway.example"}}, &host.ModelRequest{Messages: user(&host.Media{URL: "http://gateway.example/files/abc"})}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a file of the gateway's: %v", err)
 	}
 	if _, _, err := sent(t, geminimodel.Options{}, &host.ModelRequest{Messages: user(&host.Text{Text: "hi"}), Conversation: "x"}); host.CodeOf(err) != host.FailedPrecondition {

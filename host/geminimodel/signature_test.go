@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -52,7 +53,7 @@ func (s *service) model(t *testing.T) *geminimodel.Model {
 	t.Helper()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	m, err := geminimodel.New("gemini-3-pro-preview", &geminimodel.Options{BaseURL: srv.URL, MaxRetries: -1})
+	m, err := geminimodel.New("gemini-3-pro-preview", &geminimodel.Options{Server: modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func FuzzStream(f *testing.F) {
 			sent, _ = io.ReadAll(r.Body)
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
-		m, err := geminimodel.New("m1", &geminimodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true})
+		m, err := geminimodel.New("m1", &geminimodel.Options{Server: modelhttp.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

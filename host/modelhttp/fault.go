@@ -299,7 +299,7 @@ func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 		f.Err.Hint = s.keyHint()
 	case f.Err.Code == host.PermissionDenied:
 		f.Err.Hint = "the key in " + s.protocol.KeyVariable + " may not use this model or this server"
-		if s.opts.Key == "" {
+		if s.opts.APIKey == "" {
 			f.Err.Hint = s.keyHint()
 		}
 	case f.Err.Code == host.NotFound:
@@ -314,7 +314,7 @@ func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 }
 
 func (s *Server) keyHint() string {
-	if s.opts.Key == "" {
+	if s.opts.APIKey == "" {
 		return "set " + s.protocol.KeyVariable
 	}
 	return "check the key in " + s.protocol.KeyVariable + "; it is set, but this server does not take it"

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -62,7 +63,7 @@ func wires() []wire {
 		{
 			name: "chat completions",
 			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
+				m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -78,7 +79,7 @@ func wires() []wire {
 		{
 			name: "responses",
 			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := responsesmodel.New("m1", &responsesmodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
+				m, err := responsesmodel.New("m1", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -93,7 +94,7 @@ func wires() []wire {
 		{
 			name: "messages",
 			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
+				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
 				return made(t, m, err)
 			},
 			hello: []string{
@@ -108,7 +109,7 @@ func wires() []wire {
 		{
 			name: "generate content",
 			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := geminimodel.New("m1", &geminimodel.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries})
+				m, err := geminimodel.New("m1", &geminimodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
 				return made(t, m, err)
 			},
 			hello: []string{

@@ -33,7 +33,7 @@ type adapter struct {
 var adapters = map[string]adapter{
 	"openai": {
 		model: func(url string) (host.Model, error) {
-			return openaimodel.New("m", &openaimodel.Options{BaseURL: url, MaxRetries: -1})
+			return openaimodel.New("m", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, MaxRetries: -1}})
 		},
 		answer: []string{`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`, `[DONE]`},
 		list:   "messages",
@@ -44,7 +44,7 @@ var adapters = map[string]adapter{
 	},
 	"responses": {
 		model: func(url string) (host.Model, error) {
-			return responsesmodel.New("m", &responsesmodel.Options{BaseURL: url, MaxRetries: -1})
+			return responsesmodel.New("m", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: url, MaxRetries: -1}})
 		},
 		answer: []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}}`},
 		list:   "input",
@@ -55,7 +55,7 @@ var adapters = map[string]adapter{
 	},
 	"anthropic": {
 		model: func(url string) (host.Model, error) {
-			return anthropicmodel.New("m", &anthropicmodel.Options{BaseURL: url, MaxRetries: -1})
+			return anthropicmodel.New("m", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: url, MaxRetries: -1}})
 		},
 		answer: []string{`{"type":"message_start","message":{"id":"r","role":"assistant","content":[]}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`, `{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`},
 		list:   "messages",
@@ -66,7 +66,7 @@ var adapters = map[string]adapter{
 	},
 	"gemini": {
 		model: func(url string) (host.Model, error) {
-			return geminimodel.New("m", &geminimodel.Options{BaseURL: url, MaxRetries: -1})
+			return geminimodel.New("m", &geminimodel.Options{Server: modelhttp.Options{BaseURL: url, MaxRetries: -1}})
 		},
 		answer: []string{`{"candidates":[{"content":{"role":"model","parts":[{"text":"x"}]},"finishReason":"STOP"}]}`},
 		list:   "contents",

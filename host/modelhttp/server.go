@@ -31,26 +31,52 @@ const (
 	idleConnections = 1024 // kept open to the one server: as many as runs ask it at once
 )
 
-// Protocol is what all servers of one kind have in common.
+// Protocol describes the servers of one kind.
 type Protocol struct {
 	BaseURL     string // the default
 	OtherURL    string // another one, for hints
-	KeyVariable string // where people put the key
-	BaseHint    string // what a wrong base URL usually lacks
-	ModelsPath  string // where a server lists its models, for people
-	Answer      string // what an answer is called, with its article
+	KeyVariable string // the environment variable that usually has the key
+	KeyHeader   string // the header that carries the key
+	KeyScheme   string // before the key in that header, such as "Bearer "
+	BaseHint    string // the usual form of a base URL, for an error that shows one
+	ModelsPath  string // of the list of a server's models, for hints
+	Answer      string // the name of an answer, with its article
 }
 
-// Options are the optional parts of a server. Their fields mean what those of
-// the packages that use them say.
+// Options are how to reach a server: the same for every kind of model. The zero
+// Options are those of the protocol's own service, without a key.
 type Options struct {
-	BaseURL    string
-	Key        string
-	Headers    http.Header
+	// BaseURL is the server's address up to the paths of the protocol, without a slash
+	// at its end. Default: the package's DefaultBaseURL.
+	BaseURL string
+
+	// APIKey is sent in the header of the protocol; "" sends none. It never appears in
+	// an error or a log.
+	APIKey string
+
+	// Headers are sent with every request, for gateways that want their own.
+	Headers http.Header
+
+	// HTTPClient sends the requests. The default keeps connections open, follows
+	// the proxy variables of the environment and does not follow a redirect to
+	// another host, which would carry the conversation there. Do not set its
+	// Timeout: it would cut long answers.
 	HTTPClient *http.Client
+
+	// MaxRetries is how often a failed request is sent again: 0 is
+	// [DefaultMaxRetries], negative is never, at most 10.
 	MaxRetries int
-	Timeout    time.Duration
-	Logger     *slog.Logger
+
+	// Timeout is how long the server may be silent. 0 is [DefaultTimeout]; give
+	// models that think before they stream more.
+	Timeout time.Duration
+
+	// KeepRaw keeps the server's events on ModelResponse.Raw: a JSON array (of one
+	// document, if the server did not stream), cut at 1 MiB, in which case the last
+	// element is {"left_out_bytes": n}.
+	KeepRaw bool
+
+	Logger *slog.Logger // nil discards
 }
 
 // Server is one model of one server. It is safe for concurrent use.
@@ -64,7 +90,8 @@ type Server struct {
 }
 
 // New returns a server; nothing is sent yet. Code invalid_argument for a missing
-// model name or options that cannot work.
+// model name, a base URL that is no http address, a key with characters that no key
+// has, and numbers out of their range.
 func New(model string, protocol Protocol, opts Options) (*Server, error) {
 	s := &Server{model: model, protocol: protocol, opts: opts}
 	if model == "" {
@@ -97,8 +124,8 @@ func (s *Server) setServer() error {
 			WithHint("it looks like %s or %s", s.protocol.BaseURL, s.protocol.OtherURL)
 	}
 	s.where, s.url = u.Scheme+"://"+u.Host, u
-	s.opts.Key = strings.TrimSpace(s.opts.Key)
-	if strings.ContainsFunc(s.opts.Key, func(r rune) bool { return r < ' ' || r > '~' }) {
+	s.opts.APIKey = strings.TrimSpace(s.opts.APIKey)
+	if strings.ContainsFunc(s.opts.APIKey, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return host.Errorf(host.InvalidArgument, "API key of model %q has characters that no key has", s.model).
 			WithHint("check how %s was set", s.protocol.KeyVariable)
 	}
@@ -150,8 +177,17 @@ func (s *Server) Model() string { return s.model }
 // BaseURL returns the address without a slash at its end. It may hold secrets.
 func (s *Server) BaseURL() string { return s.opts.BaseURL }
 
-// Key returns the key; "" for none.
-func (s *Server) Key() string { return s.opts.Key }
+// Header returns a header for requests, with the key if there is one.
+func (s *Server) Header() http.Header {
+	h := http.Header{}
+	if key := s.opts.APIKey; key != "" {
+		h.Set(s.protocol.KeyHeader, s.protocol.KeyScheme+key)
+	}
+	return h
+}
+
+// NewRaw returns an empty record of an answer's events, for ModelResponse.Raw.
+func (s *Server) NewRaw() Raw { return Raw{Keep: s.opts.KeepRaw} }
 
 // Logger returns the logger, never nil.
 func (s *Server) Logger() *slog.Logger { return s.opts.Logger }
@@ -170,7 +206,7 @@ func (s *Server) base() string {
 
 // secrets are what must not appear in an error.
 func (s *Server) secrets() []string {
-	list := []string{s.opts.Key}
+	list := []string{s.opts.APIKey}
 	for _, values := range s.opts.Headers {
 		list = append(list, values...)
 		for _, v := range values { // a token without its scheme, as servers repeat it

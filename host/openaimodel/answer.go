@@ -3,10 +3,7 @@ package openaimodel
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
-
-	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -19,104 +16,7 @@ const (
 	maxDetails     = 16 << 10 // of reasoning_details that are not pieces of one
 )
 
-// chunk is one event of a stream, or the whole document of a server that does
-// not stream: then choices have a message instead of a delta. It is read with
-// less than go-openai's type has, and more leniently, since servers differ in
-// the rest and add reasoning under two names.
-type chunk struct {
-	ID      string          `json:"id"`
-	Model   string          `json:"model"`
-	Choices []choice        `json:"choices"`
-	Usage   *wireUsage      `json:"usage"`
-	Error   json.RawMessage `json:"error"`
-}
-
-type choice struct {
-	Index        int    `json:"index"`
-	Delta        *piece `json:"delta"`
-	Message      *piece `json:"message"`
-	FinishReason string `json:"finish_reason"`
-}
-
-type piece struct {
-	Content          flexText    `json:"content"`
-	Refusal          flexText    `json:"refusal"`
-	ReasoningContent flexText    `json:"reasoning_content"`
-	Reasoning        flexText    `json:"reasoning"`
-	ToolCalls        []toolPiece `json:"tool_calls"`
-
-	ReasoningDetails json.RawMessage `json:"reasoning_details"`
-}
-
-type toolPiece struct {
-	Index    *int   `json:"index"`
-	ID       string `json:"id"`
-	Function struct {
-		Name      string       `json:"name"`
-		Arguments flexDocument `json:"arguments"`
-	} `json:"function"`
-
-	unknown map[string]json.RawMessage // the other members
-}
-
-// UnmarshalJSON keeps the members that are not known.
-func (p *toolPiece) UnmarshalJSON(b []byte) error {
-	type plain toolPiece
-	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
-		return err
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(b, &members); err != nil {
-		return err
-	}
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return isCallMember(name) })
-	if p.unknown = nil; len(members) > 0 {
-		p.unknown = members
-	}
-	return nil
-}
-
-// wireUsage is go-openai's, and where DeepSeek says what came from its cache.
-type wireUsage struct {
-	openai.Usage
-	CacheHits int `json:"prompt_cache_hit_tokens"`
-}
-
-// flexText is a string, null, or a list of parts of which those with text
-// count.
-type flexText string
-
-func (t *flexText) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '[' {
-		var parts []struct {
-			Text string `json:"text"`
-		}
-		if err := json.Unmarshal(b, &parts); err != nil {
-			return err
-		}
-		var all strings.Builder
-		for _, p := range parts {
-			all.WriteString(p.Text)
-		}
-		*t = flexText(all.String())
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(t))
-}
-
-// flexDocument is JSON text in a string, as the protocol has it, or the JSON
-// itself, as some servers send it.
-type flexDocument string
-
-func (d *flexDocument) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] != '"' && string(b) != "null" {
-		*d = flexDocument(b)
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(d))
-}
-
-// answer is what has come of an answer.
+// answer collects the chunks of an answer.
 type answer struct {
 	id, model       string
 	text, reasoning strings.Builder

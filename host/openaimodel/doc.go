@@ -2,8 +2,8 @@
 // speaks the Chat Completions protocol (OpenAI, Ollama, vLLM, LM Studio,
 // llama.cpp, a gateway) is a host.Model.
 //
-//	model, err := openaimodel.New("gpt-4o-mini", &openaimodel.Options{APIKey: key})
-//	model, err := openaimodel.New("llama3.2", &openaimodel.Options{BaseURL: "http://localhost:11434/v1"})
+//	model, err := openaimodel.New("gpt-4o-mini", &openaimodel.Options{Server: modelhttp.Options{APIKey: key}})
+//	model, err := openaimodel.New("llama3.2", &openaimodel.Options{Server: modelhttp.Options{BaseURL: "http://localhost:11434/v1"}})
 //
 // # What servers do, and what becomes of it
 //

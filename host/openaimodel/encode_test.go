@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -58,7 +59,7 @@ func sentRaw(t testing.TB, req *host.ModelRequest) []byte {
 		}
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
 	})}
-	m, err := openaimodel.New("m1", &openaimodel.Options{HTTPClient: client})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{HTTPClient: client}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestPathsAreJoinedToTheBaseURL(t *testing.T) {
 			got = r.URL.String()
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
 		})}
-		m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: base, HTTPClient: client})
+		m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: base, HTTPClient: client}})
 		if err != nil {
 			t.Fatal(err)
 		}

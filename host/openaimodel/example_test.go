@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
@@ -21,7 +22,7 @@ func Example() {
 	}
 	defer srv.Close()
 
-	model, err := openaimodel.New("llama3.2", &openaimodel.Options{BaseURL: srv.BaseURL()})
+	model, err := openaimodel.New("llama3.2", &openaimodel.Options{Server: modelhttp.Options{BaseURL: srv.BaseURL()}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -46,7 +47,7 @@ func Example() {
 
 // Errors have codes, and say what to do.
 func ExampleModel_Generate_errors() {
-	model, err := openaimodel.New("llama3.2", &openaimodel.Options{BaseURL: "http://127.0.0.1:1/v1", MaxRetries: -1})
+	model, err := openaimodel.New("llama3.2", &openaimodel.Options{Server: modelhttp.Options{BaseURL: "http://127.0.0.1:1/v1", MaxRetries: -1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -35,7 +36,7 @@ func FuzzStream(f *testing.F) {
 		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
-		m, err := openaimodel.New("m1", &openaimodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true})
+		m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

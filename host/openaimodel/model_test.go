@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -44,12 +45,12 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *openaimodel.Options) *o
 func modelAt(t *testing.T, baseURL string, opts *openaimodel.Options) *openaimodel.Model {
 	t.Helper()
 	if opts == nil {
-		opts = &openaimodel.Options{MaxRetries: -1}
+		opts = &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1}}
 	}
 	o := *opts
-	o.BaseURL = baseURL
-	if o.APIKey == "" {
-		o.APIKey = testKey
+	o.Server.BaseURL = baseURL
+	if o.Server.APIKey == "" {
+		o.Server.APIKey = testKey
 	}
 	m, err := openaimodel.New("m1", &o)
 	if err != nil {
@@ -333,7 +334,7 @@ func TestDown(t *testing.T) {
 }
 
 func TestNoSuchHost(t *testing.T) {
-	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: "http://user:hunter22@models.invalid/v1", MaxRetries: -1})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: "http://user:hunter22@models.invalid/v1", MaxRetries: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +351,7 @@ func TestNoSuchHost(t *testing.T) {
 func TestNoKeySaysWhichVariable(t *testing.T) {
 	srv := httptest.NewServer(body(401, "application/json", `{"error":{"message":"no key"}}`))
 	defer srv.Close()
-	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: srv.URL})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,9 +374,9 @@ func TestSlow(t *testing.T) {
 		{"in an error's body", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); hang(w, r) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			opts := &openaimodel.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1}
+			opts := &openaimodel.Options{Server: modelhttp.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1}}
 			if tt.name == "in an error's body" {
-				opts.Timeout = 2 * time.Second // the status has to come, however busy the machine
+				opts.Server.Timeout = 2 * time.Second // the status has to come, however busy the machine
 			}
 			o := ask(t.Context(), serve(t, tt.handler, opts), question("hi"))
 			if tt.name == "in an error's body" { // what came of it is enough
@@ -395,7 +396,7 @@ func TestFinishedAnswerSurvivesASilentEnd(t *testing.T) {
 		stream(delta(`{"content":"x"}`), finish("stop"))(w, r)
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}, &openaimodel.Options{Timeout: 2 * time.Second}) // what is there by then counts, however busy the machine
+	}, &openaimodel.Options{Server: modelhttp.Options{Timeout: 2 * time.Second}}) // what is there by then counts, however busy the machine
 	o := ask(t.Context(), m, question("hi"))
 	if o.err != nil || o.response == nil {
 		t.Errorf("Generate: %v, %+v; want the answer", o.err, o.response)
@@ -541,7 +542,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 }
 
 func TestKeepRaw(t *testing.T) {
-	m := serve(t, stream(delta(`{"content":"x"}`), finish("stop"), done), &openaimodel.Options{KeepRaw: true})
+	m := serve(t, stream(delta(`{"content":"x"}`), finish("stop"), done), &openaimodel.Options{Server: modelhttp.Options{KeepRaw: true}})
 	o := ask(t.Context(), m, question("hi"))
 	var chunks []struct{ ID string }
 	if err := json.Unmarshal(o.response.Raw, &chunks); err != nil || len(chunks) != 2 || chunks[0].ID != "c1" {
@@ -552,7 +553,7 @@ func TestKeepRaw(t *testing.T) {
 func TestKeepRawIsCut(t *testing.T) {
 	big := strings.Repeat("x", 300<<10)
 	m := serve(t, stream(delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), finish("stop"), done),
-		&openaimodel.Options{KeepRaw: true})
+		&openaimodel.Options{Server: modelhttp.Options{KeepRaw: true}})
 	o := ask(t.Context(), m, question("hi"))
 	if len(o.text) != 4*len(big) {
 		t.Errorf("text is %d bytes, want %d", len(o.text), 4*len(big))
@@ -611,12 +612,12 @@ func TestNewRefuses(t *testing.T) {
 		opts        openaimodel.Options
 	}{
 		{"no name", "", openaimodel.Options{}},
-		{"base URL without a scheme", "m1", openaimodel.Options{BaseURL: "localhost:11434/v1"}},
-		{"base URL of another scheme", "m1", openaimodel.Options{BaseURL: "ftp://localhost/v1"}},
-		{"base URL without a host", "m1", openaimodel.Options{BaseURL: "http:///v1"}},
-		{"key with a line end", "m1", openaimodel.Options{APIKey: "sk-secret\nX-Evil: 1"}},
-		{"negative timeout", "m1", openaimodel.Options{Timeout: -1}},
-		{"too many retries", "m1", openaimodel.Options{MaxRetries: 1000}},
+		{"base URL without a scheme", "m1", openaimodel.Options{Server: modelhttp.Options{BaseURL: "localhost:11434/v1"}}},
+		{"base URL of another scheme", "m1", openaimodel.Options{Server: modelhttp.Options{BaseURL: "ftp://localhost/v1"}}},
+		{"base URL without a host", "m1", openaimodel.Options{Server: modelhttp.Options{BaseURL: "http:///v1"}}},
+		{"key with a line end", "m1", openaimodel.Options{Server: modelhttp.Options{APIKey: "sk-secret\nX-Evil: 1"}}},
+		{"negative timeout", "m1", openaimodel.Options{Server: modelhttp.Options{Timeout: -1}}},
+		{"too many retries", "m1", openaimodel.Options{Server: modelhttp.Options{MaxRetries: 1000}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := openaimodel.New(tt.model, &tt.opts)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -65,7 +66,7 @@ func TestReasoningGoesBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &recorder{answers: thinkingCall}
-			m := serve(t, r.handle, &openaimodel.Options{Reasoning: tt.use, MaxRetries: -1})
+			m := serve(t, r.handle, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1}, Reasoning: tt.use})
 			messages := []*host.Message{host.UserText("hi")}
 			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
 			if o.err != nil || o.reasoning != "Hm. Look." {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -22,7 +23,7 @@ func sent(t *testing.T, model string, req *host.ModelRequest) (map[string]any, e
 		raw, _ = io.ReadAll(r.Body)
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
 	})}
-	m, err := openaimodel.New(model, &openaimodel.Options{HTTPClient: client})
+	m, err := openaimodel.New(model, &openaimodel.Options{Server: modelhttp.Options{HTTPClient: client}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestHeaders(t *testing.T) {
 		got = r.Header.Clone()
 		got.Set("Path", r.URL.Path)
 		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
-	}, &openaimodel.Options{APIKey: " " + testKey + "\n", Headers: http.Header{"x-gateway": {"g1"}}})
+	}, &openaimodel.Options{Server: modelhttp.Options{APIKey: " " + testKey + "\n", Headers: http.Header{"x-gateway": {"g1"}}}})
 	if o := ask(t.Context(), m, question("hi")); o.err != nil {
 		t.Fatal(o.err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -63,7 +64,7 @@ func answers() reply { return streams(delta(`{"content":"x"}`), finish("stop"), 
 func withReplies(t *testing.T, opts openaimodel.Options, list ...reply) (*openaimodel.Model, *replies) {
 	t.Helper()
 	r := &replies{list: list}
-	opts.HTTPClient = &http.Client{Transport: r}
+	opts.Server.HTTPClient = &http.Client{Transport: r}
 	m, err := openaimodel.New("m1", &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestRetriesWithGrowingWaits(t *testing.T) {
 
 func TestRetriesEndAndAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, r := withReplies(t, openaimodel.Options{MaxRetries: 10}, fails(503))
+		m, r := withReplies(t, openaimodel.Options{Server: modelhttp.Options{MaxRetries: 10}}, fails(503))
 		o := ask(t.Context(), m, question("hi"))
 		if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "(11 attempts)") || len(r.requests) != 11 {
 			t.Errorf("%d requests, error %v", len(r.requests), o.err)
@@ -175,7 +176,7 @@ func TestNotRetried(t *testing.T) {
 		opts  openaimodel.Options
 		reply reply
 	}{
-		{"with retries off", openaimodel.Options{MaxRetries: -1}, fails(503)},
+		{"with retries off", openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1}}, fails(503)},
 		{"400", openaimodel.Options{}, fails(400)},
 		{"401", openaimodel.Options{}, fails(401)},
 		{"403", openaimodel.Options{}, fails(403)},
@@ -184,7 +185,7 @@ func TestNotRetried(t *testing.T) {
 		{"nonsense", openaimodel.Options{}, reply{200, nil, strings.NewReader("<html>")}},
 		{"what the caller has seen a part of", openaimodel.Options{}, streams(delta(`{"content":"Hel"}`))},
 		{"a call the caller has seen a part of", openaimodel.Options{}, streams(delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look"}}]}`))},
-		{"silence", openaimodel.Options{Timeout: time.Second}, reply{200, nil, nil}},
+		{"silence", openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, reply{200, nil, nil}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,7 +226,7 @@ func TestLeavingAtARetryEndsIt(t *testing.T) {
 
 func TestSilenceIsNotTheReadersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := withReplies(t, openaimodel.Options{Timeout: time.Second}, answers())
+		m, _ := withReplies(t, openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, answers())
 		var got *host.ModelResponse
 		for chunk, err := range m.Generate(t.Context(), question("hi")) {
 			if err != nil {
@@ -251,7 +252,7 @@ func TestCommentsAreNotSilence(t *testing.T) {
 			io.WriteString(pw, strings.Join([]string{delta(`{"content":"x"}`), finish("stop"), done, ""}, "\n\n"))
 			pw.Close()
 		}()
-		m, _ := withReplies(t, openaimodel.Options{Timeout: time.Second}, reply{200, nil, pr})
+		m, _ := withReplies(t, openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, reply{200, nil, pr})
 		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "x" {
 			t.Errorf("Generate: %+v", o)
 		}

@@ -23,6 +23,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
@@ -135,7 +136,7 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 	look := host.NewTool("look", "Looks up an order.", func(context.Context, *host.Call, in) (json.RawMessage, error) {
 		return json.RawMessage(benchResult), nil
 	}, nil)
-	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: url, APIKey: testKey})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: testKey}})
 	if err != nil {
 		b.Fatal(err)
 	}

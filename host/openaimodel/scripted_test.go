@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
@@ -53,7 +54,7 @@ func TestScriptedReplies(t *testing.T) {
 		{"silence", saying(scriptedmodel.MalformedHang), host.DeadlineExceeded, "one two "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := scripted(t, &openaimodel.Options{MaxRetries: -1, Timeout: 2 * time.Second}, scriptedmodel.Rule{Reply: tt.reply})
+			m := scripted(t, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Timeout: 2 * time.Second}}, scriptedmodel.Rule{Reply: tt.reply})
 			o := ask(t.Context(), m, question("hi"))
 			if host.CodeOf(o.err) != tt.code || o.text != tt.text {
 				t.Errorf("Generate: %q, %v; want %q, code %q", o.text, o.err, tt.text, tt.code)
@@ -213,7 +214,7 @@ func TestRunIsCancelledMidStream(t *testing.T) {
 
 func TestRetriesAreEventsOfTheRun(t *testing.T) {
 	refused := scriptedmodel.Reply{Error: &scriptedmodel.ReplyError{Status: 503, Message: "loading", RetryAfter: "0"}}
-	agent, err := host.NewAgent("desk", &host.AgentOptions{Model: scripted(t, &openaimodel.Options{MaxRetries: 2}, scriptedmodel.Rule{Reply: refused})})
+	agent, err := host.NewAgent("desk", &host.AgentOptions{Model: scripted(t, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: 2}}, scriptedmodel.Rule{Reply: refused})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func BenchmarkGenerate(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer srv.Close()
-	m, err := openaimodel.New("m1", &openaimodel.Options{BaseURL: srv.BaseURL()})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: srv.BaseURL()}})
 	if err != nil {
 		b.Fatal(err)
 	}

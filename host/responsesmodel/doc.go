@@ -1,7 +1,7 @@
 // Package responsesmodel asks servers of OpenAI's Responses API, so that their
 // models are host.Models.
 //
-//	model, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{APIKey: key})
+//	model, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{Server: modelhttp.Options{APIKey: key}})
 //
 // The Responses API is where OpenAI's models that reason work best: what they
 // thought goes back to them between tool calls, encrypted if the service keeps

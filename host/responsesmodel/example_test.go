@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -19,7 +20,7 @@ func Example() {
 		_, _ = w.Write(b)
 	}))
 	defer service.Close()
-	model, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{BaseURL: service.URL, Store: true})
+	model, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: service.URL}, Store: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -45,7 +46,7 @@ func FuzzStream(f *testing.F) {
 			}
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
-		m, err := responsesmodel.New("m1", &responsesmodel.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true, Store: true})
+		m, err := responsesmodel.New("m1", &responsesmodel.Options{Server: modelhttp.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true}, Store: true})
 		if err != nil {
 			t.Fatal(err)
 		}

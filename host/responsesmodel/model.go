@@ -5,11 +5,9 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -22,6 +20,7 @@ const DefaultBaseURL = "https://api.openai.com/v1"
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8000/v1", KeyVariable: "OPENAI_API_KEY",
+		KeyHeader: "Authorization", KeyScheme: "Bearer ",
 		BaseHint: "a server of OpenAI's Responses API; it usually ends in /v1", ModelsPath: "/models",
 		Answer: "a response of the Responses API",
 	}
@@ -29,29 +28,7 @@ func protocol() modelhttp.Protocol {
 
 // Options are the optional parts of a model.
 type Options struct {
-	// BaseURL is the server's address up to, and without, /responses. Default:
-	// [DefaultBaseURL].
-	BaseURL string
-
-	// APIKey is sent as a bearer token; "" sends none. It never appears in an
-	// error or a log.
-	APIKey string
-
-	// Headers are sent with every request, for gateways that want their own.
-	Headers http.Header
-
-	// HTTPClient sends the requests. The default keeps connections open, follows
-	// the proxy variables of the environment and does not follow a redirect to
-	// another host. Do not set its Timeout: it would cut long answers.
-	HTTPClient *http.Client
-
-	// MaxRetries is how often a failed request is sent again: 0 is 3, negative is
-	// never, at most 10.
-	MaxRetries int
-
-	// Timeout is how long the server may be silent. 0 is two minutes; models that
-	// think hard may want more.
-	Timeout time.Duration
+	Server modelhttp.Options // how to reach the server
 
 	// Store has the service keep every answer, and with it the conversation: see
 	// host.ModelResponse.Conversation. It is for agent threads, of which only what is
@@ -64,13 +41,6 @@ type Options struct {
 	// and auto. "" leaves it to the service, which tells nothing by default.
 	Effort  string
 	Summary string
-
-	// KeepRaw keeps what the server sent on ModelResponse.Raw: a JSON array of
-	// its events, cut at 1 MiB, in which case the last element is
-	// {"left_out_bytes": n}.
-	KeepRaw bool
-
-	Logger *slog.Logger // nil discards
 }
 
 // Model is one model of one server. It is safe for concurrent use.
@@ -91,17 +61,11 @@ func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	server, err := modelhttp.New(model, protocol(), modelhttp.Options{
-		BaseURL: opts.BaseURL, Key: opts.APIKey, Headers: opts.Headers, HTTPClient: opts.HTTPClient,
-		MaxRetries: opts.MaxRetries, Timeout: opts.Timeout, Logger: opts.Logger,
-	})
+	server, err := modelhttp.New(model, protocol(), opts.Server)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: model, opts: *opts, server: server, headers: http.Header{}}
-	if key := server.Key(); key != "" {
-		m.headers.Set("Authorization", "Bearer "+key)
-	}
+	m := &Model{name: model, opts: *opts, server: server, headers: server.Header()}
 	return m, nil
 }
 
@@ -127,19 +91,8 @@ func (m *Model) reasons() bool {
 }
 
 // Generate streams the answer. See host.Model for the contract and the package
-// documentation for what becomes of a conversation. Codes of its errors:
-//
-//	unauthenticated      no key, or a wrong one
-//	permission_denied    the key may not do this
-//	not_found            the server does not know the model, the conversation or
-//	                     the address
-//	invalid_argument     the server does not take the request
-//	resource_exhausted   too many requests (retryable), no credit, or a
-//	                     conversation too long for the model
-//	deadline_exceeded    silent for longer than Timeout, or ctx's deadline
-//	canceled             ctx was cancelled
-//	unavailable          down, overloaded, broken off, or not speaking the
-//	                     protocol
+// documentation for what becomes of a conversation. The codes of its errors are
+// those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
 		q := &question{model: m, req: req}
@@ -190,7 +143,7 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 	if err := x.Post(responsesPath, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}
-	got := answer{raw: modelhttp.Raw{Keep: m.opts.KeepRaw}}
+	got := answer{raw: m.server.NewRaw()}
 	for got.final == nil {
 		event, err := x.Events.Next()
 		if errors.Is(err, io.EOF) {

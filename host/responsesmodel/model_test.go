@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -44,11 +45,11 @@ func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFu
 	s := &service{answers: answers}
 	srv := httptest.NewServer(http.HandlerFunc(s.handle))
 	t.Cleanup(srv.Close)
-	o := responsesmodel.Options{MaxRetries: -1}
+	o := responsesmodel.Options{Server: modelhttp.Options{MaxRetries: -1}}
 	if opts != nil {
 		o = *opts
 	}
-	o.BaseURL, o.APIKey = srv.URL+"/v1", testKey
+	o.Server.BaseURL, o.Server.APIKey = srv.URL+"/v1", testKey
 	m, err := responsesmodel.New("gpt-5-mini", &o)
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +359,7 @@ func TestForgottenConversation(t *testing.T) {
 }
 
 func TestHeadersAndRaw(t *testing.T) {
-	s, m := start(t, &responsesmodel.Options{KeepRaw: true, Headers: http.Header{"Openai-Organization": {"org-1"}}}, recorded(t, "text"))
+	s, m := start(t, &responsesmodel.Options{Server: modelhttp.Options{KeepRaw: true, Headers: http.Header{"Openai-Organization": {"org-1"}}}}, recorded(t, "text"))
 	o := ask(t.Context(), m, question("hi"))
 	var events []map[string]any
 	if err := json.Unmarshal(o.response.Raw, &events); err != nil || len(events) != 12 {
@@ -373,7 +374,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := responsesmodel.New("", nil); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := responsesmodel.New("m", &responsesmodel.Options{Timeout: -time.Second}); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := responsesmodel.New("m", &responsesmodel.Options{Server: modelhttp.Options{Timeout: -time.Second}}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("negative timeout: %v", err)
 	}
 }

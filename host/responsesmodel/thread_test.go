@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -116,7 +117,7 @@ func startStoring(t testing.TB, store bool) (*storingService, *responsesmodel.Mo
 	s := &storingService{kept: map[string][]string{}, calls: map[string][]string{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	m, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{BaseURL: srv.URL + "/v1", APIKey: testKey, MaxRetries: -1, Store: store})
+	m, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL + "/v1", APIKey: testKey, MaxRetries: -1}, Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@
 //
 //	srv, err := scriptedmodel.Start(ctx, nil)
 //	defer srv.Close()
-//	model, err := openaimodel.New(scriptedmodel.DefaultName, &openaimodel.Options{BaseURL: srv.BaseURL()})
+//	model, err := openaimodel.New(scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: srv.BaseURL()}})
 //
 // # It is not an LLM
 //

@@ -1,0 +1,85 @@
+package modelhttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
+)
+
+// words is a model behind a protocol of its own: the server streams {"word":"..."}.
+type words struct{ server *modelhttp.Server }
+
+func (m *words) Name() string { return m.server.Model() }
+
+func (m *words) Generate(ctx context.Context, _ *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+	return func(yield func(host.ModelChunk, error) bool) { m.server.Ask(ctx, yield, m.try) }
+}
+
+// try sends the request once, and passes the words on.
+func (m *words) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+	if err := x.Post("/words", modelhttp.Body{[]byte(`{"say":"hello"}`)}, m.server.Header()); err != nil {
+		return x.Fault(err)
+	}
+	var text strings.Builder
+	for {
+		event, err := x.Events.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return x.Fault(err)
+		}
+		var piece struct{ Word string }
+		if err := json.Unmarshal(event, &piece); err != nil {
+			return x.Fault(x.LineFault(event, err))
+		}
+		text.WriteString(piece.Word)
+		if !c.Send(host.ModelChunk{Text: piece.Word}) {
+			return nil
+		}
+	}
+	c.Send(host.ModelChunk{Response: &host.ModelResponse{FinishReason: host.FinishStop, Parts: []host.Part{&host.Text{Text: text.String()}}}})
+	return nil
+}
+
+// canned answers each request with the same events.
+type canned string
+
+func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body: io.NopCloser(strings.NewReader(string(c)))}, nil
+}
+
+// A model of another protocol holds only that: what a request looks like and what an
+// answer means.
+func Example() {
+	server, err := modelhttp.New("parrot", modelhttp.Protocol{BaseURL: "https://words.example", KeyHeader: "X-Key", Answer: "a stream of words"},
+		modelhttp.Options{APIKey: "k-123456", HTTPClient: &http.Client{Transport: canned("data: {\"word\":\"hello\"}\n\ndata: {\"word\":\"world\"}\n\n")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for chunk, err := range (&words{server: server}).Generate(context.Background(), &host.ModelRequest{}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if chunk.Response != nil {
+			fmt.Println(chunk.Response.FinishReason)
+			continue
+		}
+		fmt.Println(chunk.Text)
+	}
+	// Output:
+	// hello
+	// world
+	// stop
+}
