@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/search"
 )
 
 func threadSearch(env *environment, f *threadFlags) *cobra.Command {
-	var opts threads.SearchOptions
+	var opts search.Options
 	var reindex bool
 	c := &cobra.Command{
 		Use:   "search WORDS...",
@@ -36,7 +37,7 @@ index are found after one search with --reindex.`,
 					}
 					fmt.Fprintf(env.stderr, "agenthost: %s indexed\n", plural(n, "message"))
 				}
-				hits, err := s.For(f.tenant).Search(c.Context(), strings.Join(list, " "), &opts)
+				hits, err := search.New(s).Messages(c.Context(), f.tenant, strings.Join(list, " "), &opts)
 				if err != nil {
 					return err
 				}
@@ -54,7 +55,7 @@ index are found after one search with --reindex.`,
 	return c
 }
 
-func printHits(w io.Writer, hits []threads.Hit) {
+func printHits(w io.Writer, hits []search.Hit) {
 	if len(hits) == 0 {
 		fmt.Fprintln(w, "Nothing found.")
 	}

@@ -7,15 +7,16 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // putTurn stores a turn that makes an artifact named plan.
 func putTurn(t *testing.T, s *threads.Store, thread, run, plan string) {
 	t.Helper()
-	head := say(t, s, thread, run, &host.Message{ID: run + "-q", Role: host.User, Parts: []host.Part{&host.Text{Text: "go"}}})
-	turn := turnOf(head, assistant(run+"-a", "done"))
+	head := threadtest.Say(t, s, thread, run, &host.Message{ID: run + "-q", Role: host.User, Parts: []host.Part{&host.Text{Text: "go"}}})
+	turn := threadtest.TurnOf(head, threadtest.Assistant(run+"-a", "done"))
 	turn.Artifacts = []host.Artifact{{Name: "plan", Parts: []host.Part{&host.Text{Text: plan}}}}
-	if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
+	if err := s.AppendResults(t.Context(), threadtest.Request(thread, run, nil), turn); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -46,7 +47,7 @@ func seen(t *testing.T, s *threads.Store, req *host.HistoryRequest) string {
 // that its parent had.
 func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *threads.Store{
-		"memory": func(t *testing.T) *threads.Store { s, _ := newStore(t, nil); return s },
+		"memory": func(t *testing.T) *threads.Store { s, _ := threadtest.NewStore(t, nil); return s },
 		"badger": func(t *testing.T) *threads.Store {
 			s, done := openBadger(t, t.TempDir())
 			t.Cleanup(done)
@@ -61,7 +62,7 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 					t.Errorf("%s sees %q, want %q", what, got, want)
 				}
 			}
-			t1 := request("t1", "next", nil)
+			t1 := threadtest.Request("t1", "next", nil)
 			want("a thread that there is not", t1, "")
 			putTurn(t, s, "t1", "r1", "one")
 			putTurn(t, s, "t1", "r2", "two")
@@ -72,7 +73,7 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 			if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "early", At: threads.At{Snapshot: "r1"}}); err != nil {
 				t.Fatal(err)
 			}
-			branch, err := s.Branch(t.Context(), request("t1", "r3", nil), "r1-q")
+			branch, err := s.Branch(t.Context(), threadtest.Request("t1", "r3", nil), "r1-q")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,24 +82,24 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("a thread without the second answer", t1, "two") // artifacts stay: see DeleteMessage
-			if _, err := s.For("").EditMessage(t.Context(), "t1", "r1-a", assistant("r1-b", "edited"), nil); err != nil {
+			if _, err := s.For("").EditMessage(t.Context(), "t1", "r1-a", threadtest.Assistant("r1-b", "edited"), nil); err != nil {
 				t.Fatal(err)
 			}
 			want("a thread with another first answer", t1, "two")
 			if _, err := s.For("").Fork(t.Context(), "fork", &threads.ForkOptions{ID: "again"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Regenerate(t.Context(), request("again", "r4", nil), "r2-q"); err != nil {
+			if _, err := s.Regenerate(t.Context(), threadtest.Request("again", "r4", nil), "r2-q"); err != nil {
 				t.Fatal(err)
 			}
-			want("the second question again", request("again", "next", nil), "one")
-			want("a fork", request("fork", "next", nil), "two")
-			want("a fork of the first turn", request("early", "next", nil), "one")
+			want("the second question again", threadtest.Request("again", "next", nil), "one")
+			want("a fork", threadtest.Request("fork", "next", nil), "two")
+			want("a fork of the first turn", threadtest.Request("early", "next", nil), "one")
 			putTurn(t, s, "fork", "r5", "three")
-			want("a fork that went on", request("fork", "next", nil), "three")
+			want("a fork that went on", threadtest.Request("fork", "next", nil), "three")
 			want("the thread that was forked", t1, "two")
 			want("another tenant", &host.HistoryRequest{Tenant: "globex", Thread: "t1"}, "")
-			want("another thread", request("t2", "next", nil), "")
+			want("another thread", threadtest.Request("t2", "next", nil), "")
 		})
 	}
 }
@@ -107,7 +108,7 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 func TestAnArtifactIsGoneWithItsThread(t *testing.T) {
 	s := threads.New(kv.NewMemory(), nil)
 	putTurn(t, s, "t1", "r1", "one")
-	refs, err := s.ThreadArtifacts(t.Context(), request("t1", "next", nil))
+	refs, err := s.ThreadArtifacts(t.Context(), threadtest.Request("t1", "next", nil))
 	if err != nil || len(refs) != 1 {
 		t.Fatalf("ThreadArtifacts = %+v, %v", refs, err)
 	}

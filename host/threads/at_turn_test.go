@@ -7,13 +7,14 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // A turn of now has what was edited and not what was deleted since; a snapshot is
 // as it was.
 func TestATurnAsItIsShownNow(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 4)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 4)
 	look := func(thread string, at threads.At, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, idsAt(t, s, thread, at)); diff != "" {
@@ -22,7 +23,7 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 	}
 	look("t1", threads.At{Turn: "r1"}, "q0", "a0", "q1", "a1")
 	look("t1", threads.At{Turn: "r3"}, "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
-	edit(t, s, "t1", "a0", assistant("A0", "better"))
+	threadtest.Edit(t, s, "t1", "a0", threadtest.Assistant("A0", "better"))
 	deleteMessage(t, s, "t1", "q1")
 	deleteMessage(t, s, "t1", "q2")
 	look("t1", threads.At{Turn: "r1"}, "q0", "A0", "a1")
@@ -34,8 +35,8 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 		t.Errorf("the turn has %s, %+v, %v", show.State, show.Artifacts, err)
 	}
 
-	fork(t, s, "t1", "t2", threads.At{Turn: "r2"})
-	talkWithIDs(t, s, "t2", 7, 9)
+	threadtest.Fork(t, s, "t1", "t2", threads.At{Turn: "r2"})
+	threadtest.TalkWithIDs(t, s, "t2", 7, 9)
 	look("t2", threads.At{Turn: "r1"}, "q0", "A0", "a1")
 	look("t2", threads.At{Turn: "r7"}, "q0", "A0", "a1", "a2", "q7", "a7")
 	deleteMessage(t, s, "t2", "a1")
@@ -43,7 +44,7 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 	look("t2", threads.At{Turn: "r1"}, "q0", "A0")
 	look("t2", threads.At{Turn: "r7"}, "q0", "A0", "a2", "a7")
 
-	rewind(t, s, "t1", threads.At{Turn: "r2"})
+	threadtest.Rewind(t, s, "t1", threads.At{Turn: "r2"})
 	wantIDs(t, s, "t1", "q0", "A0", "a1", "a2")
 	for name, c := range map[string]struct {
 		at   threads.At
@@ -55,7 +56,7 @@ func TestATurnAsItIsShownNow(t *testing.T) {
 		"a turn and a branch":               {threads.At{Turn: "r1", Branch: "b1"}, host.InvalidArgument},
 	} {
 		_, err := s.For("").ShowAt(t.Context(), "t1", c.at, 0)
-		wantCode(t, name, err, c.want)
+		threadtest.WantCode(t, name, err, c.want)
 	}
 	look("t1", threads.At{Snapshot: "r3"}, "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func openBadger(t testing.TB, dir string) (*threads.Store, func()) {
@@ -34,7 +35,7 @@ func TestThreadsSurviveReopening(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Show = %v", err)
 			}
-			if diff := cmp.Diff(texts(want.Messages), texts(got.Messages)); diff != "" {
+			if diff := cmp.Diff(threadtest.Texts(want.Messages), threadtest.Texts(got.Messages)); diff != "" {
 				t.Errorf("round %d: messages (-before +after):\n%s", round, diff)
 			}
 			got.Messages, want.Messages = nil, nil
@@ -43,13 +44,13 @@ func TestThreadsSurviveReopening(t *testing.T) {
 			}
 		}
 		run := fmt.Sprint("r", round)
-		turn := turnOf(say(t, s, "t1", run, withID("q"+run, "question")), withID("a"+run, "answer"))
+		turn := threadtest.TurnOf(threadtest.Say(t, s, "t1", run, threadtest.WithID("q"+run, "question")), threadtest.WithID("a"+run, "answer"))
 		turn.State = fmt.Appendf(nil, `{"round":%d}`, round)
 		turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Media{MediaType: "x/y", Data: make([]byte, 300_000*round)}}}}
-		if err := s.AppendResults(t.Context(), request("t1", run, nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", run, nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
-		say(t, s, fmt.Sprint("other", round), run, withID("m", "x"))
+		threadtest.Say(t, s, fmt.Sprint("other", round), run, threadtest.WithID("m", "x"))
 		var err error
 		if want, err = s.For("").Show(t.Context(), "t1", 0); err != nil {
 			t.Fatalf("Show = %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // Where the device matters, set TMPDIR to what is to be measured: a directory in
@@ -54,7 +55,7 @@ func BenchmarkTurn(b *testing.B) {
 				bytes, _, _ := d.measure(func() {
 					for b.Loop() {
 						if c.load {
-							load(b, s, "t1")
+							threadtest.Load(b, s, "t1")
 						}
 						aTurn(b, s, "t1", i)
 						i++
@@ -75,7 +76,7 @@ func BenchmarkLast50(b *testing.B) {
 				fill(b, s, "t1", n)
 				b.ReportAllocs()
 				for b.Loop() {
-					if got := len(load(b, s, "t1").Messages); got != 50 {
+					if got := len(threadtest.Load(b, s, "t1").Messages); got != 50 {
 						b.Fatal(got)
 					}
 				}
@@ -93,7 +94,7 @@ func BenchmarkFork(b *testing.B) {
 		i := 0
 		bytes, _, _ := d.measure(func() {
 			for b.Loop() {
-				fork(b, s, "t1", fmt.Sprint(i), threads.At{})
+				threadtest.Fork(b, s, "t1", fmt.Sprint(i), threads.At{})
 				i++
 			}
 		})
@@ -117,7 +118,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				thread := fmt.Sprint("t", names.Add(1))
 				for n := 0; pb.Next(); n++ {
-					if _, err := s.AppendUserMessage(b.Context(), request(thread, "r", withID(fmt.Sprint(n), text))); err != nil {
+					if _, err := s.AppendUserMessage(b.Context(), threadtest.Request(thread, "r", threadtest.WithID(fmt.Sprint(n), text))); err != nil {
 						b.Error(err)
 						return
 					}

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // sharedStores are stores of one process that has the driver and of clients of it.
@@ -100,11 +101,11 @@ func TestLocksOfOtherProcesses(t *testing.T) {
 		}
 		other := stores[1-i]
 		_, err = other.LockThread(t.Context(), &host.HistoryRequest{Thread: "t1", Racing: host.RaceConflict})
-		wantCode(t, "LockThread without waiting", err, host.Conflict)
+		threadtest.WantCode(t, "LockThread without waiting", err, host.Conflict)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("enough"))
 		_, err = other.LockThread(ctx, req)
-		wantCode(t, "LockThread that is given up", err, host.Canceled)
+		threadtest.WantCode(t, "LockThread that is given up", err, host.Canceled)
 		unlock()
 		unlock, err = other.LockThread(t.Context(), req)
 		if err != nil {

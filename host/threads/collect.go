@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
+	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
 // collect removes of the thread's contents what nothing shows any more. Of those
@@ -239,7 +240,7 @@ func (u *uses) words(ctx context.Context) (writes []kv.Write, err error) {
 			writes = append(writes, kv.Delete(last))
 		}
 	}
-	err = u.all(ctx, wordsKey(u.id), func(n uint64, e kv.Entry) error {
+	err = u.all(ctx, wordindex.KeysOf(u.id), func(n uint64, e kv.Entry) error {
 		until(n)
 		last, from = e.Key, n
 		return nil

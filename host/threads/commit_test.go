@@ -8,13 +8,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // A reader sees a thread as it was when it began, whatever is committed while it
 // reads.
 func TestReadersSeeOneMoment(t *testing.T) {
 	turnWith := func(head, name string) *host.Turn {
-		turn := turnOf(head, withID("answer "+name, "answer "+name))
+		turn := threadtest.TurnOf(head, threadtest.WithID("answer "+name, "answer "+name))
 		turn.State = fmt.Appendf(nil, `{"is":%q}`, name)
 		turn.Artifacts = []host.Artifact{{Name: name, Parts: []host.Part{&host.Text{Text: name}}}}
 		return turn
@@ -28,11 +29,11 @@ func TestReadersSeeOneMoment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprint(texts(show.Messages), len(show.Snapshots), string(show.State), len(show.Artifacts))
+			return fmt.Sprint(threadtest.Texts(show.Messages), len(show.Snapshots), string(show.State), len(show.Artifacts))
 		}},
 		{"get", func(t *testing.T, s *threads.Store) string {
-			loaded := load(t, s, "t1")
-			return fmt.Sprint(texts(loaded.Messages), 1, string(loaded.State), 1)
+			loaded := threadtest.Load(t, s, "t1")
+			return fmt.Sprint(threadtest.Texts(loaded.Messages), 1, string(loaded.State), 1)
 		}},
 		{"export", func(t *testing.T, s *threads.Store) string {
 			var b strings.Builder
@@ -60,13 +61,13 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &spy{Driver: kv.NewMemory()}
 			s := threads.New(d, nil)
-			head := say(t, s, "t1", "r1", withID("q1", "question 1"))
-			if err := s.AppendResults(t.Context(), request("t1", "r1", nil), turnWith(head, "one")); err != nil {
+			head := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q1", "question 1"))
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r1", nil), turnWith(head, "one")); err != nil {
 				t.Fatal(err)
 			}
 			d.afterGet = func() { // the reader has the record
-				head := say(t, s, "t1", "r2", withID("q2", "question 2"))
-				if err := s.AppendResults(t.Context(), request("t1", "r2", nil), turnWith(head, "two")); err != nil {
+				head := threadtest.Say(t, s, "t1", "r2", threadtest.WithID("q2", "question 2"))
+				if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r2", nil), turnWith(head, "two")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -82,65 +83,65 @@ func TestReadersSeeOneMoment(t *testing.T) {
 func TestIndexWithoutItsTurnHidesNothing(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, &threads.Options{Window: 10_000})
-	head := say(t, s, "t1", "r", withID("q", "question"))
-	turn := turnOf(head, manyMessages(600)...)
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("q", "question"))
+	turn := threadtest.TurnOf(head, manyMessages(600)...)
 	d.before = func(tx kv.Tx) error {
 		if len(tx.Conds) > 0 { // the turn; what is written ahead has none
 			return kv.ErrNoSpace
 		}
 		return nil
 	}
-	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.ResourceExhausted)
+	threadtest.WantCode(t, "AppendResults", s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn), host.ResourceExhausted)
 	d.before = nil
-	if head2 := say(t, s, "t1", "r2", withID("m0", "a question of that id")); head2 == head {
+	if head2 := threadtest.Say(t, s, "t1", "r2", threadtest.WithID("m0", "a question of that id")); head2 == head {
 		t.Error("a message is taken for stored that is not")
 	}
-	head = say(t, s, "t1", "r2", withID("m599", "another"))
-	answer(t, s, "t1", "r", head, turn.Messages()...)
-	loaded := load(t, s, "t1")
+	head = threadtest.Say(t, s, "t1", "r2", threadtest.WithID("m599", "another"))
+	threadtest.Answer(t, s, "t1", "r", head, turn.Messages()...)
+	loaded := threadtest.Load(t, s, "t1")
 	if n := len(loaded.Messages); n != 1+600 {
 		t.Errorf("%d messages are stored, want the question and 600", n)
 	}
-	wantTexts(t, loaded.Messages[:4], "question", "a question of that id", "another", "1")
+	threadtest.WantTexts(t, loaded.Messages[:4], "question", "a question of that id", "another", "1")
 }
 
 func TestWriterThatAlwaysLosesGivesUp(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	say(t, s, "t1", "r", withID("q", "question"))
+	threadtest.Say(t, s, "t1", "r", threadtest.WithID("q", "question"))
 	d.before = func(kv.Tx) error { return &kv.PreconditionError{} }
-	_, err := s.AppendUserMessage(t.Context(), request("t1", "r", withID("m", "x")))
-	wantCode(t, "AppendUserMessage", err, host.Conflict)
-	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Conflict)
+	_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t1", "r", threadtest.WithID("m", "x")))
+	threadtest.WantCode(t, "AppendUserMessage", err, host.Conflict)
+	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Conflict)
 }
 
 func TestReadersOfAFailingDriver(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	talk(t, s, "t1", 2)
+	threadtest.Talk(t, s, "t1", 2)
 	d.failScan = kv.ErrCorrupt
-	_, err := s.Get(t.Context(), request("t1", "", nil))
-	wantCode(t, "Get", err, host.DataLoss)
+	_, err := s.Get(t.Context(), threadtest.Request("t1", "", nil))
+	threadtest.WantCode(t, "Get", err, host.DataLoss)
 	_, err = s.For("").Show(t.Context(), "t1", 0)
-	wantCode(t, "Show", err, host.DataLoss)
+	threadtest.WantCode(t, "Show", err, host.DataLoss)
 	_, err = s.For("").Artifacts(t.Context(), "t1")
-	wantCode(t, "Artifacts", err, host.DataLoss)
+	threadtest.WantCode(t, "Artifacts", err, host.DataLoss)
 	_, err = s.For("").List(t.Context(), nil)
-	wantCode(t, "List", err, host.DataLoss)
+	threadtest.WantCode(t, "List", err, host.DataLoss)
 	for _, format := range threads.Formats() {
-		wantCode(t, "Export", s.For("").Export(t.Context(), "t1", format, new(strings.Builder)), host.DataLoss)
+		threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "t1", format, new(strings.Builder)), host.DataLoss)
 	}
 	for _, err := range s.For("").Snapshots(t.Context(), "t1") {
-		wantCode(t, "Snapshots", err, host.DataLoss)
+		threadtest.WantCode(t, "Snapshots", err, host.DataLoss)
 	}
-	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.DataLoss)
+	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.DataLoss)
 }
 
 func TestArtifactThatCannotBeReadIsRefused(t *testing.T) {
-	s, _ := newStore(t, nil)
-	turn := turnOf("")
+	s, _ := threadtest.NewStore(t, nil)
+	turn := threadtest.TurnOf("")
 	turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Data{Value: []byte(`{`)}}}}
-	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.InvalidArgument)
+	threadtest.WantCode(t, "AppendResults", s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn), host.InvalidArgument)
 	_, err := s.For("").Thread(t.Context(), "t1")
-	wantCode(t, "Thread", err, host.NotFound)
+	threadtest.WantCode(t, "Thread", err, host.NotFound)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // fill gives a thread n messages in few commits.
@@ -16,9 +17,9 @@ func fill(t testing.TB, s *threads.Store, thread string, n int) {
 	for done := 0; done < n; {
 		var messages []*host.Message
 		for range min(n-done, threads.MaxTurnEntries) {
-			messages = append(messages, withID(fmt.Sprintf("f%d", done+len(messages)), strings.Repeat("x", 100)))
+			messages = append(messages, threadtest.WithID(fmt.Sprintf("f%d", done+len(messages)), strings.Repeat("x", 100)))
 		}
-		answer(t, s, thread, fmt.Sprintf("fill%d", done), "", messages...)
+		threadtest.Answer(t, s, thread, fmt.Sprintf("fill%d", done), "", messages...)
 		done += len(messages)
 	}
 }
@@ -27,10 +28,10 @@ func fill(t testing.TB, s *threads.Store, thread string, n int) {
 func aTurn(t testing.TB, s *threads.Store, thread string, i int) {
 	t.Helper()
 	run := fmt.Sprintf("run-%08d", i)
-	head := say(t, s, thread, run, withID(fmt.Sprintf("question-%08d", i), strings.Repeat("q", 200)))
-	turn := turnOf(head, withID(fmt.Sprintf("answer-%08d", i), strings.Repeat("a", 1000)))
+	head := threadtest.Say(t, s, thread, run, threadtest.WithID(fmt.Sprintf("question-%08d", i), strings.Repeat("q", 200)))
+	turn := threadtest.TurnOf(head, threadtest.WithID(fmt.Sprintf("answer-%08d", i), strings.Repeat("a", 1000)))
 	turn.State = []byte(fmt.Sprintf(`{"n":%08d}`, 10_000_000+i))
-	if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
+	if err := s.AppendResults(t.Context(), threadtest.Request(thread, run, nil), turn); err != nil {
 		t.Fatalf("AppendResults = %v", err)
 	}
 }
@@ -69,13 +70,13 @@ func TestTurnCostsTheSameOnALongThread(t *testing.T) {
 func TestUnchangedStateAndArtifactsCostNothing(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	turn := turnOf("", withID("m", "x"))
+	turn := threadtest.TurnOf("", threadtest.WithID("m", "x"))
 	turn.State = []byte(`{"a":"` + strings.Repeat("s", 100_000) + `"}`)
 	turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("a", 900_000)}}}}
 	for i, limit := range []int{1_100_000, 3_000, 3_000} {
 		bytes, _, _ := d.measure(func() {
-			turn.Results[0].Messages = []*host.Message{withID(fmt.Sprint(i), "x")}
-			if err := s.AppendResults(t.Context(), request("t1", fmt.Sprint(i), nil), turn); err != nil {
+			turn.Results[0].Messages = []*host.Message{threadtest.WithID(fmt.Sprint(i), "x")}
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint(i), nil), turn); err != nil {
 				t.Fatalf("AppendResults = %v", err)
 			}
 		})

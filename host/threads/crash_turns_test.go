@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // A child process stores turns of many threads through the group committer, on
@@ -89,7 +90,7 @@ func crashTurn(ctx context.Context, s *threads.Store, i, n int) error {
 	fmt.Printf("said %d %d\n", i, n)
 	answer := host.AssistantText(strings.Repeat("a", crashText("answer", n)))
 	answer.ID = crashAnswerID(i, n)
-	turn := turnOf(head, answer)
+	turn := threadtest.TurnOf(head, answer)
 	turn.State = []byte(crashState(i, n))
 	if crashArtifact(n) {
 		turn.Artifacts = []host.Artifact{{Name: "note", Parts: []host.Part{&host.Text{Text: fmt.Sprint(n)}}}}
@@ -214,7 +215,7 @@ func (p *promised) judge(t *testing.T, dir string) {
 		for n := range turnsEach {
 			want = append(want, crashQuestionID(i, n), crashAnswerID(i, n))
 		}
-		if got := ids(load(t, s, id).Messages); strings.Join(got, " ") != strings.Join(want, " ") {
+		if got := threadtest.IDs(threadtest.Load(t, s, id).Messages); strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("thread %s has the messages %v", id, got)
 		}
 		if _, err := s.For("").Verify(t.Context(), id); err != nil {
@@ -247,7 +248,7 @@ func resumes(t *testing.T, s *threads.Store, i, n int) {
 		return
 	}
 	if len(then.Messages) != 1 || then.Messages[0].ID != crashAnswerID(i, n) || string(then.State) != crashState(i, n) {
-		t.Errorf("snapshot %s has the state %s and ends with %v", crashRunID(i, n), then.State, ids(then.Messages))
+		t.Errorf("snapshot %s has the state %s and ends with %v", crashRunID(i, n), then.State, threadtest.IDs(then.Messages))
 	}
 	if n%10 != 9 {
 		return
@@ -257,8 +258,8 @@ func resumes(t *testing.T, s *threads.Store, i, n int) {
 		t.Errorf("fork at %s: %v", crashRunID(i, n), err)
 		return
 	}
-	talk(t, s, fork.ID, 1)
-	if got := len(load(t, s, fork.ID).Messages); got != 2*n+4 {
+	threadtest.Talk(t, s, fork.ID, 1)
+	if got := len(threadtest.Load(t, s, fork.ID).Messages); got != 2*n+4 {
 		t.Errorf("a fork at %s has %d messages, want %d", crashRunID(i, n), got, 2*n+4)
 	}
 }

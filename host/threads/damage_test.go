@@ -12,6 +12,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/search"
 )
 
 // damaging changes one value on its way from a driver to its reader.
@@ -51,12 +53,12 @@ func fillForDamage(t *testing.T, s *threads.Store) (upload string) {
 	if _, _, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Title: title, Metadata: threads.Metadata{"k": json.RawMessage(`"v"`)}}); err != nil {
 		t.Fatal(err)
 	}
-	talkWithIDs(t, s, "t1", 0, 6)
-	head := say(t, s, "t1", "r-tool", withID("q-tool", "look it up"))
-	answer(t, s, "t1", "r-tool", head,
+	threadtest.TalkWithIDs(t, s, "t1", 0, 6)
+	head := threadtest.Say(t, s, "t1", "r-tool", threadtest.WithID("q-tool", "look it up"))
+	threadtest.Answer(t, s, "t1", "r-tool", head,
 		&host.Message{ID: "call", Role: host.Assistant, Parts: []host.Part{&host.ToolCall{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"x"}`)}}},
 		&host.Message{ID: "result", Role: host.ToolRole, Parts: []host.Part{&host.ToolResult{ID: "c1", Name: "search", Content: json.RawMessage(`"found"`)}}},
-		assistant("a-tool", "it is there"))
+		threadtest.Assistant("a-tool", "it is there"))
 	if _, err := s.For("").EditMessage(t.Context(), "t1", "q2", host.UserText("question two"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func fillForDamage(t *testing.T, s *threads.Store) (upload string) {
 	if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
 		t.Fatal(err)
 	}
-	talkWithIDs(t, s, "fork", 10, 12)
+	threadtest.TalkWithIDs(t, s, "fork", 10, 12)
 	ref, err := s.For("").Upload(t.Context(), "t1", io.LimitReader(&counting{}, threads.ChunkBytes+100), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +101,7 @@ func readAll(s *threads.Store, upload string) (shown map[string]string, errs map
 	}
 	page, err := s.For("").List(ctx, nil)
 	put("list", page, err)
-	hits, err := s.For("").Search(ctx, "question", nil)
+	hits, err := search.New(s).Messages(ctx, "", "question", nil)
 	put("search", hits, err)
 	for _, id := range []string{"t1", "fork", "t2"} {
 		v, err := s.For("").Thread(ctx, id)
@@ -213,7 +215,7 @@ func TestAChangedByteIsFoundByReads(t *testing.T) {
 // Whatever value of a tenant is changed in the store, Verify of its threads or of all
 // that it has says so.
 func TestAChangedByteIsFoundByVerify(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	fillForDamage(t, s)
 	missed, tried := 0, 0
 	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
 // Delete removes a thread and everything in it. The thread is gone at once, for
@@ -138,7 +139,7 @@ func (s sweeper) removeContent(ctx context.Context, id string, mark []byte) (rem
 	if err != nil || len(children.Entries) > 0 {
 		return false, err
 	}
-	for _, prefix := range []kv.Key{wordsKey(id), contentOf(id).all()} {
+	for _, prefix := range []kv.Key{wordindex.KeysOf(id), contentOf(id).all()} {
 		if err := s.part.remove(ctx, prefix); err != nil {
 			return false, err
 		}

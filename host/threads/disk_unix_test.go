@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // onDisk is what the files below dir take of the device: Badger makes some that
@@ -41,8 +42,8 @@ func TestDiskOfAGrowingConversation(t *testing.T) {
 	for i := range turns {
 		question, reply := fmt.Sprintf("question %d %s", i, host.NewID()), fmt.Sprintf("answer %d %s", i, host.NewID())
 		run := host.NewID()
-		head := say(t, s, "t1", run, host.UserText(question))
-		answer(t, s, "t1", run, head, host.AssistantText(reply))
+		head := threadtest.Say(t, s, "t1", run, host.UserText(question))
+		threadtest.Answer(t, s, "t1", run, head, host.AssistantText(reply))
 		raw += len(question) + len(reply)
 	}
 	done()

@@ -62,11 +62,9 @@
 //
 // # Finding and pruning
 //
-// [Tenant.Search] finds messages of a tenant's threads by the words of their texts,
-// tool results and data, with the part that is about the query: those that a thread
-// shows, also of the thread that it was forked from, and those of its open branches,
-// but not of heads that were left behind. The index is written in the commit of the messages
-// ([Tenant.Reindex] makes one for what was stored before there was any).
+// Package search finds messages by their words. Their index is written in the commit of
+// the messages ([Tenant.Reindex] makes one for messages that were stored before there was
+// any).
 // [Tenant.Prune] removes threads by age, number or size, and leaves what others
 // refer to.
 // [Tenant.PruneHeads] drops heads that a thread has left behind, with the messages,

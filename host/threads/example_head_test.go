@@ -47,24 +47,3 @@ func ExampleTenant_Rewind() {
 	// b2 rewind: Coffee? We have none.
 	// b1 edit: Tea? We have none.
 }
-
-// What was said is found again.
-func ExampleTenant_Search() {
-	ctx := context.Background()
-	store := threads.New(kv.NewMemory(), nil)
-	for thread, text := range map[string]string{"t1": "Where is my order of tea?", "t2": "Do you sell coffee?"} {
-		req := &host.HistoryRequest{Tenant: "acme", Thread: thread, Input: &host.Message{ID: "m", Role: host.User, Parts: []host.Part{&host.Text{Text: text}}}}
-		if _, err := store.AppendUserMessage(ctx, req); err != nil {
-			log.Fatal(err)
-		}
-	}
-	hits, err := store.For("acme").Search(ctx, "orders", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, h := range hits {
-		fmt.Printf("%s: %s\n", h.Thread, h.Snippet)
-	}
-	// Output:
-	// t1: Where is my order of tea?
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // exported is the form of FormatThread.
@@ -37,8 +38,8 @@ func export(t *testing.T, s *threads.Store, format threads.Format) string {
 // exportStore has a thread of every kind of part.
 func exportStore(t *testing.T) *threads.Store {
 	t.Helper()
-	s, _ := newStore(t, nil)
-	question := withID("q", "Where is <order 1042> & \"co\"?")
+	s, _ := threadtest.NewStore(t, nil)
+	question := threadtest.WithID("q", "Where is <order 1042> & \"co\"?")
 	question.Parts = append(question.Parts,
 		&host.Media{MediaType: "image/png", Data: []byte{1, 2, 3}},
 		&host.Media{MediaType: "image/png", URL: "https://example.com/x.png"},
@@ -52,10 +53,10 @@ func exportStore(t *testing.T) *threads.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks := calls("c", "1", "2")
+	asks := threadtest.Calls("c", "1", "2")
 	asks.Agent = "clerk"
 	asks.Parts = append([]host.Part{&host.Reasoning{Text: "hm"}, &host.Text{Text: "Let me look."}}, asks.Parts...)
-	bare := calls("c2", "3")
+	bare := threadtest.Calls("c2", "3")
 	bare.Parts[0].(*host.ToolCall).Arguments = json.RawMessage(`{"n":12345678901234567890}`)
 	results := host.NewMessage(host.ToolRole,
 		&host.ToolResult{ID: "1", Name: "lookup", Content: json.RawMessage(`{"city":"Lyon"}`)},
@@ -63,7 +64,7 @@ func exportStore(t *testing.T) *threads.Store {
 	silent := host.NewMessage(host.Assistant, &host.Reasoning{Text: "nothing to say"})
 	silent.Agent = "the clerk"
 	note := host.NewMessage(host.System, &host.Text{Text: "Be brief."})
-	turn := turnOf(head, asks, results, bare, result("3"), note, silent)
+	turn := threadtest.TurnOf(head, asks, results, bare, threadtest.Result("3"), note, silent)
 	turn.State = json.RawMessage(`{"big":12345678901234567890}`)
 	turn.Artifacts = []host.Artifact{{Name: "label", Parts: []host.Part{&host.Text{Text: "Lyon"}}}, {Parts: []host.Part{&host.Data{Value: []byte("1")}}}}
 	if err := s.AppendResults(t.Context(), req, turn); err != nil {
@@ -104,7 +105,7 @@ func TestExportOfEverything(t *testing.T) {
 }
 
 func TestExportOfAnEmptyThread(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, _, err := s.For("acme").Create(t.Context(), &threads.CreateOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestExportOpenAI(t *testing.T) {
 func TestExportRefuses(t *testing.T) {
 	s := exportStore(t)
 	err := s.For("acme").Export(t.Context(), "t1", "xml", io.Discard)
-	wantCode(t, "Export", err, host.InvalidArgument)
+	threadtest.WantCode(t, "Export", err, host.InvalidArgument)
 	if !strings.Contains(err.Error(), "openai-jsonl") {
 		t.Errorf("Export = %q, want it to name the formats", err)
 	}
@@ -162,7 +163,7 @@ func (p *brokenPipe) Write(b []byte) (int, error) {
 }
 
 func TestExportToABrokenPipe(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	fill(t, s, "t1", 1000)
 	for _, format := range threads.Formats() {
 		for _, left := range []int{0, 10_000} {

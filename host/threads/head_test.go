@@ -13,33 +13,12 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
-
-// talkWithIDs stores turns whose messages are q0, a0, q1, a1 and so on, with the
-// number of the turn as state and an artifact "n" of it.
-func talkWithIDs(t testing.TB, s *threads.Store, thread string, from, to int) {
-	t.Helper()
-	for i := from; i < to; i++ {
-		run := fmt.Sprintf("r%d", i)
-		head := say(t, s, thread, run, withID(fmt.Sprintf("q%d", i), fmt.Sprintf("question %d", i)))
-		turn := turnOf(head, assistant(fmt.Sprintf("a%d", i), fmt.Sprintf("answer %d", i)))
-		turn.State = fmt.Appendf(nil, `{"n":%d}`, i)
-		turn.Artifacts = []host.Artifact{{Name: "n", Parts: []host.Part{&host.Text{Text: fmt.Sprint(i)}}}}
-		if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
-			t.Fatalf("AppendResults = %v", err)
-		}
-	}
-}
-
-func assistant(id, text string) *host.Message {
-	m := host.AssistantText(text)
-	m.ID = id
-	return m
-}
 
 func wantIDs(t testing.TB, s *threads.Store, thread string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, ids(load(t, s, thread).Messages)); diff != "" {
+	if diff := cmp.Diff(want, threadtest.IDs(threadtest.Load(t, s, thread).Messages)); diff != "" {
 		t.Errorf("messages of %s (-want +got):\n%s", thread, diff)
 	}
 }
@@ -54,7 +33,7 @@ func idsAt(t testing.TB, s *threads.Store, thread string, at threads.At) []strin
 		}
 		messages = append(messages, m)
 	}
-	return ids(messages)
+	return threadtest.IDs(messages)
 }
 
 func branches(t testing.TB, s *threads.Store, thread string) []*threads.Branch {
@@ -69,43 +48,16 @@ func branches(t testing.TB, s *threads.Store, thread string) []*threads.Branch {
 	return out
 }
 
-func edit(t testing.TB, s *threads.Store, thread, id string, m *host.Message) *threads.Thread {
-	t.Helper()
-	info, err := s.For("").EditMessage(t.Context(), thread, id, m, nil)
-	if err != nil {
-		t.Fatalf("EditMessage(%s) = %v", id, err)
-	}
-	return info
-}
-
-func rewind(t testing.TB, s *threads.Store, thread string, at threads.At) *threads.Thread {
-	t.Helper()
-	info, err := s.For("").Rewind(t.Context(), thread, at, nil)
-	if err != nil {
-		t.Fatalf("Rewind(%+v) = %v", at, err)
-	}
-	return info
-}
-
-func fork(t testing.TB, s *threads.Store, thread, id string, at threads.At) *threads.Thread {
-	t.Helper()
-	info, err := s.For("").Fork(t.Context(), thread, &threads.ForkOptions{ID: id, At: at})
-	if err != nil {
-		t.Fatalf("Fork(%+v) = %v", at, err)
-	}
-	return info
-}
-
 func TestEditKeepsWhatFollowsAndTheOldMessage(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 3)
-	before := load(t, s, "t1")
-	info := edit(t, s, "t1", "q1", withID("q1b", "better question"))
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 3)
+	before := threadtest.Load(t, s, "t1")
+	info := threadtest.Edit(t, s, "t1", "q1", threadtest.WithID("q1b", "better question"))
 	wantIDs(t, s, "t1", "q0", "a0", "q1b", "a1", "q2", "a2")
 	if info.Head == before.Head || info.Messages != 6 || info.Turns != 3 {
 		t.Errorf("EditMessage = %+v", info)
 	}
-	talkWithIDs(t, s, "t1", 3, 4)
+	threadtest.TalkWithIDs(t, s, "t1", 3, 4)
 	wantIDs(t, s, "t1", "q0", "a0", "q1b", "a1", "q2", "a2", "q3", "a3")
 
 	all := branches(t, s, "t1")
@@ -118,7 +70,7 @@ func TestEditKeepsWhatFollowsAndTheOldMessage(t *testing.T) {
 		t.Errorf("branch (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"b1", before.Head} {
-		if got := idsAt(t, s, "t1", threads.At{Branch: name}); !cmp.Equal(got, ids(before.Messages)) {
+		if got := idsAt(t, s, "t1", threads.At{Branch: name}); !cmp.Equal(got, threadtest.IDs(before.Messages)) {
 			t.Errorf("branch %s is %q", name, got)
 		}
 	}
@@ -126,12 +78,12 @@ func TestEditKeepsWhatFollowsAndTheOldMessage(t *testing.T) {
 
 // An edit fills what it leaves empty from the old message, and takes a fresh id.
 func TestEditTakesOverWhatItLeavesOut(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 1)
-	old := load(t, s, "t1").Messages[0]
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
+	old := threadtest.Load(t, s, "t1").Messages[0]
 	m := &host.Message{ID: "q0", Parts: []host.Part{&host.Text{Text: "new"}}}
-	edit(t, s, "t1", "q0", m)
-	got := load(t, s, "t1").Messages[0]
+	threadtest.Edit(t, s, "t1", "q0", m)
+	got := threadtest.Load(t, s, "t1").Messages[0]
 	if got.ID == "q0" || got.ID == "" || got.Role != host.User || !got.CreatedAt.Equal(old.CreatedAt) || got.Text() != "new" {
 		t.Errorf("edited message is %+v", got)
 	}
@@ -141,19 +93,19 @@ func TestEditTakesOverWhatItLeavesOut(t *testing.T) {
 }
 
 func TestEditAgainDoesNothing(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 1)
-	first := edit(t, s, "t1", "q0", withID("new", "new"))
-	again := edit(t, s, "t1", "q0", withID("new", "new"))
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
+	first := threadtest.Edit(t, s, "t1", "q0", threadtest.WithID("new", "new"))
+	again := threadtest.Edit(t, s, "t1", "q0", threadtest.WithID("new", "new"))
 	if first.Head != again.Head || len(branches(t, s, "t1")) != 2 {
 		t.Errorf("an edit sent again made head %q of %q", again.Head, first.Head)
 	}
 }
 
 func TestEditRefuses(t *testing.T) {
-	s, _ := newStore(t, nil)
-	answer(t, s, "t1", "r1", say(t, s, "t1", "r1", withID("q", "x")), calls("c", "1"), result("1"), assistant("a", "y"))
-	head := load(t, s, "t1").Head
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.Answer(t, s, "t1", "r1", threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q", "x")), threadtest.Calls("c", "1"), threadtest.Result("1"), threadtest.Assistant("a", "y"))
+	head := threadtest.Load(t, s, "t1").Head
 	for name, test := range map[string]struct {
 		thread, id string
 		m          *host.Message
@@ -161,20 +113,20 @@ func TestEditRefuses(t *testing.T) {
 		want       host.Code
 	}{
 		"no message":        {"t1", "q", nil, nil, host.InvalidArgument},
-		"an unknown thread": {"t2", "q", withID("n", "x"), nil, host.NotFound},
-		"an unknown one":    {"t1", "nope", withID("n", "x"), nil, host.NotFound},
-		"another role":      {"t1", "q", assistant("n", "x"), nil, host.InvalidArgument},
-		"a call left out":   {"t1", "c", assistant("n", "x"), nil, host.InvalidArgument},
-		"a known id":        {"t1", "q", withID("a", "x"), nil, host.AlreadyExists},
-		"another head":      {"t1", "q", withID("n", "x"), &threads.If{Head: "old"}, host.Conflict},
-		"no id":             {"t1", "", withID("n", "x"), nil, host.InvalidArgument},
+		"an unknown thread": {"t2", "q", threadtest.WithID("n", "x"), nil, host.NotFound},
+		"an unknown one":    {"t1", "nope", threadtest.WithID("n", "x"), nil, host.NotFound},
+		"another role":      {"t1", "q", threadtest.Assistant("n", "x"), nil, host.InvalidArgument},
+		"a call left out":   {"t1", "c", threadtest.Assistant("n", "x"), nil, host.InvalidArgument},
+		"a known id":        {"t1", "q", threadtest.WithID("a", "x"), nil, host.AlreadyExists},
+		"another head":      {"t1", "q", threadtest.WithID("n", "x"), &threads.If{Head: "old"}, host.Conflict},
+		"no id":             {"t1", "", threadtest.WithID("n", "x"), nil, host.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.For("").EditMessage(t.Context(), test.thread, test.id, test.m, test.guard)
-			wantCode(t, "EditMessage", err, test.want)
+			threadtest.WantCode(t, "EditMessage", err, test.want)
 		})
 	}
-	if got := load(t, s, "t1").Head; got != head {
+	if got := threadtest.Load(t, s, "t1").Head; got != head {
 		t.Errorf("a refused edit moved the head")
 	}
 }
@@ -186,10 +138,10 @@ func TestDeleteKeepsPairsWhole(t *testing.T) {
 		"r1": {"q", "a"},
 		"a":  {"q", "c", "r1", "r2"},
 	} {
-		s, _ := newStore(t, nil)
-		r1, r2 := result("1"), result("2")
+		s, _ := threadtest.NewStore(t, nil)
+		r1, r2 := threadtest.Result("1"), threadtest.Result("2")
 		r1.ID, r2.ID = "r1", "r2"
-		answer(t, s, "t1", "run", say(t, s, "t1", "run", withID("q", "x")), calls("c", "1", "2"), r1, r2, assistant("a", "y"))
+		threadtest.Answer(t, s, "t1", "run", threadtest.Say(t, s, "t1", "run", threadtest.WithID("q", "x")), threadtest.Calls("c", "1", "2"), r1, r2, threadtest.Assistant("a", "y"))
 		info, err := s.For("").DeleteMessage(t.Context(), "t1", deleted, nil)
 		if err != nil || info.Messages != len(want) {
 			t.Fatalf("DeleteMessage(%s) = %+v, %v", deleted, info, err)
@@ -206,17 +158,17 @@ func TestDeleteKeepsPairsWhole(t *testing.T) {
 
 // A message that does not show any more can be said again, with another text.
 func TestADeletedMessageCanBeSaidAgain(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 2)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 	for i := range 3 {
-		rewind(t, s, "t1", threads.At{Message: "q1", Before: true})
+		threadtest.Rewind(t, s, "t1", threads.At{Message: "q1", Before: true})
 		text := fmt.Sprintf("take %d", i)
 		for range 2 { // sent twice, said once
-			say(t, s, "t1", text, withID("q1", text))
+			threadtest.Say(t, s, "t1", text, threadtest.WithID("q1", text))
 		}
-		answer(t, s, "t1", text, "", assistant("answer to "+text, "ok"))
+		threadtest.Answer(t, s, "t1", text, "", threadtest.Assistant("answer to "+text, "ok"))
 		wantIDs(t, s, "t1", "q0", "a0", "q1", "answer to "+text)
-		wantTexts(t, load(t, s, "t1").Messages[2:3], text)
+		threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages[2:3], text)
 	}
 	if got := idsAt(t, s, "t1", threads.At{Branch: "b1"}); !cmp.Equal(got, []string{"q0", "a0", "q1", "a1"}) {
 		t.Errorf("the first branch is %q", got)
@@ -224,8 +176,8 @@ func TestADeletedMessageCanBeSaidAgain(t *testing.T) {
 }
 
 func TestRewindToAMessage(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 4)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 4)
 	for _, test := range []struct {
 		at    threads.At
 		want  []string
@@ -237,16 +189,16 @@ func TestRewindToAMessage(t *testing.T) {
 		{threads.At{Message: "q1", Before: true}, []string{"q0", "a0"}, `{"n":0}`, 1},
 		{threads.At{Message: "q0", Before: true}, []string{}, ``, 0},
 	} {
-		info := rewind(t, s, "t1", test.at)
+		info := threadtest.Rewind(t, s, "t1", test.at)
 		wantIDs(t, s, "t1", test.want...)
-		if got := string(load(t, s, "t1").State); got != test.state || info.Turns != test.turns {
+		if got := string(threadtest.Load(t, s, "t1").State); got != test.state || info.Turns != test.turns {
 			t.Errorf("after Rewind(%+v) the state is %s, turns %d; want %s, %d", test.at, got, info.Turns, test.state, test.turns)
 		}
 		artifacts, err := s.For("").Artifacts(t.Context(), "t1")
 		if err != nil || len(artifacts) != min(test.turns, 1) {
 			t.Errorf("after Rewind(%+v) artifacts are %+v, %v", test.at, artifacts, err)
 		}
-		rewind(t, s, "t1", threads.At{Snapshot: "r3"})
+		threadtest.Rewind(t, s, "t1", threads.At{Snapshot: "r3"})
 		wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 	}
 }
@@ -254,10 +206,10 @@ func TestRewindToAMessage(t *testing.T) {
 // Rewinding to a call keeps its results, to a result those beside it; stopping
 // before a result stops before its call.
 func TestRewindKeepsPairsWhole(t *testing.T) {
-	s, _ := newStore(t, nil)
-	r1, r2 := result("1"), result("2")
+	s, _ := threadtest.NewStore(t, nil)
+	r1, r2 := threadtest.Result("1"), threadtest.Result("2")
 	r1.ID, r2.ID = "r1", "r2"
-	answer(t, s, "t1", "run", say(t, s, "t1", "run", withID("q", "x")), calls("c", "1", "2"), r1, r2, assistant("a", "y"))
+	threadtest.Answer(t, s, "t1", "run", threadtest.Say(t, s, "t1", "run", threadtest.WithID("q", "x")), threadtest.Calls("c", "1", "2"), r1, r2, threadtest.Assistant("a", "y"))
 	for at, want := range map[threads.At][]string{
 		{Message: "c"}:                {"q", "c", "r1", "r2"},
 		{Message: "r1"}:               {"q", "c", "r1", "r2"},
@@ -272,13 +224,13 @@ func TestRewindKeepsPairsWhole(t *testing.T) {
 
 // A snapshot is what the thread was after the turn, whatever was edited since.
 func TestRewindToASnapshotAndResume(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 3)
-	edit(t, s, "t1", "q0", withID("q0b", "edited"))
-	talkWithIDs(t, s, "t1", 3, 4)
-	rewind(t, s, "t1", threads.At{Snapshot: "r1"})
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 3)
+	threadtest.Edit(t, s, "t1", "q0", threadtest.WithID("q0b", "edited"))
+	threadtest.TalkWithIDs(t, s, "t1", 3, 4)
+	threadtest.Rewind(t, s, "t1", threads.At{Snapshot: "r1"})
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1")
-	talkWithIDs(t, s, "t1", 10, 11)
+	threadtest.TalkWithIDs(t, s, "t1", 10, 11)
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q10", "a10")
 
 	show, err := s.For("").Show(t.Context(), "t1", 0)
@@ -295,44 +247,44 @@ func TestRewindToASnapshotAndResume(t *testing.T) {
 		t.Errorf("turns (-want +got):\n%s", diff)
 	}
 	// What was left is there, and can be gone on with.
-	rewind(t, s, "t1", threads.At{Branch: "b2"})
+	threadtest.Rewind(t, s, "t1", threads.At{Branch: "b2"})
 	wantIDs(t, s, "t1", "q0b", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 	snap, err := s.For("").Snapshot(t.Context(), "t1", "r10")
 	if err != nil || snap.Turn != 3 || snap.From != 5 || snap.To != 6 {
 		t.Errorf("Snapshot of another branch = %+v, %v", snap, err)
 	}
-	rewind(t, s, "t1", threads.At{Snapshot: "r10"})
+	threadtest.Rewind(t, s, "t1", threads.At{Snapshot: "r10"})
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q10", "a10")
 }
 
 // A run that was committed is not committed again, though a rewind took its turn
 // out of sight.
 func TestARunIsCommittedOnceAcrossHeads(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 2)
-	rewind(t, s, "t1", threads.At{Message: "a0"})
-	answer(t, s, "t1", "r1", "", assistant("a1", "answer 1"))
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
+	threadtest.Rewind(t, s, "t1", threads.At{Message: "a0"})
+	threadtest.Answer(t, s, "t1", "r1", "", threadtest.Assistant("a1", "answer 1"))
 	wantIDs(t, s, "t1", "q0", "a0")
-	err := s.AppendResults(t.Context(), request("t1", "r1", nil), turnOf("", assistant("again", "x")))
-	wantCode(t, "AppendResults of another turn", err, host.AlreadyExists)
+	err := s.AppendResults(t.Context(), threadtest.Request("t1", "r1", nil), threadtest.TurnOf("", threadtest.Assistant("again", "x")))
+	threadtest.WantCode(t, "AppendResults of another turn", err, host.AlreadyExists)
 	wantIDs(t, s, "t1", "q0", "a0")
 }
 
 func TestATurnThatRacesARewindGetsAConflict(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 2)
-	head := say(t, s, "t1", "r9", withID("q9", "x"))
-	rewind(t, s, "t1", threads.At{Message: "a0"})
-	err := s.AppendResults(t.Context(), request("t1", "r9", nil), turnOf(head, assistant("a9", "y")))
-	wantCode(t, "AppendResults", err, host.Conflict)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
+	head := threadtest.Say(t, s, "t1", "r9", threadtest.WithID("q9", "x"))
+	threadtest.Rewind(t, s, "t1", threads.At{Message: "a0"})
+	err := s.AppendResults(t.Context(), threadtest.Request("t1", "r9", nil), threadtest.TurnOf(head, threadtest.Assistant("a9", "y")))
+	threadtest.WantCode(t, "AppendResults", err, host.Conflict)
 	wantIDs(t, s, "t1", "q0", "a0")
 }
 
 // A change of a thread waits for a turn that runs on it.
 func TestChangesWaitForARunningTurn(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 1)
-	unlock, err := s.LockThread(t.Context(), request("t1", "r", nil))
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
+	unlock, err := s.LockThread(t.Context(), threadtest.Request("t1", "r", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +293,7 @@ func TestChangesWaitForARunningTurn(t *testing.T) {
 		_, err := s.For("").Rewind(t.Context(), "t1", threads.At{Message: "q0"}, nil)
 		done <- err
 	}()
-	talkWithIDs(t, s, "t1", 1, 2) // the turn that holds the thread
+	threadtest.TalkWithIDs(t, s, "t1", 1, 2) // the turn that holds the thread
 	unlock()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -350,27 +302,27 @@ func TestChangesWaitForARunningTurn(t *testing.T) {
 }
 
 func TestForkGoesOnWithoutTheOther(t *testing.T) {
-	s, d := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 3)
-	info := fork(t, s, "t1", "t2", threads.At{Snapshot: "r1"})
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 3)
+	info := threadtest.Fork(t, s, "t1", "t2", threads.At{Snapshot: "r1"})
 	if diff := cmp.Diff(&threads.Parent{Thread: "t1", Snapshot: "r1"}, info.Parent); diff != "" || info.Title != "question 0" || info.Turns != 2 {
 		t.Errorf("Fork = %+v", info)
 	}
 	wantIDs(t, s, "t2", "q0", "a0", "q1", "a1")
-	if got := string(load(t, s, "t2").State); got != `{"n":1}` {
+	if got := string(threadtest.Load(t, s, "t2").State); got != `{"n":1}` {
 		t.Errorf("state of the fork is %s", got)
 	}
-	talkWithIDs(t, s, "t1", 3, 4)
-	talkWithIDs(t, s, "t2", 2, 4) // the same ids and runs as in the other
-	say(t, s, "t2", "", withID("q0", "question 0"))
+	threadtest.TalkWithIDs(t, s, "t1", 3, 4)
+	threadtest.TalkWithIDs(t, s, "t2", 2, 4) // the same ids and runs as in the other
+	threadtest.Say(t, s, "t2", "", threadtest.WithID("q0", "question 0"))
 	wantIDs(t, s, "t2", "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3")
 
 	// A fork of a fork, rewound to a turn that the first thread made.
-	fork(t, s, "t2", "t3", threads.At{Message: "q3"})
+	threadtest.Fork(t, s, "t2", "t3", threads.At{Message: "q3"})
 	wantIDs(t, s, "t3", "q0", "a0", "q1", "a1", "q2", "a2", "q3")
-	rewind(t, s, "t3", threads.At{Snapshot: "r0"})
-	talkWithIDs(t, s, "t3", 7, 8)
+	threadtest.Rewind(t, s, "t3", threads.At{Snapshot: "r0"})
+	threadtest.TalkWithIDs(t, s, "t3", 7, 8)
 	wantIDs(t, s, "t3", "q0", "a0", "q7", "a7")
 	snap, err := s.For("").Snapshot(t.Context(), "t3", "r7")
 	if err != nil || snap.Turn != 2 || snap.Parent != "r0" {
@@ -394,15 +346,15 @@ func TestForkGoesOnWithoutTheOther(t *testing.T) {
 	if err := s.For("").Delete(t.Context(), "t3"); err != nil {
 		t.Fatal(err)
 	}
-	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
+	if left := threadtest.KeysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 		t.Errorf("%d keys are left, among them %s", len(left), left[0])
 	}
 }
 
 func TestForkRefuses(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 1)
-	talkWithIDs(t, s, "t2", 0, 1)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
+	threadtest.TalkWithIDs(t, s, "t2", 0, 1)
 	for name, test := range map[string]struct {
 		from string
 		opts threads.ForkOptions
@@ -420,18 +372,18 @@ func TestForkRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.For("").Fork(t.Context(), test.from, &test.opts)
-			wantCode(t, "Fork", err, test.want)
+			threadtest.WantCode(t, "Fork", err, test.want)
 		})
 	}
 	_, err := s.For("").Rewind(t.Context(), "t1", threads.At{}, nil)
-	wantCode(t, "Rewind to nothing", err, host.InvalidArgument)
+	threadtest.WantCode(t, "Rewind to nothing", err, host.InvalidArgument)
 }
 
 // A thread that is deleted while it is forked lends nothing.
 func TestForkOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	talkWithIDs(t, s, "t1", 0, 2)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 	var once sync.Once
 	d.before = func(tx kv.Tx) error {
 		var err error
@@ -439,8 +391,8 @@ func TestForkOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
 		return err
 	}
 	_, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "t2"})
-	wantCode(t, "Fork", err, host.NotFound)
-	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
+	threadtest.WantCode(t, "Fork", err, host.NotFound)
+	if left := threadtest.KeysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 		t.Errorf("%d keys are left, among them %s", len(left), left[0])
 	}
 }
@@ -451,10 +403,10 @@ func TestInterruptedDeletionOfForks(t *testing.T) {
 	for stop := 1; stop < 12; stop++ {
 		d := &spy{Driver: kv.NewMemory()}
 		s := threads.New(d, nil)
-		talkWithIDs(t, s, "t1", 0, 2)
-		fork(t, s, "t1", "t2", threads.At{})
-		rewind(t, s, "t2", threads.At{Snapshot: "r0"})
-		fork(t, s, "t2", "t3", threads.At{})
+		threadtest.TalkWithIDs(t, s, "t1", 0, 2)
+		threadtest.Fork(t, s, "t1", "t2", threads.At{})
+		threadtest.Rewind(t, s, "t2", threads.At{Snapshot: "r0"})
+		threadtest.Fork(t, s, "t2", "t3", threads.At{})
 		n := 0
 		d.before = func(kv.Tx) error {
 			if n++; n >= stop {
@@ -476,7 +428,7 @@ func TestInterruptedDeletionOfForks(t *testing.T) {
 		if err := s.For("").Delete(t.Context(), "t3"); err != nil {
 			t.Fatal(err)
 		}
-		if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
+		if left := threadtest.KeysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 			t.Errorf("stopped at %d: %d keys are left, among them %s", stop, len(left), left[0])
 		}
 	}
@@ -492,9 +444,9 @@ func TestHeadsCostTheSameOnALongThread(t *testing.T) {
 		fill(t, s, "t1", n)
 		aTurn(t, s, "t1", 10_000_000)
 		var c cost
-		c.edit, _, _ = d.measure(func() { edit(t, s, "t1", "f5", withID("new", strings.Repeat("n", 100))) })
-		c.forked, _, _ = d.measure(func() { fork(t, s, "t1", "the fork", threads.At{}) })
-		c.rewound, _, _ = d.measure(func() { rewind(t, s, "t1", threads.At{Message: "f7"}) })
+		c.edit, _, _ = d.measure(func() { threadtest.Edit(t, s, "t1", "f5", threadtest.WithID("new", strings.Repeat("n", 100))) })
+		c.forked, _, _ = d.measure(func() { threadtest.Fork(t, s, "t1", "the fork", threads.At{}) })
+		c.rewound, _, _ = d.measure(func() { threadtest.Rewind(t, s, "t1", threads.At{Message: "f7"}) })
 		c.turn, _, _ = d.measure(func() { aTurn(t, s, "the fork", 1) })
 		costs[n] = c
 		t.Logf("on a thread of %d messages: %+v bytes", n, c)
@@ -513,8 +465,8 @@ func TestHeadsCostTheSameOnALongThread(t *testing.T) {
 // A thread without lineage is stored as it was before there was any, and one with
 // it is refused by whoever would show what was deleted.
 func TestOnlyThreadsWithViewsAreOfTheNewLayout(t *testing.T) {
-	s, d := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 1)
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
 	record := func() map[string]any {
 		var out map[string]any
 		for e, err := range kv.All(t.Context(), kv.Checked(d), threads.DefaultTenant, kv.Range{Prefix: kv.NewKey("threads", "thread")}) {
@@ -536,7 +488,7 @@ func TestOnlyThreadsWithViewsAreOfTheNewLayout(t *testing.T) {
 	if fmt.Sprint(was["v"]) != "1" {
 		t.Errorf("record of a plain thread has version %v", was["v"])
 	}
-	rewind(t, s, "t1", threads.At{Message: "q0"})
+	threadtest.Rewind(t, s, "t1", threads.At{Message: "q0"})
 	if got := record()["v"]; fmt.Sprint(got) != "2" {
 		t.Errorf("record of a rewound thread has version %v", got)
 	}

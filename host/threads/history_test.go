@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestHistoryKit(t *testing.T) {
@@ -20,7 +21,7 @@ func TestHistoryKit(t *testing.T) {
 	}}
 	t.Run("memory", func(t *testing.T) {
 		hosttest.TestHistory(t, func(t *testing.T) any {
-			s, _ := newStore(t, nil)
+			s, _ := threadtest.NewStore(t, nil)
 			return s
 		}, opts)
 	})
@@ -36,7 +37,7 @@ func TestHistoryKit(t *testing.T) {
 // A turn whose rounds were stored as it went covers them, and costs no message
 // twice.
 func TestATurnBeginsAtItsFirstRound(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	history, err := host.NewHistory(s, &host.HistoryOptions{EachRound: true})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // What no run could begin with is refused when it is imported, and not when a run
@@ -39,12 +40,12 @@ func TestImportOfHostileTurns(t *testing.T) {
 		"an unknown status":            `"snapshots":[{"id":"r","from":0,"to":2,"status":"zzz"}]`,
 		"a turn before the one before": `"snapshots":[{"id":"r","from":0,"to":4},{"id":"r2","from":0,"to":2}]`,
 	} {
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		_, err := importInto(t, s, "acme", "", "", file(rest))
-		wantCode(t, name, err, host.InvalidArgument)
+		threadtest.WantCode(t, name, err, host.InvalidArgument)
 		wantNoThread(t, s, d, "acme")
 	}
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := importInto(t, s, "acme", "", "", file(`"snapshots":[{"id":"r","from":0,"to":1,"parent":"r"},{"id":"r2","from":1,"to":2,"parent":"r3"},{"id":"r3","from":2,"to":4,"parent":"r2"}],"state":[{"a":1},{"p":7}]`)); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestProvidersInAnExport(t *testing.T) {
 		"no provider":    {`{"a":1}`, `{"a":1}`, ""},
 	} {
 		old := `{"format":"agenthost.thread","version":1,` + begin + c.old + `}],"state":` + c.old + `}`
-		s, _ := newStore(t, nil)
+		s, _ := threadtest.NewStore(t, nil)
 		if _, err := importInto(t, s, "acme", "", "", old); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -86,7 +87,7 @@ func TestProvidersInAnExport(t *testing.T) {
 		if !strings.Contains(text, wantValue) || !strings.Contains(text, want) {
 			t.Errorf("%s: the export is\n%s\nwant %s and %s", name, text, wantValue, want)
 		}
-		other, _ := newStore(t, nil)
+		other, _ := threadtest.NewStore(t, nil)
 		if _, err := importInto(t, other, "acme", "", "", text); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // thenSource is an itemSource that does something at its end.
@@ -29,8 +30,8 @@ func (s thenSource) Items() iter.Seq2[threads.Item, error] {
 // An artifact that is imported is nobody's until the end. Who prunes the thread
 // meanwhile removes it, and then the import does not say that the thread has it.
 func TestImportOfAThreadThatIsPrunedMeanwhile(t *testing.T) {
-	s, _ := newStore(t, nil)
-	items := itemSource{{Thread: &threads.Thread{ID: "t"}}, {Message: withID("m0", "hello")},
+	s, _ := threadtest.NewStore(t, nil)
+	items := itemSource{{Thread: &threads.Thread{ID: "t"}}, {Message: threadtest.WithID("m0", "hello")},
 		{Snapshot: &threads.Snapshot{ID: "r0", To: 1}}}
 	if _, err := s.For("").Import(t.Context(), items, nil); err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func TestImportOfAThreadThatIsPrunedMeanwhile(t *testing.T) {
 	}
 	for range 2 {
 		_, err := s.For("").Import(t.Context(), thenSource{items, prune}, nil)
-		wantCode(t, "Import beside PruneHeads", err, host.Conflict)
+		threadtest.WantCode(t, "Import beside PruneHeads", err, host.Conflict)
 		if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 			t.Errorf("Verify = %v", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // importInto imports text into thread id of a tenant; an empty id is the file's.
@@ -72,7 +73,7 @@ func wantNoThread(t testing.TB, s *threads.Store, d kv.Driver, tenant string) {
 	if err != nil || len(page.Threads) > 0 {
 		t.Fatalf("List = %+v, %v, want nothing", page, err)
 	}
-	if left := keysUnder(t, d, tenant, kv.NewKey("threads")); len(left) > 0 {
+	if left := threadtest.KeysUnder(t, d, tenant, kv.NewKey("threads")); len(left) > 0 {
 		t.Fatalf("%d keys are left, %s first", len(left), left[0])
 	}
 }
@@ -87,7 +88,7 @@ func long(t *testing.T) *threads.Store {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn := turnOf(head, host.AssistantText("yes"))
+		turn := threadtest.TurnOf(head, host.AssistantText("yes"))
 		turn.State = fmt.Appendf(nil, `{ "n": %d, "html": "<b>" }`, i/3)
 		if i == 17 {
 			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "no model")
@@ -101,7 +102,7 @@ func long(t *testing.T) *threads.Store {
 
 func TestImportGivesWhatWasExported(t *testing.T) {
 	text := exportOf(t, long(t), "acme", "t1", threads.FormatThread)
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for round := range 2 {
 		got, err := importInto(t, s, "other", "", "", text)
 		if err != nil {
@@ -118,15 +119,15 @@ func TestImportGivesWhatWasExported(t *testing.T) {
 // that it has is not stored again.
 func TestImportedThreadsGoOn(t *testing.T) {
 	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := importInto(t, s, "", "copy", "", text); err != nil {
 		t.Fatal(err)
 	}
-	answer(t, s, "copy", "r1", "", withID("again", "again"))
-	if got := load(t, s, "copy"); len(got.Messages) != 7 || string(got.State) != `{"big":12345678901234567890}` {
+	threadtest.Answer(t, s, "copy", "r1", "", threadtest.WithID("again", "again"))
+	if got := threadtest.Load(t, s, "copy"); len(got.Messages) != 7 || string(got.State) != `{"big":12345678901234567890}` {
 		t.Errorf("a run that the thread has was stored again: %d messages, state %s", len(got.Messages), got.State)
 	}
-	talk(t, s, "copy", 1)
+	threadtest.Talk(t, s, "copy", 1)
 	if _, err := importInto(t, s, "", "copy", "", text); err != nil {
 		t.Errorf("import of a thread that has gone on: %v", err)
 	}
@@ -138,15 +139,15 @@ func TestImportedThreadsGoOn(t *testing.T) {
 
 func TestImportOverAnotherConversation(t *testing.T) {
 	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
-	s, _ := newStore(t, nil)
-	talk(t, s, "t1", 1)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.Talk(t, s, "t1", 1)
 	before := exportOf(t, s, "", "t1", threads.FormatThread)
 	_, err := importInto(t, s, "", "", "", text)
-	wantCode(t, "Import", err, host.AlreadyExists)
+	threadtest.WantCode(t, "Import", err, host.AlreadyExists)
 	if exportOf(t, s, "", "t1", threads.FormatThread) != before {
 		t.Error("the thread was changed")
 	}
-	s, _ = newStore(t, nil)
+	s, _ = threadtest.NewStore(t, nil)
 	for i, text := range []string{text, strings.Replace(text, `"id":"r1"`, `"id":"r2"`, 1), strings.Replace(text, `"name":"label"`, `"name":"seal"`, 1)} {
 		if _, err := importInto(t, s, "", "", "", text); (err == nil) != (i == 0) || i > 0 && host.CodeOf(err) != host.AlreadyExists {
 			t.Errorf("Import %d = %v, want already_exists for all but the first", i, err)
@@ -207,9 +208,9 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 
 // A thread goes through a pipe from one store to another while it is read.
 func TestThreadsAreMovedThroughAPipe(t *testing.T) {
-	from, _ := newStore(t, nil)
+	from, _ := threadtest.NewStore(t, nil)
 	fill(t, from, "t1", 3000)
-	to, _ := newStore(t, nil)
+	to, _ := threadtest.NewStore(t, nil)
 	for _, format := range threads.Formats() {
 		r, w := io.Pipe()
 		go func() { w.CloseWithError(from.For("").Export(t.Context(), "t1", format, w)) }()
@@ -250,7 +251,7 @@ func TestImportGoesOnAfterACrash(t *testing.T) {
 		if err == nil {
 			return
 		}
-		wantCode(t, "Import", err, host.Unavailable)
+		threadtest.WantCode(t, "Import", err, host.Unavailable)
 	}
 }
 
@@ -261,20 +262,20 @@ func TestImportGivesWayToOthers(t *testing.T) {
 	commits := 0
 	d.before = func(kv.Tx) error {
 		if commits++; commits == 3 {
-			say(t, other, "t1", "r", withID("mine", "mine"))
+			threadtest.Say(t, other, "t1", "r", threadtest.WithID("mine", "mine"))
 		}
 		return nil
 	}
 	_, err := s.For("").Import(t.Context(), &endless{n: 2000}, &threads.ImportOptions{Thread: "t1"})
-	wantCode(t, "Import", err, host.Conflict)
-	got := load(t, other, "t1").Messages
+	threadtest.WantCode(t, "Import", err, host.Conflict)
+	got := threadtest.Load(t, other, "t1").Messages
 	if len(got) != 257 || got[256].ID != "mine" {
 		t.Errorf("the thread has %d messages, want those of one commit and the other's", len(got))
 	}
 }
 
 func TestSourcesThatFailLeaveNothing(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	_, err := s.For("acme").Import(t.Context(), &endless{n: 1000, fail: errDisk}, &threads.ImportOptions{Thread: "t1"})
 	if !errors.Is(err, errDisk) {
 		t.Errorf("Import = %v, want the source's error", err)
@@ -282,7 +283,7 @@ func TestSourcesThatFailLeaveNothing(t *testing.T) {
 	wantNoThread(t, s, d, "acme")
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = s.For("acme").Import(ctx, &endless{n: 1000}, &threads.ImportOptions{Thread: "t1", Progress: func(int) { cancel() }})
-	wantCode(t, "Import", err, host.Canceled)
+	threadtest.WantCode(t, "Import", err, host.Canceled)
 	wantNoThread(t, s, d, "acme")
 }
 
@@ -328,18 +329,18 @@ func TestImportRefuses(t *testing.T) {
 		"messages of text":   {head + `"messages":"all"}`, host.InvalidArgument, "a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, d := newStore(t, nil)
+			s, d := threadtest.NewStore(t, nil)
 			_, err := importInto(t, s, "acme", "", "", c.text)
-			wantCode(t, "Import", err, c.want)
+			threadtest.WantCode(t, "Import", err, c.want)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Import = %q, want %q in it", err, c.says)
 			}
 			wantNoThread(t, s, d, "acme")
 		})
 	}
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	_, err := importInto(t, s, "", "t1", "xml", whole)
-	wantCode(t, "Import", err, host.InvalidArgument)
+	threadtest.WantCode(t, "Import", err, host.InvalidArgument)
 }
 
 // doubled is an export whose first message comes twice.
@@ -355,10 +356,10 @@ func doubled(t *testing.T, whole string) string {
 
 func TestTruncatedFilesLeaveNothing(t *testing.T) {
 	whole := strings.TrimSpace(exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread))
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	for n := 0; n < len(whole); n += 1 + n%7 {
 		_, err := importInto(t, s, "acme", "", threads.FormatThread, whole[:n])
-		wantCode(t, fmt.Sprintf("Import of %d bytes", n), err, host.InvalidArgument)
+		threadtest.WantCode(t, fmt.Sprintf("Import of %d bytes", n), err, host.InvalidArgument)
 		wantNoThread(t, s, d, "acme")
 	}
 }
@@ -374,7 +375,7 @@ func TestFlippedBits(t *testing.T) {
 	for n := 0; n < len(whole); n += step {
 		b := []byte(whole)
 		b[n] ^= 1 << (n % 8)
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		got, err := importInto(t, s, "acme", "", threads.FormatThread, string(b))
 		if err != nil {
 			wantNoThread(t, s, d, "acme")
@@ -410,9 +411,9 @@ func TestOversizedItemsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		_, err = s.For("acme").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"})
-		wantCode(t, "Import of "+begin, err, host.ResourceExhausted)
+		threadtest.WantCode(t, "Import of "+begin, err, host.ResourceExhausted)
 		wantNoThread(t, s, d, "acme")
 	}
 }
@@ -425,7 +426,7 @@ func TestTimesFromElsewhere(t *testing.T) {
 		{"backwards", "2025-01-01T00:00:00Z", "2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z", "2025-01-01T00:00:00Z"},
 		{"none", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "2026-05-01T00:00:00Z", "2026-05-01T00:00:00Z"},
 	} {
-		s, _ := newStore(t, nil)
+		s, _ := threadtest.NewStore(t, nil)
 		s.SetNow(func() time.Time { return now })
 		got, err := importInto(t, s, "", "", threads.FormatThread, fmt.Sprintf(
 			`{"format":"agenthost.thread","version":1,"thread":{"id":%q,"created_at":%q,"updated_at":%q},"messages":[{"role":"user","parts":[]}]}`, c.name, c.created, c.updated))
@@ -435,7 +436,7 @@ func TestTimesFromElsewhere(t *testing.T) {
 		if created, updated := got.Thread.Created.Format(time.RFC3339), got.Thread.Updated.Format(time.RFC3339); created != c.wantCreated || updated != c.wantUpdated {
 			t.Errorf("%s: created %s, updated %s, want %s and %s", c.name, created, updated, c.wantCreated, c.wantUpdated)
 		}
-		if m := load(t, s, c.name).Messages; len(m) != 1 || !m[0].CreatedAt.Equal(now) || m[0].ID == "" {
+		if m := threadtest.Load(t, s, c.name).Messages; len(m) != 1 || !m[0].CreatedAt.Equal(now) || m[0].ID == "" {
 			t.Errorf("%s: a message without a time and an id is %+v", c.name, m)
 		}
 	}
@@ -443,7 +444,7 @@ func TestTimesFromElsewhere(t *testing.T) {
 
 func TestUnknownPartsAndFieldsSurvive(t *testing.T) {
 	message := `{"id":"m","role":"user","parts":[{"type":"hologram","depth":1e400,"of":{"b":1,"a":2}},{"type":"text","text":"x","lang":"fr"}],"created_at":"2024-01-01T00:00:00Z","metadata":{"k":[1]},"priority":9}`
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := importInto(t, s, "", "", "", `{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[`+message+`]}`); err != nil {
 		t.Fatal(err)
 	}
@@ -487,7 +488,7 @@ func TestOpenAIMessagesComeBack(t *testing.T) {
 		"openai-jsonl": "\xef\xbb\xbf" + strings.Join(list, "\r\n") + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := newStore(t, nil)
+			s, _ := threadtest.NewStore(t, nil)
 			for round := range 2 {
 				got, err := importInto(t, s, "", "t1", "", text)
 				if err != nil || got.Thread.Messages != len(list) || round == 1 && got.Messages != 0 {
@@ -539,12 +540,12 @@ func sorted(t testing.TB, text string) string {
 
 // What models see of imported messages is what they would have seen.
 func TestOpenAIMessagesAsParts(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := importInto(t, s, "", "t1", "", "["+strings.Join(openAICases(), ",")+"]"); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
-	for _, m := range load(t, s, "t1").Messages {
+	for _, m := range threadtest.Load(t, s, "t1").Messages {
 		line := string(m.Role)
 		for _, p := range m.Parts {
 			line += " " + p.Type()
@@ -570,14 +571,14 @@ func TestOpenAIMessagesAsParts(t *testing.T) {
 
 // A message that was changed after it was imported is exported as it is now.
 func TestChangedMessagesAreExportedAsTheyAre(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := importInto(t, s, "", "t1", "", `[{"role":"user","content":"hi","name":"ada"}]`); err != nil {
 		t.Fatal(err)
 	}
-	m := load(t, s, "t1").Messages[0].Clone()
+	m := threadtest.Load(t, s, "t1").Messages[0].Clone()
 	m.Parts = []host.Part{&host.Text{Text: "bye"}}
 	m.ID = "changed"
-	say(t, s, "t2", "r", m)
+	threadtest.Say(t, s, "t2", "r", m)
 	if got := exportOf(t, s, "", "t2", threads.FormatOpenAILines); got != "{\"role\":\"user\",\"content\":\"bye\"}\n" {
 		t.Errorf("exported: %s", got)
 	}
@@ -602,13 +603,13 @@ func TestOpenAIImportRefuses(t *testing.T) {
 		"a line that is cut":      {`{"role":"user","content":"hi"}` + "\n" + `{"role":"us`, "middle"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, d := newStore(t, nil)
+			s, d := threadtest.NewStore(t, nil)
 			id := "t1"
 			if name == "no thread" {
 				id = ""
 			}
 			_, err := importInto(t, s, "acme", id, "", c.text)
-			wantCode(t, "Import", err, host.InvalidArgument)
+			threadtest.WantCode(t, "Import", err, host.InvalidArgument)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Import = %q, want %q in it", err, c.says)
 			}
@@ -618,7 +619,7 @@ func TestOpenAIImportRefuses(t *testing.T) {
 }
 
 func TestSourcesOfOthers(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	for name, items := range map[string][]threads.Item{
 		"an empty item":        {{}},
 		"a thread in the end":  {{Message: host.UserText("x")}, {Thread: &threads.Thread{ID: "t"}}},
@@ -627,7 +628,7 @@ func TestSourcesOfOthers(t *testing.T) {
 		"a turn twice":         {{Snapshot: &threads.Snapshot{ID: "r"}}, {Snapshot: &threads.Snapshot{ID: "r"}}},
 	} {
 		_, err := s.For("acme").Import(t.Context(), itemSource(items), &threads.ImportOptions{Thread: "t1"})
-		wantCode(t, name, err, host.InvalidArgument)
+		threadtest.WantCode(t, name, err, host.InvalidArgument)
 		wantNoThread(t, s, d, "acme")
 	}
 	if got, err := s.For("").Import(t.Context(), itemSource(nil), &threads.ImportOptions{Thread: "t1"}); err != nil || !got.Created || got.Thread.Messages != 0 {
@@ -656,7 +657,7 @@ func FuzzImport(f *testing.F) {
 	f.Add(`{"messages":[]}`)
 	f.Add(`{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[{"id":"m","role":"user","parts":[{"type":"media","media_type":"x/y","url":"upload:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}],"uploads":[{"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","chunks":[]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		if _, err := importInto(t, s, "acme", "t1", "", text); err != nil {
 			if code := host.CodeOf(err); code != host.InvalidArgument && code != host.ResourceExhausted && code != host.FailedPrecondition {
 				t.Fatalf("Import = %v (%s)", err, code)

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestStoreIsAJournal(t *testing.T) {
@@ -27,7 +28,7 @@ func TestStoreIsAJournal(t *testing.T) {
 // durableRun stores a user's message and begins a journaled run of its thread.
 func durableRun(t *testing.T, s *threads.Store, thread, run string) (head string, ref host.RunRef) {
 	t.Helper()
-	head = say(t, s, thread, run, withID("q-"+run, "question"))
+	head = threadtest.Say(t, s, thread, run, threadtest.WithID("q-"+run, "question"))
 	rec := &host.RunRecord{RunRef: host.RunRef{Thread: thread, Run: run, Fence: 1}, Target: "clerk", Status: host.RunOpen, Steps: []json.RawMessage{json.RawMessage(`1`)}}
 	if err := s.CreateRun(t.Context(), rec); err != nil {
 		t.Fatalf("CreateRun = %v", err)
@@ -36,17 +37,17 @@ func durableRun(t *testing.T, s *threads.Store, thread, run string) (head string
 }
 
 func TestOldOwnerStoresNoTurn(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	head, ref := durableRun(t, s, "t1", "r1")
 	fence, err := s.TakeRun(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := turnOf(head, withID("a1", "answer"))
-	req := request("t1", "r1", nil)
+	turn := threadtest.TurnOf(head, threadtest.WithID("a1", "answer"))
+	req := threadtest.Request("t1", "r1", nil)
 	req.Fence = ref.Fence
-	wantCode(t, "AppendResults of the old owner", s.AppendResults(t.Context(), req, turn), host.Conflict)
-	if n := len(load(t, s, "t1").Messages); n != 1 {
+	threadtest.WantCode(t, "AppendResults of the old owner", s.AppendResults(t.Context(), req, turn), host.Conflict)
+	if n := len(threadtest.Load(t, s, "t1").Messages); n != 1 {
 		t.Errorf("%d messages are stored, want the question", n)
 	}
 	req.Fence = fence
@@ -55,13 +56,13 @@ func TestOldOwnerStoresNoTurn(t *testing.T) {
 			t.Errorf("AppendResults of the owner = %v", err)
 		}
 	}
-	if n := len(load(t, s, "t1").Messages); n != 2 {
+	if n := len(threadtest.Load(t, s, "t1").Messages); n != 2 {
 		t.Errorf("%d messages are stored, want the answer as well", n)
 	}
 }
 
 func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	_, ref := durableRun(t, s, "t1", "r1")
 	large := json.RawMessage(`"` + strings.Repeat("x", 600<<10) + `"`)
 	if err := s.AppendSteps(t.Context(), ref, 1, []json.RawMessage{large}); err != nil {
@@ -72,8 +73,8 @@ func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.ReadRun(t.Context(), "", "r1")
-	wantCode(t, "ReadRun", err, host.NotFound)
-	wantCode(t, "AppendSteps", s.AppendSteps(t.Context(), ref, 2, []json.RawMessage{large}), host.NotFound)
+	threadtest.WantCode(t, "ReadRun", err, host.NotFound)
+	threadtest.WantCode(t, "AppendSteps", s.AppendSteps(t.Context(), ref, 2, []json.RawMessage{large}), host.NotFound)
 	runs, err := s.For("").Runs(t.Context())
 	if err != nil || len(runs) != 1 || runs[0].Run != "r2" || runs[0].Thread != "t2" || runs[0].Status != host.RunOpen {
 		t.Errorf("Runs = %+v, %v, want r2", runs, err)
@@ -88,7 +89,7 @@ func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
 
 // What a finished run leaves in the journal does not grow with what it did.
 func TestEndedRunsLeaveNothing(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	lookup := host.NewTool("lookup", "looks up", func(context.Context, *host.Call, struct{}) (string, error) { return "in Lyon", nil }, nil)
 	twice := func(_ context.Context, view []*host.Message) ([]host.Part, error) {
 		if view[len(view)-1].Role == host.User {

@@ -48,14 +48,11 @@ var (
 	runKeys     = kv.NewKey("threads", "run")
 	leaseKeys   = kv.NewKey("threads", "lease")
 	openRunKeys = kv.NewKey("threads", "open")
-	wordsKeys   = kv.NewKey("threads", "words")
 	childKeys   = kv.NewKey("threads", "child")
 
 	serializedKeys = kv.NewKey("threads", "serialized")
 	pieceOfKeys    = kv.NewKey("threads", "piece")
 )
-
-func wordsKey(content string) kv.Key { return wordsKeys.With(content) }
 
 func threadKey(id string) kv.Key   { return threadKeys.With(id) }
 func runKey(run string) kv.Key     { return runKeys.With(run) }

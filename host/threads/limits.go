@@ -27,13 +27,6 @@ const (
 	MaxTitleBytes = 1 << 10
 	// MaxMetadataBytes bounds a thread's metadata as JSON.
 	MaxMetadataBytes = 16 << 10
-	// DefaultHits and MaxHits are how many messages a search returns.
-	DefaultHits = 10
-	MaxHits     = 100
-	// MaxQueryWords is how many words of a query are looked for.
-	MaxQueryWords = 32
-	// MaxSearchedBytes is how much of a message's text it is found by.
-	MaxSearchedBytes = 64 << 10
 	// MaxViewParts is how many parts edits and deletions may cut a thread into.
 	MaxViewParts = 4096
 	// ChunkBytes is the size of the pieces that large content is cut into.
@@ -49,8 +42,6 @@ const (
 	// maxTurnEntries is how many entries of the log one turn makes. A turn with
 	// more messages puts several into an entry.
 	maxTurnEntries = 256
-	// indexEntryBytes is where an entry of the index of words is full.
-	indexEntryBytes = 64 << 10
 	// aheadBytes and aheadWrites bound one transaction of what is written ahead.
 	aheadBytes  = 1 << 20
 	aheadWrites = 512
@@ -61,10 +52,6 @@ const (
 	// queueAfter is how many of these are made before those who lose them go one
 	// after another.
 	queueAfter = 4
-	// maxIndexedWords is by how many different words a message is found.
-	maxIndexedWords = 4096
-	// snippetBytes is how much of a message a hit shows, about.
-	snippetBytes = 160
 	// maxErrorBytes is how much of an error's text a snapshot keeps.
 	maxErrorBytes = 4 << 10
 	// maxWindowBytes ends a window early when messages are huge.

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // listAll reads a list page by page.
@@ -40,13 +41,13 @@ func listAll(t *testing.T, s *threads.Store, limit int) (ids []string, pages int
 }
 
 func TestListIsNewestFirst(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	now := time.Now()
 	s.SetNow(func() time.Time { return now })
 	var want []string
 	for i := range 7 {
 		id := fmt.Sprintf("t%d", i)
-		say(t, s, id, "r", withID("m", "x"))
+		threadtest.Say(t, s, id, "r", threadtest.WithID("m", "x"))
 		want = append([]string{id}, want...)
 		now = now.Add(time.Second)
 	}
@@ -56,7 +57,7 @@ func TestListIsNewestFirst(t *testing.T) {
 			t.Errorf("List by %d: %d pages, want %d (-want +got):\n%s", limit, n, pages, diff)
 		}
 	}
-	say(t, s, "t2", "r", withID("n", "again"))
+	threadtest.Say(t, s, "t2", "r", threadtest.WithID("n", "again"))
 	got, _ := listAll(t, s, 3)
 	if diff := cmp.Diff([]string{"t2", "t6", "t5", "t4", "t3", "t1", "t0"}, got); diff != "" {
 		t.Errorf("List after a message (-want +got):\n%s", diff)
@@ -64,12 +65,12 @@ func TestListIsNewestFirst(t *testing.T) {
 }
 
 func TestListOfThreadsOfOneMoment(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	now := time.Now()
 	s.SetNow(func() time.Time { return now })
 	for i := range 10 {
 		id := fmt.Sprint(i)
-		answer(t, s, id, "r", say(t, s, id, "r", withID("m", "x")), withID("n", "y"))
+		threadtest.Answer(t, s, id, "r", threadtest.Say(t, s, id, "r", threadtest.WithID("m", "x")), threadtest.WithID("n", "y"))
 	}
 	got, _ := listAll(t, s, 3)
 	slices.Sort(got)
@@ -79,11 +80,11 @@ func TestListOfThreadsOfOneMoment(t *testing.T) {
 }
 
 func TestListMovesOnFromWhatIsGone(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	now := time.Now()
 	s.SetNow(func() time.Time { now = now.Add(time.Second); return now })
 	for i := range 5 {
-		say(t, s, fmt.Sprint(i), "r", withID("m", "x"))
+		threadtest.Say(t, s, fmt.Sprint(i), "r", threadtest.WithID("m", "x"))
 	}
 	page, err := s.For("").List(t.Context(), &threads.ListOptions{Limit: 2})
 	if err != nil {
@@ -101,7 +102,7 @@ func TestListMovesOnFromWhatIsGone(t *testing.T) {
 }
 
 func TestListOfNothing(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	page, err := s.For("").List(t.Context(), nil)
 	if err != nil || page.Threads == nil || len(page.Threads) != 0 || page.Next != "" {
 		t.Errorf("List = %+v, %v, want an empty page", page, err)
@@ -109,8 +110,8 @@ func TestListOfNothing(t *testing.T) {
 }
 
 func TestListRefuses(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talk(t, s, "t1", 1)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.Talk(t, s, "t1", 1)
 	for _, opts := range []threads.ListOptions{
 		{Limit: -1}, {Limit: threads.MaxListLimit + 1}, {Cursor: "%"}, {Cursor: "x"},
 		{Cursor: base64.RawURLEncoding.EncodeToString([]byte(kv.NewKey("x")))},
@@ -118,18 +119,18 @@ func TestListRefuses(t *testing.T) {
 		{Cursor: base64.RawURLEncoding.EncodeToString([]byte(kv.Key("").WithUint(1).With("a\x00")))},
 	} {
 		_, err := s.For("").List(t.Context(), &opts)
-		wantCode(t, fmt.Sprintf("List(%+v)", opts), err, host.InvalidArgument)
+		threadtest.WantCode(t, fmt.Sprintf("List(%+v)", opts), err, host.InvalidArgument)
 	}
 	_, err := s.For("").Show(t.Context(), "t1", -1)
-	wantCode(t, "Show with a negative limit", err, host.InvalidArgument)
+	threadtest.WantCode(t, "Show with a negative limit", err, host.InvalidArgument)
 }
 
 func FuzzCursor(f *testing.F) {
 	f.Add(base64.RawURLEncoding.EncodeToString([]byte(kv.Key("").WithUint(1).With("a"))))
 	f.Add("x")
 	f.Fuzz(func(t *testing.T, cursor string) {
-		s, _ := newStore(t, nil)
-		talk(t, s, "t1", 1)
+		s, _ := threadtest.NewStore(t, nil)
+		threadtest.Talk(t, s, "t1", 1)
 		if _, err := s.For("").List(t.Context(), &threads.ListOptions{Cursor: cursor}); err != nil && host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("List = %v", err)
 		}
@@ -137,22 +138,22 @@ func FuzzCursor(f *testing.F) {
 }
 
 func TestDeleteLeavesNothing(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	for _, id := range []string{"t1", "t2"} {
-		turn := turnOf("", manyMessages(700)...)
+		turn := threadtest.TurnOf("", manyMessages(700)...)
 		turn.State = []byte(`{"a":1}`)
 		turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Text{Text: id}}}}
-		if err := s.AppendResults(t.Context(), request(id, "r", nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request(id, "r", nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
 		if err := s.For("").Delete(t.Context(), id); err != nil {
 			t.Fatalf("Delete = %v", err)
 		}
 	}
-	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
+	if keys := threadtest.KeysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
 		t.Errorf("%d keys are left, the first is %s", len(keys), keys[0])
 	}
-	wantCode(t, "Delete again", s.For("").Delete(t.Context(), "t1"), host.NotFound)
+	threadtest.WantCode(t, "Delete again", s.For("").Delete(t.Context(), "t1"), host.NotFound)
 	if page, err := s.For("").List(t.Context(), nil); err != nil || len(page.Threads) != 0 {
 		t.Errorf("List = %+v, %v", page, err)
 	}
@@ -161,7 +162,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 func manyMessages(n int) []*host.Message {
 	var out []*host.Message
 	for i := range n {
-		out = append(out, withID(fmt.Sprintf("m%d", i), fmt.Sprint(i)))
+		out = append(out, threadtest.WithID(fmt.Sprintf("m%d", i), fmt.Sprint(i)))
 	}
 	return out
 }
@@ -169,8 +170,8 @@ func manyMessages(n int) []*host.Message {
 func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	head := say(t, s, "t1", "r", withID("m", "old"))
-	answer(t, s, "t1", "r", head, withID("n", "old answer"))
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "old"))
+	threadtest.Answer(t, s, "t1", "r", head, threadtest.WithID("n", "old answer"))
 	// The deletion is interrupted after the thread is gone.
 	n := 0
 	d.before = func(kv.Tx) error {
@@ -179,25 +180,25 @@ func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 		}
 		return nil
 	}
-	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Canceled)
+	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Canceled)
 	d.before = nil
-	if loaded := load(t, s, "t1"); len(loaded.Messages) != 0 {
+	if loaded := threadtest.Load(t, s, "t1"); len(loaded.Messages) != 0 {
 		t.Errorf("Get after Delete has %d messages", len(loaded.Messages))
 	}
-	say(t, s, "t1", "r", withID("m", "new")) // the same ids mean other messages now
-	wantCode(t, "AppendResults at the old head", s.AppendResults(t.Context(), request("t1", "r2", nil), turnOf(head, withID("x", "x"))), host.Conflict)
-	answer(t, s, "t1", "r", "", withID("n", "new answer"))
-	wantTexts(t, load(t, s, "t1").Messages, "new", "new answer")
+	threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "new")) // the same ids mean other messages now
+	threadtest.WantCode(t, "AppendResults at the old head", s.AppendResults(t.Context(), threadtest.Request("t1", "r2", nil), threadtest.TurnOf(head, threadtest.WithID("x", "x"))), host.Conflict)
+	threadtest.Answer(t, s, "t1", "r", "", threadtest.WithID("n", "new answer"))
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "new", "new answer")
 
 	// The next deletion goes on with what is left.
-	say(t, s, "t2", "r", withID("m", "x"))
+	threadtest.Say(t, s, "t2", "r", threadtest.WithID("m", "x"))
 	if err := s.For("").Delete(t.Context(), "t2"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
 	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
-	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
+	if keys := threadtest.KeysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
 		t.Errorf("%d keys are left, the first is %s", len(keys), keys[0])
 	}
 }
@@ -206,15 +207,15 @@ func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 func TestDeleteDuringATurn(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	head := say(t, s, "t1", "r", withID("m", "x"))
-	turn := turnOf(head, withID("n", "y"))
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "x"))
+	turn := threadtest.TurnOf(head, threadtest.WithID("n", "y"))
 	turn.Artifacts = []host.Artifact{{Parts: []host.Part{&host.Data{Value: []byte(`"` + string(make600k()) + `"`)}}}}
 	d.before = func(kv.Tx) error { // after the first piece, before the next
 		d.before = nil
 		return s.For("").Delete(t.Context(), "t1")
 	}
-	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.Conflict)
-	if keys := keysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
+	threadtest.WantCode(t, "AppendResults", s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn), host.Conflict)
+	if keys := threadtest.KeysUnder(t, d, threads.DefaultTenant, ""); len(keys) != 0 {
 		t.Errorf("%d keys are left, the first is %s", len(keys), keys[0])
 	}
 }
@@ -230,13 +231,13 @@ func make600k() []byte {
 func TestDeleteWithoutTheDriver(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	talk(t, s, "t1", 1)
+	threadtest.Talk(t, s, "t1", 1)
 	d.before = func(kv.Tx) error { return errDisk }
 	err := s.For("").Delete(t.Context(), "t1")
-	wantCode(t, "Delete", err, host.Internal)
+	threadtest.WantCode(t, "Delete", err, host.Internal)
 	if !errors.Is(err, errDisk) {
 		t.Errorf("Delete = %v, want its cause kept", err)
 	}
 	d.before = nil
-	wantTexts(t, load(t, s, "t1").Messages, "question 0", "answer 0")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question 0", "answer 0")
 }

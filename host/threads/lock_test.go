@@ -12,12 +12,13 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestLockThreadIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := threads.New(kv.NewMemory(), nil)
-		unlock, err := s.LockThread(t.Context(), request("t1", "", nil))
+		unlock, err := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		if err != nil {
 			t.Fatalf("LockThread = %v", err)
 		}
@@ -25,7 +26,7 @@ func TestLockThreadIsFirstComeFirstServed(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				next, err := s.LockThread(t.Context(), request("t1", "", nil))
+				next, err := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 				if err != nil {
 					t.Errorf("LockThread = %v", err)
 					return
@@ -51,7 +52,7 @@ func TestLockThreadIsFirstComeFirstServed(t *testing.T) {
 }
 
 func TestLockThreadHoldsOneThreadOfOneTenant(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for _, req := range []*host.HistoryRequest{
 		{Thread: "t1"}, {Thread: "t2"}, {Thread: "t1", Tenant: "acme"}, {Thread: "t2", Tenant: "acme"},
 	} {
@@ -64,30 +65,30 @@ func TestLockThreadHoldsOneThreadOfOneTenant(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.LockThread(ctx, &host.HistoryRequest{Thread: "t1", Tenant: threads.DefaultTenant})
-	wantCode(t, "LockThread of the same thread by the tenant's full name", err, host.Canceled)
+	threadtest.WantCode(t, "LockThread of the same thread by the tenant's full name", err, host.Canceled)
 }
 
 func TestLockThreadNeedsAThread(t *testing.T) {
-	s, _ := newStore(t, nil)
-	_, err := s.LockThread(t.Context(), request("", "", nil))
-	wantCode(t, "LockThread without a thread", err, host.InvalidArgument)
+	s, _ := threadtest.NewStore(t, nil)
+	_, err := s.LockThread(t.Context(), threadtest.Request("", "", nil))
+	threadtest.WantCode(t, "LockThread without a thread", err, host.InvalidArgument)
 }
 
 func TestLockThreadBoundsWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := threads.New(kv.NewMemory(), &threads.Options{MaxWaiting: 2})
-		unlock, _ := s.LockThread(t.Context(), request("t1", "", nil))
+		unlock, _ := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				if next, err := s.LockThread(t.Context(), request("t1", "", nil)); err == nil {
+				if next, err := s.LockThread(t.Context(), threadtest.Request("t1", "", nil)); err == nil {
 					next()
 				}
 			})
 		}
 		synctest.Wait()
-		_, err := s.LockThread(t.Context(), request("t1", "", nil))
-		wantCode(t, "LockThread of the third that waits", err, host.ResourceExhausted)
+		_, err := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
+		threadtest.WantCode(t, "LockThread of the third that waits", err, host.ResourceExhausted)
 		unlock()
 		wg.Wait()
 	})
@@ -96,19 +97,19 @@ func TestLockThreadBoundsWhoWaits(t *testing.T) {
 func TestLockThreadEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := threads.New(kv.NewMemory(), nil)
-		unlock, _ := s.LockThread(t.Context(), request("t1", "", nil))
+		unlock, _ := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.LockThread(ctx, request("t1", "", nil))
-		wantCode(t, "LockThread", err, host.DeadlineExceeded)
+		_, err := s.LockThread(ctx, threadtest.Request("t1", "", nil))
+		threadtest.WantCode(t, "LockThread", err, host.DeadlineExceeded)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("LockThread = %v, want context.DeadlineExceeded", err)
 		}
 		reason := errors.New("the reader left")
 		ctx2, cancel2 := context.WithCancelCause(t.Context())
 		cancel2(reason)
-		_, err = s.LockThread(ctx2, request("t1", "", nil))
-		wantCode(t, "LockThread", err, host.Canceled)
+		_, err = s.LockThread(ctx2, threadtest.Request("t1", "", nil))
+		threadtest.WantCode(t, "LockThread", err, host.Canceled)
 		if !errors.Is(err, reason) || !errors.Is(err, context.Canceled) {
 			t.Errorf("LockThread = %v, want the cause and context.Canceled", err)
 		}
@@ -121,7 +122,7 @@ func TestLockThreadEndsWithItsContext(t *testing.T) {
 
 // Those who give up in the moment in which their turn comes pass it on.
 func TestLockThreadHammer(t *testing.T) {
-	s, _ := newStore(t, &threads.Options{MaxWaiting: 1000})
+	s, _ := threadtest.NewStore(t, &threads.Options{MaxWaiting: 1000})
 	var wg sync.WaitGroup
 	held := 0 // guarded by the thread's lock, which the race detector checks
 	for i := range 200 {
@@ -131,7 +132,7 @@ func TestLockThreadHammer(t *testing.T) {
 			if i%2 == 0 {
 				ctx = t.Context()
 			}
-			unlock, err := s.LockThread(ctx, request("t1", "", nil))
+			unlock, err := s.LockThread(ctx, threadtest.Request("t1", "", nil))
 			if err != nil {
 				if ctx.Err() == nil {
 					t.Errorf("LockThread = %v", err)
@@ -151,7 +152,7 @@ func TestLockThreadHammer(t *testing.T) {
 // A place that was taken comes before turns that ask for the thread later, and is no
 // one's when it is left.
 func TestTakePlace(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	req := &host.HistoryRequest{Thread: "t"}
 	var places []*threads.Place
 	for range 3 {
@@ -162,12 +163,12 @@ func TestTakePlace(t *testing.T) {
 		places = append(places, p)
 	}
 	_, err := s.LockThread(t.Context(), &host.HistoryRequest{Thread: "t", Racing: host.RaceConflict})
-	wantCode(t, "LockThread behind a place", err, host.Conflict)
+	threadtest.WantCode(t, "LockThread behind a place", err, host.Conflict)
 	places[1].Leave()
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = places[2].Lock(canceled)
-	wantCode(t, "Lock of a canceled context", err, host.Canceled)
+	threadtest.WantCode(t, "Lock of a canceled context", err, host.Canceled)
 	unlock, err := places[0].Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestWindow(t *testing.T) {
@@ -19,9 +20,9 @@ func TestWindow(t *testing.T) {
 		for _, text := range texts {
 			switch kind, id, _ := strings.Cut(text, ":"); kind {
 			case "call":
-				out = append(out, calls("", strings.Split(id, "+")...))
+				out = append(out, threadtest.Calls("", strings.Split(id, "+")...))
 			case "result":
-				out = append(out, result(id))
+				out = append(out, threadtest.Result(id))
 			default:
 				out = append(out, host.UserText(text))
 			}
@@ -48,13 +49,13 @@ func TestWindow(t *testing.T) {
 		{"keeps what it must when all are results", say("call:1+2", "result:1", "result:2"), 2, "result 1|result 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, _ := newStore(t, &threads.Options{Window: tt.window})
+			s, _ := threadtest.NewStore(t, &threads.Options{Window: tt.window})
 			for i, m := range tt.log {
 				m = m.Clone()
 				m.ID = fmt.Sprint(i)
-				answer(t, s, "t1", fmt.Sprint("r", i), "", m)
+				threadtest.Answer(t, s, "t1", fmt.Sprint("r", i), "", m)
 			}
-			wantTexts(t, load(t, s, "t1").Messages, strings.Split(tt.want, "|")...)
+			threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, strings.Split(tt.want, "|")...)
 		})
 	}
 }
@@ -71,10 +72,10 @@ func TestWindowSeparatesNoPair(t *testing.T) {
 				callIDs = append(callIDs, fmt.Sprint(i))
 			}
 			if len(callIDs) > 0 {
-				log = append(log, calls("", callIDs...))
+				log = append(log, threadtest.Calls("", callIDs...))
 			}
 			for _, c := range callIDs {
-				log = append(log, result(c))
+				log = append(log, threadtest.Result(c))
 			}
 		}
 		limit := rapid.IntRange(1, 70).Draw(t, "limit")
@@ -150,26 +151,26 @@ func TestDamage(t *testing.T) {
 		{"a list of artifacts that is none", content("artifacts", 1), "\x01[7]", host.DataLoss, "artifacts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, d := newStore(t, nil)
-			head := say(t, s, "t1", "r0", host.UserText("q"))
-			turn := turnOf(head, host.AssistantText("a"))
+			s, d := threadtest.NewStore(t, nil)
+			head := threadtest.Say(t, s, "t1", "r0", host.UserText("q"))
+			turn := threadtest.TurnOf(head, host.AssistantText("a"))
 			turn.State = []byte(`{"n":1}`)
-			if err := s.AppendResults(t.Context(), request("t1", "r0", nil), turn); err != nil {
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r0", nil), turn); err != nil {
 				t.Fatal(err)
 			}
-			turn = turnOf(say(t, s, "t1", "r1", host.UserText("q2")), host.AssistantText("a2"))
-			if err := s.AppendResults(t.Context(), request("t1", "r1", nil), turn); err != nil {
+			turn = threadtest.TurnOf(threadtest.Say(t, s, "t1", "r1", host.UserText("q2")), host.AssistantText("a2"))
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r1", nil), turn); err != nil {
 				t.Fatal(err)
 			}
 			damage(t, d, tt.entry, tt.value)
 			before := keysAndValues(t, d)
 
 			_, err := s.For("").Show(t.Context(), "t1", 0)
-			wantCode(t, "Show", err, tt.want)
+			threadtest.WantCode(t, "Show", err, tt.want)
 			if err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Show = %q, want it to say %q", err, tt.says)
 			}
-			wantCode(t, "Export", s.For("").Export(t.Context(), "t1", "", new(strings.Builder)), tt.want)
+			threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "t1", "", new(strings.Builder)), tt.want)
 			if after := keysAndValues(t, d); after != before {
 				t.Error("reading damaged data changed it")
 			}
@@ -183,7 +184,7 @@ func damage(t *testing.T, d kv.Driver, match func(kv.Key) bool, value string) {
 	t.Helper()
 	tx := kv.Tx{Partition: threads.DefaultTenant}
 	var content kv.Key
-	for _, k := range keysUnder(t, d, tx.Partition, "") {
+	for _, k := range threadtest.KeysUnder(t, d, tx.Partition, "") {
 		if rest, ok := k.CutPrefix(threads.ContentPrefix); ok {
 			id, _, _ := rest.CutString()
 			content = threads.ContentPrefix.With(id)
@@ -222,8 +223,8 @@ func keysAndValues(t *testing.T, d kv.Driver) string {
 // What follows a format byte is read by this package alone, so it must be that
 // of every record.
 func TestFormatByteIsThatOfRecords(t *testing.T) {
-	s, d := newStore(t, nil)
-	say(t, s, "t1", "r", host.UserText("x"))
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.Say(t, s, "t1", "r", host.UserText("x"))
 	record, err := kv.EncodeRecord(1)
 	if err != nil {
 		t.Fatal(err)
@@ -247,9 +248,9 @@ func FuzzStored(f *testing.F) {
 	f.Add([]byte("\x01{\"v\":1,\"turn\":1,\"from\":-1,\"to\":9999999}"))
 	f.Add([]byte("\x02"))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		s, d := newStore(t, nil)
-		talk(t, s, "t1", 2)
-		for i, k := range keysUnder(t, d, threads.DefaultTenant, "") {
+		s, d := threadtest.NewStore(t, nil)
+		threadtest.Talk(t, s, "t1", 2)
+		for i, k := range threadtest.KeysUnder(t, d, threads.DefaultTenant, "") {
 			if i > 20 {
 				break
 			}

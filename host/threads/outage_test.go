@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // outage is a driver on which one commit fails: the power is gone, or the disk is
@@ -50,22 +51,22 @@ func (o *outage) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 func outageSteps(t *testing.T) []func(s *threads.Store) error {
 	turn := func(run, id string, artifact int) func(*threads.Store) error {
 		return func(s *threads.Store) error {
-			req := &host.HistoryRequest{Thread: "t1", Run: run, Input: withID("q"+id, "question")}
+			req := &host.HistoryRequest{Thread: "t1", Run: run, Input: threadtest.WithID("q"+id, "question")}
 			req.Input.CreatedAt = time.Time{}
 			head, err := s.AppendUserMessage(t.Context(), req)
 			if err != nil {
 				return err
 			}
-			answer := withID("a"+id, "answer")
+			answer := threadtest.WithID("a"+id, "answer")
 			answer.CreatedAt = time.Time{}
-			turn := turnOf(head, answer)
+			turn := threadtest.TurnOf(head, answer)
 			turn.State = fmt.Appendf(nil, `{"turn":%q}`, run)
 			turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat(id, artifact)}}}}
 			return s.AppendResults(t.Context(), req, turn)
 		}
 	}
 	title := "a title"
-	edited := withID("e0", "another question")
+	edited := threadtest.WithID("e0", "another question")
 	edited.CreatedAt = time.Time{}
 	source := `{"format":"agenthost.thread","version":1,"thread":{"id":"moved","created_at":"2024-01-01T00:00:00Z"},"messages":[` +
 		strings.TrimSuffix(strings.Repeat(`{"role":"user","parts":[{"type":"text","text":"x"}],"created_at":"2024-01-01T00:00:00Z"},`, 600), ",") + `]}`

@@ -9,6 +9,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/search"
 )
 
 // What the machine of the property test does to heads.
@@ -17,7 +19,7 @@ import (
 func shown(messages []*host.Message) []string {
 	var out []string
 	for _, m := range messages {
-		out = append(out, m.ID+fmt.Sprint(texts([]*host.Message{m})))
+		out = append(out, m.ID+fmt.Sprint(threadtest.Texts([]*host.Message{m})))
 	}
 	return out
 }
@@ -151,7 +153,7 @@ func (m *machine) change(t *rapid.T, req *host.HistoryRequest, th *modelThread, 
 
 func (m *machine) edit(t *rapid.T) {
 	req, th := m.pick(t)
-	old, msg := short(t, "old"), withID(short(t, "new"), short(t, "text"))
+	old, msg := short(t, "old"), threadtest.WithID(short(t, "new"), short(t, "text"))
 	if old == msg.ID {
 		return // it gets a fresh id, which the model could not know
 	}
@@ -176,7 +178,7 @@ func (m *machine) edit(t *rapid.T) {
 	to.messages = slices.Clone(to.messages)
 	i := slices.Index(th.ids(), old)
 	m.came++
-	to.messages[i] = modelMessage{msg.ID, fmt.Sprint(texts([]*host.Message{msg})), to.messages[i].came}
+	to.messages[i] = modelMessage{msg.ID, fmt.Sprint(threadtest.Texts([]*host.Message{msg})), to.messages[i].came}
 	m.change(t, req, th, to)
 }
 
@@ -319,7 +321,7 @@ func (m *machine) read(t *rapid.T) {
 // checkSearch looks for a word in what a thread shows.
 func (m *machine) checkSearch(t *rapid.T, req *host.HistoryRequest, th *modelThread) {
 	word := short(t, "word")
-	hits, err := m.store.For(req.Tenant).Search(t.Context(), word, &threads.SearchOptions{Thread: req.Thread, Limit: threads.MaxHits})
+	hits, err := search.New(m.store).Messages(t.Context(), req.Tenant, word, &search.Options{Thread: req.Thread, Limit: search.MaxHits})
 	if err != nil {
 		t.Fatalf("Search = %v", err)
 	}
@@ -367,7 +369,7 @@ func (m *machine) checkNothingIsLeft(t *rapid.T) {
 		}
 	}
 	for _, tenant := range []string{"acme", "globex"} {
-		if left := keysOf(t, m.driver, tenant); len(left) > 0 {
+		if left := threadtest.KeysOf(t, m.driver, tenant); len(left) > 0 {
 			t.Fatalf("%d keys of %s are left, among them %s", len(left), tenant, left[0])
 		}
 	}

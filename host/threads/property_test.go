@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // modelThread is what a thread should be.
@@ -75,7 +76,7 @@ func (m *machine) add(moment modelMoment, messages ...*host.Message) modelMoment
 	for _, msg := range messages {
 		if !moment.has(msg.ID) {
 			m.came++
-			moment.messages = append(moment.messages, modelMessage{msg.ID, fmt.Sprint(texts([]*host.Message{msg})), m.came})
+			moment.messages = append(moment.messages, modelMessage{msg.ID, fmt.Sprint(threadtest.Texts([]*host.Message{msg})), m.came})
 		}
 	}
 	return moment
@@ -124,9 +125,9 @@ func (m *machine) tick(th *modelThread) {
 
 func (m *machine) say(t *rapid.T) {
 	req, th := m.pick(t)
-	req.Input = withID(short(t, "message"), short(t, "text"))
+	req.Input = threadtest.WithID(short(t, "message"), short(t, "text"))
 	head, err := m.store.AppendUserMessage(t.Context(), req)
-	if th != nil && th.has(req.Input.ID) && th.messages[slices.Index(th.ids(), req.Input.ID)].text != fmt.Sprint(texts([]*host.Message{req.Input})) {
+	if th != nil && th.has(req.Input.ID) && th.messages[slices.Index(th.ids(), req.Input.ID)].text != fmt.Sprint(threadtest.Texts([]*host.Message{req.Input})) {
 		if host.CodeOf(err) != host.Conflict {
 			t.Fatalf("AppendUserMessage with the id of another = %v", err)
 		}
@@ -159,7 +160,7 @@ func (m *machine) turn(t *rapid.T) {
 	switch {
 	case th != nil && th.ran(req.Run):
 		want := host.AlreadyExists
-		if slices.Equal(th.said[req.Run], ids(turn.Messages())) {
+		if slices.Equal(th.said[req.Run], threadtest.IDs(turn.Messages())) {
 			want = ""
 		}
 		if host.CodeOf(err) != want {
@@ -199,25 +200,25 @@ func (th *modelThread) turn(m *machine, run string, turn *host.Turn) {
 		now.status = threads.Failed
 	}
 	th.turns = append(slices.Clone(th.turns), now)
-	th.runs[run], th.said[run] = th.modelMoment, ids(turn.Messages())
+	th.runs[run], th.said[run] = th.modelMoment, threadtest.IDs(turn.Messages())
 }
 
 func (m *machine) drawTurn(t *rapid.T, th *modelThread) *host.Turn {
 	var messages []*host.Message
 	for range rapid.IntRange(0, 4).Draw(t, "messages") {
-		messages = append(messages, withID(short(t, "message"), short(t, "text")))
+		messages = append(messages, threadtest.WithID(short(t, "message"), short(t, "text")))
 	}
 	if pair := rapid.IntRange(0, 4).Draw(t, "pair"); pair < 2 {
-		asks, answers := calls(fmt.Sprintf("p%d", pair), fmt.Sprint(pair)), result(fmt.Sprint(pair))
+		asks, answers := threadtest.Calls(fmt.Sprintf("p%d", pair), fmt.Sprint(pair)), threadtest.Result(fmt.Sprint(pair))
 		answers.ID = asks.ID + "r"
 		messages = append(messages, asks, answers)
 	}
 	if rapid.IntRange(0, 60).Draw(t, "huge") == 60 {
 		for i := range threads.MaxTurnEntries + rapid.IntRange(0, 300).Draw(t, "more") {
-			messages = append(messages, withID(fmt.Sprintf("h%d", i), "text"))
+			messages = append(messages, threadtest.WithID(fmt.Sprintf("h%d", i), "text"))
 		}
 	}
-	turn := turnOf("", messages...)
+	turn := threadtest.TurnOf("", messages...)
 	turn.Status = rapid.SampledFrom([]host.FinishReason{host.FinishStop, host.FinishFailed}).Draw(t, "status")
 	switch rapid.IntRange(0, 3).Draw(t, "head") {
 	case 0:
@@ -353,8 +354,8 @@ func (m *machine) checkExport(t *rapid.T, req *host.HistoryRequest, th *modelThr
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatalf("Export is not JSON: %v\n%s", err, b.Bytes())
 	}
-	if !slices.Equal(ids(got.Messages), th.ids()) || string(got.State) != th.last().state {
-		t.Fatalf("thread %q: exported %q, state %s", req.Thread, ids(got.Messages), got.State)
+	if !slices.Equal(threadtest.IDs(got.Messages), th.ids()) || string(got.State) != th.last().state {
+		t.Fatalf("thread %q: exported %q, state %s", req.Thread, threadtest.IDs(got.Messages), got.State)
 	}
 	m.checkSnapshots(t, th.modelMoment, got.Snapshots)
 	named := map[string]string{}

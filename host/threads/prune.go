@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
 // PruneOptions say which threads of a tenant go: those that one of them names.
@@ -132,7 +133,7 @@ func (tn *Tenant) size(ctx context.Context, id string) (int64, error) {
 	}
 	total := int64(0)
 	for _, c := range contents {
-		for _, prefix := range []kv.Key{contentOf(c).all(), wordsKey(c)} {
+		for _, prefix := range []kv.Key{contentOf(c).all(), wordindex.KeysOf(c)} {
 			for e, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 				if err != nil {
 					return 0, wrap(err, "measure thread %q", id)

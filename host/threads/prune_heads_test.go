@@ -14,6 +14,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/search"
 )
 
 // stored is how many bytes of keys and values a driver has.
@@ -31,26 +33,26 @@ func stored(t testing.TB, d kv.Driver) (bytes int64) {
 // bigTurn is a turn with a message, a state and an artifact that nothing else has.
 func bigTurn(t testing.TB, s *threads.Store, thread, run string, size int) {
 	t.Helper()
-	req := request(thread, run, withID("q-"+run, "what of "+run+"? "+strings.Repeat("q", size)))
+	req := threadtest.Request(thread, run, threadtest.WithID("q-"+run, "what of "+run+"? "+strings.Repeat("q", size)))
 	head, err := s.AppendUserMessage(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := turnOf(head, assistant("a-"+run, "this of "+run+" "+strings.Repeat("a", size)))
+	turn := threadtest.TurnOf(head, threadtest.Assistant("a-"+run, "this of "+run+" "+strings.Repeat("a", size)))
 	turn.State = json.RawMessage(fmt.Sprintf(`{"run":%q,"filler":%q}`, run, strings.Repeat(run, size/3)))
 	turn.Artifacts = []host.Artifact{{Name: "report", Parts: []host.Part{&host.Text{Text: run + strings.Repeat("r", size)}}}}
-	if err := s.AppendResults(t.Context(), request(thread, run, nil), turn); err != nil {
+	if err := s.AppendResults(t.Context(), threadtest.Request(thread, run, nil), turn); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	bigTurn(t, s, "t", "r0", 1000)
 	first := stored(t, d)
 	for i := range 20 { // the same question is answered again and again
 		bigTurn(t, s, "t", fmt.Sprint("r", i+1), 1000)
-		rewind(t, s, "t", threads.At{Snapshot: "r0"})
+		threadtest.Rewind(t, s, "t", threads.At{Snapshot: "r0"})
 	}
 	full := stored(t, d)
 	wantIDs(t, s, "t", "q-r0", "a-r0")
@@ -59,7 +61,7 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	if err != nil || len(dry.Branches) != 15 || stored(t, d) != full {
 		t.Fatalf("without removing: %+v, %v", dry, err)
 	}
-	head := load(t, s, "t").Head
+	head := threadtest.Load(t, s, "t").Head
 	got, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 5})
 	if err != nil || got.Kept != 5 || !cmp.Equal(got.Branches, dry.Branches) || got.Branches[0].ID != "b1" {
 		t.Fatalf("PruneHeads = %+v, %v", got, err)
@@ -68,13 +70,13 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	if got.Bytes != full-left || left-first > (full-first)*5/20+(full-first)/20 {
 		t.Errorf("%d bytes are left of %d, and %d were there before the 20 turns; it says %d fewer", left, full, first, got.Bytes)
 	}
-	if load(t, s, "t").Head != head {
+	if threadtest.Load(t, s, "t").Head != head {
 		t.Error("the thread has another head")
 	}
 	if _, err := s.For("").Snapshot(t.Context(), "t", "r3"); host.CodeOf(err) != host.NotFound {
 		t.Errorf("the snapshot of a head that went: %v", err)
 	}
-	if hits, err := s.For("").Search(t.Context(), "r3", nil); err != nil || len(hits) != 0 {
+	if hits, err := search.New(s).Messages(t.Context(), "", "r3", nil); err != nil || len(hits) != 0 {
 		t.Errorf("what went is found: %v, %v", hits, err)
 	}
 	if got, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 5}); err != nil || len(got.Branches) != 0 || got.Bytes != 0 {
@@ -82,7 +84,7 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	}
 	bigTurn(t, s, "t", "r3", 1000) // under the id of a run that went
 	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r3", "a-r3")
-	rewind(t, s, "t", threads.At{Branch: "b20"})
+	threadtest.Rewind(t, s, "t", threads.At{Branch: "b20"})
 	wantIDs(t, s, "t", "q-r0", "a-r0", "q-r20", "a-r20")
 
 	got, err = s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{MaxBytes: left / 2})
@@ -97,14 +99,14 @@ func TestPruneHeadsFreesWhatNothingShows(t *testing.T) {
 	if v, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Errorf("Verify = %+v, %v", v, err)
 	}
-	if err := s.For("").Delete(t.Context(), "t"); err != nil || len(keysOf(t, d, threads.DefaultTenant)) != 0 {
-		t.Errorf("Delete = %v, and %d keys are left", err, len(keysOf(t, d, threads.DefaultTenant)))
+	if err := s.For("").Delete(t.Context(), "t"); err != nil || len(threadtest.KeysOf(t, d, threads.DefaultTenant)) != 0 {
+		t.Errorf("Delete = %v, and %d keys are left", err, len(threadtest.KeysOf(t, d, threads.DefaultTenant)))
 	}
 }
 
 func TestPruneHeadsRefuses(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talk(t, s, "t", 1)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.Talk(t, s, "t", 1)
 	for name, c := range map[string]struct {
 		thread string
 		opts   threads.PruneHeadsOptions
@@ -117,22 +119,22 @@ func TestPruneHeadsRefuses(t *testing.T) {
 		"no id":           {"", threads.PruneHeadsOptions{Keep: 1}, host.InvalidArgument},
 	} {
 		_, err := s.For("").PruneHeads(t.Context(), c.thread, c.opts)
-		wantCode(t, name, err, c.code)
+		threadtest.WantCode(t, name, err, c.code)
 	}
 }
 
 // What a fork and an open branch go back to stays, until they go as well.
 func TestPruneHeadsKeepsWhatOthersGoBackTo(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	for i := range 3 {
 		bigTurn(t, s, "t", fmt.Sprint("r", i), 1000)
 	}
-	fork(t, s, "t", "f", threads.At{Snapshot: "r2"})
-	branch, err := s.Branch(t.Context(), request("t", "r9", nil), "q-r1")
+	threadtest.Fork(t, s, "t", "f", threads.At{Snapshot: "r2"})
+	branch, err := s.Branch(t.Context(), threadtest.Request("t", "r9", nil), "q-r1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rewind(t, s, "t", threads.At{Snapshot: "r0"})
+	threadtest.Rewind(t, s, "t", threads.At{Snapshot: "r0"})
 	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
 	got, err := s.For("").PruneHeads(t.Context(), "t", all)
 	if err != nil || len(got.Branches) != 1 || got.Kept != 1 {
@@ -166,7 +168,7 @@ type lineage map[string]string
 // heads, and holds that what stays shows what it has shown.
 func TestPrunedHeadsAreAllThatGoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		w := &headsWorld{t: t, rt: rt, s: s, threads: []string{"t0"}}
 		w.turn("t0")
 		for range rapid.IntRange(1, 3).Draw(rt, "times") {
@@ -180,7 +182,7 @@ func TestPrunedHeadsAreAllThatGoes(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		if keys := keysOf(t, d, threads.DefaultTenant); len(keys) != 0 {
+		if keys := threadtest.KeysOf(t, d, threads.DefaultTenant); len(keys) != 0 {
 			rt.Fatalf("all threads are deleted, and %d keys are left, such as %s", len(keys), keys[0])
 		}
 	})
@@ -225,7 +227,7 @@ func (w *headsWorld) step() {
 			w.threads = append(w.threads, id)
 		}
 	case "branch":
-		_, err = w.s.Branch(w.t.Context(), request(thread, fmt.Sprint("r", w.n), nil), message)
+		_, err = w.s.Branch(w.t.Context(), threadtest.Request(thread, fmt.Sprint("r", w.n), nil), message)
 	}
 	if code := host.CodeOf(err); err != nil && code != host.NotFound && code != host.InvalidArgument {
 		w.rt.Fatal(err)
@@ -297,7 +299,7 @@ func (w *headsWorld) seeAt(out lineage, thread string, at threads.At) {
 	if err != nil {
 		w.rt.Fatalf("ShowAt of %s at %+v: %v", thread, at, err)
 	}
-	text := fmt.Sprint(show.Thread.Head, texts(show.Messages), string(show.State))
+	text := fmt.Sprint(show.Thread.Head, threadtest.Texts(show.Messages), string(show.State))
 	for _, a := range show.Artifacts {
 		if _, err := w.s.For("").ArtifactAt(w.t.Context(), thread, at, a.Digest); err != nil {
 			w.rt.Fatalf("artifact of %s at %+v: %v", thread, at, err)
@@ -313,20 +315,20 @@ func (w *headsWorld) seeAt(out lineage, thread string, at threads.At) {
 // A message that lies elsewhere for its size stays with who shows it, and goes with
 // who did.
 func TestPruneHeadsOfLargeMessages(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	const large = 2 << 20
-	say(t, s, "t", "r0", withID("m0", strings.Repeat("x", large)))
-	say(t, s, "t", "r1", withID("m1", strings.Repeat("y", large)))
-	edit(t, s, "t", "m1", withID("m2", strings.Repeat("z", large)))
+	threadtest.Say(t, s, "t", "r0", threadtest.WithID("m0", strings.Repeat("x", large)))
+	threadtest.Say(t, s, "t", "r1", threadtest.WithID("m1", strings.Repeat("y", large)))
+	threadtest.Edit(t, s, "t", "m1", threadtest.WithID("m2", strings.Repeat("z", large)))
 	all := threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}
 	got, err := s.For("").PruneHeads(t.Context(), "t", all)
 	if err != nil || got.Bytes < large || stored(t, d) > 2*large+large/2 {
 		t.Errorf("PruneHeads = %+v, %v, and %d bytes are left", got, err, stored(t, d))
 	}
-	if m := load(t, s, "t").Messages; len(m) != 2 || len(m[0].Text()) != large || m[1].Text()[0] != 'z' {
+	if m := threadtest.Load(t, s, "t").Messages; len(m) != 2 || len(m[0].Text()) != large || m[1].Text()[0] != 'z' {
 		t.Errorf("%d messages are shown", len(m))
 	}
-	say(t, s, "t", "r2", withID("m3", strings.Repeat("y", large))) // what went is stored anew
+	threadtest.Say(t, s, "t", "r2", threadtest.WithID("m3", strings.Repeat("y", large))) // what went is stored anew
 	if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
@@ -335,7 +337,7 @@ func TestPruneHeadsOfLargeMessages(t *testing.T) {
 // Another process prunes a thread's heads while turns and rewinds come, whose states
 // were there before and may just be on their way out.
 func TestPruneHeadsBesideTurns(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	other := threads.New(d, nil)
 	bigTurn(t, s, "t", "r0", 1000)
 	done, pruning := make(chan struct{}), make(chan error, 1)
@@ -357,10 +359,10 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 	states := []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}
 	for i := range 60 {
 		run := fmt.Sprint("x", i)
-		turn := turnOf(say(t, s, "t", run, withID("q-"+run, "and?")), assistant("a-"+run, "yes"))
+		turn := threadtest.TurnOf(threadtest.Say(t, s, "t", run, threadtest.WithID("q-"+run, "and?")), threadtest.Assistant("a-"+run, "yes"))
 		turn.State = json.RawMessage(states[i%len(states)])
 		turn.Artifacts = []host.Artifact{{Name: "report", Parts: []host.Part{&host.Text{Text: states[i%2]}}}}
-		if err := s.AppendResults(t.Context(), request("t", run, nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t", run, nil), turn); err != nil {
 			t.Errorf("turn %d: %v", i, err)
 		}
 		show, err := s.For("").Show(t.Context(), "t", 0)
@@ -368,7 +370,7 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 			t.Errorf("after turn %d: %+v, %v", i, show, err)
 		}
 		if i < 59 {
-			rewind(t, s, "t", threads.At{Snapshot: "r0"})
+			threadtest.Rewind(t, s, "t", threads.At{Snapshot: "r0"})
 		}
 	}
 	close(done)

@@ -10,21 +10,22 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // pruneStore has the threads t0 to t5, an hour apart, the last at noon.
 func pruneStore(t *testing.T) (s *threads.Store, noon time.Time, left func() int) {
 	t.Helper()
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	now := noon.Add(-5 * time.Hour)
 	s.SetNow(func() time.Time { return now })
 	for i := range 6 {
-		talkWithIDs(t, s, fmt.Sprintf("t%d", i), 0, 1)
-		say(t, s, fmt.Sprintf("t%d", i), "", withID("long", strings.Repeat("x", 1000)))
+		threadtest.TalkWithIDs(t, s, fmt.Sprintf("t%d", i), 0, 1)
+		threadtest.Say(t, s, fmt.Sprintf("t%d", i), "", threadtest.WithID("long", strings.Repeat("x", 1000)))
 		now = now.Add(time.Hour)
 	}
-	return s, noon, func() int { return len(keysOf(t, d, threads.DefaultTenant)) }
+	return s, noon, func() int { return len(threadtest.KeysOf(t, d, threads.DefaultTenant)) }
 }
 
 func prunedIDs(p *threads.Pruned) string {
@@ -71,13 +72,13 @@ func TestPrune(t *testing.T) {
 // What a thread refers to stays when the thread it was forked from goes.
 func TestPruneKeepsLineage(t *testing.T) {
 	s, _, left := pruneStore(t)
-	fork(t, s, "t0", "fork", threads.At{Message: "a0"})
-	rewind(t, s, "fork", threads.At{Message: "q0"})
+	threadtest.Fork(t, s, "t0", "fork", threads.At{Message: "a0"})
+	threadtest.Rewind(t, s, "fork", threads.At{Message: "q0"})
 	if got, err := s.For("").Prune(t.Context(), threads.PruneOptions{Keep: 1}); err != nil || len(got.Threads) != 6 {
 		t.Fatalf("Prune = %+v, %v", got, err)
 	}
 	wantIDs(t, s, "fork", "q0")
-	rewind(t, s, "fork", threads.At{Branch: "b1"})
+	threadtest.Rewind(t, s, "fork", threads.At{Branch: "b1"})
 	wantIDs(t, s, "fork", "q0", "a0")
 	if err := s.For("").Delete(t.Context(), "fork"); err != nil || left() != 0 {
 		t.Errorf("Delete = %v, and %d keys are left", err, left())
@@ -86,7 +87,7 @@ func TestPruneKeepsLineage(t *testing.T) {
 
 func TestPruneLeavesRunningTurnsAlone(t *testing.T) {
 	s, noon, _ := pruneStore(t)
-	unlock, err := s.LockThread(t.Context(), request("t2", "", nil))
+	unlock, err := s.LockThread(t.Context(), threadtest.Request("t2", "", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +103,6 @@ func TestPruneRefuses(t *testing.T) {
 	s, _, _ := pruneStore(t)
 	for _, opts := range []threads.PruneOptions{{}, {DryRun: true}, {Keep: -1}, {MaxBytes: -1}} {
 		_, err := s.For("").Prune(t.Context(), opts)
-		wantCode(t, fmt.Sprintf("Prune(%+v)", opts), err, host.InvalidArgument)
+		threadtest.WantCode(t, fmt.Sprintf("Prune(%+v)", opts), err, host.InvalidArgument)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // Turns of several processes on one thread race as those of one do: none is lost.
@@ -40,7 +41,7 @@ func TestTurnsOfSeveralProcessesRace(t *testing.T) {
 			wg.Wait()
 			stored := 0
 			for branch, want := range done {
-				req := request("t1", "", nil)
+				req := threadtest.Request("t1", "", nil)
 				req.Branch = branch
 				loaded, err := stores[1].Get(t.Context(), req)
 				if err != nil {

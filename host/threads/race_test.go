@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 const racers = 100
@@ -49,7 +50,7 @@ func runRacers(t *testing.T, s *threads.Store, racing host.Racing) (done map[str
 // turns.
 func wantTurns(t *testing.T, messages []*host.Message) []string {
 	t.Helper()
-	got := texts(messages)
+	got := threadtest.Texts(messages)
 	var turns []string
 	for i := 0; i+1 < len(got); i += 2 {
 		if got[i+1] != "echo "+got[i] {
@@ -65,19 +66,19 @@ func wantTurns(t *testing.T, messages []*host.Message) []string {
 }
 
 func TestAHundredRacingTurnsWait(t *testing.T) {
-	s, _ := newStore(t, &threads.Options{MaxWaiting: racers})
+	s, _ := threadtest.NewStore(t, &threads.Options{MaxWaiting: racers})
 	done, refused := runRacers(t, s, "")
 	if len(done) != racers || len(refused) > 0 {
 		t.Errorf("%d turns are done, %d refused", len(done), len(refused))
 	}
-	if got := wantTurns(t, load(t, s, "t1").Messages); len(got) != racers {
+	if got := wantTurns(t, threadtest.Load(t, s, "t1").Messages); len(got) != racers {
 		t.Errorf("%d turns are stored", len(got))
 	}
 }
 
 // A turn that is refused leaves nothing, and can be sent again.
 func TestAHundredRacingTurnsConflict(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	done, refused := runRacers(t, s, host.RaceConflict)
 	if len(done)+len(refused) != racers || len(done) == 0 {
 		t.Errorf("%d turns are done, %d refused", len(done), len(refused))
@@ -87,7 +88,7 @@ func TestAHundredRacingTurnsConflict(t *testing.T) {
 		want = append(want, text)
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, wantTurns(t, load(t, s, "t1").Messages)); diff != "" {
+	if diff := cmp.Diff(want, wantTurns(t, threadtest.Load(t, s, "t1").Messages)); diff != "" {
 		t.Errorf("stored turns (-want +got):\n%s", diff)
 	}
 	h, agent := newHost(t, s, echo), newAgent(t, nil)
@@ -96,14 +97,14 @@ func TestAHundredRacingTurnsConflict(t *testing.T) {
 			t.Fatalf("sent again: %v", err)
 		}
 	}
-	if got := wantTurns(t, load(t, s, "t1").Messages); len(got) != racers {
+	if got := wantTurns(t, threadtest.Load(t, s, "t1").Messages); len(got) != racers {
 		t.Errorf("%d turns are stored in the end", len(got))
 	}
 }
 
 // Every turn is on the thread or on a branch of it, answered where it is.
 func TestAHundredRacingTurnsBranch(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	done, refused := runRacers(t, s, host.RaceBranch)
 	if len(done) != racers || len(refused) > 0 {
 		t.Fatalf("%d turns are done, %d refused", len(done), len(refused))
@@ -116,7 +117,7 @@ func TestAHundredRacingTurnsBranch(t *testing.T) {
 		if !b.Open || b.ID != "" && b.Cause != threads.Raced {
 			t.Errorf("branch %+v", b)
 		}
-		req := request("t1", "", nil)
+		req := threadtest.Request("t1", "", nil)
 		req.Branch = b.ID
 		loaded, err := s.Get(t.Context(), req)
 		if err != nil {
@@ -132,7 +133,7 @@ func TestAHundredRacingTurnsBranch(t *testing.T) {
 	if err := s.For("").Delete(t.Context(), "t1"); err != nil {
 		t.Fatal(err)
 	}
-	if left := keysOf(t, d, threads.DefaultTenant); len(left) > 0 {
+	if left := threadtest.KeysOf(t, d, threads.DefaultTenant); len(left) > 0 {
 		t.Errorf("%d keys are left, among them %s", len(left), left[0])
 	}
 }
@@ -140,14 +141,14 @@ func TestAHundredRacingTurnsBranch(t *testing.T) {
 // Turns go on with a branch, answer on it again, and leave the thread alone; a
 // branch is resumed by rewinding to it.
 func TestTurnsOnABranch(t *testing.T) {
-	s, _ := newStore(t, nil)
-	talkWithIDs(t, s, "t1", 0, 2)
+	s, _ := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 	h, agent := newHost(t, s, echo), newAgent(t, nil)
 	result, err := h.Run(t.Context(), agent, &host.Request{Thread: "t1", Regenerate: "q1", NewBranch: true})
 	if err != nil || result.Branch != "b1" {
 		t.Fatalf("Run = %+v, %v", result, err)
 	}
-	on := &host.Request{Thread: "t1", Branch: "b1", Input: withID("q2", "more")}
+	on := &host.Request{Thread: "t1", Branch: "b1", Input: threadtest.WithID("q2", "more")}
 	if _, err := h.Run(t.Context(), agent, on); err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +156,13 @@ func TestTurnsOnABranch(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantIDs(t, s, "t1", "q0", "a0", "q1", "a1")
-	req := request("t1", "", nil)
+	req := threadtest.Request("t1", "", nil)
 	req.Branch = "b1"
 	loaded, err := s.Get(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantTexts(t, loaded.Messages, "question 0", "answer 0", "question 1", "echo question 1", "more", "echo more")
+	threadtest.WantTexts(t, loaded.Messages, "question 0", "answer 0", "question 1", "echo question 1", "more", "echo more")
 	if string(loaded.State) != `{"n":0}` {
 		t.Errorf("state of the branch is %s", loaded.State)
 	}
@@ -169,18 +170,18 @@ func TestTurnsOnABranch(t *testing.T) {
 		t.Errorf("%d branches, want 3", got)
 	}
 	_, err = h.Run(t.Context(), agent, &host.Request{Thread: "t1", Branch: "b2", Text: "x"})
-	wantCode(t, "Run on a branch that was left behind", err, host.FailedPrecondition)
+	threadtest.WantCode(t, "Run on a branch that was left behind", err, host.FailedPrecondition)
 	_, err = h.Run(t.Context(), agent, &host.Request{Thread: "t1", Branch: "b9", Text: "x"})
-	wantCode(t, "Run on an unknown branch", err, host.NotFound)
+	threadtest.WantCode(t, "Run on an unknown branch", err, host.NotFound)
 
-	rewind(t, s, "t1", threads.At{Branch: "b1"})
-	wantTexts(t, load(t, s, "t1").Messages, "question 0", "answer 0", "question 1", "echo question 1", "more", "echo more")
-	talkWithIDs(t, s, "t1", 5, 6)
+	threadtest.Rewind(t, s, "t1", threads.At{Branch: "b1"})
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question 0", "answer 0", "question 1", "echo question 1", "more", "echo more")
+	threadtest.TalkWithIDs(t, s, "t1", 5, 6)
 	if got := idsAt(t, s, "t1", threads.At{Branch: "b1"}); len(got) != 6 {
 		t.Errorf("a turn of the thread is on the branch that it was rewound to: %q", got)
 	}
-	fork(t, s, "t1", "t2", threads.At{Branch: "b1"})
-	if got := len(load(t, s, "t2").Messages); got != 6 {
+	threadtest.Fork(t, s, "t1", "t2", threads.At{Branch: "b1"})
+	if got := len(threadtest.Load(t, s, "t2").Messages); got != 6 {
 		t.Errorf("the fork of the branch has %d messages", got)
 	}
 }
@@ -189,8 +190,8 @@ func TestTurnsOnABranch(t *testing.T) {
 // on its branch.
 func TestADurableRunRegeneratesOnce(t *testing.T) {
 	for _, branch := range []bool{false, true} {
-		s, _ := newStore(t, nil)
-		talkWithIDs(t, s, "t1", 0, 2)
+		s, _ := threadtest.NewStore(t, nil)
+		threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 		agent := newAgent(t, nil)
 		stop, cancel := context.WithCancel(t.Context())
 		dying := newHost(t, dead{s, stop}, func(ctx context.Context, _ []*host.Message) ([]host.Part, error) {
@@ -213,13 +214,13 @@ func TestADurableRunRegeneratesOnce(t *testing.T) {
 		if got := len(branches(t, s, "t1")); got != before {
 			t.Errorf("the resumed run made branches: %d, before %d", got, before)
 		}
-		req := request("t1", "", nil)
+		req := threadtest.Request("t1", "", nil)
 		req.Branch = result.Branch
 		loaded, err := s.Get(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantTexts(t, loaded.Messages, "question 0", "answer 0", "question 1", "echo question 1")
+		threadtest.WantTexts(t, loaded.Messages, "question 0", "answer 0", "question 1", "echo question 1")
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestRunStatus(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	head, ref := durableRun(t, s, "t1", "r1")
 	status := func(thread, run string) any {
 		got, err := s.RunStatus(t.Context(), host.Scope{Thread: thread, Run: run})
@@ -27,9 +28,9 @@ func TestRunStatus(t *testing.T) {
 	wants("a run that nobody knows", status("t1", "r2"), host.NotFound)
 	wants("a thread that nobody knows", status("t2", "r2"), host.NotFound)
 	wants("no run", status("t1", ""), host.InvalidArgument)
-	req := request("t1", "r1", nil)
+	req := threadtest.Request("t1", "r1", nil)
 	req.Fence = ref.Fence
-	if err := s.AppendResults(t.Context(), req, turnOf(head, withID("a1", "answer"))); err != nil {
+	if err := s.AppendResults(t.Context(), req, threadtest.TurnOf(head, threadtest.WithID("a1", "answer"))); err != nil {
 		t.Fatal(err)
 	}
 	wants("when its turn is stored, before the journal says so", status("t1", "r1"), host.RunEnded)

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // model answers with what fn says to the last message.
@@ -72,7 +73,7 @@ func TestRunsContinueAThread(t *testing.T) {
 	d := kv.NewMemory()
 	var seen []string
 	remember := func(ctx context.Context, view []*host.Message) ([]host.Part, error) {
-		seen = texts(view)
+		seen = threadtest.Texts(view)
 		return echo(ctx, view)
 	}
 	first, err := newHost(t, threads.New(d, nil), remember).Run(t.Context(), newAgent(t, nil),
@@ -93,14 +94,14 @@ func TestRunsContinueAThread(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
-	wantTexts(t, show.Messages, "one", "echo one", "two", "echo two")
+	threadtest.WantTexts(t, show.Messages, "one", "echo one", "two", "echo two")
 	if len(show.Snapshots) != 2 || show.Snapshots[1].ID != second.Run || show.Snapshots[1].Parent != first.Run {
 		t.Errorf("snapshots = %+v", show.Snapshots)
 	}
 }
 
 func TestFailedRunKeepsWhatWasFinished(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	lookup := host.NewTool("lookup", "looks up", func(context.Context, *host.Call, struct{}) (string, error) { return "in Lyon", nil }, nil)
 	down := host.Errorf(host.Unavailable, "the model's server is down")
 	fails := func(_ context.Context, view []*host.Message) ([]host.Part, error) {
@@ -111,13 +112,13 @@ func TestFailedRunKeepsWhatWasFinished(t *testing.T) {
 	}
 	agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{lookup}})
 	res, err := newHost(t, s, fails).Run(t.Context(), agent, &host.Request{Thread: "t1", Text: "where is it?"})
-	wantCode(t, "Run", err, host.Unavailable)
+	threadtest.WantCode(t, "Run", err, host.Unavailable)
 
 	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
-	wantTexts(t, show.Messages, "where is it?", "call 1", "result 1")
+	threadtest.WantTexts(t, show.Messages, "where is it?", "call 1", "result 1")
 	for i := range show.Messages {
 		snap := show.SnapshotOf(i)
 		if i == 0 {
@@ -142,7 +143,7 @@ func TestFailedRunKeepsWhatWasFinished(t *testing.T) {
 }
 
 func TestCanceledRunKeepsWhatWasFinished(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := func(ctx context.Context, view []*host.Message) ([]host.Part, error) {
 		if view[len(view)-1].Role == host.User {
@@ -159,14 +160,14 @@ func TestCanceledRunKeepsWhatWasFinished(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
-	wantTexts(t, show.Messages, "q", "call 1", "result 1")
+	threadtest.WantTexts(t, show.Messages, "q", "call 1", "result 1")
 	if len(show.Snapshots) != 1 || show.Snapshots[0].Status != threads.Canceled {
 		t.Errorf("snapshots = %+v", show.Snapshots)
 	}
 }
 
 func TestDiscardedFailureKeepsTheQuestion(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	fails := func(_ context.Context, view []*host.Message) ([]host.Part, error) {
 		if view[len(view)-1].Role == host.User {
 			return []host.Part{&host.ToolCall{ID: "1", Name: "nothing", Arguments: json.RawMessage(`{}`)}}, nil
@@ -184,12 +185,12 @@ func TestDiscardedFailureKeepsTheQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newHost(t, s, fails).Run(t.Context(), net, &host.Request{Thread: "t1", Text: "q"})
-	wantCode(t, "Run", err, host.Unavailable)
+	threadtest.WantCode(t, "Run", err, host.Unavailable)
 	show, err := s.For("").Show(t.Context(), "t1", 0)
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
-	wantTexts(t, show.Messages, "q")
+	threadtest.WantTexts(t, show.Messages, "q")
 	if len(show.Snapshots) != 1 || show.Snapshots[0].Status != threads.Failed {
 		t.Errorf("snapshots = %+v", show.Snapshots)
 	}
@@ -197,7 +198,7 @@ func TestDiscardedFailureKeepsTheQuestion(t *testing.T) {
 
 func TestRacingTurnsWait(t *testing.T) {
 	const turns = 20
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	h, agent := newHost(t, s, echo), newAgent(t, nil)
 	var wg sync.WaitGroup
 	for i := range turns {
@@ -208,7 +209,7 @@ func TestRacingTurnsWait(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	messages := load(t, s, "t1").Messages
+	messages := threadtest.Load(t, s, "t1").Messages
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(messages); i += 2 {
 		question, reply := messages[i].Text(), messages[i+1].Text()
@@ -229,7 +230,7 @@ func TestRacingTurnsWait(t *testing.T) {
 // so does every answer of a turn that did not.
 func TestRacingTurnsConflict(t *testing.T) {
 	const turns = 20
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	var asked sync.WaitGroup
 	asked.Add(turns)
 	together := func(ctx context.Context, view []*host.Message) ([]host.Part, error) {
@@ -260,7 +261,7 @@ func TestRacingTurnsConflict(t *testing.T) {
 		t.Errorf("%d turns were stored, want the one whose question was the last", len(won))
 	}
 	got := map[string]bool{}
-	for _, m := range load(t, s, "t1").Messages {
+	for _, m := range threadtest.Load(t, s, "t1").Messages {
 		if m.Role == host.Assistant && !won[m.Text()] {
 			t.Errorf("answer %q is stored; its turn got a conflict", m.Text())
 		}
@@ -281,14 +282,14 @@ func TestRacingWritersOfTwoStores(t *testing.T) {
 		wg.Go(func() {
 			s := stores[i%len(stores)]
 			id := fmt.Sprint(i / 2) // each id twice
-			if _, err := s.AppendUserMessage(t.Context(), request("t1", "", withID(id, id))); err != nil {
+			if _, err := s.AppendUserMessage(t.Context(), threadtest.Request("t1", "", threadtest.WithID(id, id))); err != nil {
 				t.Errorf("AppendUserMessage = %v", err)
 			}
 		})
 	}
 	wg.Wait()
 	got := map[string]int{}
-	for _, m := range load(t, stores[0], "t1").Messages {
+	for _, m := range threadtest.Load(t, stores[0], "t1").Messages {
 		got[m.ID]++
 	}
 	for i := range each {

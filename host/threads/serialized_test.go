@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // An agent's thread goes on after a restart, on disk, as it was.
@@ -58,7 +59,7 @@ func TestAgentThreadsSurviveReopening(t *testing.T) {
 }
 
 func TestSerializedThreadsAreKeptAsTheyAre(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	for name, data := range map[string][]byte{
 		"nothing":         {},
 		"no JSON":         {0, 0xff, '"'},
@@ -110,7 +111,7 @@ func entriesOf(t *testing.T, d kv.Driver, part string) (n int) {
 }
 
 func TestSavingOverAnothersSaveIsAConflict(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	large := func(b byte) []byte { return bytes.Repeat([]byte{b}, 2*threads.ChunkBytes) }
 	head, err := s.For("acme").SaveAgentThread(t.Context(), "u1", large('a'), "")
 	if err != nil {
@@ -168,7 +169,7 @@ func (d *dying) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 func TestAnInterruptedSaveLeavesTheOldThread(t *testing.T) {
 	was, next := bytes.Repeat([]byte("a"), 3*threads.ChunkBytes), bytes.Repeat([]byte("b"), 3*threads.ChunkBytes)
 	for lives := range 6 {
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", was, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +200,7 @@ func TestADamagedAgentThreadIsFound(t *testing.T) {
 		"a piece has changed": func(e kv.Entry) kv.Write { return kv.Put(e.Key, bytes.Repeat([]byte("x"), len(e.Value))) },
 		"a piece is cut off":  func(e kv.Entry) kv.Write { return kv.Put(e.Key, e.Value[:7]) },
 	} {
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		if _, err := s.For("acme").SaveAgentThread(t.Context(), "u1", make([]byte, 3*threads.ChunkBytes), ""); err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,11 @@ import (
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/reduce"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestSummariesGoWithTheThread(t *testing.T) {
-	s, driver := newStore(t, nil)
+	s, driver := threadtest.NewStore(t, nil)
 	sums := s.Summaries()
 	scope := host.Scope{Tenant: "acme", Thread: "t1"}
 	want := reduce.Summary{Text: "short", Through: "m1"}
@@ -70,19 +71,19 @@ func TestSummariesForgetWhatIsDeleted(t *testing.T) {
 		change func(t *testing.T, s *threads.Store)
 		stays  bool
 	}{
-		"more is said":           {func(t *testing.T, s *threads.Store) { talkWithIDs(t, s, "t1", 6, 8) }, true},
-		"a later one is edited":  {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a3", assistant("", "x")) }, true},
+		"more is said":           {func(t *testing.T, s *threads.Store) { threadtest.TalkWithIDs(t, s, "t1", 6, 8) }, true},
+		"a later one is edited":  {func(t *testing.T, s *threads.Store) { threadtest.Edit(t, s, "t1", "a3", threadtest.Assistant("", "x")) }, true},
 		"a later one is deleted": {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "q4") }, true},
-		"rewound behind it":      {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a2"}) }, true},
-		"an old one is edited":   {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "q1", withID("", "x")) }, false},
+		"rewound behind it":      {func(t *testing.T, s *threads.Store) { threadtest.Rewind(t, s, "t1", threads.At{Message: "a2"}) }, true},
+		"an old one is edited":   {func(t *testing.T, s *threads.Store) { threadtest.Edit(t, s, "t1", "q1", threadtest.WithID("", "x")) }, false},
 		"an old one is deleted":  {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "a0") }, false},
-		"its end is edited":      {func(t *testing.T, s *threads.Store) { edit(t, s, "t1", "a2", assistant("", "x")) }, false},
+		"its end is edited":      {func(t *testing.T, s *threads.Store) { threadtest.Edit(t, s, "t1", "a2", threadtest.Assistant("", "x")) }, false},
 		"its end is deleted":     {func(t *testing.T, s *threads.Store) { deleteMessage(t, s, "t1", "a2") }, false},
-		"rewound before its end": {func(t *testing.T, s *threads.Store) { rewind(t, s, "t1", threads.At{Message: "a1"}) }, false},
+		"rewound before its end": {func(t *testing.T, s *threads.Store) { threadtest.Rewind(t, s, "t1", threads.At{Message: "a1"}) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := newStore(t, nil)
-			talkWithIDs(t, s, "t1", 0, 6)
+			s, _ := threadtest.NewStore(t, nil)
+			threadtest.TalkWithIDs(t, s, "t1", 0, 6)
 			sums, scope := s.Summaries(), host.Scope{Thread: "t1"}
 			load := func() *reduce.Summary {
 				t.Helper()
@@ -278,7 +279,7 @@ func noDeadJobs(t *testing.T, q *queue.Queue) {
 
 // MessagesAfter reads what a thread shows from anywhere on.
 func TestMessagesAfter(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	var messages []*host.Message
 	for i := range 10 {
 		messages = append(messages, &host.Message{ID: fmt.Sprint("m", i), Role: host.User, Parts: []host.Part{&host.Text{Text: "x"}}})

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
 // Store keeps threads on a driver. It holds nothing that a second store on the
@@ -21,12 +21,10 @@ type Store struct {
 	maxWaiting int
 	now        func() time.Time // but for tests time.Now
 	locks      lockTable
-	locker     kv.Locker // nil unless other processes lock threads, too
-	words      words.Words
-
-	searchDisabled bool
-	deleted        func(ctx context.Context, tenant, id string) error // may be nil
-	retries        retryLocks
+	locker     kv.Locker                                          // nil unless other processes lock threads, too
+	index      *wordindex.Index                                   // nil if none is kept
+	deleted    func(ctx context.Context, tenant, id string) error // may be nil
+	retries    retryLocks
 }
 
 // Options are settings of a store. The zero value of each is its default.
@@ -58,9 +56,11 @@ func New(driver kv.Driver, opts *Options) *Store {
 	}
 	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		searchDisabled: opts.SearchDisabled, deleted: opts.Deleted}
+		deleted: opts.Deleted}
+	if !opts.SearchDisabled {
+		s.index = wordindex.New()
+	}
 	s.locker, _ = driver.(kv.Locker)
-	s.words, _ = words.New("") // English is known
 	if s.window < 1 {
 		s.window = DefaultWindow
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestUserMessage(t *testing.T) {
@@ -25,22 +26,22 @@ func TestUserMessage(t *testing.T) {
 		want  []string
 		title string
 	}{
-		{"is kept", []*host.Message{withID("a", "hello")}, []string{"hello"}, "hello"},
-		{"of the same id is kept once", []*host.Message{withID("a", "yes"), withID("a", "yes")}, []string{"yes"}, "yes"},
-		{"of equal text under another id is another message", []*host.Message{withID("a", "yes"), withID("b", "yes")}, []string{"yes", "yes"}, "yes"},
-		{"gives its first 50 characters as title", []*host.Message{withID("a", strings.Repeat("ü", 60))},
+		{"is kept", []*host.Message{threadtest.WithID("a", "hello")}, []string{"hello"}, "hello"},
+		{"of the same id is kept once", []*host.Message{threadtest.WithID("a", "yes"), threadtest.WithID("a", "yes")}, []string{"yes"}, "yes"},
+		{"of equal text under another id is another message", []*host.Message{threadtest.WithID("a", "yes"), threadtest.WithID("b", "yes")}, []string{"yes", "yes"}, "yes"},
+		{"gives its first 50 characters as title", []*host.Message{threadtest.WithID("a", strings.Repeat("ü", 60))},
 			[]string{strings.Repeat("ü", 60)}, strings.Repeat("ü", 50)},
 		{"without text leaves the title to the next",
-			[]*host.Message{{ID: "a", Role: host.User, Parts: []host.Part{&host.Media{MediaType: "image/png", URL: "https://example.com/x.png"}}}, withID("b", "what is it?")},
+			[]*host.Message{{ID: "a", Role: host.User, Parts: []host.Part{&host.Media{MediaType: "image/png", URL: "https://example.com/x.png"}}}, threadtest.WithID("b", "what is it?")},
 			[]string{"", "what is it?"}, "what is it?"},
-		{"id may hold anything", []*host.Message{withID("../x/\u00a0", "one"), withID("../x", "two")}, []string{"one", "two"}, "one"},
+		{"id may hold anything", []*host.Message{threadtest.WithID("../x/\u00a0", "one"), threadtest.WithID("../x", "two")}, []string{"one", "two"}, "one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, _ := newStore(t, nil)
+			s, _ := threadtest.NewStore(t, nil)
 			for _, m := range tt.say {
-				say(t, s, "t1", "r1", m)
+				threadtest.Say(t, s, "t1", "r1", m)
 			}
-			wantTexts(t, load(t, s, "t1").Messages, tt.want...)
+			threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, tt.want...)
 			info, err := s.For("").Thread(t.Context(), "t1")
 			if err != nil || info.Title != tt.title || info.Messages != len(tt.want) {
 				t.Errorf("Thread = %+v, %v, want title %q and %d messages", info, err, tt.title, len(tt.want))
@@ -52,34 +53,34 @@ func TestUserMessage(t *testing.T) {
 // A message with the id of one that says something else is refused: it would be
 // answered, and not be in the thread.
 func TestUserMessageInThePlaceOfAnother(t *testing.T) {
-	s, _ := newStore(t, nil)
-	head := say(t, s, "t1", "r1", withID("a", "yes"))
-	answer(t, s, "t1", "r1", head, assistant("b", "why?"))
-	for _, m := range []*host.Message{withID("a", "no"), withID("b", "because")} {
-		_, err := s.AppendUserMessage(t.Context(), request("t1", "r2", m))
-		wantCode(t, "AppendUserMessage of "+m.ID, err, host.Conflict)
+	s, _ := threadtest.NewStore(t, nil)
+	head := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("a", "yes"))
+	threadtest.Answer(t, s, "t1", "r1", head, threadtest.Assistant("b", "why?"))
+	for _, m := range []*host.Message{threadtest.WithID("a", "no"), threadtest.WithID("b", "because")} {
+		_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t1", "r2", m))
+		threadtest.WantCode(t, "AppendUserMessage of "+m.ID, err, host.Conflict)
 	}
-	wantTexts(t, load(t, s, "t1").Messages, "yes", "why?")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "yes", "why?")
 }
 
 func TestUserMessageMovesTheHeadOnce(t *testing.T) {
-	s, _ := newStore(t, nil)
-	first := say(t, s, "t1", "r1", withID("a", "one"))
-	again := say(t, s, "t1", "r1", withID("a", "one"))
-	second := say(t, s, "t1", "r1", withID("b", "two"))
+	s, _ := threadtest.NewStore(t, nil)
+	first := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("a", "one"))
+	again := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("a", "one"))
+	second := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("b", "two"))
 	if first != again || first == second || first == "" {
 		t.Errorf("heads are %q, %q again, %q after another message", first, again, second)
 	}
-	if got := load(t, s, "t1").Head; got != second {
+	if got := threadtest.Load(t, s, "t1").Head; got != second {
 		t.Errorf("Get has head %q, want %q", got, second)
 	}
 }
 
 func TestTurnIsKeptWhole(t *testing.T) {
-	s, _ := newStore(t, nil)
-	req := request("t1", "r1", withID("q", "where is it?"))
+	s, _ := threadtest.NewStore(t, nil)
+	req := threadtest.Request("t1", "r1", threadtest.WithID("q", "where is it?"))
 	req.Network = "support"
-	turn := turnOf(say(t, s, "t1", "r1", req.Input), calls("c", "1", "2"), result("1"), result("2"), host.AssistantText("in Lyon"))
+	turn := threadtest.TurnOf(threadtest.Say(t, s, "t1", "r1", req.Input), threadtest.Calls("c", "1", "2"), threadtest.Result("1"), threadtest.Result("2"), host.AssistantText("in Lyon"))
 	turn.State = json.RawMessage(`{"big":12345678901234567890}`)
 	turn.Artifacts = []host.Artifact{{Name: "label", Parts: []host.Part{&host.Text{Text: "Lyon"}}}}
 	turn.Usage = host.Usage{InputTokens: 3, OutputTokens: 4}
@@ -91,7 +92,7 @@ func TestTurnIsKeptWhole(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Show = %v", err)
 	}
-	wantTexts(t, show.Messages, "where is it?", "call 1call 2", "result 1", "result 2", "in Lyon")
+	threadtest.WantTexts(t, show.Messages, "where is it?", "call 1call 2", "result 1", "result 2", "in Lyon")
 	if string(show.State) != `{"big":12345678901234567890}` || len(show.Artifacts) != 1 || show.Artifacts[0].Name != "label" {
 		t.Errorf("Show has state %s and artifacts %+v", show.State, show.Artifacts)
 	}
@@ -123,37 +124,37 @@ func TestTurn(t *testing.T) {
 		status threads.Status
 	}{
 		{"at the head is kept", func(head string) (string, *host.Turn) {
-			return "r1", turnOf(head, host.AssistantText("b"))
+			return "r1", threadtest.TurnOf(head, host.AssistantText("b"))
 		}, "", []string{"question 0", "answer 0", "q", "b"}, threads.Completed},
 		{"at a head that has moved is a conflict", func(string) (string, *host.Turn) {
-			return "r1", turnOf("another", host.AssistantText("b"))
+			return "r1", threadtest.TurnOf("another", host.AssistantText("b"))
 		}, host.Conflict, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"without a head is kept", func(string) (string, *host.Turn) {
-			return "r1", turnOf("", host.AssistantText("b"))
+			return "r1", threadtest.TurnOf("", host.AssistantText("b"))
 		}, "", []string{"question 0", "answer 0", "q", "b"}, threads.Completed},
 		{"that was committed is not committed again", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("whatever", assistant("t1-r0-answer", "answer 0"))
+			return "t1-r0", threadtest.TurnOf("whatever", threadtest.Assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that was committed is not committed again at the head of now", func(head string) (string, *host.Turn) {
-			return "t1-r0", turnOf(head, assistant("t1-r0-answer", "answer 0"))
+			return "t1-r0", threadtest.TurnOf(head, threadtest.Assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that was committed is not committed again without a head", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("", assistant("t1-r0-answer", "answer 0"))
+			return "t1-r0", threadtest.TurnOf("", threadtest.Assistant("t1-r0-answer", "answer 0"))
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"of a run that has another is refused", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("whatever", host.AssistantText("b"))
+			return "t1-r0", threadtest.TurnOf("whatever", host.AssistantText("b"))
 		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"of a run that has another is refused at the head of now", func(head string) (string, *host.Turn) {
-			return "t1-r0", turnOf(head, host.AssistantText("b"))
+			return "t1-r0", threadtest.TurnOf(head, host.AssistantText("b"))
 		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"of a run that has another is refused without a head", func(string) (string, *host.Turn) {
-			return "t1-r0", turnOf("", host.AssistantText("b"))
+			return "t1-r0", threadtest.TurnOf("", host.AssistantText("b"))
 		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"of a run that has another is refused if it begins alike", func(head string) (string, *host.Turn) {
-			return "t1-r0", turnOf(head, assistant("t1-r0-answer", "answer 0"), host.AssistantText("b"))
+			return "t1-r0", threadtest.TurnOf(head, threadtest.Assistant("t1-r0-answer", "answer 0"), host.AssistantText("b"))
 		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that failed is kept and marked", func(head string) (string, *host.Turn) {
-			turn := turnOf(head, host.AssistantText("half"))
+			turn := threadtest.TurnOf(head, host.AssistantText("half"))
 			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "model is down")
 			return "r1", turn
 		}, "", []string{"question 0", "answer 0", "q", "half"}, threads.Failed},
@@ -161,38 +162,38 @@ func TestTurn(t *testing.T) {
 			return "r1", &host.Turn{Head: head, Status: host.FinishCanceled, Error: host.Errorf(host.Canceled, "stopped")}
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Canceled},
 		{"that waits for a person is marked", func(head string) (string, *host.Turn) {
-			turn := turnOf(head, calls("c", "1"))
+			turn := threadtest.TurnOf(head, threadtest.Calls("c", "1"))
 			turn.Status = host.FinishInterrupted
 			return "r1", turn
 		}, "", []string{"question 0", "answer 0", "q", "call 1"}, threads.Interrupted},
 		{"with a message twice keeps it once", func(head string) (string, *host.Turn) {
-			return "r1", turnOf(head, withID("m", "b"), withID("m", "b"))
+			return "r1", threadtest.TurnOf(head, threadtest.WithID("m", "b"), threadtest.WithID("m", "b"))
 		}, "", []string{"question 0", "answer 0", "q", "b"}, threads.Completed},
 		{"with a message of an earlier turn keeps it once", func(head string) (string, *host.Turn) {
-			return "r1", turnOf(head, withID("q", "q"), withID("m", "b"))
+			return "r1", threadtest.TurnOf(head, threadtest.WithID("q", "q"), threadtest.WithID("m", "b"))
 		}, "", []string{"question 0", "answer 0", "q", "b"}, threads.Completed},
 		{"without a run is refused", func(head string) (string, *host.Turn) {
-			return "", turnOf(head, host.AssistantText("b"))
+			return "", threadtest.TurnOf(head, host.AssistantText("b"))
 		}, host.InvalidArgument, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"with a message that is not JSON is refused", func(head string) (string, *host.Turn) {
-			return "r1", turnOf(head, host.NewMessage(host.ToolRole, &host.ToolResult{ID: "1", Name: "x", Content: json.RawMessage(`{`)}))
+			return "r1", threadtest.TurnOf(head, host.NewMessage(host.ToolRole, &host.ToolResult{ID: "1", Name: "x", Content: json.RawMessage(`{`)}))
 		}, host.InvalidArgument, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"with a message without an id is refused", func(head string) (string, *host.Turn) {
-			return "r1", turnOf(head, withID("", "b"))
+			return "r1", threadtest.TurnOf(head, threadtest.WithID("", "b"))
 		}, host.InvalidArgument, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"with state that is not JSON is refused", func(head string) (string, *host.Turn) {
-			turn := turnOf(head, host.AssistantText("b"))
+			turn := threadtest.TurnOf(head, host.AssistantText("b"))
 			turn.State = json.RawMessage(`{`)
 			return "r1", turn
 		}, host.InvalidArgument, []string{"question 0", "answer 0", "q"}, threads.Completed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, _ := newStore(t, nil)
-			talk(t, s, "t1", 1)
-			run, turn := tt.turn(say(t, s, "t1", "r1", withID("q", "q")))
-			err := s.AppendResults(t.Context(), request("t1", run, nil), turn)
-			wantCode(t, "AppendResults", err, tt.code)
-			wantTexts(t, load(t, s, "t1").Messages, tt.want...)
+			s, _ := threadtest.NewStore(t, nil)
+			threadtest.Talk(t, s, "t1", 1)
+			run, turn := tt.turn(threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q", "q")))
+			err := s.AppendResults(t.Context(), threadtest.Request("t1", run, nil), turn)
+			threadtest.WantCode(t, "AppendResults", err, tt.code)
+			threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, tt.want...)
 			info, err := s.For("").Thread(t.Context(), "t1")
 			if err != nil || info.Status != tt.status {
 				t.Errorf("Thread = %+v, %v, want status %q", info, err, tt.status)
@@ -202,12 +203,12 @@ func TestTurn(t *testing.T) {
 }
 
 func TestFailedTurnTellsWhy(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	long := strings.Repeat("ä", 10_000)
 	for i, message := range []string{"model is down", long} {
-		turn := turnOf("")
+		turn := threadtest.TurnOf("")
 		turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "%s", message).WithHint("start it")
-		if err := s.AppendResults(t.Context(), request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
 	}
@@ -230,25 +231,25 @@ func TestFailedTurnTellsWhy(t *testing.T) {
 }
 
 func TestStateStaysUntilATurnBringsAnother(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for i, tt := range []struct{ state, want string }{
 		{"", ""}, {`{"n":1}`, `{"n":1}`}, {"", `{"n":1}`}, {`{"n":2}`, `{"n":2}`}, {`{"n":1}`, `{"n":1}`},
 	} {
-		turn := turnOf("", host.AssistantText("x"))
+		turn := threadtest.TurnOf("", host.AssistantText("x"))
 		if tt.state != "" {
 			turn.State = json.RawMessage(tt.state)
 		}
-		if err := s.AppendResults(t.Context(), request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
-		if got := load(t, s, "t1").State; string(got) != tt.want {
+		if got := threadtest.Load(t, s, "t1").State; string(got) != tt.want {
 			t.Errorf("after turn %d: state %s, want %s", i, got, tt.want)
 		}
 	}
 }
 
 func TestArtifacts(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	text := func(name, text string) host.Artifact {
 		return host.Artifact{Name: name, Parts: []host.Part{&host.Text{Text: text}}}
 	}
@@ -259,9 +260,9 @@ func TestArtifacts(t *testing.T) {
 		{text("big", big)},
 		{text("b", "1"), text("big", big)},
 	} {
-		turn := turnOf("")
+		turn := threadtest.TurnOf("")
 		turn.Artifacts = put
-		if err := s.AppendResults(t.Context(), request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
 	}
@@ -292,7 +293,7 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("%d bytes are stored; a big artifact of %d was stored twice", stored, len(big))
 	}
 	_, err = s.For("").Artifact(t.Context(), "t1", strings.Repeat("0", 64))
-	wantCode(t, "Artifact of an unknown digest", err, host.NotFound)
+	threadtest.WantCode(t, "Artifact of an unknown digest", err, host.NotFound)
 }
 
 func TestLargeContentSurvives(t *testing.T) {
@@ -305,7 +306,7 @@ func TestLargeContentSurvives(t *testing.T) {
 	many := func(n, size int) []*host.Message {
 		var out []*host.Message
 		for i := range n {
-			out = append(out, withID(fmt.Sprintf("m%d", i), fmt.Sprint(i, random(size))))
+			out = append(out, threadtest.WithID(fmt.Sprintf("m%d", i), fmt.Sprint(i, random(size))))
 		}
 		return out
 	}
@@ -314,7 +315,7 @@ func TestLargeContentSurvives(t *testing.T) {
 		messages []*host.Message
 	}{
 		{"one message of 2 MB", many(1, 2<<20)},
-		{"messages of one chunk and one byte more", append(many(1, threads.ChunkBytes), withID("x", random(threads.ChunkBytes+1)))},
+		{"messages of one chunk and one byte more", append(many(1, threads.ChunkBytes), threadtest.WithID("x", random(threads.ChunkBytes+1)))},
 		{"more bytes than one commit takes", many(25, 100_000)},
 		{"as many messages as entries", many(threads.MaxTurnEntries, 10)},
 		{"more messages than entries", many(threads.MaxTurnEntries+1, 10)},
@@ -322,16 +323,16 @@ func TestLargeContentSurvives(t *testing.T) {
 		{"more messages and more bytes", many(1000, 3000)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, _ := newStore(t, &threads.Options{Window: 10_000})
-			head := say(t, s, "t1", "r1", withID("q", "q"))
-			turn := turnOf(head, tt.messages...)
+			s, _ := threadtest.NewStore(t, &threads.Options{Window: 10_000})
+			head := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q", "q"))
+			turn := threadtest.TurnOf(head, tt.messages...)
 			turn.State = json.RawMessage(`{"blob":"` + random(200_000) + `"}`)
 			turn.Artifacts = []host.Artifact{{Name: "a", Parts: []host.Part{&host.Text{Text: random(900_000)}}}}
-			if err := s.AppendResults(t.Context(), request("t1", "r1", nil), turn); err != nil {
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r1", nil), turn); err != nil {
 				t.Fatalf("AppendResults = %v", err)
 			}
-			loaded := load(t, s, "t1")
-			if !slices.Equal(texts(turn.Messages()), texts(loaded.Messages[1:])) {
+			loaded := threadtest.Load(t, s, "t1")
+			if !slices.Equal(threadtest.Texts(turn.Messages()), threadtest.Texts(loaded.Messages[1:])) {
 				t.Error("messages differ from what was stored")
 			}
 			if string(loaded.State) != string(turn.State) {
@@ -339,14 +340,14 @@ func TestLargeContentSurvives(t *testing.T) {
 			}
 			// What is indexed is known again, wherever it lies.
 			for _, m := range []*host.Message{tt.messages[0], tt.messages[len(tt.messages)-1]} {
-				if again := say(t, s, "t1", "r2", m); again != loaded.Head {
+				if again := threadtest.Say(t, s, "t1", "r2", m); again != loaded.Head {
 					t.Errorf("message %q is stored again", m.ID)
 				}
 			}
-			if err := s.AppendResults(t.Context(), request("t1", "r2", nil), turnOf(loaded.Head, tt.messages...)); err != nil {
+			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r2", nil), threadtest.TurnOf(loaded.Head, tt.messages...)); err != nil {
 				t.Fatalf("AppendResults again = %v", err)
 			}
-			if n := len(load(t, s, "t1").Messages); n != 1+len(tt.messages) {
+			if n := len(threadtest.Load(t, s, "t1").Messages); n != 1+len(tt.messages) {
 				t.Errorf("after the same messages again there are %d, want %d", n, 1+len(tt.messages))
 			}
 		})
@@ -355,42 +356,42 @@ func TestLargeContentSurvives(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	good := []string{"a", "ab", "a/b", "../x", "a\u00a0", "ü", " ", "threads", strings.Repeat("x", 256), strings.Repeat("%", 256)}
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for i, id := range good {
-		head := say(t, s, id, "r", withID("m", fmt.Sprint(i)))
-		answer(t, s, id, "r", head, withID("n", fmt.Sprint(i)))
+		head := threadtest.Say(t, s, id, "r", threadtest.WithID("m", fmt.Sprint(i)))
+		threadtest.Answer(t, s, id, "r", head, threadtest.WithID("n", fmt.Sprint(i)))
 	}
 	for i, id := range good {
-		wantTexts(t, load(t, s, id).Messages, fmt.Sprint(i), fmt.Sprint(i))
+		threadtest.WantTexts(t, threadtest.Load(t, s, id).Messages, fmt.Sprint(i), fmt.Sprint(i))
 	}
 	if err := s.For("").Delete(t.Context(), "a"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
 	for i, id := range good[1:] {
-		wantTexts(t, load(t, s, id).Messages, fmt.Sprint(i+1), fmt.Sprint(i+1))
+		threadtest.WantTexts(t, threadtest.Load(t, s, id).Messages, fmt.Sprint(i+1), fmt.Sprint(i+1))
 	}
 	for _, id := range []string{"", "a\x00b", "a\tb", "a\xff", strings.Repeat("x", 257)} {
-		_, err := s.Get(t.Context(), request(id, "", nil))
-		wantCode(t, fmt.Sprintf("Get(%q)", id), err, host.InvalidArgument)
-		_, err = s.AppendUserMessage(t.Context(), request(id, "", withID("m", "x")))
-		wantCode(t, fmt.Sprintf("AppendUserMessage(%q)", id), err, host.InvalidArgument)
+		_, err := s.Get(t.Context(), threadtest.Request(id, "", nil))
+		threadtest.WantCode(t, fmt.Sprintf("Get(%q)", id), err, host.InvalidArgument)
+		_, err = s.AppendUserMessage(t.Context(), threadtest.Request(id, "", threadtest.WithID("m", "x")))
+		threadtest.WantCode(t, fmt.Sprintf("AppendUserMessage(%q)", id), err, host.InvalidArgument)
 		if id != "" {
-			_, _, err = s.CreateThread(t.Context(), request(id, "", nil))
-			wantCode(t, fmt.Sprintf("CreateThread(%q)", id), err, host.InvalidArgument)
+			_, _, err = s.CreateThread(t.Context(), threadtest.Request(id, "", nil))
+			threadtest.WantCode(t, fmt.Sprintf("CreateThread(%q)", id), err, host.InvalidArgument)
 		}
 	}
 	for _, id := range []string{"", "a\x00b", "a\xff", strings.Repeat("x", 257)} {
-		_, err := s.AppendUserMessage(t.Context(), request("t", "", withID(id, "x")))
-		wantCode(t, fmt.Sprintf("AppendUserMessage of message %q", id), err, host.InvalidArgument)
+		_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t", "", threadtest.WithID(id, "x")))
+		threadtest.WantCode(t, fmt.Sprintf("AppendUserMessage of message %q", id), err, host.InvalidArgument)
 	}
-	_, err := s.AppendUserMessage(t.Context(), request("t", "", nil))
-	wantCode(t, "AppendUserMessage of nothing", err, host.InvalidArgument)
+	_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t", "", nil))
+	threadtest.WantCode(t, "AppendUserMessage of nothing", err, host.InvalidArgument)
 }
 
 func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for _, tenant := range []string{"", "acme", "acme2"} {
-		req := &host.HistoryRequest{Tenant: tenant, Thread: "t1", Input: withID("m", "of "+tenant)}
+		req := &host.HistoryRequest{Tenant: tenant, Thread: "t1", Input: threadtest.WithID("m", "of "+tenant)}
 		if _, err := s.AppendUserMessage(t.Context(), req); err != nil {
 			t.Fatalf("AppendUserMessage = %v", err)
 		}
@@ -400,7 +401,7 @@ func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Get = %v", err)
 		}
-		wantTexts(t, loaded.Messages, want)
+		threadtest.WantTexts(t, loaded.Messages, want)
 		page, err := s.For(tenant).List(t.Context(), nil)
 		if err != nil || len(page.Threads) != 1 {
 			t.Errorf("List(%q) = %+v, %v", tenant, page, err)
@@ -413,39 +414,39 @@ func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 		t.Errorf("Thread of another tenant after Delete = %v", err)
 	}
 	_, err := s.For(strings.Repeat("x", 256)).List(t.Context(), nil)
-	wantCode(t, "List of a tenant with a name too long", err, host.InvalidArgument)
+	threadtest.WantCode(t, "List of a tenant with a name too long", err, host.InvalidArgument)
 }
 
 func TestUnknownThread(t *testing.T) {
-	s, _ := newStore(t, nil)
-	if loaded := load(t, s, "nobody"); len(loaded.Messages) != 0 || loaded.State != nil || loaded.Head != "" {
+	s, _ := threadtest.NewStore(t, nil)
+	if loaded := threadtest.Load(t, s, "nobody"); len(loaded.Messages) != 0 || loaded.State != nil || loaded.Head != "" {
 		t.Errorf("Get = %+v, want an empty history", loaded)
 	}
 	_, err := s.For("").Thread(t.Context(), "nobody")
-	wantCode(t, "Thread", err, host.NotFound)
+	threadtest.WantCode(t, "Thread", err, host.NotFound)
 	_, err = s.For("").Show(t.Context(), "nobody", 0)
-	wantCode(t, "Show", err, host.NotFound)
+	threadtest.WantCode(t, "Show", err, host.NotFound)
 	_, err = s.For("").Artifacts(t.Context(), "nobody")
-	wantCode(t, "Artifacts", err, host.NotFound)
+	threadtest.WantCode(t, "Artifacts", err, host.NotFound)
 	_, err = s.For("").Artifact(t.Context(), "nobody", "x")
-	wantCode(t, "Artifact", err, host.NotFound)
+	threadtest.WantCode(t, "Artifact", err, host.NotFound)
 	_, err = s.For("").Update(t.Context(), "nobody", threads.Change{})
-	wantCode(t, "Update", err, host.NotFound)
-	wantCode(t, "Delete", s.For("").Delete(t.Context(), "nobody"), host.NotFound)
-	wantCode(t, "Export", s.For("").Export(t.Context(), "nobody", "", nil), host.NotFound)
+	threadtest.WantCode(t, "Update", err, host.NotFound)
+	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "nobody"), host.NotFound)
+	threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "nobody", "", nil), host.NotFound)
 	for _, err := range s.For("").Snapshots(t.Context(), "nobody") {
-		wantCode(t, "Snapshots", err, host.NotFound)
+		threadtest.WantCode(t, "Snapshots", err, host.NotFound)
 	}
-	err = s.AppendResults(t.Context(), request("nobody", "r", nil), turnOf("a head", host.AssistantText("x")))
-	wantCode(t, "AppendResults of a turn on a thread that is gone", err, host.Conflict)
-	if err := s.AppendResults(t.Context(), request("nobody", "r", nil), turnOf("", host.AssistantText("x"))); err != nil {
+	err = s.AppendResults(t.Context(), threadtest.Request("nobody", "r", nil), threadtest.TurnOf("a head", host.AssistantText("x")))
+	threadtest.WantCode(t, "AppendResults of a turn on a thread that is gone", err, host.Conflict)
+	if err := s.AppendResults(t.Context(), threadtest.Request("nobody", "r", nil), threadtest.TurnOf("", host.AssistantText("x"))); err != nil {
 		t.Errorf("AppendResults of a turn that answers nothing = %v, want a new thread", err)
 	}
-	wantTexts(t, load(t, s, "nobody").Messages, "x")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "nobody").Messages, "x")
 }
 
 func TestCreate(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	made, created, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Title: "mine", Metadata: threads.Metadata{"k": json.RawMessage(`1`)}})
 	if err != nil || !created || made.ID != "t1" || made.Title != "mine" || made.Head == "" || made.Tenant != threads.DefaultTenant {
 		t.Fatalf("Create = %+v, %v, %v", made, created, err)
@@ -457,26 +458,26 @@ func TestCreate(t *testing.T) {
 	if diff := cmp.Diff(made, again); diff != "" {
 		t.Errorf("Create again changed the thread:\n%s", diff)
 	}
-	say(t, s, "t1", "r", withID("m", "hello"))
+	threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "hello"))
 	if info, _ := s.For("").Thread(t.Context(), "t1"); info.Title != "mine" {
 		t.Errorf("title is %q after the first input, want what it was set to", info.Title)
 	}
-	id, created, err := s.CreateThread(t.Context(), request("", "", nil))
+	id, created, err := s.CreateThread(t.Context(), threadtest.Request("", "", nil))
 	if err != nil || !created || len(id) != 36 {
 		t.Errorf("CreateThread without an id = %q, %v, %v", id, created, err)
 	}
-	if id2, created, err := s.CreateThread(t.Context(), request(id, "", nil)); err != nil || created || id2 != id {
+	if id2, created, err := s.CreateThread(t.Context(), threadtest.Request(id, "", nil)); err != nil || created || id2 != id {
 		t.Errorf("CreateThread again = %q, %v, %v", id2, created, err)
 	}
 	for _, m := range []threads.Metadata{{"k": json.RawMessage(`{`)}, {"\xff": json.RawMessage(`1`)}} {
 		_, _, err = s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t3", Metadata: m})
-		wantCode(t, "Create with bad metadata", err, host.InvalidArgument)
+		threadtest.WantCode(t, "Create with bad metadata", err, host.InvalidArgument)
 	}
 }
 
 func TestUpdate(t *testing.T) {
-	s, _ := newStore(t, nil)
-	head := say(t, s, "t1", "r", withID("m", "hello"))
+	s, _ := threadtest.NewStore(t, nil)
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "hello"))
 	before, _ := s.For("").Thread(t.Context(), "t1")
 	title := "orders"
 	for _, change := range []threads.Change{
@@ -493,27 +494,27 @@ func TestUpdate(t *testing.T) {
 	if diff := cmp.Diff(&want, got); diff != "" || err != nil {
 		t.Errorf("thread (-want +got):\n%s%v", diff, err)
 	}
-	answer(t, s, "t1", "r", head, host.AssistantText("hi")) // a turn that runs meanwhile is not disturbed
+	threadtest.Answer(t, s, "t1", "r", head, host.AssistantText("hi")) // a turn that runs meanwhile is not disturbed
 	title = strings.Repeat("x", threads.MaxTitleBytes+1)
 	_, err = s.For("").Update(t.Context(), "t1", threads.Change{Title: &title})
-	wantCode(t, "Update with a title too long", err, host.InvalidArgument)
+	threadtest.WantCode(t, "Update with a title too long", err, host.InvalidArgument)
 	_, err = s.For("").Update(t.Context(), "t1", threads.Change{Metadata: threads.Metadata{"x": json.RawMessage(`"` + strings.Repeat("x", threads.MaxMetadataBytes) + `"`)}})
-	wantCode(t, "Update with too much metadata", err, host.ResourceExhausted)
+	threadtest.WantCode(t, "Update with too much metadata", err, host.ResourceExhausted)
 }
 
 func TestClockThatGoesBack(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s.SetNow(func() time.Time { return now })
-	say(t, s, "t1", "r", withID("a", "first"))
+	threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "first"))
 	now = now.Add(-48 * time.Hour)
-	say(t, s, "t2", "r", withID("a", "other"))
-	head := say(t, s, "t1", "r", withID("b", "second"))
-	answer(t, s, "t1", "r", head, withID("c", "third"))
+	threadtest.Say(t, s, "t2", "r", threadtest.WithID("a", "other"))
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("b", "second"))
+	threadtest.Answer(t, s, "t1", "r", head, threadtest.WithID("c", "third"))
 	now = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)
-	say(t, s, "t3", "r", withID("a", "long ago"))
+	threadtest.Say(t, s, "t3", "r", threadtest.WithID("a", "long ago"))
 
-	wantTexts(t, load(t, s, "t1").Messages, "first", "second", "third")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "first", "second", "third")
 	page, err := s.For("").List(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("List = %v", err)
@@ -558,14 +559,14 @@ func TestDriverErrorsHaveCodes(t *testing.T) {
 		t.Run(tt.err.Error(), func(t *testing.T) {
 			d := &spy{Driver: kv.NewMemory()}
 			s := threads.New(d, nil)
-			say(t, s, "t1", "r", withID("a", "kept"))
+			threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "kept"))
 			failing := fmt.Errorf("commit /var/lib/secret: %w", tt.err)
 			d.before = func(kv.Tx) error { return failing }
-			_, err := s.AppendUserMessage(t.Context(), request("t1", "r", withID("b", "lost")))
+			_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t1", "r", threadtest.WithID("b", "lost")))
 			checkDriverError(t, err, tt.err, tt.code, tt.retryable)
-			wantTexts(t, load(t, s, "t1").Messages, "kept")
+			threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "kept")
 			d.failGet = failing
-			_, err = s.Get(t.Context(), request("t1", "r", nil))
+			_, err = s.Get(t.Context(), threadtest.Request("t1", "r", nil))
 			checkDriverError(t, err, tt.err, tt.code, tt.retryable)
 		})
 	}
@@ -586,21 +587,21 @@ func checkDriverError(t *testing.T, err, cause error, code host.Code, retryable 
 }
 
 func TestClosedDriver(t *testing.T) {
-	s, d := newStore(t, nil)
-	say(t, s, "t1", "r", withID("a", "x"))
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "x"))
 	_ = d.Close()
-	_, err := s.Get(t.Context(), request("t1", "", nil))
-	wantCode(t, "Get", err, host.Unavailable)
+	_, err := s.Get(t.Context(), threadtest.Request("t1", "", nil))
+	threadtest.WantCode(t, "Get", err, host.Unavailable)
 	_, err = s.For("").List(t.Context(), nil)
-	wantCode(t, "List", err, host.Unavailable)
-	wantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Unavailable)
+	threadtest.WantCode(t, "List", err, host.Unavailable)
+	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "t1"), host.Unavailable)
 }
 
 func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
 	d := &spy{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
-	head := say(t, s, "t1", "r", withID("a", "question"))
-	turn := turnOf(head, withID("b", "answer"))
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "question"))
+	turn := threadtest.TurnOf(head, threadtest.WithID("b", "answer"))
 	turn.Artifacts = []host.Artifact{{Parts: []host.Part{&host.Text{Text: strings.Repeat("x", 3_000_000)}}}}
 	for after := range 4 { // fails before, between and after the pieces
 		n := 0
@@ -610,16 +611,16 @@ func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
 			}
 			return nil
 		}
-		wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.ResourceExhausted)
+		threadtest.WantCode(t, "AppendResults", s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn), host.ResourceExhausted)
 		d.before = nil
-		wantTexts(t, load(t, s, "t1").Messages, "question")
+		threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question")
 	}
 	for range 2 {
-		if err := s.AppendResults(t.Context(), request("t1", "r", nil), turn); err != nil {
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}
 	}
-	wantTexts(t, load(t, s, "t1").Messages, "question", "answer")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question", "answer")
 	if list, err := s.For("").Artifacts(t.Context(), "t1"); err != nil || len(list) != 1 {
 		t.Errorf("Artifacts = %+v, %v", list, err)
 	}
@@ -636,16 +637,16 @@ func TestTurnInDoubtIsWrittenOnce(t *testing.T) {
 		return kv.ErrInDoubt
 	}
 	d.before = doubt
-	_, err := s.AppendUserMessage(t.Context(), request("t1", "r", withID("a", "question")))
-	wantCode(t, "AppendUserMessage", err, host.Unavailable)
+	_, err := s.AppendUserMessage(t.Context(), threadtest.Request("t1", "r", threadtest.WithID("a", "question")))
+	threadtest.WantCode(t, "AppendUserMessage", err, host.Unavailable)
 	d.before = nil
-	head := say(t, s, "t1", "r", withID("a", "question"))
-	turn := turnOf(head, withID("b", "answer"))
+	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "question"))
+	turn := threadtest.TurnOf(head, threadtest.WithID("b", "answer"))
 	d.before = doubt
-	wantCode(t, "AppendResults", s.AppendResults(t.Context(), request("t1", "r", nil), turn), host.Unavailable)
+	threadtest.WantCode(t, "AppendResults", s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn), host.Unavailable)
 	d.before = nil
-	if err := s.AppendResults(t.Context(), request("t1", "r", nil), turn); err != nil {
+	if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r", nil), turn); err != nil {
 		t.Errorf("AppendResults again = %v", err)
 	}
-	wantTexts(t, load(t, s, "t1").Messages, "question", "answer")
+	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question", "answer")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 const trainingFile = `{"messages":[{"role":"system","content":"Marv is sarcastic."},{"role":"user","content":"Capital of France?"},{"role":"assistant","content":"Paris, as if everyone doesn't know.","weight":1}]}
@@ -36,7 +37,7 @@ func importAll(t *testing.T, s *threads.Store, text string) (n int, err error) {
 
 // A training file is a thread a line, and each line is what an export of it is.
 func TestTrainingFile(t *testing.T) {
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	for range 2 { // the second time changes nothing
 		if n, err := importAll(t, s, "\ufeff"+trainingFile); n != 2 || err != nil {
 			t.Fatalf("imported %d, %v", n, err)
@@ -95,7 +96,7 @@ func TestBadTrainingFiles(t *testing.T) {
 		"something behind": {good + "}", 1, host.InvalidArgument},
 		"nothing":          {"", 0, ""},
 	} {
-		s, _ := newStore(t, nil)
+		s, _ := threadtest.NewStore(t, nil)
 		if n, err := importAll(t, s, c.text); n != c.n || host.CodeOf(err) != c.code {
 			t.Errorf("%s: %d were imported, %v; want %d and code %q", name, n, err, c.n, c.code)
 		}
@@ -110,7 +111,7 @@ func TestBadTrainingFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := newStore(t, nil)
+	s, _ := threadtest.NewStore(t, nil)
 	if _, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("two conversations as one: %v", err)
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 // uploadStore has a thread t1 of acme with uploads: one that a message refers to,
 // one that an artifact does, one that nothing does, and an address of none.
 func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
 	t.Helper()
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	if _, _, err := s.For("acme").Create(t.Context(), &threads.CreateOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -28,14 +29,14 @@ func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
 		refs = append(refs, ref)
 	}
 	made := threads.Ref{Digest: strings.Repeat("0", 64)}
-	question := withID("q", "look")
+	question := threadtest.WithID("q", "look")
 	question.Parts = append(question.Parts, &host.Media{MediaType: "x/y", URL: refs[0].URL()}, &host.Media{MediaType: "x/y", URL: made.URL()})
 	req := &host.HistoryRequest{Tenant: "acme", Thread: "t1", Run: "r", Input: question}
 	head, err := s.AppendUserMessage(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := turnOf(head, withID("a", "yes"))
+	turn := threadtest.TurnOf(head, threadtest.WithID("a", "yes"))
 	turn.Artifacts = []host.Artifact{{Name: "empty", Parts: []host.Part{&host.Media{MediaType: "x/y", URL: refs[1].URL()}, &host.Media{URL: refs[0].URL()}}}}
 	if err := s.AppendResults(t.Context(), req, turn); err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
 func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 	from, _, refs := uploadStore(t)
 	text := exportOf(t, from, "acme", "t1", threads.FormatThread)
-	to, _ := newStore(t, nil)
+	to, _ := threadtest.NewStore(t, nil)
 	for range 2 {
 		if _, err := importInto(t, to, "other", "copy", "", text); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 	for i, ref := range refs {
 		r, _, err := to.For("other").OpenUpload(t.Context(), "copy", ref.Digest)
 		if i == 2 {
-			wantCode(t, "OpenUpload of what nothing refers to", err, host.NotFound)
+			threadtest.WantCode(t, "OpenUpload of what nothing refers to", err, host.NotFound)
 			continue
 		}
 		if err != nil {
@@ -79,7 +80,7 @@ func TestVerifyReadsUploads(t *testing.T) {
 	if got, err := s.For("acme").Verify(t.Context(), "t1"); err != nil || got.Blobs != 4 || got.Bytes < 700_008 {
 		t.Errorf("Verify = %+v, %v, want an artifact and three uploads", got, err)
 	}
-	for _, key := range keysUnder(t, d, "acme", threads.ContentPrefix) {
+	for _, key := range threadtest.KeysUnder(t, d, "acme", threads.ContentPrefix) {
 		e, err := d.Get(t.Context(), "acme", key)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestVerifyReadsUploads(t *testing.T) {
 		}
 		apply(t, d, kv.Put(key, flipped(e.Value)))
 		_, err = s.For("acme").Verify(t.Context(), "t1")
-		wantCode(t, "Verify of a changed upload", err, host.DataLoss)
+		threadtest.WantCode(t, "Verify of a changed upload", err, host.DataLoss)
 		apply(t, d, kv.Put(key, e.Value))
 	}
 }
@@ -110,9 +111,9 @@ func TestBadUploadsAreRefused(t *testing.T) {
 		if bad == text {
 			t.Fatalf("%s: the export is as it was", name)
 		}
-		s, d := newStore(t, nil)
+		s, d := threadtest.NewStore(t, nil)
 		_, err := importInto(t, s, "acme", "", "", bad)
-		wantCode(t, name, err, host.InvalidArgument)
+		threadtest.WantCode(t, name, err, host.InvalidArgument)
 		wantNoThread(t, s, d, "acme")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
 func TestVerify(t *testing.T) {
@@ -16,17 +17,17 @@ func TestVerify(t *testing.T) {
 		t.Errorf("Verify = %+v, %v", got, err)
 	}
 	_, err = s.For("acme").Verify(t.Context(), "t9")
-	wantCode(t, "Verify of no thread", err, host.NotFound)
+	threadtest.WantCode(t, "Verify of no thread", err, host.NotFound)
 }
 
 // Whatever value or key of a thread is changed or lost, Verify says so.
 func TestVerifyFindsWhatIsDamaged(t *testing.T) {
-	s, d := newStore(t, nil)
+	s, d := threadtest.NewStore(t, nil)
 	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
 	if _, err := importInto(t, s, "acme", "t1", "", text); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range keysUnder(t, d, "acme", threads.ContentPrefix) {
+	for _, key := range threadtest.KeysUnder(t, d, "acme", threads.ContentPrefix) {
 		e, err := d.Get(t.Context(), "acme", key)
 		if err != nil {
 			t.Fatal(err)
@@ -74,24 +75,24 @@ func apply(t testing.TB, d kv.Driver, w kv.Write) {
 // Of a thread that was changed, the messages that it does not show are read, too,
 // and of a fork those of the thread it is from.
 func TestVerifyReadsLineage(t *testing.T) {
-	s, d := newStore(t, nil)
-	talk(t, s, "t1", 6)
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.Talk(t, s, "t1", 6)
 	if _, err := s.For("").Rewind(t.Context(), "t1", threads.At{Snapshot: "t1-r2"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.For("").DeleteMessage(t.Context(), "t1", load(t, s, "t1").Messages[0].ID, nil); err != nil {
+	if _, err := s.For("").DeleteMessage(t.Context(), "t1", threadtest.Load(t, s, "t1").Messages[0].ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "fork"}); err != nil {
 		t.Fatal(err)
 	}
-	talk(t, s, "fork", 1)
+	threadtest.Talk(t, s, "fork", 1)
 	for id, messages := range map[string]int{"t1": 5, "fork": 7} {
 		if got, err := s.For("").Verify(t.Context(), id); err != nil || got.Messages != messages {
 			t.Errorf("Verify(%s) = %+v, %v, want %d messages", id, got, err, messages)
 		}
 	}
-	for _, key := range keysUnder(t, d, "default", threads.ContentPrefix) {
+	for _, key := range threadtest.KeysUnder(t, d, "default", threads.ContentPrefix) {
 		rest, _ := key.CutPrefix(threads.ContentPrefix)
 		_, rest, _ = rest.CutString()
 		kind, rest, _ := rest.CutString()
@@ -109,7 +110,7 @@ func TestVerifyReadsLineage(t *testing.T) {
 		}
 		put(flipped(e.Value))
 		_, err = s.For("").Verify(t.Context(), "t1")
-		wantCode(t, "Verify of a thread with a damaged message that it does not show", err, host.DataLoss)
+		threadtest.WantCode(t, "Verify of a thread with a damaged message that it does not show", err, host.DataLoss)
 		put(e.Value)
 		return
 	}

@@ -1,0 +1,196 @@
+package threads
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
+	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
+)
+
+// What package search needs: the index of words, which is written here, and the
+// conversations that its entries are of.
+
+// indexWords adds to the draft the index entries of new messages. Entries for which
+// there is no room are left out, so their messages are not found: that takes more than
+// a megabyte of one turn.
+func (d *draft) indexWords(seq uint64, messages []*host.Message) {
+	index := d.tenant.store.index
+	if index == nil {
+		return
+	}
+	for _, w := range index.Entries(d.thread.rec.Content, seq, messages) {
+		if d.tx.takeRoom(len(w.Value)) {
+			d.tx.add(w)
+		}
+	}
+}
+
+// Lines yields the conversations that turns can go on with, as they are now: of each
+// thread its main line first, and then its open branches. With an id they are those of
+// that thread alone. An error comes last; code not_found if there is no such thread.
+func (tn *Tenant) Lines(ctx context.Context, thread string) iter.Seq2[*Moment, error] {
+	return func(yield func(*Moment, error) bool) {
+		for t, err := range tn.allOrOne(ctx, thread) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(t, nil) {
+				return
+			}
+			for branch, err := range t.openBranches(ctx) {
+				if !yield(branch, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allOrOne yields the thread of an id, or all threads if it is empty.
+func (tn *Tenant) allOrOne(ctx context.Context, id string) iter.Seq2[*Moment, error] {
+	return func(yield func(*Moment, error) bool) {
+		if id != "" || tn.err != nil {
+			yield(tn.find(ctx, id))
+			return
+		}
+		for e, err := range tn.part.all(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
+			if err != nil {
+				yield(nil, wrap(err, "read threads"))
+				return
+			}
+			rest, _ := e.Key.CutPrefix(threadKeys)
+			name, _, _ := rest.CutString()
+			t, err := tn.part.decodeThread(ctx, name, e)
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// openBranches yields the branches on which turns can go on. A thread that has such
+// branches has contents for them.
+func (t *Moment) openBranches(ctx context.Context) iter.Seq2[*Moment, error] {
+	return func(yield func(*Moment, error) bool) {
+		if t.rec.Heads == 0 {
+			return
+		}
+		unbranched, err := t.part.isEmpty(ctx, t.root().owned())
+		if err != nil {
+			yield(nil, wrap(err, "read branches of thread %q", t.rec.ID))
+			return
+		}
+		if unbranched {
+			return
+		}
+		for h, err := range t.lineage().all(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !h.Own {
+				continue
+			}
+			branch, err := t.moment(ctx, h.Point)
+			if err == nil {
+				branch.branch = &branchHead{storedHead: h.storedHead, number: h.number, main: t.rec}
+			}
+			if !yield(branch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Branch returns the name of the branch that the moment is of; empty for the thread's
+// main line.
+func (t *Moment) Branch() string {
+	if t.branch == nil {
+		return ""
+	}
+	return branchID(t.branch.number)
+}
+
+// Logs returns the ids of the logs that the moment's messages may lie in: those of the
+// threads it was forked from and of its earlier branches, and last its own. A message
+// has the same log and position in every thread that shows it.
+func (t *Moment) Logs() []string {
+	return append(slices.Clone(t.view.Origins), t.rec.Content)
+}
+
+// MessageAt returns the message at a position of one of the moment's logs; nil if the
+// moment does not show it.
+func (t *Moment) MessageAt(ctx context.Context, log string, seq uint64) (*host.Message, error) {
+	rank := slices.Index(t.Logs(), log)
+	if rank < 0 || !t.messageList().Has(view.Position{Rank: uint64(rank), Seq: seq}) {
+		return nil, nil
+	}
+	e, err := t.log().entryAt(ctx, contentOf(log), seq)
+	if err != nil {
+		return nil, err
+	}
+	return e.messages[seq-e.first], nil
+}
+
+// Reindex makes the messages of the tenant's threads findable that were stored before
+// there was an index, or by a store that keeps none, and returns how many it has read.
+// It may run while others write.
+func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
+	index := wordindex.New()
+	shownBy := map[string]*Moment{} // by log
+	for t, err := range tn.Lines(ctx, "") {
+		if err != nil {
+			return 0, err
+		}
+		for _, log := range t.Logs() {
+			shownBy[log] = t
+		}
+	}
+	for _, log := range slices.Sorted(maps.Keys(shownBy)) {
+		n, err := shownBy[log].reindex(ctx, index, log)
+		if messages += n; err != nil {
+			return messages, err
+		}
+	}
+	return messages, nil
+}
+
+// reindex writes the index entries of one log anew.
+func (t *Moment) reindex(ctx context.Context, index *wordindex.Index, log string) (messages int, err error) {
+	var tx kv.Tx
+	flush := func() error {
+		_, err := t.part.apply(ctx, tx)
+		tx.Writes = nil
+		return wrap(err, "index thread %q", t.rec.ID)
+	}
+	if err := t.part.remove(ctx, wordindex.KeysOf(log)); err != nil {
+		return 0, wrap(err, "index thread %q", t.rec.ID)
+	}
+	c := contentOf(log)
+	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.log()}) {
+		if err != nil {
+			return messages, wrap(err, "index thread %q", t.rec.ID)
+		}
+		entry, err := t.log().decode(ctx, c, e)
+		if err != nil {
+			return messages, err
+		}
+		tx.Writes = append(tx.Writes, index.Entries(log, entry.first, entry.messages)...)
+		messages += len(entry.messages)
+		if len(tx.Writes) == aheadWrites || tx.Size() >= aheadBytes {
+			if err := flush(); err != nil {
+				return messages, err
+			}
+		}
+	}
+	if len(tx.Writes) == 0 {
+		return messages, nil
+	}
+	return messages, flush()
+}
