@@ -1,5 +1,7 @@
 package examples_test
 
+// Scenario: the Go code in the public packages' comments and on the first page compiles.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package examples_test
 
+// Scenario: each row of the examples' pages names a test or example that exists.
+
 import (
 	"io/fs"
 	"os"

@@ -1,5 +1,7 @@
 package kits_test
 
+// Scenario: the golden vectors by the line are those of the documents.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package main
 
+// Scenario: the built module masks card numbers inside the sandbox.
+
 import (
 	"testing"
 

@@ -1,5 +1,7 @@
 package hosttest_test
 
+// Scenario: adapters with a fault in branches, which the kit must find.
+
 import (
 	"context"
 	"maps"

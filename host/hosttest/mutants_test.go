@@ -1,5 +1,7 @@
 package hosttest_test
 
+// Scenario: implementations with one fault each, which the kits must find.
+
 import (
 	"context"
 	"encoding/json"

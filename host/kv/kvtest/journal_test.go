@@ -1,5 +1,7 @@
 package kvtest_test
 
+// Scenario: a journal of the operations that the driver kit makes.
+
 import (
 	"bytes"
 	"context"

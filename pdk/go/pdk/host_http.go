@@ -25,7 +25,7 @@ type HTTPResponse struct {
 	URL     string // that answered, if redirects were to be followed
 }
 
-// Header returns the first header of a name in lower case, "" if there is none.
+// Header returns the first header of a name in lower case, "" if absent.
 func (r *HTTPResponse) Header(name string) string {
 	for _, h := range r.Headers {
 		if h.Name == name {

@@ -1,5 +1,7 @@
 package pdk_test
 
+// Scenario: hostile and random JSON passes through the kit's scanner and writer.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -27,7 +27,7 @@ type Message struct {
 	Agent     string // the agent that wrote it, if one did
 	Parts     []Part
 	CreatedAt string // RFC 3339; the host fills an empty one
-	Metadata  Raw    // any JSON value, "" if there is none
+	Metadata  Raw    // any JSON value, "" if absent
 
 	extra Raw // members of the object that are not fields above
 }

@@ -19,7 +19,7 @@ type Process struct {
 	Edits // what the processor does to the conversation
 
 	Name   string // the processor's name
-	Config Raw    // its configuration, "" if there is none; may be kept
+	Config Raw    // its configuration, "" if absent; may be kept
 	Scope  Scope
 	Model  string // the model that the conversation is for
 

@@ -4,7 +4,7 @@ package pdk
 // handler adds holds for this run of the agent.
 type Provide struct {
 	Name     string // the provider's name
-	Config   Raw    // its configuration, "" if there is none; may be kept
+	Config   Raw    // its configuration, "" if absent; may be kept
 	Scope    Scope
 	Messages []Message // the conversation with this turn's input
 
@@ -33,7 +33,7 @@ func (p *Provide) Tools(names ...string) { p.tools = append(p.tools, names...) }
 // provider learns it keeps with [PutOwn] or other host operations.
 type Observe struct {
 	Name      string // the provider's name
-	Config    Raw    // its configuration, "" if there is none; may be kept
+	Config    Raw    // its configuration, "" if absent; may be kept
 	Scope     Scope
 	Messages  []Message // as the provider saw them before the run
 	Responses []Message // what the agent said and its tools answered

@@ -41,7 +41,7 @@ func (r Raw) Valid() bool {
 }
 
 // Get returns the member of an object with the given name, the last one if there
-// are several, and "" if there is none.
+// are several, and "" if it is absent.
 func (r Raw) Get(name string) Raw {
 	found := Raw("")
 	for key, value := range r.Members() {

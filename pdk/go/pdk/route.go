@@ -4,7 +4,7 @@ package pdk
 // next. A handler that decides nothing stops the network.
 type Route struct {
 	Name   string // the router's name
-	Config Raw    // its configuration, "" if there is none; may be kept
+	Config Raw    // its configuration, "" if absent; may be kept
 	Scope  Scope
 
 	Input     *Message // what the user said in this turn; nil if the run has no input

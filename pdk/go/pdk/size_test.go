@@ -1,5 +1,7 @@
 package pdk_test
 
+// Scenario: the size of guests and the packages that they link.
+
 import (
 	"bytes"
 	"os"

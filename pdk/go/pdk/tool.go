@@ -12,7 +12,7 @@ type Call struct {
 	Attempt        int    // from 1
 	Provider       string // the provider that contributed the tool, if one did
 	Scope          Scope
-	Config         Raw // the plugin's configuration, "" if there is none; may be kept
+	Config         Raw // the plugin's configuration, "" if absent; may be kept
 
 	// Arguments is what the model passed, checked against the tool's schema; "" if
 	// the host passed none.
@@ -31,7 +31,7 @@ type Call struct {
 	patch     Writer // elements of an array, and so are the next two
 	artifacts Writer
 	schedule  Writer
-	interrupt Raw // the interrupt object, "" if there is none
+	interrupt Raw // the interrupt object, "" if absent
 	misread   error
 }
 

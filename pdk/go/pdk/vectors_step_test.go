@@ -1,5 +1,7 @@
 package pdk_test
 
+// Scenario: the golden vectors of steps.
+
 import (
 	"testing"
 

@@ -1,5 +1,7 @@
 package pdk_test
 
+// Scenario: the kit reads and writes the contract's golden vectors.
+
 import (
 	"bytes"
 	"encoding/json"
