@@ -117,7 +117,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 		return p.plainHandler(info, result)
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
-		s := p.binding(call.Scope.Tenant)
+		s := p.bindings.of(call.Scope.Tenant)
 		out := &host.ToolOutput{}
 		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(info.Name, call, provider, config), s.toolOperations(call),
 			func(ctx context.Context, raw []byte) error {
@@ -197,7 +197,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	if err != nil {
 		return nil, err
 	}
-	ops := viewOperations{baseOperations{binding: p.binding(view.Scope.Tenant), scope: view.Scope}, view, false}
+	ops := viewOperations{baseOperations{binding: p.bindings.of(view.Scope.Tenant), scope: view.Scope}, view, false}
 	var done *host.Processed
 	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
 		done, err = p.readProcessed(ctx, pr.info.Name, raw)
@@ -308,7 +308,7 @@ func (r *router) Name() string { return r.name }
 
 func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
 	p := r.plugin
-	s := p.binding(req.Scope.Tenant)
+	s := p.bindings.of(req.Scope.Tenant)
 	input, err := r.input(ctx, s, req)
 	if err != nil {
 		return nil, err
@@ -400,7 +400,7 @@ func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) 
 		pr.tools = opts.Tools
 	}
 	wanted := info.Observe == nil || *info.Observe
-	if wanted && p.exportsFunc(exportObserve) {
+	if wanted && p.module.exportsFunc(exportObserve) {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil
@@ -465,7 +465,7 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 }
 
 func (p *Plugin) providerOperations(req *host.ProvideRequest) baseOperations {
-	return baseOperations{p.binding(req.Scope.Tenant), req.Scope, req.State, req.Own}
+	return baseOperations{p.bindings.of(req.Scope.Tenant), req.Scope, req.State, req.Own}
 }
 
 // tool finds a tool that a provider offers: the plugin's own first.

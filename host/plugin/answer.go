@@ -18,7 +18,7 @@ import (
 // that a tool changes, messages that are edited) is not looked at. Code
 // invalid_argument for a name that is no export.
 func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
-	e, err := p.exportNamed(name)
+	e, err := p.module.exportNamed(name)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	_ = readJSON(input, &asked) // a call may be one that no host makes
 	switch {
 	case r.GuestError:
-		_, err = readGuestError(p.id, p.exportName(e), r.Output)
+		_, err = readGuestError(p.id, p.module.exportName(e), r.Output)
 	case e == exportTool:
 		err = p.checkToolAnswer(asked.Tool, r.Output)
 	case e == exportProcess:

@@ -74,7 +74,7 @@ func (p *Plugin) atMost(e export, what string, n, max int) error {
 	if n <= max {
 		return nil
 	}
-	return host.Errorf(host.Internal, "plugin %q: the output of %s has %d %s, more than %d", p.id, p.exportName(e), n, what, max).
+	return host.Errorf(host.Internal, "plugin %q: the output of %s has %d %s, more than %d", p.id, p.module.exportName(e), n, what, max).
 		WithHint("the plugin is broken; see pdk/ABI.md")
 }
 

@@ -42,9 +42,9 @@ func FuzzAnswers(f *testing.F) {
 
 	p := loadConstant(f, startRuntime(f, &Options{Logger: slog.New(slog.DiscardHandler)}), everyKind, nil)
 	engine := &sayingEngine{}
-	p.engine = engine
-	for e := range p.offers {
-		p.offers[e] = true
+	p.module.engine = engine
+	for e := range p.module.offers {
+		p.module.offers[e] = true
 	}
 	f.Fuzz(func(t *testing.T, n uint8, output []byte, failed bool) {
 		e := exportTool + export(n)%(exportCount-exportTool)

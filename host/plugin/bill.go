@@ -368,12 +368,12 @@ func (b *binding) billed() string {
 // tally returns the one of an export's calls in this binding.
 func (b *binding) tally(e export) *tally {
 	if e >= exportCount { // a function of an Extism plugin: not kept here
-		return b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, b.plugin.exportName(e), b.plugin.owner != "")
+		return b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, b.plugin.module.exportName(e), b.plugin.owner != "")
 	}
 	if t := b.tallies[e].Load(); t != nil {
 		return t
 	}
-	t := b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.exportName(e), exportPrefix), b.plugin.owner != "")
+	t := b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.module.exportName(e), exportPrefix), b.plugin.owner != "")
 	b.tallies[e].Store(t)
 	return t
 }
@@ -384,7 +384,7 @@ func (p *Plugin) refused(r *callRequest, arrived time.Time, err error) error {
 	switch host.CodeOf(err) {
 	case host.NotFound, host.FailedPrecondition:
 	default:
-		p.binding(r.tenant).tally(r.export).refuse(time.Since(arrived))
+		p.bindings.of(r.tenant).tally(r.export).refuse(time.Since(arrived))
 	}
 	return err
 }

@@ -130,9 +130,9 @@ func TestBillCountsTheWait(t *testing.T) {
 	}()
 	for waiting := false; !waiting; { // until it is in line
 		p := s.Current()
-		p.mu.Lock()
-		waiting = p.calls == 2
-		p.mu.Unlock()
+		p.instances.mu.Lock()
+		waiting = p.instances.calls == 2
+		p.instances.mu.Unlock()
 	}
 	time.AfterFunc(2*time.Millisecond, b.release)
 	r := <-done

@@ -53,7 +53,7 @@ func (p *Plugin) Call(ctx context.Context, tenant, name string, input []byte, op
 
 // callRaw does a raw call. It sets r.Cost to nil if nothing was begun.
 func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte, opts *CallOptions, r *CallResult) error {
-	e, err := p.exportNamed(name)
+	e, err := p.module.exportNamed(name)
 	if err == nil {
 		if opts == nil {
 			opts = &p.noOptions
@@ -70,19 +70,6 @@ func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte,
 		r.Cost = nil
 	}
 	return err
-}
-
-func (p *Plugin) exportNamed(name string) (export, error) {
-	for e := range exportCount {
-		if e.String()[len(exportPrefix):] == name {
-			return e, nil
-		}
-	}
-	if e, ok := p.exportOf(name); ok {
-		return e, nil
-	}
-	return 0, host.Errorf(host.InvalidArgument, "there is no export %q", name).
-		WithHint("use describe, tool, process, route, provide or observe")
 }
 
 // rawOperations are those that the adapters give each export. They are made when
@@ -168,7 +155,7 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 
 // completeInput adds the conversation to an input that has none.
 func (p *Plugin) completeInput(ctx context.Context, tenant string, e export, input []byte, view *host.View) ([]byte, error) {
-	if view == nil || e != exportProcess && (e != exportRoute || !p.binding(tenant).rights().granted.Messages) {
+	if view == nil || e != exportProcess && (e != exportRoute || !p.bindings.of(tenant).rights().granted.Messages) {
 		return input, nil
 	}
 	var in struct {

@@ -81,7 +81,7 @@ func (inst *instance) countStack() error {
 	s.depth = inst.module.ExportedGlobal(wasmmeter.DepthGlobal).(api.MutableGlobal)
 	calls, units := wasmmeter.UnpackDepth(int64(s.depth.Get()))
 	s.start(calls, units*wasmmeter.StackUnit)
-	s.tables = inst.plugin.code.keeps.tables
+	s.tables = inst.plugin.module.code.keeps.tables
 	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
 	if !s.claim.set(stackBytes(s.room) + s.tables) {
 		inst.call.stopped = inst.plugin.runtime.memories.exhausted()

@@ -39,9 +39,9 @@ func TestStackIsMeasured(t *testing.T) {
 			t.Fatalf("a call answers %q, want %q", got, c.input)
 		}
 	}
-	inst := p.fresh
+	inst := p.instances.fresh
 	if len(inst) == 0 {
-		inst = p.pools["a"].idle
+		inst = p.instances.byTenant["a"].idle
 	}
 	fn := inst[0].function(exportTool)
 	if base, size := stackOf(fn); base == 0 || size < 10_000 || size > smallStack {
@@ -69,7 +69,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 	if used := rt.memories.used.Load(); used != shallow {
 		t.Errorf("%d bytes are in use after a deep call, want %d as after one that is not", used, shallow)
 	}
-	for _, inst := range p.pools["a"].idle {
+	for _, inst := range p.instances.byTenant["a"].idle {
 		for _, fn := range inst.funcs {
 			if fn == nil {
 				continue

@@ -64,16 +64,16 @@ func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if m.abi() != abiExtism {
 		return guestModule{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
 	}
-	p.digest = digestName(structure.Digest[:])
-	p.setExtism(m, opts)
-	for e := range p.offers {
-		p.offers[e] = m.exportsFunc(export(e).String())
+	p.module.digest = digestName(structure.Digest[:])
+	p.module.setExtism(m, opts)
+	for e := range p.module.offers {
+		p.module.offers[e] = m.exportsFunc(export(e).String())
 	}
 	given := *opts
 	given.Limits = p.limits
 	ctx, cancel := context.WithTimeout(ctx, p.limits.StartTimeout)
 	defer cancel()
-	p.engine, err = open(ctx, wasm, &given)
+	p.module.engine, err = open(ctx, wasm, &given)
 	return m, p.engineError(ctx, "start", err)
 }
 
@@ -96,19 +96,11 @@ func (p *Plugin) engineError(ctx context.Context, what string, err error) error 
 	return host.Errorf(host.Internal, "plugin %q: %s: %s", p.id, what, clean(err.Error()))
 }
 
-// exportsFunc reports whether a function of the contract can be called.
-func (p *Plugin) exportsFunc(e export) bool {
-	if p.engine != nil {
-		return p.offers[e]
-	}
-	return p.code.exports(e.String())
-}
-
 // invokeEngine is invoke by an engine that the options name. pl has been entered.
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
-	defer p.exit(pl)
-	rights, name := pl.binding.rights(), p.exportName(r.export)
-	if r.export < exportCount && !p.offers[r.export] {
+	defer p.instances.exit(pl)
+	rights, name := pl.binding.rights(), p.module.exportName(r.export)
+	if r.export < exportCount && !p.module.offers[r.export] {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)
 	}
 	timeout := rights.limits.Timeout
@@ -122,8 +114,8 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 		c.ops = &rawOperations{binding: pl.binding, export: r.export, opts: r.raw}
 	}
 	started := time.Now()
-	output, guestErr, err = p.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
-		Fresh: p.startsFresh(r.export), Rights: &rights.granted, Operate: c.operate})
+	output, guestErr, err = p.module.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
+		Fresh: p.module.startsFresh(r.export), Rights: &rights.granted, Operate: c.operate})
 	took := time.Since(started)
 	switch {
 	case err != nil:

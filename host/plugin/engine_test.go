@@ -106,9 +106,9 @@ func TestSameModuleIsCompiledOnce(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	first := plugins[0].code
+	first := plugins[0].module.code
 	for _, p := range plugins {
-		if p.code != first {
+		if p.module.code != first {
 			t.Error("the same bytes were compiled twice")
 		}
 	}

@@ -5,16 +5,16 @@ var HandWritten = handWritten
 
 // IdleInstances is how many instances of a plugin are kept.
 func IdleInstances(p *Plugin) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.idle.n
+	p.instances.mu.Lock()
+	defer p.instances.mu.Unlock()
+	return p.instances.idle.n
 }
 
 // liveInstances is how many instances of a plugin exist, in use or kept.
 func liveInstances(p *Plugin) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.live
+	p.instances.mu.Lock()
+	defer p.instances.mu.Unlock()
+	return p.instances.live
 }
 
 // NewTestStore returns a new store in memory. store_test.go sets it: package

@@ -108,7 +108,7 @@ type extismRange struct {
 }
 
 func (p *Plugin) newExtismState(sh *fairsched.Flow) *extismState {
-	if p.extism == nil {
+	if p.module.extism == nil {
 		return nil
 	}
 	return &extismState{blocks: blocks{limit: p.limits.BlockBytes, claim: claim{from: &p.runtime.memories, share: sh}}}

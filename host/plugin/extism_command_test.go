@@ -51,8 +51,8 @@ func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
 				} else if err != nil || string(r.Output) != "1" {
 					t.Errorf("call %d answers %q, %v; want 1: no call before it in its instance", i, r.Output, err)
 				}
-				if p.idle.n != 0 {
-					t.Errorf("%d instances are kept after a command", p.idle.n)
+				if p.instances.idle.n != 0 {
+					t.Errorf("%d instances are kept after a command", p.instances.idle.n)
 				}
 			}
 		})

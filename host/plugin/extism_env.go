@@ -249,7 +249,7 @@ func extismErrorGet(inst *instance, stack []uint64) { stack[0] = inst.extism.err
 // config_get(key) -> value, 0 if there is none
 func extismConfigGet(inst *instance, stack []uint64) {
 	inst.extism.own = true
-	value, ok := inst.plugin.extism.Config[string(inst.text(stack[0]))]
+	value, ok := inst.plugin.module.extism.Config[string(inst.text(stack[0]))]
 	stack[0] = 0
 	if ok {
 		stack[0] = inst.block([]byte(value))

@@ -40,7 +40,7 @@ func extismHTTPRequest(inst *instance, stack []uint64) {
 	if err := readJSON(raw, &res); err != nil {
 		inst.stop(inst.httpError(host.Errorf(host.Internal, "read the response: %v", err)))
 	}
-	if limit := inst.plugin.extism.HTTPBytes; limit > 0 && len(res.Body) > limit {
+	if limit := inst.plugin.module.extism.HTTPBytes; limit > 0 && len(res.Body) > limit {
 		inst.stop(inst.httpError(host.Errorf(host.ResourceExhausted, "the response has %d bytes, more than max_http_response_bytes of %d", len(res.Body), limit)))
 	}
 	x.status, x.headers = res.Status, headerObject(res.Headers)

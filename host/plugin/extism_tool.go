@@ -25,11 +25,11 @@ const plainDescription = "The Extism function "
 // not_found if there is no such function, failed_precondition if the plugin is
 // not an Extism one.
 func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, error) {
-	if p.extism == nil {
+	if p.module.extism == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is not an Extism plugin", p.id).WithHint("use Tool")
 	}
-	if !slices.Contains(p.extism.exports, function) {
-		return nil, notOffered(p.id, "function", function, p.extism.exports)
+	if !slices.Contains(p.module.extism.exports, function) {
+		return nil, notOffered(p.id, "function", function, p.module.extism.exports)
 	}
 	if spec.Name == "" {
 		spec.Name = function
@@ -40,7 +40,7 @@ func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, er
 // ExtismFunctions returns the names of the functions that an Extism plugin
 // exports beside those of pdk/ABI.md; none for another plugin. [Plugin.Call]
 // takes them.
-func (p *Plugin) ExtismFunctions() []string { return slices.Clone(p.plainExports()) }
+func (p *Plugin) ExtismFunctions() []string { return slices.Clone(p.module.plainExports()) }
 
 // textParameters is the schema of a tool that takes one text.
 const textParameters = `{"type":"object","properties":{"input":{"type":"string","description":"What the function is given."}},"required":["input"],"additionalProperties":false}`
@@ -56,14 +56,14 @@ func (info *ToolInfo) spec() host.ToolSpec {
 
 // plainHandler returns what runs a tool that is a function of its own.
 func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHandler, error) {
-	e, ok := p.exportOf(info.Export)
+	e, ok := p.module.exportOf(info.Export)
 	if !ok {
-		return nil, notOffered(p.id, "function", info.Export, p.plainExports())
+		return nil, notOffered(p.id, "function", info.Export, p.module.plainExports())
 	}
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		out := &host.ToolOutput{}
 		var err error
-		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.binding(call.Scope.Tenant).toolOperations(call),
+		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.bindings.of(call.Scope.Tenant).toolOperations(call),
 			func(ctx context.Context, raw []byte) (err error) {
 				if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
 					err = p.checkResult(ctx, result, out.Content)
@@ -91,38 +91,8 @@ func (p *Plugin) plainContent(e export, raw []byte) (json.RawMessage, error) {
 	case utf8.Valid(raw):
 		return host.AppendJSONString(nil, string(raw)), nil
 	}
-	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", p.id, p.exportName(e), len(raw)).
+	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", p.id, p.module.exportName(e), len(raw)).
 		WithHint("a model reads text; have the function answer with UTF-8")
-}
-
-// exportName returns the name that the module has for an export: one of the
-// contract's, or one of an Extism plugin's own functions, which are counted on
-// from there.
-func (p *Plugin) exportName(e export) string {
-	if e < exportCount {
-		return e.String()
-	}
-	return p.extism.exports[e-exportCount]
-}
-
-// exportOf finds an Extism plugin's own function.
-func (p *Plugin) exportOf(name string) (export, bool) {
-	i := slices.Index(p.plainExports(), name)
-	return exportCount + export(i), i >= 0
-}
-
-func (p *Plugin) plainExports() []string {
-	if p.extism == nil {
-		return nil
-	}
-	return p.extism.exports
-}
-
-// setExtism makes a plugin an Extism one if its module is.
-func (p *Plugin) setExtism(m guestModule, opts *LoadOptions) {
-	if m.abi() == abiExtism {
-		p.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: opts.Extism.asks(opts.Granted), exports: m.plainFunctions()}
-	}
 }
 
 // plainFunctions lists the exported functions that a host may call by Extism's
@@ -172,19 +142,13 @@ func (o *ExtismOptions) asks(granted Permissions) Permissions {
 	return Permissions{HTTP: granted.HTTP}
 }
 
-// startsFresh reports whether a call of an export begins with the state after
-// start-up. A command's does, whatever the isolation: it ends its instance.
-func (p *Plugin) startsFresh(e export) bool {
-	return p.isolation.fresh(e) || e >= exportCount && p.exportName(e) == commandExport
-}
-
 // plainManifest describes an Extism plugin that does not describe itself.
 func (p *Plugin) plainManifest() (*Manifest, error) {
-	p.extism.silent = true
-	m := &Manifest{ABI: ABIVersion, Name: p.id, Tools: p.extism.Tools,
-		Description: "An Extism plugin.", Permissions: p.extism.asks}
+	p.module.extism.silent = true
+	m := &Manifest{ABI: ABIVersion, Name: p.id, Tools: p.module.extism.Tools,
+		Description: "An Extism plugin.", Permissions: p.module.extism.asks}
 	if len(m.Tools) == 0 {
-		for _, name := range p.extism.exports {
+		for _, name := range p.module.extism.exports {
 			if toolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
@@ -192,7 +156,7 @@ func (p *Plugin) plainManifest() (*Manifest, error) {
 	}
 	switch {
 	case len(m.Tools) > 0:
-	case slices.Contains(p.extism.exports, commandExport):
+	case slices.Contains(p.module.extism.exports, commandExport):
 		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", commandExport).
 			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", commandExport)
 	default:

@@ -256,10 +256,10 @@ func TestTenantsWithoutInstancesAreForgotten(t *testing.T) {
 	for i := range 100 {
 		calls(t, p, fmt.Sprint(i), map[bool]string{true: "!"}[i%2 == 0])
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.pools) != 3 || p.idle.n != 3 {
-		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", len(p.pools), p.idle.n)
+	p.instances.mu.Lock()
+	defer p.instances.mu.Unlock()
+	if len(p.instances.byTenant) != 3 || p.instances.idle.n != 3 {
+		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", len(p.instances.byTenant), p.instances.idle.n)
 	}
 }
 
@@ -427,8 +427,8 @@ func TestManyTenantsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(rt.plugins) != 1 || len(rt.codes) != 1 || shared.idle.n > limits.IdleOfAll {
-		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.codes), shared.idle.n)
+	if len(rt.plugins) != 1 || len(rt.codes) != 1 || shared.instances.idle.n > limits.IdleOfAll {
+		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.codes), shared.instances.idle.n)
 	}
 }
 

@@ -200,9 +200,6 @@ func (p *preparedModule) keeps(l *Limits) keeps {
 	return keeps{m.Restorable, m.Module.SavedGlobals(), tableBytes(m, uint32(l.TableEntries)), priceOfInstance(m.Module)}
 }
 
-// hasImages reports whether instances of the plugin can be restored.
-func (p *Plugin) hasImages() bool { return p.code.keeps.restorable }
-
 // images are those of one compiled module. Start-up code may tell limits apart,
 // so each set of them has its own.
 type images struct {
@@ -235,7 +232,7 @@ func (i *images) put(l Limits, im *image) *image {
 // heldBefore returns what is not zero of a memory that was just instantiated,
 // if that is wanted for an image. It fails if the call's time is up.
 func (inst *instance) heldBefore() ([]memoryRange, error) {
-	if !inst.plugin.hasImages() || inst.memory.Size() == 0 {
+	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
 	}
 	held, ok := nonZero(inst.bytes(int(inst.memory.Size())), inst.goOn)
@@ -255,16 +252,16 @@ func (inst *instance) bytes(n int) []byte {
 // unless one is there or it would not be exact. It fails if the call's time is up.
 func (inst *instance) keepImage(before []memoryRange) error {
 	p := inst.plugin
-	if !p.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
+	if !p.module.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
 		return nil
 	}
-	if inst.image = p.code.images.get(p.limits); inst.image == nil {
+	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
 		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.goOn)
 		if im == nil {
 			return inst.late()
 		}
 		im.random, im.took = inst.world.random, inst.world.began
-		inst.image = p.code.images.put(p.limits, im)
+		inst.image = p.module.code.images.put(p.limits, im)
 	}
 	inst.restored = true
 	return nil

@@ -60,17 +60,17 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := &lookedAt{ctx, 0, map[int]func(){at: cancel}}
-		inst, err := p.newInstance(c, p.binding("a"), &fairsched.Flow{})
+		inst, err := p.newInstance(c, p.bindings.of("a"), &fairsched.Flow{})
 		inst.close()
 		return c.looks, err
 	}
-	p.code.images = images{}
+	p.module.code.images = images{}
 	// Before the start code, after it, and to save what is not zero.
 	all, err := start(0)
 	if want := 3 * largePieces; err != nil || all < want {
 		t.Fatalf("taking the image of %d pieces looks %d times, %v; want %d at least", largePieces, all, err, want)
 	}
-	for _, r := range p.code.images.get(p.limits).runs {
+	for _, r := range p.module.code.images.get(p.limits).runs {
 		if len(r.bytes) > imagePiece {
 			t.Errorf("%d bytes at %d are copied in one go", len(r.bytes), r.at)
 		}
@@ -83,10 +83,10 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		t.Errorf("a caller who leaves while it is made: %v", err)
 	}
 	for at := 1; at <= all; at += 7 {
-		p.code.images = images{}
+		p.module.code.images = images{}
 		_, err := start(at)
-		if host.CodeOf(err) != host.Canceled || p.code.images.get(p.limits) != nil {
-			t.Fatalf("a caller who leaves at look %d of %d: %v, and there is an image: %t", at, all, err, p.code.images.get(p.limits) != nil)
+		if host.CodeOf(err) != host.Canceled || p.module.code.images.get(p.limits) != nil {
+			t.Fatalf("a caller who leaves at look %d of %d: %v, and there is an image: %t", at, all, err, p.module.code.images.get(p.limits) != nil)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestRestoredIsFresh(t *testing.T) {
 		}
 		p := load()
 		defer p.Close()
-		first, err := p.newInstance(t.Context(), p.binding("a"), &fairsched.Flow{})
+		first, err := p.newInstance(t.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		defer first.close()
 		if err != nil {
 			return // its start code traps
@@ -116,7 +116,7 @@ func TestRestoredIsFresh(t *testing.T) {
 				r.Fatalf("restored: %.100q\nfresh: %.100q\nthey differ at %d", got, want, difference(got, want))
 			}
 		}
-		second, err := p.newInstance(t.Context(), p.binding("b"), &fairsched.Flow{})
+		second, err := p.newInstance(t.Context(), p.bindings.of("b"), &fairsched.Flow{})
 		defer second.close()
 		if err != nil {
 			r.Fatal(err)
@@ -162,17 +162,17 @@ func TestFreshCallsFindNothing(t *testing.T) {
 	t.Run("in memory that grew, with one instance for all tenants", func(t *testing.T) {
 		p := loadIsolated(t, startRuntime(t, nil), grower, IsolationFresh, Limits{})
 		calls(t, p, "a", "")
-		kept := p.fresh[0]
+		kept := p.instances.fresh[0]
 		for i := range 10 {
 			if got := calls(t, p, fmt.Sprint(i), ""); got != sequel {
 				t.Fatalf("call %d finds %q, want %q", i, got, sequel)
 			}
 		}
-		if len(p.fresh) != 1 || p.fresh[0] != kept {
+		if len(p.instances.fresh) != 1 || p.instances.fresh[0] != kept {
 			t.Errorf("the instance was not used again")
 		}
-		if kept.tenant != "" || len(p.pools) != 0 {
-			t.Errorf("the instance belongs to tenant %q, and %d pools are kept", kept.tenant, len(p.pools))
+		if kept.tenant != "" || len(p.instances.byTenant) != 0 {
+			t.Errorf("the instance belongs to tenant %q, and %d pools are kept", kept.tenant, len(p.instances.byTenant))
 		}
 	})
 	for _, c := range []struct{ name, code string }{
@@ -214,11 +214,11 @@ func TestTenantsTakeRestoredInstances(t *testing.T) {
 	for range 2 {
 		calls(t, p, "a", "")
 	}
-	inst := p.idle.first
+	inst := p.instances.idle.first
 	if got := calls(t, p, "b", ""); got != "1" {
 		t.Errorf("another tenant's first call is number %s", got)
 	}
-	if p.idle.first != inst || inst.tenant != "b" {
+	if p.instances.idle.first != inst || inst.tenant != "b" {
 		t.Errorf("it did not get the only instance")
 	}
 }
@@ -355,17 +355,17 @@ func TestIdleInstancesAreRetired(t *testing.T) {
 		calls(t, p, "b", "")
 		time.Sleep(7 * time.Second)
 		got := calls(t, p, "b", "")
-		p.mu.Lock()
-		if got != "2" || p.idle.n != 1 || p.live != 1 {
-			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, p.idle.n, p.live)
+		p.instances.mu.Lock()
+		if got != "2" || p.instances.idle.n != 1 || p.instances.live != 1 {
+			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, p.instances.idle.n, p.instances.live)
 		}
-		p.mu.Unlock()
+		p.instances.mu.Unlock()
 		time.Sleep(30 * time.Second)
-		p.mu.Lock()
-		if p.idle.n != 0 || p.live != 0 || len(p.pools) != 0 || p.sweeping || !rt.sweeper.next().IsZero() {
-			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.idle.n, p.live, len(p.pools), p.sweeping)
+		p.instances.mu.Lock()
+		if p.instances.idle.n != 0 || p.instances.live != 0 || len(p.instances.byTenant) != 0 || p.instances.sweeping || !rt.sweeper.next().IsZero() {
+			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.instances.idle.n, p.instances.live, len(p.instances.byTenant), p.instances.sweeping)
 		}
-		p.mu.Unlock()
+		p.instances.mu.Unlock()
 		if used := rt.memories.used.Load(); used != 0 {
 			t.Errorf("%d bytes of linear memory are in use, want 0", used)
 		}

@@ -120,7 +120,8 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 		return []error{err}
 	}
 	defer rt.loads.Done()
-	p := &Plugin{runtime: rt, id: id, limits: rt.limitsFor(opts), pools: map[string]*pool{}}
+	p := newPlugin(rt, id, nil)
+	p.limits = rt.limitsFor(opts)
 	problems := wasmmeter.Check(wasm, p.limits.structure())
 	structure, err := wasmmeter.Read(wasm)
 	if err != nil {
@@ -131,7 +132,7 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	if opts == nil {
 		opts = &LoadOptions{}
 	}
-	p.setExtism(m, opts)
+	p.module.setExtism(m, opts)
 	loadable := len(problems) == 0
 	if loadable {
 		if err := p.prepare(ctx, wasm); err != nil {
@@ -159,7 +160,7 @@ func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	p.code, err = p.runtime.compile(ctx, mod, p, nil)
+	p.module.code, err = p.runtime.compile(ctx, mod, p, nil)
 	return err
 }
 
@@ -170,7 +171,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loada
 	switch {
 	case raw != nil:
 	case !module.exportsFunc(exportDescribe.String()):
-		if p.extism == nil {
+		if p.module.extism == nil {
 			return []error{noManifest()}
 		}
 		m, err := p.plainManifest()

@@ -146,15 +146,15 @@ func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow
 	if err := inst.makeModule(); err != nil {
 		return inst, inst.failure(err)
 	}
-	im := p.code.images.get(p.limits)
-	if im != nil && p.hasImages() && im.suits(s) && inst.resize(im.size) {
+	im := p.module.code.images.get(p.limits)
+	if im != nil && p.module.hasImages() && im.suits(s) && inst.resize(im.size) {
 		return inst, inst.fill(im)
 	}
 	before, err := inst.heldBefore()
 	if err != nil {
 		return inst, err
 	}
-	if err := inst.runStart(startFunctions(inst.module, p.extism != nil)); err != nil {
+	if err := inst.runStart(startFunctions(inst.module, p.module.extism != nil)); err != nil {
 		return inst, err
 	}
 	inst.started()
@@ -188,7 +188,7 @@ func (inst *instance) instantiate() (err error) {
 			inst.call.stopped = err
 		}
 	}()
-	mod, err := inst.plugin.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
+	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
 	if err != nil {
 		if maker.made != nil { // wazero forgets it when a segment does not fit
 			maker.made.Free()
@@ -200,7 +200,7 @@ func (inst *instance) instantiate() (err error) {
 		inst.memory = mod.Memory()
 	}
 	inst.fuel, _ = mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal)
-	for _, i := range inst.plugin.code.keeps.globals {
+	for _, i := range inst.plugin.module.code.keeps.globals {
 		inst.globals = append(inst.globals, mod.ExportedGlobal(wasmmeter.GlobalExport(i)).(api.MutableGlobal))
 	}
 	return inst.countStack()
@@ -241,7 +241,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	if r.export == exportDescribe {
 		timeout = limits.StartTimeout
 	}
-	inst.begin(ctx, inst.plugin.exportName(r.export), now, timeout, limits)
+	inst.begin(ctx, inst.plugin.module.exportName(r.export), now, timeout, limits)
 	c := &inst.call
 	c.input, c.ops = r.input, r.ops
 	if r.raw != nil && r.export != exportDescribe {
@@ -264,7 +264,7 @@ func (inst *instance) rest() {
 // run calls one export. Any error means that the instance must be closed.
 func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	if inst.extism != nil {
-		return inst.runExtism(inst.plugin.exportName(e))
+		return inst.runExtism(inst.plugin.module.exportName(e))
 	}
 	fn := inst.function(e)
 	if fn == nil {
@@ -330,4 +330,10 @@ func (inst *instance) close() {
 	if inst.module != nil {
 		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
 	}
+}
+
+// swollen reports whether memory, which a guest cannot make smaller, is near its
+// limit.
+func (inst *instance) swollen() bool {
+	return inst.memory != nil && int64(inst.memory.Size()) > inst.plugin.limits.MemoryBytes/4*3
 }

@@ -73,7 +73,7 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 // payInstance takes the price of an instance that is about to be made. It fails if
 // the call's time is up, as others may have had their turn first.
 func (inst *instance) payInstance() error {
-	price := inst.plugin.code.keeps.price
+	price := inst.plugin.module.code.keeps.price
 	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
 	if !inst.work(price) {
 		return inst.late()
@@ -83,7 +83,7 @@ func (inst *instance) payInstance() error {
 
 // makeModule instantiates the module, apart if that takes long.
 func (inst *instance) makeModule() error {
-	price := inst.plugin.code.keeps.price
+	price := inst.plugin.module.code.keeps.price
 	if price < apartPrice {
 		return inst.instantiate()
 	}

@@ -39,7 +39,7 @@ func BenchmarkRestore(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			inst, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
+			inst, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -122,15 +122,15 @@ func BenchmarkLargeImage(b *testing.B) {
 		whole[what] = append(whole[what], time.Since(began))
 	}
 	for b.Loop() {
-		p.code.images = images{}
-		first, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
+		p.module.code.images = images{}
+		first, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		mem := first.bytes(pages * pageBytes)
 		measure("take", first, func() { takeImage(mem, nil, nil, first.goOn) })
 		first.close()
-		second, err := p.newInstance(b.Context(), p.binding("a"), &fairsched.Flow{})
+		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			}
 		})
 		second.close()
-		third := &instance{plugin: p, binding: p.binding("a"), share: &fairsched.Flow{}}
+		third := &instance{plugin: p, binding: p.bindings.of("a"), share: &fairsched.Flow{}}
 		third.ctx = &instanceContext{context.Background(), third}
 		third.world.inst = third
 		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)
@@ -151,7 +151,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			b.Fatal(err)
 		}
 		measure("make", third, func() {
-			if err := third.fill(p.code.images.get(p.limits)); err != nil {
+			if err := third.fill(p.module.code.images.get(p.limits)); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -427,7 +427,7 @@ func TestArtifactOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.binding("acme")
+	s := p.bindings.of("acme")
 	call := host.NewCall("t", nil, nil)
 	ops := s.toolOperations(call)
 	do := func(op, request string) map[string]any {

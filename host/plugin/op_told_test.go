@@ -24,7 +24,7 @@ func TestChangesOfAGuestAreToldWhenItMakesThem(t *testing.T) {
 	}
 	seen := make(chan struct{})
 	work := func(ctx context.Context, call *host.Call) error {
-		ops := p.binding("acme").toolOperations(call)
+		ops := p.bindings.of("acme").toolOperations(call)
 		guest := func(op, request string) error {
 			var out struct{ Error *host.Error }
 			_, err := p.call(ctx, "acme", exportTool, []byte(op+" "+request), ops, func(_ context.Context, raw []byte) error { return json.Unmarshal(raw, &out) })

@@ -17,7 +17,7 @@ type Restored struct {
 
 // NewRestored makes an instance of a plugin.
 func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
-	inst, err := p.newInstance(ctx, p.binding("a"), &fairsched.Flow{})
+	inst, err := p.newInstance(ctx, p.bindings.of("a"), &fairsched.Flow{})
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func (rt *Runtime) retireIdle() bool {
 	rt.mu.Unlock()
 	n := 0
 	for _, p := range plugins {
-		n += p.retire(time.Time{})
+		n += p.instances.retire(time.Time{})
 	}
 	return n > 0
 }
@@ -379,7 +379,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	defer rt.loads.Done()
-	p := &Plugin{runtime: rt, id: id, owner: opts.Owner, limits: rt.limitsFor(opts), isolation: opts.Isolation, pools: map[string]*pool{}}
+	p := newPlugin(rt, id, opts)
 	module, err := p.setModule(ctx, wasm, opts)
 	if err != nil {
 		return nil, err
@@ -394,13 +394,13 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		p.Close()
 		return nil, err
 	}
-	p.only = opts.tenants()
+	p.bindings.only = opts.tenants()
 	if err := p.Grant(opts.Granted); err != nil {
 		p.Close()
 		return nil, err
 	}
-	p.retirePools()
-	p.leaveBindings() // what described itself had nothing granted
+	p.instances.retire(time.Time{})
+	p.bindings.clear() // what described itself had nothing granted
 	if err := rt.register(p); err != nil {
 		p.Close()
 		return nil, err
@@ -421,9 +421,9 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if err := m.checkABI(); err != nil {
 		return guestModule{}, err
 	}
-	p.digest = digestName(m.wasm.Digest[:])
-	p.setExtism(m, opts)
-	p.code, err = p.runtime.compile(ctx, prepared, p, opts.tenants())
+	p.module.digest = digestName(m.wasm.Digest[:])
+	p.module.setExtism(m, opts)
+	p.module.code, err = p.runtime.compile(ctx, prepared, p, opts.tenants())
 	return m, err
 }
 

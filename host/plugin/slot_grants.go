@@ -39,7 +39,7 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 	err := host.Errorf(host.PermissionDenied, "plugin %q: version %d is held back: it asks for more than it is granted: %s", s.id, v.number, strings.Join(v.missing, ", ")).
 		WithHint("grant it, or load another version")
 	s.runtime.opts.Logger.Warn("plugin version is held back", "plugin", s.id, "version", v.number, "missing", v.missing)
-	v.plugin.retirePools()
+	v.plugin.instances.retire(time.Time{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropHeld()
@@ -98,7 +98,7 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 		switch v.phase {
 		case Held:
 		case Draining: // its calls go on as they began, but for what is taken back
-			v.plugin.narrow(granted)
+			v.plugin.bindings.narrow(granted)
 		default:
 			if err := v.plugin.Grant(granted); err != nil {
 				return nil, err

@@ -60,7 +60,7 @@ func (s *Slot) drained(v *version) {
 	}
 	switch v.phase {
 	case Kept:
-		s.closers.Go(v.plugin.retirePools)
+		s.closers.Go(func() { v.plugin.instances.retire(time.Time{}) })
 	case Draining:
 		v.closing = true
 		s.closers.Go(func() { s.close(v) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -20,7 +21,7 @@ func (s *Slot) try(ctx context.Context, wasm []byte) (*Plugin, error) {
 	if err != nil {
 		return nil, loadError(s.id, err)
 	}
-	p.trial.Store(true)
+	p.bindings.trial.Store(true)
 	if err := s.health(ctx, p); err != nil {
 		p.Close()
 		return nil, err
@@ -66,10 +67,10 @@ func unhealthy(ctx context.Context, id, what string, err error) error {
 
 // endTrial lets tenants in. What was left of the trial ends.
 func (p *Plugin) endTrial() {
-	if !p.trial.Swap(false) {
+	if !p.bindings.trial.Swap(false) {
 		return
 	}
-	p.retirePools()
-	p.leaveBindings()
+	p.instances.retire(time.Time{})
+	p.bindings.clear()
 	p.runtime.tenants.age.Add(1)
 }

@@ -101,7 +101,7 @@ func (v *version) state() VersionState {
 		Running: max(0, v.refs.Load()>>1-pins), Pins: pins, Missing: slices.Clone(v.missing), Error: v.err,
 	}
 	if p := v.plugin; p != nil {
-		st.Digest, st.Name, st.Version = p.digest, p.manifest.Name, p.manifest.Version
+		st.Digest, st.Name, st.Version = p.module.digest, p.manifest.Name, p.manifest.Version
 	}
 	if h := v.health.Load(); h != nil {
 		st.Open = h.open()

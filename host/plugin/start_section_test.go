@@ -1,6 +1,9 @@
 package plugin
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A start section runs once, for the image: further instances are filled from it,
 // as they are of a module with _initialize.
@@ -22,7 +25,7 @@ func TestStartSectionRunsOnceForTheImage(t *testing.T) {
 				t.Errorf("%.12q: a call answers %q, want what the start function wrote", start, got)
 			}
 			spent = append(spent, rt.BudgetUse("a").Spent.Instructions-before)
-			p.retirePools()
+			p.instances.retire(time.Time{})
 		}
 		if spent[0] < burned || spent[1] >= burned {
 			t.Errorf("%.12q: two instances cost %v, want %d or more for the first only", start, spent, burned)

@@ -29,15 +29,15 @@ type StartUp struct {
 // nothing granted if it has not run yet. Code unimplemented for a plugin that another
 // engine runs.
 func (p *Plugin) StartUp(ctx context.Context) (StartUp, error) {
-	if p.engine != nil {
+	if p.module.engine != nil {
 		return StartUp{}, host.Errorf(host.Unimplemented, "plugin %q: its engine does not tell what start-up does", p.id)
 	}
-	if did, known := p.code.images.startUp.get(); known {
+	if did, known := p.module.code.images.startUp.get(); known {
 		return did, nil
 	}
 	// Without the export the call fails after the instance was made.
 	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, nil)
-	if did, known := p.code.images.startUp.get(); known {
+	if did, known := p.module.code.images.startUp.get(); known {
 		return did, nil
 	}
 	return StartUp{}, err
@@ -66,8 +66,8 @@ func (s *startRecord) set(did StartUp) {
 func (inst *instance) started() {
 	w := &inst.world
 	w.endStart(w.now - worldEpoch)
-	inst.plugin.code.images.startUp.set(StartUp{
+	inst.plugin.module.code.images.startUp.set(StartUp{
 		Instructions: inst.spent(), Clock: w.clock, Random: w.random,
-		Image: inst.plugin.hasImages() && !w.changed && !inst.extism.hasOwn(),
+		Image: inst.plugin.module.hasImages() && !w.changed && !inst.extism.hasOwn(),
 	})
 }

@@ -79,26 +79,26 @@ func (s *sweeper) sweep() {
 	s.due = time.Time{}
 	s.mu.Unlock()
 	for _, p := range s.rt.open() {
-		p.sweep(time.Now())
+		p.instances.sweep(time.Now())
 	}
 }
 
 // sweep closes the instances that were idle for too long, and comes again if
 // there are others.
-func (p *Plugin) sweep(now time.Time) {
-	p.retire(now.Add(-p.limits.IdleTime))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.sweeping = p.idle.n > 0; p.sweeping {
-		p.runtime.sweeper.by(p.idle.first.used.Add(p.limits.IdleTime))
+func (ip *instancePools) sweep(now time.Time) {
+	ip.retire(now.Add(-ip.limits.IdleTime))
+	ip.mu.Lock()
+	defer ip.mu.Unlock()
+	if ip.sweeping = ip.idle.n > 0; ip.sweeping {
+		ip.sweeper.by(ip.idle.first.used.Add(ip.limits.IdleTime))
 	}
 }
 
 // sweepLater makes sure that idle instances are looked through. Plugin.mu is
 // held.
-func (p *Plugin) sweepLater() {
-	if !p.sweeping {
-		p.sweeping = true
-		p.runtime.sweeper.by(time.Now().Add(p.limits.IdleTime))
+func (ip *instancePools) sweepLater() {
+	if !ip.sweeping {
+		ip.sweeping = true
+		ip.sweeper.by(time.Now().Add(ip.limits.IdleTime))
 	}
 }

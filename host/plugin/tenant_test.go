@@ -251,7 +251,7 @@ func TestARouterReadsWhatItIsGranted(t *testing.T) {
 	}
 	view := host.NewView([]*host.Message{host.UserText("one")}, "", byteCounter{})
 	ask := func(router bool, op, request string) host.Code {
-		_, err := viewOperations{baseOperations{binding: p.binding("acme")}, view, router}.operate(t.Context(), op, []byte(request))
+		_, err := viewOperations{baseOperations{binding: p.bindings.of("acme")}, view, router}.operate(t.Context(), op, []byte(request))
 		return host.CodeOf(err)
 	}
 	const get, count = `{"indices":[0]}`, `{"texts":["one"]}`
@@ -464,7 +464,7 @@ func TestAccountsAreClaimedAtOnce(t *testing.T) {
 			t.Fatalf("what was set for a tenant is lost, at number %d", i)
 		}
 		_ = rt.ResetTenant(set)
-		s := p.binding(bound)
+		s := p.bindings.of(bound)
 		if ts.account(bound, func(*account) {}) != s.account {
 			t.Fatalf("a tenant has two accounts, at number %d", i)
 		}

@@ -3,7 +3,6 @@ package plugin
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +62,7 @@ func (a *account) usage(plugin string) *usage {
 // Usage returns what the plugin asks for, is granted and has used for a tenant
 // since the program began, over all versions that had the plugin's id.
 func (p *Plugin) Usage(tenant string) Usage {
-	s := p.binding(tenant)
+	s := p.bindings.of(tenant)
 	out := Usage{Asked: p.manifest.Permissions.clone(), Granted: s.rights().granted.clone()}
 	u := s.usage
 	u.mu.Lock()
@@ -166,7 +165,7 @@ func (b *binding) noteDenied(grant string, cause error) {
 // Denials returns how often each grant was missed, over all tenants.
 func (p *Plugin) Denials() map[string]int64 {
 	out := map[string]int64{}
-	for _, s := range p.allBindings() {
+	for _, s := range p.bindings.all() {
 		s.usage.mu.Lock()
 		for grant, d := range s.usage.denied {
 			out[grant] += d.count
@@ -174,10 +173,4 @@ func (p *Plugin) Denials() map[string]int64 {
 		s.usage.mu.Unlock()
 	}
 	return out
-}
-
-func (p *Plugin) allBindings() []*binding {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.bindings))
 }

@@ -376,11 +376,12 @@ func bound(t testing.TB, granted Permissions) (*Plugin, *binding) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Plugin{runtime: &Runtime{tenants: ts}, manifest: &Manifest{Permissions: granted}}
+	p := newPlugin(&Runtime{tenants: ts}, "", nil)
+	p.manifest = &Manifest{Permissions: granted}
 	if err := p.Grant(granted); err != nil {
 		t.Fatal(err)
 	}
-	return p, p.binding("")
+	return p, p.bindings.of("")
 }
 
 // laterMembers are vectors with members that no version yet writes.

@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+)
+
+// gone is the error of what ended because ctx did: its code is canceled or
+// deadline_exceeded, whatever the cause.
+func gone(ctx context.Context, format string, args ...any) error {
+	cause := context.Cause(ctx)
+	return &host.Error{Code: host.CodeOf(ctx.Err()), Err: cause,
+		Message: fmt.Sprintf(format, args...) + " was stopped: " + cause.Error()}
+}
+
+// callRequest is what one call is about.
+type callRequest struct {
+	tenant string
+	export export
+	input  []byte
+	ops    operations   // what the guest may ask for; nil: as raw says
+	raw    *CallOptions // of a raw call
+	read   answerReader // reads the output as a part of the call; nil for a raw call
+	failed error        // what the guest says of its error; set where read is
+}
+
+// invoke is the way of every call: enter, take an instance, run, account, give
+// back. guestErr says that output is an error object; cost is set if anything
+// was begun, and begun says so.
+func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
+	arrived := time.Now()
+	pl, err := p.instances.enter(ctx, r.tenant)
+	if err != nil {
+		return nil, false, false, p.refused(r, arrived, err)
+	}
+	if err := p.affordable(pl, r, arrived); err != nil {
+		p.instances.exit(pl)
+		return nil, false, false, p.refused(r, arrived, err)
+	}
+	if p.module.engine != nil {
+		output, guestErr, err = p.invokeEngine(ctx, pl, r, arrived, cost)
+		return output, guestErr, true, err
+	}
+	turns := p.runtime.scheduler
+	share, err := turns.Enter(ctx, pl.tenant, p.limits.Timeout)
+	if err != nil {
+		p.instances.exit(pl)
+		return nil, false, false, p.refused(r, arrived, p.unserved(ctx, err))
+	}
+	fresh := p.module.startsFresh(r.export)
+	started := time.Now()
+	wait := started.Sub(arrived)
+	inst, err := p.instances.take(ctx, pl, share, fresh)
+	returned := false
+	if err == nil {
+		started = time.Now()
+		inst.beginCall(ctx, r, started)
+		output, guestErr, err = inst.run(r.export)
+		if returned = err == nil; returned && r.read != nil {
+			err = inst.readAnswer(r, output, guestErr)
+		}
+	}
+	*cost = inst.cost(started)
+	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
+	pl.binding.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
+	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
+	used := inst.unaccounted()
+	turnless := p.instances.giveBack(pl, inst, returned, fresh)
+	turns.Leave(share, used+callPrice, !turnless)
+	return output, guestErr, true, err
+}
+
+// affordable fails if the input is larger than the tenant's may be, or its budget
+// is used up.
+func (p *Plugin) affordable(pl *pool, r *callRequest, now time.Time) error {
+	if limit := pl.binding.rights().limits.InputBytes; len(r.input) > limit {
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
+			p.id, p.module.exportName(r.export), len(r.input), limit))
+	}
+	return pl.binding.account.open(now)
+}
+
+// unserved is the error of a call that had no turn.
+func (p *Plugin) unserved(ctx context.Context, err error) error {
+	if err == fairsched.ErrBusy {
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", p.id, p.limits.Timeout).
+			WithHint("raise the runtime's limits Running or Calls, or call less often at once"))
+	}
+	return gone(ctx, "plugin %q: a call that waited for its turn", p.id)
+}
+
+// call is invoke with the guest's error as an error. read makes of the output what
+// the caller gets, within the limits of the call.
+func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
+	cost := &host.Cost{}
+	r := &callRequest{tenant: tenant, export: e, input: input, ops: ops, read: read}
+	_, guestErr, begun, err := p.invoke(ctx, r, cost)
+	if err == nil && guestErr {
+		err = r.failed
+	}
+	if !begun {
+		cost = nil
+	}
+	return cost, p.forReader(tenant, err)
+}
+
+// forReader marks what clients may read of an error of a call: all of it for a
+// tenant that owns the plugin, and otherwise what the plugin said on purpose,
+// under a code other than internal and data_loss. See [host.ClientError].
+func (p *Plugin) forReader(tenant string, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch host.CodeOf(err) {
+	case host.Canceled, host.DeadlineExceeded:
+		return err
+	case host.Internal, host.DataLoss:
+		if !p.isOwnedBy(tenant) {
+			return err
+		}
+	default:
+		var guest *GuestError
+		if !p.isOwnedBy(tenant) && !errors.As(err, &guest) {
+			return err
+		}
+	}
+	return host.Disclose(err)
+}
+
+// isOwnedBy reports whether the plugin was loaded for that tenant, and not for
+// everybody.
+func (p *Plugin) isOwnedBy(tenant string) bool {
+	return tenant != "" && slices.Contains(p.bindings.only, tenant)
+}
+
+// describeTenant is whose instance a plugin describes itself in: nobody's.
+const describeTenant = ""
+
+// readManifest takes the manifest from the module's section, or has the plugin
+// describe itself.
+func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, error) {
+	if section != nil {
+		return readManifest(section)
+	}
+	if !p.module.exportsFunc(exportDescribe) {
+		if p.module.extism != nil {
+			return p.plainManifest()
+		}
+		return nil, noManifest()
+	}
+	var m *Manifest
+	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) (err error) {
+		m, err = readManifest(out)
+		return err
+	})
+	return m, err
+}
+
+func noManifest() error {
+	return unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, exportDescribe).
+		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", exportDescribe)
+}

@@ -1,0 +1,78 @@
+package plugin
+
+import (
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// loadedModule runs the calls of a plugin: compiled code in the sandbox, or an
+// engine that the options name. It does not change once the plugin is loaded.
+type loadedModule struct {
+	digest    string            // "sha256:" and the hex digest of the file
+	code      *code             // nil with an engine
+	engine    Engine            // nil: the sandbox
+	offers    [exportCount]bool // functions of the contract; set with engine
+	extism    *extismPlugin     // nil for a native plugin
+	isolation Isolation
+}
+
+// exportsFunc reports whether a function of the contract can be called.
+func (m *loadedModule) exportsFunc(e export) bool {
+	if m.engine != nil {
+		return m.offers[e]
+	}
+	return m.code.exports(e.String())
+}
+
+func (m *loadedModule) exportNamed(name string) (export, error) {
+	for e := range exportCount {
+		if e.String()[len(exportPrefix):] == name {
+			return e, nil
+		}
+	}
+	if e, ok := m.exportOf(name); ok {
+		return e, nil
+	}
+	return 0, host.Errorf(host.InvalidArgument, "there is no export %q", name).
+		WithHint("use describe, tool, process, route, provide or observe")
+}
+
+// exportName returns the name that the module has for an export: one of the
+// contract's, or one of an Extism plugin's own functions, which are counted on
+// from there.
+func (m *loadedModule) exportName(e export) string {
+	if e < exportCount {
+		return e.String()
+	}
+	return m.extism.exports[e-exportCount]
+}
+
+// exportOf finds an Extism plugin's own function.
+func (m *loadedModule) exportOf(name string) (export, bool) {
+	i := slices.Index(m.plainExports(), name)
+	return exportCount + export(i), i >= 0
+}
+
+func (m *loadedModule) plainExports() []string {
+	if m.extism == nil {
+		return nil
+	}
+	return m.extism.exports
+}
+
+// setExtism sets extism if g is a module of an Extism plugin.
+func (m *loadedModule) setExtism(g guestModule, opts *LoadOptions) {
+	if g.abi() == abiExtism {
+		m.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: opts.Extism.asks(opts.Granted), exports: g.plainFunctions()}
+	}
+}
+
+// startsFresh reports whether a call of an export begins with the state after
+// start-up. A command's does, whatever the isolation, because it ends its instance.
+func (m *loadedModule) startsFresh(e export) bool {
+	return m.isolation.fresh(e) || e >= exportCount && m.exportName(e) == commandExport
+}
+
+// hasImages reports whether instances of the plugin can be restored.
+func (m *loadedModule) hasImages() bool { return m.code.keeps.restorable }
