@@ -86,7 +86,7 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, part *PartOptions) (*h
 // wrapTool makes a tool as the manifest describes it, under the name that the
 // options give it, of what runs it.
 func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHandler) (*host.Tool, error) {
-	if err := p.checkConfig("tool", info.Name, nil, part.config()); err != nil {
+	if err := checkConfig(p.id, "tool", info.Name, nil, part.config()); err != nil {
 		return nil, err
 	}
 	made, err := p.schemas.of(p, info)
@@ -133,7 +133,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 }
 
 func (b *binding) toolResult(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
-	got, err := b.plugin.readToolAnswer(ctx, raw, result)
+	got, err := b.plugin.answers.readToolAnswer(ctx, raw, result)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +153,9 @@ func orNull(raw json.RawMessage) json.RawMessage {
 }
 
 // checkConfig holds a part's configuration to the manifest's schema; nil is none.
-func (p *Plugin) checkConfig(kind, name string, schema *host.Schema, config json.RawMessage) error {
+func checkConfig(plugin, kind, name string, schema *host.Schema, config json.RawMessage) error {
 	if len(config) > 0 && !json.Valid(config) {
-		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q is not JSON", kind, name, p.id)
+		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q is not JSON", kind, name, plugin)
 	}
 	if schema == nil {
 		return nil
@@ -164,7 +164,7 @@ func (p *Plugin) checkConfig(kind, name string, schema *host.Schema, config json
 		config = json.RawMessage("{}")
 	}
 	if err := schema.Validate(config); err != nil {
-		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q: %w", kind, name, p.id, err)
+		return host.Errorf(host.InvalidArgument, "config of %s %q of plugin %q: %w", kind, name, plugin, err)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, erro
 	if info == nil {
 		return nil, notOffered(p.id, "processor", name, names(p.manifest.Processors, func(v ProcessorInfo) string { return v.Name }))
 	}
-	if err := p.checkConfig("processor", info.Name, p.schemas.config("processor", info.Name), opts.config()); err != nil {
+	if err := checkConfig(p.id, "processor", info.Name, p.schemas.config("processor", info.Name), opts.config()); err != nil {
 		return nil, err
 	}
 	return &processor{p, info, opts.config()}, nil
@@ -200,7 +200,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	ops := viewOperations{baseOperations{binding: p.bindings.of(view.Scope.Tenant), scope: view.Scope}, view, false}
 	var done *host.Processed
 	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
-		done, err = p.readProcessed(ctx, pr.info.Name, raw)
+		done, err = p.answers.readProcessed(ctx, pr.info.Name, raw)
 		return err
 	})
 	if err != nil {
@@ -295,7 +295,7 @@ func (p *Plugin) part(kind, name string, all []PartInfo, opts *PartOptions) (*Pa
 	if i < 0 {
 		return nil, notOffered(p.id, kind, name, names(all, func(v PartInfo) string { return v.Name }))
 	}
-	return &all[i], p.checkConfig(kind, all[i].Name, p.schemas.config(kind, all[i].Name), opts.config())
+	return &all[i], checkConfig(p.id, kind, all[i].Name, p.schemas.config(kind, all[i].Name), opts.config())
 }
 
 type router struct {
@@ -319,7 +319,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	}
 	var route *host.Route
 	cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops, func(ctx context.Context, raw []byte) (err error) {
-		route, err = p.readRoute(ctx, r.name, raw)
+		route, err = p.answers.readRoute(ctx, r.name, raw)
 		return err
 	})
 	if err != nil {
@@ -432,7 +432,7 @@ func (pr *provider) input(req *host.ProvideRequest) *object {
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
 	var out *host.Provided
-	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), p.providerOperations(req),
+	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), pr.operations(req),
 		func(ctx context.Context, raw []byte) (err error) {
 			out, err = pr.read(ctx, raw)
 			return err
@@ -446,7 +446,7 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 
 // read makes of an answer what the agent gets, the tools that it names included.
 func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error) {
-	got, err := pr.plugin.readProvided(ctx, pr.name, raw)
+	got, err := pr.plugin.answers.readProvided(ctx, pr.name, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -464,8 +464,8 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 	return out, nil
 }
 
-func (p *Plugin) providerOperations(req *host.ProvideRequest) baseOperations {
-	return baseOperations{p.bindings.of(req.Scope.Tenant), req.Scope, req.State, req.Own}
+func (pr *provider) operations(req *host.ProvideRequest) baseOperations {
+	return baseOperations{pr.plugin.bindings.of(req.Scope.Tenant), req.Scope, req.State, req.Own}
 }
 
 // tool finds a tool that a provider offers: the plugin's own first.
@@ -508,8 +508,10 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	return p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), p.providerOperations(&req.ProvideRequest),
-		func(ctx context.Context, raw []byte) error { return p.decode(ctx, exportObserve, raw, &struct{}{}) })
+	return p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), pr.operations(&req.ProvideRequest),
+		func(ctx context.Context, raw []byte) error {
+			return p.answers.decode(ctx, exportObserve, raw, &struct{}{})
+		})
 }
 
 func (pr *observingProvider) observation(req *host.ObserveRequest) []byte {

@@ -28,41 +28,38 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	case r.GuestError:
 		_, err = readGuestError(p.id, p.module.exportName(e), r.Output)
 	case e == exportTool:
-		err = p.checkToolAnswer(asked.Tool, r.Output)
+		_, err = p.answers.readToolAnswer(context.Background(), r.Output, p.schemas.resultOf(p.manifest.tool(asked.Tool)))
 	case e == exportProcess:
-		_, err = p.readProcessed(context.Background(), asked.Processor, r.Output)
+		_, err = p.answers.readProcessed(context.Background(), asked.Processor, r.Output)
 	case e == exportRoute:
-		_, err = p.readRoute(context.Background(), asked.Router, r.Output)
+		_, err = p.answers.readRoute(context.Background(), asked.Router, r.Output)
 	case e == exportProvide:
-		_, err = p.readProvided(context.Background(), asked.Provider, r.Output)
+		_, err = p.answers.readProvided(context.Background(), asked.Provider, r.Output)
 	case e == exportObserve:
-		err = p.decode(context.Background(), e, r.Output, &struct{}{})
+		err = p.answers.decode(context.Background(), e, r.Output, &struct{}{})
 	case e == exportDescribe:
 		_, err = readManifest(r.Output)
 	default: // a function of an Extism plugin
-		_, err = p.plainContent(e, r.Output)
+		_, err = plainContent(p.id, p.module.exportName(e), r.Output)
 	}
 	return err
 }
 
-// checkToolAnswer holds an answer to the result schema of the tool, if there is
-// one of that name.
-func (p *Plugin) checkToolAnswer(tool string, raw []byte) (err error) {
-	_, err = p.readToolAnswer(context.Background(), raw, p.schemas.resultOf(p.manifest.tool(tool)))
-	return err
-}
+// answers reads the outputs of a plugin's exports. What does not fit the ABI is an
+// error of code internal that names the plugin.
+type answers struct{ plugin string }
 
-func (p *Plugin) readToolAnswer(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
+func (a answers) readToolAnswer(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
 	var got toolOutput
-	if err := p.decode(ctx, exportTool, raw, &got); err != nil {
+	if err := a.decode(ctx, exportTool, raw, &got); err != nil {
 		return nil, err
 	}
-	artifacts, err := p.readArtifacts(ctx, got.Artifacts)
+	artifacts, err := a.readArtifacts(ctx, got.Artifacts)
 	if err != nil {
 		return nil, err
 	}
 	if got.Interrupt == nil && result != nil {
-		if err := p.checkResult(ctx, result, orNull(got.Content)); err != nil {
+		if err := a.checkResult(ctx, result, orNull(got.Content)); err != nil {
 			return nil, err
 		}
 	}
@@ -71,96 +68,96 @@ func (p *Plugin) readToolAnswer(ctx context.Context, raw []byte, result *host.Sc
 
 // checkResult holds a tool's content to the schema that its manifest gives, for as
 // long as the call may take.
-func (p *Plugin) checkResult(ctx context.Context, result *host.Schema, content json.RawMessage) error {
+func (a answers) checkResult(ctx context.Context, result *host.Schema, content json.RawMessage) error {
 	if err := result.ValidateContext(ctx, content); err != nil {
-		return host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", p.id, err)
+		return host.Errorf(host.Internal, "plugin %q: a result does not fit its schema: %w", a.plugin, err)
 	}
 	return nil
 }
 
 // readArtifacts reads the artifacts of a tool's answer.
-func (p *Plugin) readArtifacts(ctx context.Context, raw json.RawMessage) (list []host.Artifact, err error) {
+func (a answers) readArtifacts(ctx context.Context, raw json.RawMessage) (list []host.Artifact, err error) {
 	if !isSet(raw) {
 		return nil, nil
 	}
-	if err := p.decodable(exportTool, "artifacts", raw); err != nil {
+	if err := a.decodable(exportTool, "artifacts", raw); err != nil {
 		return nil, err
 	}
 	r := &strictReader{ctx: ctx}
 	if err := r.value(raw, reflect.ValueOf(&list).Elem()); err != nil {
-		return nil, p.broken(exportTool, fmt.Errorf("artifacts: %w", err))
+		return nil, a.broken(exportTool, fmt.Errorf("artifacts: %w", err))
 	}
 	return list, nil
 }
 
-func (p *Plugin) readProcessed(ctx context.Context, name string, raw []byte) (*host.Processed, error) {
+func (a answers) readProcessed(ctx context.Context, name string, raw []byte) (*host.Processed, error) {
 	var got struct {
 		Messages json.RawMessage `json:"messages"`
 		Edits    json.RawMessage `json:"edits"`
 		Report   json.RawMessage `json:"report"`
 	}
-	if err := p.decode(ctx, exportProcess, raw, &got); err != nil {
+	if err := a.decode(ctx, exportProcess, raw, &got); err != nil {
 		return nil, err
 	}
 	var err error
 	done := &host.Processed{Report: got.Report}
 	if isSet(got.Messages) {
-		done.Messages, err = p.readMessages(ctx, exportProcess, "processor", name, got.Messages)
+		done.Messages, err = a.readMessages(ctx, exportProcess, "processor", name, got.Messages)
 		if done.Messages == nil {
 			done.Messages = []*host.Message{}
 		}
 	}
 	if isSet(got.Messages) && isSet(got.Edits) {
-		return nil, host.Errorf(host.Internal, "plugin %q: processor %q returned both messages and edits", p.id, name).
+		return nil, host.Errorf(host.Internal, "plugin %q: processor %q returned both messages and edits", a.plugin, name).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
 	if err == nil && isSet(got.Edits) {
-		done.Edits, err = p.readEdits(ctx, name, got.Edits)
+		done.Edits, err = a.readEdits(ctx, name, got.Edits)
 	}
 	return done, err
 }
 
 // readMessages reads the messages of an answer of a part: a kind and a name.
-func (p *Plugin) readMessages(ctx context.Context, e export, kind, name string, raw json.RawMessage) (all []*host.Message, err error) {
-	err = p.inPieces(ctx, e, "messages", raw, maxAnswerMessages, func(piece []byte) error {
+func (a answers) readMessages(ctx context.Context, e export, kind, name string, raw json.RawMessage) (all []*host.Message, err error) {
+	err = a.inPieces(ctx, e, "messages", raw, maxAnswerMessages, func(piece []byte) error {
 		list, err := host.DecodeMessages(piece)
 		all = append(all, list...)
-		return p.partError(kind, name, err)
+		return a.partError(kind, name, err)
 	})
 	return all, err
 }
 
 // readEdits reads the edits of a processor's answer.
-func (p *Plugin) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []host.Edit, err error) {
-	err = p.inPieces(ctx, exportProcess, "edits", raw, maxAnswerEdits, func(piece []byte) error {
+func (a answers) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []host.Edit, err error) {
+	err = a.inPieces(ctx, exportProcess, "edits", raw, maxAnswerEdits, func(piece []byte) error {
 		list, err := host.DecodeEdits(piece)
 		all = append(all, list...)
-		return p.partError("processor", name, err)
+		return a.partError("processor", name, err)
 	})
 	return all, err
 }
 
 // partError is the error of what a part has answered.
-func (p *Plugin) partError(kind, name string, err error) error {
+func (a answers) partError(kind, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return host.Errorf(host.Internal, "plugin %q: the output of %s %q: %w", p.id, kind, name, err)
+	return host.Errorf(host.Internal, "plugin %q: the output of %s %q: %w", a.plugin, kind, name, err)
 }
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-func (p *Plugin) readRoute(ctx context.Context, name string, raw []byte) (*host.Route, error) {
+func (a answers) readRoute(ctx context.Context, name string, raw []byte) (*host.Route, error) {
 	var got struct {
 		Next     []string `json:"next"`
 		Delegate string   `json:"delegate"`
 		Reason   string   `json:"reason"`
 	}
-	if err := p.decode(ctx, exportRoute, raw, &got); err != nil {
+	if err := a.decode(ctx, exportRoute, raw, &got); err != nil {
 		return nil, err
 	}
 	if got.Delegate != "" && len(got.Next) > 0 {
-		return nil, host.Errorf(host.Internal, "plugin %q: router %q both names agents and delegates", p.id, name)
+		return nil, host.Errorf(host.Internal, "plugin %q: router %q both names agents and delegates", a.plugin, name)
 	}
 	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason)}, nil
 }
@@ -171,23 +168,23 @@ type provided struct {
 	tools []string
 }
 
-func (p *Plugin) readProvided(ctx context.Context, name string, raw []byte) (*provided, error) {
+func (a answers) readProvided(ctx context.Context, name string, raw []byte) (*provided, error) {
 	var got struct {
 		Instructions string          `json:"instructions"`
 		Messages     json.RawMessage `json:"messages"`
 		Store        bool            `json:"store"`
 		Tools        []string        `json:"tools"`
 	}
-	if err := p.decode(ctx, exportProvide, raw, &got); err != nil {
+	if err := a.decode(ctx, exportProvide, raw, &got); err != nil {
 		return nil, err
 	}
-	if err := p.checkOffered(name, got.Tools); err != nil {
+	if err := a.checkOffered(name, got.Tools); err != nil {
 		return nil, err
 	}
 	out := &provided{host.Provided{Instructions: got.Instructions, Store: got.Store}, got.Tools}
 	if isSet(got.Messages) {
 		var err error
-		if out.Messages, err = p.readMessages(ctx, exportProvide, "provider", name, got.Messages); err != nil {
+		if out.Messages, err = a.readMessages(ctx, exportProvide, "provider", name, got.Messages); err != nil {
 			return nil, err
 		}
 	}
@@ -196,14 +193,14 @@ func (p *Plugin) readProvided(ctx context.Context, name string, raw []byte) (*pr
 
 // checkOffered refuses the names of tools that a provider has given twice: a model
 // could not tell them apart, and each would be made for nothing.
-func (p *Plugin) checkOffered(name string, tools []string) error {
-	if err := p.atMost(exportProvide, "tools", len(tools), maxAnswerTools); err != nil {
+func (a answers) checkOffered(name string, tools []string) error {
+	if err := a.atMost(exportProvide, "tools", len(tools), maxAnswerTools); err != nil {
 		return err
 	}
 	seen := make(map[string]bool, len(tools))
 	for _, tool := range tools {
 		if seen[tool] {
-			return host.Errorf(host.Internal, "plugin %q: provider %q offers the tool %q twice", p.id, name, clean(tool)).
+			return host.Errorf(host.Internal, "plugin %q: provider %q offers the tool %q twice", a.plugin, name, clean(tool)).
 				WithHint("the plugin is broken: it must name each tool once; see pdk/ABI.md")
 		}
 		seen[tool] = true

@@ -70,17 +70,17 @@ func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) e
 }
 
 // atMost fails if an answer lists more than max items.
-func (p *Plugin) atMost(e export, what string, n, max int) error {
+func (a answers) atMost(e export, what string, n, max int) error {
 	if n <= max {
 		return nil
 	}
-	return host.Errorf(host.Internal, "plugin %q: the output of %s has %d %s, more than %d", p.id, p.module.exportName(e), n, what, max).
+	return host.Errorf(host.Internal, "plugin %q: the output of %s has %d %s, more than %d", a.plugin, e, n, what, max).
 		WithHint("the plugin is broken; see pdk/ABI.md")
 }
 
 // decodable fails if what an answer has under a name is too much to become values.
-func (p *Plugin) decodable(e export, what string, raw []byte) error {
-	return p.atMost(e, "commas, colons and brackets in its "+what, signs(raw), maxDecodedSigns)
+func (a answers) decodable(e export, what string, raw []byte) error {
+	return a.atMost(e, "commas, colons and brackets in its "+what, signs(raw), maxDecodedSigns)
 }
 
 // countItems returns how many items an array of valid JSON has; 0 for what is none.
@@ -98,11 +98,11 @@ const pieceBytes = 128 << 10
 // inPieces reads the array that an answer has under a name, if it has at most max
 // items. It reads arrays of whole items, of some pieceBytes, and lets others run in
 // between.
-func (p *Plugin) inPieces(ctx context.Context, e export, what string, raw json.RawMessage, max int, read func(piece []byte) error) error {
-	if err := p.decodable(e, what, raw); err != nil {
+func (a answers) inPieces(ctx context.Context, e export, what string, raw json.RawMessage, max int, read func(piece []byte) error) error {
+	if err := a.decodable(e, what, raw); err != nil {
 		return err
 	}
-	if err := p.atMost(e, what, countItems(raw), max); err != nil {
+	if err := a.atMost(e, what, countItems(raw), max); err != nil {
 		return err
 	}
 	if len(raw) <= pieceBytes || raw[0] != '[' {

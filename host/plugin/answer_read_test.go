@@ -158,7 +158,7 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 	p := &Plugin{id: "x", runtime: rt, manifest: &manifest, limits: Limits{StartTimeout: time.Hour}}
 	var slots []*fairsched.Flow
 	for i := range compilesAtOnce {
-		s, err := rt.compiling.Enter(t.Context(), fmt.Sprint(i), time.Hour)
+		s, err := rt.compiler.slots.Enter(t.Context(), fmt.Sprint(i), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 		t.Errorf("while all slots are taken: %v, want canceled, and nothing compiled", err)
 	}
 	for _, s := range slots {
-		rt.compiling.Leave(s, 0, true)
+		rt.compiler.slots.Leave(s, 0, true)
 	}
 	if err := p.compileSchemas(t.Context(), []string{"acme"}); err != nil || p.schemas == nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 
 // Lists are read in pieces, and are the same as read at once.
 func TestAnswersInPiecesAreWhole(t *testing.T) {
-	p := &Plugin{id: "x"}
+	p := answers{"x"}
 	var b strings.Builder
 	const n = 5000
 	for i := range n {

@@ -292,8 +292,8 @@ func TestManifestsAreChecked(t *testing.T) {
 			}
 		}
 	}
-	if len(rt.codes) != 0 || len(rt.plugins) != 0 {
-		t.Errorf("%d codes and %d plugins are left of what was refused", len(rt.codes), len(rt.plugins))
+	if len(rt.compiler.codes) != 0 || len(rt.plugins) != 0 {
+		t.Errorf("%d codes and %d plugins are left of what was refused", len(rt.compiler.codes), len(rt.plugins))
 	}
 }
 

@@ -380,11 +380,11 @@ func (b *binding) tally(e export) *tally {
 
 // refused counts a call that was not begun, unless there is no such plugin for
 // the tenant, or none any more.
-func (p *Plugin) refused(r *callRequest, arrived time.Time, err error) error {
+func (bs *bindings) refused(r *callRequest, arrived time.Time, err error) error {
 	switch host.CodeOf(err) {
 	case host.NotFound, host.FailedPrecondition:
 	default:
-		p.bindings.of(r.tenant).tally(r.export).refuse(time.Since(arrived))
+		bs.of(r.tenant).tally(r.export).refuse(time.Since(arrived))
 	}
 	return err
 }

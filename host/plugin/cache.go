@@ -53,33 +53,31 @@ type seal struct {
 
 // openCache opens the directory of Options.CacheDir, and refuses one that is not
 // this user's alone.
-func (rt *Runtime) openCache() error {
-	dir, most := rt.opts.CacheDir, rt.opts.CacheBytes
+func openCache(dir string, most int64) (*codeCache, error) {
 	switch {
 	case most < 0:
-		return host.Errorf(host.InvalidArgument, "CacheBytes is %d", most).WithHint("leave it out for the default")
+		return nil, host.Errorf(host.InvalidArgument, "CacheBytes is %d", most).WithHint("leave it out for the default")
 	case most == 0:
 		most = DefaultCacheBytes
 	}
 	if dir == "" {
-		return nil
+		return nil, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
 	}
 	if err := checkPrivate(dir, info); err != nil {
-		return err
+		return nil, err
 	}
 	machine, err := fingerprint(dir)
 	if err != nil {
-		return host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", dir, err)
+		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", dir, err)
 	}
-	rt.cache = &codeCache{dir: dir, most: most, machine: machine}
-	return nil
+	return &codeCache{dir: dir, most: most, machine: machine}, nil
 }
 
 // fingerprint returns what tells code for this machine and this version of

@@ -36,8 +36,8 @@ type preparedModule struct {
 
 // prepare meters a module, or takes it from the cache, where it was accepted under
 // the same limits.
-func (rt *Runtime) prepare(wasm []byte, l *wasmmeter.Limits) (*preparedModule, error) {
-	if rt.cache == nil || len(wasm) < keptModule {
+func (cp *compiler) prepare(wasm []byte, l *wasmmeter.Limits) (*preparedModule, error) {
+	if cp.cache == nil || len(wasm) < keptModule {
 		p, err := wasmmeter.Prepare(wasm, l)
 		if err != nil {
 			return nil, err
@@ -48,16 +48,16 @@ func (rt *Runtime) prepare(wasm []byte, l *wasmmeter.Limits) (*preparedModule, e
 	if err != nil {
 		return nil, err
 	}
-	key := rt.cache.moduleKey(m.Digest, l)
-	if p := rt.keptModule(key, m); p != nil {
+	key := cp.cache.moduleKey(m.Digest, l)
+	if p := cp.keptModule(key, m); p != nil {
 		return p, nil
 	}
 	p, err := m.Meter(l)
 	if err != nil {
 		return nil, err
 	}
-	if err := rt.cache.addModule(key, p); err != nil {
-		rt.opts.Logger.Warn("a metered module is not kept", "error", err)
+	if err := cp.cache.addModule(key, p); err != nil {
+		cp.logger.Warn("a metered module is not kept", "error", err)
 	}
 	return &preparedModule{metered: p}, nil
 }
@@ -73,22 +73,22 @@ func (c *codeCache) moduleKey(original [sha256.Size]byte, l *wasmmeter.Limits) s
 // keptModule returns a metered module from the cache, nil if it is not there.
 // What is there and is not what it should be is removed. While it reads and
 // verifies the module, its code is verified too.
-func (rt *Runtime) keptModule(key string, m *wasmmeter.Module) *preparedModule {
-	dir := filepath.Join(rt.cache.dir, key)
+func (cp *compiler) keptModule(key string, m *wasmmeter.Module) *preparedModule {
+	dir := filepath.Join(cp.cache.dir, key)
 	if _, err := os.Lstat(dir); err != nil {
 		return nil
 	}
 	is, err := readSeal(dir)
 	p := &preparedModule{metered: &wasmmeter.Metered{Module: m}}
 	if err == nil {
-		p.code = rt.verifyAhead(is.SHA256)
+		p.code = cp.verifyAhead(is.SHA256)
 		err = readModuleEntry(p.metered, dir, key, is)
 	}
 	if err != nil {
-		rt.cache.remove(dir)
+		cp.cache.remove(dir)
 		return nil
 	}
-	rt.cache.use(dir)
+	cp.cache.use(dir)
 	return p
 }
 
@@ -123,21 +123,21 @@ func (v *verifiedCode) wait() string {
 
 // verifyAhead begins to verify the code of a metered module, if this process has
 // not loaded it. [Runtime.Close] waits for it, as for the load that it is part of.
-func (rt *Runtime) verifyAhead(digest string) *verifiedCode {
+func (cp *compiler) verifyAhead(digest string) *verifiedCode {
 	var key [sha256.Size]byte
 	if n, err := hex.Decode(key[:], []byte(digest)[:min(len(digest), 2*len(key))]); err != nil || n != len(key) {
 		return nil
 	}
-	rt.mu.Lock()
-	loaded := rt.codes[key] != nil
-	rt.mu.Unlock()
+	cp.mu.Lock()
+	loaded := cp.codes[key] != nil
+	cp.mu.Unlock()
 	if loaded {
 		return nil
 	}
 	v := &verifiedCode{done: make(chan struct{})}
-	rt.loads.Go(func() {
+	cp.work.Go(func() {
 		defer close(v.done)
-		v.dir = rt.cache.get(rt.cache.key(key))
+		v.dir = cp.cache.get(cp.cache.key(key))
 	})
 	return v
 }

@@ -40,7 +40,7 @@ func TestCacheKeepsModules(t *testing.T) {
 		t.Errorf("%s has %d bytes, %v; want the %d of the metered module, which is restorable", module, len(got), err, len(want.Wasm))
 	}
 	rt, compiler := cachedRuntime(t, dir)
-	p, err := rt.prepare(wasm, (Limits{}).withDefaults().structure())
+	p, err := rt.compiler.prepare(wasm, (Limits{}).withDefaults().structure())
 	if err != nil || p.code == nil || p.code.wait() == "" {
 		t.Fatalf("what is kept: %+v, %v; want it with its code", p, err)
 	}
@@ -49,7 +49,7 @@ func TestCacheKeepsModules(t *testing.T) {
 	}
 	for name, l := range map[string]Limits{"another depth": {CallDepth: 50}, "less memory": {MemoryBytes: 32 * pageBytes}} {
 		l := l.over(Limits{}.withDefaults()).structure()
-		if rt.cache.moduleKey(p.metered.Module.Digest, l.WithDefaults()) == rt.cache.moduleKey(p.metered.Module.Digest, (Limits{}).withDefaults().structure().WithDefaults()) {
+		if rt.compiler.cache.moduleKey(p.metered.Module.Digest, l.WithDefaults()) == rt.compiler.cache.moduleKey(p.metered.Module.Digest, (Limits{}).withDefaults().structure().WithDefaults()) {
 			t.Errorf("with %s the key is the same", name)
 		}
 	}
@@ -64,7 +64,7 @@ func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 	wasm := handWritten(t, wasmtest.Expand("table 4\ndata 1024 \"<0123456789abcdef*20000>\"\nmemory 16\n---\ni32.const 0 ref.null funcref table.set 0 i32.const 0"))
 	for range 2 {
 		rt, _ := cachedRuntime(t, dir)
-		if p, err := rt.prepare(wasm, nil); err != nil || p.metered.Restorable {
+		if p, err := rt.compiler.prepare(wasm, nil); err != nil || p.metered.Restorable {
 			t.Errorf("restorable %v, %v", p.metered.Restorable, err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt, _ := cachedRuntime(t, dir)
-	if p, err := rt.prepare(wasm, nil); err != nil || p.metered.Restorable {
+	if p, err := rt.compiler.prepare(wasm, nil); err != nil || p.metered.Restorable {
 		t.Errorf("with a wrong name: restorable %v, %v; seal %s", p.metered.Restorable, err, seal)
 	}
 }

@@ -287,14 +287,14 @@ func TestCacheIsBounded(t *testing.T) {
 		if err := loadAndCall(rt, number(t, i), Limits{}); err != nil {
 			t.Fatal(err)
 		}
-		entries, _ := rt.cache.entries()
+		entries, _ := rt.compiler.cache.entries()
 		for _, e := range entries { // the first was just used, the others each a minute after the one before
 			if path := filepath.Join(dir, e.key); path != entry && e.used.After(yesterday.Add(time.Hour)) {
 				age(path, yesterday.Add(time.Duration(i)*time.Minute))
 			}
 		}
 	}
-	entries, total := rt.cache.entries()
+	entries, total := rt.compiler.cache.entries()
 	if total > most || len(entries) != 3 {
 		t.Errorf("%d entries of %d bytes are left, want 3 and at most %d", len(entries), total, most)
 	}

@@ -58,7 +58,7 @@ func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte,
 		if opts == nil {
 			opts = &p.noOptions
 		}
-		input, err = p.completeInput(ctx, tenant, e, input, opts.View)
+		input, err = opts.completeInput(ctx, p, tenant, e, input)
 	}
 	begun := false
 	if err == nil {
@@ -154,7 +154,8 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 }
 
 // completeInput adds the conversation to an input that has none.
-func (p *Plugin) completeInput(ctx context.Context, tenant string, e export, input []byte, view *host.View) ([]byte, error) {
+func (o *CallOptions) completeInput(ctx context.Context, p *Plugin, tenant string, e export, input []byte) ([]byte, error) {
+	view := o.View
 	if view == nil || e != exportProcess && (e != exportRoute || !p.bindings.of(tenant).rights().granted.Messages) {
 		return input, nil
 	}
@@ -168,23 +169,23 @@ func (p *Plugin) completeInput(ctx context.Context, tenant string, e export, inp
 	if json.Unmarshal(input, &in) != nil || json.Compact(&b, input) != nil || b.Bytes()[0] != '{' || in.Messages != nil || in.Outline != nil {
 		return input, nil
 	}
-	o := &object{bytes.TrimSuffix(b.Bytes(), []byte("}"))}
+	out := &object{bytes.TrimSuffix(b.Bytes(), []byte("}"))}
 	if e == exportRoute {
-		if err := o.outline(ctx, view, ""); err != nil {
+		if err := out.outline(ctx, view, ""); err != nil {
 			return nil, err
 		}
-		return o.end(), nil
+		return out.end(), nil
 	}
 	info := p.manifest.processor(in.Processor)
 	if info == nil {
 		return input, nil
 	}
 	if in.Processor == "" {
-		o.str("processor", info.Name)
+		out.str("processor", info.Name)
 	}
 	pr := &processor{p, info, in.Config}
-	if err := pr.addHistory(ctx, o, view); err != nil {
+	if err := pr.addHistory(ctx, out, view); err != nil {
 		return nil, err
 	}
-	return o.end(), nil
+	return out.end(), nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -65,9 +67,9 @@ type compilation struct {
 	billed  bool          // false: it is the host's own
 }
 
-// compilation returns work for the plugin, of which the first tenant pays.
-func (p *Plugin) compilation(tenants []string) *compilation {
-	job := &compilation{plugin: p.id, owned: p.owner != ""}
+// newCompilation returns work for a plugin, of which the first tenant pays.
+func newCompilation(plugin, owner string, tenants []string) *compilation {
+	job := &compilation{plugin: plugin, owned: owner != ""}
 	if len(tenants) > 0 {
 		job.tenant, job.billed = tenants[0], true
 	}
@@ -88,7 +90,7 @@ func (job *compilation) flow() string {
 // code is a compiled module, shared by the plugins that have the same bytes.
 type code struct {
 	key  [sha256.Size]byte // of the metered module
-	refs int               // guarded by Runtime.mu
+	refs int               // guarded by compiler.mu
 
 	ready  chan struct{} // closed when one of these is set
 	engine *engine
@@ -109,24 +111,60 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 	return c.engine.wasm.InstantiateModule(ctx, c.engine.compiled, cfg)
 }
 
+// compiler makes the code of modules, once for all plugins that have the same
+// bytes. It is safe for concurrent use.
+type compiler struct {
+	cache    *codeCache // nil without a directory
+	external func(context.Context, *CompileJob) error
+	logger   *slog.Logger
+	tallies  *tallies
+	slots    *fairsched.Scheduler // of compiling; a quantum is a nanosecond
+	life     context.Context      // ends with close; it bounds what is compiled
+	end      context.CancelFunc
+	work     sync.WaitGroup // in progress; none begins once closed is set
+
+	mu     sync.Mutex
+	codes  map[[sha256.Size]byte]*code
+	closed bool
+}
+
+func newCompiler(opts *Options, ts *tallies) (*compiler, error) {
+	cache, err := openCache(opts.CacheDir, opts.CacheBytes)
+	if err != nil {
+		return nil, err
+	}
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, tallies: ts,
+		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
+	cp.life, cp.end = context.WithCancel(context.Background())
+	return cp, nil
+}
+
+// close stops what is being compiled; work says when it has ended.
+func (cp *compiler) close() {
+	cp.mu.Lock()
+	cp.closed = true
+	cp.mu.Unlock()
+	cp.end()
+}
+
 // compile returns the compiled module, compiling it if nobody has. The caller
 // may leave; the work goes on for whoever waits too. Of the tenants that the plugin
 // belongs to, the first pays for it.
-func (rt *Runtime) compile(ctx context.Context, mod *preparedModule, p *Plugin, tenants []string) (*code, error) {
-	job := p.compilation(tenants)
+func (cp *compiler) compile(ctx context.Context, mod *preparedModule, p *Plugin, tenants []string) (*code, error) {
+	job := newCompilation(p.id, p.owner, tenants)
 	job.key, job.metered, job.limits, job.keeps, job.code = mod.metered.Key, mod.metered.Wasm, p.limits, mod.keeps(&p.limits), mod.code
-	c, err := rt.share(job)
+	c, err := cp.share(job)
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case <-c.ready:
 	case <-ctx.Done():
-		rt.release(c)
+		cp.release(c)
 		return nil, gone(ctx, "compiling")
 	}
 	if c.err != nil {
-		rt.release(c)
+		cp.release(c)
 		return nil, c.err
 	}
 	return c, nil
@@ -134,57 +172,57 @@ func (rt *Runtime) compile(ctx context.Context, mod *preparedModule, p *Plugin, 
 
 // share takes a reference to the code of a module, and begins to compile it if
 // there is none.
-func (rt *Runtime) share(job *compilation) (*code, error) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
+func (cp *compiler) share(job *compilation) (*code, error) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.closed {
 		return nil, errClosed("runtime")
 	}
-	c := rt.codes[job.key]
+	c := cp.codes[job.key]
 	if c == nil {
 		c = &code{key: job.key, keeps: job.keeps, ready: make(chan struct{}), refs: 1} // one is the work's own
-		rt.codes[job.key] = c
-		rt.loads.Go(func() { rt.fill(c, job) })
+		cp.codes[job.key] = c
+		cp.work.Go(func() { cp.fill(c, job) })
 	}
 	c.refs++
 	return c, nil
 }
 
 // fill compiles a module for everybody who waits for it.
-func (rt *Runtime) fill(c *code, job *compilation) {
+func (cp *compiler) fill(c *code, job *compilation) {
 	defer close(c.ready)
-	if slot, err := rt.compiling.Enter(rt.life, job.flow(), math.MaxInt64); err == nil {
+	if slot, err := cp.slots.Enter(cp.life, job.flow(), math.MaxInt64); err == nil {
 		started := time.Now()
-		c.engine, c.err = rt.newEngine(rt.life, job)
-		rt.compiled(job, slot, time.Since(started))
+		c.engine, c.err = cp.newEngine(cp.life, job)
+		cp.compiled(job, slot, time.Since(started))
 	} else {
 		c.err = errClosed("runtime")
 	}
-	rt.release(c) // everybody else may have left
+	cp.release(c) // everybody else may have left
 }
 
 // compiled gives a compile slot back, and bills the time to the tenant that pays.
-func (rt *Runtime) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
-	rt.compiling.Leave(slot, int64(took), true)
+func (cp *compiler) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
+	cp.slots.Leave(slot, int64(took), true)
 	if job.billed {
-		rt.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
+		cp.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
 	}
 }
 
 // build compiles a module into a directory.
-func (rt *Runtime) build(ctx context.Context, job *compilation, dir string) error {
+func (cp *compiler) build(ctx context.Context, job *compilation, dir string) error {
 	j := &CompileJob{Wasm: job.metered, Dir: dir, Timeout: job.limits.CompileTimeout, Memory: job.limits.CompileMemory}
-	if rt.opts.Compiler == nil {
+	if cp.external == nil {
 		return CompileInto(j)
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
 	defer cancel()
-	err := rt.opts.Compiler(ctx, j)
+	err := cp.external(ctx, j)
 	switch {
 	case err == nil:
 		_, err = codeFile(dir) // or the engine would compile it here
 		return err
-	case rt.life.Err() != nil:
+	case cp.life.Err() != nil:
 		return errClosed("runtime")
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return j.TimeoutError()
@@ -193,22 +231,22 @@ func (rt *Runtime) build(ctx context.Context, job *compilation, dir string) erro
 }
 
 // release gives back a module; the last one closes it.
-func (rt *Runtime) release(c *code) {
-	if !rt.unshare(c) || c.engine == nil {
+func (cp *compiler) release(c *code) {
+	if !cp.unshare(c) || c.engine == nil {
 		return
 	}
 	if err := c.engine.close(); err != nil {
-		rt.opts.Logger.Warn("close a module", "error", err)
+		cp.logger.Warn("close a module", "error", err)
 	}
 }
 
 // unshare drops a reference and reports whether it was the last.
-func (rt *Runtime) unshare(c *code) bool {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
+func (cp *compiler) unshare(c *code) bool {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
 	if c.refs--; c.refs > 0 {
 		return false
 	}
-	delete(rt.codes, c.key)
+	delete(cp.codes, c.key)
 	return true
 }

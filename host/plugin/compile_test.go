@@ -55,7 +55,7 @@ func TestCompileSlotsAreFair(t *testing.T) {
 	<-held.begun // one of the four has a slot
 	waiting := func(n int) {
 		for {
-			if rt.compiling.Stats().Waiting == n {
+			if rt.compiler.slots.Stats().Waiting == n {
 				return
 			}
 			runtime.Gosched()

@@ -146,8 +146,8 @@ func TestCompilersAreHeldToTheirTime(t *testing.T) {
 	if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(fmt.Sprint(err), "limit CompileTimeout of 1ms") {
 		t.Errorf("load: %v, want deadline_exceeded that names CompileTimeout", err)
 	}
-	if len(rt.codes) != 0 {
-		t.Errorf("%d codes are left", len(rt.codes))
+	if len(rt.compiler.codes) != 0 {
+		t.Errorf("%d codes are left", len(rt.compiler.codes))
 	}
 }
 
@@ -171,8 +171,8 @@ func TestCompilersThatFail(t *testing.T) {
 					t.Errorf("a compiler that %s, cache %q: %v, want %s that says %q", name, dir, err, c.code, c.says)
 				}
 			}
-			if len(rt.codes) != 0 || len(rt.plugins) != 0 {
-				t.Errorf("a compiler that %s: %d codes and %d plugins are left", name, len(rt.codes), len(rt.plugins))
+			if len(rt.compiler.codes) != 0 || len(rt.plugins) != 0 {
+				t.Errorf("a compiler that %s: %d codes and %d plugins are left", name, len(rt.compiler.codes), len(rt.plugins))
 			}
 		}
 	}

@@ -125,11 +125,11 @@ func compileInto(dir string, metered []byte) error {
 
 // newEngine makes the engine of a metered module: from the cache if it is there,
 // through the compiler that the options name, or in this process.
-func (rt *Runtime) newEngine(ctx context.Context, job *compilation) (*engine, error) {
+func (cp *compiler) newEngine(ctx context.Context, job *compilation) (*engine, error) {
 	switch {
-	case rt.cache != nil:
-		return rt.cachedEngine(ctx, job)
-	case rt.opts.Compiler == nil:
+	case cp.cache != nil:
+		return cp.cachedEngine(ctx, job)
+	case cp.external == nil:
 		return openEngine(ctx, job.metered, "")
 	}
 	dir, err := os.MkdirTemp("", "agenthost-code-")
@@ -137,7 +137,7 @@ func (rt *Runtime) newEngine(ctx context.Context, job *compilation) (*engine, er
 		return nil, host.Errorf(host.FailedPrecondition, "compile: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if err := rt.build(ctx, job, dir); err != nil {
+	if err := cp.build(ctx, job, dir); err != nil {
 		return nil, err
 	}
 	return openEngine(ctx, job.metered, dir)
@@ -145,39 +145,39 @@ func (rt *Runtime) newEngine(ctx context.Context, job *compilation) (*engine, er
 
 // verified returns the directory of a job's code in the cache, "" if there is
 // none.
-func (rt *Runtime) verified(job *compilation) string {
+func (cp *compiler) verified(job *compilation) string {
 	if job.code != nil {
 		return job.code.wait()
 	}
-	return rt.cache.get(rt.cache.key(job.key))
+	return cp.cache.get(cp.cache.key(job.key))
 }
 
 // cachedEngine takes code from the cache. Another process may remove an entry
 // after it was looked at, so a second try compiles.
-func (rt *Runtime) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
-	key := rt.cache.key(job.key)
-	if dir := rt.verified(job); dir != "" {
+func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
+	key := cp.cache.key(job.key)
+	if dir := cp.verified(job); dir != "" {
 		e, err := openEngine(ctx, job.metered, dir)
 		if err == nil {
 			return e, nil
 		}
-		rt.opts.Logger.Warn("compiled code is of no use and is made again", "error", err)
-		rt.cache.remove(dir)
+		cp.logger.Warn("compiled code is of no use and is made again", "error", err)
+		cp.cache.remove(dir)
 	}
-	built, err := os.MkdirTemp(rt.cache.dir, buildPrefix)
+	built, err := os.MkdirTemp(cp.cache.dir, buildPrefix)
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "compile: %w", err)
 	}
 	defer os.RemoveAll(built)
-	if err := rt.build(ctx, job, built); err != nil {
+	if err := cp.build(ctx, job, built); err != nil {
 		return nil, err
 	}
 	// Nobody else touches what has no name yet; and a cache that cannot keep the
 	// code does not keep the module from running.
 	e, err := openEngine(ctx, job.metered, built)
 	if err == nil {
-		if err := rt.cache.add(key, built); err != nil {
-			rt.opts.Logger.Warn("compiled code is not kept", "error", err)
+		if err := cp.cache.add(key, built); err != nil {
+			cp.logger.Warn("compiled code is not kept", "error", err)
 		}
 	}
 	return e, err

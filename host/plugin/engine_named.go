@@ -74,7 +74,7 @@ func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	ctx, cancel := context.WithTimeout(ctx, p.limits.StartTimeout)
 	defer cancel()
 	p.module.engine, err = open(ctx, wasm, &given)
-	return m, p.engineError(ctx, "start", err)
+	return m, engineError(ctx, p.id, "start", err)
 }
 
 func list(names []string) string {
@@ -85,15 +85,15 @@ func list(names []string) string {
 }
 
 // engineError keeps an error of ours, and gives others a code.
-func (p *Plugin) engineError(ctx context.Context, what string, err error) error {
+func engineError(ctx context.Context, plugin, what string, err error) error {
 	var ours *host.Error
 	switch {
 	case err == nil, errors.As(err, &ours):
 		return err
 	case ctx.Err() != nil:
-		return gone(ctx, "plugin %q: %s", p.id, what)
+		return gone(ctx, "plugin %q: %s", plugin, what)
 	}
-	return host.Errorf(host.Internal, "plugin %q: %s: %s", p.id, what, clean(err.Error()))
+	return host.Errorf(host.Internal, "plugin %q: %s: %s", plugin, what, clean(err.Error()))
 }
 
 // invokeEngine is invoke by an engine that the options name. pl has been entered.
@@ -119,7 +119,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	took := time.Since(started)
 	switch {
 	case err != nil:
-		output, guestErr, err = nil, false, p.engineError(ctx, name, err)
+		output, guestErr, err = nil, false, engineError(ctx, p.id, name, err)
 	case len(output) > rights.limits.OutputBytes:
 		output, guestErr = nil, false
 		err = host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d", p.id, name, rights.limits.OutputBytes)

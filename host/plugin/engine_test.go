@@ -73,8 +73,8 @@ func TestLoadAndUnloadDoesNotGrow(t *testing.T) {
 	}
 	after := measureFootprint()
 	t.Logf("%d rounds: heap %d to %d kB, resident %d to %d kB", rounds, before.heap>>10, after.heap>>10, before.resident>>10, after.resident>>10)
-	if len(rt.codes) != 0 || len(rt.plugins) != 0 {
-		t.Errorf("%d codes and %d plugins are left", len(rt.codes), len(rt.plugins))
+	if len(rt.compiler.codes) != 0 || len(rt.plugins) != 0 {
+		t.Errorf("%d codes and %d plugins are left", len(rt.compiler.codes), len(rt.plugins))
 	}
 	if grown := after.heap - before.heap; grown > most/10 {
 		t.Errorf("the heap grew by %d bytes", grown)
@@ -112,8 +112,8 @@ func TestSameModuleIsCompiledOnce(t *testing.T) {
 			t.Error("the same bytes were compiled twice")
 		}
 	}
-	if len(rt.codes) != 1 || first.refs != len(plugins) {
-		t.Errorf("%d codes with %d references, want 1 with %d", len(rt.codes), first.refs, len(plugins))
+	if len(rt.compiler.codes) != 1 || first.refs != len(plugins) {
+		t.Errorf("%d codes with %d references, want 1 with %d", len(rt.compiler.codes), first.refs, len(plugins))
 	}
 	for _, p := range plugins[1:] {
 		p.Close()
@@ -122,7 +122,7 @@ func TestSameModuleIsCompiledOnce(t *testing.T) {
 		t.Errorf("the last of them: %v", err)
 	}
 	plugins[0].Close()
-	if len(rt.codes) != 0 {
-		t.Errorf("%d codes are left", len(rt.codes))
+	if len(rt.compiler.codes) != 0 {
+		t.Errorf("%d codes are left", len(rt.compiler.codes))
 	}
 }

@@ -149,16 +149,16 @@ type toolOutput struct {
 	Interrupt *host.Interrupt `json:"interrupt"`
 }
 
-func (p *Plugin) decode(ctx context.Context, e export, raw []byte, into any) error {
-	return p.broken(e, readJSONPaced(ctx, raw, into))
+func (a answers) decode(ctx context.Context, e export, raw []byte, into any) error {
+	return a.broken(e, readJSONPaced(ctx, raw, into))
 }
 
 // broken is the error of an export whose output can not be read.
-func (p *Plugin) broken(e export, err error) error {
+func (a answers) broken(e export, err error) error {
 	if err == nil {
 		return nil
 	}
-	return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", p.id, e, err).
+	return host.Errorf(host.Internal, "plugin %q: the output of %s is not what the ABI says: %v", a.plugin, e, err).
 		WithHint("the plugin is broken; see pdk/ABI.md")
 }
 

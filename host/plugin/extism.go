@@ -107,11 +107,12 @@ type extismRange struct {
 	saved []byte
 }
 
-func (p *Plugin) newExtismState(sh *fairsched.Flow) *extismState {
-	if p.module.extism == nil {
+// newState returns the state of an instance; nil for a native plugin.
+func (x *extismPlugin) newState(blockBytes int, from *memories, sh *fairsched.Flow) *extismState {
+	if x == nil {
 		return nil
 	}
-	return &extismState{blocks: blocks{limit: p.limits.BlockBytes, claim: claim{from: &p.runtime.memories, share: sh}}}
+	return &extismState{blocks: blocks{limit: blockBytes, claim: claim{from: from, share: sh}}}
 }
 
 // lend says whose call the memory is used by from now on; nil: nobody's.

@@ -65,8 +65,8 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 		var err error
 		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.bindings.of(call.Scope.Tenant).toolOperations(call),
 			func(ctx context.Context, raw []byte) (err error) {
-				if out.Content, err = p.plainContent(e, raw); err == nil && result != nil {
-					err = p.checkResult(ctx, result, out.Content)
+				if out.Content, err = plainContent(p.id, p.module.exportName(e), raw); err == nil && result != nil {
+					err = p.answers.checkResult(ctx, result, out.Content)
 				}
 				return err
 			})
@@ -84,14 +84,14 @@ func plainInput(info *ToolInfo, arguments json.RawMessage) []byte {
 	return []byte(in.Input)
 }
 
-func (p *Plugin) plainContent(e export, raw []byte) (json.RawMessage, error) {
+func plainContent(plugin, function string, raw []byte) (json.RawMessage, error) {
 	switch {
 	case json.Valid(raw) && utf8.Valid(raw):
 		return raw, nil
 	case utf8.Valid(raw):
 		return host.AppendJSONString(nil, string(raw)), nil
 	}
-	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", p.id, p.module.exportName(e), len(raw)).
+	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", plugin, function, len(raw)).
 		WithHint("a model reads text; have the function answer with UTF-8")
 }
 
@@ -143,12 +143,12 @@ func (o *ExtismOptions) asks(granted Permissions) Permissions {
 }
 
 // plainManifest describes an Extism plugin that does not describe itself.
-func (p *Plugin) plainManifest() (*Manifest, error) {
-	p.module.extism.silent = true
-	m := &Manifest{ABI: ABIVersion, Name: p.id, Tools: p.module.extism.Tools,
-		Description: "An Extism plugin.", Permissions: p.module.extism.asks}
+func (x *extismPlugin) plainManifest(id string) (*Manifest, error) {
+	x.silent = true
+	m := &Manifest{ABI: ABIVersion, Name: id, Tools: x.Tools,
+		Description: "An Extism plugin.", Permissions: x.asks}
 	if len(m.Tools) == 0 {
-		for _, name := range p.module.extism.exports {
+		for _, name := range x.exports {
 			if toolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
@@ -156,7 +156,7 @@ func (p *Plugin) plainManifest() (*Manifest, error) {
 	}
 	switch {
 	case len(m.Tools) > 0:
-	case slices.Contains(p.module.extism.exports, commandExport):
+	case slices.Contains(x.exports, commandExport):
 		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", commandExport).
 			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", commandExport)
 	default:

@@ -154,8 +154,8 @@ func TestStartCodeIsBounded(t *testing.T) {
 			if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(fmt.Sprint(err), "limit StartTimeout of 20ms") {
 				t.Errorf("load: %v, want deadline_exceeded that names StartTimeout", err)
 			}
-			if len(rt.codes) != 0 || len(rt.plugins) != 0 {
-				t.Errorf("%d codes and %d plugins are left of what was refused", len(rt.codes), len(rt.plugins))
+			if len(rt.compiler.codes) != 0 || len(rt.plugins) != 0 {
+				t.Errorf("%d codes and %d plugins are left of what was refused", len(rt.compiler.codes), len(rt.plugins))
 			}
 		})
 	}
@@ -427,8 +427,8 @@ func TestManyTenantsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(rt.plugins) != 1 || len(rt.codes) != 1 || shared.instances.idle.n > limits.IdleOfAll {
-		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.codes), shared.instances.idle.n)
+	if len(rt.plugins) != 1 || len(rt.compiler.codes) != 1 || shared.instances.idle.n > limits.IdleOfAll {
+		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.compiler.codes), shared.instances.idle.n)
 	}
 }
 

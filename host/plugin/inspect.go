@@ -135,7 +135,11 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	p.module.setExtism(m, opts)
 	loadable := len(problems) == 0
 	if loadable {
-		if err := p.prepare(ctx, wasm); err != nil {
+		prepared, err := rt.compiler.prepare(wasm, p.limits.structure())
+		if err == nil {
+			p.module.code, err = rt.compiler.compile(ctx, prepared, p, nil)
+		}
+		if err != nil {
 			problems, loadable = append(problems, err), false
 		}
 		defer p.Close()
@@ -154,16 +158,6 @@ func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts
 	return nil
 }
 
-// prepare makes the plugin's code ready, without knowing what it offers.
-func (p *Plugin) prepare(ctx context.Context, wasm []byte) error {
-	mod, err := p.runtime.prepare(wasm, p.limits.structure())
-	if err != nil {
-		return err
-	}
-	p.module.code, err = p.runtime.compile(ctx, mod, p, nil)
-	return err
-}
-
 // manifestProblems looks at what the plugin says of itself, and holds it to
 // what the module exports.
 func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loadable bool) []error {
@@ -174,7 +168,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loada
 		if p.module.extism == nil {
 			return []error{noManifest()}
 		}
-		m, err := p.plainManifest()
+		m, err := p.module.extism.plainManifest(p.id)
 		if err != nil {
 			return []error{err}
 		}

@@ -134,7 +134,7 @@ func instanceOf(ctx context.Context) *instance {
 // running its start code. ctx bounds that together with the limit StartTimeout.
 // The instance is never nil; with an error it is to be closed.
 func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.newExtismState(sh)}
+	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.module.extism.newState(p.limits.BlockBytes, &p.runtime.memories, sh)}
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.world.inst = inst
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)

@@ -38,11 +38,11 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	arrived := time.Now()
 	pl, err := p.instances.enter(ctx, r.tenant)
 	if err != nil {
-		return nil, false, false, p.refused(r, arrived, err)
+		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
-	if err := p.affordable(pl, r, arrived); err != nil {
+	if err := pl.binding.affordable(r, arrived); err != nil {
 		p.instances.exit(pl)
-		return nil, false, false, p.refused(r, arrived, err)
+		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
 	if p.module.engine != nil {
 		output, guestErr, err = p.invokeEngine(ctx, pl, r, arrived, cost)
@@ -52,7 +52,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	share, err := turns.Enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
 		p.instances.exit(pl)
-		return nil, false, false, p.refused(r, arrived, p.unserved(ctx, err))
+		return nil, false, false, p.bindings.refused(r, arrived, unserved(ctx, p.id, p.limits.Timeout, err))
 	}
 	fresh := p.module.startsFresh(r.export)
 	started := time.Now()
@@ -79,21 +79,21 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 
 // affordable fails if the input is larger than the tenant's may be, or its budget
 // is used up.
-func (p *Plugin) affordable(pl *pool, r *callRequest, now time.Time) error {
-	if limit := pl.binding.rights().limits.InputBytes; len(r.input) > limit {
+func (b *binding) affordable(r *callRequest, now time.Time) error {
+	if limit := b.rights().limits.InputBytes; len(r.input) > limit {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
-			p.id, p.module.exportName(r.export), len(r.input), limit))
+			b.plugin.id, b.plugin.module.exportName(r.export), len(r.input), limit))
 	}
-	return pl.binding.account.open(now)
+	return b.account.open(now)
 }
 
 // unserved is the error of a call that had no turn.
-func (p *Plugin) unserved(ctx context.Context, err error) error {
+func unserved(ctx context.Context, plugin string, timeout time.Duration, err error) error {
 	if err == fairsched.ErrBusy {
-		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", p.id, p.limits.Timeout).
+		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", plugin, timeout).
 			WithHint("raise the runtime's limits Running or Calls, or call less often at once"))
 	}
-	return gone(ctx, "plugin %q: a call that waited for its turn", p.id)
+	return gone(ctx, "plugin %q: a call that waited for its turn", plugin)
 }
 
 // call is invoke with the guest's error as an error. read makes of the output what
@@ -108,13 +108,13 @@ func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte
 	if !begun {
 		cost = nil
 	}
-	return cost, p.forReader(tenant, err)
+	return cost, p.bindings.forReader(tenant, err)
 }
 
 // forReader marks what clients may read of an error of a call: all of it for a
 // tenant that owns the plugin, and otherwise what the plugin said on purpose,
 // under a code other than internal and data_loss. See [host.ClientError].
-func (p *Plugin) forReader(tenant string, err error) error {
+func (bs *bindings) forReader(tenant string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -122,12 +122,12 @@ func (p *Plugin) forReader(tenant string, err error) error {
 	case host.Canceled, host.DeadlineExceeded:
 		return err
 	case host.Internal, host.DataLoss:
-		if !p.isOwnedBy(tenant) {
+		if !bs.isOwnedBy(tenant) {
 			return err
 		}
 	default:
 		var guest *GuestError
-		if !p.isOwnedBy(tenant) && !errors.As(err, &guest) {
+		if !bs.isOwnedBy(tenant) && !errors.As(err, &guest) {
 			return err
 		}
 	}
@@ -136,8 +136,8 @@ func (p *Plugin) forReader(tenant string, err error) error {
 
 // isOwnedBy reports whether the plugin was loaded for that tenant, and not for
 // everybody.
-func (p *Plugin) isOwnedBy(tenant string) bool {
-	return tenant != "" && slices.Contains(p.bindings.only, tenant)
+func (bs *bindings) isOwnedBy(tenant string) bool {
+	return tenant != "" && slices.Contains(bs.only, tenant)
 }
 
 // describeTenant is whose instance a plugin describes itself in: nobody's.
@@ -151,7 +151,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	}
 	if !p.module.exportsFunc(exportDescribe) {
 		if p.module.extism != nil {
-			return p.plainManifest()
+			return p.module.extism.plainManifest(p.id)
 		}
 		return nil, noManifest()
 	}

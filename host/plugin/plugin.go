@@ -11,6 +11,7 @@ type Plugin struct {
 	schemas   *schemas // of the manifest
 	number    int64    // in the order of loading
 	module    loadedModule
+	answers   answers
 	bindings  bindings
 	instances instancePools
 	noOptions CallOptions // of raw calls without
@@ -22,7 +23,7 @@ func newPlugin(rt *Runtime, id string, opts *LoadOptions) *Plugin {
 	if opts != nil {
 		p.owner, p.module.isolation = opts.Owner, opts.Isolation
 	}
-	p.bindings.plugin = p
+	p.answers.plugin, p.bindings.plugin = id, p
 	p.instances = instancePools{
 		plugin: id, limits: &p.limits, bindings: &p.bindings, memories: &rt.memories, sweeper: rt.sweeper,
 		make: p.newInstance, makeRoom: rt.retireIdle, byTenant: map[string]*pool{},
@@ -56,6 +57,6 @@ func (p *Plugin) Close() {
 		_ = p.module.engine.Close() // nothing runs in it; there is nothing to do about an error
 	}
 	if p.module.code != nil {
-		p.runtime.release(p.module.code)
+		p.runtime.compiler.release(p.module.code)
 	}
 }

@@ -106,14 +106,14 @@ func TestReplacesLeaveNothing(t *testing.T) {
 	if after := heap(); after > before+4<<20 {
 		t.Errorf("the heap has grown from %d to %d bytes", before, after)
 	}
-	if plugins, codes := len(rt.open()), len(rt.codes); plugins != 2 || codes != 2 {
+	if plugins, codes := len(rt.open()), len(rt.compiler.codes); plugins != 2 || codes != 2 {
 		t.Errorf("%d plugins and %d compiled modules are open, want the one that serves and the one that is kept", plugins, codes)
 	}
 	if st := s.State(); len(st.Versions) != 2+min(n-1, slotRecords) {
 		t.Errorf("%d versions are remembered, want %d", len(st.Versions), 2+slotRecords)
 	}
 	s.Close()
-	if plugins, codes, memory := len(rt.open()), len(rt.codes), rt.memories.used.Load(); plugins != 0 || codes != 0 || memory != 0 {
+	if plugins, codes, memory := len(rt.open()), len(rt.compiler.codes), rt.memories.used.Load(); plugins != 0 || codes != 0 || memory != 0 {
 		t.Errorf("%d plugins, %d compiled modules and %d bytes of memory are left after Close", plugins, codes, memory)
 	}
 }

@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -24,11 +23,7 @@ import (
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
 	opts      Options
-	cache     *codeCache           // nil without a directory
-	compiling *fairsched.Scheduler // those of compiling, in nanoseconds
-	life      context.Context      // ends with Close; what compiles looks at it
-	end       context.CancelFunc
-
+	compiler  *compiler
 	tenants   *tenants
 	tallies   *tallies
 	scheduler *fairsched.Scheduler
@@ -40,7 +35,6 @@ type Runtime struct {
 	began     time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
-	codes   map[[sha256.Size]byte]*code
 	plugins map[*Plugin]struct{}
 	slots   map[slotKey]*Slot
 	loaded  int64 // plugins, ever
@@ -124,8 +118,8 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	rt := &Runtime{opts: *opts, codes: map[[sha256.Size]byte]*code{}, plugins: map[*Plugin]struct{}{},
-		slots: map[slotKey]*Slot{}, began: time.Now(), compiling: fairsched.New(compilesAtOnce, compilesAtOnce)}
+	rt := &Runtime{opts: *opts, plugins: map[*Plugin]struct{}{},
+		slots: map[slotKey]*Slot{}, began: time.Now()}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -146,11 +140,10 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.opts.Log == nil {
 		rt.opts.Log = rt.logLine
 	}
-	if err := rt.openCache(); err != nil {
+	if rt.compiler, err = newCompiler(&rt.opts, rt.tallies); err != nil {
 		return nil, err
 	}
 	rt.openServices()
-	rt.life, rt.end = context.WithCancel(context.Background())
 	rt.sweeper = startSweeper(rt)
 	return rt, nil
 }
@@ -212,7 +205,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	}
 	rt.closed = true
 	rt.mu.Unlock()
-	rt.end()
+	rt.compiler.close()
 	for _, stop := range rt.stop {
 		stop()
 	}
@@ -223,6 +216,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		p.Close()
 	}
 	rt.loads.Wait()
+	rt.compiler.work.Wait()
 	rt.sweeper.stop()
 	return nil
 }
@@ -413,7 +407,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
-	prepared, err := p.runtime.prepare(wasm, p.limits.structure())
+	prepared, err := p.runtime.compiler.prepare(wasm, p.limits.structure())
 	if err != nil {
 		return guestModule{}, err
 	}
@@ -423,7 +417,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	}
 	p.module.digest = digestName(m.wasm.Digest[:])
 	p.module.setExtism(m, opts)
-	p.module.code, err = p.runtime.compile(ctx, prepared, p, opts.tenants())
+	p.module.code, err = p.runtime.compiler.compile(ctx, prepared, p, opts.tenants())
 	return m, err
 }
 

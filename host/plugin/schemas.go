@@ -82,13 +82,13 @@ func (p *Plugin) compileSchemas(ctx context.Context, tenants []string) error {
 		p.schemas, _ = compileSchemas(ctx, p.manifest)
 		return nil
 	}
-	rt, job := p.runtime, p.compilation(tenants)
-	slot, err := rt.compiling.Enter(ctx, job.flow(), math.MaxInt64)
+	rt, job := p.runtime, newCompilation(p.id, p.owner, tenants)
+	slot, err := rt.compiler.slots.Enter(ctx, job.flow(), math.MaxInt64)
 	if err != nil {
 		return gone(ctx, "waiting to compile the schemas of its manifest")
 	}
 	started := time.Now()
-	defer func() { rt.compiled(job, slot, time.Since(started)) }()
+	defer func() { rt.compiler.compiled(job, slot, time.Since(started)) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limits.StartTimeout, errSchemaTime)
 	defer cancel()
 	s, problems := compileSchemas(ctx, p.manifest)

@@ -37,7 +37,7 @@ func (s *Slot) health(ctx context.Context, p *Plugin) error {
 		return unhealthy(ctx, s.id, "start", err)
 	}
 	for _, c := range slices.Concat(p.manifest.Health, s.opts.Health) {
-		_, _, err := p.healthCall(ctx, c)
+		_, _, err := c.run(ctx, p)
 		if err != nil {
 			return unhealthy(ctx, s.id, "health call of "+clean(c.Export), err)
 		}
@@ -50,7 +50,7 @@ func (s *Slot) health(ctx context.Context, p *Plugin) error {
 	return nil
 }
 
-func (p *Plugin) healthCall(ctx context.Context, c HealthCall) ([]byte, *host.Cost, error) {
+func (c HealthCall) run(ctx context.Context, p *Plugin) ([]byte, *host.Cost, error) {
 	r, err := p.Call(ctx, describeTenant, c.Export, c.Input, nil)
 	if err == nil && r.GuestError {
 		err = guestError(p.id, c.Export, r.Output)
