@@ -204,7 +204,7 @@ func TestSlotRollsBackACrashLoop(t *testing.T) {
 		}
 	}
 	wantAnswer(t, ctx, s, "1")
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 serving, 2 failed")
 	st := s.State()
 	if bad := st.Versions[1]; bad.Faults != DefaultFaultsInARow || bad.Calls != DefaultFaultsInARow || bad.Error == nil || st.Error == nil {

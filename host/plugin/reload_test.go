@@ -98,11 +98,11 @@ func TestReplacesLeaveNothing(t *testing.T) {
 	for i := range n {
 		round(i)
 		if i == n/5 {
-			s.closers.Wait()
+			s.revisions.closers.Wait()
 			before = heap()
 		}
 	}
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	if after := heap(); after > before+4<<20 {
 		t.Errorf("the heap has grown from %d to %d bytes", before, after)
 	}

@@ -36,16 +36,14 @@ type Slot struct {
 	turn    chan struct{} // held by the operation that changes the slot
 	current atomic.Pointer[version]
 
-	mu       sync.Mutex
-	granted  Permissions
-	asked    Permissions    // by the last version that was published
-	number   int            // of the last version
-	versions []*version     // those that hold something, the oldest first
-	past     []VersionState // those that do not, the oldest first; at most slotRecords
-	loading  bool
-	lastErr  *host.Error
-	closed   bool
-	closers  sync.WaitGroup
+	revisions revisions
+
+	mu      sync.Mutex
+	granted Permissions
+	asked   Permissions // by the last version that was published
+	loading bool
+	lastErr *host.Error
+	closed  bool
 }
 
 // SlotOptions are the optional parts of a slot.
@@ -95,6 +93,7 @@ func (rt *Runtime) openSlot(id string, opts *SlotOptions) (*Slot, error) {
 	}
 	orDefault(&s.opts.Kept, DefaultKeptVersions)
 	orDefault(&s.opts.Draining, DefaultDrainingVersions)
+	s.revisions = revisions{plugin: id, kept: s.opts.Kept, draining: s.opts.Draining, mu: &s.mu}
 	var err error
 	if s.opts.Guard, err = opts.Guard.withDefaults(); err != nil {
 		return nil, err
@@ -197,8 +196,8 @@ func (s *Slot) replace(ctx context.Context, wasm []byte, isFirst bool) (VersionS
 		return VersionState{}, err
 	}
 	defer s.end()
-	v := s.newVersion()
-	if err := s.roomToDrain(); err != nil {
+	v := &version{slot: s, number: s.revisions.next(), gone: make(chan struct{})}
+	if err := s.revisions.roomToDrain(); err != nil {
 		return s.failed(v, err)
 	}
 	trial, err := s.try(ctx, wasm)
@@ -240,20 +239,13 @@ func (s *Slot) end() {
 	<-s.turn
 }
 
-func (s *Slot) newVersion() *version {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.number++
-	return &version{slot: s, number: s.number, gone: make(chan struct{})}
-}
-
 // serve publishes a version that has been tried with nothing granted.
 func (s *Slot) serve(v *version, replacesHeld bool) (VersionState, error) {
 	if err := s.publish(v, replacesHeld); err != nil {
 		v.plugin.Close()
 		return s.failed(v, err)
 	}
-	state := s.stateOf(v)
+	state := s.revisions.stateOf(v)
 	s.runtime.opts.Logger.Info("plugin version serves", "plugin", s.id, "version", state.Number, "digest", state.Digest)
 	return state, nil
 }
@@ -266,9 +258,7 @@ func (s *Slot) publish(v *version, replacesHeld bool) error {
 	if s.closed {
 		return errClosed("\"" + s.id + "\"")
 	}
-	if !slices.Contains(s.versions, v) {
-		s.versions = append(s.versions, v)
-	}
+	s.revisions.add(v)
 	if err := v.plugin.Grant(s.granted); err != nil {
 		return err
 	}
@@ -278,12 +268,12 @@ func (s *Slot) publish(v *version, replacesHeld bool) error {
 	v.refs.And(^retired)
 	if before := s.current.Swap(v); before != nil {
 		before.phase, before.since = Kept, v.since
-		s.retire(before)
+		s.revisions.retire(before)
 	}
 	if replacesHeld {
-		s.dropHeld()
+		s.revisions.dropHeld()
 	}
-	s.dropSurplus()
+	s.revisions.dropSurplus()
 	return nil
 }
 
@@ -294,6 +284,6 @@ func (s *Slot) failed(v *version, err error) (VersionState, error) {
 	defer s.mu.Unlock()
 	v.phase, v.err, v.since = Failed, host.AsError(err), time.Now()
 	s.lastErr = v.err
-	s.remember(v)
+	s.revisions.remember(v)
 	return v.state(), err
 }

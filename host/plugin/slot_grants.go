@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,22 +16,6 @@ func (s *Slot) beyond(p *Plugin) []string {
 	return p.manifest.Permissions.Widens(s.granted, s.asked)
 }
 
-// dropHeld drops the version that is held back. Slot.mu is held.
-func (s *Slot) dropHeld() {
-	if v := s.held(); v != nil {
-		s.drop(v, Replaced)
-	}
-}
-
-// held returns the version that is held back, if there is one. Slot.mu is held.
-func (s *Slot) held() *version {
-	i := slices.IndexFunc(s.versions, func(v *version) bool { return v.phase == Held })
-	if i < 0 {
-		return nil
-	}
-	return s.versions[i]
-}
-
 // hold keeps a version that asks for too much, with nothing granted. It takes
 // the place of one that was held before.
 func (s *Slot) hold(v *version) (VersionState, error) {
@@ -42,10 +25,10 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 	v.plugin.instances.retire(time.Time{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropHeld()
+	s.revisions.dropHeld()
 	v.phase, v.err, v.since = Held, err, time.Now()
 	v.refs.Or(retired)
-	s.versions = append(s.versions, v)
+	s.revisions.add(v)
 	s.lastErr = err
 	return v.state(), err
 }
@@ -94,7 +77,7 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.granted = granted
-	for _, v := range s.versions {
+	for _, v := range s.revisions.live {
 		switch v.phase {
 		case Held:
 		case Draining: // its calls go on as they began, but for what is taken back
@@ -105,7 +88,7 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 			}
 		}
 	}
-	return s.held(), nil
+	return s.revisions.held(), nil
 }
 
 // Accept takes the version that is held back into service with what is granted,
@@ -117,7 +100,7 @@ func (s *Slot) Accept(ctx context.Context) (VersionState, error) {
 	}
 	defer s.end()
 	s.mu.Lock()
-	held := s.held()
+	held := s.revisions.held()
 	s.mu.Unlock()
 	if held == nil {
 		return VersionState{}, host.Errorf(host.FailedPrecondition, "plugin %q: no version is held back", s.id)

@@ -2,89 +2,10 @@ package plugin
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
-
-// roomToDrain refuses another version while too many wait for their last call.
-func (s *Slot) roomToDrain() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, v := range s.versions {
-		if v.phase == Draining {
-			n++
-		}
-	}
-	if n < s.opts.Draining {
-		return nil
-	}
-	return host.Errorf(host.ResourceExhausted, "plugin %q: %d versions still have calls or pinned runs in progress, as many as the limit Draining", s.id, n).
-		WithHint("wait for them, or release the pins")
-}
-
-// retire lets no new call into a version. Slot.mu is held.
-func (s *Slot) retire(v *version) {
-	v.refs.Or(retired)
-	s.drained(v)
-}
-
-// drop closes a version when its last call has ended, and remembers it as last.
-// Slot.mu is held.
-func (s *Slot) drop(v *version, last Phase) {
-	v.phase, v.last = Draining, last
-	s.retire(v)
-}
-
-// dropSurplus drops the oldest of the kept versions that are too many. Slot.mu is
-// held.
-func (s *Slot) dropSurplus() {
-	kept := 0
-	for _, v := range slices.Backward(s.versions) {
-		if v.phase != Kept {
-			continue
-		}
-		if kept++; kept > s.opts.Kept {
-			s.drop(v, Replaced)
-		}
-	}
-}
-
-// drained does what has waited for a version's last call, if that has ended: a
-// kept version keeps its code only, a dropped one nothing. Slot.mu is held.
-func (s *Slot) drained(v *version) {
-	if v.refs.Load() != retired || v.closing {
-		return
-	}
-	switch v.phase {
-	case Kept:
-		s.closers.Go(func() { v.plugin.instances.retire(time.Time{}) })
-	case Draining:
-		v.closing = true
-		s.closers.Go(func() { s.close(v) })
-	}
-}
-
-// close gives back what a version holds.
-func (s *Slot) close(v *version) {
-	v.plugin.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v.phase = v.last
-	s.remember(v)
-	close(v.gone)
-}
-
-// remember makes a record of a version that holds nothing. Slot.mu is held.
-func (s *Slot) remember(v *version) {
-	s.versions = slices.DeleteFunc(s.versions, func(u *version) bool { return u == v })
-	s.past = append(s.past, v.state())
-	if n := len(s.past) - slotRecords; n > 0 {
-		s.past = slices.Delete(s.past, 0, n)
-	}
-}
 
 // Rollback makes the version that served before serve again, and drops the one
 // that serves. Code failed_precondition if none is kept.
@@ -97,7 +18,7 @@ func (s *Slot) Rollback(ctx context.Context) (VersionState, error) {
 	if v == nil {
 		return VersionState{}, host.Errorf(host.FailedPrecondition, "plugin %q keeps no earlier version", s.id).WithHint("load one")
 	}
-	return s.stateOf(v), nil
+	return s.revisions.stateOf(v), nil
 }
 
 // rollback replaces the version bad, if it still serves, by the one before it
@@ -108,14 +29,10 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	if bad == nil || s.closed || s.current.Load() != bad {
 		return nil
 	}
-	i := slices.IndexFunc(s.versions, func(v *version) bool { return v == bad }) - 1
-	for i >= 0 && s.versions[i].phase != Kept {
-		i--
-	}
-	if i < 0 {
+	v := s.revisions.before(bad)
+	if v == nil {
 		return nil
 	}
-	v := s.versions[i]
 	v.phase, v.since = Serving, time.Now()
 	v.health.Store(newHealth(&s.opts.Guard, time.Time{}))
 	v.refs.And(^retired)
@@ -128,7 +45,7 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	} else {
 		logger.Info("plugin is rolled back, as somebody asked")
 	}
-	s.drop(bad, last)
+	s.revisions.drop(bad, last)
 	return v
 }
 
@@ -157,12 +74,7 @@ func (s *Slot) dropAll() []*version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current.Store(nil)
-	for _, v := range s.versions {
-		if v.phase != Draining {
-			s.drop(v, Unloaded)
-		}
-	}
-	return slices.Clone(s.versions)
+	return s.revisions.dropAll()
 }
 
 // Close ends the slot: it waits for the calls and pins in progress and gives
@@ -178,26 +90,15 @@ func (s *Slot) shut(waitForPins bool) {
 	s.mu.Unlock()
 	for _, v := range s.dropAll() {
 		if !waitForPins {
-			s.closeNow(v)
+			s.revisions.closeNow(v)
 		}
 		<-v.gone
 	}
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	s.runtime.mu.Lock()
 	defer s.runtime.mu.Unlock()
 	if s.runtime.slots[s.key()] == s {
 		delete(s.runtime.slots, s.key())
-	}
-}
-
-// closeNow closes a version that has pins, if nobody does already.
-func (s *Slot) closeNow(v *version) {
-	s.mu.Lock()
-	closing := v.closing
-	v.closing = true
-	s.mu.Unlock()
-	if !closing {
-		s.close(v)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestSlotReplaces(t *testing.T) {
 	wantPhases(t, s, "1 kept, 2 serving")
 	replace(t, s, numbered(t, 3))
 	replace(t, s, numbered(t, 4))
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 replaced, 2 kept, 3 kept, 4 serving")
 	if state := s.State(); state.Phase != Serving || state.ID != "p" || state.Serving().Number != 4 || state.Loading || state.Error != nil {
 		t.Errorf("State = %+v", state)
@@ -233,7 +233,7 @@ func TestSlotEndsCallsOnTheVersionTheyBeganOn(t *testing.T) {
 		t.Errorf("%d calls are in progress, want 1", v.Running)
 	}
 	b.end(t)
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 replaced, 2 kept, 3 serving")
 }
 
@@ -251,7 +251,7 @@ func TestSlotRollsBack(t *testing.T) {
 		}
 		wantAnswer(t, ctx, s, want)
 	}
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 serving, 2 replaced, 3 replaced")
 }
 
@@ -264,7 +264,7 @@ func TestSlotRollsBackToAVersionWithCallsInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.end(t)
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	beginCall(t, ctx, s).end(t)
 	wantPhases(t, s, "1 serving, 2 replaced")
 }
@@ -320,7 +320,7 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 		t.Errorf("something else: %v, want permission_denied", err)
 	}
 	replace(t, s, asks(6, `{}`))
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	if st := s.State(); st.Held {
 		t.Errorf("a version that was replaced is still held: %s", phases(s))
 	}
@@ -455,7 +455,7 @@ func TestSlotPins(t *testing.T) {
 	release()
 	release()
 	releaseAgain()
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 replaced, 2 kept, 3 serving")
 	wantAnswer(t, pinned, s, "3") // nothing is pinned any more
 }
@@ -476,7 +476,7 @@ func TestSlotRefusesMoreThanCanDrain(t *testing.T) {
 	for _, r := range release {
 		r()
 	}
-	s.closers.Wait()
+	s.revisions.closers.Wait()
 	replace(t, s, numbered(t, 4))
 	wantAnswer(t, ctx, s, "4")
 }
@@ -545,7 +545,7 @@ func TestAProvidersToolsOutliveItsVersion(t *testing.T) {
 	result, _ := runOnce(t, ctx, &host.AgentOptions{Tools: given.Tools}, func() {
 		replace(t, s, numbered(t, 2))
 		replace(t, s, numbered(t, 3))
-		s.closers.Wait()
+		s.revisions.closers.Wait()
 	})
 	if string(result.Content) != "3" {
 		t.Errorf("the tool answers %s, want 3", result.Content)

@@ -73,7 +73,7 @@ func (v *version) leave() {
 	}
 	v.slot.mu.Lock()
 	defer v.slot.mu.Unlock()
-	v.slot.drained(v)
+	v.slot.revisions.drained(v)
 }
 
 // VersionState tells of one version of a plugin.
@@ -109,12 +109,6 @@ func (v *version) state() VersionState {
 	return st
 }
 
-func (s *Slot) stateOf(v *version) VersionState {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return v.state()
-}
-
 // SlotState tells of a plugin that can be replaced.
 type SlotState struct {
 	ID       string         `json:"id"`
@@ -131,8 +125,8 @@ type SlotState struct {
 func (s *Slot) State() SlotState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := SlotState{ID: s.id, Owner: s.opts.Owner, Phase: Unloaded, Loading: s.loading, Error: s.lastErr, Held: s.held() != nil, Versions: slices.Clone(s.past)}
-	for _, v := range s.versions {
+	st := SlotState{ID: s.id, Owner: s.opts.Owner, Phase: Unloaded, Loading: s.loading, Error: s.lastErr, Held: s.revisions.held() != nil, Versions: slices.Clone(s.revisions.past)}
+	for _, v := range s.revisions.live {
 		st.Versions = append(st.Versions, v.state())
 	}
 	slices.SortFunc(st.Versions, func(a, b VersionState) int { return a.Number - b.Number })
