@@ -315,7 +315,7 @@ func TestManifestsOfferOnlyWhatIsExported(t *testing.T) {
 }
 
 func TestLimitsAreChecked(t *testing.T) {
-	for _, l := range []Limits{{Timeout: -1}, {IdleOfAll: -1}, {MemoryBytes: 1000}, {MemoryBytes: 5 << 30}, {TableEntries: 1 << 33}} {
+	for _, l := range []Limits{{Timeout: -1}, {MaxIdle: -1}, {MemoryBytes: 1000}, {MemoryBytes: 5 << 30}, {TableEntries: 1 << 33}} {
 		if _, err := NewRuntime(t.Context(), &Options{Limits: l}); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("limits %+v: %v, want invalid_argument", l, err)
 		}

@@ -215,7 +215,7 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 	}
 	inst.calls++
 	if name == commandExport {
-		inst.calls = max(inst.calls, inst.plugin.limits.CallsAnew) // its libc has been taken down
+		inst.calls = max(inst.calls, inst.plugin.limits.MaxCallsPerInstance) // its libc has been taken down
 	}
 	stack := inst.stack[:]
 	stack[0] = 0 // the result of a function that has none
@@ -249,7 +249,7 @@ func (inst *instance) exited(err error) bool {
 	if inst.call.stopped != nil || !errors.As(err, &exit) || exit.ExitCode() != 0 {
 		return false
 	}
-	inst.calls = inst.plugin.limits.CallsAnew
+	inst.calls = inst.plugin.limits.MaxCallsPerInstance
 	inst.stack[0] = 0
 	return true
 }

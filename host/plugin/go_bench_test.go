@@ -126,7 +126,7 @@ func BenchmarkGoFresh(b *testing.B) {
 			input := conversation(size)
 			rt, memory := newRuntime(b, nil), int64(0)
 			open := func(isolation plugin.Isolation) func(tenant string) {
-				p := load(b, rt, "history", wasm, &plugin.LoadOptions{Isolation: isolation, Limits: plugin.Limits{IdleOfAll: 1}})
+				p := load(b, rt, "history", wasm, &plugin.LoadOptions{Isolation: isolation, Limits: plugin.Limits{MaxIdle: 1}})
 				call := func(tenant string) {
 					r, err := p.Call(context.Background(), tenant, "tool", input, nil)
 					if err != nil {

@@ -225,7 +225,7 @@ func TestInstancesAreTheirTenants(t *testing.T) {
 
 func TestInstancesAreRetired(t *testing.T) {
 	t.Run("when worn", func(t *testing.T) {
-		p := loadHand(t, counter, Limits{CallsAnew: 2})
+		p := loadHand(t, counter, Limits{MaxCallsPerInstance: 2})
 		if got := calls(t, p, "a", "") + calls(t, p, "a", "") + calls(t, p, "a", ""); got != "121" {
 			t.Errorf("three calls say %s, want 121", got)
 		}
@@ -237,7 +237,7 @@ func TestInstancesAreRetired(t *testing.T) {
 		}
 	})
 	t.Run("when other tenants' were used later", func(t *testing.T) {
-		p := loadHand(t, counter, Limits{IdleOfAll: 2})
+		p := loadHand(t, counter, Limits{MaxIdle: 2})
 		for i, c := range []struct{ tenant, want string }{
 			{"a", "1"}, {"b", "1"}, {"a", "2"}, {"c", "1"}, // b goes
 			{"a", "3"}, {"b", "1"}, // c goes
@@ -252,7 +252,7 @@ func TestInstancesAreRetired(t *testing.T) {
 }
 
 func TestTenantsWithoutInstancesAreForgotten(t *testing.T) {
-	p := loadHand(t, counter, Limits{IdleOfAll: 3})
+	p := loadHand(t, counter, Limits{MaxIdle: 3})
 	for i := range 100 {
 		calls(t, p, fmt.Sprint(i), map[bool]string{true: "!"}[i%2 == 0])
 	}
@@ -398,7 +398,7 @@ func TestManyTenantsAtOnce(t *testing.T) {
 	const workers, tenants, each = 32, 8, 100
 	rt := startRuntime(t, nil)
 	wasm := handWritten(t, keeper)
-	limits := Limits{Instances: 2, IdleInstances: 2, IdleOfAll: 5, CallsAnew: 7}
+	limits := Limits{Instances: 2, IdleInstances: 2, MaxIdle: 5, MaxCallsPerInstance: 7}
 	load := func() *Plugin {
 		p, err := rt.Load(context.Background(), "x", wasm, &LoadOptions{Limits: limits})
 		if err != nil {
@@ -427,7 +427,7 @@ func TestManyTenantsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(rt.plugins) != 1 || len(rt.compiler.codes) != 1 || shared.instances.idle.n > limits.IdleOfAll {
+	if len(rt.plugins) != 1 || len(rt.compiler.codes) != 1 || shared.instances.idle.n > limits.MaxIdle {
 		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.compiler.codes), shared.instances.idle.n)
 	}
 }

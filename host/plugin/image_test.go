@@ -210,7 +210,7 @@ func TestFreshCallsFindNothing(t *testing.T) {
 // With as many idle instances as may be, a tenant gets one of another's,
 // restored.
 func TestTenantsTakeRestoredInstances(t *testing.T) {
-	p := loadIsolated(t, startRuntime(t, nil), counter, IsolationReuse, Limits{IdleOfAll: 1})
+	p := loadIsolated(t, startRuntime(t, nil), counter, IsolationReuse, Limits{MaxIdle: 1})
 	for range 2 {
 		calls(t, p, "a", "")
 	}

@@ -24,23 +24,23 @@ const (
 	// DefaultStartInstructions is apart from what a call may use, because what a
 	// language's runtime does before the first call is not the author's: a Go
 	// guest starts in millions.
-	DefaultStartInstructions = 1_000_000_000
-	DefaultTimeout           = 5 * time.Second
-	DefaultStartTimeout      = 10 * time.Second
-	DefaultInputBytes        = 16 << 20
-	DefaultOutputBytes       = 8 << 20
-	DefaultHostCalls         = 10_000
-	DefaultResponseBytes     = 8 << 20
-	DefaultLogBytes          = 64 << 10
-	DefaultBlockBytes        = 64 << 20
-	DefaultVarBytes          = 1 << 20
-	DefaultInstances         = 16
-	DefaultWaiting           = 256
-	DefaultIdleInstances     = 4
-	DefaultIdleOfAll         = 64
-	DefaultIdleTime          = time.Minute
-	DefaultCallsAnew         = 100_000
-	DefaultKVBytes           = 16 << 20
+	DefaultStartInstructions   = 1_000_000_000
+	DefaultTimeout             = 5 * time.Second
+	DefaultStartTimeout        = 10 * time.Second
+	DefaultInputBytes          = 16 << 20
+	DefaultOutputBytes         = 8 << 20
+	DefaultHostCalls           = 10_000
+	DefaultResponseBytes       = 8 << 20
+	DefaultLogBytes            = 64 << 10
+	DefaultBlockBytes          = 64 << 20
+	DefaultVarBytes            = 1 << 20
+	DefaultInstances           = 16
+	DefaultWaiting             = 256
+	DefaultIdleInstances       = 4
+	DefaultMaxIdle             = 64
+	DefaultIdleTime            = time.Minute
+	DefaultMaxCallsPerInstance = 100_000
+	DefaultKVBytes             = 16 << 20
 )
 
 // pageBytes is the size of a WebAssembly page.
@@ -81,17 +81,17 @@ type Limits struct {
 	VarBytes          int           // of an Extism plugin: its variables (1 MiB)
 
 	// Of each plugin.
-	IdleOfAll int // instances kept for the next calls of all tenants; the longest unused goes first (64)
+	MaxIdle int // instances kept for the next calls of all tenants; the longest unused goes first (64)
 
 	// IdleTime is how long an instance is kept that nobody uses (1 min).
 	IdleTime time.Duration
 
 	// Of each plugin and tenant.
-	Instances     int   // running at one time; more calls wait (16)
-	Waiting       int   // calls that wait for that; more are refused (256)
-	IdleInstances int   // kept for the next call (4)
-	CallsAnew     int   // calls after which an instance is made anew (100,000)
-	KVBytes       int64 // keys and values that it keeps, 64 bytes more for each (16 MiB)
+	Instances           int   // running at one time; more calls wait (16)
+	Waiting             int   // calls that wait for that; more are refused (256)
+	IdleInstances       int   // kept for the next call (4)
+	MaxCallsPerInstance int   // calls after which an instance is made anew (100,000)
+	KVBytes             int64 // keys and values that it keeps, 64 bytes more for each (16 MiB)
 }
 
 func (l Limits) withDefaults() Limits {
@@ -102,7 +102,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
 		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
 		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.BlockBytes, DefaultBlockBytes}, {&l.VarBytes, DefaultVarBytes}, {&l.Instances, DefaultInstances},
-		{&l.IdleInstances, DefaultIdleInstances}, {&l.IdleOfAll, DefaultIdleOfAll}, {&l.CallsAnew, DefaultCallsAnew}, {&l.Waiting, DefaultWaiting},
+		{&l.IdleInstances, DefaultIdleInstances}, {&l.MaxIdle, DefaultMaxIdle}, {&l.MaxCallsPerInstance, DefaultMaxCallsPerInstance}, {&l.Waiting, DefaultWaiting},
 	}
 	for _, f := range ints {
 		if *f.v == 0 {
@@ -150,7 +150,7 @@ func (l Limits) check() error {
 		{"ModuleBytes", int64(l.ModuleBytes)}, {"TableEntries", int64(l.TableEntries)}, {"CallDepth", int64(l.CallDepth)},
 		{"InputBytes", int64(l.InputBytes)}, {"OutputBytes", int64(l.OutputBytes)}, {"HostCalls", int64(l.HostCalls)},
 		{"ResponseBytes", int64(l.ResponseBytes)}, {"LogBytes", int64(l.LogBytes)}, {"BlockBytes", int64(l.BlockBytes)}, {"VarBytes", int64(l.VarBytes)}, {"Instances", int64(l.Instances)},
-		{"IdleInstances", int64(l.IdleInstances)}, {"IdleOfAll", int64(l.IdleOfAll)}, {"CallsAnew", int64(l.CallsAnew)}, {"Waiting", int64(l.Waiting)},
+		{"IdleInstances", int64(l.IdleInstances)}, {"MaxIdle", int64(l.MaxIdle)}, {"MaxCallsPerInstance", int64(l.MaxCallsPerInstance)}, {"Waiting", int64(l.Waiting)},
 		{"CompileWork", int64(l.CompileWork)}, {"CompileTimeout", int64(l.CompileTimeout)}, {"CompileMemory", l.CompileMemory}, {"MemoryBytes", l.MemoryBytes},
 		{"KVBytes", l.KVBytes}, {"Instructions", l.Instructions}, {"StartInstructions", l.StartInstructions}, {"Timeout", int64(l.Timeout)}, {"StartTimeout", int64(l.StartTimeout)}, {"IdleTime", int64(l.IdleTime)},
 	} {

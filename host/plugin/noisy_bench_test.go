@@ -67,7 +67,7 @@ func BenchmarkIsolation(b *testing.B) {
 	}{{"reuse", plugin.IsolationReuse, 1}, {"fresh", plugin.IsolationFresh, 1}, {"switch", plugin.IsolationReuse, 2}} {
 		b.Run(c.name, func(b *testing.B) {
 			p := load(b, newRuntime(b, nil), "echo", buildGuest(b, "host/plugin/testdata/guests/echo"),
-				&plugin.LoadOptions{Isolation: c.isolation, Limits: plugin.Limits{IdleOfAll: 1}})
+				&plugin.LoadOptions{Isolation: c.isolation, Limits: plugin.Limits{MaxIdle: 1}})
 			input := make([]byte, 1<<10)
 			memory, n := int64(0), 0
 			for b.Loop() {

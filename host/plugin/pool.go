@@ -304,7 +304,7 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 		inst, pl.idle = pl.idle[n-1], pl.idle[:n-1]
 	} else if n := len(ip.fresh); n > 0 && ip.fresh[n-1].image.suits(pl.binding) {
 		inst, ip.fresh = ip.fresh[n-1], ip.fresh[:n-1]
-	} else if ip.idle.n > 0 && ip.live >= ip.limits.IdleOfAll {
+	} else if ip.idle.n > 0 && ip.live >= ip.limits.MaxIdle {
 		return nil, ip.evict()
 	} else {
 		return nil, nil
@@ -317,7 +317,7 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 // normally and the instance is not worn, to be closed otherwise. It reports whether
 // the call has no turn any more.
 func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnless bool) {
-	keep := healthy && inst.calls < inst.call.limits.CallsAnew
+	keep := healthy && inst.calls < inst.call.limits.MaxCallsPerInstance
 	if keep && (fresh || inst.swollen()) {
 		keep = inst.restore()
 	}
@@ -359,7 +359,7 @@ func (ip *instancePools) keep(pl *pool, inst *instance) (surplus *instance) {
 	}
 	ip.idle.push(inst)
 	ip.sweepLater()
-	if ip.idle.n > ip.limits.IdleOfAll {
+	if ip.idle.n > ip.limits.MaxIdle {
 		return ip.evict()
 	}
 	return nil

@@ -500,8 +500,8 @@ func (l Limits) over(d Limits) Limits {
 		{&l.ModuleBytes, &d.ModuleBytes}, {&l.TableEntries, &d.TableEntries}, {&l.CallDepth, &d.CallDepth},
 		{&l.InputBytes, &d.InputBytes}, {&l.OutputBytes, &d.OutputBytes}, {&l.HostCalls, &d.HostCalls},
 		{&l.ResponseBytes, &d.ResponseBytes}, {&l.LogBytes, &d.LogBytes}, {&l.BlockBytes, &d.BlockBytes}, {&l.VarBytes, &d.VarBytes}, {&l.Instances, &d.Instances},
-		{&l.IdleInstances, &d.IdleInstances}, {&l.IdleOfAll, &d.IdleOfAll}, {&l.Waiting, &d.Waiting},
-		{&l.CallsAnew, &d.CallsAnew},
+		{&l.IdleInstances, &d.IdleInstances}, {&l.MaxIdle, &d.MaxIdle}, {&l.Waiting, &d.Waiting},
+		{&l.MaxCallsPerInstance, &d.MaxCallsPerInstance},
 	} {
 		if *f.v == 0 {
 			*f.v = *f.d

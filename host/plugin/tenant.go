@@ -61,7 +61,7 @@ func (t *Tenant) check() error {
 	}{
 		{"ModuleBytes", l.ModuleBytes != 0}, {"TableEntries", l.TableEntries != 0}, {"MemoryBytes", l.MemoryBytes != 0},
 		{"CallDepth", l.CallDepth != 0}, {"StartTimeout", l.StartTimeout != 0}, {"StartInstructions", l.StartInstructions != 0},
-		{"IdleOfAll", l.IdleOfAll != 0}, {"IdleTime", l.IdleTime != 0}, {"BlockBytes", l.BlockBytes != 0},
+		{"MaxIdle", l.MaxIdle != 0}, {"IdleTime", l.IdleTime != 0}, {"BlockBytes", l.BlockBytes != 0},
 	} {
 		if f.set {
 			return host.Errorf(host.InvalidArgument, "the limit %s cannot be set for a tenant", f.name).
@@ -88,7 +88,7 @@ func (l Limits) within(plugin Limits) Limits {
 	out.Instances = tighter(l.Instances, plugin.Instances)
 	out.Waiting = tighter(l.Waiting, plugin.Waiting)
 	out.IdleInstances = tighter(l.IdleInstances, plugin.IdleInstances)
-	out.CallsAnew = tighter(l.CallsAnew, plugin.CallsAnew)
+	out.MaxCallsPerInstance = tighter(l.MaxCallsPerInstance, plugin.MaxCallsPerInstance)
 	out.KVBytes = tighter(l.KVBytes, plugin.KVBytes)
 	return out
 }

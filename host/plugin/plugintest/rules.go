@@ -271,7 +271,7 @@ func (g *guest) grows(c Call) error {
 // does: not by its number of calls, nor for being idle.
 func (g *guest) lasting() (*plugin.Plugin, error) {
 	options := g.options
-	options.Limits.CallsAnew, options.Limits.IdleTime = math.MaxInt32, time.Hour
+	options.Limits.MaxCallsPerInstance, options.Limits.IdleTime = math.MaxInt32, time.Hour
 	return g.runtime.Load(g.ctx, "lasting", g.wasm, &options)
 }
 
