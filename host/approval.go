@@ -38,63 +38,63 @@ func ApproveWhen(arguments *Schema, reason string) ApprovalRule {
 
 // admit settles the calls that do not run now: those that somebody must be asked
 // about first, and those that only somebody else can execute.
-func (t *turn) admit(ctx context.Context, calls []*toolCall) {
+func (tc *toolCalls) askPersons(ctx context.Context, calls []*toolCall) {
 	for _, c := range calls {
 		if c.settled || c.admitted {
 			continue
 		}
-		tool := t.tool(c.part.Name)
-		if tool == nil || !tool.client && tool.approve == nil && t.run.net.opts.Approve == nil && t.run.host.opts.Approve == nil {
+		tool := tc.toolNamed(c.part.Name)
+		if tool == nil || !tool.client && tool.approve == nil && tc.net.opts.Approve == nil && tc.host.opts.Approve == nil {
 			continue
 		}
 		started := time.Now()
-		ask, err := t.ask(ctx, tool, c)
+		ask, err := tc.questionBefore(ctx, tool, c)
 		if ask == nil && err == nil {
 			continue
 		}
-		c.settled, c.err, c.took = true, err, time.Since(started)
+		c.settled, c.err, c.duration = true, err, time.Since(started)
 		if ask != nil {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.finish(t.run.scope.Run)
+		c.finish(tc.events.scope.Run)
 	}
 }
 
 // ask returns the question to ask before a call runs, nil if there is none.
-func (t *turn) ask(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
+func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
 	var err error
-	if c.call.Arguments, err = tool.arguments(ctx, c.part.Arguments, t.run.limits.ArgumentBytes); err != nil {
+	if c.attempt.Arguments, err = tool.arguments(ctx, c.part.Arguments, tc.limits.ArgumentBytes); err != nil {
 		return nil, err
 	}
 	c.checked = true
-	if tool.client && t.run.events.depth > 0 && t.run.asksClient() {
+	if tool.client && tc.events.depth > 0 && tc.clientAnswers {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
 	}
 	if tool.client {
-		return t.question(c, AskResult, "", nil), nil
+		return tc.newQuestion(c, AskResult, "", nil), nil
 	}
-	for _, rule := range []ApprovalRule{t.run.host.opts.Approve, t.run.net.opts.Approve, tool.approve} {
+	for _, rule := range []ApprovalRule{tc.host.opts.Approve, tc.net.opts.Approve, tool.approve} {
 		if rule == nil {
 			continue
 		}
 		var reason string
-		if err := t.guarded(tool.Name, func() (err error) { reason, err = rule(ctx, c.call); return err }); err != nil {
+		if err := tc.guardCall(tool.Name, func() (err error) { reason, err = rule(ctx, c.attempt); return err }); err != nil {
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
 		}
-		if reason != "" && t.run.asksClient() {
-			t.run.host.opts.Logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", t.run.scope.Run)
+		if reason != "" && tc.clientAnswers {
+			tc.events.logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", tc.events.scope.Run)
 			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {
-			return t.question(c, AskApproval, reason, nil), nil
+			return tc.newQuestion(c, AskApproval, reason, nil), nil
 		}
 	}
 	return nil, nil
 }
 
 // question makes a question about a call.
-func (t *turn) question(c *toolCall, kind QuestionKind, reason string, data []byte) *Question {
-	return &Question{ID: newQuestionID(), Kind: kind, Agent: t.agent.name, ToolCall: c.part.ID, Tool: c.part.Name,
-		Arguments: c.call.Arguments, Reason: reason, Data: data}
+func (tc *toolCalls) newQuestion(c *toolCall, kind QuestionKind, reason string, data []byte) *Question {
+	return &Question{ID: newQuestionID(), Kind: kind, Agent: tc.agent.name, ToolCall: c.part.ID, Tool: c.part.Name,
+		Arguments: c.attempt.Arguments, Reason: reason, Data: data}
 }

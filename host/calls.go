@@ -19,12 +19,12 @@ const eventQueue = 64
 
 // toolCall is one call of a batch on its way.
 type toolCall struct {
-	part   *ToolCall
-	call   *Call           // of the last attempt
-	tell   func(EventData) // sends an event of the host's
-	output *ToolOutput
-	err    error
-	took   time.Duration
+	part     *ToolCall
+	attempt  *Call           // of the last attempt
+	tell     func(EventData) // sends an event of the host's
+	output   *ToolOutput
+	err      error
+	duration time.Duration
 
 	settled  bool      // has an output without running
 	admitted bool      // nobody must be asked about it
@@ -37,7 +37,7 @@ type toolCall struct {
 }
 
 // clientKey names the call in events.
-func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.call.IdempotencyKey) }
+func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.attempt.IdempotencyKey) }
 
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only what must end the run is an error.
@@ -50,13 +50,13 @@ func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 
 // runCalls runs the calls that nobody must be asked about.
 func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
-	t.admit(ctx, calls)
+	t.calls.askPersons(ctx, calls)
 	for _, c := range calls {
 		if c.settled {
-			t.conclude(ctx, c)
+			t.calls.concludeCall(ctx, c)
 		}
 	}
-	t.runBatch(ctx, calls)
+	t.calls.runBatch(ctx, calls)
 	if err := t.run.journal.recorder.err(); err != nil {
 		return err
 	}
@@ -77,69 +77,69 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	calls, soFar := make([]*toolCall, len(parts)), t.soFar()
 	for i, part := range parts {
-		calls[i] = &toolCall{part: part, call: &Call{
+		calls[i] = &toolCall{part: part, attempt: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
 			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.routes.iterations, t.result.Rounds, i),
 			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.ledger.madeBefore(), earlier: &t.run.services.earlier,
 		}}
-		if tool := t.tool(part.Name); tool != nil && tool.agent != nil {
-			calls[i].call.branch = t.branch()
+		if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
+			calls[i].attempt.branch = t.branch()
 		}
 	}
 	return calls
 }
 
 // parallelCalls is how many calls of the agent's tools may run at once.
-func (t *turn) parallelCalls() int {
-	if t.agent.opts.SerialTools {
+func (tc *toolCalls) parallelCalls() int {
+	if tc.agent.opts.SerialTools {
 		return 1
 	}
-	return t.run.limits.ParallelTools
+	return tc.limits.ParallelTools
 }
 
 // runBatch runs calls at most parallelCalls at a time, begun in their order, and
 // passes on what they emit. It returns when all have an answer.
-func (t *turn) runBatch(ctx context.Context, calls []*toolCall) {
+func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	b := &batch{events: make(chan any, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
 	waiting, running := slices.DeleteFunc(slices.Clone(calls), func(c *toolCall) bool { return c.settled }), 0
-	parallel := t.parallelCalls()
+	parallel := tc.parallelCalls()
 	for len(waiting) > 0 || running > 0 {
 		for len(waiting) > 0 && running < parallel {
-			t.startCall(ctx, b, waiting[0])
+			tc.startCall(ctx, b, waiting[0])
 			waiting, running = waiting[1:], running+1
 		}
 		select {
 		case ev := <-b.events:
-			t.deliver(b, ev)
+			tc.deliver(b, ev)
 		case <-b.done:
 			running--
 			for len(b.events) > 0 { // its own last ones come before the next call's first
-				t.deliver(b, <-b.events)
+				tc.deliver(b, <-b.events)
 			}
 		}
 	}
 }
 
 // deliver sends what a call has said, after what it had changed and made by then.
-func (t *turn) deliver(b *batch, said any) {
+func (tc *toolCalls) deliver(b *batch, said any) {
 	switch said := said.(type) {
 	case changed:
-		t.tellChanges(said.revision)
+		tc.sendChanges(said.revision)
 	case made:
-		t.tellArtifacts(said.call)
+		tc.sendArtifacts(said.call)
 	case finished:
-		t.tellChanges(math.MaxInt64)
-		t.tellArtifacts(said.call.call)
+		tc.sendChanges(math.MaxInt64)
+		tc.sendArtifacts(said.call.attempt)
 		if said.call.open == nil {
-			t.run.events.emit(said.call.finished())
+			tc.events.emit(said.call.finished())
 		}
 	case EventData:
-		t.run.events.emit(said)
+		tc.events.emit(said)
 	}
 	if len(b.events) == 0 {
 		for _, what := range b.takeMissed() {
-			t.deliver(b, what)
+			tc.deliver(b, what)
 		}
 	}
 }
@@ -155,22 +155,22 @@ type (
 
 // tellChanges sends the changes of the state up to a revision, an event each. Those
 // in an agent used as a tool are for the run around it to send.
-func (t *turn) tellChanges(revision int64) {
-	if t.run.events.caller != nil {
-		t.run.events.caller.tellChange(revision)
+func (tc *toolCalls) sendChanges(revision int64) {
+	if tc.events.caller != nil {
+		tc.events.caller.tellChange(revision)
 		return
 	}
-	for _, ops := range t.run.state.pending.take(revision) {
-		t.run.events.emit(&StatePatched{Ops: ops})
+	for _, ops := range tc.state.pending.take(revision) {
+		tc.events.emit(&StatePatched{Ops: ops})
 	}
 }
 
 // tellArtifacts sends the artifacts of a call that have not been sent.
-func (t *turn) tellArtifacts(c *Call) {
+func (tc *toolCalls) sendArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
-		t.run.events.emit(&ArtifactMade{Artifact: &a})
-		if t.run.events.caller != nil {
-			t.run.events.caller.tellArtifact(a)
+		tc.events.emit(&ArtifactMade{Artifact: &a})
+		if tc.events.caller != nil {
+			tc.events.caller.tellArtifact(a)
 		}
 	}
 }
@@ -249,83 +249,85 @@ func (b *batch) say(what any) {
 	}
 }
 
-func (t *turn) startCall(ctx context.Context, b *batch, c *toolCall) {
-	c.call.emit, c.call.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
+func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
+	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
 	c.tell = b.tell
-	t.run.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: t.providerOf(c.part.Name)})
+	tc.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
 				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-				c.finish(t.run.scope.Run)
-				t.conclude(ctx, c)
+				c.finish(tc.events.scope.Run)
+				tc.concludeCall(ctx, c)
 			}
 			b.done <- struct{}{}
 		}()
 		started := time.Now()
-		c.output, c.err = t.callTool(ctx, c)
-		t.logWithheld(c.part.Name, c.err)
-		c.took = time.Since(started)
-		c.finish(t.run.scope.Run)
-		t.conclude(ctx, c)
-		c.call.release()
+		c.output, c.err = tc.callTool(ctx, c)
+		tc.logWithheld(c.part.Name, c.err)
+		c.duration = time.Since(started)
+		c.finish(tc.events.scope.Run)
+		tc.concludeCall(ctx, c)
+		c.attempt.release()
 		b.say(finished{c})
 	}()
 }
 
 // callsNone reports whether the model was told to call nothing.
-func (t *turn) callsNone() bool { return t.toolsOff || t.agent.opts.ToolChoice == ToolChoiceNone }
+func (tc *toolCalls) callsNone() bool {
+	return tc.off || tc.agent.opts.ToolChoice == ToolChoiceNone
+}
 
 // tool returns the tool of that name, nil if there is none that may be called: a
 // model that was told to call nothing may do so all the same.
-func (t *turn) tool(name string) *Tool {
-	if t.callsNone() {
+func (tc *toolCalls) toolNamed(name string) *Tool {
+	if tc.callsNone() {
 		return nil
 	}
-	return t.tools.byName[name]
+	return tc.tools.byName[name]
 }
 
 // callTool finds the tool, checks the arguments, runs the handler and takes
 // what it answers.
-func (t *turn) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
-	tool := t.tool(c.part.Name)
+func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
+	tool := tc.toolNamed(c.part.Name)
 	switch {
-	case tool == nil && t.callsNone():
+	case tool == nil && tc.callsNone():
 		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
 	case tool == nil:
-		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(t.tools.specs))
+		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
 	}
-	c.call.State = t.run.state.view(c.call.tellChange)
-	defer func() { c.call.endSteps(); c.call.State.endView() }()
-	out, err := t.runCall(ctx, tool, c)
+	c.attempt.State = tc.state.view(c.attempt.tellChange)
+	defer func() { c.attempt.endSteps(); c.attempt.State.endView() }()
+	out, err := tc.runCall(ctx, tool, c)
 	if err != nil {
-		c.call.State.takeBack()
+		c.attempt.State.takeBack()
 	}
 	return out, err
 }
 
 // runCall is a call of a tool that there is.
-func (t *turn) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	if !c.checked {
 		var err error
-		if c.call.Arguments, err = tool.arguments(ctx, c.call.Arguments, t.run.limits.ArgumentBytes); err != nil {
+		if c.attempt.Arguments, err = tool.arguments(ctx, c.attempt.Arguments, tc.limits.ArgumentBytes); err != nil {
 			return nil, err
 		}
 	}
-	out, err := t.hookToolStart(ctx, tool, c)
+	out, err := tc.hookToolStart(ctx, tool, c)
 	if err != nil {
 		return out, err
 	}
 	if out == nil {
-		if err := t.recordBegun(ctx, tool, c); err != nil {
+		if err := tc.recordCallBegun(ctx, tool, c); err != nil {
 			return nil, err
 		}
 		started := time.Now()
-		out, err = t.runTool(ctx, tool, c)
-		out, err = t.hookToolEnd(ctx, c, time.Since(started), out, err)
+		out, err = tc.runAttempts(ctx, tool, c)
+		out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
 	}
 	if err == nil { // a part that is nil, say, must not end the process
-		err = t.guarded(tool.Name, func() error { return t.accept(c, out) })
+		err = tc.guardCall(tool.Name, func() error { return tc.applyOutput(c, out) })
 	}
 	return out, err
 }
@@ -337,16 +339,16 @@ const (
 )
 
 // runTool runs the handler, again where the tool says so.
-func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
-		c.call.hold(c.call.Attempt <= tool.Retries)
-		out, timedOut, err := t.tryTool(ctx, tool, c.call)
-		if err == nil || c.call.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
+		c.attempt.hold(c.attempt.Attempt <= tool.Retries)
+		out, timedOut, err := tc.runAttempt(ctx, tool, c.attempt)
+		if err == nil || c.attempt.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
-		t.logWithheld(tool.Name, err)
-		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.call.Attempt, Code: CodeOf(err), Reason: toolSentence(err, t.run.scope.Run)})
-		c.call.State.takeBack()
+		tc.logWithheld(tool.Name, err)
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
+		c.attempt.State.takeBack()
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -354,10 +356,10 @@ func (t *turn) runTool(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutpu
 			timer.Stop()
 			return out, err
 		}
-		c.call.endSteps()
-		c.call.State.endView()
-		c.call = c.call.again()
-		c.call.State = t.run.state.view(c.call.tellChange)
+		c.attempt.endSteps()
+		c.attempt.State.endView()
+		c.attempt = c.attempt.again()
+		c.attempt.State = tc.state.view(c.attempt.tellChange)
 	}
 }
 
@@ -371,17 +373,17 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 }
 
 // tryTool runs the handler once, within its time.
-func (t *turn) tryTool(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
-	timeout := t.run.limits.ToolTimeout
+func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
+	timeout := tc.limits.ToolTimeout
 	if tool.agent != nil {
-		timeout = t.run.limits.RunTimeout
+		timeout = tc.limits.RunTimeout
 	}
 	if tool.Timeout > 0 {
 		timeout = min(timeout, tool.Timeout)
 	}
 	toolCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := t.await(toolCtx, tool, call)
+	out, err := tc.awaitHandler(toolCtx, tool, call)
 	switch {
 	case err == nil || !endedBy(toolCtx, err):
 		return out, false, err
@@ -414,12 +416,12 @@ const toolGrace = 2 * time.Second
 
 // await runs the handler. One that does not return after its context has ended
 // is left behind: it would hold the run, and the thread, for ever.
-func (t *turn) await(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
+func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	answer := make(chan toolAnswer, 1)
-	go t.handle(ctx, tool, call, answer)
+	go tc.runHandler(ctx, tool, call, answer)
 	select {
 	case a := <-answer:
 		return a.out, a.err
@@ -431,7 +433,7 @@ func (t *turn) await(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, 
 	case a := <-answer:
 		return a.out, a.err
 	case <-grace.C:
-		t.run.host.opts.Logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", t.run.scope.Run)
+		tc.events.logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", tc.events.scope.Run)
 		return nil, ctx.Err()
 	}
 }
@@ -443,14 +445,14 @@ type toolAnswer struct {
 
 // handle runs the handler in a goroutine of its own, where a panic would end
 // the process, and a runtime.Goexit (a test's FailNow) would never answer.
-func (t *turn) handle(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
+func (tc *toolCalls) runHandler(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
 	var a toolAnswer
 	defer func() {
 		if a.out == nil { // it panicked, or ended its goroutine
 			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
-			t.run.host.opts.Logger.Error("tool panicked", "tool", tool.Name, "run", t.run.scope.Run, "panic", p, "stack", string(debug.Stack()))
+			tc.events.logger.Error("tool panicked", "tool", tool.Name, "run", tc.events.scope.Run, "panic", p, "stack", string(debug.Stack()))
 		}
 		answer <- a
 	}()
@@ -481,44 +483,44 @@ func toolNames(specs []ToolSpec) string {
 
 // accept checks an answer and then applies what it does to the state and the
 // run: all of it or none.
-func (t *turn) accept(c *toolCall, out *ToolOutput) error {
-	if n := len(out.Content); n > t.run.limits.ResultBytes {
-		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, t.run.limits.ResultBytes)
+func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
+	if n := len(out.Content); n > tc.limits.ResultBytes {
+		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, tc.limits.ResultBytes)
 	}
 	if len(out.Content) == 0 {
 		out.Content = jsondoc.Quote(c.part.Name + " successfully executed")
 	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	if out.Interrupt != nil && t.run.events.depth > 0 && t.run.asksClient() {
+	if out.Interrupt != nil && tc.events.depth > 0 && tc.clientAnswers {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
 		return Errorf(Internal, "What %s asks a person is not JSON.", c.part.Name)
 	}
-	if err := t.checkSchedule(c, out); err != nil {
+	if err := tc.checkSchedule(c, out); err != nil {
 		return err
 	}
 	for i := range out.Artifacts {
-		if err := c.call.checkArtifact(&out.Artifacts[i]); err != nil {
+		if err := c.attempt.checkArtifact(&out.Artifacts[i]); err != nil {
 			return err
 		}
 	}
-	if err := c.call.State.patchSeen(out.State); err != nil {
+	if err := c.attempt.State.patchSeen(out.State); err != nil {
 		return err
 	}
 	for _, a := range out.Artifacts {
-		c.call.putArtifact(a)
+		c.attempt.putArtifact(a)
 	}
 	return nil
 }
 
-func (t *turn) checkSchedule(c *toolCall, out *ToolOutput) error {
-	names := slices.Concat(c.call.scheduled(), out.Schedule)
+func (tc *toolCalls) checkSchedule(c *toolCall, out *ToolOutput) error {
+	names := slices.Concat(c.attempt.scheduled(), out.Schedule)
 	if len(names) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
 	}
-	if name, ok := t.run.routes.unknownAgent(names); ok {
+	if name, ok := tc.routes.unknownAgent(names); ok {
 		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
 	}
 	return nil
@@ -540,13 +542,13 @@ func (c *toolCall) finish(run string) {
 func (c *toolCall) finished() *ToolFinished {
 	return &ToolFinished{
 		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
-		DurationUS: c.took.Microseconds(), Cost: c.output.Cost,
+		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost,
 	}
 }
 
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
-	if c.call.branch == nil {
+	if c.attempt.branch == nil {
 		t.run.ledger.addCost(c.output.Cost)
 	} else {
 		t.run.ledger.cost.Add(c.output.Cost) // the agent has counted it as it went
@@ -555,13 +557,13 @@ func (t *turn) addResult(c *toolCall) {
 		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
 	}
 	if c.err == nil {
-		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.call.scheduled(), c.output.Schedule)
+		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.attempt.scheduled(), c.output.Schedule)
 	}
-	for _, a := range c.call.made() {
+	for _, a := range c.attempt.made() {
 		t.run.ledger.artifacts = putArtifact(t.run.ledger.artifacts, a)
 	}
-	c.call.release()
-	t.tellArtifacts(c.call)
+	c.attempt.release()
+	t.calls.sendArtifacts(c.attempt)
 	if c.open != nil {
 		t.interrupt(c)
 		return
@@ -600,33 +602,33 @@ func joinResults(first, next *Message) *Message {
 }
 
 // conclude makes of a call's output what it leaves, and writes that down.
-func (t *turn) conclude(ctx context.Context, c *toolCall) {
+func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	if ask := c.output.Interrupt; ask != nil {
-		c.question = t.question(c, AskInput, ask.Reason, ask.Data)
+		c.question = tc.newQuestion(c, AskInput, ask.Reason, ask.Data)
 	}
 	if c.question != nil && c.message == nil && c.open == nil {
-		if err := t.setTerms(ctx, c); err != nil {
+		if err := tc.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
-			c.call.State.takeBack()
-			c.finish(t.run.scope.Run)
+			c.attempt.State.takeBack()
+			c.finish(tc.events.scope.Run)
 		}
 	}
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.output.inside != nil:
-		c.open = &openCall{Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments}, Key: c.call.IdempotencyKey, Attempt: c.call.Attempt, Inside: c.output.inside}
+		c.open = &openCall{Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:
-		attempt := c.call.Attempt
+		attempt := c.attempt.Attempt
 		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
 			attempt = 0
 		}
 		c.open = &openCall{Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
-			Key: c.clientKey(), Attempt: attempt, Resumed: c.call.Resumed}
+			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed}
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
-		c.message.Agent = t.agent.name
+		c.message.Agent = tc.agent.name
 	}
-	t.recordDone(ctx, c)
+	tc.recordCallDone(ctx, c)
 }
 
 // interrupt leaves the call open and ends the run: a person is asked.

@@ -98,12 +98,6 @@ func (c *openCall) forAnyone() bool {
 	return c.Inside == nil && (c.Question.Kind == AskResult || c.Question.Kind == AskInput)
 }
 
-// asksClient reports whether the answers to the run's questions will come with a
-// checkpoint that a client had.
-func (r *run) asksClient() bool {
-	return r.journalOf() == nil && (r.req.ClientCheckpoint || r.resume.fromClient() && r.service.thread == nil)
-}
-
 // checkClientCalls holds the calls of a checkpoint that a client had to what such a
 // one can ask, and takes them from the conversation, where they are in the last
 // answer and have no result.

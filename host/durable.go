@@ -330,11 +330,11 @@ func (r *run) branchKey() string {
 
 // recordBegun writes down that a call begins which must not happen twice. No call
 // begins in a run that cannot write down what it does.
-func (t *turn) recordBegun(ctx context.Context, tool *Tool, c *toolCall) error {
-	if t.run.journal.recorder == nil || tool.repeatable() {
-		return t.run.journal.recorder.err()
+func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCall) error {
+	if tc.recorder == nil || tool.repeatable() {
+		return tc.recorder.err()
 	}
-	return t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Call: &callStep{ID: c.part.ID, Attempt: c.call.Attempt}})
+	return tc.recorder.commit(ctx, entry{In: tc.stepsIn, Call: &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt}})
 }
 
 // repeatable reports whether a call may be made again when it is not known what
@@ -342,16 +342,16 @@ func (t *turn) recordBegun(ctx context.Context, tool *Tool, c *toolCall) error {
 func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
 
 // recordDone writes a call's outcome down.
-func (t *turn) recordDone(ctx context.Context, c *toolCall) {
-	if t.run.journal.recorder == nil || c.replayed {
+func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
+	if tc.recorder == nil || c.replayed {
 		return
 	}
-	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.call.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: t.agent.opts.JoinResults}
+	done := &callDone{Message: c.message, Open: c.open, Artifacts: c.attempt.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: tc.agent.opts.JoinResults}
 	if c.err == nil {
-		done.Schedule = append(c.call.scheduled(), c.output.Schedule...)
+		done.Schedule = append(c.attempt.scheduled(), c.output.Schedule...)
 	}
-	step := &callStep{ID: c.part.ID, Attempt: c.call.Attempt, Done: done}
-	_ = t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Call: step}) // the recorder keeps the failure
+	step := &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt, Done: done}
+	_ = tc.recorder.commit(ctx, entry{In: tc.stepsIn, Call: step}) // the recorder keeps the failure
 }
 
 // recordEnd notes the end of an agent's run.

@@ -208,41 +208,41 @@ func (t *turn) hookFinish(ctx context.Context) error {
 
 // hookToolStart asks the ToolStart hook. An output is the answer to give instead
 // of running the tool.
-func (t *turn) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
-	hook := t.agent.opts.Hooks.ToolStart
+func (tc *toolCalls) hookToolStart(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+	hook := tc.agent.opts.Hooks.ToolStart
 	if hook == nil {
 		return nil, nil
 	}
-	at := &ToolStartHook{Scope: c.call.Scope, State: c.call.State.hookView(), SoFar: c.call.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.call.Arguments)}
-	if err := t.guarded(tool.Name, func() error { return hook(ctx, at) }); err != nil {
+	at := &ToolStartHook{Scope: c.attempt.Scope, State: c.attempt.State.hookView(), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.attempt.Arguments)}
+	if err := tc.guardCall(tool.Name, func() error { return hook(ctx, at) }); err != nil {
 		return nil, err
 	}
 	if at.Output != nil {
 		return at.Output.own(), nil
 	}
-	if string(at.Arguments) == string(c.call.Arguments) {
+	if string(at.Arguments) == string(c.attempt.Arguments) {
 		return nil, nil
 	}
 	if err := tool.schema.Validate(context.Background(), at.Arguments); err != nil {
 		return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 	}
-	c.call.Arguments = schema.CanonicalIntegers(at.Arguments)
+	c.attempt.Arguments = schema.CanonicalIntegers(at.Arguments)
 	return nil, nil
 }
 
 // hookToolEnd asks the ToolEnd hook.
-func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration, out *ToolOutput, err error) (*ToolOutput, error) {
-	hook := t.agent.opts.Hooks.ToolEnd
+func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration, out *ToolOutput, err error) (*ToolOutput, error) {
+	hook := tc.agent.opts.Hooks.ToolEnd
 	if hook == nil {
 		return out, err
 	}
-	at := &ToolEndHook{Scope: c.call.Scope, State: c.call.State.hookView(), SoFar: c.call.SoFar, ID: c.part.ID, Tool: c.part.Name,
-		Arguments: c.call.Arguments, Took: took, Output: out, Err: err}
+	at := &ToolEndHook{Scope: c.attempt.Scope, State: c.attempt.State.hookView(), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: c.part.Name,
+		Arguments: c.attempt.Arguments, Took: took, Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {
 		spent.Cost, spent.Usage = out.Cost, out.Usage
 	}
-	if err := t.guarded(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
+	if err := tc.guardCall(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
 		return &spent, err
 	}
 	own := at.Output.own()
@@ -252,10 +252,10 @@ func (t *turn) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration,
 
 // guarded makes an error of a panic, which would end the process in a call's
 // goroutine: that of a hook or a rule, or of what a tool has given out.
-func (t *turn) guarded(tool string, hook func() error) (err error) {
+func (tc *toolCalls) guardCall(tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.run.host.opts.Logger.Error("panic around a tool", "tool", tool, "run", t.run.scope.Run, "panic", p, "stack", string(debug.Stack()))
+			tc.events.logger.Error("panic around a tool", "tool", tool, "run", tc.events.scope.Run, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "The tool %s failed.", tool)
 		}
 	}()

@@ -36,8 +36,8 @@ const MaxQuestionTimeout = 10 * 366 * 24 * time.Hour
 type TermsRule func(ctx context.Context, call *Call, q *Question) (*QuestionTerms, error)
 
 // setTerms gives a call's question its terms.
-func (t *turn) setTerms(ctx context.Context, c *toolCall) error {
-	terms, err := t.termsOf(ctx, c)
+func (tc *toolCalls) setTerms(ctx context.Context, c *toolCall) error {
+	terms, err := tc.termsOf(ctx, c)
 	if err != nil || terms == nil {
 		return wrapError(err, "how long a question about %s stands cannot be decided", c.part.Name)
 	}
@@ -58,7 +58,7 @@ func (t *turn) setTerms(ctx context.Context, c *toolCall) error {
 	if terms.Default != nil {
 		own := *terms.Default
 		own.Question = q.ID
-		if err := own.check(q, t.run.limits); err != nil {
+		if err := own.check(q, tc.limits); err != nil {
 			return wrapError(err, "default")
 		}
 		q.Default = &own
@@ -66,21 +66,21 @@ func (t *turn) setTerms(ctx context.Context, c *toolCall) error {
 	return nil
 }
 
-func (t *turn) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, error) {
+func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, error) {
 	if ask := c.output.Interrupt; ask != nil && ask.Terms != nil {
 		return ask.Terms, nil
 	}
 	var ofTool TermsRule
-	if tool := t.tool(c.part.Name); tool != nil {
+	if tool := tc.toolNamed(c.part.Name); tool != nil {
 		ofTool = tool.terms
 	}
-	for _, rule := range []TermsRule{ofTool, t.run.net.opts.Terms, t.run.host.opts.Terms} {
+	for _, rule := range []TermsRule{ofTool, tc.net.opts.Terms, tc.host.opts.Terms} {
 		if rule == nil {
 			continue
 		}
 		var terms *QuestionTerms
 		q := *c.question
-		err := t.guarded(c.part.Name, func() (err error) { terms, err = rule(ctx, c.call, &q); return err })
+		err := tc.guardCall(c.part.Name, func() (err error) { terms, err = rule(ctx, c.attempt, &q); return err })
 		if terms != nil || err != nil {
 			return terms, err
 		}

@@ -394,7 +394,7 @@ func (t *turn) goOn(ctx context.Context, saved *savedTurn) error {
 		}
 		return t.hookFinish(ctx)
 	}
-	t.toolsOff = saved.result.FinishReason == FinishMaxRounds // it has called tools all the same
+	t.calls.off = saved.result.FinishReason == FinishMaxRounds // it has called tools all the same
 	if err := t.runCalls(ctx, t.savedCalls(saved.calls)); err != nil {
 		return err
 	}
@@ -419,11 +419,11 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	for i, o := range open {
 		c := calls[i]
 		if o.answer != nil {
-			key := c.call.IdempotencyKey
+			key := c.attempt.IdempotencyKey
 			c.answered(o)
 			if t.run.resume.fromClient() { // nothing but the answer is what it says
 				c.admitted, c.key = false, o.Key
-				c.call.IdempotencyKey, c.call.Arguments = key, c.part.Arguments
+				c.attempt.IdempotencyKey, c.attempt.Arguments = key, c.part.Arguments
 			}
 		}
 		switch {
@@ -432,7 +432,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		case o.Inside != nil:
 			c.goesOn(o)
 		case !c.settled && t.run.resumed():
-			t.repeat(c, o)
+			t.calls.repeatUnfinished(c, o)
 		}
 	}
 	return calls
@@ -442,17 +442,17 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 func (r *run) resumed() bool { return r.journal.resumes == r.scope.Run }
 
 // repeat decides about a call that may have begun when the process ended.
-func (t *turn) repeat(c *toolCall, o *openCall) {
-	tool := t.tools.byName[c.part.Name]
+func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {
+	tool := tc.tools.byName[c.part.Name]
 	repeatable := tool != nil && tool.repeatable()
 	if repeatable || o.begun > 0 {
-		c.call.Attempt = max(c.call.Attempt, o.begun) + 1
+		c.attempt.Attempt = max(c.attempt.Attempt, o.begun) + 1
 	}
 	if repeatable || o.begun == 0 {
 		return
 	}
 	c.settled, c.output = true, &ToolOutput{}
-	c.question = t.question(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
+	c.question = tc.newQuestion(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
 }
 
 // restored gives a call the outcome that was written down.
@@ -463,33 +463,33 @@ func (c *toolCall) restored(d *callDone) {
 		c.question = d.Open.Question
 	}
 	for _, a := range d.Artifacts {
-		c.call.putArtifact(a)
+		c.attempt.putArtifact(a)
 	}
 	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
 }
 
 // goesOn lets a call of an agent go on where the agent asked.
 func (c *toolCall) goesOn(o *openCall) {
-	c.call.IdempotencyKey, c.call.Attempt, c.admitted = o.Key, o.Attempt, true
+	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
 }
 
 // answered does with a call what the answer says.
 func (c *toolCall) answered(o *openCall) {
-	c.call.IdempotencyKey, c.call.Attempt, c.call.Resumed = o.Key, o.Attempt+1, o.Resumed
+	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed = o.Key, o.Attempt+1, o.Resumed
 	c.admitted = true
 	a := o.answer
 	switch {
 	case a.Decision == Deny:
 		c.settled, c.err = true, a.denied(o.Question)
-		c.finish(c.call.Scope.Run)
+		c.finish(c.attempt.Scope.Run)
 	case a.Decision == Approve && o.Question.Kind == AskUnknown:
-		c.call.Arguments = o.Question.Arguments
+		c.attempt.Arguments = o.Question.Arguments
 	case a.Decision == Reply && o.Question.Kind == AskInput:
-		c.call.Arguments = o.Question.Arguments
-		c.call.Resumed = append(c.call.Resumed[:len(o.Resumed):len(o.Resumed)], Resumption{o.Question.ID, a.Value})
+		c.attempt.Arguments = o.Question.Arguments
+		c.attempt.Resumed = append(c.attempt.Resumed[:len(o.Resumed):len(o.Resumed)], Resumption{o.Question.ID, a.Value})
 	case a.Decision == Reply:
 		c.settled, c.output = true, &ToolOutput{Content: a.Value}
 	case len(a.Arguments) > 0:
-		c.call.Arguments = a.Arguments
+		c.attempt.Arguments = a.Arguments
 	}
 }

@@ -34,10 +34,11 @@ type run struct {
 	models  modelChoice
 	asks    modelCalls
 
-	state     *State
-	sentState any    // the request's state, as JSON from its first use on
-	keys      string // what the idempotency keys of tool calls begin with
-	services  *services
+	state         *State
+	sentState     any    // the request's state, as JSON from its first use on
+	keys          string // what the idempotency keys of tool calls begin with
+	services      *services
+	clientAnswers bool // answers to questions come with a checkpoint that a client had
 
 	stopped bool  // by the Start hook of the network
 	failed  error // what that hook failed with
@@ -142,6 +143,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.conv.input == nil && len(req.Messages) == 0 && resume.run == "" && (r.thread.history == nil || r.scope.Thread == "") {
 		return nil, errNothingSaid()
 	}
+	r.clientAnswers = (req.ClientCheckpoint || resume.fromClient() && r.service.thread == nil) && r.journalOf() == nil
 	if r.durable() && r.journalOf() == nil {
 		return nil, errNoJournal()
 	}

@@ -240,7 +240,7 @@ func shorten(s string) string {
 }
 
 // logWithheld writes down what the model is not told of a failure.
-func (t *turn) logWithheld(tool string, err error) {
+func (tc *toolCalls) logWithheld(tool string, err error) {
 	if err == nil {
 		return
 	}
@@ -249,8 +249,8 @@ func (t *turn) logWithheld(tool string, err error) {
 	if errors.As(err, &own) && own.Err != nil && !strings.Contains(text, own.Err.Error()) {
 		text += ": " + own.Err.Error()
 	}
-	if told := toolSentence(err, t.run.scope.Run); told != text {
+	if told := toolSentence(err, tc.events.scope.Run); told != text {
 		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
-		t.run.host.opts.Logger.Warn("tool failed", "tool", tool, "run", t.run.scope.Run, "told", told, "error", text)
+		tc.events.logger.Warn("tool failed", "tool", tool, "run", tc.events.scope.Run, "told", told, "error", text)
 	}
 }

@@ -19,18 +19,35 @@ type turn struct {
 	closing      string // behind the instructions, for the last answer
 	startEdits   startEdits
 	modelParams  Parameters
+	calls        toolCalls
 	provided     []*Message // before this turn, not stored
 	brought      int        // how many messages of the result are providers'
-	tools        toolSet
 	result       *Result
 	interrupted  bool
 	called       bool     // the first model call has been made
 	misfit       error    // why the last answer is not the agent's output
 	recorded     bool     // an answer is written down
-	toolsOff     bool     // the model is asked for the last time, without tools
 	replaced     bool     // a hook has replaced the messages
 	joined       *Message // the results of a batch so far, where they are one message
 	asked        int      // how many context providers were asked to provide
+}
+
+// toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
+// what they share does not change meanwhile, or has a mutex.
+type toolCalls struct {
+	agent  *Agent
+	tools  toolSet
+	off    bool // the model is asked for the last time, without tools
+	host   *Host
+	net    *Network
+	state  *State
+	limits *Limits
+	events *runEvents
+	routes *routing
+
+	recorder      *recorder // nil if the run is not in the journal
+	stepsIn       string    // the key of the call whose agent takes the steps; empty in the run itself
+	clientAnswers bool      // answers come with a checkpoint that a client had
 }
 
 // resultID names the result of the agent at work.
@@ -39,8 +56,9 @@ func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.routes.i
 // runAgent runs an agent; saved has what there is of its run already.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.scope.Agent = a.name
-	t := &turn{run: r, agent: a, model: r.models.forAgent(a), tools: a.set.current(ctx),
-		result: saved.result, called: saved.result != nil, recorded: saved.result != nil}
+	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.result, called: saved.result != nil, recorded: saved.result != nil,
+		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
+			routes: &r.routes, recorder: r.journal.recorder, stepsIn: r.branchKey(), clientAnswers: r.clientAnswers}}
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
 	}
@@ -113,13 +131,13 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		if err != nil {
 			return wrapError(err, "tools of agent %q", t.agent.name)
 		}
-		t.tools = all.current(ctx)
+		t.calls.tools = all.current(ctx)
 	}
 	if extra := t.run.content.instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
 	}
 	t.run.events.sendState(t.run.state)
-	return t.agent.checkToolChoice(t.tools)
+	return t.agent.checkToolChoice(t.calls.tools)
 }
 
 func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
@@ -263,7 +281,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 		return e
 	}
 	t.result.FinishReason = FinishMaxRounds
-	if way == AnswerAtMaxRounds && !t.toolsOff {
+	if way == AnswerAtMaxRounds && !t.calls.off {
 		if done, err := t.answerWithoutTools(ctx, limit); done || err != nil {
 			return err
 		}
@@ -274,7 +292,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 // answerWithoutTools asks the model for the last time, for an answer with what
 // there is. done says that the start hook stopped it.
 func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
-	t.toolsOff = true
+	t.calls.off = true
 	t.closing = "\n\n" + limit.told + " Answer now with what you have, and say what is missing."
 	answer, err := t.round(ctx)
 	t.result.FinishReason = FinishMaxRounds
@@ -314,7 +332,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.takeOutput(ctx, req, resp); err != nil {
 		return nil, err
 	}
-	if t.result.FinishReason = resp.FinishReason; t.toolsOff {
+	if t.result.FinishReason = resp.FinishReason; t.calls.off {
 		t.result.FinishReason = FinishMaxRounds
 	}
 	answer := NewMessage(Assistant, resp.Parts...)
@@ -351,22 +369,22 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	}
 	req := &ModelRequest{
 		Messages: messages, Output: t.agent.outputSpec(),
-		Tools: t.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
+		Tools: t.calls.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 		Conversation: t.run.service.id, Parameters: t.modelParams,
 	}
 	if t.called && req.ToolChoice.forces() {
 		req.ToolChoice = ToolChoiceAuto
 	}
-	if t.called = true; t.toolsOff {
+	if t.called = true; t.calls.off {
 		req.ToolChoice, req.ProviderTools = ToolChoiceNone, nil
 	}
 	return req
 }
 
 // providerOf returns the context provider that has added a tool, "" if none has.
-func (t *turn) providerOf(tool string) string {
-	if t := t.tools.byName[tool]; t != nil {
+func (tc *toolCalls) providerOf(tool string) string {
+	if t := tc.tools.byName[tool]; t != nil {
 		return t.provider
 	}
 	return ""
