@@ -101,9 +101,9 @@ func (c *openCall) forAnyone() bool {
 // checkClientCalls holds the calls of a checkpoint that a client had to what such a
 // one can ask, and takes them from the conversation, where they are in the last
 // answer and have no result.
-func (r *run) checkClientCalls(c *checkpoint) error {
+func checkClientCalls(resumes string, past []*Message, c *checkpoint) error {
 	open := map[string]*ToolCall{}
-	for _, m := range r.conv.past {
+	for _, m := range past {
 		if m.Role == Assistant {
 			clear(open)
 		}
@@ -115,7 +115,7 @@ func (r *run) checkClientCalls(c *checkpoint) error {
 		}
 	}
 	if len(c.Stack) > maxScheduledAgents {
-		return Errorf(InvalidArgument, "run %q has more than %d agents to run", r.journal.resumes, maxScheduledAgents)
+		return Errorf(InvalidArgument, "run %q has more than %d agents to run", resumes, maxScheduledAgents)
 	}
 	for _, call := range c.Calls {
 		if len(call.Key) > MaxIDBytes+maxKeyEnding {
@@ -124,10 +124,10 @@ func (r *run) checkClientCalls(c *checkpoint) error {
 		made := open[call.Part.ID]
 		switch {
 		case !call.forAnyone():
-			return Errorf(PermissionDenied, "what run %q asks about %s cannot be answered with a checkpoint that a client had", r.journal.resumes, call.Part.Name).
+			return Errorf(PermissionDenied, "what run %q asks about %s cannot be answered with a checkpoint that a client had", resumes, call.Part.Name).
 				WithHint("seal what clients keep, or give the host a journal")
 		case made == nil || made.Name != call.Part.Name:
-			return Errorf(InvalidArgument, "run %q asks about a call of %s that the conversation does not end with", r.journal.resumes, call.Part.Name)
+			return Errorf(InvalidArgument, "run %q asks about a call of %s that the conversation does not end with", resumes, call.Part.Name)
 		}
 		delete(open, made.ID)
 		call.Part = &callPart{made.ID, made.Name, made.Arguments}

@@ -134,8 +134,8 @@ type recorder struct {
 	failed  error
 }
 
-func newRecorder(r *run, j Journal, ref RunRef, steps int) *recorder {
-	return &recorder{journal: j, state: r.state, ref: ref, next: steps}
+func newRecorder(state *State, j Journal, ref RunRef, steps int) *recorder {
+	return &recorder{journal: j, state: state, ref: ref, next: steps}
 }
 
 // note has a step stored with the next commit: what it says is only needed if
@@ -202,39 +202,39 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 }
 
 // newRecord returns the record of a run that begins to be in the journal.
-func (r *run) newRecord(status RunStatus, step entry) (*RunRecord, error) {
+func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error) {
 	raw, err := json.Marshal(step)
 	if err != nil {
-		return nil, Errorf(Internal, "write down run %q: %w", r.scope.Run, err)
+		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
 	}
 	now := time.Now().UTC()
-	return &RunRecord{RunRef: RunRef{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Run: r.scope.Run, Fence: 1}, Target: r.net.name,
+	return &RunRecord{RunRef: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
 		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
 }
 
 // record begins to write a run's steps down.
 func (r *run) record(ctx context.Context, begin *beginning) error {
 	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.thread.journaledHistory()
-	rec, err := r.newRecord(RunOpen, entry{Begin: begin})
+	rec, err := r.journal.newRecord(RunOpen, entry{Begin: begin})
 	if err != nil {
 		return err
 	}
 	if begin.From != nil && r.resume.checkpoint == nil {
 		rec.Answers = r.journal.resumes
 	}
-	j := r.journalOf()
+	j := r.journal.store()
 	if err := j.CreateRun(ctx, rec); err != nil {
 		return wrapError(err, "begin the journal of run %q", r.scope.Run)
 	}
-	r.keep(newRecorder(r, j, rec.RunRef, 1))
+	r.journal.startRecording(newRecorder(r.state, j, rec.RunRef, 1))
 	return nil
 }
 
 // keep has the run's steps written down from here on.
-func (r *run) keep(w *recorder) {
-	r.state.keepUnsaved()
-	r.journal.recorder = w
-	r.journal.steps.rec = w
+func (j *runJournal) startRecording(w *recorder) {
+	w.state.keepUnsaved()
+	j.recorder = w
+	j.steps.rec = w
 }
 
 // begin makes a durable run one.
@@ -278,27 +278,27 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 	return reason, err
 }
 
-// ends writes down how the run ends, before that is stored in the thread.
-func (r *run) ends(ctx context.Context, reason FinishReason, failure error) error {
-	if r.journal.recorder == nil || r.journal.ended != nil {
+// recordEnd writes down how the run ends, before that is stored in the thread.
+func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure error) error {
+	if j.recorder == nil || j.ended != nil {
 		return nil
 	}
-	if err := r.journal.recorder.err(); err != nil {
+	if err := j.recorder.err(); err != nil {
 		return err
 	}
-	if r.thread.history == nil || r.thread.history.appendResult == nil {
+	if !j.storesResults {
 		return nil
 	}
-	return r.journal.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, r.scope.Run)}})
+	return j.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
 }
 
 // end tells the journal that there is nothing to go on with.
-func (r *run) end(ctx context.Context) {
-	if r.journal.recorder == nil {
+func (j *runJournal) endRun(ctx context.Context) {
+	if j.recorder == nil {
 		return
 	}
-	if err := r.journal.recorder.journal.EndRun(context.WithoutCancel(ctx), r.journal.recorder.ref, RunEnded, nil); err != nil {
-		r.host.opts.Logger.Error("run has ended and stays in the journal", "run", r.scope.Run, "error", err)
+	if err := j.recorder.journal.EndRun(context.WithoutCancel(ctx), j.recorder.ref, RunEnded, nil); err != nil {
+		j.guarded.logger.Error("run has ended and stays in the journal", "run", j.scope.Run, "error", err)
 	}
 }
 
@@ -316,16 +316,7 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 		step.Stack, step.Service = t.run.routes.stack, t.run.service.id
 	}
 	t.recorded = true
-	return t.run.journal.recorder.commit(ctx, entry{In: t.run.branchKey(), Answer: step})
-}
-
-// branchKey names whose steps these are: the run's, or those of an agent used as
-// a tool.
-func (r *run) branchKey() string {
-	if r.events.depth == 0 {
-		return ""
-	}
-	return r.keys
+	return t.run.journal.recorder.commit(ctx, entry{In: t.calls.stepsIn, Answer: step})
 }
 
 // recordBegun writes down that a call begins which must not happen twice. No call

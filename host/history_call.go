@@ -149,7 +149,7 @@ func (r *run) historyRequest() *HistoryRequest {
 	if req.SoFar.state == nil {
 		layers := r.firstLayers()
 		req.SoFar.initial = func() *State {
-			s, _ := r.layeredState(layers) // one that does not fit fails the run, when its turn comes
+			s, _ := layeredState(layers, r.scope.Thread, r.limits.StateBytes, r.net.opts.StateSchema) // one that does not fit fails the run, when its turn comes
 			return s
 		}
 	}

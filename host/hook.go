@@ -139,28 +139,28 @@ func StopAfterTool(names ...string) func(context.Context, *Result) (bool, error)
 }
 
 // hookMessages checks what a hook made of messages: it may not be worse.
-func (t *turn) hookMessages(after, before []*Message, name string) ([]*Message, error) {
+func (a *Agent) hookMessages(after, before []*Message, name string) ([]*Message, error) {
 	if slices.Equal(after, before) {
 		return before, nil
 	}
 	out := make([]*Message, len(after))
 	for i, m := range after {
 		if m == nil {
-			return nil, t.hookError(Errorf(Internal, "message %d is nil", i), name)
+			return nil, a.hookError(Errorf(Internal, "message %d is nil", i), name)
 		}
 		if out[i] = withIdentity(m, nil); out[i].Agent == "" && m.Role != User && !slices.Contains(before, m) {
-			out[i].Agent = t.agent.name
+			out[i].Agent = a.name
 		}
 	}
 	n, fault := faults(out)
 	if was, _ := faults(before); n > was {
-		return nil, t.hookError(Errorf(Internal, "it leaves a broken history: %w", fault), name)
+		return nil, a.hookError(Errorf(Internal, "it leaves a broken history: %w", fault), name)
 	}
 	return out, nil
 }
 
-func (t *turn) hookError(err error, name string) error {
-	return wrapError(err, "hook %s of agent %q", name, t.agent.name)
+func (a *Agent) hookError(err error, name string) error {
+	return wrapError(err, "hook %s of agent %q", name, a.name)
 }
 
 // hookResponse asks the Response hook.
@@ -172,14 +172,14 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	at := &ResponseHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Round: t.result.Rounds,
 		Parts: slices.Clone(resp.Parts), FinishReason: resp.FinishReason, Usage: resp.Usage}
 	if err := hook(ctx, at); err != nil {
-		return t.hookError(err, "response")
+		return t.agent.hookError(err, "response")
 	}
 	t.run.events.sendState(t.run.state)
 	own := *resp
 	own.Parts, own.FinishReason = at.Parts, at.FinishReason
 	checked, err := t.run.asks.checkAnswer(&ModelRequest{}, &own)
 	if err != nil {
-		return t.hookError(err, "response")
+		return t.agent.hookError(err, "response")
 	}
 	resp.Parts, resp.FinishReason = checked.Parts, checked.FinishReason
 	return nil
@@ -195,9 +195,9 @@ func (t *turn) hookFinish(ctx context.Context) error {
 	at := &FinishHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Messages: slices.Clone(r.Messages),
 		FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage}
 	if err := hook(ctx, at); err != nil {
-		return t.hookError(err, "finish")
+		return t.agent.hookError(err, "finish")
 	}
-	messages, err := t.hookMessages(at.Messages, r.Messages, "finish")
+	messages, err := t.agent.hookMessages(at.Messages, r.Messages, "finish")
 	if err != nil {
 		return err
 	}

@@ -37,14 +37,14 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	at := &StartHook{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
 		Instructions: t.instructions, Messages: slices.Clone(messages)}
 	if err := hook(ctx, at); err != nil {
-		return nil, false, t.hookError(err, "start")
+		return nil, false, t.agent.hookError(err, "start")
 	}
 	t.run.events.sendState(t.run.state)
 	if at.Stop {
 		t.result.FinishReason = FinishStop
 		return nil, true, nil
 	}
-	edited, err := t.hookMessages(at.Messages, messages, "start")
+	edited, err := t.agent.hookMessages(at.Messages, messages, "start")
 	if err != nil {
 		return nil, false, err
 	}
@@ -54,7 +54,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	}
 	e.editInstructions(t.instructions, at.Instructions)
 	e.editMessages(messages, edited)
-	edited, err = t.hookMessages(e.messages(messages), messages, "start")
+	edited, err = t.agent.hookMessages(e.messages(messages), messages, "start")
 	return edited, false, err
 }
 

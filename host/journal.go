@@ -81,17 +81,22 @@ type RunRecord struct {
 	Steps      []json.RawMessage
 }
 
-// journalOf returns the journal of a network's runs: the host's, or its history's.
-// It is guarded: see [guardedJournal].
+// journalOf returns the journal of a network's runs, nil if there is none: the host's,
+// or its history's. It is guarded: see [guardedJournal].
 func (h *Host) journalOf(history *History) *guardedJournal {
+	if g := h.guardJournal(history); g.journal != nil {
+		return &g
+	}
+	return nil
+}
+
+// guardJournal is journalOf without an allocation where there is none.
+func (h *Host) guardJournal(history *History) guardedJournal {
 	j := h.opts.Journal
 	if j == nil && history != nil {
 		j = history.journal
 	}
-	if j == nil {
-		return nil
-	}
-	return &guardedJournal{j, &h.opts.Limits, h.opts.Logger}
+	return guardedJournal{j, &h.opts.Limits, h.opts.Logger}
 }
 
 // KeepsRuns reports whether interrupted runs of a target are in a journal, the
@@ -100,7 +105,13 @@ func (h *Host) KeepsRuns(target Target) bool {
 	return h.journalOf(h.historyOf(target.network())) != nil
 }
 
-func (r *run) journalOf() *guardedJournal { return r.host.journalOf(r.thread.history) }
+// store returns the journal of the run, nil if there is none.
+func (j *runJournal) store() *guardedJournal {
+	if j.guarded.journal == nil {
+		return nil
+	}
+	return &j.guarded
+}
 
 func errAnswered(rec *RunRecord) error {
 	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy).

@@ -11,7 +11,7 @@ import (
 
 // leave stores what the run that has the answers will need.
 func (r *run) leave(ctx context.Context) error {
-	j := r.journalOf()
+	j := r.journal.store()
 	if j == nil {
 		r.journal.checkpoint = &Checkpoint{tenant: r.scope.Tenant, run: r.scope.Run, target: r.net.name, thread: r.scope.Thread, left: r.checkpoint()}
 		if r.service.thread != nil {
@@ -19,7 +19,7 @@ func (r *run) leave(ctx context.Context) error {
 		}
 		return nil
 	}
-	rec, err := r.newRecord(RunInterrupted, entry{Left: r.checkpoint()})
+	rec, err := r.journal.newRecord(RunInterrupted, entry{Left: r.checkpoint()})
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (r *run) checkResume() error {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", r.resume.run).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
-	if r.journalOf() == nil && r.resume.checkpoint == nil {
+	if r.journal.store() == nil && r.resume.checkpoint == nil {
 		return errNoJournal()
 	}
 	return nil
@@ -57,7 +57,7 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	if r.resume.run == "" {
 		return nil, nil
 	}
-	rec, err := r.readRun(ctx)
+	rec, err := r.journal.readRun(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,23 +68,23 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	return rec, nil
 }
 
-func (r *run) readRun(ctx context.Context) (*RunRecord, error) {
-	rec, err := r.readRecord(ctx)
+func (j *runJournal) readRun(ctx context.Context) (*RunRecord, error) {
+	rec, err := j.readRecord(ctx)
 	if err != nil {
-		return nil, wrapError(err, "read run %q", r.resume.run)
+		return nil, wrapError(err, "read run %q", j.resume.run)
 	}
-	if rec.Target != r.net.name {
-		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, r.net.name)
+	if rec.Target != j.scope.Network {
+		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, j.scope.Network)
 	}
 	return rec, nil
 }
 
-func (r *run) readRecord(ctx context.Context) (*RunRecord, error) {
-	c := r.resume.checkpoint
+func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
+	c := j.resume.checkpoint
 	switch {
 	case c == nil:
-		return r.journalOf().ReadRun(ctx, r.scope.Tenant, r.resume.run)
-	case !c.unowned && c.tenant != r.scope.Tenant:
+		return j.store().ReadRun(ctx, j.scope.Tenant, j.resume.run)
+	case !c.unowned && c.tenant != j.scope.Tenant:
 		return nil, Errorf(NotFound, "there is no run %q", c.run)
 	}
 	return c.record()
@@ -92,7 +92,7 @@ func (r *run) readRecord(ctx context.Context) (*RunRecord, error) {
 
 // reopen puts the run where the one that is resumed stopped.
 func (r *run) reopen(ctx context.Context) error {
-	rec, err := r.readRun(ctx) // again: another may have been faster before the thread was ours
+	rec, err := r.journal.readRun(ctx) // again: another may have been faster before the thread was ours
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	r.journal.saved = c.turn(r.resultID())
 	r.journal.branches = &branches{byKey: map[string]*savedTurn{}}
 	addBranches(r.journal.branches.byKey, c.Calls)
-	if r.journalOf() == nil || r.resume.fromClient() { // the client has it, and can answer again
+	if r.journal.store() == nil || r.resume.fromClient() { // the client has it, and can answer again
 		return nil
 	}
 	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
@@ -168,13 +168,13 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 		return movedOn
 	}
 	ref := rec.RunRef
-	if ref.Fence, err = r.journalOf().TakeRun(ctx, ref); err != nil {
+	if ref.Fence, err = r.journal.store().TakeRun(ctx, ref); err != nil {
 		return wrapError(err, "take run %q over", rec.Run)
 	}
 	if movedOn != nil { // it has lost, and nobody can go on with it
-		return errors.Join(movedOn, r.journalOf().EndRun(ctx, ref, RunEnded, nil))
+		return errors.Join(movedOn, r.journal.store().EndRun(ctx, ref, RunEnded, nil))
 	}
-	r.keep(newRecorder(r, r.journalOf(), ref, len(rec.Steps)))
+	r.journal.startRecording(newRecorder(r.state, r.journal.store(), ref, len(rec.Steps)))
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 		return err
 	}
 	r.conv.past = closeCalls(r.conv.past, p.begin.From == nil)
-	r.serviceHeard(loaded, p)
+	r.service.takeReplay(loaded, r.conv.messages(), p)
 	switch c := p.begin.From; {
 	case p.end != nil: // only the results are still to be stored, and perhaps not even these
 		if c == nil && !stored {
@@ -241,7 +241,7 @@ func (r *run) openAsItWas(ctx context.Context, p *replay) error {
 	case journaled:
 		return r.thread.checkHead(ctx)
 	case c != nil:
-		return r.checkLast(c)
+		return r.thread.checkLastMessage(c)
 	case head != "" && r.thread.head != "" && r.thread.head != head && !stored:
 		return errMovedOn(&r.scope)
 	}
@@ -290,7 +290,7 @@ func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *
 	for _, call := range asking(c.Calls) {
 		call.answer = answers[call.Question.ID]
 	}
-	if err := r.checkAnswers(ctx, r.routes.agentNamed(c.Agent), c.Calls); err != nil {
+	if err := checkAnswers(ctx, r.limits, r.routes.agentNamed(c.Agent), c.Calls); err != nil {
 		return err
 	}
 	return r.restoreCheckpoint(c)
@@ -320,16 +320,16 @@ func (r *run) restoreCheckpoint(c *checkpoint) error {
 
 // checkAnswers holds what was approved to the tools of an agent, and of those that
 // are tools of its.
-func (r *run) checkAnswers(ctx context.Context, agent *Agent, calls []*openCall) error {
+func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*openCall) error {
 	for _, call := range calls {
 		tool := agent.set.current(ctx).byName[call.Part.Name]
 		var err error
 		switch {
 		case tool == nil:
 		case call.Inside != nil && tool.agent != nil:
-			err = r.checkAnswers(ctx, tool.agent, call.Inside.Calls)
+			err = checkAnswers(ctx, limits, tool.agent, call.Inside.Calls)
 		case call.Inside == nil && call.answer.Decision == Approve:
-			err = r.checkEdited(ctx, tool, call)
+			err = checkEditedArguments(ctx, limits, tool, call)
 		}
 		if err != nil {
 			return err
@@ -338,14 +338,14 @@ func (r *run) checkAnswers(ctx context.Context, agent *Agent, calls []*openCall)
 	return nil
 }
 
-// checkEdited holds the arguments that a person put in the place of the model's
+// checkEditedArguments holds the arguments that a person put in the place of the model's
 // to the tool's schema. A tool that a provider brings is not known yet: its
 // arguments are checked when it runs.
-func (r *run) checkEdited(ctx context.Context, tool *Tool, call *openCall) error {
+func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call *openCall) error {
 	if len(call.answer.Arguments) == 0 {
 		return nil
 	}
-	if _, err := tool.arguments(ctx, call.answer.Arguments, r.limits.ArgumentBytes); err != nil {
+	if _, err := tool.arguments(ctx, call.answer.Arguments, limits.ArgumentBytes); err != nil {
 		return Errorf(InvalidArgument, "answer to question %q: %w", call.Question.ID, err)
 	}
 	return nil
@@ -361,23 +361,23 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 			return err
 		}
 	}
-	r.serviceKnows(loaded)
+	r.service.takeLoaded(loaded)
 	r.thread.providers = newProviderStates(loaded.Providers)
 	var err error
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
 	r.conv.past = closeCalls(r.conv.past, false)
-	if err := r.checkLast(c); err != nil || !r.resume.fromClient() {
+	if err := r.thread.checkLastMessage(c); err != nil || !r.resume.fromClient() {
 		return err
 	}
-	return r.checkClientCalls(c)
+	return checkClientCalls(r.journal.resumes, r.conv.past, c)
 }
 
 // checkLast holds the conversation to ending where the questions were asked.
-func (r *run) checkLast(c *checkpoint) error {
-	if n := len(r.conv.past); n == 0 || r.conv.past[n-1].ID != c.Last {
-		return Errorf(Conflict, "thread %q has moved on since run %q asked", r.scope.Thread, r.journal.resumes).
+func (t *runThread) checkLastMessage(c *checkpoint) error {
+	if n := len(t.conv.past); n == 0 || t.conv.past[n-1].ID != c.Last {
+		return Errorf(Conflict, "thread %q has moved on since run %q asked", t.scope.Thread, t.resume.run).
 			WithHint("its questions cannot be answered any more; say what is wanted as a new message")
 	}
 	return nil
@@ -431,7 +431,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 			c.restored(o.done)
 		case o.Inside != nil:
 			c.goesOn(o)
-		case !c.settled && t.run.resumed():
+		case !c.settled && t.run.journal.continuesRun():
 			t.calls.repeatUnfinished(c, o)
 		}
 	}
@@ -439,7 +439,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 }
 
 // resumed reports whether this is a run whose process has ended.
-func (r *run) resumed() bool { return r.journal.resumes == r.scope.Run }
+func (j *runJournal) continuesRun() bool { return j.resumes == j.scope.Run }
 
 // repeat decides about a call that may have begun when the process ended.
 func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {

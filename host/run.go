@@ -68,6 +68,8 @@ type runThread struct {
 
 // serviceConversation is what a run knows of a conversation that the model's service keeps.
 type serviceConversation struct {
+	scope *Scope
+
 	thread    *AgentThread    // nil if the request brings none
 	answered  bool            // a model has answered, so that the thread's kind is decided
 	id        string          // by which the service keeps the conversation; empty if it does not
@@ -76,6 +78,12 @@ type serviceConversation struct {
 
 // runJournal is what a run writes into the journal, and reads from there when it resumes.
 type runJournal struct {
+	scope   *Scope
+	resume  *resumption
+	guarded guardedJournal // without a journal if the host has none
+
+	storesResults bool // the run's results are stored in a thread after its end is written down
+
 	recorder   *recorder // nil if the run is not in the journal
 	steps      *steps
 	resumes    string      // the id of the run that this one resumes
@@ -110,6 +118,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := r.checkThread(); err != nil {
 		return nil, err
 	}
+	r.journal.guarded, r.journal.storesResults = h.guardJournal(r.thread.history), r.thread.history != nil && r.thread.history.appendResult != nil
 	if err := r.thread.history.checkDiscard(n); err != nil {
 		return nil, err
 	}
@@ -122,7 +131,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 			return nil, err
 		}
 	}
-	if r.conv.input, err = r.readInput(); err != nil {
+	if r.conv.input, err = readInput(req, r.limits); err != nil {
 		return nil, err
 	}
 	if err := r.checkResume(); err != nil {
@@ -143,8 +152,8 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.conv.input == nil && len(req.Messages) == 0 && resume.run == "" && (r.thread.history == nil || r.scope.Thread == "") {
 		return nil, errNothingSaid()
 	}
-	r.clientAnswers = (req.ClientCheckpoint || resume.fromClient() && r.service.thread == nil) && r.journalOf() == nil
-	if r.durable() && r.journalOf() == nil {
+	r.clientAnswers = (req.ClientCheckpoint || resume.fromClient() && r.service.thread == nil) && r.journal.store() == nil
+	if r.durable() && r.journal.store() == nil {
 		return nil, errNoJournal()
 	}
 	return r, r.models.checkNetwork(r.net, r.routes.first())
@@ -171,6 +180,8 @@ func (r *run) connect() {
 	t := &r.thread
 	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
 	t.conv, t.requests = &r.conv, r
+	r.service.scope = &r.scope
+	r.journal.scope, r.journal.resume = &r.scope, &r.resume
 	n := &r.routes
 	n.net, n.chosen, n.models, n.asks, n.events, n.ledger = r.net, r.req.Router, &r.models, &r.asks, e, l
 	n.conv, n.journal, n.limits = &r.conv, &r.journal, r.limits
@@ -187,15 +198,15 @@ func validMessageID(id string) bool {
 	return id == "" || ValidateID("message", id, maxMessageID) == nil
 }
 
-func (r *run) readInput() (*Message, error) {
-	m := r.req.Input
+func readInput(req *Request, limits *Limits) (*Message, error) {
+	m := req.Input
 	switch {
-	case m != nil && r.req.Text != "":
+	case m != nil && req.Text != "":
 		return nil, Errorf(InvalidArgument, "request has both Text and Input")
-	case m == nil && r.req.Text == "":
+	case m == nil && req.Text == "":
 		return nil, nil
 	case m == nil:
-		m = UserText(r.req.Text)
+		m = UserText(req.Text)
 	case m.Role != User:
 		return nil, Errorf(InvalidArgument, "input message has role %q, not user", m.Role)
 	case len(m.Parts) == 0:
@@ -216,8 +227,8 @@ func (r *run) readInput() (*Message, error) {
 		return nil, err
 	}
 	raw := m.AppendJSON(nil)
-	if n := len(raw); n > r.limits.InputBytes {
-		return nil, Errorf(ResourceExhausted, "input is %d bytes, more than the limit InputBytes of %d", n, r.limits.InputBytes).
+	if n := len(raw); n > limits.InputBytes {
+		return nil, Errorf(ResourceExhausted, "input is %d bytes, more than the limit InputBytes of %d", n, limits.InputBytes).
 			WithHint("send less, or give the agent a tool that reads it in pieces")
 	}
 	if err := jsondoc.Check(raw); err != nil { // raw members made by a program
@@ -254,7 +265,7 @@ func (r *run) do(ctx context.Context) error {
 		return r.finish("", nameEnd(ctx, err))
 	}
 	reason, err := r.work(ctx)
-	if err := r.ends(ctx, reason, err); err != nil { // the run is not over: it can be resumed, or another host has it
+	if err := r.journal.recordEnd(ctx, reason, err); err != nil { // the run is not over: it can be resumed, or another host has it
 		return r.finish("", err)
 	}
 	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
@@ -265,7 +276,7 @@ func (r *run) do(ctx context.Context) error {
 	if err == nil && reason == FinishInterrupted {
 		err = r.leave(ctx)
 	} else {
-		r.end(ctx)
+		r.journal.endRun(ctx)
 	}
 	return r.finish(reason, err)
 }

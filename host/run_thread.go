@@ -26,7 +26,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.thread.providers = newProviderStates(loaded.Providers)
-	r.serviceKnows(loaded)
+	r.service.takeLoaded(loaded)
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (r *run) setState(loaded *Loaded) error {
 	if loaded.State != nil && !r.net.opts.StateOfRun {
 		layers[1] = loaded.State
 	}
-	s, err := r.layeredState(layers)
+	s, err := layeredState(layers, r.scope.Thread, r.limits.StateBytes, r.net.opts.StateSchema)
 	if err != nil {
 		return err
 	}
@@ -229,8 +229,8 @@ func (r *run) firstLayers() []any {
 }
 
 // layeredState returns a state of layers, of which the second is the thread's and
-// each covers those before it. It reads nothing of the run that changes.
-func (r *run) layeredState(layers []any) (*State, error) {
+// each covers those before it.
+func layeredState(layers []any, thread string, limit int, schema *Schema) (*State, error) {
 	merged := map[string]any{}
 	for i, layer := range layers {
 		if layer == nil {
@@ -238,14 +238,14 @@ func (r *run) layeredState(layers []any) (*State, error) {
 		}
 		members, err := stateMembers(layer)
 		if err != nil && i == 1 {
-			return nil, Errorf(DataLoss, "state of thread %q: %w", r.scope.Thread, err)
+			return nil, Errorf(DataLoss, "state of thread %q: %w", thread, err)
 		}
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(merged, members)
 	}
-	return newState(merged, r.limits.StateBytes, r.net.opts.StateSchema)
+	return newState(merged, limit, schema)
 }
 
 func stateMembers(layer any) (map[string]any, error) {

@@ -32,30 +32,29 @@ func (r *run) checkThread() error {
 }
 
 // serviceKnows takes over what the service knows of what was loaded.
-func (r *run) serviceKnows(loaded *Loaded) {
-	if r.service.id = loaded.conversation; r.service.id == "" {
+func (s *serviceConversation) takeLoaded(loaded *Loaded) {
+	if s.id = loaded.conversation; s.id == "" {
 		return
 	}
-	r.service.storedIDs = map[string]bool{}
+	s.storedIDs = map[string]bool{}
 	for _, m := range loaded.Messages[:loaded.known] {
-		r.service.storedIDs[m.ID] = true
+		s.storedIDs[m.ID] = true
 	}
 }
 
 // serviceHeard takes over what the service knows of a run whose process has ended:
 // everything up to its last answer.
-func (r *run) serviceHeard(loaded *Loaded, p *replay) {
+func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *replay) {
 	if p.service == "" {
-		r.serviceKnows(loaded)
+		s.takeLoaded(loaded)
 		return
 	}
-	r.service.storedIDs = map[string]bool{}
-	messages := r.conv.messages()
+	s.storedIDs = map[string]bool{}
 	if p.current != nil {
-		messages = append(messages, p.current.result.Messages...)
+		said = append(said, p.current.result.Messages...)
 	}
-	for _, m := range messages {
-		r.service.storedIDs[m.ID] = true
+	for _, m := range said {
+		s.storedIDs[m.ID] = true
 	}
 }
 
@@ -73,7 +72,7 @@ func (t *turn) heard(resp *ModelResponse) error {
 		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.run.scope.Thread, t.model.Name()).
 			WithHint("run it with the model that began it, told to store")
 	case t.run.service.id == "":
-		service, err := t.passOver(thread)
+		service, err := t.run.service.chooseKeeper(&t.run.events, t.model.Name())
 		if t.run.service.answered = err == nil; err != nil || !service {
 			return err
 		}
@@ -89,12 +88,13 @@ func (t *turn) heard(resp *ModelResponse) error {
 	return nil
 }
 
-// passOver decides between a message store and a service that keeps the
+// chooseKeeper decides between a message store and a service that keeps the
 // conversation as well. The service wins where nothing is stored yet; a
 // conversation in a store stays there.
-func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
+func (s *serviceConversation) chooseKeeper(events *runEvents, model string) (service bool, err error) {
+	thread := s.thread
 	thread.mu.Lock()
-	kind, chosen, told := thread.kind, thread.stores != nil, thread.told
+	kind, chosen, warned := thread.kind, thread.stores != nil, thread.told
 	thread.told = true
 	thread.mu.Unlock()
 	service = kind != ThreadStore
@@ -103,36 +103,36 @@ func (t *turn) passOver(thread *AgentThread) (service bool, err error) {
 	}
 	if thread.opts.StrictStore {
 		return false, Errorf(FailedPrecondition, "thread %q has a message store of the type %s, and the service of model %q keeps the conversation too",
-			t.run.scope.Thread, thread.storesOrMemory().StoreType(), t.model.Name()).WithHint("tell the model not to store, or choose no message store")
+			s.scope.Thread, thread.storesOrMemory().StoreType(), model).WithHint("tell the model not to store, or choose no message store")
 	}
-	if told {
+	if warned {
 		return service, nil
 	}
 	ev := &ThreadDecided{Kind: ThreadStore, Store: thread.storesOrMemory().StoreType()}
 	if service {
 		ev.Kind = ThreadService
 	}
-	t.run.host.opts.Logger.Warn("two keep one conversation: a message store, and the model's service", "thread", t.run.scope.Thread, "store", ev.Store, "kept", string(ev.Kind), "run", t.run.scope.Run)
-	t.run.events.emit(ev)
+	events.logger.Warn("two keep one conversation: a message store, and the model's service", "thread", s.scope.Thread, "store", ev.Store, "kept", string(ev.Kind), "run", s.scope.Run)
+	events.emit(ev)
 	return service, nil
 }
 
-// answeredWith notes that the service knows its own answer.
-func (t *turn) answeredWith(answer *Message) {
-	if t.run.service.id != "" && t.run.events.depth == 0 {
-		t.run.service.storedIDs[answer.ID] = true
+// noteStored notes that the service has a message: its own answer.
+func (s *serviceConversation) noteStored(m *Message) {
+	if s.id != "" {
+		s.storedIDs[m.ID] = true
 	}
 }
 
 // unsent returns the messages that a model's service does not know: all, if it
 // keeps none.
-func (r *run) unsent(messages []*Message) []*Message {
-	if r.service.id == "" {
+func (s *serviceConversation) unsent(messages []*Message) []*Message {
+	if s.id == "" {
 		return messages
 	}
 	var out []*Message
 	for _, m := range messages {
-		if !r.service.storedIDs[m.ID] {
+		if !s.storedIDs[m.ID] {
 			out = append(out, m)
 		}
 	}

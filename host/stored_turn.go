@@ -76,7 +76,7 @@ func (r *run) replay(stored *StoredTurn) error {
 	r.sendStarted()
 	r.events.sendState(r.state)
 	for _, result := range stored.Results {
-		r.replayResult(result)
+		r.events.sendStored(result, r.routes.agentNamed(result.Agent))
 	}
 	for i := range stored.Artifacts {
 		r.events.emit(&ArtifactMade{Artifact: &stored.Artifacts[i]})
@@ -84,30 +84,30 @@ func (r *run) replay(stored *StoredTurn) error {
 	return r.finish(stored.Status, nil)
 }
 
-// replayResult sends what an agent said, an answer in one piece.
-func (r *run) replayResult(result *Result) {
-	r.scope.Agent = result.Agent
-	defer func() { r.scope.Agent = "" }()
-	if a := r.routes.agentNamed(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
+// sendStored sends a stored result of an agent, which may be nil: an answer in one piece.
+func (e *runEvents) sendStored(result *Result, a *Agent) {
+	e.scope.Agent = result.Agent
+	defer func() { e.scope.Agent = "" }()
+	if a != nil && a.opts.Output != nil && result.Output == nil {
 		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
 			result.Output = out
 		}
 	}
-	r.events.emit(&AgentStarted{Result: result.ID})
+	e.emit(&AgentStarted{Result: result.ID})
 	for _, m := range result.Messages {
 		for _, part := range m.Parts {
 			switch p := part.(type) {
 			case *Reasoning:
-				r.events.emit(&ReasoningDelta{Text: p.Text})
+				e.emit(&ReasoningDelta{Text: p.Text})
 			case *Text:
 				if m.Role == Assistant {
-					r.events.emit(&TextDelta{Text: p.Text})
+					e.emit(&TextDelta{Text: p.Text})
 				}
 			case *ToolResult:
-				r.events.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+				e.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
 			}
 		}
-		r.events.emit(&MessageDone{Message: m})
+		e.emit(&MessageDone{Message: m})
 	}
-	r.events.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+	e.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
 }

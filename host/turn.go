@@ -56,9 +56,13 @@ func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.routes.i
 // runAgent runs an agent; saved has what there is of its run already.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.scope.Agent = a.name
+	stepsIn := "" // the run's own
+	if r.events.depth > 0 {
+		stepsIn = r.keys
+	}
 	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.result, called: saved.result != nil, recorded: saved.result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
-			routes: &r.routes, recorder: r.journal.recorder, stepsIn: r.branchKey(), clientAnswers: r.clientAnswers}}
+			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers}}
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
 	}
@@ -122,7 +126,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		}
 		t.run.events.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
-	if saved.result == nil || t.run.resumed() { // otherwise they are stored already
+	if saved.result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
 		t.brought = len(stored)
 	}
@@ -239,20 +243,19 @@ func (t *turn) reachedLimit() *roundsLimit {
 	if t.result.Rounds >= of {
 		return &roundsLimit{"MaxRounds", of, "You have used your tools as often as you may.", own}
 	}
-	if of := t.run.limits.MaxConsecutiveToolFailures; t.toolFailures() >= of {
+	if of := t.run.limits.MaxConsecutiveToolFailures; t.result.failedAnswers() >= of {
 		return &roundsLimit{"MaxConsecutiveToolFailures", of, "Your tools have failed too often in a row.", false}
 	}
 	return nil
 }
 
-// toolFailures returns how many of the last answers have tool calls that all
-// failed.
-func (t *turn) toolFailures() int {
+// failedAnswers returns how many of the last answers have tool calls that all failed.
+func (r *Result) failedAnswers() int {
 	n, failed := 0, false
-	for i := len(t.result.Messages) - 1; i >= 0; i-- {
-		m := t.result.Messages[i]
-		for _, r := range m.ToolResults() {
-			if failed = true; !r.IsError {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		m := r.Messages[i]
+		for _, answer := range m.ToolResults() {
+			if failed = true; !answer.IsError {
 				return n
 			}
 		}
@@ -308,7 +311,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.storeRound(ctx); err != nil {
 		return nil, err
 	}
-	messages, stop, err := t.hookStart(ctx, t.run.unsent(append(t.run.conv.messages(), t.result.Messages...)))
+	messages, stop, err := t.hookStart(ctx, t.run.service.unsent(append(t.run.conv.messages(), t.result.Messages...)))
 	if stop || err != nil {
 		return nil, err
 	}
@@ -338,7 +341,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
-	t.answeredWith(answer)
+	if t.run.events.depth == 0 {
+		t.run.service.noteStored(answer)
+	}
 	if err := t.recordAnswer(ctx, answer); err != nil {
 		return nil, err
 	}
