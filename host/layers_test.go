@@ -52,6 +52,8 @@ var layers = []layer{
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
+	{"host/plugin/internal/strictjson", []string{"host"},
+		"reading a document is the same whatever the document is about"},
 	{"host/plugin/internal/wasmmeter", []string{"host"},
 		"a module goes in and a metered one comes out: the pass knows no engine, no plugin and no tenant"},
 	{"host/plugin/internal/wasmtest", nil,

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // What exports answer, read as pdk/ABI.md has it.
@@ -23,7 +23,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 		return err
 	}
 	var asked struct{ Tool, Processor, Router, Provider string }
-	_ = readJSON(input, &asked) // a call may be one that no host makes
+	_ = strictjson.Unmarshal(input, &asked) // a call may be one that no host makes
 	switch {
 	case r.GuestError:
 		_, err = readGuestError(p.id, p.module.exportName(e), r.Output)
@@ -83,8 +83,7 @@ func (a answers) readArtifacts(ctx context.Context, raw json.RawMessage) (list [
 	if err := a.decodable(exportTool, "artifacts", raw); err != nil {
 		return nil, err
 	}
-	r := &strictReader{ctx: ctx}
-	if err := r.value(raw, reflect.ValueOf(&list).Elem()); err != nil {
+	if err := strictjson.UnmarshalValid(ctx, raw, &list); err != nil {
 		return nil, a.broken(exportTool, fmt.Errorf("artifacts: %w", err))
 	}
 	return list, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // answerReader makes of an export's output what the caller of the plugin gets. Its
@@ -86,7 +87,7 @@ func (a answers) decodable(e export, what string, raw []byte) error {
 // countItems returns how many items an array of valid JSON has; 0 for what is none.
 func countItems(raw []byte) (n int) {
 	if len(raw) > 0 && raw[0] == '[' {
-		_ = eachItem(raw, func([]byte) error { n++; return nil })
+		_ = strictjson.EachItem(raw, func([]byte) error { n++; return nil })
 	}
 	return n
 }
@@ -117,7 +118,7 @@ func (a answers) inPieces(ctx context.Context, e export, what string, raw json.R
 		}
 		return err
 	}
-	err := eachItem(raw, func(item []byte) error {
+	err := strictjson.EachItem(raw, func(item []byte) error {
 		if len(piece) > 1 && len(piece)+len(item) >= pieceBytes {
 			if err := flush(); err != nil {
 				return err

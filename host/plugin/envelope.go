@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // The envelopes of the ABI: what a guest is sent, written straight into one
@@ -150,7 +151,7 @@ type toolOutput struct {
 }
 
 func (a answers) decode(ctx context.Context, e export, raw []byte, into any) error {
-	return a.broken(e, readJSONPaced(ctx, raw, into))
+	return a.broken(e, strictjson.UnmarshalContext(ctx, raw, into))
 }
 
 // broken is the error of an export whose output can not be read.

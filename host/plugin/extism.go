@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -258,7 +259,7 @@ func (inst *instance) exited(err error) bool {
 // that is one, or its text.
 func extismError(text string) []byte {
 	var e host.Error
-	if readJSON([]byte(text), &e) == nil && e.Message != "" {
+	if strictjson.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
 		return []byte(text)
 	}
 	return errorObject(host.Disclose(host.Errorf(host.Internal, "%s", clean(text))))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // An Extism plugin's HTTP requests are host operations like any other: they go
@@ -37,7 +38,7 @@ func extismHTTPRequest(inst *instance, stack []uint64) {
 		inst.stop(inst.httpError(err))
 	}
 	var res fetchResponse
-	if err := readJSON(raw, &res); err != nil {
+	if err := strictjson.Unmarshal(raw, &res); err != nil {
 		inst.stop(inst.httpError(host.Errorf(host.Internal, "read the response: %v", err)))
 	}
 	if limit := inst.plugin.module.extism.HTTPBytes; limit > 0 && len(res.Body) > limit {
@@ -62,7 +63,7 @@ var extismIgnored = []string{"host", "content-length", "transfer-encoding", "tra
 // redirects.
 func readExtismRequest(raw, body []byte) ([]byte, error) {
 	var in extismRequest
-	if err := readJSON(raw, &in); err != nil {
+	if err := strictjson.Unmarshal(raw, &in); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "read the request: %v", err)
 	}
 	out := fetchRequest{Method: strings.ToUpper(in.Method), URL: in.URL, Body: body, Redirects: maxHTTPRedirects}

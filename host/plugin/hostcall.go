@@ -20,6 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -357,7 +358,7 @@ func readGuestError(id, export string, raw []byte) (*host.Error, error) {
 		Message, Hint string
 		Retryable     bool
 	}
-	if err := readJSON(raw, &e); err != nil || e.Message == "" {
+	if err := strictjson.Unmarshal(raw, &e); err != nil || e.Message == "" {
 		return nil, host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
 	}
 	if !e.Code.Valid() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // ABIVersion is the version of the JSON contract that this host speaks.
@@ -112,7 +113,7 @@ func decodeManifest(raw []byte) (*Manifest, error) {
 		return nil, refuse("manifest is %d bytes, more than %d", len(raw), maxManifestBytes)
 	}
 	m := &Manifest{raw: bytes.Clone(raw)}
-	if err := readJSON(raw, m); err != nil {
+	if err := strictjson.Unmarshal(raw, m); err != nil {
 		return nil, refuse("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
 	}
 	return m, nil

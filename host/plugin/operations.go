@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // baseOperations are what every call may ask for: what it is granted, and the
@@ -146,7 +147,7 @@ func (b *binding) mayState(access Access) error {
 }
 
 func readRequest(op string, req []byte, into any) error {
-	if err := readJSON(req, into); err != nil {
+	if err := strictjson.Unmarshal(req, into); err != nil {
 		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 func TestHTTPAccessMeets(t *testing.T) {
@@ -195,7 +197,7 @@ func FuzzGrants(f *testing.F) {
 	f.Add([]byte(`{"kv":"everything"}`), []byte(`{"http":[{"host":"*.*"}]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var asked, granted Permissions
-		if readJSON(a, &asked) != nil || asked.check() != nil || readJSON(b, &granted) != nil || granted.check() != nil {
+		if strictjson.Unmarshal(a, &asked) != nil || asked.check() != nil || strictjson.Unmarshal(b, &granted) != nil || granted.check() != nil {
 			return
 		}
 		both := asked.clamp(granted)
@@ -207,7 +209,7 @@ func FuzzGrants(f *testing.F) {
 		}
 		raw, err := json.Marshal(both)
 		var back Permissions
-		if err != nil || readJSON(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
+		if err != nil || strictjson.Unmarshal(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
 			t.Errorf("%+v is written as %s and read as %+v, %v", both, raw, back, err)
 		}
 	})

@@ -17,8 +17,6 @@ const (
 	// maxRequestSigns bounds those signs in one request, since reading a request
 	// is not interrupted.
 	maxRequestSigns = 50_000
-	// maxListed bounds the lists that are read item by item.
-	maxListed = 50_000
 )
 
 // signs counts what separates the values of JSON. It counts signs in strings as

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // A request that is cheap to write and dear to read is refused, or paid for.
@@ -44,45 +45,13 @@ func TestRequestsOfManyValues(t *testing.T) {
 	}
 }
 
-// Lists in outputs are bounded before they are read, so that no output keeps the
-// host for seconds.
-func TestListsAreBounded(t *testing.T) {
-	repeat := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
-	type lists struct {
-		Texts   []string
-		Numbers []int
-		Ops     []host.PatchOp
-		Structs []struct{ A, B string }
-		Carried []byte
-	}
-	for name, row := range map[string]struct {
-		json string
-		ok   bool
-	}{
-		"texts":              {`{"texts":` + repeat(`""`, maxListed) + `}`, true},
-		"texts with commas":  {`{"texts":["` + strings.Repeat(`,\",`, maxListed) + `"]}`, true},
-		"too many texts":     {`{"texts":` + repeat(`""`, maxListed+1) + `}`, false},
-		"too many odd texts": {`{"texts":` + repeat(`"\",\\"`, maxListed+1) + `}`, false},
-		"too many numbers":   {`{"numbers":` + repeat(`1`, maxListed+1) + `}`, false},
-		"too many objects":   {`{"structs":` + repeat(`{}`, maxListed+1) + `}`, false},
-		"too many patches":   {`{"ops":` + repeat(`{"op":"remove","path":""}`, maxListed+1) + `}`, false},
-		"unknown fields":     {`{"other":` + repeat(`1`, 2*maxListed) + `}`, true},
-	} {
-		var into lists
-		err := readJSON([]byte(row.json), &into)
-		if (err == nil) != row.ok || err != nil && !strings.Contains(err.Error(), "more than 50000 items") {
-			t.Errorf("%s: %v, want ok %t", name, err, row.ok)
-		}
-	}
-}
-
 // TestUnknownMembersCostLittle holds the reader to what grows with an answer: an
 // allocation for a member's name, and none else.
 func TestUnknownMembersCostLittle(t *testing.T) {
 	const members = 1000
 	raw := []byte("{" + strings.Repeat(`"nobody":0,`, members) + `"content":1}`)
 	got := testing.AllocsPerRun(10, func() {
-		if err := readJSON(raw, &toolOutput{}); err != nil {
+		if err := strictjson.Unmarshal(raw, &toolOutput{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -98,7 +67,7 @@ func BenchmarkHeaviestAnswer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			raw := []byte("{" + strings.Repeat(item+",", DefaultOutputBytes/(len(item)+1)-1) + item + "}")
 			for b.Loop() {
-				if err := readJSON(raw, &toolOutput{}); err != nil {
+				if err := strictjson.Unmarshal(raw, &toolOutput{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -118,7 +87,7 @@ func BenchmarkHeaviestRequest(b *testing.B) {
 			for b.Loop() {
 				var in struct{ Patch []host.PatchOp }
 				start := time.Now()
-				_ = readJSON(raw, &in) // texts are no objects, and are read before that is seen
+				_ = strictjson.Unmarshal(raw, &in) // texts are no objects, and are read before that is seen
 				longest = max(longest, time.Since(start))
 			}
 			b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
@@ -162,7 +131,7 @@ func FuzzReadJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var mine, theirs outer
-		err := readJSON([]byte(s), &mine)
+		err := strictjson.Unmarshal([]byte(s), &mine)
 		if mine.hidden != 0 {
 			t.Fatal("a field that is not exported was set")
 		}

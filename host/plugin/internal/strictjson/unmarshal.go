@@ -1,4 +1,4 @@
-package plugin
+package strictjson
 
 import (
 	"bytes"
@@ -10,52 +10,76 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
 )
 
-// readJSON reads an object of the plugin contract into a struct. Unlike
-// encoding/json it tells names apart by their case, takes only an object for an
-// object, and refuses what is not UTF-8.
-func readJSON(raw []byte, into any) error {
-	return readJSONPaced(context.Background(), raw, into)
+// MaxListed bounds the lists that are read item by item.
+const MaxListed = 50_000
+
+// Unmarshal reads a document into the struct that into points to. Unlike
+// encoding/json it tells names apart by their case, takes only an object for a
+// struct, and refuses text that is not UTF-8 and a list of more than [MaxListed]
+// items.
+func Unmarshal(raw []byte, into any) error {
+	return UnmarshalContext(context.Background(), raw, into)
 }
 
-// readJSONPaced is readJSON that lets others run while it reads, and ends with its
-// context: see pace.
-func readJSONPaced(ctx context.Context, raw []byte, into any) error {
+// UnmarshalContext is [Unmarshal] that ends with its context, and yields between
+// pieces of some milliseconds if ctx has a method Pace() error.
+func UnmarshalContext(ctx context.Context, raw []byte, into any) error {
 	if !utf8.Valid(raw) {
 		return errors.New("not valid UTF-8")
 	}
 	if !json.Valid(raw) {
 		return json.Unmarshal(raw, into) // it says what is wrong
 	}
-	if err := pace(ctx); err != nil {
+	if err := yield(ctx); err != nil {
 		return err
 	}
-	r := &strictReader{ctx: ctx}
-	return r.value(bytes.TrimSpace(raw), reflect.ValueOf(into).Elem())
+	return UnmarshalValid(ctx, bytes.TrimSpace(raw), into)
 }
 
-// strictReader reads one document.
-type strictReader struct {
+// UnmarshalValid is [UnmarshalContext] of JSON that is known to be valid and has no
+// white space around it.
+func UnmarshalValid(ctx context.Context, raw []byte, into any) error {
+	r := &reader{ctx: ctx}
+	return r.value(raw, reflect.ValueOf(into).Elem())
+}
+
+// reader reads one document. It lives as long as the call with its context.
+type reader struct {
 	ctx  context.Context
-	read int // bytes since it last let others run
+	read int // bytes since the last yield
 }
 
-// strictPieceBytes is how much a strictReader reads between two looks at its
-// context: 5 ms of the members that take longest.
-const strictPieceBytes = 256 << 10
+// pieceBytes is how much a reader reads between two yields: 5 ms of the members
+// that take longest.
+const pieceBytes = 256 << 10
 
-// took counts what was read of a document.
-func (r *strictReader) took(n int) error {
-	if r.read += n; r.read < strictPieceBytes {
+// yield calls the method Pace of ctx, if it has one, and returns the error of a ctx
+// that has ended.
+func yield(ctx context.Context) error {
+	if p, ok := ctx.(interface{ Pace() error }); ok {
+		return p.Pace()
+	}
+	if ctx.Err() != nil {
+		return host.ContextError(ctx)
+	}
+	return nil
+}
+
+// took counts bytes that were read of a document, and yields after each piece.
+func (r *reader) took(n int) error {
+	if r.read += n; r.read < pieceBytes {
 		return nil
 	}
 	r.read = 0
-	return pace(r.ctx)
+	return yield(r.ctx)
 }
 
 // value reads a value that is known to be valid JSON without space around it.
-func (r *strictReader) value(raw []byte, v reflect.Value) error {
+func (r *reader) value(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	_, own := v.Addr().Interface().(json.Unmarshaler)
 	switch {
@@ -68,7 +92,7 @@ func (r *strictReader) value(raw []byte, v reflect.Value) error {
 		v.Set(reflect.New(t.Elem()))
 		return r.value(raw, v.Elem())
 	}
-	if t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem().Kind() == reflect.Int) && items(raw) > maxListed {
+	if t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem().Kind() == reflect.Int) && items(raw) > MaxListed {
 		return errTooMany
 	}
 	return json.Unmarshal(raw, v.Addr().Interface())
@@ -78,7 +102,7 @@ func (r *strictReader) value(raw []byte, v reflect.Value) error {
 // quotes of a text would be slower; a list as long as that is checked again.
 func items(raw []byte) int {
 	n := bytes.Count(raw, []byte{','}) + 1
-	if n <= maxListed {
+	if n <= MaxListed {
 		return n
 	}
 	n = 1
@@ -95,9 +119,9 @@ func items(raw []byte) int {
 	return n
 }
 
-var errTooMany = fmt.Errorf("a list has more than %d items", maxListed)
+var errTooMany = fmt.Errorf("a list has more than %d items", MaxListed)
 
-func (r *strictReader) object(raw []byte, v reflect.Value) error {
+func (r *reader) object(raw []byte, v reflect.Value) error {
 	switch raw[0] {
 	case '{':
 	case 'n':
@@ -125,18 +149,18 @@ func (r *strictReader) object(raw []byte, v reflect.Value) error {
 	return err
 }
 
-func (r *strictReader) list(raw []byte, v reflect.Value) error {
+func (r *reader) list(raw []byte, v reflect.Value) error {
 	if raw[0] != '[' {
 		return json.Unmarshal(raw, v.Addr().Interface()) // null, or what it says
 	}
 	n := 0
-	_ = eachItem(raw, func([]byte) error { n++; return nil })
-	if n > maxListed {
+	_ = EachItem(raw, func([]byte) error { n++; return nil })
+	if n > MaxListed {
 		return errTooMany
 	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	i := -1
-	return eachItem(raw, func(item []byte) error {
+	return EachItem(raw, func(item []byte) error {
 		i++
 		if err := r.value(item, v.Index(i)); err != nil {
 			return fmt.Errorf("%d: %w", i, err)
@@ -145,8 +169,8 @@ func (r *strictReader) list(raw []byte, v reflect.Value) error {
 	})
 }
 
-// jsonNames are the names of a struct's fields in JSON, which are asked for once an
-// object: a guest chooses how many members that has.
+// jsonNames returns the names of a struct's fields in JSON. The reader computes them
+// once an object, not once a member, because a guest chooses the number of members.
 func jsonNames(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {

@@ -1,11 +1,11 @@
-package plugin
+package strictjson
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// These take JSON apart that is known to be valid. encoding/json would look at
+// The functions below take JSON apart that is known to be valid. encoding/json would look at
 // every byte once more for each level, and make a map of each object.
 
 // eachMember calls f with the name and value of each member of an object, until
@@ -27,8 +27,9 @@ func eachMember(raw []byte, f func(name string, value []byte) error) error {
 	return nil
 }
 
-// eachItem calls f with each item of an array, until it fails.
-func eachItem(raw []byte, f func(item []byte) error) error {
+// EachItem calls f with each item of an array of valid JSON without white space around it,
+// until f fails.
+func EachItem(raw []byte, f func(item []byte) error) error {
 	for i := next(raw, 1); raw[i] != ']'; {
 		end := skipValue(raw, i)
 		if err := f(raw[i:end]); err != nil {
