@@ -84,7 +84,7 @@ func (inst *instance) countStack() error {
 	s.tables = inst.plugin.module.code.keeps.tables
 	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
 	if !s.claim.set(stackBytes(s.room) + s.tables) {
-		inst.call.stopped = inst.plugin.runtime.memories.exhausted()
+		inst.call.stopped = inst.plugin.runtime.exhausted()
 		return inst.call.stopped
 	}
 	s.begin()
@@ -105,7 +105,7 @@ func (s *callStack) peak() int64 {
 	if s.room < reportedStack {
 		return s.tables
 	}
-	return s.claim.size
+	return s.claim.bytes()
 }
 
 // begin hands out what needs no more than the first room.

@@ -108,8 +108,8 @@ func (inst *instance) block(bytes []byte) uint64 {
 
 // noBlocks stops a guest for which there is no room.
 func (inst *instance) noBlocks(n uint64) {
-	if inst.extism.blocks.claim.refused {
-		inst.stop(inst.plugin.runtime.memories.exhausted())
+	if inst.extism.blocks.claim.wasRefused() {
+		inst.stop(inst.plugin.runtime.exhausted())
 	}
 	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s asked for a block of %d bytes, which the limit BlockBytes of %d has no room for",
 		inst.plugin.id, inst.call.export, n, inst.call.limits.BlockBytes).WithHint("raise the limit, or free blocks that are done with"))
@@ -292,7 +292,7 @@ func extismVarSet(inst *instance, stack []uint64) {
 			inst.plugin.id, inst.call.export, limit).WithHint("raise the limit, or keep less"))
 	}
 	if !x.blocks.keepVars(size) {
-		inst.stop(inst.plugin.runtime.memories.exhausted())
+		inst.stop(inst.plugin.runtime.exhausted())
 	}
 	if x.vars == nil {
 		x.vars = map[string][]byte{}

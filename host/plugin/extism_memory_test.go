@@ -32,11 +32,11 @@ func TestExtismMemoryIsCounted(t *testing.T) {
 			if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
 				t.Fatalf("it ends with %v, want resource_exhausted that names TotalMemoryBytes", err)
 			}
-			if used := rt.memories.used.Load(); used > pageBytes {
+			if used := rt.memories.inUse(); used > pageBytes {
 				t.Errorf("%d bytes are in use after the call", used)
 			}
 			greedy.Close()
-			if used := rt.memories.used.Load(); used != 0 {
+			if used := rt.memories.inUse(); used != 0 {
 				t.Errorf("%d bytes are in use after the plugin was closed", used)
 			}
 		})
@@ -60,7 +60,7 @@ func TestExtismMemoryIsTheTenants(t *testing.T) {
 			t.Errorf("tenant %s: peak memory is %d, want the blocks in it", tenant, r.Cost.PeakMemory)
 		}
 	}
-	if used := rt.memories.used.Load(); used > 4*pageBytes {
+	if used := rt.memories.inUse(); used > 4*pageBytes {
 		t.Errorf("idle instances hold %d bytes", used)
 	}
 	for tenant, flow := range rt.scheduler.Stats().Flows {

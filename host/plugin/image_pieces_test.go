@@ -112,7 +112,7 @@ func TestRestoringEndsWithItsCall(t *testing.T) {
 	if looks, kept := call(all - 1); kept || looks != all-1 {
 		t.Errorf("after %d looks of %d the caller is gone; the instance is kept: %t", looks, all, kept)
 	}
-	if used := p.runtime.memories.used.Load(); used != 0 {
+	if used := p.runtime.memories.inUse(); used != 0 {
 		t.Errorf("%d bytes are in use without an instance", used)
 	}
 	if _, kept := call(0); !kept {
@@ -170,7 +170,7 @@ func TestWithout(t *testing.T) {
 		for range rapid.IntRange(0, 8).Draw(t, "spans") {
 			at += rapid.IntRange(0, 3).Draw(t, "gap")
 			end := at + rapid.IntRange(1, 4).Draw(t, "length")
-			list = append(list, memoryRange{at, end})
+			list = append(list, memoryRange{start: at, end: end})
 			at = end
 		}
 		return list

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -206,9 +207,18 @@ func (inst *instance) instantiate() (err error) {
 	return inst.countStack()
 }
 
+// exhausted is the error of a call for which there is no memory, which is no fault of
+// the plugin.
+func (rt *Runtime) exhausted() error { return blameless(rt.memories.exhausted()) }
+
 // noMemory returns the error that the allocator panicked with.
 func noMemory(recovered any) error {
-	if err, ok := recovered.(error); ok {
+	err, ok := recovered.(error)
+	switch {
+	case !ok:
+	case errors.Is(err, errNoMemory): // others have it all
+		return blameless(err)
+	default:
 		return err
 	}
 	panic(recovered)

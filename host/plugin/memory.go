@@ -89,6 +89,12 @@ func (c *claim) set(n int64) bool {
 	return true
 }
 
+// bytes is how much is claimed.
+func (c *claim) bytes() int64 { return c.size }
+
+// wasRefused reports whether there was once no more to claim.
+func (c *claim) wasRefused() bool { return c.refused }
+
 // lend says whose call the memory is used by from now on; nil: nobody's.
 func (c *claim) lend(to *fairsched.Flow) {
 	if c.share != nil {
@@ -114,6 +120,9 @@ func (ms *memories) take(n int64, by *fairsched.Flow) bool {
 	}
 	return false
 }
+
+// inUse is how many bytes guests have.
+func (ms *memories) inUse() int64 { return ms.used.Load() }
 
 // tight reports whether there is too little left to keep what is idle.
 func (ms *memories) tight() bool { return ms.used.Load() > ms.limit/2 }
@@ -149,8 +158,8 @@ func (m *firstMemory) Reallocate(size uint64) []byte {
 }
 
 func (ms *memories) exhausted() error {
-	return blameless(host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free%w", ms.limit, errNoMemory).
-		WithHint("raise the limit, or allow fewer or smaller instances"))
+	return host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free%w", ms.limit, errNoMemory).
+		WithHint("raise the limit, or allow fewer or smaller instances")
 }
 
 // errNoMemory adds nothing to an error's text: it is what errors.Is finds.
