@@ -131,25 +131,32 @@ func (t *runThread) concurrency() Racing {
 	return t.history.racing
 }
 
-// lockThread makes the thread the run's, or a branch of it.
-func (t *runThread) acquire(ctx context.Context) (func(), error) {
+// acquire makes the thread the run's, or a branch of it that the request names or
+// wants. branches is set if another turn runs there, and this one is to run on a branch
+// of its own, which acquireBranch begins.
+func (t *runThread) acquire(ctx context.Context) (unlock func(), branches bool, err error) {
 	if t.history == nil || t.history.lock == nil || t.scope.Thread == "" {
-		return func() {}, nil
+		return func() {}, false, nil
 	}
-	if t.req.NewBranch { // it takes nothing from whoever runs on the thread
+	if t.req.NewBranch { // it takes nothing from the turn that runs on the thread
 		if err := t.beginBranch(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	unlock, err := t.lockThread(ctx)
+	unlock, err = t.lockThread(ctx)
 	if err == nil || CodeOf(err) != Conflict || t.concurrency() == RaceWait || t.concurrency() == "" {
-		return unlock, err
+		return unlock, false, err
 	}
 	if t.concurrency() == RaceConflict || t.branch != "" {
-		return nil, errRunning(t.scope.Thread, err)
+		return nil, false, errRunning(t.scope.Thread, err)
 	}
+	return unlock, true, nil
+}
+
+// acquireBranch begins a branch and makes it the run's.
+func (t *runThread) acquireBranch(ctx context.Context) (unlock func(), err error) {
 	if err := t.beginBranch(ctx); err != nil {
-		return nil, err
+		return func() {}, err
 	}
 	return t.lockThread(ctx)
 }

@@ -244,16 +244,21 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := r.thread.acquire(ctx)
+	unlock, branches, err := r.thread.acquire(ctx)
 	if err != nil {
 		return wrapError(err, "wait for thread %q", r.scope.Thread)
 	}
-	defer unlock()
+	defer func() { unlock() }()
 	switch stored, err := r.thread.readStoredTurn(ctx); {
 	case err != nil:
 		return r.finish("", nameEnd(ctx, err))
 	case stored != nil:
 		return r.replay(stored)
+	}
+	if branches { // and not before it is known that the turn has to run
+		if unlock, err = r.thread.acquireBranch(ctx); err != nil {
+			return wrapError(err, "wait for thread %q", r.scope.Thread)
+		}
 	}
 	r.ledger.bookedUntil = time.Now()
 	defer r.ledger.bookTime()

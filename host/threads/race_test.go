@@ -257,3 +257,34 @@ func (d dead) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessag
 	}
 	return d.Store.LeaveRun(ctx, ref, rest, asks)
 }
+
+// A message that was answered is answered from storage while another turn runs on the
+// thread, and begins no branch.
+func TestAMessageSentAgainIntoARaceBeginsNoBranch(t *testing.T) {
+	s, _ := threadtest.NewStore(t, nil)
+	h, agent := newHost(t, s, echo), newAgent(t, nil)
+	first := host.UserText("first")
+	first.ID = "m1"
+	req := &host.Request{Thread: "t1", Input: first, Racing: host.RaceBranch}
+	if _, err := h.Run(t.Context(), agent, req); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := s.LockThread(t.Context(), &host.HistoryRequest{Tenant: host.DefaultTenant, Thread: "t1", Run: "another"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	result, err := h.Run(t.Context(), agent, req)
+	if err != nil || !result.Replayed || result.Text() != "echo first" || result.Branch != "" {
+		t.Errorf("sent again: %+v, %v; want the stored answer, on no branch", result, err)
+	}
+	branches := 0
+	for _, err := range s.For("").Branches(t.Context(), "t1") {
+		if branches++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if branches != 1 {
+		t.Errorf("there are %d branches, want that of the thread", branches)
+	}
+}
