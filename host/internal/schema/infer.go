@@ -40,6 +40,7 @@ func schemasOf(t reflect.Type, loosen func(*inferjson.Schema)) (told, checked js
 	}
 	in := &inference{known: map[reflect.Type]*inferjson.Schema{}}
 	textTypes(t, in.known, map[reflect.Type]bool{})
+	t = in.plainFields(t)
 	s, err := inferjson.ForType(t, &inferjson.ForOptions{TypeSchemas: in.known})
 	if err != nil {
 		return nil, nil, err
