@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -253,89 +252,6 @@ func (s *Store) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error
 	return s.commitTxn(txn)
 }
 
-// mergeTables merges the tables down to one level, and waits until the files of
-// those that were merged are gone.
-func (s *Store) mergeTables(ctx context.Context) error {
-	before, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
-	if err != nil {
-		return err
-	}
-	if err := s.flatten(ctx); err != nil {
-		return err
-	}
-	present := map[string]bool{}
-	for _, t := range s.db.Tables() {
-		present[tableName(t.ID)] = true
-	}
-	var replaced []string
-	for _, path := range before {
-		if !present[filepath.Base(path)] {
-			replaced = append(replaced, path)
-		}
-	}
-	for anyExists(replaced) { // readers hold them
-		if err := sleep(ctx, restCheck); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stopMerging is what the pacer panics with to end a merge early.
-type stopMerging struct{ err error }
-
-// flatten runs Badger's Flatten, which has no context and no pace. It does call the
-// logger between two merges, in its own goroutine and with no lock held: there it
-// rests, and from there it is ended, by a panic that is caught here.
-func (s *Store) flatten(ctx context.Context) (err error) {
-	p := &pacer{ctx: ctx, store: s, last: time.Now()}
-	s.pacer.Store(p)
-	defer s.pacer.Store(nil)
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case stopMerging:
-			err = p.err
-		default:
-			panic(p)
-		}
-	}()
-	return s.db.Flatten(1)
-}
-
-// flattenStep is how the message begins that Flatten logs before each merge.
-const flattenStep = "Attempting to compact with "
-
-// pacer rests between the merges of a Flatten.
-type pacer struct {
-	ctx   context.Context
-	store *Store
-	last  time.Time // when the last rest ended
-	steps int
-}
-
-// next is called before each merge.
-func (p *pacer) next(format string) {
-	if !strings.HasPrefix(format, flattenStep) {
-		return
-	}
-	p.steps++
-	until := time.Now().Add(min(purgeShare*time.Since(p.last), maxRest))
-	for time.Now().Before(until) && p.store.db.Levels()[0].NumTables < level0Tables {
-		if err := sleep(p.ctx, restCheck); err != nil {
-			break
-		}
-	}
-	err := p.ctx.Err()
-	if err == nil {
-		err = p.store.checkPurgeSpace(p.ctx)
-	}
-	if err != nil {
-		panic(stopMerging{err})
-	}
-	p.last = time.Now()
-}
-
 // versionOf returns the version of one of the package's own keys, 0 if there is none.
 func (s *Store) versionOf(key string) (uint64, error) {
 	txn := s.db.NewTransaction(false)
@@ -364,82 +280,4 @@ func (s *Store) note(ctx context.Context, done, cause string, covered uint64) er
 		}
 		return txn.Set([]byte(done), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMicro())))
 	})
-}
-
-// purgeDue returns when the next purge is due; ok is false if nothing was deleted
-// since the last.
-func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
-	return s.dueAfter(purgeKey, deletionKey, interval)
-}
-
-// collectionDue returns when the next collection of large values is due, if there is no
-// purge before; ok is false if none was written since the last.
-func (s *Store) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
-	return s.dueAfter(collectKey, blobsKey, interval)
-}
-
-// dueAfter returns an interval after what the key done notes, if cause was written since.
-func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
-	written, err := txn.Get([]byte(cause))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return due, false, nil
-	}
-	if err != nil {
-		return due, false, readError(err)
-	}
-	last, err := txn.Get([]byte(done))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return s.made().Add(interval), true, nil
-	}
-	if err != nil {
-		return due, false, readError(err)
-	}
-	if written.Version() < last.Version() {
-		return due, false, nil
-	}
-	value, err := last.ValueCopy(nil)
-	if err != nil || len(value) != 8 {
-		return due, false, readError(errors.Join(err, kv.ErrCorrupt))
-	}
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(value))).Add(interval), true, nil
-}
-
-// made is when the store was made, as its format file says; if that cannot be read,
-// long ago.
-func (s *Store) made() time.Time {
-	info, err := os.Stat(filepath.Join(s.dir, formatFile))
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
-
-// purgeChecks is how many times an interval the store looks whether a purge is due,
-// firstPurgeCheck when it does so first at the latest: a command that runs for a
-// moment does not begin a purge that it would break off.
-const (
-	purgeChecks     = 24
-	firstPurgeCheck = time.Minute
-)
-
-// keepPurged purges the store whenever that is due, until ctx ends.
-func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
-	every := max(interval/purgeChecks, time.Millisecond)
-	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
-		due, ok, err := s.collectionDue(interval)
-		if err == nil && (s.uncollected.Load() || ok && !time.Now().Before(due.Add(-every))) {
-			err = s.collectUncollected(ctx)
-		}
-		if err == nil {
-			due, ok, err = s.purgeDue(interval)
-		}
-		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
-			err = s.Purge(ctx)
-		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
-			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
-		}
-	}
 }

@@ -1,0 +1,92 @@
+package badgerkv
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// purgeDue returns when the next purge is due; ok is false if nothing was deleted
+// since the last.
+func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return s.dueAfter(purgeKey, deletionKey, interval)
+}
+
+// collectionDue returns when the next collection of large values is due, if there is no
+// purge before; ok is false if none was written since the last.
+func (s *Store) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return s.dueAfter(collectKey, blobsKey, interval)
+}
+
+// dueAfter returns an interval after what the key done notes, if cause was written since.
+func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	written, err := txn.Get([]byte(cause))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return due, false, nil
+	}
+	if err != nil {
+		return due, false, readError(err)
+	}
+	last, err := txn.Get([]byte(done))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return s.made().Add(interval), true, nil
+	}
+	if err != nil {
+		return due, false, readError(err)
+	}
+	if written.Version() < last.Version() {
+		return due, false, nil
+	}
+	value, err := last.ValueCopy(nil)
+	if err != nil || len(value) != 8 {
+		return due, false, readError(errors.Join(err, kv.ErrCorrupt))
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(value))).Add(interval), true, nil
+}
+
+// made is when the store was made, as its format file says; if that cannot be read,
+// long ago.
+func (s *Store) made() time.Time {
+	info, err := os.Stat(filepath.Join(s.dir, formatFile))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// purgeChecks is how many times an interval the store looks whether a purge is due,
+// firstPurgeCheck when it does so first at the latest: a command that runs for a
+// moment does not begin a purge that it would break off.
+const (
+	purgeChecks     = 24
+	firstPurgeCheck = time.Minute
+)
+
+// keepPurged purges the store whenever that is due, until ctx ends.
+func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
+	every := max(interval/purgeChecks, time.Millisecond)
+	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
+		due, ok, err := s.collectionDue(interval)
+		if err == nil && (s.uncollected.Load() || ok && !time.Now().Before(due.Add(-every))) {
+			err = s.collectUncollected(ctx)
+		}
+		if err == nil {
+			due, ok, err = s.purgeDue(interval)
+		}
+		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
+			err = s.Purge(ctx)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
+			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
+		}
+	}
+}
