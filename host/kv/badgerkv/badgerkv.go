@@ -32,6 +32,7 @@ const (
 	valueLogFileSize  = 128 << 20
 	valueThreshold    = 1 << 20 // Badger's maximum; smaller values lie beside their keys
 	keptVersions      = 1
+	lastLevel         = 6 // of the seven that Badger has by default
 )
 
 // DefaultMinFree is the space that must be free for a commit, in bytes: enough

@@ -108,8 +108,8 @@ func TestACommitInDoubtLeavesLargeValues(t *testing.T) {
 	}
 }
 
-// A reference that cannot be read holds up no other tenant's erasure, and what it may
-// have referred to stays.
+// A reference that cannot be read holds up neither another tenant's erasure nor a purge,
+// and what it may have referred to stays.
 func TestAnEntryThatCannotBeReadHoldsUpNoErasure(t *testing.T) {
 	s := openBlobs(t, t.TempDir(), &Options{PurgeInterval: -1})
 	apply(t, s, "acme", kv.Put("k", large('v')))
@@ -124,6 +124,9 @@ func TestAnEntryThatCannotBeReadHoldsUpNoErasure(t *testing.T) {
 	}
 	if err := s.Erase(t.Context(), "globex"); err != nil {
 		t.Errorf("Erase = %v", err)
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Errorf("Purge = %v", err)
 	}
 	for partition, want := range map[string]int{"acme": 1, "globex": 0, "initech": 0} {
 		if n := countFiles(t, s, partition); n != want {

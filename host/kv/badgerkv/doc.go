@@ -59,15 +59,16 @@
 // # Erasure
 //
 // [Store.Erase] removes a partition: at once out of sight, and its data key out of
-// the key file; then, by deletions in small commits and a purge, out of tables and
-// logs. [Store.Prove] reads them all to say so. An erasure that was interrupted is
-// in [Store.Erasing]. What was erased is listed in the key file, by a digest of its
-// name, for [Restore] to leave it out.
+// the key file; then out of tables and logs, by having Badger drop the tables that only
+// have its keys, while other callers wait for some tenths of a second. [Store.Prove]
+// reads them all to say so. An erasure that was interrupted is in [Store.Erasing]. What
+// was erased is listed in the key file, by a digest of its name, for [Restore] to leave
+// it out.
 //
 // What is deleted otherwise leaves the files with the next [Store.Purge], which a
-// store does by itself within Options.PurgeInterval. A purge merges the tables that
-// overlap what is new down to one level, resting eight times as long as it works: of
-// a store of S bytes it writes up to S, seldom that much.
+// store does by itself within Options.PurgeInterval. A purge merges every table down to
+// the last level once, resting eight times as long as it works, or less where others
+// write faster than that: of a store of S bytes it writes some S, and what overlaps.
 //
 // # Backups
 //

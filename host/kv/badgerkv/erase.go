@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -17,11 +16,16 @@ import (
 )
 
 const (
-	// eraseBatch is how many keys an erasure deletes in one commit.
-	eraseBatch = 256
-	// maxEraseRounds bounds how often an erasure deletes and purges until nothing is
-	// left. A second round is for what a reader held during the first.
+	// maxEraseRounds bounds how often an erasure drops a partition until nothing of it
+	// is left. A second round is for a merge of level 0 that failed during the first,
+	// which Badger only logs.
 	maxEraseRounds = 8
+	// drainedBytes is how little an erasure leaves in the level that level 0 is merged
+	// into before it drops a partition, if that takes it at most maxDrainMerges merges,
+	// between which it rests eraseShare times as long as they take.
+	drainedBytes   = 4 << 20
+	maxDrainMerges = 128
+	eraseShare     = 4
 )
 
 var _ kv.Eraser = (*Store)(nil)
@@ -57,8 +61,9 @@ func (s *Store) Erasing(ctx context.Context) ([]string, error) {
 	return s.keys.erasingNames(), nil
 }
 
-// Erase implements [kv.Eraser]. It deletes in small commits and then purges, see
-// [Store.Purge], and returns when no table and no log has a key of the partition.
+// Erase implements [kv.Eraser]. It returns when no table, no log and no blob has an
+// entry of the partition. Other callers wait while Badger drops the partition's tables,
+// for the time of merging some tens of megabytes, whatever the size of the partition.
 func (s *Store) Erase(ctx context.Context, partition string) error {
 	if err := s.BeginErase(ctx, partition); err != nil {
 		return err
@@ -76,81 +81,108 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 	defer s.mu.RUnlock()
 	ctx, cancel := s.untilClose(ctx)
 	defer cancel()
-	prefix := engineKey(partition, "")
 	if err := s.eraseBlobs(ctx, partition); err != nil {
 		return errors.Join(err, s.purgeEnded(ctx))
 	}
-	for round := range maxEraseRounds {
-		if err := s.deleteAll(ctx, prefix, round > 0); err != nil {
-			return errors.Join(err, s.purgeEnded(ctx))
-		}
-		if err := s.purgeOpen(ctx); err != nil {
-			return err
+	if err := s.erasePrefix(ctx, engineKey(partition, "")); err != nil {
+		return errors.Join(err, s.purgeEnded(ctx))
+	}
+	return s.keys.endErasing(partition)
+}
+
+// erasePrefix removes every version of every key of a prefix from the files. No purge
+// runs meanwhile: each of them stops Badger's compactions and starts them again.
+func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
+	select {
+	case s.purging <- struct{}{}:
+		defer func() { <-s.purging }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for range maxEraseRounds {
+		drop := func(ctx context.Context) error { return s.dropPrefix(ctx, prefix) }
+		for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.drainUpperLevels, drop} {
+			if err := step(ctx); err != nil {
+				return err
+			}
 		}
 		left, err := s.countVersions(ctx, prefix)
 		if err != nil {
 			return err
 		}
 		if left == 0 {
-			if err := s.eraseLost(prefix); err != nil {
-				return err
-			}
-			return s.keys.endErasing(partition)
+			return s.eraseLost(prefix)
 		}
 	}
-	return fmt.Errorf("readers held entries of it in each of %d rounds; erase it again", maxEraseRounds)
+	return fmt.Errorf("a merge of tables failed in each of %d rounds; erase it again", maxEraseRounds)
 }
 
-// deleteAll writes a deletion mark for each key of a prefix in tables and logs, or
-// only for those that have none.
-func (s *Store) deleteAll(ctx context.Context, prefix []byte, again bool) error {
-	var after []byte
-	for {
-		began := time.Now()
-		keys, err := s.versionedKeys(prefix, after, again)
-		if err != nil || len(keys) == 0 {
-			return err
-		}
-		err = s.commitOwn(ctx, func(txn *badger.Txn) error {
-			for _, key := range keys {
-				if err := txn.Delete(key); err != nil {
-					return err
-				}
-			}
-			return txn.Set([]byte(deletionKey), nil)
-		})
-		if err != nil {
-			return err
-		}
-		after = keys[len(keys)-1]
-		if err := sleep(ctx, purgeShare*time.Since(began)); err != nil {
-			return err
-		}
+// dropPrefix has Badger drop the tables that only have keys of the prefix, unread, and
+// rewrite those at their borders without them. Badger refuses writes meanwhile, so
+// commits wait for their turn here. It does nothing if every key is deleted, as when a
+// process was killed after a deletion: the entry at the prefix itself, which is no key
+// of a caller's, makes it look.
+func (s *Store) dropPrefix(ctx context.Context, prefix []byte) error {
+	mark := func(txn *badger.Txn) error {
+		return errors.Join(txn.Set(prefix, nil), txn.Set([]byte(eraseKey), nil))
 	}
+	if err := s.commitOwn(ctx, mark); err != nil {
+		return err
+	}
+	logs, err := s.dropInTurn(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	return s.waitForReplaced(ctx, logs)
 }
 
-// versionedKeys returns the next keys of a prefix of which some version is in the
-// files; with marked also those whose last version is a deletion mark.
-func (s *Store) versionedKeys(prefix, after []byte, marked bool) (keys [][]byte, err error) {
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, AllVersions: true})
-	defer it.Close()
-	from := prefix
-	if after != nil {
-		from = after
+// dropInTurn drops a prefix while no commit is made, and returns the logs of memtables
+// that are tables now.
+func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	last := string(after)
-	for it.Seek(from); it.Valid() && len(keys) < eraseBatch; it.Next() {
-		item := it.Item()
-		if key := string(item.Key()); key != last {
-			last = key
-			if marked || !item.IsDeletedOrExpired() {
-				keys = append(keys, item.KeyCopy(nil))
-			}
+	if err := s.checkWritable(); err != nil {
+		return nil, err
+	}
+	if logs, err = filepath.Glob(filepath.Join(s.dir, "*.mem")); err != nil {
+		return nil, err
+	}
+	if err := s.db.DropPrefix(prefix); err != nil {
+		// Badger may have the memtable twice in its list, and would end the process.
+		broken := fmt.Errorf("%w after a partition could not be dropped (%v); restart, and check the device", kv.ErrReadOnly, err)
+		s.broken.CompareAndSwap(nil, &broken)
+		return nil, fileError(err)
+	}
+	return logs, nil
+}
+
+// drainUpperLevels merges level 0, and the level that it is merged into, downwards, and
+// waits for compactions that run: what is left in them, and what was written meanwhile,
+// is what commits wait for when a prefix is dropped. Where others write too fast for
+// that, they wait longer then.
+func (s *Store) drainUpperLevels(ctx context.Context) error {
+	return s.flatten(&pacer{ctx: ctx, store: s, share: eraseShare, left: s.undrained, maxMerges: maxDrainMerges})
+}
+
+// undrained returns the size of level 0 and of the level that it is merged into, if
+// that is not the last; 0 if it is little.
+func (s *Store) undrained() int64 {
+	levels := s.db.Levels()
+	bytes, limit := levels[0].Size, int64(0)
+	for _, level := range levels[1:lastLevel] {
+		if level.NumTables > 0 {
+			bytes, limit = bytes+level.Size, drainedBytes
+			break
 		}
 	}
-	return keys, nil
+	if levels[0].NumTables == 0 && bytes <= limit {
+		return 0
+	}
+	return bytes
 }
 
 // countVersions counts what tables and logs have of a prefix, deletion marks too.

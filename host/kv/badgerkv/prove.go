@@ -74,9 +74,7 @@ func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) e
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
-		var now []string
-		now, err = s.unusedTables()
-		unused = slices.DeleteFunc(unused, func(name string) bool { return !slices.Contains(now, name) })
+		unused, err = s.stillUnused(unused)
 	}
 	if err != nil {
 		return err
@@ -119,6 +117,13 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// stillUnused returns those of the tables that the store does not use and that are
+// still there.
+func (s *Store) stillUnused(names []string) ([]string, error) {
+	now, err := s.unusedTables()
+	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(now, name) }), err
 }
 
 // unusedTables returns the names of tables in the directory that the store does not

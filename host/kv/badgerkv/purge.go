@@ -18,8 +18,8 @@ import (
 // Badger keeps what was deleted or replaced in its log and tables until compaction
 // meets it, which for a table that nothing new overlaps is never. A purge has it
 // met: filler entries make the memtable full, so that it becomes a table and its
-// log is removed; then all tables that overlap are merged down to one level, which
-// leaves one version of each key and no deletion marks.
+// log is removed; then each table is merged down to the last level, with the tables
+// there that overlap it, which leaves one version of each key and no deletion marks.
 const (
 	// DefaultPurgeInterval is how long after a deletion its bytes are in the files at
 	// most, apart from the time that the purge takes.
@@ -33,9 +33,9 @@ const (
 	fillerEntries = 3
 	// maxFillers bounds the filler commits of a flush: four memtables' worth.
 	maxFillers = 4 * memTableSize / (fillerBytes * fillerEntries)
-	// purgeShare is how many times as long as it worked a purge rests, so that other
-	// callers keep their speed; maxRest bounds one rest, and restCheck is how often a
-	// rest looks whether others fill level 0, which only the purge empties meanwhile.
+	// purgeShare is how many times as long as it worked a purge rests at first, so that
+	// other callers keep their speed; maxRest bounds one rest, and restCheck is how often
+	// a rest looks whether others fill level 0, which only the purge empties meanwhile.
 	purgeShare = 8
 	maxRest    = 2 * time.Second
 	restCheck  = 20 * time.Millisecond
@@ -46,6 +46,9 @@ var (
 	// purgeKey has the time of the last purge; its version says what it covers.
 	purgeKey  = string([]byte{ownSpace, 'p'})
 	fillerKey = string([]byte{ownSpace, 'f'})
+	// eraseKey is written by every erasure, for its version: a revision that was given
+	// once is not given again, also when the entries that had it are gone.
+	eraseKey = string([]byte{ownSpace, 'e'})
 	// blobsKey is written with every large value, which may take the place of another,
 	// for its version; collectKey has the time of the last collection of large values.
 	blobsKey   = string([]byte{ownSpace, 'b'})
@@ -54,8 +57,9 @@ var (
 
 // Purge removes from the files what was deleted or replaced before the call: the
 // bytes of deleted entries are in no table, no log and no blob when it returns. It rests
-// between its steps, so that other callers keep most of their speed, and waits for
-// backups that began before. A store purges itself, see Options.PurgeInterval.
+// between its steps, so that other callers keep most of their speed, less when they write
+// faster than it merges, and waits for backups that began before. A store purges itself,
+// see Options.PurgeInterval.
 //
 // Errors: [kv.ErrNoSpace] if the device has too little room for merging tables,
 // [kv.ErrClosed], ctx's.
