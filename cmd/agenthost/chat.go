@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type chatFlags struct {
@@ -95,7 +96,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		switch d := chunk.Data.(type) {
 		case *host.TextDelta:
 			if !f.json {
-				fmt.Fprint(f.env.stdout, safe(d.Text))
+				fmt.Fprint(f.env.stdout, termtext.Printable(d.Text))
 				wrote = true
 			}
 		case *sessions.TurnEnded:
@@ -135,12 +136,12 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 			fmt.Fprintln(f.env.stdout)
 		}
 		for _, q := range out.Questions {
-			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", safe(q.Tool), oneLine(q.Reason))
+			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
 			f.howToWait(out)
 		} else if out.Snapshot != "" {
-			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", safe(out.Session), safe(out.Snapshot))
+			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
 		}
 	}
 	if out.Error != nil {
@@ -153,8 +154,8 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 func (f *chatFlags) howToWait(out *sessions.Output) {
 	tenant := ""
 	if f.tenant != "" {
-		tenant = " --tenant " + quoted(f.tenant)
+		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
 	fmt.Fprintf(f.env.stdout, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		safe(out.Session), safe(out.Snapshot), selfWords(), quoted(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
+		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), selfWords(), termtext.ShellWord(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
 }

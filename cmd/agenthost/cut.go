@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // maxInspectBytes bounds the output of "plugin inspect", as text and as JSON. A
@@ -62,7 +64,7 @@ func cutText(s string, keep int) string {
 	for keep > 0 && !utf8.RuneStart(s[keep]) {
 		keep--
 	}
-	return fmt.Sprintf("%s… (%s bytes left out)", s[:keep], thousands(int64(len(s)-keep)))
+	return fmt.Sprintf("%s… (%s bytes left out)", s[:keep], termtext.Thousands(int64(len(s)-keep)))
 }
 
 // cutList keeps elements from the start. An element is given a quarter of the room

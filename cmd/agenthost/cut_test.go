@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // crowdedModule returns a module with one function of params parameters under
@@ -19,29 +20,29 @@ import (
 func crowdedModule(params, exports, imports, nameBytes, custom int, manifest []byte) []byte {
 	name := func(kind string, i int) []byte {
 		n := fmt.Sprintf("%s%d", kind, i)
-		return str(n + strings.Repeat("x", max(0, nameBytes-len(n))))
+		return testguest.String(n + strings.Repeat("x", max(0, nameBytes-len(n))))
 	}
 	many := binary.AppendUvarint(nil, 1)
-	many = append(append(many, 0x60), append(str(strings.Repeat("\x7f", params)), 0)...)
+	many = append(append(many, 0x60), append(testguest.String(strings.Repeat("\x7f", params)), 0)...)
 	im := binary.AppendUvarint(nil, uint64(imports))
 	for i := range imports {
-		im = append(append(append(im, str("env")...), name("i", i)...), 0, 0)
+		im = append(append(append(im, testguest.String("env")...), name("i", i)...), 0, 0)
 	}
 	ex := binary.AppendUvarint(nil, uint64(exports))
 	for i := range exports {
 		ex = binary.AppendUvarint(append(append(ex, name("e", i)...), 0), uint64(imports))
 	}
 	mod := []byte("\x00asm\x01\x00\x00\x00")
-	mod = section(mod, 1, many)
-	mod = section(mod, 2, im)
-	mod = section(mod, 3, []byte{1, 0})
-	mod = section(mod, 7, ex)
-	mod = section(mod, 10, []byte{1, 2, 0, 0x0b})
+	mod = testguest.Section(mod, 1, many)
+	mod = testguest.Section(mod, 2, im)
+	mod = testguest.Section(mod, 3, []byte{1, 0})
+	mod = testguest.Section(mod, 7, ex)
+	mod = testguest.Section(mod, 10, []byte{1, 2, 0, 0x0b})
 	for i := range custom {
-		mod = section(mod, 0, append(name("c", i), "content"...))
+		mod = testguest.Section(mod, 0, append(name("c", i), "content"...))
 	}
 	if manifest != nil {
-		mod = section(mod, 0, append(str("agenthost.manifest"), manifest...))
+		mod = testguest.Section(mod, 0, append(testguest.String("agenthost.manifest"), manifest...))
 	}
 	return mod
 }

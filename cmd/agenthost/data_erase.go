@@ -5,87 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"log/slog"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
-	"github.com/agenthost/agenthost/host/queue"
-	"github.com/agenthost/agenthost/host/threads"
-	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// openTraces opens the traces in a data directory, encrypted like its store.
-func (env *environment) openTraces(dir string, data *store, logger *slog.Logger) (*trace.Log, error) {
-	keys, err := env.traceKeys(dir, data)
-	if err != nil {
-		return nil, err
-	}
-	return trace.Open(filepath.Join(dir, tracesName), &trace.Options{Logger: logger, Keys: keys})
-}
-
-// traceKeys are the keys of a data directory: those of its open store or, if another
-// process has that open or data is nil, of its key file.
-func (env *environment) traceKeys(dir string, data *store) (*badgerkv.Keys, error) {
-	if data != nil && data.db != nil {
-		return data.db.Keys(), nil
-	}
-	key, err := env.dataKey()
-	if err != nil {
-		return nil, err
-	}
-	keys, err := badgerkv.ReadKeys(filepath.Join(dir, storeName), key)
-	if err != nil {
-		return nil, dataError(dir, err)
-	}
-	return keys, nil
-}
-
-// withTraces are the options of threads whose traces go with them.
-func withTraces(traces *trace.Log) *threads.Options {
-	if traces == nil {
-		return nil
-	}
-	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
-}
-
-// tenants returns what deletes tenants from a data directory. Jobs may be nil if no
-// queue runs in this process.
-func (s *store) tenants(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
-	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, s.Driver, tenant) }
-	if jobs != nil {
-		forget = jobs.EraseTenant
-	}
-	return erasure.New(s.db,
-		erasure.Func{What: "traces",
-			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },
-			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }},
-		erasure.Func{What: "queue", EraseFunc: forget,
-			FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, s.Driver, tenant) }},
-	)
-}
-
-// erasures returns what deletes the tenants of an app whose store is on disk.
-func (a *app) erasures() *erasure.Tenants { return a.data.tenants(a.traces, a.queue) }
-
-// tenantNames yields the tenants that have data. A partition that no tenant can have
-// is the host's own.
-func (s *store) tenantNames(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range s.db.Partitions(ctx) {
-			if err == nil && host.ValidateTenant(name) != nil {
-				continue
-			}
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
-}
 
 // tenantArgs name a tenant.
 type tenantArgs struct {
@@ -102,12 +30,12 @@ func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*e
 // withTenants asks op of the host that has the data directory open, or does it.
 func withTenants(ctx context.Context, env *environment, f *dataFlags, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}
-	err := withData(ctx, env, f, op, tenantArgs{tenant}, out, func(s *store) error {
-		traces, err := env.openTraces(f.data, s, env.logger())
+	err := withData(ctx, env, f, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
+		traces, err := s.OpenTraces(f.data, env.logger())
 		if err != nil {
 			return err
 		}
-		out, err = do(s.tenants(traces, nil))
+		out, err = do(s.Erasures(traces, nil))
 		return err
 	})
 	return out, err
@@ -136,7 +64,7 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 				return err
 			}
 			if !yes {
-				return usageError{fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", quoted(list[0])), "agenthost data erase"}
+				return usageError{fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase"}
 			}
 			report, err := withTenants(c.Context(), env, f, "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
 				return eraseAndProve(c.Context(), all, list[0])
@@ -190,8 +118,8 @@ func printReport(env *environment, f *dataFlags, r *erasure.Report, deleted bool
 	if r.Gone || !deleted {
 		return nil
 	}
-	return host.Errorf(host.FailedPrecondition, "something is left of tenant %s", quoted(r.Tenant)).
-		WithHint("run it again: agenthost data erase %s --data %s --yes", quoted(r.Tenant), quoted(f.data))
+	return host.Errorf(host.FailedPrecondition, "something is left of tenant %s", termtext.ShellWord(r.Tenant)).
+		WithHint("run it again: agenthost data erase %s --data %s --yes", termtext.ShellWord(r.Tenant), termtext.ShellWord(f.data))
 }
 
 func writeReport(w io.Writer, r *erasure.Report) {
@@ -231,7 +159,7 @@ of a running host; this does it now.`,
 				return err
 			}
 			var none struct{}
-			err := withData(c.Context(), env, f, "data.purge", nil, &none, func(s *store) error { return s.db.Purge(c.Context()) })
+			err := withData(c.Context(), env, f, "data.purge", nil, &none, func(s *datadir.Dir) error { return s.Badger().Purge(c.Context()) })
 			if err != nil {
 				return purgeError(f.data, err)
 			}
@@ -249,5 +177,5 @@ func purgeError(dir string, err error) error {
 	if errors.As(err, &own) {
 		return err
 	}
-	return dataError(dir, err)
+	return datadir.Error(dir, err)
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/datadir"
 )
 
 // filesWith counts the files below dir that hold text, or a name that does.
@@ -46,7 +48,7 @@ func dataProject(t *testing.T, key string) (dir string, exits func(code int, wan
 		t.Helper()
 		var b bytes.Buffer
 		env := &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_CACHE": cache, keyVariable: key}[name]
+			return map[string]string{"AGENTHOST_CACHE": cache, datadir.KeyVariable: key}[name]
 		}}
 		if got := run(t.Context(), args, env); got != code || !strings.Contains(b.String(), want) {
 			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
@@ -93,7 +95,7 @@ func TestATenantIsErasedFromADataDirectory(t *testing.T) {
 			if key != "" {
 				exits(3, "name the key file", "data", "restore", backup, "--data", restored)
 			}
-			exits(0, "of tenants that were deleted since", "data", "restore", backup, "--data", restored, "--key-file", keyFilePath(data))
+			exits(0, "of tenants that were deleted since", "data", "restore", backup, "--data", restored, "--key-file", datadir.KeyFilePath(data))
 			exits(4, "", "thread", "show", "t1", "--data", restored, "--tenant", "acme")
 			exits(0, "zebrafinch", "thread", "show", "t1", "--data", restored, "--tenant", "globex")
 			// The other thread goes with its traces, and its bytes at the next purge.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/datadir"
 )
 
 // A host serves on while other commands use its threads, back its data up and check
@@ -72,11 +74,11 @@ func TestDataOfARunningHost(t *testing.T) {
 		t.Errorf("dev ends with exit code %d", code)
 	}
 
-	if _, err := os.Lstat(dataSocketPath(data)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(datadir.SocketPath(data)); !os.IsNotExist(err) {
 		t.Errorf("the socket is left behind: %v", err)
 	}
 	other(0, "is whole", "data", "verify", "--backup", file)
-	other(0, "Restored", "data", "restore", file, "--data", copied, "--key-file", keyFilePath(data))
+	other(0, "Restored", "data", "restore", file, "--data", copied, "--key-file", datadir.KeyFilePath(data))
 	other(0, "2 messages, 1 turn", "data", "verify", "--data", copied)
 	other(0, "it is the second", "run", dir, "two", "--data", copied, "--thread", "t1")
 	other(0, "4 messages", "thread", "show", "t1", "--data", copied)

@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
 func TestUnwritableDataDirectory(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"cannot be made":       func(dir string) error { return os.Mkdir(filepath.Dir(dir), 0o500) },
-		"cannot be written to": func(dir string) error { return os.MkdirAll(filepath.Join(dir, storeName), 0o700) },
+		"cannot be written to": func(dir string) error { return os.MkdirAll(datadir.StorePath(dir), 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			asNobody(t)
@@ -26,11 +25,10 @@ func TestUnwritableDataDirectory(t *testing.T) {
 			if err := prepare(dir); err != nil {
 				t.Fatal(err)
 			}
-			_ = os.Chmod(filepath.Join(dir, storeName), 0o500) // where it was made
-			env := &environment{getenv: func(string) string { return "" }}
-			driver, err := env.openStore(dir, slog.New(slog.DiscardHandler))
+			_ = os.Chmod(datadir.StorePath(dir), 0o500) // where it was made
+			driver, err := datadir.Open(dir, &datadir.Options{Getenv: func(string) string { return "" }})
 			if err == nil {
-				t.Fatal("openStore succeeded", driver.Close())
+				t.Fatal("Open succeeded", driver.Close())
 			}
 			var stderr strings.Builder
 			if code := exit(&environment{stdout: io.Discard, stderr: &stderr}, err, false); code != 3 {
@@ -50,8 +48,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 	dir := filepath.Join(openTempDir(t), "data")
 	getenv := func(string) string { return "" }
-	env := &environment{getenv: getenv, stdout: io.Discard, stderr: io.Discard}
-	s, err := env.openStore(dir, slog.New(slog.DiscardHandler))
+	s, err := datadir.Open(dir, &datadir.Options{Getenv: getenv})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,31 +144,4 @@ func openTempDir(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-// A store that is a link to another disk is copied, and links in it are not left out
-// silently: the copy would be an empty store, or one that misses something.
-func TestTheCopyOfAStoreFollowsItsLink(t *testing.T) {
-	dir := t.TempDir()
-	real, link := filepath.Join(dir, "real"), filepath.Join(dir, storeName)
-	if err := os.MkdirAll(filepath.Join(real, "blobs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(real, "blobs", "a"), []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(real, link); err != nil {
-		t.Skip(err)
-	}
-	n, err := copyStore(t.Context(), filepath.Join(dir, "copy"), link)
-	got, readErr := os.ReadFile(filepath.Join(dir, "copy", "blobs", "a"))
-	if err != nil || n != int64(len(got)) || string(got) != "content" {
-		t.Errorf("copied are %d bytes, %q, %v, %v", n, got, err, readErr)
-	}
-	if err := os.Symlink(filepath.Join(real, "blobs", "a"), filepath.Join(real, "blobs", "b")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := copyStore(t.Context(), filepath.Join(dir, "another"), link); host.CodeOf(err) != host.FailedPrecondition {
-		t.Errorf("a store with a link in it: %v, want code failed_precondition", err)
-	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
 )
 
 // The demo's two turns: the second only makes sense with the first.
@@ -45,17 +45,19 @@ func demo(ctx context.Context, env *environment, data, model string, json bool) 
 		}
 		defer os.RemoveAll(data)
 	}
-	c, err := readConfig(examples.Files, "orderdesk")
+	c, err := openProject(exampleProject)
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, env, c, appOptions{data: data, model: model, quiet: true})
+	opts := env.projectOptions()
+	opts.Data, opts.Model, opts.Progress = data, model, nil
+	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{app: a, project: exampleProject, json: json}
-	if s.target, err = a.target(""); err != nil {
+	s := &session{env: env, app: a, project: exampleProject, json: json}
+	if s.target, err = a.Target(""); err != nil {
 		return err
 	}
 	if !json {

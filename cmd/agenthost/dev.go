@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/internal/watch"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type devFlags struct {
@@ -46,20 +45,22 @@ directory, and is told at the start.`,
 	return c
 }
 
-func dev(ctx context.Context, env *environment, project string, f devFlags) (err error) {
-	c, err := readConfig(nil, project)
+func dev(ctx context.Context, env *environment, projectName string, f devFlags) (err error) {
+	c, err := openProject(projectName)
 	if err != nil {
 		return err
 	}
-	if err := c.changeable(); err != nil {
+	if err := checkChangeable(c); err != nil {
 		return err
 	}
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, verify: f.verify, dsn: f.history, model: f.model, live: true})
+	opts := f.projectOptions(env)
+	opts.Replaceable = true
+	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newSession(a, project, f.runFlags)
+	s, err := newSession(env, a, projectName, f.runFlags)
 	if err != nil {
 		return err
 	}
@@ -70,15 +71,15 @@ func dev(ctx context.Context, env *environment, project string, f devFlags) (err
 	if err := s.steerable(ctx, socket); err != nil {
 		return err
 	}
-	s.live.watch()
-	stop := s.live.poll(ctx)
+	s.live.reload.Watch()
+	stop := s.live.reload.Poll(ctx)
 	defer stop()
 	fmt.Fprintf(env.stdout, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", hostWords(f.data, socket))
 	return s.talk(ctx)
 }
 
 // place returns where the control socket is to be.
-func (f *devFlags) place(a *app) (string, error) {
+func (f *devFlags) place(a *project.Project) (string, error) {
 	switch {
 	case f.socket != "":
 		return f.socket, nil
@@ -87,7 +88,7 @@ func (f *devFlags) place(a *app) (string, error) {
 	}
 	path, remove, err := devSocket()
 	if err == nil {
-		a.closers = append(a.closers, remove)
+		a.OnClose(remove)
 	}
 	return path, err
 }
@@ -95,9 +96,9 @@ func (f *devFlags) place(a *app) (string, error) {
 // hostWords name a running host on a command line.
 func hostWords(data, socket string) string {
 	if data != "" && socket == socketPath(data) {
-		return "--data " + quoted(data)
+		return "--data " + termtext.ShellWord(data)
 	}
-	return "--socket " + quoted(socket)
+	return "--socket " + termtext.ShellWord(socket)
 }
 
 // steerable opens a control socket for a session whose app is live.
@@ -109,7 +110,7 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 	}
 	s.live = newLive(s.app, s.say)
 	clients := newServed(s.app)
-	s.app.closers = append(s.app.closers, clients.close)
+	s.app.OnClose(clients.close)
 	if err := clients.recover(ctx, hostWords(s.data, socket), s.say); err != nil {
 		return err
 	}
@@ -117,44 +118,31 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
-	s.app.closers = append(s.app.closers, server.Close)
-	s.app.startRetention()
+	s.app.OnClose(server.Close)
+	s.app.StartRetention()
 	return s.share()
 }
 
 // share has other commands use the threads of a session that keeps them.
 func (s *session) share() error {
-	if s.app.data.shared == nil {
-		return nil
-	}
-	stop, err := s.app.data.share(s.data)
+	stop, shared, err := shareData(s.app.Data(), s.data)
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
 		s.say("other commands cannot use %s meanwhile: %s", s.data, sentence(err))
 		return nil
 	}
-	if err == nil {
-		s.app.closers = append(s.app.closers, stop)
+	if err == nil && shared {
+		s.app.OnClose(stop)
 	}
 	return err
 }
 
-// say tells who sits at the terminal of something that they did not type.
+// say tells who sits at the terminal of something that they did not type. The next
+// step of an error is on a line of its own.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.app.env.console(), "* "+format+"\n", args...)
-}
-
-// pollInterval is the time between two looks at the files of a project.
-const pollInterval = 250 * time.Millisecond
-
-// poll looks at the files in the background until it is stopped.
-func (l *live) poll(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		watch.Poll(ctx, pollInterval, func() time.Duration { l.refresh(ctx); return pollInterval })
-	})
-	return func() {
-		cancel()
-		wg.Wait()
+	for i, arg := range args {
+		if err, isError := arg.(error); isError {
+			args[i] = sentence(err)
+		}
 	}
+	fmt.Fprintf(s.env.console(), "* "+format+"\n", args...)
 }

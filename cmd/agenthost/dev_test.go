@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // terminal is the other end of a command: what it prints, and a way to wait for
@@ -81,7 +83,7 @@ models:
   - match: {user: two}
     reply: {text: it is the second}
 `)
-	writeText(t, dir, "echo.wasm", string(guests()["echo"]))
+	writeText(t, dir, "echo.wasm", string(testguest.Modules()["echo"]))
 	if err := os.Mkdir(filepath.Join(dir, "word"), 0o700); err != nil {
 		t.Fatal(err)
 	}

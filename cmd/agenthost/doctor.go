@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // How long doctor waits for what may hang.
@@ -105,9 +107,9 @@ func (env *environment) printFindings(list []finding) error {
 	styles := map[string]string{fine: cyan, note: yellow, broken: red}
 	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
 	for _, item := range list {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, safe(item.Text))
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, termtext.Printable(item.Text))
 		if item.Hint != "" {
-			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.paint(styles[item.Status], "      "), safe(item.Hint))
+			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.paint(styles[item.Status], "      "), termtext.Printable(item.Hint))
 		}
 	}
 	return tw.Flush()
@@ -141,7 +143,7 @@ func (env *environment) checkGo(ctx context.Context) finding {
 
 // checkCache sees that a directory of code that will be run is this user's alone.
 func (env *environment) checkCache(name, what string) finding {
-	dir, err := env.cacheDir(name)
+	dir, err := env.modules().CacheDir(name)
 	if err != nil {
 		return failed("cache", err)
 	}
@@ -154,7 +156,7 @@ func (env *environment) checkCache(name, what string) finding {
 	case !info.IsDir():
 		return finding{"cache", broken, dir + " is not a directory", "move it away, or set AGENTHOST_CACHE"}
 	case info.Mode().Perm()&0o022 != 0:
-		return finding{"cache", broken, dir + " can be written by others, who could have their code run here", "run: chmod 700 " + quoted(dir)}
+		return finding{"cache", broken, dir + " can be written by others, who could have their code run here", "run: chmod 700 " + termtext.ShellWord(dir)}
 	}
 	probe, err := os.CreateTemp(dir, ".doctor")
 	if err != nil {
@@ -210,10 +212,10 @@ func sizeOf(dir string) (files int, size int64) {
 // checkData opens a data directory, or uses it through the host that has it open.
 // One that is not there is not made.
 func (env *environment) checkData(ctx context.Context, dir string) finding {
-	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, fs.ErrNotExist) {
-		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + quoted(dir)}
+	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
+		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
 	}
-	driver, err := env.openAny(ctx, dir, env.quietLogger())
+	driver, err := datadir.OpenShared(ctx, dir, &datadir.Options{Getenv: env.getenv, Logger: env.quietLogger()})
 	if errors.Is(err, kv.ErrLocked) {
 		return finding{"data", note, dir + " is in use by a command that shares it with no other", "look again when that has ended"}
 	}
@@ -221,7 +223,7 @@ func (env *environment) checkData(ctx context.Context, dir string) finding {
 		return failed("data", err)
 	}
 	use := "nobody else has it open"
-	if driver.db == nil {
+	if driver.Badger() == nil {
 		use = "a host serves it"
 	}
 	if err := driver.Close(); err != nil {
@@ -232,55 +234,40 @@ func (env *environment) checkData(ctx context.Context, dir string) finding {
 }
 
 // checkModels sees whether the servers of models can be reached.
-func (env *environment) checkModels(ctx context.Context, project string) []finding {
-	models := map[string]modelConfig{}
-	if project != "" {
-		c, err := readConfig(nil, project)
-		if err != nil {
+func (env *environment) checkModels(ctx context.Context, projectName string) []finding {
+	var file *project.File
+	if projectName != "" {
+		var err error
+		if file, err = openProject(projectName); err != nil {
 			return []finding{failed("project", err)}
 		}
-		for name, m := range c.Models {
-			if m.Provider != scriptedProvider {
-				models[name] = m
-			}
-		}
 	}
-	if len(models) == 0 {
-		for _, provider := range []string{openaiProvider, anthropicProvider, geminiProvider} {
-			if from := homeOf(provider); env.getenv(from.keyEnv) != "" || env.getenv(from.urlEnv) != "" {
-				models[provider] = modelConfig{Provider: provider}
-			}
-		}
-	}
+	models := project.ModelServers(file, env.getenv)
 	if len(models) == 0 {
 		return []finding{{"model", note, "no model is configured: answers come from a script",
 			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, ANTHROPIC_API_KEY or GEMINI_API_KEY"}}
 	}
 	var list []finding
-	for _, name := range sortedKeys(models) {
-		item := env.checkModel(ctx, models[name])
-		item.Name = strings.TrimSpace("model " + name)
+	for _, m := range models {
+		item := env.checkModel(ctx, m)
+		item.Name = strings.TrimSpace("model " + m.Name)
 		list = append(list, item)
 	}
 	return list
 }
 
 // checkModel connects to a model's server, without asking it for anything.
-func (env *environment) checkModel(ctx context.Context, m modelConfig) finding {
-	from := homeOf(m.Provider)
-	base, keyEnv := m.BaseURL, cmp.Or(m.KeyEnv, from.keyEnv)
-	if base == "" {
-		base = env.getenv(from.urlEnv)
-	}
+func (env *environment) checkModel(ctx context.Context, m project.ModelServer) finding {
+	base, keyEnv := m.BaseURL, m.KeyVariable
 	if base == "" {
 		if env.getenv(keyEnv) == "" {
 			return finding{Status: broken, Text: keyEnv + " is not set", Hint: "set it, or give the model a base_url"}
 		}
-		base = from.url
+		base = m.DefaultURL
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return finding{Status: broken, Text: fmt.Sprintf("%q is not the address of a server", base), Hint: "it looks like " + from.url}
+		return finding{Status: broken, Text: fmt.Sprintf("%q is not the address of a server", base), Hint: "it looks like " + m.DefaultURL}
 	}
 	port := u.Port()
 	if port == "" {

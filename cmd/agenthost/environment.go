@@ -7,9 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/project"
 )
 
 // variableMeaning is one line of the table of environment variables. Words in
@@ -25,11 +27,11 @@ func variableMeanings() []variableMeaning {
 		{"ANTHROPIC_BASE_URL", "their server (default: " + anthropicmodel.DefaultBaseURL + ")"},
 		{"GEMINI_API_KEY", "the key of models of the provider gemini"},
 		{"GEMINI_BASE_URL", "their server (default: " + geminimodel.DefaultBaseURL + ")"},
-		{mem0KeyVariable, "the key of memories that are kept with Mem0"},
+		{project.Mem0KeyVariable, "the key of memories that are kept with Mem0"},
 		{egress.DefaultEnvPrefix + "<NAME>", "a secret that plugins may have sent for them, for all tenants; in capitals, with _ for - and ."},
 		{egress.DefaultEnvPrefix + "<TENANT>__<NAME>", "the same for one tenant, before the one for all"},
-		{keyFileVariable, "the file with the key that data directories are encrypted with"},
-		{keyVariable, "that key itself: 64 hexadecimal digits, or base64"},
+		{datadir.KeyFileVariable, "the file with the key that data directories are encrypted with"},
+		{datadir.KeyVariable, "that key itself: 64 hexadecimal digits, or base64"},
 		{"AGENTHOST_CACHE", "the directory of compiled and built plugins (default: agenthost in this user's cache directory)"},
 		{"NO_COLOR", "set to anything: no colour on a terminal"},
 		{"TERM", "dumb: no colour, and nothing that is drawn again"},
@@ -51,4 +53,24 @@ func environmentTopic() *cobra.Command {
 	}
 	b.WriteString("\n" + variablesRest)
 	return &cobra.Command{Use: "environment", Short: "The environment variables that are read", Long: b.String()}
+}
+
+// modules reads plugins' modules for commands.
+func (env *environment) modules() *project.Modules {
+	return project.NewModules(&project.ModulesOptions{Getenv: env.getenv, Log: env.guestLog(), Compiler: env.compiler.option()})
+}
+
+// projectOptions are those of every project that a command opens.
+func (env *environment) projectOptions() project.Options {
+	return project.Options{Getenv: env.getenv, Modules: env.modules(), Logger: env.logger(), Progress: env.progress, Erasing: func(tenants int) {
+		fmt.Fprintf(env.stderr, "Ending the deletion of %s that was interrupted.\n", plural(tenants, "tenant"))
+	}}
+}
+
+// quietOptions are projectOptions without warnings: the command shows what they are
+// about.
+func (env *environment) quietOptions() project.Options {
+	opts := env.projectOptions()
+	opts.Logger = env.quietLogger()
+	return opts
 }

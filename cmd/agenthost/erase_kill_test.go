@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/trace"
@@ -84,7 +85,7 @@ func TestAKilledEraseOfATenantEnds(t *testing.T) {
 					t.Errorf("killed after %v, the scan finds %d markers", life, n)
 				}
 				again := filepath.Join(t.TempDir(), "again")
-				exits(0, "Left out ", "data", "restore", backup, "--data", again, "--key-file", keyFilePath(data))
+				exits(0, "Left out ", "data", "restore", backup, "--data", again, "--key-file", datadir.KeyFilePath(data))
 				if n := scanData(t, again, key); n != 0 {
 					t.Errorf("killed after %v, the scan finds %d markers in a backup of before, restored with today's keys", life, n)
 				}
@@ -99,7 +100,7 @@ func TestAKilledEraseOfATenantEnds(t *testing.T) {
 func killErase(t *testing.T, data, key string) time.Duration {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^TestEraseChildProcess$")
-	c.Env = append(os.Environ(), eraseChildEnv+"="+data, keyVariable+"="+key)
+	c.Env = append(os.Environ(), eraseChildEnv+"="+data, datadir.KeyVariable+"="+key)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func scanData(t *testing.T, data, key string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := badgerkv.Open(filepath.Join(into, storeName), &badgerkv.Options{Key: raw, PurgeInterval: -1})
+	db, err := badgerkv.Open(datadir.StorePath(into), &badgerkv.Options{Key: raw, PurgeInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func scanData(t *testing.T, data, key string) int {
 			look(e.Value)
 		}
 	}
-	traces := filepath.Join(into, tracesName)
+	traces := datadir.TracesPath(into)
 	opts := &trace.ReadOptions{Keys: db.Keys()}
 	list, err := trace.List(traces, opts)
 	if err != nil && host.CodeOf(err) != host.NotFound { // a restored store has none

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 )
 
 // interruptErasure leaves a deletion of a tenant begun, as a killed process does.
 func interruptErasure(t *testing.T, data, tenant string) {
 	t.Helper()
-	db, err := badgerkv.Open(filepath.Join(data, storeName), nil)
+	db, err := badgerkv.Open(datadir.StorePath(data), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

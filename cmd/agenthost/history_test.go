@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // postgresProject writes a project whose conversations are kept in the tests'
 // database, and returns how to run a command on it in another process's place.
-func postgresProject(t *testing.T, config string) (project string, agenthost func(database string, args ...string) string) {
+func postgresProject(t *testing.T, config string) (projectName string, agenthost func(database string, args ...string) string) {
 	t.Helper()
 	if os.Getenv("AGENTHOST_TEST_POSTGRES") == "" {
 		t.Skip("set AGENTHOST_TEST_POSTGRES to the address of a PostgreSQL server that may be written to, as .ci/postgres start prints it")
@@ -24,8 +26,8 @@ func postgresProject(t *testing.T, config string) (project string, agenthost fun
 			t.Fatal(err)
 		}
 	}
-	write(configName, []byte("version: 1\nhistory: {address_env: DATABASE}\n"+config))
-	write("guest.wasm", guests()["open"])
+	write(project.FileName, []byte("version: 1\nhistory: {address_env: DATABASE}\n"+config))
+	write("guest.wasm", testguest.Modules()["open"])
 	write("rules.yaml", []byte("rules:\n  - match: {after: \"*\"}\n    reply: {text: done}\n  - reply: {calls: [{name: t}]}\n"))
 	return dir, func(database string, args ...string) string {
 		t.Helper()
@@ -43,12 +45,12 @@ func postgresProject(t *testing.T, config string) (project string, agenthost fun
 // A conversation goes on in another process, without a data directory: it is in
 // the database that a flag or the configuration's variable names.
 func TestConversationsAreKeptInPostgreSQL(t *testing.T) {
-	project, agenthost := postgresProject(t, "agents: {clerk: {}}\n")
+	projectName, agenthost := postgresProject(t, "agents: {clerk: {}}\n")
 	dsn, thread := os.Getenv("AGENTHOST_TEST_POSTGRES"), host.NewID()
 	for i, out := range []string{
-		agenthost(dsn, "run", project, "--thread", thread, "--json", "one"),
-		agenthost("", "run", project, "--thread", thread, "--json", "two", "--history", dsn),
-		agenthost("postgres://nobody@127.0.0.1:1/x", "run", project, "--thread", thread, "--json", "three", "--history", dsn),
+		agenthost(dsn, "run", projectName, "--thread", thread, "--json", "one"),
+		agenthost("", "run", projectName, "--thread", thread, "--json", "two", "--history", dsn),
+		agenthost("postgres://nobody@127.0.0.1:1/x", "run", projectName, "--thread", thread, "--json", "three", "--history", dsn),
 	} {
 		want := []string{`"messages":1}`, `"messages":3}`, `"messages":5}`}[i]
 		if !strings.Contains(out, want) {
@@ -60,15 +62,15 @@ func TestConversationsAreKeptInPostgreSQL(t *testing.T) {
 // A run that asks a person is in the data directory, its thread in the database;
 // another process has both and goes on.
 func TestARunThatAsksGoesOnOverPostgreSQL(t *testing.T) {
-	project, agenthost := postgresProject(t, "agents: {clerk: {tools: [guest]}}\nplugins: {guest: {path: guest.wasm}}\n"+
+	projectName, agenthost := postgresProject(t, "agents: {clerk: {tools: [guest]}}\nplugins: {guest: {path: guest.wasm}}\n"+
 		"approve: [{tool: t}]\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	dsn, data := os.Getenv("AGENTHOST_TEST_POSTGRES"), filepath.Join(t.TempDir(), "data")
-	agenthost(dsn, "run", project, "--data", data, "--thread", host.NewID(), "refund it")
+	agenthost(dsn, "run", projectName, "--data", data, "--thread", host.NewID(), "refund it")
 	var runs struct{ Items []struct{ Run string } }
 	if err := json.Unmarshal([]byte(agenthost(dsn, "thread", "runs", "--data", data, "--json")), &runs); err != nil || len(runs.Items) != 1 {
 		t.Fatalf("thread runs: %+v, %v", runs, err)
 	}
-	if out := agenthost(dsn, "run", project, "--data", data, "--resume", runs.Items[0].Run, "--approve", "t"); !strings.Contains(out, "clerk: done") {
+	if out := agenthost(dsn, "run", projectName, "--data", data, "--resume", runs.Items[0].Run, "--approve", "t"); !strings.Contains(out, "clerk: done") {
 		t.Errorf("the run goes on with\n%s", out)
 	}
 }

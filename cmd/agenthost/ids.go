@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // leastOfID is how much of an id must be given, so that a slip of the hand names
@@ -46,7 +47,7 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 	whole, err := wholeID("thread", given, ids)
 	if err == nil && whole != given && opts.Cursor != "" { // others may begin so, too
 		return "", host.Errorf(host.InvalidArgument, "no thread has the id %q, and only some of those that may begin so were looked at", given).
-			WithHint("give the whole id; one is %s", safe(whole))
+			WithHint("give the whole id; one is %s", termtext.Printable(whole))
 	}
 	return whole, err
 }
@@ -130,7 +131,7 @@ func wholeID(what, given string, ids []string) (string, error) {
 		rest, found = fmt.Sprintf(" and %d more", len(found)-shown), found[:shown]
 	}
 	for i := range found {
-		found[i] = safe(found[i])
+		found[i] = termtext.Printable(found[i])
 	}
 	return "", host.Errorf(host.InvalidArgument, "several %ss begin with %q", what, given).
 		WithHint("give more of the id: there are %s%s", strings.Join(found, ", "), rest)

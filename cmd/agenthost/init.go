@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
 	kits "github.com/agenthost/agenthost/pdk"
 )
 
@@ -95,31 +98,31 @@ func (env *environment) initProject(dir string, t projectTemplate, asJSON bool) 
 	if err := refuseToOverwrite(dir, files); err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
 			return host.Errorf(host.FailedPrecondition, "make project: %w", err).WithHint("name a directory that this user can write to")
 		}
 	}
 	if asJSON {
-		return printJSON(env.stdout, initResult{dir, t.name, sortedKeys(files)})
+		return printJSON(env.stdout, initResult{dir, t.name, slices.Sorted(maps.Keys(files))})
 	}
 	env.printProject(dir, t)
 	return nil
 }
 
 func (env *environment) printProject(dir string, t projectTemplate) {
-	fmt.Fprintf(env.stdout, "Made %s: %s.\n\n", quoted(dir), t.what)
+	fmt.Fprintf(env.stdout, "Made %s: %s.\n\n", termtext.ShellWord(dir), t.what)
 	for _, line := range [][2]string{
-		{configName, "the project, commented"},
-		{schemaName, "completes it in an editor"},
+		{project.FileName, "the project, commented"},
+		{project.SchemaFileName, "completes it in an editor"},
 		{"model.yaml", "what is answered until a model is connected"},
 		{t.plugin, "a plugin in Go, with its tests"},
 		{kitDir, "the kit that it imports"},
 	} {
 		fmt.Fprintf(env.stdout, "  %-24s %s\n", line[0], line[1])
 	}
-	self, where := selfWords(), quoted(dir)
-	plugin := quoted(filepath.Join(dir, t.plugin))
+	self, where := selfWords(), termtext.ShellWord(dir)
+	plugin := termtext.ShellWord(filepath.Join(dir, t.plugin))
 	fmt.Fprintf(env.stdout, "\nWorth trying next:\n  %s run %s %q\n  %s dev %s\n  %s plugin test %s\n",
 		self, where, t.prompt, self, where, self, plugin)
 }
@@ -131,10 +134,10 @@ func projectFiles(dir string, t projectTemplate) (map[string][]byte, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "make project: %w", err)
 	}
 	files := map[string][]byte{
-		schemaName:         configSchema(),
-		"go.mod":           goMod(filepath.Base(abs)),
-		kitDir + "/go.mod": []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(oldestGo, "go") + "\n"),
-		".gitignore":       []byte("/data/\n/plugins/*/*.wasm\n"),
+		project.SchemaFileName: project.Schema(),
+		"go.mod":               goMod(filepath.Base(abs)),
+		kitDir + "/go.mod":     []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(oldestGo, "go") + "\n"),
+		".gitignore":           []byte("/data/\n/plugins/*/*.wasm\n"),
 	}
 	if err := addFiles(files, "", templates, path.Join("templates", t.name), all); err != nil {
 		return nil, err
@@ -183,7 +186,7 @@ func goMod(name string) []byte {
 // not at all.
 func refuseToOverwrite(dir string, files map[string][]byte) error {
 	var there []string
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = append(there, name)
 		}

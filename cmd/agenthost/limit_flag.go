@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // limitFlag is the limits of plugins that are given as NAME=VALUE.
@@ -52,7 +53,7 @@ func (l *limitFlag) Set(text string) error {
 }
 
 func limitHint(name string) string {
-	if near := nearest(name, limitNames()); near != "" {
+	if near := termtext.Nearest(name, limitNames()); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return "; there are " + strings.Join(limitNames(), ", ")
@@ -68,7 +69,7 @@ func limitValue(name string, t reflect.Type, value string) (int64, error) {
 		}
 		return int64(d), nil
 	case strings.HasSuffix(name, "Bytes") || name == "CompileMemory":
-		n, err := parseBytes(value)
+		n, err := termtext.ParseBytes(value)
 		if err == nil && reflect.Zero(t).OverflowInt(n) {
 			err = fmt.Errorf("%q is more than there can be", value)
 		}

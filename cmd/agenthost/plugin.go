@@ -13,6 +13,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 func pluginCommand(env *environment) *cobra.Command {
@@ -20,7 +22,7 @@ func pluginCommand(env *environment) *cobra.Command {
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
 		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
-manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(builtinNames(), ", ") + ".",
+manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -51,7 +53,7 @@ toolchain give the same bytes.`,
 
 // withRuntime opens a runtime for one command.
 func (env *environment) withRuntime(ctx context.Context, fn func(*plugin.Runtime) error) (err error) {
-	rt, done, err := env.newSandbox(ctx, env.logger())
+	rt, done, err := env.modules().NewSandbox(ctx, env.logger())
 	if err != nil {
 		return err
 	}
@@ -60,12 +62,12 @@ func (env *environment) withRuntime(ctx context.Context, fn func(*plugin.Runtime
 }
 
 func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
-	wasm, err := env.build(ctx, rt, dir, env.progress)
+	wasm, err := env.modules().Build(ctx, rt, dir, env.progress)
 	if err != nil {
 		return err
 	}
 	if out == "" {
-		out = besideSource(dir)
+		out = project.ModulePath(dir)
 	}
 	if err := writeFile(out, wasm); err != nil {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
@@ -74,7 +76,7 @@ func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, ou
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s\n  size    %s bytes\n  digest  %s\n", out, thousands(int64(in.Size)), in.Digest)
+	_, err = fmt.Fprintf(env.stdout, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
 	return err
 }
 
@@ -124,13 +126,13 @@ type checkResult struct {
 }
 
 func (env *environment) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := env.source(ctx, rt, file, env.progress)
+	from, err := env.modules().Read(ctx, rt, file, env.progress)
 	if err != nil {
 		return err
 	}
 	opts := &plugin.LoadOptions{}
-	from.addTo(opts)
-	problems := rt.Check(ctx, pluginID(file), from.wasm, opts)
+	from.AddTo(opts)
+	problems := rt.Check(ctx, pluginID(file), from.Wasm, opts)
 	if err := ctx.Err(); err != nil {
 		return host.Errorf(host.Canceled, "check %s: %w", file, err)
 	}
@@ -163,7 +165,7 @@ func printCheck(w io.Writer, r checkResult) error {
 
 // pluginID is the id under which a plugin is loaded for looking at it.
 func pluginID(file string) string {
-	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, builtinPrefix)), ".wasm"), manifestSuffix)
+	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, project.BuiltinPrefix)), ".wasm"), project.ManifestSuffix)
 	if name == "" || name == "." || name == ".." || name == string(filepath.Separator) {
 		return "plugin"
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/bench"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // The bounds and defaults of a bench.
@@ -80,7 +81,7 @@ func (b *benchRun) read(hasInput, hasFor bool) error {
 	case b.export == "describe":
 		return b.usage("describe is called once in a plugin's life; bench one of: %s", strings.Join(benchExports(), ", "))
 	case b.flags.calls < 0 || b.flags.calls > maxBenchCalls:
-		return b.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, thousands(maxBenchCalls))
+		return b.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, termtext.Thousands(maxBenchCalls))
 	case hasFor && (b.flags.time <= 0 || b.flags.time > maxBenchTime):
 		return b.usage("--for is %s; it must be more than 0 and at most %s", b.flags.time, maxBenchTime)
 	}
@@ -144,7 +145,7 @@ func emptyExport(export string) string {
 
 func (b *benchRun) howLong() string {
 	if b.flags.calls > 0 {
-		return thousands(int64(b.flags.calls)) + " calls"
+		return termtext.Thousands(int64(b.flags.calls)) + " calls"
 	}
 	return b.flags.time.String()
 }
@@ -172,13 +173,13 @@ func caller(p *plugin.Plugin, export string, input []byte, opts *plugin.CallOpti
 // print shows a bench to a person.
 func (r *benchResult) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s  %s, %s bytes in, %s out, %s calls\n", r.File, r.Export,
-		thousands(int64(r.InputBytes)), thousands(int64(r.Call.OutputBytes)), thousands(int64(r.Call.Calls)))
+		termtext.Thousands(int64(r.InputBytes)), termtext.Thousands(int64(r.Call.OutputBytes)), termtext.Thousands(int64(r.Call.Calls)))
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, show func(bench.Stats) string) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t\n", name, show(r.Call), show(r.Empty))
 	}
 	fmt.Fprintln(tw, "  \tthis call\tempty call\t")
-	row("calls/s", func(s bench.Stats) string { return thousands(int64(s.PerSecond)) })
+	row("calls/s", func(s bench.Stats) string { return termtext.Thousands(int64(s.PerSecond)) })
 	for _, p := range []struct {
 		name string
 		of   func(bench.Latency) int64
@@ -194,9 +195,9 @@ func (r *benchResult) print(w io.Writer) error {
 	}
 	row("instructions", func(s bench.Stats) string { return rangeOf(s.Instructions) })
 	row("memory", func(s bench.Stats) string { return shortBytes(s.PeakMemory) })
-	row("host calls", func(s bench.Stats) string { return thousands(int64(s.HostCalls)) })
+	row("host calls", func(s bench.Stats) string { return termtext.Thousands(int64(s.HostCalls)) })
 	if r.Call.Failed > 0 {
-		row("errors", func(s bench.Stats) string { return thousands(int64(s.Failed)) })
+		row("errors", func(s bench.Stats) string { return termtext.Thousands(int64(s.Failed)) })
 	}
 	if err := tw.Flush(); err != nil || r.StartUp == nil {
 		return err
@@ -207,9 +208,9 @@ func (r *benchResult) print(w io.Writer) error {
 
 func rangeOf(r bench.Range) string {
 	if r.Min == r.Max {
-		return thousands(r.Min)
+		return termtext.Thousands(r.Min)
 	}
-	return fmt.Sprintf("%s (%s to %s)", thousands(r.Mean), thousands(r.Min), thousands(r.Max))
+	return fmt.Sprintf("%s (%s to %s)", termtext.Thousands(r.Mean), termtext.Thousands(r.Min), termtext.Thousands(r.Max))
 }
 
 // shortTime writes nanoseconds with three digits that mean something.

@@ -14,8 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/grantwords"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // exports are what plugin call can call.
@@ -92,10 +96,10 @@ func (f *callFlags) addLimits(c *cobra.Command) {
 	flags := c.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
 	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
-	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", thousands(plugin.DefaultInstructions)))
+	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", termtext.Thousands(plugin.DefaultInstructions)))
 	flags.Var(&f.others, "limit", "any limit by its name in pdk/ABI.md, such as HostCalls=100 or OutputBytes=1MiB; may be given more than once")
 	_ = c.RegisterFlagCompletionFunc("limit", completeLimit) // the flag is there
-	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once")
+	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantwords.Syntax+"; may be given more than once")
 }
 
 // checkLimits refuses limits that no plugin could live within.
@@ -134,7 +138,7 @@ func completeCall(exports []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(list) {
 		case 0:
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		case 1:
 			return exports, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -153,7 +157,7 @@ func (s *sizeFlag) Type() string { return "size" }
 
 // Set implements pflag.Value.
 func (s *sizeFlag) Set(text string) error {
-	v, err := parseBytes(text)
+	v, err := termtext.ParseBytes(text)
 	*s = sizeFlag(v)
 	return err
 }
@@ -186,7 +190,7 @@ func (r *rawCall) read(hasInput bool) (err error) {
 	case r.flags.input == "-" && r.flags.messages == "-":
 		return r.usage("--input and --messages cannot both be stdin")
 	}
-	if r.granted, err = parseGrants(r.flags.grants); err != nil {
+	if r.granted, err = grantwords.Parse(r.flags.grants); err != nil {
 		return r.usage("%w", err)
 	}
 	switch {
@@ -223,7 +227,7 @@ func (env *environment) value(flag, from string) (b []byte, err error) {
 	case isFile:
 		b, err = readFile(name, max)
 	case from == "-":
-		b, err = readAll(env.stdin, max, flag)
+		b, err = datadir.ReadBounded(env.stdin, max, flag)
 	default:
 		b = []byte(from)
 	}
@@ -334,13 +338,13 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 
 // load loads the plugin with the limits and grants of the flags.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
-	from, err := r.env.source(ctx, rt, r.file, r.env.progress)
+	from, err := r.env.modules().Read(ctx, rt, r.file, r.env.progress)
 	if err != nil {
 		return nil, err
 	}
 	opts := plugin.LoadOptions{Limits: r.flags.limits(), Granted: r.granted, Extism: plugin.ExtismOptions{Config: r.flags.config}}
-	from.addTo(&opts)
-	p, err := rt.Load(ctx, pluginID(r.file), from.wasm, &opts)
+	from.AddTo(&opts)
+	p, err := rt.Load(ctx, pluginID(r.file), from.Wasm, &opts)
 	if err != nil {
 		return nil, r.tooTight(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 )
@@ -56,7 +57,7 @@ func (f *eraseFlags) check(c *cobra.Command, list []string) error {
 }
 
 func (f *eraseFlags) erase(ctx context.Context, env *environment, list []string) (n plugin.Erased, err error) {
-	driver, err := env.openAny(ctx, f.data, env.logger())
+	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
 	if err != nil {
 		return n, err
 	}

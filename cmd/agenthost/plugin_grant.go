@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/grantwords"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type grantFlags struct {
@@ -29,7 +31,7 @@ func pluginGrant(env *environment) *cobra.Command {
 		Short: "Grant a project's plugin what it asks for",
 		Long: `Grant a project's plugin something, by editing the project's configuration. Its
 comments stay, and the change is shown. GRANT is one of
-` + grantWords + `.
+` + grantwords.Syntax + `.
 
 With --tenant it is granted for that tenant only. A tenant's grants are in the
 place of the plugin's, so the first one for a tenant takes those along.
@@ -59,18 +61,11 @@ func completeProjectPlugin(_ *cobra.Command, list []string, _ string) ([]string,
 	case 0:
 		return nil, cobra.ShellCompDirectiveDefault
 	case 1:
-		if c, err := readConfig(nil, list[0]); err == nil {
-			return c.pluginIDs(), cobra.ShellCompDirectiveNoFileComp
+		if c, err := openProject(list[0]); err == nil {
+			return c.Plugins(), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
-}
-
-// pluginIDs are the plugins that a configuration may speak of.
-func (c *config) pluginIDs() []string {
-	ids := append(sortedKeys(c.Plugins), builtinNames()...)
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 // granting is one grant, from its flags to the edited file.
@@ -82,7 +77,7 @@ type granting struct {
 	words   []string
 	command string
 
-	config *config
+	file   *project.File
 	plugin *plugin.Plugin
 }
 
@@ -92,28 +87,28 @@ func (g *granting) usage(format string, args ...any) error {
 
 func (g *granting) run(ctx context.Context) (err error) {
 	if len(g.words) == 0 && !g.flags.all {
-		return g.usage("name what to grant: %s; or --all", grantWords)
+		return g.usage("name what to grant: %s; or --all", grantwords.Syntax)
 	}
 	asked := make([]plugin.Permissions, len(g.words))
 	for i, word := range g.words {
-		if err := addGrant(&asked[i], word); err != nil {
+		if err := grantwords.Add(&asked[i], word); err != nil {
 			return g.usage("%s: %w", word, err)
 		}
 	}
-	if g.config, err = readConfig(nil, g.project); err != nil {
+	if g.file, err = openProject(g.project); err != nil {
 		return err
 	}
-	if err := g.config.changeable(); err != nil {
+	if err := checkChangeable(g.file); err != nil {
 		return err
 	}
-	a, err := g.env.openPlugin(ctx, g.config, g.id)
+	a, err := project.OpenPlugin(ctx, g.file, g.id, g.env.quietOptions())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	g.plugin = a.loaded(g.id)
+	g.plugin = a.Plugin(g.id)
 	if g.flags.all {
-		g.words = append(g.words, askedWords(g.plugin.Manifest().Permissions)...)
+		g.words = append(g.words, grantwords.Asked(g.plugin.Manifest().Permissions)...)
 	}
 	for i, p := range asked {
 		if err := g.checkAsked(g.words[i], p); err != nil {
@@ -123,29 +118,6 @@ func (g *granting) run(ctx context.Context) (err error) {
 	return g.edit()
 }
 
-// openPlugin wires no more of a configuration than one plugin.
-func (env *environment) openPlugin(ctx context.Context, c *config, id string) (*app, error) {
-	if !slices.Contains(c.pluginIDs(), id) {
-		e := host.Errorf(host.NotFound, "%s has no plugin %q", c.name, id)
-		if near := nearest(id, c.pluginIDs()); near != "" {
-			return nil, e.WithHint("did you mean %q?", near)
-		}
-		return nil, e.WithHint("there are: %s", strings.Join(c.pluginIDs(), ", "))
-	}
-	if _, configured := c.Plugins[id]; !configured {
-		return nil, host.Errorf(host.NotFound, "%s has no entry for %s under plugins", c.name, id).
-			WithHint("add one: %s: {path: %s}", id, id)
-	}
-	a := &app{env: env, config: c, logger: env.quietLogger(), plugins: map[string]parts{}, only: map[string]bool{id: true}}
-	if err := a.openPlugins(ctx, nil, false); err != nil {
-		return nil, errors.Join(err, a.Close())
-	}
-	return a, nil
-}
-
-// loaded returns a plugin that was loaded for good.
-func (a *app) loaded(id string) *plugin.Plugin { return a.plugins[id].(*plugin.Plugin) }
-
 // checkAsked refuses a grant that gives the plugin nothing that it asks for.
 func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 	if g.flags.force {
@@ -154,10 +126,10 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 	if err := g.plugin.Grant(p); err != nil {
 		return g.usage("%s: %w", word, err)
 	}
-	given := permissionWords(g.plugin.Granted())
-	asks := strings.Join(askedWords(g.plugin.Manifest().Permissions), ", ")
+	given := grantwords.Words(g.plugin.Granted())
+	asks := strings.Join(grantwords.Asked(g.plugin.Manifest().Permissions), ", ")
 	isList := len(p.HTTP)+len(p.Secrets) > 0 // of which a part may be asked for
-	if len(given) > 0 && (isList || slices.Equal(given, permissionWords(p))) {
+	if len(given) > 0 && (isList || slices.Equal(given, grantwords.Words(p))) {
 		return nil
 	}
 	if asks == "" {
@@ -169,36 +141,20 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 
 // edit writes the configuration with the grants, if that changes it.
 func (g *granting) edit() error {
-	at := keys("plugins", g.id, "grant")
-	words := g.words
-	if g.flags.tenant != "" {
-		at = keys("tenants", g.flags.tenant, "grants", g.id)
-		if _, own := g.config.Tenants[g.flags.tenant].Grants[g.id]; !own {
-			general, err := g.config.grants(g.id)
-			if err != nil {
-				return err
-			}
-			words = append(permissionWords(general), words...)
-		}
-	}
-	text, err := g.config.withGrants(at, words)
+	text, err := g.file.Grant(g.id, g.flags.tenant, g.words)
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(text, g.config.text) {
-		_, err := fmt.Fprintf(g.env.stdout, "%s grants that already\n", g.config.name)
+	if !text.Changed() {
+		_, err := fmt.Fprintf(g.env.stdout, "%s grants that already\n", g.file.Name())
 		return err
 	}
-	if _, err := parseConfig(g.config.fsys, g.config.name, text); err != nil {
-		return host.Errorf(host.Internal, "the edited configuration cannot be read, so it was not written: %w", err).
-			WithHint("write the grant into it by hand")
-	}
 	if !g.flags.dryRun {
-		if err := replaceFile(g.config.name, text); err != nil {
-			return host.Errorf(host.FailedPrecondition, "write %s: %w", g.config.name, err).WithHint("make it writable for this user")
+		if err := replaceFile(g.file.Name(), text.After); err != nil {
+			return host.Errorf(host.FailedPrecondition, "write %s: %w", g.file.Name(), err).WithHint("make it writable for this user")
 		}
 	}
-	return printDiff(g.env.stdout, newPrinter(g.env), g.config.name, string(g.config.text), string(text))
+	return printDiff(g.env.stdout, newPrinter(g.env), g.file.Name(), string(text.Before), string(text.After))
 }
 
 // replaceFile writes a file anew, where its link leads and with its mode.
@@ -234,7 +190,7 @@ func printDiff(w io.Writer, p *printer, name, before, after string) error {
 	show := func(sign, style string, lines []string) {
 		for _, l := range lines {
 			if l != "" {
-				fmt.Fprintln(w, p.paint(style, sign+safe(strings.TrimRight(l, "\n"))))
+				fmt.Fprintln(w, p.paint(style, sign+termtext.Printable(strings.TrimRight(l, "\n"))))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,11 +17,14 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/grantwords"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 func pluginInspect(env *environment) *cobra.Command {
 	var asJSON bool
-	var project, tenant string
+	var projectName, tenant string
 	running := &remote{env: env}
 	c := &cobra.Command{
 		Use:   "inspect FILE | inspect PLUGIN --project PROJECT | inspect PLUGIN --data DIR",
@@ -44,8 +48,8 @@ left out ("left_out" in JSON).`,
 				running.json = asJSON
 				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: tenantOr(tenant)})
 			}
-			if project != "" {
-				return env.inspectIn(c.Context(), project, list[0], tenantOr(tenant), asJSON)
+			if projectName != "" {
+				return env.inspectIn(c.Context(), projectName, list[0], tenantOr(tenant), asJSON)
 			}
 			if tenant != "" {
 				return usageError{errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath()}
@@ -55,14 +59,14 @@ left out ("left_out" in JSON).`,
 			})
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			if c, err := readConfig(nil, project); project != "" && err == nil {
-				return c.pluginIDs(), cobra.ShellCompDirectiveNoFileComp
+			if c, err := openProject(projectName); projectName != "" && err == nil {
+				return c.Plugins(), cobra.ShellCompDirectiveNoFileComp
 			}
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().StringVar(&project, "project", "", "the project whose plugin it is")
+	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", tenantUsage("for whom what is granted is shown"))
 	c.Flags().StringVar(&running.data, "data", "", "the data directory of the running host whose plugin it is")
 	c.Flags().StringVar(&running.socket, "socket", "", "the control socket of that host, if it is elsewhere")
@@ -102,16 +106,16 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	text, err := fitText(maxInspectBytes, func(cut textCut, b *strings.Builder) error {
 		tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 		fmt.Fprintf(tw, "%s, for tenant %s\n", cutText(oneLine(args.ID), cut.bytes), cutText(oneLine(args.Tenant), cut.bytes))
-		fmt.Fprintf(tw, "  asks for\t%s\n", cutText(listWords(askedWords(u.Asked)), cut.bytes))
-		fmt.Fprintf(tw, "  granted\t%s\n", cutText(listWords(permissionWords(u.Granted)), cut.bytes))
-		fmt.Fprintf(tw, "  used\t%s\n", cutText(listWords(permissionWords(u.Used)), cut.bytes))
-		denied := sortedKeys(u.Denied)
+		fmt.Fprintf(tw, "  asks for\t%s\n", cutText(listWords(grantwords.Asked(u.Asked)), cut.bytes))
+		fmt.Fprintf(tw, "  granted\t%s\n", cutText(listWords(grantwords.Words(u.Granted)), cut.bytes))
+		fmt.Fprintf(tw, "  used\t%s\n", cutText(listWords(grantwords.Words(u.Used)), cut.bytes))
+		denied := slices.Sorted(maps.Keys(u.Denied))
 		shown, left := cut.cutRows(len(denied))
 		for _, grant := range denied[:shown] {
-			fmt.Fprintf(tw, "  denied\t%s, %s times\n", cutText(oneLine(grant), cut.bytes), thousands(u.Denied[grant]))
+			fmt.Fprintf(tw, "  denied\t%s, %s times\n", cutText(oneLine(grant), cut.bytes), termtext.Thousands(u.Denied[grant]))
 		}
 		if left > 0 {
-			fmt.Fprintf(tw, "  denied\t… (%s more left out)\n", thousands(int64(left)))
+			fmt.Fprintf(tw, "  denied\t… (%s more left out)\n", termtext.Thousands(int64(left)))
 		}
 		return tw.Flush()
 	})
@@ -143,26 +147,26 @@ type grantReport struct {
 }
 
 // inspectIn inspects a plugin of a project.
-func (env *environment) inspectIn(ctx context.Context, project, id, tenant string, asJSON bool) (err error) {
-	c, err := readConfig(nil, project)
+func (env *environment) inspectIn(ctx context.Context, projectName, id, tenant string, asJSON bool) (err error) {
+	c, err := openProject(projectName)
 	if err != nil {
 		return err
 	}
-	a, err := env.openPlugin(ctx, c, id)
+	a, err := project.OpenPlugin(ctx, c, id, env.quietOptions())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	wasm, err := a.pluginModule(ctx, id, true)
+	wasm, err := a.PluginModule(ctx, id)
 	if err != nil {
 		return err
 	}
-	in := &inspection{File: c.Plugins[id].Path}
-	if err := in.read(ctx, a.runtime, wasm); err != nil {
+	in := &inspection{File: c.PluginPath(id)}
+	if err := in.read(ctx, a.Runtime(), wasm); err != nil {
 		return err
 	}
-	p := a.loaded(id)
-	in.Grants = &grantReport{Tenant: tenant, Serves: p.Serves(tenant), Granted: p.GrantedTo(tenant), project: project, plugin: id}
+	p := a.Plugin(id)
+	in.Grants = &grantReport{Tenant: tenant, Serves: p.Serves(tenant), Granted: p.GrantedTo(tenant), project: projectName, plugin: id}
 	if in.Grants.Serves {
 		in.Grants.Missing = p.Manifest().Permissions.Missing(in.Grants.Granted)
 	}
@@ -173,16 +177,16 @@ func (env *environment) inspectIn(ctx context.Context, project, id, tenant strin
 }
 
 func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := env.source(ctx, rt, file, env.progress)
+	from, err := env.modules().Read(ctx, rt, file, env.progress)
 	if err != nil {
 		return err
 	}
 	in := &inspection{File: file}
-	if err := in.read(ctx, rt, from.wasm); err != nil {
+	if err := in.read(ctx, rt, from.Wasm); err != nil {
 		return err
 	}
-	if from.manifest != nil && in.Permissions == nil {
-		in.Permissions = &plugin.Permissions{HTTP: from.manifest.Options.Granted.HTTP}
+	if from.Manifest != nil && in.Permissions == nil {
+		in.Permissions = &plugin.Permissions{HTTP: from.Manifest.Options.Granted.HTTP}
 	}
 	if asJSON {
 		return printCutJSON(env.stdout, in)
@@ -223,7 +227,7 @@ func (in *inspection) tryStartUp(ctx context.Context, rt *plugin.Runtime, wasm [
 
 // startUpWords says what start-up code has done that matters to calls.
 func startUpWords(s plugin.StartUp) string {
-	words := thousands(s.Instructions) + " instructions"
+	words := termtext.Thousands(s.Instructions) + " instructions"
 	if s.Clock {
 		words += "; reads a clock, and is told virtual time"
 	}
@@ -287,7 +291,7 @@ func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) st
 		name = next
 	}
 	if left > 0 {
-		r.row(name, "… (%s more left out)", thousands(int64(left)))
+		r.row(name, "… (%s more left out)", termtext.Thousands(int64(left)))
 	}
 }
 
@@ -296,7 +300,7 @@ func (in *inspection) writeText(cut textCut, b *strings.Builder) error {
 	tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 	r := rowWriter{tw, cut}
 	r.row("digest", "%s", in.Digest)
-	r.row("size", "%s bytes", thousands(int64(in.Size)))
+	r.row("size", "%s bytes", termtext.Thousands(int64(in.Size)))
 	r.row("abi", "%s", abiWords(in.ABI))
 	in.printManifest(r)
 	if in.StartUp != nil {
@@ -312,12 +316,12 @@ func (in *inspection) printManifest(r rowWriter) {
 	m := in.manifest
 	switch {
 	case in.ManifestError != nil:
-		r.row("manifest", "%s", safe(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
+		r.row("manifest", "%s", termtext.Printable(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
 		return
 	case m == nil:
 		r.row("manifest", "none")
 		if in.Permissions != nil { // by its Extism manifest
-			r.row("asks for", "%s", listWords(askedWords(*in.Permissions)))
+			r.row("asks for", "%s", listWords(grantwords.Asked(*in.Permissions)))
 		}
 		return
 	}
@@ -335,7 +339,7 @@ func (in *inspection) printManifest(r rowWriter) {
 	})
 	writeRows(r, "router", "router", m.Routers, func(s plugin.PartInfo) string { return oneLine(s.Name) })
 	writeRows(r, "provider", "provider", m.Providers, func(p plugin.PartInfo) string { return oneLine(p.Name) })
-	r.row("asks for", "%s", listWords(askedWords(m.Permissions)))
+	r.row("asks for", "%s", listWords(grantwords.Asked(m.Permissions)))
 	in.Grants.print(r)
 	if len(m.Requires) > 0 {
 		r.row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
@@ -359,12 +363,12 @@ func (g *grantReport) print(r rowWriter) {
 		r.row("granted", "nothing: tenant %s does not have this plugin", oneLine(g.Tenant))
 		return
 	}
-	r.row("granted", "%s, to tenant %s", listWords(permissionWords(g.Granted)), oneLine(g.Tenant))
+	r.row("granted", "%s, to tenant %s", listWords(grantwords.Words(g.Granted)), oneLine(g.Tenant))
 	if len(g.Missing) == 0 {
 		return
 	}
 	r.row("missing", "%s", listWords(g.Missing))
-	r.row("", "→ agenthost plugin grant %s %s GRANT..., or --all", quoted(g.project), quoted(g.plugin))
+	r.row("", "→ agenthost plugin grant %s %s GRANT..., or --all", termtext.ShellWord(g.project), termtext.ShellWord(g.plugin))
 }
 
 func abiWords(abi string) string {
@@ -374,7 +378,7 @@ func abiWords(abi string) string {
 	case plugin.ABINone:
 		return "none: it is not a plugin"
 	}
-	return safe(abi) + ", which this host does not speak"
+	return termtext.Printable(abi) + ", which this host does not speak"
 }
 
 func printExterns(r rowWriter, name string, list []plugin.Extern) {

@@ -15,6 +15,9 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/grantwords"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // remote is a command to a running host.
@@ -64,7 +67,7 @@ func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
-	var plugins []pluginStatus
+	var plugins []project.PluginStatus
 	if control.Call(ctx, path, "plugin.list", nil, &plugins) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -88,7 +91,7 @@ func remoteList(env *environment) *cobra.Command {
 		Example: "  agenthost plugin list --data ./data",
 		Args:    args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var plugins []pluginStatus
+			var plugins []project.PluginStatus
 			if err := r.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
 				return err
 			}
@@ -100,35 +103,35 @@ func remoteList(env *environment) *cobra.Command {
 	})
 }
 
-func printPlugins(w io.Writer, plugins []pluginStatus) error {
+func printPlugins(w io.Writer, plugins []project.PluginStatus) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "PLUGIN\tSTATE\tVERSION\tDIGEST\tCALLS\tFAULTS\tSINCE\tFROM")
 	for _, p := range plugins {
 		v := p.Serving()
 		if v == nil {
 			v = &plugin.VersionState{}
-			fmt.Fprintf(tw, "%s\t%s\t\t\t\t\t\t%s\n", safe(p.ID), p.words(), safe(p.Path))
+			fmt.Fprintf(tw, "%s\t%s\t\t\t\t\t\t%s\n", termtext.Printable(p.ID), statusWords(&p), termtext.Printable(p.Path))
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", safe(p.ID), p.words(), versionWords(v), shortDigest(v.Digest),
-			thousands(v.Calls), thousands(v.Faults), v.Since.Local().Format(time.TimeOnly), safe(p.Path))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", termtext.Printable(p.ID), statusWords(&p), versionWords(v), shortDigest(v.Digest),
+			termtext.Thousands(v.Calls), termtext.Thousands(v.Faults), v.Since.Local().Format(time.TimeOnly), termtext.Printable(p.Path))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	for _, p := range plugins {
 		if p.Error != nil {
-			fmt.Fprintf(w, "\n%s: %s\n", safe(p.ID), safe(sentence(p.Error)))
+			fmt.Fprintf(w, "\n%s: %s\n", termtext.Printable(p.ID), termtext.Printable(sentence(p.Error)))
 		}
 		if v := p.Serving(); v != nil && len(v.Missing) > 0 {
-			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", safe(p.ID), oneLine(strings.Join(v.Missing, ", ")))
+			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", termtext.Printable(p.ID), oneLine(strings.Join(v.Missing, ", ")))
 		}
 	}
 	return nil
 }
 
 // words say in a few what a plugin is doing.
-func (p *pluginStatus) words() string {
+func statusWords(p *project.PluginStatus) string {
 	words := string(p.Phase)
 	for _, also := range []struct {
 		is   bool
@@ -157,11 +160,11 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 		Example: "  agenthost plugin load orders ./orders.wasm --data ./data",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if _, err := parseGrants(grants); err != nil {
+			if _, err := grantwords.Parse(grants); err != nil {
 				return usageError{err, c.CommandPath()}
 			}
 			from := list[1]
-			if !strings.HasPrefix(from, builtinPrefix) {
+			if !strings.HasPrefix(from, project.BuiltinPrefix) {
 				abs, err := filepath.Abs(from) // the host may be elsewhere
 				if err != nil {
 					return host.Errorf(host.FailedPrecondition, "%w", err)
@@ -172,36 +175,36 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 		},
 		ValidArgsFunction: func(c *cobra.Command, list []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(list) == 1 {
-				return builtinNames(), cobra.ShellCompDirectiveDefault
+				return project.Builtins(), cobra.ShellCompDirectiveDefault
 			}
 			return r.completeID(c, list, part)
 		},
 	})
-	c.Flags().StringArrayVar(&grants, "grant", nil, "permissions: "+grantWords+"; may be given more than once (default: as before)")
+	c.Flags().StringArrayVar(&grants, "grant", nil, "permissions: "+grantwords.Syntax+"; may be given more than once (default: as before)")
 	return c
 }
 
 // change asks for a change of one plugin and shows what serves then.
 func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
-	var done change
+	var done project.Change
 	if err := r.ask(c, op, args, &done); err != nil {
 		return err
 	}
-	return r.show([]*change{&done})
+	return r.show([]*project.Change{&done})
 }
 
-func (r *remote) show(list []*change) error {
+func (r *remote) show(list []*project.Change) error {
 	if r.json {
 		return printItems(r.env.stdout, list)
 	}
 	for _, c := range list {
 		switch {
 		case c.Serves == nil:
-			fmt.Fprintf(r.env.stdout, "%s: unloaded\n", safe(c.ID))
+			fmt.Fprintf(r.env.stdout, "%s: unloaded\n", termtext.Printable(c.ID))
 		case c.Same:
-			fmt.Fprintf(r.env.stdout, "%s: version %s serves, as before: the module is the same\n", safe(c.ID), versionWords(c.Serves))
+			fmt.Fprintf(r.env.stdout, "%s: version %s serves, as before: the module is the same\n", termtext.Printable(c.ID), versionWords(c.Serves))
 		default:
-			fmt.Fprintf(r.env.stdout, "%s: version %s serves  %s\n", safe(c.ID), versionWords(c.Serves), shortDigest(c.Serves.Digest))
+			fmt.Fprintf(r.env.stdout, "%s: version %s serves  %s\n", termtext.Printable(c.ID), versionWords(c.Serves), shortDigest(c.Serves.Digest))
 		}
 	}
 	return nil
@@ -215,7 +218,7 @@ func remoteReload(env *environment) *cobra.Command {
 		Example: "  agenthost plugin reload orders --data ./data",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			var done []*change
+			var done []*project.Change
 			if err := r.ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
 				return err
 			}

@@ -12,6 +12,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/grantwords"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // casesName is the directory beside a plugin that holds its golden cases.
@@ -60,7 +63,7 @@ The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.
 			if len(list) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		},
 	}
 	f.addLimits(c)
@@ -87,7 +90,7 @@ func (t *guestTest) run(ctx context.Context) error {
 	if t.flags.repeats < 1 {
 		return usageError{fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command}
 	}
-	granted, err := parseGrants(t.flags.grants)
+	granted, err := grantwords.Parse(t.flags.grants)
 	if err != nil {
 		return usageError{err, t.command}
 	}
@@ -99,14 +102,14 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := t.env.runtimeOptions(t.env.quietLogger())
+	options, err := t.env.modules().RuntimeOptions(t.env.quietLogger())
 	if err != nil {
 		return err
 	}
 	options.Log = nil // what a guest says of ten thousand calls tells nobody anything
 	load := plugin.LoadOptions{Limits: t.flags.limits(), Granted: granted}
-	from.addTo(&load)
-	return t.check(ctx, from.wasm, &plugintest.Options{
+	from.AddTo(&load)
+	return t.check(ctx, from.Wasm, &plugintest.Options{
 		Limits: load.Limits, Granted: load.Granted, Extism: load.Extism, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})
 }
 
@@ -132,9 +135,9 @@ func (t *guestTest) cases() (string, error) {
 	return "", nil
 }
 
-func (t *guestTest) source(ctx context.Context) (from *pluginSource, err error) {
+func (t *guestTest) source(ctx context.Context) (from *project.Module, err error) {
 	err = t.env.withRuntime(ctx, func(rt *plugin.Runtime) error {
-		from, err = t.env.source(ctx, rt, t.file, t.env.progress)
+		from, err = t.env.modules().Read(ctx, rt, t.file, t.env.progress)
 		return err
 	})
 	return from, err
@@ -209,7 +212,7 @@ func (p *printer) rule(r *plugintest.Result) {
 	took := p.paint(dim, "  "+r.Took.Round(time.Millisecond).String())
 	switch {
 	case !r.OK():
-		p.line("%s  %s%s", p.paint(red, "broken"), safe(r.Rule), took)
+		p.line("%s  %s%s", p.paint(red, "broken"), termtext.Printable(r.Rule), took)
 		for _, problem := range r.Problems[:min(len(r.Problems), maxProblems)] {
 			p.line("        %s", clip(problem))
 		}
@@ -217,8 +220,8 @@ func (p *printer) rule(r *plugintest.Result) {
 			p.line("        and %d more: see them with --json", more)
 		}
 	case r.Skipped != "":
-		p.line("%s  %s: %s", p.paint(yellow, "-     "), safe(r.Rule), safe(r.Skipped))
+		p.line("%s  %s: %s", p.paint(yellow, "-     "), termtext.Printable(r.Rule), termtext.Printable(r.Skipped))
 	default:
-		p.line("%s  %s%s", p.paint(cyan, "ok    "), safe(r.Rule), took)
+		p.line("%s  %s%s", p.paint(cyan, "ok    "), termtext.Printable(r.Rule), took)
 	}
 }

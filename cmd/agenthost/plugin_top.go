@@ -13,6 +13,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // The bounds of top.
@@ -37,7 +38,7 @@ func (l *live) bill(_ context.Context, args topArgs) (*plugin.Bill, error) {
 	if args.Lines < 1 || args.Lines > maxTopLines {
 		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
 	}
-	all := l.app.runtime.Bill()
+	all := l.app.Runtime().Bill()
 	all.Charges = slices.DeleteFunc(all.Charges, func(c plugin.Charge) bool {
 		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // nobody's calls are the host's, to describe a plugin
 	})
@@ -155,9 +156,9 @@ func printTop(w io.Writer, b, before *plugin.Bill, by topArgs) error {
 			rate = fmt.Sprintf("%.1f", rates[chargeName(&c)])
 		}
 		mean := int64(c.Duration) / max(c.Latency.Count(), 1)
-		line = append(line, thousands(c.Calls()), rate, thousands(c.Errors()), thousands(c.Instructions),
+		line = append(line, termtext.Thousands(c.Calls()), rate, termtext.Thousands(c.Errors()), termtext.Thousands(c.Instructions),
 			shortTime(int64(c.Duration)), shortTime(mean), shortTime(int64(c.Latency.Quantile(0.99))),
-			shortBytes(c.PeakMemory), thousands(c.HostCalls), shortBytes(c.InputBytes), shortBytes(c.OutputBytes))
+			shortBytes(c.PeakMemory), termtext.Thousands(c.HostCalls), shortBytes(c.InputBytes), shortBytes(c.OutputBytes))
 		fmt.Fprintln(tw, strings.Join(line, "\t"))
 	}
 	return tw.Flush()

@@ -14,8 +14,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
-	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/grantwords"
 )
 
 type tryFlags struct {
@@ -61,7 +62,7 @@ the turn's input, which may be edited but not dropped.`,
 			return try.run(c.Context(), list[:last], list[last])
 		},
 		ValidArgsFunction: func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return builtinNames(), cobra.ShellCompDirectiveDefault
+			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		},
 	}
 	flags := c.Flags()
@@ -100,11 +101,11 @@ func (t *processorsTrial) usage(format string, args ...any) error {
 }
 
 func (t *processorsTrial) run(ctx context.Context, chain []string, history string) (err error) {
-	project := isProject(chain[0])
-	if err := t.checkFlags(project, len(chain)); err != nil {
+	projectName := isProject(chain[0])
+	if err := t.checkFlags(projectName, len(chain)); err != nil {
 		return err
 	}
-	if !project {
+	if !projectName {
 		if err := checkFiles(chain); err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 	}
 	t.scope = host.Scope{Tenant: tenantOr(t.flags.tenant)}
 	var done func() error
-	if project {
+	if projectName {
 		done, err = t.openProject(ctx, chain[0])
 	} else {
 		done, err = t.openFiles(ctx, chain)
@@ -141,14 +142,14 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 	return err
 }
 
-func (t *processorsTrial) checkFlags(project bool, files int) error {
+func (t *processorsTrial) checkFlags(projectName bool, files int) error {
 	f := t.flags
 	switch {
-	case project && files > 1:
+	case projectName && files > 1:
 		return t.usage("a project is tried alone; name one project, or plugins")
-	case project && len(f.configs)+len(f.grants) > 0:
+	case projectName && len(f.configs)+len(f.grants) > 0:
 		return t.usage("--config and --grant go with FILEs; a project says its own")
-	case !project && f.target+f.agent != "":
+	case !projectName && f.target+f.agent != "":
 		return t.usage("--target and --agent go with a project")
 	case len(f.configs) > files:
 		return t.usage("there are %d --config and %d FILEs; the first belongs to the first", len(f.configs), files)
@@ -161,15 +162,15 @@ func (t *processorsTrial) checkFlags(project bool, files int) error {
 func checkFiles(files []string) error {
 	for _, file := range files {
 		file, _, _ = strings.Cut(file, "#")
-		if strings.HasPrefix(file, builtinPrefix) {
-			if _, err := builtinModule(file); err != nil {
+		if strings.HasPrefix(file, project.BuiltinPrefix) {
+			if _, err := project.BuiltinModule(file); err != nil {
 				return err
 			}
 			continue
 		}
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 			return host.Errorf(host.NotFound, "there is no plugin %s", file).
-				WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(builtinNames(), ", "))
+				WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(project.Builtins(), ", "))
 		}
 	}
 	return nil
@@ -183,118 +184,62 @@ func isProject(name string) bool {
 	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
 		return true
 	}
-	_, err := os.Stat(path.Join(name, configName))
+	_, err := os.Stat(path.Join(name, project.FileName))
 	return err == nil
 }
 
 // openProject makes the chain of a project, and loads nothing but what is in it.
-func (t *processorsTrial) openProject(ctx context.Context, project string) (_ func() error, err error) {
-	c, err := readConfig(nil, project)
+func (t *processorsTrial) openProject(ctx context.Context, projectName string) (func() error, error) {
+	c, err := openProject(projectName)
 	if err != nil {
 		return nil, err
 	}
-	a := &app{env: t.env, config: c, logger: t.env.logger(), plugins: map[string]parts{}, only: map[string]bool{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.Close())
-		}
-	}()
-	lists, err := t.findChain(c)
+	target, err := t.chainOf(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range lists {
-		for _, use := range list.uses {
-			id, _ := splitUse(use.Use)
-			a.only[id] = true
-		}
+	opts := t.env.projectOptions()
+	if t.flags.json {
+		opts.Progress = nil
 	}
-	if err := a.openPlugins(ctx, nil, t.flags.json); err != nil {
+	chain, err := project.OpenChain(ctx, c, target, opts)
+	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(lists, func(l usedAt) bool {
-		return slices.ContainsFunc(l.uses, func(u useConfig) bool { return asksModel(u.Use, u.Config) })
-	}) {
-		a.models = map[string]host.Model{}
-		if err := a.makeModels(ctx, ""); err != nil {
-			return nil, err
-		}
+	t.model, t.scope.Network, t.scope.Agent = chain.Model, target.Network, target.Agent
+	for _, p := range chain.Processors {
+		t.chain = append(t.chain, link{p.Processor, p.Level, p.Optional})
 	}
-	for _, list := range lists {
-		made, err := a.processors(list.at, list.uses)
-		if err != nil {
-			return nil, err
-		}
-		for i, p := range made {
-			t.chain = append(t.chain, link{p, list.level, list.uses[i].OnFailure == "skip"})
-		}
-	}
-	return a.Close, nil
+	return chain.Close, nil
 }
 
-// usedAt are the processors in use at one place of a configuration.
-type usedAt struct {
-	level string
-	at    place
-	uses  []useConfig
-}
-
-// findChain finds the processors in the order of a run: the history's, the
-// network's, then the agent's.
-func (t *processorsTrial) findChain(c *config) (lists []usedAt, err error) {
+// chainOf finds whose processors are tried.
+func (t *processorsTrial) chainOf(c *project.File) (of project.ChainTarget, err error) {
 	target, agent := t.flags.target, t.flags.agent
 	if target == "" {
-		target = c.target()
+		target = c.Default()
 	}
-	lists = append(lists, usedAt{"history", keys("history", "processors"), c.History.Processors})
-	n, isNetwork := c.Networks[target]
-	switch _, isAgent := c.Agents[target]; {
-	case !isNetwork && !isAgent:
-		return nil, c.unknownTarget(target)
+	agents, isNetwork := c.Network(target)
+	switch {
+	case !isNetwork && !c.HasAgent(target):
+		return of, c.UnknownTarget(target)
 	case !isNetwork && agent != "" && agent != target:
-		return nil, t.usage("--agent is %q, and --target is the agent %q", agent, target)
+		return of, t.usage("--agent is %q, and --target is the agent %q", agent, target)
 	case !isNetwork:
-		agent = target
-	case agent != "" && !slices.Contains(n.Agents, agent):
-		return nil, t.usage("network %q has no agent %q; it has: %s", target, agent, strings.Join(n.Agents, ", "))
-	default:
-		t.scope.Network = target
-		t.model = c.modelName(n.Model)
-		lists = append(lists, usedAt{"network", keys("networks", target, "processors"), n.Processors})
+		return project.ChainTarget{Agent: target}, nil
+	case agent != "" && !slices.Contains(agents, agent):
+		return of, t.usage("network %q has no agent %q; it has: %s", target, agent, strings.Join(agents, ", "))
 	}
-	if agent != "" {
-		t.scope.Agent = agent
-		t.model = c.modelName(c.Agents[agent].Model)
-		lists = append(lists, usedAt{"agent", keys("agents", agent, "processors"), c.Agents[agent].Processors})
-	}
-	return lists, nil
-}
-
-// modelName returns what the model is called by whom it is asked from; an empty
-// name is the default model.
-func (c *config) modelName(name string) string {
-	if name == "" {
-		name = c.Model
-	}
-	if name == "" && len(c.Models) == 1 {
-		name = sortedKeys(c.Models)[0]
-	}
-	switch m := c.Models[name]; {
-	case m.Provider == "scripted" || m.Provider == "":
-		return scriptedmodel.DefaultName
-	case m.Name != "":
-		return m.Name
-	}
-	return name
+	return project.ChainTarget{Network: target, Agent: agent}, nil
 }
 
 // openFiles makes the chain of some plugins.
 func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func() error, error) {
-	granted, err := parseGrants(t.flags.grants)
+	granted, err := grantwords.Parse(t.flags.grants)
 	if err != nil {
 		return nil, t.usage("%w", err)
 	}
-	rt, done, err := t.env.newSandbox(ctx, t.env.logger())
+	rt, done, err := t.env.modules().NewSandbox(ctx, t.env.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +262,7 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 			return nil, err
 		}
 	}
-	wasm, err := t.env.module(ctx, rt, file, t.env.progress)
+	wasm, err := t.env.modules().ReadModule(ctx, rt, file, t.env.progress)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +271,7 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 		return nil, err
 	}
 	processor, err := p.Processor(part, &plugin.PartOptions{Config: config})
-	if fault := checkBuiltin(file, config, t.counter); fault != nil {
+	if fault := project.CheckBuiltin(file, config, t.counter); fault != nil {
 		return nil, fault
 	}
 	return processor, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 )
 
 // maxHistoryBytes bounds a history that is read from a file.
@@ -17,7 +18,7 @@ func (env *environment) readHistory(name string) (messages []*host.Message, err 
 	var b []byte
 	if name == "-" {
 		name = "the history on stdin"
-		b, err = readAll(env.stdin, maxHistoryBytes, name)
+		b, err = datadir.ReadBounded(env.stdin, maxHistoryBytes, name)
 	} else {
 		b, err = readFile(name, maxHistoryBytes)
 	}

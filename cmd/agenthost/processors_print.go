@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // The bounds of what is shown of a diff.
@@ -24,7 +25,7 @@ func (t *processorsTrial) print(r *tryResult) {
 	case r.Model == "" || r.Model == scriptedmodel.DefaultName:
 		about = "; --model NAME counts as it does"
 	case !r.Exact:
-		about = ", which is a guess for " + safe(r.Model)
+		about = ", which is a guess for " + termtext.Printable(r.Model)
 	}
 	p.line("history  %s  (%s%s)", sizeWords(r.History), r.Encoding, about)
 	if len(r.Processors) == 0 {
@@ -40,17 +41,17 @@ func (t *processorsTrial) print(r *tryResult) {
 }
 
 func (t *processorsTrial) printStep(p *printer, n int, s *tryStep) {
-	name := p.paint(bold, safe(s.Processor))
+	name := p.paint(bold, termtext.Printable(s.Processor))
 	if s.Level != "" {
 		name += " (" + s.Level + ")"
 	}
 	took := ""
 	if s.Cost != nil {
-		took = p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", thousands(s.Cost.Instructions), time.Duration(s.Cost.DurationUS)*time.Microsecond))
+		took = p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", termtext.Thousands(s.Cost.Instructions), time.Duration(s.Cost.DurationUS)*time.Microsecond))
 	}
 	p.line("\n%d. %s  %s%s", n, name, s.words(p), took)
 	if s.Skipped != nil {
-		p.line("   %s", strings.ReplaceAll(safe(sentence(s.Skipped)), "\n", "\n   "))
+		p.line("   %s", strings.ReplaceAll(termtext.Printable(sentence(s.Skipped)), "\n", "\n   "))
 	}
 	t.printChanges(p, s.Changes)
 	if len(s.Report) > 0 {
@@ -139,7 +140,7 @@ func (p *printer) change(c *viewChange) {
 	if c.From != nil {
 		at = fmt.Sprint(*c.From)
 	}
-	head := fmt.Sprintf("%s [%s] %s", sign, at, safe(string(c.Role)))
+	head := fmt.Sprintf("%s [%s] %s", sign, at, termtext.Printable(string(c.Role)))
 	weight := p.paint(dim, fmt.Sprintf("  %+d tokens", c.Tokens))
 	switch {
 	case c.Op == moved:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // Questions of a run: to who sits at the terminal, or by flags of a later
@@ -53,12 +54,12 @@ func (s *session) howToAnswer() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
 	}
-	w := s.app.env.stdout
+	w := s.env.stdout
 	if s.data == "" {
 		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
 		return
 	}
-	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", selfWords(), quoted(s.project), quoted(s.data), s.tenantWords(), s.asked.run)
+	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), s.asked.run)
 	for _, q := range s.asked.questions {
 		fmt.Fprintf(w, " %s", answerWords(q))
 	}
@@ -76,7 +77,7 @@ func answerWords(q *host.Question) string {
 
 // question is how a question is put to a person.
 func question(q *host.Question) string {
-	what := fmt.Sprintf("%s %s", safe(q.Tool), clip(string(q.Arguments)))
+	what := fmt.Sprintf("%s %s", termtext.Printable(q.Tool), clip(string(q.Arguments)))
 	switch q.Kind {
 	case host.AskApproval:
 		what = "May it call " + what + "?"
@@ -85,7 +86,7 @@ func question(q *host.Question) string {
 	case host.AskUnknown:
 		what = "Nobody knows whether this call has run: " + what + ". May it run again?"
 	default:
-		what = cmp.Or(safe(q.Tool), "A tool") + " asks:"
+		what = cmp.Or(termtext.Printable(q.Tool), "A tool") + " asks:"
 	}
 	if q.Reason != "" {
 		what += " " + clip(q.Reason)
@@ -117,7 +118,7 @@ func (s *session) answerAll(ctx context.Context, next <-chan line) error {
 			}
 			list = append(list, answer)
 		}
-		req := &host.Request{Tenant: s.app.tenantOr(s.tenant), Resume: s.asked.run, Answers: list}
+		req := &host.Request{Tenant: s.app.Tenant(s.tenant), Resume: s.asked.run, Answers: list}
 		if err := s.stream(ctx, req); err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 
 // readLine asks for a line.
 func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	console := s.app.env.console()
+	console := s.env.console()
 	if err := console.ask(prompt); err != nil {
 		return line{err: err}
 	}
@@ -166,7 +167,7 @@ func (s *session) readLine(ctx context.Context, prompt string, next <-chan line)
 	case l := <-next:
 		return l
 	case <-ctx.Done(): // ctrl-C at the prompt
-		fmt.Fprintln(s.app.env.stdout)
+		fmt.Fprintln(s.env.stdout)
 		return line{err: quietExit(host.Canceled.ExitCode())}
 	}
 }

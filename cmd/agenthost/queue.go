@@ -7,53 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// drainTimeout is how long a command that ends waits for the jobs that its runs
-// have left. In a data directory the next command goes on with the rest.
-const drainTimeout = 5 * time.Second
-
-// openQueue makes the queue, on the store that threads are in.
-func (a *app) openQueue(driver kv.Driver) {
-	a.queue = queue.New(driver, &queue.Options{RunStatus: a.threads.RunStatus, Logger: a.logger})
-}
-
-// startQueue begins to run jobs, those among them that earlier commands left.
-func (a *app) startQueue(ctx context.Context) error {
-	a.queue.Handle(plugin.JobName, a.runtime.HandleJob)
-	if err := a.queue.Start(ctx); err != nil {
-		return err
-	}
-	a.closers = append(a.closers, func() error {
-		drain, cancel := context.WithTimeout(ctx, drainTimeout)
-		defer cancel()
-		_ = a.queue.Drain(drain) // what is not done by then stays
-		return a.queue.Close()
-	})
-	return nil
-}
-
-// enqueuer is the app's queue for a runtime, which is made before the store is
-// open.
-type enqueuer struct{ app *app }
-
-// Enqueue implements [host.Enqueuer].
-func (e enqueuer) Enqueue(ctx context.Context, job *host.Job) (string, error) {
-	if e.app.queue == nil {
-		return "", &host.Error{Code: host.Unavailable, Message: "the queue is not open yet", Retryable: true}
-	}
-	return e.app.queue.Enqueue(ctx, job)
-}
 
 type queueFlags struct {
 	data, tenant string
@@ -86,11 +50,11 @@ func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (er
 	if f.data == "" {
 		return usageError{errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue"}
 	}
-	if _, err := os.Stat(filepath.Join(f.data, storeName)); err != nil {
+	if _, err := os.Stat(datadir.StorePath(f.data)); err != nil {
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", f.data, err).
-			WithHint("a data directory is made by: agenthost run PROJECT --data %s", quoted(f.data))
+			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(f.data))
 	}
-	driver, err := env.openAny(context.Background(), f.data, env.logger())
+	driver, err := datadir.OpenShared(context.Background(), f.data, env.dataOptions())
 	if err != nil {
 		return err
 	}

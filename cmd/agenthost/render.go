@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // printer shows a run's events to a person as they happen.
@@ -66,21 +66,21 @@ func (p *printer) event(ev host.Event) {
 	case *host.ProviderRan:
 		p.line("  %s %s", p.paint(dim, "provider"), d.Provider)
 	case *host.ModelRetried:
-		p.line("  %s", p.paint(yellow, fmt.Sprintf("model did not answer (%s); asking again", safe(d.Reason))))
+		p.line("  %s", p.paint(yellow, fmt.Sprintf("model did not answer (%s); asking again", termtext.Printable(d.Reason))))
 	case *host.ModelFellBack:
-		p.line("  %s", p.paint(yellow, fmt.Sprintf("model %s does not answer (%s); asking %s", safe(d.From), safe(d.Reason), safe(d.To))))
+		p.line("  %s", p.paint(yellow, fmt.Sprintf("model %s does not answer (%s); asking %s", termtext.Printable(d.From), termtext.Printable(d.Reason), termtext.Printable(d.To))))
 	case *host.TextDelta:
 		p.text(d.Text)
 	case *host.ToolStarted:
-		p.line("  %s %s %s", p.paint(cyan, "tool"), safe(d.Name), p.paint(dim, clip(string(d.Arguments))))
+		p.line("  %s %s %s", p.paint(cyan, "tool"), termtext.Printable(d.Name), p.paint(dim, clip(string(d.Arguments))))
 	case *host.ToolProgress:
-		p.line("       %s %s", p.paint(dim, safe(d.Kind)), clip(string(d.Data)))
+		p.line("       %s %s", p.paint(dim, termtext.Printable(d.Kind)), clip(string(d.Data)))
 	case *host.ToolFinished:
 		p.toolResult(d)
 	case *host.Interrupted:
 		p.line("  %s", p.paint(yellow, question(d.Question)))
 	case *host.ArtifactMade:
-		p.line("  %s %s", p.paint(dim, "artifact"), safe(d.Artifact.Name))
+		p.line("  %s %s", p.paint(dim, "artifact"), termtext.Printable(d.Artifact.Name))
 	case *host.RunFinished:
 		p.finished(d)
 	}
@@ -93,16 +93,16 @@ func (p *printer) route(d *host.RouteChosen) {
 	}
 	reason := ""
 	if d.Reason != "" {
-		reason = " because " + safe(d.Reason)
+		reason = " because " + termtext.Printable(d.Reason)
 	}
-	p.line("%s %s → %s%s%s", p.paint(dim, "router"), d.Router, p.paint(bold, safe(who)), reason, p.cost(d.Cost))
+	p.line("%s %s → %s%s%s", p.paint(dim, "router"), d.Router, p.paint(bold, termtext.Printable(who)), reason, p.cost(d.Cost))
 }
 
 func (p *printer) processor(d *host.ProcessorRan) {
 	what := "unchanged"
 	switch {
 	case d.Skipped != nil:
-		what = p.paint(yellow, "skipped: "+safe(d.Skipped.Message))
+		what = p.paint(yellow, "skipped: "+termtext.Printable(d.Skipped.Message))
 	case d.Changed:
 		what = "changed"
 	}
@@ -127,18 +127,18 @@ func (p *printer) toolResult(d *host.ToolFinished) {
 
 func (p *printer) text(s string) {
 	if !p.inText {
-		fmt.Fprintf(p.w, "%s ", p.paint(bold, safe(p.agent)+":"))
+		fmt.Fprintf(p.w, "%s ", p.paint(bold, termtext.Printable(p.agent)+":"))
 		p.inText = true
 		p.console.text(true)
 	}
-	fmt.Fprint(p.w, safe(s))
+	fmt.Fprint(p.w, termtext.Printable(s))
 }
 
 func (p *printer) cost(c *host.Cost) string {
 	if c == nil {
 		return ""
 	}
-	return p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", thousands(c.Instructions), time.Duration(c.DurationUS)*time.Microsecond))
+	return p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", termtext.Thousands(c.Instructions), time.Duration(c.DurationUS)*time.Microsecond))
 }
 
 func (p *printer) finished(d *host.RunFinished) {
@@ -148,15 +148,7 @@ func (p *printer) finished(d *host.RunFinished) {
 	}
 	took := (time.Duration(d.DurationUS) * time.Microsecond).Round(100 * time.Microsecond)
 	p.line("%s", p.paint(dim, fmt.Sprintf("%s · %s · %s instructions in the sandbox · %s%s in, %s%d out",
-		d.FinishReason, took, thousands(d.Cost.Instructions), about, plural(d.Usage.InputTokens, "token"), about, d.Usage.OutputTokens)))
-}
-
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+		d.FinishReason, took, termtext.Thousands(d.Cost.Instructions), about, plural(d.Usage.InputTokens, "token"), about, d.Usage.OutputTokens)))
 }
 
 // maxShown bounds what is shown of arguments and results.
@@ -167,16 +159,5 @@ func clip(s string) string {
 	if len(r) > maxShown {
 		s = string(r[:maxShown]) + "…"
 	}
-	return safe(s)
-}
-
-// safe takes out of text what could move a terminal's cursor or colour it:
-// models, tools and plugins wrote it.
-func safe(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return ' '
-		}
-		return r
-	}, s)
+	return termtext.Printable(s)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // questionOf finds the question that a person means: by its id, by that of its
@@ -31,7 +32,7 @@ func questionOf(questions []*host.Question, name string) (*host.Question, error)
 	}
 	names := make([]string, len(calls))
 	for i, q := range calls {
-		names[i] = fmt.Sprintf("%s (%s)", safe(q.ToolCall), safe(q.Tool))
+		names[i] = fmt.Sprintf("%s (%s)", termtext.Printable(q.ToolCall), termtext.Printable(q.Tool))
 	}
 	return nil, host.Errorf(host.NotFound, "the run asks nothing about %q", name).
 		WithHint("it asks about: %s", strings.Join(names, ", "))
@@ -43,8 +44,8 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 	if err := s.findRun(ctx, f); err != nil {
 		return err
 	}
-	req := &host.Request{Tenant: s.app.tenantOr(s.tenant), Resume: f.resume}
-	questions, err := s.app.host.Questions(ctx, s.target, req.Tenant, f.resume)
+	req := &host.Request{Tenant: s.app.Tenant(s.tenant), Resume: f.resume}
+	questions, err := s.app.Host().Questions(ctx, s.target, req.Tenant, f.resume)
 	switch {
 	case host.CodeOf(err) == host.FailedPrecondition && !f.given():
 		return s.stream(ctx, req)
@@ -71,7 +72,7 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 
 // findByKey names the run that --question means.
 func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
-	found, err := s.app.host.FindQuestions(ctx, s.target, s.app.tenantOr(s.tenant), f.question)
+	found, err := s.app.Host().FindQuestions(ctx, s.target, s.app.Tenant(s.tenant), f.question)
 	if err != nil {
 		return err
 	}
@@ -88,14 +89,14 @@ func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
 
 // settleExpired goes on with the runs of the target whose questions have expired.
 func (s *session) settleExpired(ctx context.Context) error {
-	n, err := s.app.host.SettleExpired(ctx, s.target, s.app.tenantOr(s.tenant))
+	n, err := s.app.Host().SettleExpired(ctx, s.target, s.app.Tenant(s.tenant))
 	if err != nil {
 		return err
 	}
 	if s.json {
-		return printJSON(s.app.env.stdout, map[string]int{"settled": n})
+		return printJSON(s.env.stdout, map[string]int{"settled": n})
 	}
-	fmt.Fprintf(s.app.env.stdout, "%s settled.\n", plural(n, "run"))
+	fmt.Fprintf(s.env.stdout, "%s settled.\n", plural(n, "run"))
 	return nil
 }
 
@@ -113,18 +114,18 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 			return err
 		}
 	}
-	if s.app.elsewhere {
+	if s.app.ExternalHistory() {
 		return nil
 	}
-	tenant := s.app.tenantOr(s.tenant)
-	if f.resume, err = wholeRun(ctx, s.app.threads, tenant, f.resume); err != nil {
+	tenant := s.app.Tenant(s.tenant)
+	if f.resume, err = wholeRun(ctx, s.app.Threads(), tenant, f.resume); err != nil {
 		return err
 	}
-	r, err := s.app.threads.ReadRun(ctx, tenant, f.resume)
+	r, err := s.app.Threads().ReadRun(ctx, tenant, f.resume)
 	if err != nil {
 		return nil // reading its questions says so
 	}
-	ok, err := isAnswerable(ctx, s.app.threads, tenant, r)
+	ok, err := isAnswerable(ctx, s.app.Threads(), tenant, r)
 	if err != nil || ok {
 		return err
 	}
@@ -135,11 +136,11 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 // showQuestions says what a run asks that another command has run.
 func (s *session) showQuestions(run string, questions []*host.Question) {
 	if s.json {
-		_ = printItems(s.app.env.stdout, questions) // as in the events, which do not say what cannot be written either
+		_ = printItems(s.env.stdout, questions) // as in the events, which do not say what cannot be written either
 		return
 	}
 	for _, q := range questions {
-		fmt.Fprintln(s.app.env.stdout, question(q))
+		fmt.Fprintln(s.env.stdout, question(q))
 	}
 	s.asked = asked{run, questions}
 }
@@ -172,7 +173,7 @@ func threadRuns(env *environment, f *threadFlags) *cobra.Command {
 				}
 				fmt.Fprintln(tw, head)
 				for _, r := range runs {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, safe(r.Target), safe(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, termtext.Printable(r.Target), termtext.Printable(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
 				}
 				return tw.Flush()
 			})
@@ -191,7 +192,7 @@ func termsWords(asks []host.AskedQuestion) string {
 	var until *time.Time
 	for _, a := range asks {
 		if a.Key != "" {
-			keys = append(keys, safe(a.Key))
+			keys = append(keys, termtext.Printable(a.Key))
 		}
 		if a.Expires != nil && (until == nil || a.Expires.Before(*until)) {
 			until = a.Expires

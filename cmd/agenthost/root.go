@@ -13,6 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 func newRoot(env *environment) *cobra.Command {
@@ -99,7 +101,7 @@ func oneText(before int, hint string) cobra.PositionalArgs {
 		words := make([]string, 0, before+2)
 		words = append(words, c.CommandPath())
 		for _, w := range list[:before] {
-			words = append(words, quoted(w))
+			words = append(words, termtext.ShellWord(w))
 		}
 		text := strings.Join(list[before:], " ")
 		return &hintedUsage{plural(len(list), "argument") + " given; the command is: " + strings.TrimSuffix(c.UseLine(), " [flags]"),
@@ -115,7 +117,7 @@ func (e *hintedUsage) Error() string { return e.text }
 // quotedText quotes a text for a shell as people do.
 func quotedText(s string) string {
 	if strings.ContainsAny(s, "\"\\$`!") {
-		return quoted(s)
+		return termtext.ShellWord(s)
 	}
 	return `"` + clip(s) + `"`
 }
@@ -125,7 +127,7 @@ func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return thousands(int64(n)) + " " + noun
+	return termtext.Thousands(int64(n)) + " " + noun
 }
 
 // The exit codes that are not a host.Code's.
@@ -205,7 +207,7 @@ func commandLineError(err error) *host.Error {
 // ended.
 func exitCode(err error) int {
 	code := host.CodeOf(err)
-	if code == host.DeadlineExceeded && errors.Is(err, errSlow) {
+	if code == host.DeadlineExceeded && errors.Is(err, project.ErrSlow) {
 		code = host.Unavailable
 	}
 	return code.ExitCode()
@@ -219,7 +221,7 @@ func sentence(err error) string {
 	if hint := lastHint(err, text); hint != "" {
 		text = strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint
 	}
-	return safe(text)
+	return termtext.Printable(text)
 }
 
 // lastHint finds the hint in err's tree that text ends with.

@@ -13,7 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // maxPromptBytes bounds what is read as a prompt, far above what a host takes
@@ -139,17 +142,17 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
 	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
-	completeFlag(c, "target", func(c *config) []string { return c.targets() })
-	completeFlag(c, "model", func(c *config) []string { return sortedKeys(c.Models) })
-	completeFlag(c, "tenant", func(c *config) []string { return sortedKeys(c.Tenants) })
+	completeFlag(c, "target", (*project.File).Targets)
+	completeFlag(c, "model", (*project.File).Models)
+	completeFlag(c, "tenant", (*project.File).Tenants)
 }
 
 // completeFlag completes a flag with names of the project that the command line
 // begins with.
-func completeFlag(c *cobra.Command, flag string, names func(*config) []string) {
+func completeFlag(c *cobra.Command, flag string, names func(*project.File) []string) {
 	err := c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(list) > 0 {
-			if c, err := readConfig(nil, list[0]); err == nil {
+			if c, err := openProject(list[0]); err == nil {
 				return names(c), cobra.ShellCompDirectiveNoFileComp
 			}
 		}
@@ -170,7 +173,7 @@ func readPrompt(env *environment, list []string, hasThread bool) (text string, t
 	case len(list) == 0 && env.stdinTerminal:
 		return "", true, nil
 	case len(list) == 0 || list[0] == "-":
-		b, err := readAll(env.stdin, maxPromptBytes, "the prompt on stdin")
+		b, err := datadir.ReadBounded(env.stdin, maxPromptBytes, "the prompt on stdin")
 		if err != nil {
 			return "", false, err
 		}
@@ -195,18 +198,23 @@ func errNotUTF8(what string) error {
 	return host.Errorf(host.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it, as with: iconv -f latin1 -t utf-8")
 }
 
-func runProject(ctx context.Context, env *environment, project, prompt string, talk bool, f runFlags) (err error) {
-	c, err := readConfig(nil, project)
+func runProject(ctx context.Context, env *environment, projectName, prompt string, talk bool, f runFlags) (err error) {
+	c, err := openProject(projectName)
 	if err != nil {
 		return err
 	}
 	steered := talk && f.data != ""
-	a, err := newApp(ctx, env, c, appOptions{data: f.data, verify: f.verify, dsn: f.history, model: f.model, quiet: f.json, live: steered})
+	opts := f.projectOptions(env)
+	opts.Replaceable = steered
+	if f.json {
+		opts.Progress = nil
+	}
+	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newSession(a, project, f)
+	s, err := newSession(env, a, projectName, f)
 	if err != nil {
 		return err
 	}
@@ -239,16 +247,24 @@ func runProject(ctx context.Context, env *environment, project, prompt string, t
 	return nil
 }
 
-func newSession(a *app, project string, f runFlags) (s *session, err error) {
-	s = &session{app: a, project: project, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
+// projectOptions are those of the project that the flags ask for.
+func (f *runFlags) projectOptions(env *environment) project.Options {
+	opts := env.projectOptions()
+	opts.Data, opts.Verify, opts.History, opts.Model = f.data, f.verify, f.history, f.model
+	return opts
+}
+
+func newSession(env *environment, a *project.Project, projectName string, f runFlags) (s *session, err error) {
+	s = &session{env: env, app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
 		branch: f.on, racing: host.Racing(f.racing)}
-	s.target, err = a.target(f.target)
+	s.target, err = a.Target(f.target)
 	return s, err
 }
 
 // session is a conversation with one target.
 type session struct {
-	app     *app
+	env     *environment
+	app     *project.Project
 	target  host.Target
 	name    string // of the target; "" is the project's
 	live    *live  // nil if plugins stay as they are
@@ -265,8 +281,8 @@ type session struct {
 
 // regenerate answers a stored message again.
 func (s *session) regenerate(ctx context.Context, f *runFlags) (err error) {
-	if !s.app.elsewhere {
-		f.regenerate, err = messageID(ctx, s.app.threads, s.app.tenantOr(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
+	if !s.app.ExternalHistory() {
+		f.regenerate, err = messageID(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
 		if err != nil && host.CodeOf(err) != host.NotFound { // which the run says in its words
 			return err
 		}
@@ -282,7 +298,7 @@ func (s *session) turn(ctx context.Context, prompt string) error {
 // stream runs a request and shows what happens.
 func (s *session) stream(ctx context.Context, req *host.Request) error {
 	s.asked = asked{}
-	req.Tenant = s.app.tenantOr(s.tenant)
+	req.Tenant = s.app.Tenant(s.tenant)
 	if req.Resume == "" {
 		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
 	}
@@ -295,31 +311,31 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 
 // streamEvents runs a request that is complete.
 func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
-	show := newPrinter(s.app.env)
+	show := newPrinter(s.env)
 	defer show.endText()
 	if s.live != nil {
-		s.live.refresh(ctx)
-		pinned, release := s.app.runtime.Pin(ctx)
+		s.live.reload.Refresh(ctx)
+		pinned, release := s.app.Runtime().Pin(ctx)
 		defer release()
 		ctx = pinned
-		if t, err := s.app.target(s.name); err == nil {
+		if t, err := s.app.Target(s.name); err == nil {
 			s.target = t
 		}
 	}
-	for ev, err := range s.app.host.Stream(ctx, s.target, req) {
+	for ev, err := range s.app.Host().Stream(ctx, s.target, req) {
 		if err != nil {
 			return err
 		}
 		switch d := ev.Data.(type) {
 		case *host.RunStarted:
 			s.thread, s.branch = d.Thread, d.Branch
-			s.app.env.console().shows(ev.Run)
+			s.env.console().shows(ev.Run)
 		case *host.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
 		if !s.json {
 			show.event(ev)
-		} else if err := printJSON(s.app.env.stdout, ev); err != nil {
+		} else if err := printJSON(s.env.stdout, ev); err != nil {
 			return err
 		}
 	}
@@ -333,20 +349,20 @@ func (s *session) kept(err error) error {
 		return err
 	}
 	return host.Errorf(host.Canceled, "interrupted: %w; what was finished is kept in thread %s", err, s.thread).
-		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", quoted(s.project), quoted(s.data), s.tenantWords(), quoted(s.thread))
+		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 func (s *session) tenantWords() string {
 	if s.tenant == "" {
 		return ""
 	}
-	return " --tenant " + quoted(s.tenant)
+	return " --tenant " + termtext.ShellWord(s.tenant)
 }
 
 // whichBranch says where an answer is that is not on the thread's own line.
 func (s *session) whichBranch() {
 	if s.branch != "" {
-		fmt.Fprintf(s.app.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, safe(s.thread), s.branch)
+		fmt.Fprintf(s.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
 	}
 }
 
@@ -355,24 +371,14 @@ func (s *session) whichThread(named string) {
 	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
 		return
 	}
-	fmt.Fprintf(s.app.env.stdout, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
-		safe(s.thread), selfWords(), quoted(s.project), quoted(s.data), s.tenantWords(), quoted(s.thread))
-}
-
-// quoted makes a word fit for a shell's command line.
-func quoted(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@+,=%", r))
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(safe(s), "'", `'\''`) + "'"
+	fmt.Fprintf(s.env.stdout, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
+		termtext.Printable(s.thread), selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 // footer says what answered, if that was not a model.
 func (s *session) footer() {
-	if s.app.scripted {
-		fmt.Fprintf(s.app.env.stdout, scriptedFooter, selfWords(), quoted(s.project))
+	if s.app.Scripted() {
+		fmt.Fprintf(s.env.stdout, scriptedFooter, selfWords(), termtext.ShellWord(s.project))
 	}
 }
 
@@ -384,7 +390,7 @@ These answers come from a script, not from an LLM. To connect a real one:
 
 // talk is a conversation on a terminal.
 func (s *session) talk(ctx context.Context) error {
-	env := s.app.env
+	env := s.env
 	fmt.Fprintf(env.stdout, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
 	next := readLines(env.stdin)
 	for {
@@ -439,7 +445,7 @@ func (s *session) endTalk(err error) error {
 	case err != nil && err != io.EOF:
 		return host.Errorf(host.FailedPrecondition, "read stdin: %w", err)
 	case err == io.EOF:
-		fmt.Fprintln(s.app.env.stdout)
+		fmt.Fprintln(s.env.stdout)
 	}
 	s.footer()
 	return nil

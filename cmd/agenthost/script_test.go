@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 func TestMain(m *testing.M) {
@@ -137,7 +139,7 @@ func cmdGuest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: guest NAME FILE")
 	}
-	wasm, ok := guests()[args[0]]
+	wasm, ok := testguest.Modules()[args[0]]
 	if !ok {
 		ts.Fatalf("there is no guest %q", args[0])
 	}
@@ -379,7 +381,7 @@ func shapeOf(v any, name string) string {
 	switch v := v.(type) {
 	case map[string]any:
 		var members []string
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			members = append(members, k+":"+shapeOf(v[k], k))
 		}
 		return "{" + strings.Join(members, ",") + "}"

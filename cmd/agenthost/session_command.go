@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // sessionFlags name a turn of a running host.
@@ -107,7 +108,7 @@ func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
 		if t.Error != nil {
 			why = oneLine(t.Error.Message)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", safe(t.ID), t.Status, safe(t.Agent), t.Created.Local().Format(time.DateTime), why)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), t.Status, termtext.Printable(t.Agent), t.Created.Local().Format(time.DateTime), why)
 	}
 	return tw.Flush()
 }
@@ -127,7 +128,7 @@ func sessionStatus(env *environment) *cobra.Command {
 			if f.json {
 				return printJSON(env.stdout, snap)
 			}
-			fmt.Fprintf(env.stdout, "%s (%s, since %s)\n", snap.Status, safe(snap.Agent), snap.Created.Local().Format(time.DateTime))
+			fmt.Fprintf(env.stdout, "%s (%s, since %s)\n", snap.Status, termtext.Printable(snap.Agent), snap.Created.Local().Format(time.DateTime))
 			if snap.Error != nil {
 				fmt.Fprintf(env.stdout, "  %s\n", oneLine(sentence(snap.Error)))
 			}
@@ -212,15 +213,15 @@ func (f *sessionFlags) answer(snap *sessions.Snapshot) {
 				break
 			}
 			if m.Role == host.Assistant && m.Text() != "" {
-				fmt.Fprintln(f.env.stdout, safe(m.Text()))
+				fmt.Fprintln(f.env.stdout, termtext.Printable(m.Text()))
 				break
 			}
 		}
 	}
 	for _, q := range snap.Questions {
-		fmt.Fprintf(f.env.stdout, "%s asks: %s\n", safe(q.Tool), oneLine(q.Reason))
+		fmt.Fprintf(f.env.stdout, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
 	}
-	fmt.Fprintf(f.env.stdout, "(%s; session %s; snapshot %s)\n", snap.Status, safe(snap.Session), safe(snap.ID))
+	fmt.Fprintf(f.env.stdout, "(%s; session %s; snapshot %s)\n", snap.Status, termtext.Printable(snap.Session), termtext.Printable(snap.ID))
 }
 
 func sessionAbort(env *environment) *cobra.Command {

@@ -9,43 +9,14 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
-// clientConfig says what clients may see.
-type clientConfig struct {
-	Hide []string `yaml:"hide"` // pointers: /custom/..., /custom, /artifacts
-}
-
-// makeViews finds out what the clients of each target may see.
-func (a *app) makeViews() error {
-	a.views = map[string]*stream.View{}
-	for name, nc := range a.config.Networks {
-		if err := a.makeView(keys("networks", name), name, nc.Client); err != nil {
-			return err
-		}
-	}
-	for name, ac := range a.config.Agents {
-		if err := a.makeView(keys("agents", name), name, ac.Client); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *app) makeView(at place, name string, c clientConfig) error {
-	if len(c.Hide) == 0 {
-		return nil
-	}
-	var err error
-	a.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
-	return a.config.wrap(err, at.to("client"))
-}
-
 // served has the sessions of an app's targets, for clients over a socket.
 type served struct {
-	app *app
+	app *project.Project
 
 	mu       sync.Mutex
 	services map[string]*sessions.Service // by target
@@ -53,14 +24,14 @@ type served struct {
 	former   []*sessions.Service          // of targets that were made anew, with turns in the background
 }
 
-func newServed(a *app) *served {
+func newServed(a *project.Project) *served {
 	return &served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
 }
 
 // service returns that of a target, as it is now: saving a plugin may have made
 // another one of it.
 func (v *served) service(name string) (*sessions.Service, error) {
-	target, err := v.app.target(name)
+	target, err := v.app.Target(name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +40,7 @@ func (v *served) service(name string) (*sessions.Service, error) {
 	if s := v.services[target.Name()]; s != nil && v.targets[target.Name()] == target {
 		return s, nil
 	}
-	if v.app.elsewhere {
-		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").
-			WithHint("leave out --history and history.address_env")
-	}
-	opts := &sessions.Options{Host: v.app.hostOptions, HistoryOptions: v.app.historyOptions, Store: v.app.threads, View: v.app.views[target.Name()]}
-	opts.Host.History = nil
-	s, err := sessions.New(target, opts)
+	s, err := v.app.Sessions(target)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +93,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a turn needs a request")
 	}
-	args.Request.Tenant = v.app.tenantOr(args.Tenant)
+	args.Request.Tenant = v.app.Tenant(args.Tenant)
 	return func(yield func(json.RawMessage, error) bool) {
 		enc := stream.Own() // whole events: chat --json shows when each was
 		var frames []stream.Frame
@@ -157,7 +122,7 @@ func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Sna
 	if args.Request == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a snapshot needs a request")
 	}
-	args.Request.Tenant = v.app.tenantOr(args.Tenant)
+	args.Request.Tenant = v.app.Tenant(args.Tenant)
 	return s.Snapshot(ctx, args.Request)
 }
 
@@ -178,7 +143,7 @@ type (
 
 func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
 	if args.Snapshot == "" {
-		t, err := v.app.threads.For(v.app.tenantOr(args.Tenant)).Thread(ctx, args.Session)
+		t, err := v.app.Threads().For(v.app.Tenant(args.Tenant)).Thread(ctx, args.Session)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +153,7 @@ func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Session: args.Session, Snapshot: args.Snapshot, WithoutState: true})
+	snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.Tenant(args.Tenant), Session: args.Session, Snapshot: args.Snapshot, WithoutState: true})
 	if err != nil {
 		return nil, err
 	}

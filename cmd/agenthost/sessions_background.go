@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // Turns in the background, for clients over the control socket, and what a host
@@ -36,7 +37,7 @@ func (v *served) names(target string) []string {
 	if target != "" {
 		return []string{target}
 	}
-	return v.app.config.targets()
+	return v.app.Targets()
 }
 
 // list returns the turns of a tenant that are in the background, those that began
@@ -48,7 +49,7 @@ func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Sna
 		if err != nil {
 			return nil, err
 		}
-		turns, err := s.Background(ctx, v.app.tenantOr(args.Tenant))
+		turns, err := s.Background(ctx, v.app.Tenant(args.Tenant))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +78,7 @@ func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 		if err != nil {
 			return nil, nil, err
 		}
-		snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Snapshot: args.Snapshot, WithoutState: true})
+		snap, err := s.Snapshot(ctx, &sessions.SnapshotRequest{Tenant: v.app.Tenant(args.Tenant), Snapshot: args.Snapshot, WithoutState: true})
 		switch {
 		case err == nil && (snap.Agent == s.Name() || snap.Agent == ""):
 			return s, snap, nil
@@ -105,7 +106,7 @@ func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snaps
 	}
 	slice, cancel := context.WithTimeout(ctx, waitSlice)
 	defer cancel()
-	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: v.app.tenantOr(args.Tenant), Snapshot: args.Snapshot})
+	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: v.app.Tenant(args.Tenant), Snapshot: args.Snapshot})
 	if err != nil && slice.Err() != nil && ctx.Err() == nil {
 		return snap, nil
 	}
@@ -117,7 +118,7 @@ func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 	if err != nil {
 		return nil, err
 	}
-	status, err := s.Abort(ctx, v.app.tenantOr(args.Tenant), args.Snapshot)
+	status, err := s.Abort(ctx, v.app.Tenant(args.Tenant), args.Snapshot)
 	return &turnStatus{args.Snapshot, status}, err
 }
 
@@ -126,11 +127,11 @@ func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 // them, and of runs with which only who began them can go on. What cannot be read
 // stays, and is told.
 func (v *served) recover(ctx context.Context, where string, say func(string, ...any)) error {
-	if v.app.data.db == nil || v.app.elsewhere {
+	if v.app.Data().Badger() == nil || v.app.ExternalHistory() {
 		return nil
 	}
 	var found left
-	for tenant, err := range v.app.data.tenantNames(ctx) {
+	for tenant, err := range v.app.Data().Tenants(ctx) {
 		if err != nil {
 			return host.Errorf(host.CodeOf(err), "look for what was interrupted: %w", err)
 		}
@@ -150,14 +151,14 @@ type left struct {
 
 func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, say func(string, ...any)) error {
 	goOn := map[string]bool{}
-	for _, name := range v.app.config.targets() {
+	for _, name := range v.app.Targets() {
 		s, err := v.service(name)
 		if err != nil {
 			return err
 		}
 		n, err := s.Adopt(ctx, tenant)
 		if err != nil {
-			say("a turn in the background of %s, tenant %s: %s", name, safe(tenant), sentence(err))
+			say("a turn in the background of %s, tenant %s: %s", name, termtext.Printable(tenant), sentence(err))
 		}
 		if n > 0 {
 			found.turns += n
@@ -172,9 +173,9 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 			goOn[run] = true
 		}
 	}
-	runs, err := v.app.threads.For(tenant).Runs(ctx)
+	runs, err := v.app.Threads().For(tenant).Runs(ctx)
 	if err != nil {
-		say("the interrupted runs of tenant %s: %s", safe(tenant), sentence(err))
+		say("the interrupted runs of tenant %s: %s", termtext.Printable(tenant), sentence(err))
 		return nil
 	}
 	n := 0
@@ -214,7 +215,7 @@ func tenantWords(tenants []string) string {
 	case len(all) == 1 && all[0] == defaultTenant:
 		return ""
 	case len(all) == 1:
-		return " --tenant " + quoted(all[0])
+		return " --tenant " + termtext.ShellWord(all[0])
 	}
-	return " (of " + plural(len(all), "tenant") + ": --tenant " + quoted(all[0]) + ", and others)"
+	return " (of " + plural(len(all), "tenant") + ": --tenant " + termtext.ShellWord(all[0]) + ", and others)"
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type threadFlags struct {
@@ -46,7 +47,7 @@ func readThreads(ctx context.Context, env *environment, f *threadFlags, fn func(
 	if err := checkData(f.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := env.openToRead(ctx, f.data, readOptions(env.logger()))
+	driver, err := datadir.OpenToRead(ctx, f.data, env.dataOptions(), env.noteCopy(f.data))
 	if err != nil {
 		return err
 	}
@@ -59,16 +60,16 @@ func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error
 	if err := checkData(f.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := env.openAny(context.Background(), f.data, env.logger())
+	driver, err := datadir.OpenShared(context.Background(), f.data, env.dataOptions())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	return fn(threads.New(driver.Driver, &threads.Options{Deleted: func(_ context.Context, tenant, id string) error {
-		if _, err := os.Stat(filepath.Join(f.data, tracesName)); err != nil {
+		if _, err := os.Stat(datadir.TracesPath(f.data)); err != nil {
 			return nil // no run was kept
 		}
-		traces, err := env.openTraces(f.data, driver, env.logger())
+		traces, err := driver.OpenTraces(f.data, env.logger())
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "THREAD\tUPDATED\tMESSAGES\tSTATUS\tTITLE")
 	for _, t := range page.Threads {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", safe(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -120,7 +121,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	return nil
 }
 
-func oneLine(s string) string { return safe(strings.Join(strings.Fields(s), " ")) }
+func oneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
 
 func threadShow(env *environment, f *threadFlags) *cobra.Command {
 	var limit int
@@ -148,13 +149,13 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 }
 
 func printTranscript(w io.Writer, t *threads.Transcript) error {
-	fmt.Fprintf(w, "%s  %s  %s\n", safe(t.Thread.ID), oneLine(t.Thread.Title), shownOf(len(t.Messages), t.First))
+	fmt.Fprintf(w, "%s  %s  %s\n", termtext.Printable(t.Thread.ID), oneLine(t.Thread.Title), shownOf(len(t.Messages), t.First))
 	for i, m := range t.Messages {
 		who := string(m.Role)
 		if m.Agent != "" {
 			who += " " + m.Agent
 		}
-		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, safe(who), m.CreatedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, termtext.Printable(who), m.CreatedAt.Local().Format(time.DateTime))
 		for _, part := range m.Parts {
 			fmt.Fprintln(w, "  "+strings.ReplaceAll(partLine(part), "\n", "\n  "))
 		}
@@ -186,9 +187,9 @@ func isAre(n int) string {
 // endWords say how a turn ended that did not complete.
 func endWords(s *threads.Snapshot) string {
 	if s.Error.Message == string(s.Status) {
-		return safe(s.Error.Message)
+		return termtext.Printable(s.Error.Message)
 	}
-	return fmt.Sprintf("%s: %s", s.Status, safe(s.Error.Message))
+	return fmt.Sprintf("%s: %s", s.Status, termtext.Printable(s.Error.Message))
 }
 
 // besideMessages names what a thread has beside its messages.
@@ -217,17 +218,17 @@ func endingAt(t *threads.Transcript, at int) *threads.Snapshot {
 func partLine(part host.Part) string {
 	switch p := part.(type) {
 	case *host.Text:
-		return safe(p.Text)
+		return termtext.Printable(p.Text)
 	case *host.ToolCall:
-		return fmt.Sprintf("calls %s %s", safe(p.Name), clip(string(p.Arguments)))
+		return fmt.Sprintf("calls %s %s", termtext.Printable(p.Name), clip(string(p.Arguments)))
 	case *host.ToolResult:
 		mark := "→"
 		if p.IsError {
 			mark = "✗"
 		}
-		return fmt.Sprintf("%s %s %s", mark, safe(p.Name), clip(string(p.Content)))
+		return fmt.Sprintf("%s %s %s", mark, termtext.Printable(p.Name), clip(string(p.Content)))
 	case *host.Reasoning:
 		return "thinks: " + clip(p.Text)
 	}
-	return "(" + safe(part.Type()) + ")"
+	return "(" + termtext.Printable(part.Type()) + ")"
 }

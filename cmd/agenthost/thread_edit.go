@@ -13,6 +13,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // momentFlags name a moment of a thread.
@@ -130,7 +131,7 @@ func printChanged(env *environment, f *threadFlags, t *threads.Thread, what stri
 	if f.json {
 		return printJSON(env.stdout, t)
 	}
-	fmt.Fprintf(env.stdout, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, safe(t.ID), plural(t.Messages, "message"))
+	fmt.Fprintf(env.stdout, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), plural(t.Messages, "message"))
 	return nil
 }
 
@@ -230,7 +231,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 				if f.json {
 					return printJSON(env.stdout, t)
 				}
-				fmt.Fprintf(env.stdout, "%s begins with %s of %s.\n", safe(t.ID), plural(t.Messages, "message"), safe(list[0]))
+				fmt.Fprintf(env.stdout, "%s begins with %s of %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), termtext.Printable(list[0]))
 				return nil
 			})
 		},
@@ -276,7 +277,7 @@ func printBranches(ctx context.Context, env *environment, f *threadFlags, s *thr
 		} else {
 			since = b.Left.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%t\t%s\t%s %s\n", name, b.Messages, b.Turns, b.Open, since, b.Cause, safe(b.Message))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%t\t%s\t%s %s\n", name, b.Messages, b.Turns, b.Open, since, b.Cause, termtext.Printable(b.Message))
 	}
 	return tw.Flush()
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 func formatNames(formats []threads.Format) string {
@@ -57,7 +59,7 @@ messages as OpenAI's chat API has them.`,
 				if f.json {
 					return printJSON(env.stdout, exported{list[0], threads.Format(format), out, n})
 				}
-				fmt.Fprintf(env.stdout, "Wrote thread %s to %s: %s.\n", safe(list[0]), out, byteWords(n))
+				fmt.Fprintf(env.stdout, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, byteWords(n))
 				return nil
 			})
 		},
@@ -181,7 +183,7 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := env.openAny(ctx, f.data, env.logger())
+	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
 	if err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := env.openAny(ctx, f.data, env.logger())
+	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
 	if err != nil {
 		return err
 	}
@@ -296,16 +298,16 @@ func printImported(env *environment, f *threadFlags, got *threads.Imported) erro
 	t := got.Thread
 	switch {
 	case got.Messages+got.Turns == 0 && !got.Created:
-		fmt.Fprintf(env.stdout, "Thread %s has all of it already: %s.\n", safe(t.ID), plural(t.Messages, "message"))
+		fmt.Fprintf(env.stdout, "Thread %s has all of it already: %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"))
 	case !got.Created:
-		fmt.Fprintf(env.stdout, "Added %s to thread %s.\n", plural(got.Messages, "message"), safe(t.ID))
+		fmt.Fprintf(env.stdout, "Added %s to thread %s.\n", plural(got.Messages, "message"), termtext.Printable(t.ID))
 	default:
-		fmt.Fprintf(env.stdout, "Imported thread %s: %s, %s.\n", safe(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
+		fmt.Fprintf(env.stdout, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
 	}
 	tenant := ""
 	if f.tenant != "" {
-		tenant = " --tenant " + quoted(f.tenant)
+		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
-	fmt.Fprintf(env.stdout, "Show it with: agenthost thread show %s --data %s%s\n", quoted(t.ID), quoted(f.data), tenant)
+	fmt.Fprintf(env.stdout, "Show it with: agenthost thread show %s --data %s%s\n", termtext.ShellWord(t.ID), termtext.ShellWord(f.data), tenant)
 	return nil
 }

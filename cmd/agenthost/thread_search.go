@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/search"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 func threadSearch(env *environment, f *threadFlags) *cobra.Command {
@@ -67,7 +68,7 @@ func printHits(w io.Writer, hits []search.Hit) {
 		if h.Agent != "" {
 			who += " " + h.Agent
 		}
-		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", safe(h.Thread), oneLine(h.Title), safe(who), safe(h.Message),
+		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", termtext.Printable(h.Thread), oneLine(h.Title), termtext.Printable(who), termtext.Printable(h.Message),
 			h.Time.Local().Format(time.DateTime), oneLine(h.Snippet))
 	}
 }
@@ -105,7 +106,7 @@ stays was forked from stays with it.`,
 					verb = "Would remove"
 				}
 				for _, t := range pruned.Threads {
-					fmt.Fprintf(env.stdout, "%s  %s  %s\n", safe(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
+					fmt.Fprintf(env.stdout, "%s  %s  %s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
 				}
 				fmt.Fprintf(env.stdout, "%s %s; %s.\n", verb, plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
 				return nil
@@ -136,7 +137,7 @@ func (p *pruneFlags) options(now time.Time) (threads.PruneOptions, error) {
 		opts.Before = now.Add(-p.age)
 	}
 	if p.maxBytes != "" {
-		n, err := parseBytes(p.maxBytes)
+		n, err := termtext.ParseBytes(p.maxBytes)
 		if err != nil || n == 0 {
 			return opts, fmt.Errorf("--max-bytes %q is not a size such as 500MB", p.maxBytes)
 		}
@@ -174,7 +175,7 @@ func threadDelete(env *environment, f *threadFlags) *cobra.Command {
 						return err
 					}
 					if !f.json {
-						fmt.Fprintf(env.stdout, "Deleted %s.\n", safe(id))
+						fmt.Fprintf(env.stdout, "Deleted %s.\n", termtext.Printable(id))
 					}
 				}
 				if f.json {

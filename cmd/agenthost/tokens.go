@@ -3,14 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // maxTextBytes bounds a text whose tokens are counted.
@@ -88,7 +89,7 @@ func countTokens(c *cobra.Command, env *environment, f tokensFlags, file string)
 }
 
 func unknownEncoding(name string) error {
-	if near := nearest(name, tokens.EncodingNames()); near != "" {
+	if near := termtext.Nearest(name, tokens.EncodingNames()); near != "" {
 		return fmt.Errorf("there is no encoding %q; did you mean %s?", name, near)
 	}
 	return fmt.Errorf("there is no encoding %q; there are: %s", name, strings.Join(tokens.EncodingNames(), ", "))
@@ -102,7 +103,7 @@ func (env *environment) readText(file string) ([]byte, error) {
 		return nil, errNoText
 	}
 	if file == "" || file == "-" {
-		return readAll(env.stdin, maxTextBytes, "the text on stdin")
+		return datadir.ReadBounded(env.stdin, maxTextBytes, "the text on stdin")
 	}
 	return readFile(file, maxTextBytes)
 }
@@ -117,20 +118,5 @@ func readFile(name string, max int) ([]byte, error) {
 		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
 	}
 	defer f.Close()
-	return readAll(f, max, name)
-}
-
-// readAll reads at most max bytes; what is its name in an error.
-func readAll(r io.Reader, max int, what string) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(max)+1))
-	if host.CodeOf(err) == host.Canceled {
-		return nil, err
-	}
-	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "read %s: %w", what, err)
-	}
-	if len(b) > max {
-		return nil, host.Errorf(host.ResourceExhausted, "%s is more than %d bytes", what, max).WithHint("give less at once")
-	}
-	return b, nil
+	return datadir.ReadBounded(f, max, name)
 }

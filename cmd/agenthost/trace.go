@@ -4,19 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// tracesName is the directory in a data directory that holds what the last runs
-// did. It can be read while a host has the store open.
-const tracesName = "traces"
 
 type traceFlags struct {
 	data, tenant string
@@ -45,12 +42,12 @@ func (f *traceFlags) dir(command string) (string, error) {
 	if f.data == "" {
 		return "", usageError{errors.New("--data is required: the data directory of the host"), command}
 	}
-	return filepath.Join(f.data, tracesName), nil
+	return datadir.TracesPath(f.data), nil
 }
 
 // options say whose runs are read, and have the keys that open them.
 func (f *traceFlags) options(env *environment) (*trace.ReadOptions, error) {
-	keys, err := env.traceKeys(f.data, nil)
+	keys, err := datadir.Keys(f.data, env.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +60,7 @@ func (f *traceFlags) hinted(err error) error {
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
 	}
-	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", quoted(f.data))
+	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", termtext.ShellWord(f.data))
 }
 
 func traceShow(env *environment, f *traceFlags) *cobra.Command {
@@ -104,7 +101,7 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 			if err != nil {
 				return ids, cobra.ShellCompDirectiveNoFileComp
 			}
-			if runs, err := trace.List(filepath.Join(f.data, tracesName), opts); err == nil {
+			if runs, err := trace.List(datadir.TracesPath(f.data), opts); err == nil {
 				for _, r := range runs {
 					ids = append(ids, r.Run)
 				}
@@ -148,7 +145,7 @@ func printRuns(w io.Writer, runs []*trace.Summary) error {
 		if !r.Finished {
 			end = "not finished"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", safe(r.Run), r.Began.Local().Format(time.DateTime),
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", termtext.Printable(r.Run), r.Began.Local().Format(time.DateTime),
 			shortTime(r.DurationUS*int64(time.Microsecond)), r.Usage.Total(), oneLine(r.Thread), oneLine(end))
 	}
 	return tw.Flush()

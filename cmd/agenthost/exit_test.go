@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+)
+
+func TestExitCodes(t *testing.T) {
+	for want, errs := range map[int][]error{
+		0:   {nil},
+		1:   {errors.New("?"), host.Errorf(host.Internal, "x"), host.Errorf(host.Conflict, "x"), host.Errorf(host.Unimplemented, "x"), host.Errorf(host.DataLoss, "x")},
+		2:   {usageError{errors.New("x"), "agenthost"}, errors.New("unknown command \"x\" for \"agenthost\"")},
+		3:   {host.Errorf(host.InvalidArgument, "x"), host.Errorf(host.FailedPrecondition, "x")},
+		4:   {host.Errorf(host.NotFound, "x"), fmt.Errorf("show: %w", host.Errorf(host.NotFound, "x"))},
+		5:   {host.Errorf(host.PermissionDenied, "x"), host.Errorf(host.Unauthenticated, "x")},
+		6:   {host.Errorf(host.ResourceExhausted, "x"), host.Errorf(host.DeadlineExceeded, "x")},
+		7:   {host.Errorf(host.Unavailable, "x"), host.Errorf(host.DeadlineExceeded, "ask: %w", errors.Join(host.Errorf(host.DeadlineExceeded, "x"), project.ErrSlow))},
+		42:  {quietExit(42), errors.Join(quietExit(42), nil)},
+		130: {host.Errorf(host.Canceled, "x")},
+	} {
+		for _, err := range errs {
+			var stderr strings.Builder
+			env := &environment{stdout: io.Discard, stderr: &stderr}
+			if got := exit(env, err, false); got != want {
+				t.Errorf("exit(%v) = %d, want %d", err, got, want)
+			}
+			if quiet := err == nil || want == 42; quiet != (stderr.Len() == 0) {
+				t.Errorf("exit(%v) printed %q", err, &stderr)
+			}
+		}
+	}
+}
+
+func TestSentencePutsTheHintOnALineOfItsOwn(t *testing.T) {
+	inner := host.Errorf(host.Unavailable, "connection refused").WithHint("is it running?")
+	for err, want := range map[error]string{
+		inner: "connection refused\n  → is it running?",
+		host.Errorf(host.Unavailable, "agent %q: %w", "a", inner): "agent \"a\": connection refused\n  → is it running?",
+		errors.Join(fmt.Errorf("run: %w", inner), nil):            "run: connection refused\n  → is it running?",
+		fmt.Errorf("%w (4 attempts)", inner):                      "connection refused; is it running? (4 attempts)",
+		errors.New("plain"):                                       "plain",
+	} {
+		if got := sentence(err); got != want {
+			t.Errorf("sentence(%v) = %q, want %q", err, got, want)
+		}
+	}
+}

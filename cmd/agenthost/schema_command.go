@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/host/project"
+)
+
+func schemaCommand(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a configuration",
+		Long: `Print the JSON Schema of ` + project.FileName + `. An editor with a YAML language server
+completes and checks a configuration whose first line is
+
+  # yaml-language-server: $schema=` + project.SchemaFileName + `
+
+and that has the schema beside it under that name.`,
+		Example: "  agenthost schema > " + project.SchemaFileName,
+		Args:    args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := env.stdout.Write(project.Schema())
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}

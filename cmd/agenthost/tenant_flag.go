@@ -1,0 +1,17 @@
+package main
+
+import "github.com/agenthost/agenthost/host/threads"
+
+// defaultTenant is whose everything is when nobody says.
+const defaultTenant = threads.DefaultTenant
+
+// tenantOr returns the tenant that a flag names, or the default one.
+func tenantOr(name string) string {
+	if name == "" {
+		return defaultTenant
+	}
+	return name
+}
+
+// tenantUsage is the help of a --tenant flag.
+func tenantUsage(whose string) string { return whose + " (default \"" + defaultTenant + "\")" }

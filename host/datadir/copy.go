@@ -1,0 +1,129 @@
+package datadir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// OpenToRead opens a data directory for a caller that changes nothing: as [OpenShared]
+// does and, if this user can only read it, by a copy in a temporary directory, which
+// is removed when the directory is closed. Opening a store writes to it, also to mend
+// the traces of a crash. The caller is notified of the size of a copy, in bytes.
+func OpenToRead(ctx context.Context, dir string, options *Options, notify func(copied int64)) (*Dir, error) {
+	d, err := OpenShared(ctx, dir, options)
+	if !errors.Is(err, kv.ErrReadOnly) {
+		return d, err
+	}
+	return OpenCopy(ctx, dir, options, notify)
+}
+
+// OpenCopy opens a copy of a data directory that no process has open. It is removed
+// when the directory is closed.
+func OpenCopy(ctx context.Context, dir string, options *Options, notify func(copied int64)) (_ *Dir, err error) {
+	copied, err := os.MkdirTemp("", "agenthost-read")
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "copy %s, which this user can only read: %w", dir, err).WithHint("name a directory for it in TMPDIR")
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(copied))
+		}
+	}()
+	size, err := copyStore(ctx, StorePath(copied), StorePath(dir))
+	if err != nil {
+		return nil, err
+	}
+	notify(size)
+	d, err := Open(copied, options)
+	if err != nil {
+		return nil, err
+	}
+	d.remove = func() error { return os.RemoveAll(copied) }
+	return d, nil
+}
+
+// copyStore copies the files of a store that no process has open, and returns how
+// many bytes they hold.
+func copyStore(ctx context.Context, to, from string) (size int64, err error) {
+	if from, err = filepath.EvalSymlinks(from); err != nil { // it may be a link to another disk
+		return 0, host.Errorf(host.FailedPrecondition, "copy a data directory that this user can only read: %w", err)
+	}
+	unlock, err := lockToRead(from)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	err = filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return host.ContextError(ctx)
+		}
+		below, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Mkdir(filepath.Join(to, below), 0o700)
+		}
+		if d.Type()&fs.ModeSymlink != 0 { // without it the copy would be less than the store
+			return host.Errorf(host.FailedPrecondition, "%s is a symbolic link, which is not copied, and this user can only read the data directory", name).
+				WithHint("run this as a user that can write to it")
+		}
+		if !d.Type().IsRegular() {
+			return nil // a socket, or what is not the store's
+		}
+		n, err := copySparse(filepath.Join(to, below), name)
+		size += n
+		return err
+	})
+	var known *host.Error
+	if err != nil && !errors.As(err, &known) {
+		err = host.Errorf(host.FailedPrecondition, "copy a data directory that this user can only read: %w", err).
+			WithHint("is every file of it readable, and is there room in TMPDIR?")
+	}
+	return size, err
+}
+
+// copySparse copies a file and leaves out the blocks without content: the log of a
+// store that was not closed has gigabytes of them. It returns how many bytes it
+// wrote.
+func copySparse(to, from string) (written int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	const block = 64 << 10
+	b, zeros, at := make([]byte, block), make([]byte, block), int64(0)
+	for {
+		n, err := io.ReadFull(in, b)
+		if n > 0 && !bytes.Equal(b[:n], zeros[:n]) {
+			if _, err := out.WriteAt(b[:n], at); err != nil {
+				return written, err
+			}
+			written += int64(n)
+		}
+		at += int64(n)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return written, out.Truncate(at)
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/kv/sockkv"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// The names in a data directory.
+const (
+	StoreName  = "db"        // the store, which wants a directory to itself
+	TracesName = "traces"    // the traces of runs
+	SocketName = "data.sock" // the socket that other processes use the store through
+)
+
+// Options say how a data directory is opened. A nil *Options means the defaults.
+type Options struct {
+	// Getenv looks up the variables that hold the key: see [Key]. Default: os.Getenv.
+	Getenv func(string) string
+	// Logger gets what the store has to say. Default: nothing is logged.
+	Logger *slog.Logger
+	// Verify reads every file of the store before it is used.
+	Verify bool
+}
+
+func (o *Options) filled() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Getenv == nil {
+		out.Getenv = os.Getenv
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// Dir is an open data directory, or the memory that stands in for one. Its Driver
+// is the store that all tenants' data is in. It is safe for concurrent use.
+type Dir struct {
+	kv.Driver
+	db     *badgerkv.Store // nil in memory, and if another process has the directory open
+	shared *sockkv.Shared  // is the driver, if db is not nil
+	remove func() error    // removes the copy that the directory is; nil if it is no copy
+	getenv func(string) string
+}
+
+// Open opens a data directory, which is made if it does not exist, or memory for
+// "". The error of a directory that another process has open wraps [kv.ErrLocked];
+// code failed_precondition, resource_exhausted or data_loss otherwise.
+func Open(dir string, options *Options) (*Dir, error) {
+	opts := options.filled()
+	if dir == "" {
+		return &Dir{Driver: kv.NewMemory(), getenv: opts.Getenv}, nil
+	}
+	if err := checkMode(dir); err != nil {
+		return nil, err
+	}
+	key, err := Key(opts.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	db, err := badgerkv.Open(filepath.Join(dir, StoreName), &badgerkv.Options{Logger: opts.Logger, Verify: opts.Verify, Key: key})
+	if err != nil {
+		return nil, Error(dir, err)
+	}
+	shared := sockkv.Share(kv.Group(db))
+	return &Dir{Driver: shared, db: db, shared: shared, getenv: opts.Getenv}, nil
+}
+
+// OpenShared opens a data directory like [Open] or, if another process has it open
+// and shares it, uses it through that process.
+func OpenShared(ctx context.Context, dir string, options *Options) (*Dir, error) {
+	d, err := Open(dir, options)
+	if !errors.Is(err, kv.ErrLocked) {
+		return d, err
+	}
+	client, dialErr := sockkv.Dial(ctx, "unix", SocketPath(dir))
+	if dialErr != nil {
+		return nil, err
+	}
+	return &Dir{Driver: client, getenv: options.filled().Getenv}, nil
+}
+
+// Close closes the store, and removes the copy if the directory is one.
+func (d *Dir) Close() error {
+	err := d.Driver.Close()
+	if d.remove != nil {
+		err = errors.Join(err, d.remove())
+	}
+	return err
+}
+
+// Badger returns the store on disk. It is nil in memory, and when the directory is
+// used through another process.
+func (d *Dir) Badger() *badgerkv.Store { return d.db }
+
+// Serve has other processes of this user use the store over a listener until the
+// directory is closed. It reports whether there is a store to share: memory, and a
+// directory that is used through another process, are not shared.
+func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
+	if d.shared == nil {
+		return false, nil
+	}
+	l, err := listen()
+	if err != nil {
+		return false, err
+	}
+	d.shared.Serve(l)
+	return true, nil
+}
+
+// Tenants yields the tenants that have data. A partition that no tenant can have is
+// the host's own. The directory must have its store on disk.
+func (d *Dir) Tenants(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range d.db.Partitions(ctx) {
+			if err == nil && host.ValidateTenant(name) != nil {
+				continue
+			}
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// StorePath returns where the store of a data directory is.
+func StorePath(dir string) string { return filepath.Join(dir, StoreName) }
+
+// SocketPath returns where the socket is that shares a data directory's store.
+func SocketPath(dir string) string { return filepath.Join(dir, SocketName) }
+
+// checkMode refuses a data directory that others may write: they could put another
+// store into it and so decide the content of every conversation. Windows has no such
+// bits.
+func checkMode(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o022 == 0 {
+		return nil // a directory that does not exist is made with mode 0700
+	}
+	return host.Errorf(host.FailedPrecondition, "other users can write to the data directory %s (mode %04o)", dir, info.Mode().Perm()).
+		WithHint("run: chmod go-w %s", termtext.ShellWord(dir))
+}

@@ -1,0 +1,74 @@
+package datadir
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/trace"
+)
+
+// TracesPath returns where the traces of a data directory are.
+func TracesPath(dir string) string { return filepath.Join(dir, TracesName) }
+
+// OpenTraces opens the traces in the directory's path, encrypted like the store.
+func (d *Dir) OpenTraces(dir string, logger *slog.Logger) (*trace.Log, error) {
+	keys, err := d.traceKeys(dir)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Open(TracesPath(dir), &trace.Options{Logger: logger, Keys: keys})
+}
+
+// traceKeys returns the keys of the open store or, if another process has it open,
+// of its key file.
+func (d *Dir) traceKeys(dir string) (*badgerkv.Keys, error) {
+	if d.db != nil {
+		return d.db.Keys(), nil
+	}
+	return Keys(dir, d.getenv)
+}
+
+// Keys reads the keys of a data directory from its key file, while no process or
+// another one has it open.
+func Keys(dir string, getenv func(string) string) (*badgerkv.Keys, error) {
+	key, err := Key(getenv)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := badgerkv.ReadKeys(StorePath(dir), key)
+	if err != nil {
+		return nil, Error(dir, err)
+	}
+	return keys, nil
+}
+
+// ThreadOptions returns options for threads that take their traces with them when
+// they are deleted; nil for no traces.
+func ThreadOptions(traces *trace.Log) *threads.Options {
+	if traces == nil {
+		return nil
+	}
+	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
+}
+
+// Erasures returns the deletion of tenants from the store, the traces and the queue.
+// Jobs may be nil if no queue runs in this process. The directory must have its
+// store on disk.
+func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
+	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }
+	if jobs != nil {
+		forget = jobs.EraseTenant
+	}
+	return erasure.New(d.db,
+		erasure.Func{What: "traces",
+			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },
+			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }},
+		erasure.Func{What: "queue", EraseFunc: forget,
+			FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }},
+	)
+}

@@ -1,0 +1,148 @@
+package project
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+)
+
+// agent returns a configured agent, made when it is first asked for: by itself,
+// or by one that has it as a tool. path is who asks.
+func (a *Project) agent(name string, path []string) (*host.Agent, error) {
+	if agent := a.agents[name]; agent != nil {
+		return agent, nil
+	}
+	agent, err := a.makeAgent(name, a.config.Agents[name], append(slices.Clone(path), name))
+	if err != nil {
+		return nil, a.config.Wrap(err, configfile.Keys("agents", name))
+	}
+	a.agents[name] = agent
+	return agent, nil
+}
+
+func (a *Project) makeAgent(name string, ac configfile.Agent, path []string) (*host.Agent, error) {
+	opts := &host.AgentOptions{
+		Description: ac.Description, MaxRounds: ac.MaxRounds, OnMaxRounds: host.OnMaxRounds(ac.OnMaxRounds), Temperature: ac.Temperature, Prefill: ac.Prefill,
+		MaxOutputTokens: ac.MaxTokens, ToolChoice: host.ToolChoice(ac.ToolChoice), SerialTools: ac.SerialTools, JoinResults: ac.JoinResults,
+	}
+	at := configfile.Keys("agents", name)
+	var err error
+	if opts.Model, err = a.model(at.To("model"), ac.Model); err != nil {
+		return nil, err
+	}
+	if strings.Contains(ac.Instructions, "{{") {
+		if opts.InstructionsFunc, err = host.TemplateInstructions(ac.Instructions); err != nil {
+			return nil, a.config.Wrap(err, at.To("instructions"))
+		}
+	} else {
+		opts.Instructions = ac.Instructions
+	}
+	if opts.Tools, err = a.toolsOfAgent(at, ac, path); err != nil {
+		return nil, err
+	}
+	if opts.Processors, err = a.processors(at.To("processors"), ac.Processors); err != nil {
+		return nil, err
+	}
+	if opts.Providers, err = a.providers(at.To("providers"), ac.Providers, opts.Tools); err != nil {
+		return nil, err
+	}
+	if opts.ProviderTools, err = a.providerTools(at.To("provider_tools"), ac.ProviderTools); err != nil {
+		return nil, err
+	}
+	if opts.ModelParameters, err = a.modelParameters(at.To("model_parameters"), ac.Parameters); err != nil {
+		return nil, err
+	}
+	opts.Messages = a.messages[name]
+	if opts.Output, err = a.schema(at.To("output"), ac.Output); err != nil {
+		return nil, err
+	}
+	if opts.StopWhen, err = a.stopAfter(at.To("stop_after"), ac.StopAfter, opts); err != nil {
+		return nil, err
+	}
+	return host.NewAgent(name, opts)
+}
+
+// modelParameters returns what an agent's model is asked with beside what the host
+// has options for; nil is nothing.
+func (a *Project) modelParameters(at configfile.KeyPath, v any) (map[string]any, error) {
+	raw, err := a.toJSON(at, v)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	var parameters map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parameters); err != nil {
+		return nil, a.config.ErrorAt(at, "model_parameters is no map").WithHint("write members with values, such as {top_p: 0.9, seed: 7}")
+	}
+	out := make(map[string]any, len(parameters))
+	for name, value := range parameters {
+		out[name] = value
+	}
+	return out, nil
+}
+
+// toolsOfAgent returns the tools of plugins, and the agents that are tools.
+func (a *Project) toolsOfAgent(at configfile.KeyPath, ac configfile.Agent, path []string) ([]*host.Tool, error) {
+	tools, err := a.tools(at.To("tools"), ac.Tools)
+	if err != nil {
+		return nil, err
+	}
+	at = at.To("agents")
+	for i, name := range ac.Agents {
+		if _, known := a.config.Agents[name]; !known {
+			return nil, a.config.Unknown(at.To(i), "agent", name, slices.Sorted(maps.Keys(a.config.Agents)))
+		}
+		if slices.Contains(path, name) {
+			return nil, a.config.ErrorAt(at.To(i), "agent %q would be a tool of itself: %s → %s", name, strings.Join(path, " → "), name).
+				WithHint("use a network, where a router says who is next")
+		}
+		agent, err := a.agent(name, path)
+		if err != nil {
+			return nil, err
+		}
+		tool, err := host.NewAgentTool(agent, nil)
+		if err != nil {
+			return nil, a.config.Wrap(err, at.To(i))
+		}
+		tools = append(tools, tool)
+	}
+	return a.withOptions(tools)
+}
+
+// providerTools returns the tools that the models' providers run.
+func (a *Project) providerTools(at configfile.KeyPath, list []configfile.ProviderTool) ([]host.ProviderTool, error) {
+	var tools []host.ProviderTool
+	for i, c := range list {
+		if !slices.Contains(configfile.ToolProviderNames(), c.Provider) {
+			return nil, a.config.Unknown(at.To(i).To("provider"), "provider", c.Provider, configfile.ToolProviderNames())
+		}
+		raw, err := a.toJSON(at.To(i).To("tool"), c.Tool)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, host.ProviderTool{Provider: c.Provider, Declaration: raw})
+	}
+	return tools, nil
+}
+
+// stopAfter returns the condition that one of these tools has answered; nil if
+// there are none.
+func (a *Project) stopAfter(at configfile.KeyPath, names []string, opts *host.AgentOptions) (func(context.Context, *host.Result) (bool, error), error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var known []string
+	for _, t := range opts.Tools {
+		known = append(known, t.Name)
+	}
+	for i, name := range names {
+		if !slices.Contains(known, name) && len(opts.Providers) == 0 { // which may add tools
+			return nil, a.config.Unknown(at.To(i), "tool", name, known)
+		}
+	}
+	return host.StopAfterTool(names...), nil
+}

@@ -1,0 +1,170 @@
+package project
+
+import (
+	"context"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+)
+
+// approvalRule is an approveConfig that was read.
+type approvalRule struct {
+	rule  host.ApprovalRule
+	terms host.TermsRule // nil: none
+}
+
+// anyTool is every tool in an approveConfig.
+const anyTool = "*"
+
+// approvals returns the rules of the configuration: which calls a person must agree
+// to, and under which terms that is asked. Both are nil if nobody is asked.
+func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
+	if len(a.config.Approve) == 0 {
+		return nil, nil, nil
+	}
+	list := map[string][]approvalRule{}
+	for i, c := range a.config.Approve {
+		at := configfile.Keys("approve", i)
+		rule, err := a.approval(at, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		terms, err := a.questionTerms(at, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		list[c.Tool] = append(list[c.Tool], approvalRule{rule, terms})
+	}
+	// first returns the entry that asks about a call, and why it does.
+	first := func(ctx context.Context, call *host.Call) (approvalRule, string, error) {
+		for _, name := range []string{call.Tool, anyTool} {
+			for _, entry := range list[name] {
+				if reason, err := entry.rule(ctx, call); reason != "" || err != nil {
+					return entry, reason, err
+				}
+			}
+		}
+		return approvalRule{}, "", nil
+	}
+	rule := func(ctx context.Context, call *host.Call) (string, error) {
+		_, reason, err := first(ctx, call)
+		return reason, err
+	}
+	terms := func(ctx context.Context, call *host.Call, q *host.Question) (*host.QuestionTerms, error) {
+		if q.Kind != host.AskApproval {
+			return nil, nil
+		}
+		entry, _, err := first(ctx, call)
+		if err != nil || entry.terms == nil {
+			return nil, err
+		}
+		return entry.terms(ctx, call, q)
+	}
+	return rule, terms, nil
+}
+
+// ofArguments begins what inserts an argument into a key.
+var ofArguments = regexp.MustCompile(`\{\{\s*\.arguments\b`)
+
+// questionTerms returns the terms of an entry's questions, nil for none.
+func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (host.TermsRule, error) {
+	if c.Key == "" && c.Timeout == 0 && c.OnTimeout == "" {
+		return nil, nil
+	}
+	terms := host.QuestionTerms{Timeout: time.Duration(c.Timeout)}
+	switch c.OnTimeout {
+	case "", configfile.OnTimeoutExpire:
+	case configfile.OnTimeoutApprove:
+		terms.Default = &host.Answer{Decision: host.Approve}
+	case configfile.OnTimeoutDeny:
+		terms.Default = &host.Answer{Decision: host.Deny, Reason: "Nobody answered in time."}
+	default:
+		return nil, a.config.ErrorAt(at.To("on_timeout"), "on_timeout is %q", c.OnTimeout).
+			WithHint("use %s, %s or %s", configfile.OnTimeoutApprove, configfile.OnTimeoutDeny, configfile.OnTimeoutExpire)
+	}
+	if c.OnTimeout != "" && c.Timeout == 0 {
+		return nil, a.config.ErrorAt(at.To("on_timeout"), "on_timeout without a timeout").WithHint("say how long the question stands: timeout: 4h")
+	}
+	if c.Timeout < 0 || terms.Timeout > host.MaxQuestionTimeout {
+		return nil, a.config.ErrorAt(at.To("timeout"), "timeout is %s", terms.Timeout).WithHint("write a time such as 4h")
+	}
+	// A template of instructions inserts members of a document; here that is the
+	// arguments, and nothing else.
+	if strings.Contains(ofArguments.ReplaceAllString(c.Key, ""), "{{") {
+		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+	}
+	key, err := host.TemplateInstructions(ofArguments.ReplaceAllString(c.Key, "{{.state"))
+	if err != nil {
+		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+	}
+	return func(ctx context.Context, call *host.Call, _ *host.Question) (*host.QuestionTerms, error) {
+		arguments, err := host.NewState(call.Arguments, math.MaxInt) // the run has held them to its limit
+		if err != nil {
+			return nil, err
+		}
+		own := terms
+		own.Key, err = key(ctx, &host.InstructionsRequest{State: arguments})
+		return &own, err
+	}, nil
+}
+
+func (a *Project) approval(at configfile.KeyPath, c configfile.Approval) (host.ApprovalRule, error) {
+	if c.Tool == "" {
+		return nil, a.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
+	}
+	if have := a.toolNames(); c.Tool != anyTool && !have[c.Tool] {
+		return nil, a.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
+	}
+	reason := c.Reason
+	if reason == "" {
+		reason = "the configuration asks for it"
+	}
+	if c.When == nil {
+		return host.ApproveAlways(reason), nil
+	}
+	raw, err := a.toJSON(at.To("when"), c.When)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := host.CompileSchema(raw)
+	if err != nil {
+		return nil, a.config.Wrap(err, at.To("when"))
+	}
+	return host.ApproveWhen(schema, reason), nil
+}
+
+// toolNames are the tools of all plugins, of which an agent has some and a
+// provider may add others, and the agents that are tools.
+func (a *Project) toolNames() map[string]bool {
+	names := map[string]bool{}
+	for _, p := range a.plugins {
+		tools, err := p.Tools(a.toolNaming(p.ID()))
+		if err != nil {
+			continue // whoever uses it will say so
+		}
+		for _, t := range tools {
+			names[t.Name] = true
+		}
+	}
+	for _, ac := range a.config.Agents {
+		for _, name := range ac.Agents {
+			names[name] = true
+		}
+		for _, use := range ac.Tools {
+			if !strings.HasPrefix(use, configfile.MemoryPrefix) {
+				continue
+			}
+			tools, _ := a.memoryTools(nil, use) // whoever uses it will say so
+			for _, t := range tools {
+				names[t.Name] = true
+			}
+		}
+	}
+	return names
+}

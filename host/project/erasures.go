@@ -1,0 +1,49 @@
+package project
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host/erasure"
+)
+
+// maxErasureWait bounds how long a command that is done waits for the deletion of a
+// tenant which it has taken up. The next command takes up what is left.
+const maxErasureWait = 2 * time.Minute
+
+// resumeErasures ends deletions of tenants that were interrupted, while a command runs
+// that has the store to itself. A live host does it with what it removes anyway.
+func (a *Project) resumeErasures(ctx context.Context) error {
+	if a.data.Badger() == nil || a.live {
+		return nil
+	}
+	begun, err := a.data.Badger().Erasing(ctx)
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := a.Erasures().Resume(ctx); err != nil && ctx.Err() == nil {
+			a.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+		}
+	})
+	a.closers = append(a.closers, func() error {
+		defer cancel()
+		late := time.AfterFunc(maxErasureWait, func() {
+			a.logger.Warn("the deletion of a tenant that was interrupted has not ended; the next command goes on", "waited", maxErasureWait)
+			cancel()
+		})
+		defer late.Stop()
+		running.Wait()
+		return nil
+	})
+	if a.erasing != nil {
+		a.erasing(len(begun))
+	}
+	return nil
+}
+
+// Erasures returns what deletes the tenants of an app whose store is on disk.
+func (a *Project) Erasures() *erasure.Tenants { return a.data.Erasures(a.traces, a.queue) }

@@ -1,0 +1,54 @@
+package configfile
+
+import (
+	"maps"
+	"slices"
+)
+
+// PartKind is what a plugin is used as.
+type PartKind int
+
+const (
+	ToolPart PartKind = iota
+	ProcessorPart
+	ProviderPart
+	routerPart
+)
+
+// PartUse is a place of the configuration that uses a plugin, or what is named
+// like one.
+type PartUse struct {
+	Kind   PartKind
+	Use    string // PLUGIN or PLUGIN/PART
+	At     KeyPath
+	Config any
+}
+
+// PartsUsed returns every use that the configuration makes of plugins.
+func (c *Config) PartsUsed() (list []PartUse) {
+	all := func(kind PartKind, at KeyPath, uses []Use) {
+		for i, u := range uses {
+			list = append(list, PartUse{kind, u.Use, at.To(i, "use"), u.Config})
+		}
+	}
+	all(ProcessorPart, Keys("history", "processors"), c.History.Processors)
+	for _, name := range slices.Sorted(maps.Keys(c.Networks)) {
+		n, at := c.Networks[name], Keys("networks", name)
+		list = append(list, PartUse{routerPart, n.Router, at.To("router"), n.RouterConfig})
+		all(ProcessorPart, at.To("processors"), n.Processors)
+		all(ProviderPart, at.To("providers"), n.Providers)
+		if n.Routing != nil {
+			list = append(list, PartUse{routerPart, n.Routing.Reader, at.To("routing", "reader"), n.Routing.ReaderConfig})
+			all(ProcessorPart, at.To("routing", "processors"), n.Routing.Processors)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		agent, at := c.Agents[name], Keys("agents", name)
+		all(ProcessorPart, at.To("processors"), agent.Processors)
+		all(ProviderPart, at.To("providers"), agent.Providers)
+		for i, use := range agent.Tools {
+			list = append(list, PartUse{ToolPart, use, at.To("tools", i), nil})
+		}
+	}
+	return list
+}

@@ -1,0 +1,23 @@
+package configfile
+
+import (
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// Client says what clients may see.
+type Client struct {
+	Hide []string `yaml:"hide"` // pointers: /custom/..., /custom, /artifacts
+}
+
+// UnknownTarget is the error of a --target that does not exist: the command line
+// is wrong, not the configuration.
+func (c *Config) UnknownTarget(name string) error {
+	e := host.Errorf(host.NotFound, "--target: %s has no network or agent %q", c.Name, name)
+	if near := termtext.Nearest(name, c.TargetNames()); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint("there are: %s", strings.Join(c.TargetNames(), ", "))
+}

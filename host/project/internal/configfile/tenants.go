@@ -1,0 +1,124 @@
+package configfile
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/quota"
+)
+
+// Tenant is what the plugins of a tenant may do and use, and what is kept of
+// its threads.
+type Tenant struct {
+	Plugins []string          `yaml:"plugins"` // those it has; absent: every one that is not for others only
+	Grants  map[string]Grants `yaml:"grants"`  // by plugin, in the place of the plugin's own
+	Limits  TenantLimits      `yaml:"limits"`
+	Budget  Budget            `yaml:"budget"`
+
+	Retention Retention `yaml:"retention"`
+}
+
+// TenantLimits are those that a tenant may have tighter than a plugin.
+type TenantLimits struct {
+	Timeout      Duration `yaml:"timeout"`
+	Instructions int64    `yaml:"instructions"`
+	Output       byteSize `yaml:"output"`
+	HostCalls    int      `yaml:"host_calls"`
+	Instances    int      `yaml:"instances"`
+}
+
+// Budget is what a tenant may use in a window of time: its plugins
+// together, and its runs.
+type Budget struct {
+	Window       Duration `yaml:"window"`
+	Instructions int64    `yaml:"instructions"`
+	HostCalls    int64    `yaml:"host_calls"`
+	HTTPRequests int64    `yaml:"http_requests"`
+	ModelTokens  int64    `yaml:"model_tokens"` // of its plugins
+
+	Tokens     int64    `yaml:"tokens"` // of its runs
+	ToolCalls  int64    `yaml:"tool_calls"`
+	Time       Duration `yaml:"time"`
+	ModelCalls int      `yaml:"model_calls"` // to each model, in a minute
+}
+
+// RuntimeTenants maps the configuration's tenants to what a runtime takes.
+func (c *Config) RuntimeTenants(opts *plugin.Options) (err error) {
+	if err := c.CheckRetention(); err != nil {
+		return err
+	}
+	if opts.AnyTenant, err = c.tenant(Keys("any_tenant"), c.AnyTenant); err != nil {
+		return err
+	}
+	opts.Tenants = map[string]*plugin.Tenant{}
+	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
+		if opts.Tenants[name], err = c.tenant(Keys("tenants", name), c.Tenants[name]); err != nil {
+			return err
+		}
+	}
+	if c.Ceiling == nil {
+		return nil
+	}
+	ceiling, err := c.permissions(Keys("ceiling"), *c.Ceiling)
+	opts.Ceiling = &ceiling
+	return err
+}
+
+// Quotas are what tenants may use over all of their runs.
+func (c *Config) Quotas() (*quota.Quotas, error) {
+	q, err := quota.New(&quota.Options{Default: c.AnyTenant.Budget.ofRuns()})
+	if err != nil {
+		return nil, c.Wrap(err, Keys("any_tenant", "budget"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
+		if err := q.Set(name, c.Tenants[name].Budget.ofRuns()); err != nil {
+			return nil, c.Wrap(err, Keys("tenants", name, "budget"))
+		}
+	}
+	return q, nil
+}
+
+func (b Budget) ofRuns() quota.Budget {
+	return quota.Budget{Window: time.Duration(b.Window), Tokens: b.Tokens, ToolCalls: b.ToolCalls, Time: time.Duration(b.Time), ModelCalls: b.ModelCalls}
+}
+
+func (c *Config) tenant(at KeyPath, t Tenant) (*plugin.Tenant, error) {
+	out := &plugin.Tenant{
+		Plugins: t.Plugins, Grants: map[string]plugin.Permissions{},
+		Limits: plugin.Limits{
+			Timeout: time.Duration(t.Limits.Timeout), Instructions: t.Limits.Instructions,
+			OutputBytes: int(t.Limits.Output), HostCalls: t.Limits.HostCalls, Instances: t.Limits.Instances,
+		},
+		Budget: plugin.Budget{
+			Window: time.Duration(t.Budget.Window), Instructions: t.Budget.Instructions, HostCalls: t.Budget.HostCalls,
+			HTTPRequests: t.Budget.HTTPRequests, ModelTokens: t.Budget.ModelTokens,
+		},
+	}
+	for i, id := range t.Plugins {
+		if err := c.checkPluginID(at.To("plugins", i), id); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.Grants)) {
+		at := at.To("grants", id)
+		if err := c.checkPluginID(at, id); err != nil {
+			return nil, err
+		}
+		granted, err := c.permissions(at, t.Grants[id])
+		if err != nil {
+			return nil, err
+		}
+		out.Grants[id] = granted
+	}
+	return out, nil
+}
+
+func (c *Config) checkPluginID(at KeyPath, id string) error {
+	have := slices.Concat(slices.Sorted(maps.Keys(c.Plugins)), BuiltinNames())
+	if slices.Contains(have, id) {
+		return nil
+	}
+	return c.Unknown(at, "plugin", id, have)
+}

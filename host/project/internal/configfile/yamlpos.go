@@ -1,0 +1,255 @@
+package configfile
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// KeyPath is a path into the configuration: the names of map entries, and indices
+// of lists.
+type KeyPath []any
+
+func Keys(path ...any) KeyPath { return path }
+
+// To returns the place below p.
+func (p KeyPath) To(path ...any) KeyPath { return slices.Concat(p, path) }
+
+// ErrorAt is an error about a place in the configuration.
+func (c *Config) ErrorAt(at KeyPath, format string, args ...any) *host.Error {
+	return host.Errorf(host.InvalidArgument, "%s: %w", c.Position(at), fmt.Errorf(format, args...))
+}
+
+// Unknown is the error for a name that refers to nothing.
+func (c *Config) Unknown(at KeyPath, kind, name string, have []string) *host.Error {
+	e := c.ErrorAt(at, "%s %q does not exist", kind, name)
+	if near := termtext.Nearest(name, have); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	if len(have) == 0 {
+		return e
+	}
+	return e.WithHint("there are: %s", strings.Join(have, ", "))
+}
+
+// Wrap says which place of the configuration an error is about, unless it says
+// so itself. What is wrong is the configuration: a file that it names and that is
+// not there, and a plugin that breaks a limit of it while it is loaded, too.
+func (c *Config) Wrap(err error, at KeyPath) error {
+	if err == nil {
+		return nil
+	}
+	e := *host.AsError(err)
+	if !strings.HasPrefix(e.Message, c.Name) {
+		e.Message = c.Position(at) + ": " + e.Message
+	}
+	switch e.Code {
+	case host.NotFound, host.AlreadyExists, host.ResourceExhausted, host.DeadlineExceeded:
+		e.Code = host.InvalidArgument
+	}
+	e.Err = err
+	return &e
+}
+
+// Position returns the file with the line and column of a place, as far as that
+// exists.
+func (c *Config) Position(at KeyPath) string {
+	file, err := parser.ParseBytes(c.Text, 0)
+	if err != nil || len(file.Docs) == 0 || len(at) == 0 {
+		return c.Name
+	}
+	node := file.Docs[0].Body
+	var found *token.Token
+	for _, key := range at {
+		next, tk := child(node, key)
+		if tk == nil {
+			break
+		}
+		node, found = next, tk
+	}
+	return c.positionOf(found)
+}
+
+func (c *Config) positionOf(tk *token.Token) string {
+	if tk == nil || tk.Position == nil {
+		return c.Name
+	}
+	return fmt.Sprintf("%s:%d:%d", c.Name, tk.Position.Line, tk.Position.Column)
+}
+
+// child returns what a key or index of a node leads to, and where it stands.
+func child(n ast.Node, key any) (ast.Node, *token.Token) {
+	switch n := plain(n).(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if tk := v.Key.GetToken(); tk != nil && tk.Value == key {
+				return v.Value, tk
+			}
+		}
+	case *ast.SequenceNode:
+		if i, ok := key.(int); ok && i < len(n.Values) {
+			return n.Values[i], n.Values[i].GetToken()
+		}
+	}
+	return nil, nil
+}
+
+// plain takes the anchor and the tag off a node.
+func plain(n ast.Node) ast.Node {
+	for {
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.TagNode:
+			n = v.Value
+		default:
+			return n
+		}
+	}
+}
+
+func scalar(n ast.Node) string {
+	if s, ok := plain(n).(ast.ScalarNode); ok {
+		return fmt.Sprint(s.GetValue())
+	}
+	return n.String()
+}
+
+// badValue is the error of a value that does not fit.
+func badValue(n ast.Node, format string, args ...any) error {
+	return &yaml.SyntaxError{Message: fmt.Sprintf(format, args...), Token: n.GetToken()}
+}
+
+// yamlError says where in the file something is wrong, and what a key that is
+// not known may have been meant to be.
+func (c *Config) yamlError(err error) error {
+	var at yaml.Error
+	if !errors.As(err, &at) {
+		return host.Errorf(host.InvalidArgument, "%s: %w", c.Name, err)
+	}
+	var unknown *yaml.UnknownFieldError
+	if errors.As(err, &unknown) {
+		return c.unknownKey(unknown.GetToken())
+	}
+	return host.Errorf(host.InvalidArgument, "%s: %s", c.positionOf(at.GetToken()), c.shapeOf(at))
+}
+
+// shapeOf puts the decoder's words on types into the configuration's.
+func (c *Config) shapeOf(err yaml.Error) string {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err.GetMessage()
+	}
+	return fmt.Sprintf("%s is due here, not %s", Shape(wrong.DstType), Shape(wrong.SrcType))
+}
+
+func Shape(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Map, reflect.Struct:
+		return "a map"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	case reflect.String:
+		return "text"
+	}
+	return t.String()
+}
+
+func (c *Config) unknownKey(tk *token.Token) error {
+	name := tk.Value
+	e := host.Errorf(host.InvalidArgument, "%s: unknown key %q", c.positionOf(tk), name)
+	have := c.keysAt(tk)
+	if near := termtext.Nearest(name, have); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint("the keys here are: %s", strings.Join(have, ", "))
+}
+
+// keysAt returns the keys that may stand where a token stands.
+func (c *Config) keysAt(tk *token.Token) []string {
+	file, err := parser.ParseBytes(c.Text, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return nil
+	}
+	return keysBeside(file.Docs[0].Body, reflect.TypeFor[Config](), tk)
+}
+
+// keysBeside goes down a document and the type it is decoded into, to the map
+// that has the token as a key; nil if it is not below n.
+func keysBeside(n ast.Node, t reflect.Type, tk *token.Token) []string {
+	switch n := plain(n).(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if at := v.Key.GetToken(); at != nil && at.Position.Offset == tk.Position.Offset {
+				return fieldsOf(t)
+			}
+			if found := keysBeside(v.Value, typeOf(t, v.Key.GetToken().Value), tk); found != nil {
+				return found
+			}
+		}
+	case *ast.SequenceNode:
+		for _, v := range n.Values {
+			if found := keysBeside(v, typeOf(t, ""), tk); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// typeOf returns the type of a member of a map or struct, or of a list's items.
+func typeOf(t reflect.Type, key string) reflect.Type {
+	if t == nil {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Pointer:
+		return t.Elem()
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if f.Tag.Get("yaml") == key {
+				return f.Type
+			}
+		}
+	}
+	return nil
+}
+
+func fieldsOf(t reflect.Type) []string {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for f := range t.Fields() {
+		if tag := f.Tag.Get("yaml"); tag != "" {
+			names = append(names, tag)
+		}
+	}
+	return names
+}
+
+// ToJSON turns another YAML file of a project into JSON; name is that of the file, for
+// the error. Code invalid_argument.
+func ToJSON(name string, text []byte) ([]byte, error) {
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "%s: %s", name, yaml.FormatError(err, false, false))
+	}
+	return raw, nil
+}

@@ -1,0 +1,144 @@
+package project
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/modelhttp"
+	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/responsesmodel"
+)
+
+// namedModel is a model that nobody configured, by what --model says:
+// PROVIDER:NAME, or a name whose provider is guessed.
+func (a *Project) namedModel(name string) configfile.Model {
+	if provider, rest, found := strings.Cut(name, ":"); found && rest != "" && slices.Contains(configfile.ProviderNames(), provider) {
+		return configfile.Model{Provider: provider, Name: rest}
+	}
+	return configfile.Model{Provider: a.providerOf(name), Name: name}
+}
+
+// providerOf guesses who has a model that nobody configured: Anthropic and Google
+// their own, unless a server is named that speaks the other protocol.
+func (a *Project) providerOf(model string) string {
+	if a.getenv("OPENAI_BASE_URL") != "" {
+		return configfile.OpenaiProvider
+	}
+	switch {
+	case strings.HasPrefix(model, "claude-"):
+		return configfile.AnthropicProvider
+	case strings.HasPrefix(model, "gemini-"):
+		return configfile.GeminiProvider
+	}
+	return configfile.OpenaiProvider
+}
+
+// providerHome is where a provider's models are: the variables that say it, and
+// the address without them.
+type providerHome struct{ urlEnv, keyEnv, url string }
+
+func homeOf(provider string) providerHome {
+	switch provider {
+	case configfile.AnthropicProvider:
+		return providerHome{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", anthropicmodel.DefaultBaseURL}
+	case configfile.GeminiProvider:
+		return providerHome{"GEMINI_BASE_URL", "GEMINI_API_KEY", geminimodel.DefaultBaseURL}
+	}
+	return providerHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", openaimodel.DefaultBaseURL}
+}
+
+// completeModel fills in what a model's configuration leaves to the environment,
+// and returns the key.
+func (a *Project) completeModel(name string, mc *configfile.Model) (key string, err error) {
+	from := homeOf(mc.Provider)
+	mc.Name, mc.KeyEnv = cmp.Or(mc.Name, name), cmp.Or(mc.KeyEnv, from.keyEnv)
+	if mc.BaseURL == "" {
+		mc.BaseURL = a.getenv(from.urlEnv)
+	}
+	if key = a.getenv(mc.KeyEnv); key != "" || mc.BaseURL != "" {
+		return key, nil
+	}
+	e := host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv)
+	if mc.Provider == configfile.OpenaiProvider {
+		return "", e.WithHint("set %s, or OPENAI_BASE_URL for a local server such as http://localhost:11434/v1", mc.KeyEnv)
+	}
+	return "", e.WithHint("set %s", mc.KeyEnv)
+}
+
+// closable is a model that keeps connections.
+type closable interface {
+	host.Model
+	CloseIdleConnections()
+}
+
+// remoteModel connects to a model on somebody else's machine.
+func (a *Project) remoteModel(name string, mc configfile.Model) (host.Model, error) {
+	key, err := a.completeModel(name, &mc)
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.dial(mc, key)
+	if err != nil {
+		return nil, err
+	}
+	a.closeLater(m)
+	return upstream{m}, nil
+}
+
+func (a *Project) closeLater(m closable) {
+	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
+}
+
+func (a *Project) dial(mc configfile.Model, key string) (closable, error) {
+	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), KeepRaw: mc.KeepRaw, Logger: a.logger}
+	switch mc.Provider {
+	case configfile.AnthropicProvider:
+		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{Server: server, ThinkingTokens: mc.Thinking, Cache: mc.Cache})
+	case configfile.GeminiProvider:
+		return geminimodel.New(mc.Name, &geminimodel.Options{Server: server, Effort: mc.Effort, ThinkingTokens: mc.Thinking, Thoughts: mc.Summary != ""})
+	case configfile.ResponsesProvider:
+		return responsesmodel.New(mc.Name, &responsesmodel.Options{Server: server, Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary})
+	}
+	return openaimodel.New(mc.Name, &openaimodel.Options{Server: server, Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning)})
+}
+
+// ModelServer is the server of a configured model, or of a provider.
+type ModelServer struct {
+	Name        string // of the model or provider
+	BaseURL     string // "": the provider's own, DefaultURL
+	DefaultURL  string
+	KeyVariable string // the environment variable that holds the key
+}
+
+// ModelServers returns the servers of a configuration's models, by name. Without such
+// models, also with a nil file, they are those of the providers that the environment
+// has a key or an address of.
+func ModelServers(file *File, getenv func(string) string) (list []ModelServer) {
+	add := func(name string, m configfile.Model) {
+		from := homeOf(m.Provider)
+		list = append(list, ModelServer{name, cmp.Or(m.BaseURL, getenv(from.urlEnv)), from.url, cmp.Or(m.KeyEnv, from.keyEnv)})
+	}
+	if file != nil {
+		for _, name := range slices.Sorted(maps.Keys(file.c.Models)) {
+			if m := file.c.Models[name]; m.Provider != configfile.ScriptedProvider {
+				add(name, m)
+			}
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	for _, provider := range []string{configfile.AnthropicProvider, configfile.GeminiProvider, configfile.OpenaiProvider} {
+		if from := homeOf(provider); getenv(from.keyEnv) != "" || getenv(from.urlEnv) != "" {
+			add(provider, configfile.Model{Provider: provider})
+		}
+	}
+	return list
+}

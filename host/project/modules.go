@@ -1,0 +1,212 @@
+package project
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/queue"
+)
+
+// Modules reads plugins' modules by the names that people give them, and starts
+// runtimes that keep compiled code in this user's cache. It is safe for concurrent
+// use.
+type Modules struct {
+	getenv  func(string) string
+	log     func(plugin.LogLine)
+	compile func(context.Context, *plugin.CompileJob) error
+}
+
+// ModulesOptions are the options of a module reader. A nil *modulesOptions means the
+// defaults.
+type ModulesOptions struct {
+	// Getenv looks up environment variables: AGENTHOST_CACHE, and the secrets of
+	// plugins. Default: os.Getenv.
+	Getenv func(string) string
+	// Log gets the lines that plugins log. Default: they are dropped.
+	Log func(plugin.LogLine)
+	// Compiler compiles modules outside of this process: see plugin.Options. Default:
+	// modules are compiled in this process.
+	Compiler func(context.Context, *plugin.CompileJob) error
+}
+
+// NewModules returns a module reader.
+func NewModules(options *ModulesOptions) *Modules {
+	m := &Modules{getenv: os.Getenv}
+	if options == nil {
+		return m
+	}
+	if options.Getenv != nil {
+		m.getenv = options.Getenv
+	}
+	m.log, m.compile = options.Log, options.Compiler
+	return m
+}
+
+// readManifestFile reads a file of at most maxManifestFile bytes.
+func readManifestFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	}
+	defer f.Close()
+	return datadir.ReadBounded(f, maxManifestFile, name)
+}
+
+// RuntimeOptions are those of every runtime: it keeps compiled code in this
+// user's cache and shows what guests write.
+func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
+	dir, err := m.CacheDir("wasm")
+	if err != nil {
+		return nil, err
+	}
+	return &plugin.Options{CacheDir: dir, Logger: logger, Log: m.log, Compiler: m.compile, Secrets: m.secrets(),
+		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}}, nil
+}
+
+// secrets are those that plugins may have sent for them: the variables that
+// [egress.EnvSecrets] names.
+func (m *Modules) secrets() egress.Secrets {
+	return egress.EnvSecrets{Lookup: func(name string) (string, bool) {
+		v := m.getenv(name)
+		return v, v != ""
+	}}
+}
+
+// NewSandbox returns a runtime for one command, whose plugins keep their keys and
+// jobs in memory. Call close when the command ends.
+func (m *Modules) NewSandbox(ctx context.Context, logger *slog.Logger) (rt *plugin.Runtime, close func() error, err error) {
+	opts, err := m.RuntimeOptions(logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	memory := kv.NewMemory()
+	jobs := queue.New(memory, &queue.Options{Logger: logger})
+	opts.Store, opts.Queue = pluginkv.New(memory, nil), jobs
+	if rt, err = plugin.NewRuntime(ctx, opts); err != nil {
+		return nil, nil, err
+	}
+	jobs.Handle(plugin.JobName, rt.HandleJob)
+	close = func() error { return errors.Join(jobs.Close(), rt.Close(context.WithoutCancel(ctx))) }
+	if err := jobs.Start(ctx); err != nil {
+		return nil, nil, errors.Join(err, close())
+	}
+	return rt, close, nil
+}
+
+// CacheDir returns a directory of this user for what can be made again;
+// AGENTHOST_CACHE moves it.
+func (m *Modules) CacheDir(name string) (string, error) {
+	if dir := m.getenv("AGENTHOST_CACHE"); dir != "" {
+		return filepath.Join(dir, name), nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", host.Errorf(host.FailedPrecondition, "find a cache directory: %w", err).WithHint("set AGENTHOST_CACHE")
+	}
+	return filepath.Join(dir, "agenthost", name), nil
+}
+
+// ReadModule returns the bytes of a plugin by how people name it: builtin:NAME, a
+// .wasm file, an Extism manifest, or the directory of a Go source, which is built
+// if it has changed; progress, if any, is told that.
+func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
+	s, err := m.Read(ctx, rt, where, progress)
+	if err != nil {
+		return nil, err
+	}
+	return s.Wasm, nil
+}
+
+// moduleFile is module without manifests.
+func (m *Modules) moduleFile(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
+	if strings.HasPrefix(where, configfile.BuiltinPrefix) {
+		return BuiltinModule(where)
+	}
+	if info, err := os.Stat(where); err == nil && info.IsDir() {
+		return m.Build(ctx, rt, where, progress)
+	}
+	return plugin.ReadModule(where, plugin.DefaultModuleBytes)
+}
+
+func (m *Modules) Build(ctx context.Context, rt *plugin.Runtime, dir string, progress func(string)) ([]byte, error) {
+	cache, err := m.CacheDir("build")
+	if err != nil {
+		return nil, err
+	}
+	return rt.Build(ctx, dir, &plugin.BuildOptions{CacheDir: cache, Progress: progress})
+}
+
+// ManifestSuffix ends the name of an Extism manifest, wherever a plugin's file can
+// be named.
+const ManifestSuffix = ".json"
+
+// maxManifestFile bounds such a file, with the module that it may hold.
+const maxManifestFile = 2 * plugin.DefaultModuleBytes
+
+// Module is a module, and what the Extism manifest that names it says of it.
+type Module struct {
+	Wasm     []byte
+	Manifest *plugin.ExtismManifest // nil: the file is a module
+}
+
+// Read reads a plugin like module, and keeps what its Extism manifest says.
+func (m *Modules) Read(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) (*Module, error) {
+	if !strings.HasSuffix(strings.ToLower(where), ManifestSuffix) {
+		wasm, err := m.moduleFile(ctx, rt, where, progress)
+		return &Module{Wasm: wasm}, err
+	}
+	raw, err := readManifestFile(where)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := plugin.ReadExtismManifest(raw, filepath.Dir(where), 0)
+	if err != nil {
+		e := *host.AsError(err)
+		e.Message, e.Err = where+": "+e.Message, err
+		return nil, &e
+	}
+	return &Module{Wasm: manifest.Wasm, Manifest: manifest}, nil
+}
+
+// AddTo adds what a manifest says to options: its limits and configuration where
+// these have none, and its allowed_hosts as what the plugin asks for. It grants
+// nothing: that is the operator's.
+func (s *Module) AddTo(o *plugin.LoadOptions) {
+	if s.Manifest == nil {
+		return
+	}
+	m := s.Manifest.Options
+	l := &o.Limits
+	l.Timeout = cmp.Or(l.Timeout, m.Limits.Timeout)
+	l.MemoryBytes, l.BlockBytes = cmp.Or(l.MemoryBytes, m.Limits.MemoryBytes), cmp.Or(l.BlockBytes, m.Limits.BlockBytes)
+	l.VarBytes = cmp.Or(l.VarBytes, m.Limits.VarBytes)
+	e := &o.Extism
+	e.HTTPBytes = cmp.Or(e.HTTPBytes, m.Extism.HTTPBytes)
+	if e.Asks = m.Granted.HTTP; e.Asks == nil {
+		e.Asks = []plugin.HTTPAccess{} // nothing, instead of what is granted
+	}
+	config := map[string]string{}
+	for name, value := range m.Extism.Config {
+		config[name] = value
+	}
+	for name, value := range e.Config {
+		config[name] = value
+	}
+	e.Config = config
+}

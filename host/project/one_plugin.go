@@ -1,0 +1,37 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// OpenPlugin wires no more of a configuration than one plugin.
+func OpenPlugin(ctx context.Context, file *File, id string, opts Options) (*Project, error) {
+	c := file.c
+	if !slices.Contains(c.PluginIDs(), id) {
+		e := host.Errorf(host.NotFound, "%s has no plugin %q", c.Name, id)
+		if near := termtext.Nearest(id, c.PluginIDs()); near != "" {
+			return nil, e.WithHint("did you mean %q?", near)
+		}
+		return nil, e.WithHint("there are: %s", strings.Join(c.PluginIDs(), ", "))
+	}
+	if _, configured := c.Plugins[id]; !configured {
+		return nil, host.Errorf(host.NotFound, "%s has no entry for %s under plugins", c.Name, id).
+			WithHint("add one: %s: {path: %s}", id, id)
+	}
+	a := wire(c, opts)
+	a.only = map[string]bool{id: true}
+	if err := a.openPlugins(ctx, nil); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Plugin returns a plugin that was loaded for good.
+func (a *Project) Plugin(id string) *plugin.Plugin { return a.plugins[id].(*plugin.Plugin) }

@@ -1,0 +1,54 @@
+package project
+
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+)
+
+// checkParts refuses a version of a plugin that does not have what the
+// configuration uses of it: agents would keep tools that are gone.
+func (a *Project) checkParts(id string) func(context.Context, *plugin.Plugin) error {
+	return func(_ context.Context, p *plugin.Plugin) error {
+		if !a.serving.Load() {
+			return nil // making the agents says it, for every plugin
+		}
+		for _, u := range a.config.PartsUsed() {
+			if used, part := configfile.SplitUse(u.Use); used == id {
+				if err := a.checkPart(u, part, p); err != nil {
+					return a.config.Wrap(err, u.At)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+func (a *Project) checkPart(u configfile.PartUse, part string, p *plugin.Plugin) error {
+	opts := a.toolNaming(p.ID())
+	var err error
+	if u.Kind == configfile.ToolPart {
+		if config := a.config.Plugins[p.ID()].Config; config != nil {
+			opts.Config, err = a.toJSON(u.At, config)
+		}
+	} else {
+		opts.Config, err = a.toJSON(u.At, u.Config)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case u.Kind == configfile.ToolPart && part == "":
+		_, err = p.Tools(opts)
+	case u.Kind == configfile.ToolPart:
+		_, err = p.Tool(part, opts)
+	case u.Kind == configfile.ProcessorPart:
+		_, err = p.Processor(part, opts)
+	case u.Kind == configfile.ProviderPart:
+		_, err = p.Provider(part, opts)
+	default:
+		_, err = p.Router(part, opts)
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package project
+
+import (
+	"context"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/queue"
+)
+
+// drainTimeout is how long a command that ends waits for the jobs that its runs
+// have left. In a data directory the next command goes on with the rest.
+const drainTimeout = 5 * time.Second
+
+// openQueue makes the queue, on the store that threads are in.
+func (a *Project) openQueue(driver kv.Driver) {
+	a.queue = queue.New(driver, &queue.Options{RunStatus: a.threads.RunStatus, Logger: a.logger})
+}
+
+// startQueue begins to run jobs, those among them that earlier commands left.
+func (a *Project) startQueue(ctx context.Context) error {
+	a.queue.Handle(plugin.JobName, a.runtime.HandleJob)
+	if err := a.queue.Start(ctx); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, func() error {
+		drain, cancel := context.WithTimeout(ctx, drainTimeout)
+		defer cancel()
+		_ = a.queue.Drain(drain) // what is not done by then stays
+		return a.queue.Close()
+	})
+	return nil
+}
+
+// enqueuer is the app's queue for a runtime, which is made before the store is
+// open.
+type enqueuer struct{ app *Project }
+
+// Enqueue implements [host.Enqueuer].
+func (e enqueuer) Enqueue(ctx context.Context, job *host.Job) (string, error) {
+	if e.app.queue == nil {
+		return "", &host.Error{Code: host.Unavailable, Message: "the queue is not open yet", Retryable: true}
+	}
+	return e.app.queue.Enqueue(ctx, job)
+}

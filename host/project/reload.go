@@ -1,0 +1,436 @@
+package project
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/internal/termtext"
+	"github.com/agenthost/agenthost/internal/watch"
+)
+
+// Reloader replaces the plugins of a host while it serves: on request, or because a
+// file was saved. It is safe for concurrent use.
+type Reloader struct {
+	app *Project
+	say func(format string, args ...any) // to who sits at the terminal
+
+	changing sync.Mutex             // held while plugins change, which takes until their calls end
+	trees    map[string]*watch.Tree // nil entries are not watched
+	config   *watch.Tree
+	gone     map[string]int // looks in a row that did not find a plugin's source, by id
+
+	mu             sync.Mutex
+	sources        map[string]string         // the files that plugins come from, by id
+	versionSources map[string]map[int]string // the files that their versions came from, by number
+}
+
+// NewReloader returns what replaces the plugins of an app that was made live. It
+// says what it does with saved files, errors among the arguments.
+func NewReloader(a *Project, say func(format string, args ...any)) *Reloader {
+	r := &Reloader{app: a, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
+	for _, s := range a.runtime.Slots() {
+		r.sources[s.ID()] = a.whereIs(s.ID())
+		r.recordSource(s.ID(), 1, r.sources[s.ID()])
+	}
+	return r
+}
+
+// PluginStatus is what list tells of a plugin.
+type PluginStatus struct {
+	plugin.SlotState
+	Path string `json:"path"`
+}
+
+// Plugins returns the plugins by id. It does not wait for a change in progress.
+func (r *Reloader) Plugins() []PluginStatus {
+	where := r.sourcePaths()
+	out := []PluginStatus{}
+	for _, s := range r.app.runtime.Slots() {
+		out = append(out, PluginStatus{s.State(), where[s.ID()]})
+	}
+	return out
+}
+
+// sourcePaths returns what each plugin comes from.
+func (r *Reloader) sourcePaths() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.sources)
+}
+
+func (r *Reloader) slot(id string) (*plugin.Slot, error) {
+	if s := r.app.runtime.Slot(id); s != nil {
+		return s, nil
+	}
+	var have []string
+	for _, s := range r.app.runtime.Slots() {
+		have = append(have, s.ID())
+	}
+	e := host.Errorf(host.NotFound, "the host has no plugin %q", id)
+	if near := termtext.Nearest(id, have); near != "" {
+		return nil, e.WithHint("did you mean %q?", near)
+	}
+	return nil, e.WithHint("there are: %s", strings.Join(have, ", "))
+}
+
+// Change is what became of a plugin.
+type Change struct {
+	ID     string               `json:"id"`
+	Serves *plugin.VersionState `json:"serves,omitempty"`
+	Same   bool                 `json:"same,omitempty"` // the module is the one that serves already
+}
+
+// Load puts a module from a path of the caller's choice into service. Of a plugin that
+// the host has already only the module is replaced: what an Extism manifest says
+// beside it holds for a new one.
+func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Permissions) (*Change, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if id == "" || path == "" {
+		return nil, host.Errorf(host.InvalidArgument, "a load needs an id and a path")
+	}
+	from, err := r.app.modules.Read(ctx, r.app.runtime, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := r.app.runtime.Slot(id)
+	if s == nil {
+		opts := &plugin.SlotOptions{}
+		if granted != nil {
+			opts.Granted = *granted
+		}
+		from.AddTo(&opts.LoadOptions)
+		if s, err = r.app.runtime.NewSlot(ctx, id, from.Wasm, opts); err != nil {
+			return nil, err
+		}
+		r.app.plugins[id] = s
+		r.recordSource(id, 1, path)
+	} else if err := r.put(ctx, s, from.Wasm, path, granted); err != nil {
+		return nil, err
+	}
+	r.setSource(id, path)
+	r.rebuildTargets()
+	return r.served(s), nil
+}
+
+// put replaces a plugin's module. What is granted with one that does not load is
+// not granted to the one that stays.
+func (r *Reloader) put(ctx context.Context, s *plugin.Slot, wasm []byte, path string, granted *plugin.Permissions) error {
+	before := s.Granted()
+	if granted != nil {
+		if err := s.Grant(ctx, *granted); err != nil && host.CodeOf(err) != host.PermissionDenied {
+			return err
+		}
+	}
+	v, err := s.Replace(ctx, wasm)
+	r.recordSource(s.ID(), v.Number, path)
+	if err != nil && granted != nil && v.Phase != plugin.Held {
+		if err := s.Grant(context.WithoutCancel(ctx), before); err != nil && host.CodeOf(err) != host.PermissionDenied {
+			return err
+		}
+	}
+	return err
+}
+
+// recordSource remembers what a version came from, in case that it is rolled back to.
+func (r *Reloader) recordSource(id string, version int, path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.versionSources[id] == nil {
+		r.versionSources[id] = map[int]string{}
+	}
+	r.versionSources[id][version] = path
+	slot := r.app.runtime.Slot(id)
+	if slot == nil {
+		return
+	}
+	known := slot.State().Versions
+	maps.DeleteFunc(r.versionSources[id], func(n int, _ string) bool {
+		return n != version && !slices.ContainsFunc(known, func(v plugin.VersionState) bool { return v.Number == n })
+	})
+}
+
+// setSource has a plugin read from a path from now on. r.changing is held.
+func (r *Reloader) setSource(id, path string) {
+	r.mu.Lock()
+	r.sources[id] = path
+	r.mu.Unlock()
+	if r.trees[id] != nil {
+		r.trees[id] = watch.NewTree(path)
+	}
+}
+
+// Reload reads a plugin's module again, or that of every plugin.
+func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	slots := r.app.runtime.Slots()
+	if id != "" {
+		s, err := r.slot(id)
+		if err != nil {
+			return nil, err
+		}
+		slots = []*plugin.Slot{s}
+	}
+	out := []*Change{}
+	for _, s := range slots {
+		c, err := r.reload(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// reload reads a plugin's module again and replaces it if it is another.
+func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
+	wasm, err := r.app.modules.ReadModule(ctx, r.app.runtime, r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) })
+	if err != nil {
+		return nil, ofPlugin(s.ID(), err)
+	}
+	if in, err := plugin.Inspect(wasm); err == nil && s.Current() != nil && s.Current().Digest() == in.Digest {
+		c := r.served(s)
+		c.Same = true
+		return c, nil
+	}
+	v, err := s.Replace(ctx, wasm)
+	r.recordSource(s.ID(), v.Number, r.sourcePaths()[s.ID()])
+	if err != nil {
+		return nil, err
+	}
+	r.rebuildTargets()
+	return r.served(s), nil
+}
+
+func (r *Reloader) served(s *plugin.Slot) *Change {
+	state := s.State()
+	return &Change{ID: s.ID(), Serves: state.Serving()}
+}
+
+// rebuildTargets makes the agents anew, since a version may offer more tools than the
+// one before it. If that fails, they stay as they are: a tool that is gone says
+// so when it is called.
+func (r *Reloader) rebuildTargets() {
+	if err := r.app.makeTargets(); err != nil {
+		r.say("the agents stay as they were: %s", err)
+	}
+}
+
+func (r *Reloader) Rollback(ctx context.Context, id string) (*Change, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	s, err := r.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Rollback(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	path := r.versionSources[id][v.Number]
+	r.mu.Unlock()
+	r.setSource(id, cmp.Or(path, r.sourcePaths()[id]))
+	r.rebuildTargets()
+	return r.served(s), nil
+}
+
+func (r *Reloader) Unload(ctx context.Context, id string) (*Change, error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	s, err := r.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	return &Change{ID: id}, s.Unload(ctx)
+}
+
+// Usage tells what a plugin asks for, is granted and has used for a tenant.
+func (r *Reloader) Usage(id, tenant string) (*plugin.Usage, error) {
+	s, err := r.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Current()
+	if p == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is unloaded", id).WithHint("load it: agenthost plugin load %s FILE", id)
+	}
+	u := p.Usage(r.app.Tenant(tenant))
+	return &u, nil
+}
+
+// Watch begins to look at the files that plugins come from.
+func (r *Reloader) Watch() {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	for id, path := range r.sourcePaths() {
+		if !strings.HasPrefix(path, configfile.BuiltinPrefix) {
+			r.trees[id] = watch.NewTree(path)
+		}
+	}
+	r.config = watch.NewTree(r.app.config.Name)
+}
+
+// Refresh takes what has been saved since the last look into service. What is
+// wrong with it is said, and the version before stays.
+func (r *Reloader) Refresh(ctx context.Context) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if r.config != nil && r.config.Changed() {
+		r.reconfigure(ctx)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.trees)) {
+		if !r.trees[id].Changed() {
+			r.lookForSource(id)
+			continue
+		}
+		s, err := r.slot(id)
+		var c *Change
+		if err == nil {
+			c, err = r.reload(ctx, s)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.sayFailed(id, err)
+		case !c.Same && c.Serves != nil:
+			r.say("%s: version %d serves", id, c.Serves.Number)
+		}
+	}
+}
+
+// goneAfter is how many looks in a row a plugin's source must be gone before that is
+// said: editors and tools take a file away for a moment when they write it.
+const goneAfter = 4
+
+// lookForSource says once that what a plugin comes from was deleted. r.changing is held.
+func (r *Reloader) lookForSource(id string) {
+	path := r.sourcePaths()[id]
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
+		delete(r.gone, id)
+		return
+	}
+	if r.gone[id]++; r.gone[id] == goneAfter {
+		r.sayFailed(id, host.Errorf(host.NotFound, "plugin %q: %s is gone", id, path))
+	}
+}
+
+func (r *Reloader) sayFailed(id string, err error) {
+	r.say("%s", err)
+	s := r.app.runtime.Slot(id)
+	if s == nil {
+		return
+	}
+	state := s.State()
+	if v := state.Serving(); v != nil {
+		r.say("%s: version %d stays", id, v.Number)
+	}
+	if state.Held {
+		r.say("grant what it asks for: agenthost plugin grant %s %s GRANT..., and it serves", termtext.ShellWord(r.app.config.Name), termtext.ShellWord(id))
+	}
+}
+
+// reconfigure takes grants and tenants of a configuration that was saved. The
+// rest of it needs a start.
+func (r *Reloader) reconfigure(ctx context.Context) {
+	next, err := configfile.Read(nil, r.app.config.Name)
+	if err == nil {
+		err = r.regrant(ctx, next)
+	}
+	if err != nil {
+		r.say("%s", err)
+		r.say("the configuration stays as it was")
+		return
+	}
+	if !reflect.DeepEqual(withoutGrants(r.app.config), withoutGrants(next)) {
+		r.say("%s: grants and tenants are taken; start again for the rest", next.Name)
+		return
+	}
+	r.say("%s: grants and tenants are taken", next.Name)
+}
+
+func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
+	var opts plugin.Options
+	if err := next.RuntimeTenants(&opts); err != nil {
+		return err
+	}
+	granted := map[string]plugin.Permissions{}
+	for id := range next.Plugins {
+		p, err := next.Granted(id)
+		if err != nil {
+			return err
+		}
+		granted[id] = p
+	}
+	for id, t := range opts.Tenants {
+		if err := r.app.runtime.SetTenant(id, t); err != nil {
+			return next.Wrap(err, configfile.Keys("tenants", id))
+		}
+	}
+	for id := range r.app.config.Tenants {
+		if _, still := opts.Tenants[id]; !still {
+			if err := r.app.runtime.ResetTenant(id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range r.app.runtime.Slots() {
+		p, configured := granted[s.ID()]
+		if !configured {
+			continue
+		}
+		switch err := s.Grant(ctx, p); {
+		case host.CodeOf(err) == host.PermissionDenied: // a version stays held back, and what is granted is
+			r.say("%s", err)
+		case err != nil:
+			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
+		}
+	}
+	r.app.config.Tenants = next.Tenants
+	if r.app.retention != nil {
+		r.app.retention.take(next)
+	}
+	return nil
+}
+
+// withoutGrants is a configuration without what can change while it is in use.
+func withoutGrants(c *configfile.Config) configfile.Config {
+	out := *c
+	out.Text, out.Tenants = nil, nil
+	out.Plugins = map[string]configfile.Plugin{}
+	for id, p := range c.Plugins {
+		p.Grant = configfile.Grants{}
+		out.Plugins[id] = p
+	}
+	return out
+}
+
+// pollInterval is the time between two looks at the files of a project.
+const pollInterval = 250 * time.Millisecond
+
+// Poll looks at the files in the background until it is stopped.
+func (r *Reloader) Poll(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		watch.Poll(ctx, pollInterval, func() time.Duration { r.Refresh(ctx); return pollInterval })
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

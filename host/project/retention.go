@@ -1,0 +1,125 @@
+package project
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// retentionEvery is how often threads are looked at.
+const retentionEvery = time.Hour
+
+// retention removes the threads that tenants do not keep, in the background.
+type retention struct {
+	threads    *threads.Store
+	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
+	expire     func(ctx context.Context, tenant string) error // what a tenant has of memories; may be nil
+	resume     func(context.Context) error                    // ends deletions of tenants; may be nil
+	logger     *slog.Logger
+
+	mu      sync.Mutex
+	any     configfile.Retention
+	tenants map[string]configfile.Retention
+}
+
+// take takes what a configuration says from now on.
+func (r *retention) take(c *configfile.Config) {
+	tenants := make(map[string]configfile.Retention, len(c.Tenants))
+	for name, t := range c.Tenants {
+		tenants[name] = t.Retention
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.any, r.tenants = c.AnyTenant.Retention, tenants
+}
+
+// of returns what a tenant keeps: what is said of it, or of any other.
+func (r *retention) of(tenant string) configfile.Retention {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if own, ok := r.tenants[tenant]; ok {
+		return own
+	}
+	return r.any
+}
+
+// run looks at all threads now and every so often, until ctx ends.
+func (r *retention) run(ctx context.Context) {
+	ticks := time.NewTicker(retentionEvery)
+	defer ticks.Stop()
+	for {
+		r.sweep(ctx)
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep removes what no tenant keeps. What cannot be removed now is looked at
+// again next time.
+func (r *retention) sweep(ctx context.Context) {
+	if r.resume != nil {
+		if err := r.resume(ctx); err != nil && ctx.Err() == nil {
+			r.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+		}
+	}
+	for tenant, err := range r.partitions(ctx) {
+		if err != nil {
+			r.failed(ctx, "", err)
+			return
+		}
+		if r.expire != nil {
+			if err := r.expire(ctx, tenant); err != nil {
+				r.failed(ctx, tenant, err)
+			}
+		}
+		opts, ok := r.of(tenant).Options(time.Now())
+		if !ok {
+			continue
+		}
+		pruned, err := r.threads.For(tenant).Prune(ctx, opts)
+		if n := len(pruned.Threads); n > 0 {
+			r.logger.Info("threads were removed, as the configuration says", "tenant", tenant, "threads", n)
+		}
+		if err != nil {
+			r.failed(ctx, tenant, err)
+		}
+	}
+}
+
+func (r *retention) failed(ctx context.Context, tenant string, err error) {
+	if ctx.Err() == nil {
+		r.logger.Warn("remove threads that the configuration does not keep", "tenant", tenant, "error", err)
+	}
+}
+
+// newRetention returns what removes the threads that an app's configuration does
+// not keep.
+func newRetention(a *Project) *retention {
+	r := &retention{threads: a.threads, partitions: a.data.Tenants, expire: a.expire, resume: a.Erasures().Resume, logger: a.logger}
+	r.take(a.config)
+	return r
+}
+
+// StartRetention has them removed in the background while a host runs.
+func (a *Project) StartRetention() {
+	if a.data.Badger() == nil {
+		return
+	}
+	a.retention = newRetention(a)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { a.retention.run(ctx) })
+	a.closers = append(a.closers, func() error {
+		cancel()
+		running.Wait()
+		return nil
+	})
+}

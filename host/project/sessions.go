@@ -1,0 +1,45 @@
+package project
+
+import (
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/host/stream"
+)
+
+// makeViews finds out what the clients of each target may see.
+func (a *Project) makeViews() error {
+	a.views = map[string]*stream.View{}
+	for name, nc := range a.config.Networks {
+		if err := a.makeView(configfile.Keys("networks", name), name, nc.Client); err != nil {
+			return err
+		}
+	}
+	for name, ac := range a.config.Agents {
+		if err := a.makeView(configfile.Keys("agents", name), name, ac.Client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Project) makeView(at configfile.KeyPath, name string, c configfile.Client) error {
+	if len(c.Hide) == 0 {
+		return nil
+	}
+	var err error
+	a.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
+	return a.config.Wrap(err, at.To("client"))
+}
+
+// Sessions returns the sessions of a target, as clients may see them. Code
+// failed_precondition if threads are kept in a database.
+func (a *Project) Sessions(target host.Target) (*sessions.Service, error) {
+	if a.elsewhere {
+		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").
+			WithHint("leave out --history and history.address_env")
+	}
+	opts := &sessions.Options{Host: a.hostOptions, HistoryOptions: a.historyOptions, Store: a.threads, View: a.views[target.Name()]}
+	opts.Host.History = nil
+	return sessions.New(target, opts)
+}

@@ -1,0 +1,54 @@
+package project
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project/internal/configfile"
+)
+
+// checkToolOptions finds what is wrong with the options of tools.
+func (a *Project) checkToolOptions() error {
+	have := a.toolNames()
+	for i, c := range a.config.ToolOptions {
+		at := configfile.Keys("tool_options", i)
+		switch {
+		case c.Tool == "":
+			return a.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
+		case c.Tool != anyTool && !have[c.Tool]:
+			return a.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
+		case c.Retries < 0 || c.Retries > host.MaxToolRetries:
+			return a.config.ErrorAt(at.To("retries"), "retries is %d, not 0 to %d", c.Retries, host.MaxToolRetries)
+		}
+	}
+	return nil
+}
+
+// withOptions returns tools under the options of the configuration: those for a
+// tool's own name go before those for every tool.
+func (a *Project) withOptions(tools []*host.Tool) ([]*host.Tool, error) {
+	out := make([]*host.Tool, len(tools))
+	for i, t := range tools {
+		opts := &host.ToolOptions{}
+		for _, name := range []string{anyTool, t.Name} {
+			for _, c := range a.config.ToolOptions {
+				if c.Tool != name {
+					continue
+				}
+				if c.Timeout > 0 {
+					opts.Timeout = time.Duration(c.Timeout)
+				}
+				if c.Retries > 0 {
+					opts.Retries = c.Retries
+				}
+			}
+		}
+		var err error
+		if out[i], err = t.With(opts); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
