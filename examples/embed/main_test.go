@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-func TestRun(t *testing.T) {
+func TestEachTenantHasAThreadOfItsOwn(t *testing.T) {
+	t.Setenv("AGENTHOST_CACHE", t.TempDir())
 	var out strings.Builder
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "acme: sunny in Lisbon, says acme's own station\nglobex: sunny in Lisbon, says globex's own station\n" +
-		"globex: not_found: there is no such plugin\n"
+	want := "acme: This is the first question that I hear from you.\nacme: This is your second question.\n" +
+		"globex: This is the first question that I hear from you.\n"
 	if out.String() != want {
 		t.Errorf("run printed %q, want %q", out.String(), want)
 	}
