@@ -71,12 +71,14 @@ func (d *Document) Without(pointers ...string) *Document {
 // the two share, because one was patched from the other, cost nothing to compare.
 func (d *Document) Diff(other *Document) []PatchOp { return d.doc.Diff(other.doc) }
 
-// documentError gives an error of the package jsondoc the code of the domain.
+// documentError gives an error of the package jsondoc the code of the domain, and its
+// causes theirs, so that their texts count as the host's own words.
 func documentError(err error) error {
-	if err == nil {
-		return nil
+	e, ok := err.(*jsondoc.Error)
+	if !ok {
+		return err
 	}
-	return AsError(err)
+	return &Error{Code: documentCodes[e.Kind], Message: e.Error(), Err: documentError(e.Unwrap())}
 }
 
 // documentCodes is the one table from kinds of jsondoc errors to codes.

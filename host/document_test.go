@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -27,6 +28,20 @@ func TestErrorsOfDocumentsHaveCodes(t *testing.T) {
 		err := c.err()
 		if host.CodeOf(err) != c.want || host.AsError(err).Code != c.want {
 			t.Errorf("%s: %v has code %q, want %q", c.name, err, host.CodeOf(err), c.want)
+		}
+	}
+}
+
+// The words of a patch's bounds are the host's own, so clients read them.
+func TestClientsReadTheBoundsOfPatches(t *testing.T) {
+	d := readDocument(t, `{"a":`+strings.Repeat("[", 400)+strings.Repeat("]", 400)+`}`)
+	for name, ops := range map[string][]host.PatchOp{
+		"operations": make([]host.PatchOp, 10_001),
+		"depth":      {{Op: "add", Path: "/b", Value: json.RawMessage(strings.Repeat("[", 600) + strings.Repeat("]", 600))}},
+	} {
+		_, err := d.Patch(ops)
+		if got := host.ClientError(err, "r"); got.Code != host.ResourceExhausted || got.Message != err.Error() {
+			t.Errorf("%s: a client reads %v of %v", name, got, err)
 		}
 	}
 }
