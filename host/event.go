@@ -116,7 +116,7 @@ type (
 	}
 
 	// ModelFellBack tells that a model does not answer and another is asked in its
-	// place: see [NewFallback].
+	// place: see the package fallbackmodel.
 	ModelFellBack struct {
 		From   string `json:"from"`
 		To     string `json:"to"`

@@ -444,3 +444,7 @@ func (t *turn) ownMessages() []*Message {
 
 // bytesPerToken is a rough rule for models that do not say what they used.
 const bytesPerToken = 4
+
+func errNoAnswer() error {
+	return Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fallbackmodel"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -56,7 +57,7 @@ func (a *Project) addFallbacks() error {
 		if len(list) == 1 {
 			continue
 		}
-		m, err := host.NewFallback(list, nil)
+		m, err := fallbackmodel.New(list, nil)
 		if err != nil {
 			return a.config.Wrap(err, configfile.Keys("models", name, "fallback"))
 		}

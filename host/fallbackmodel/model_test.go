@@ -1,4 +1,4 @@
-package host_test
+package fallbackmodel_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agenthost/agenthost/host/fallbackmodel"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
@@ -24,13 +26,35 @@ func up(name string) *hosttest.Model {
 	return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("I am " + name + ".") }).Named(name)
 }
 
-func fallback(t testing.TB, opts *host.FallbackOptions, models ...host.Model) *host.Fallback {
+func fallback(t testing.TB, opts *fallbackmodel.Options, models ...host.Model) *fallbackmodel.Model {
 	t.Helper()
-	f, err := host.NewFallback(models, opts)
+	f, err := fallbackmodel.New(models, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func newHost(t testing.TB, opts *host.Options) *host.Host {
+	t.Helper()
+	if opts == nil {
+		opts = &host.Options{}
+	}
+	opts.SingleTenant = true
+	h, err := host.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func newAgent(t testing.TB, opts *host.AgentOptions) *host.Agent {
+	t.Helper()
+	a, err := host.NewAgent("clerk", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // told runs a lone agent and returns what became of it and which models were
@@ -65,7 +89,7 @@ func TestFallbackByCode(t *testing.T) {
 			t.Errorf("%s must be returned: %q, %q, %v", tt.code, text, changes, err)
 		}
 	}
-	if text, _, err := told(t, fallback(t, &host.FallbackOptions{On: []host.Code{host.NotFound}}, down("a", host.NotFound), up("b"))); text != "I am b." || err != nil {
+	if text, _, err := told(t, fallback(t, &fallbackmodel.Options{On: []host.Code{host.NotFound}}, down("a", host.NotFound), up("b"))); text != "I am b." || err != nil {
 		t.Errorf("after a code that is asked for: %q, %v", text, err)
 	}
 }
@@ -109,11 +133,11 @@ func TestFallbackCoolsDown(t *testing.T) {
 		}
 		step("I am b.", 1)
 		step("I am b.", 1) // it is left alone
-		time.Sleep(host.DefaultCooldown)
+		time.Sleep(fallbackmodel.DefaultCooldown)
 		step("I am b.", 2)
 		broken = false
 		step("I am b.", 2)
-		time.Sleep(host.DefaultCooldown)
+		time.Sleep(fallbackmodel.DefaultCooldown)
 		step("I am a.", 3)
 		step("I am a.", 4)
 	})
@@ -197,15 +221,17 @@ func TestFallbackAtEveryLevel(t *testing.T) {
 }
 
 func TestNewFallbackRefuses(t *testing.T) {
-	for name, f := range map[string]func() (*host.Fallback, error){
-		"no model":    func() (*host.Fallback, error) { return host.NewFallback(nil, nil) },
-		"a nil model": func() (*host.Fallback, error) { return host.NewFallback([]host.Model{up("a"), nil}, nil) },
-		"nine":        func() (*host.Fallback, error) { return host.NewFallback(slices.Repeat([]host.Model{up("a")}, 9), nil) },
-		"a new code": func() (*host.Fallback, error) {
-			return host.NewFallback([]host.Model{up("a")}, &host.FallbackOptions{On: []host.Code{"tired"}})
+	for name, f := range map[string]func() (*fallbackmodel.Model, error){
+		"no model":    func() (*fallbackmodel.Model, error) { return fallbackmodel.New(nil, nil) },
+		"a nil model": func() (*fallbackmodel.Model, error) { return fallbackmodel.New([]host.Model{up("a"), nil}, nil) },
+		"nine": func() (*fallbackmodel.Model, error) {
+			return fallbackmodel.New(slices.Repeat([]host.Model{up("a")}, 9), nil)
 		},
-		"canceled": func() (*host.Fallback, error) {
-			return host.NewFallback([]host.Model{up("a")}, &host.FallbackOptions{On: []host.Code{host.Canceled}})
+		"a new code": func() (*fallbackmodel.Model, error) {
+			return fallbackmodel.New([]host.Model{up("a")}, &fallbackmodel.Options{On: []host.Code{"tired"}})
+		},
+		"canceled": func() (*fallbackmodel.Model, error) {
+			return fallbackmodel.New([]host.Model{up("a")}, &fallbackmodel.Options{On: []host.Code{host.Canceled}})
 		},
 	} {
 		if _, err := f(); host.CodeOf(err) != host.InvalidArgument {
@@ -214,12 +240,12 @@ func TestNewFallbackRefuses(t *testing.T) {
 	}
 }
 
-func ExampleNewFallback() {
+func Example() {
 	busy := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
 		return hosttest.Fail(host.Errorf(host.ResourceExhausted, "too many requests"))
 	}).Named("large")
 	small := hosttest.NewModel(hosttest.Say("Here is a short answer.")).Named("small")
-	model, err := host.NewFallback([]host.Model{busy, small}, nil)
+	model, err := fallbackmodel.New([]host.Model{busy, small}, nil)
 	if err != nil {
 		panic(err)
 	}
