@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
 // The artifacts that a session had before a run: those of its thread, and those
@@ -68,7 +70,7 @@ func (c *Call) Artifact(ctx context.Context, name string) (*Artifact, error) {
 	}
 	i := slices.IndexFunc(earlier, func(a ArtifactRef) bool { return a.Name == name })
 	if i < 0 {
-		return nil, Errorf(NotFound, "the session has no artifact %q", shorten(name))
+		return nil, Errorf(NotFound, "the session has no artifact %q", redact.Cut(name))
 	}
 	return earlier[i].Open(ctx)
 }
@@ -147,7 +149,7 @@ func (t *runThread) boundRef(ref ArtifactRef) ArtifactRef {
 			err = Errorf(DataLoss, "history adapter returned a damaged artifact")
 		}
 		if err != nil {
-			return nil, wrapError(err, "read artifact %q of thread %q", shorten(ref.Name), t.scope.Thread)
+			return nil, wrapError(err, "read artifact %q of thread %q", redact.Cut(ref.Name), t.scope.Thread)
 		}
 		return a, nil
 	}

@@ -23,10 +23,6 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 	return jsondoc.Encode(members), nil
 }
 
-// ToolSentence is what a model is told of a tool's failure.
-// ToolSentence is what a model of run "r" is told.
-func ToolSentence(err error) string { return toolSentence(err, "r") }
-
 // NewStateWithSchema returns a state as a network has it that names a schema.
 func NewStateWithSchema(v any, schema *Schema) (*State, error) {
 	raw, err := stateJSON(v)

@@ -28,12 +28,16 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/internal/jsondoc", "host/internal/schema"},
+	{"host", []string{"host/internal/jsondoc", "host/internal/redact", "host/internal/schema"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/internal/jsondoc", nil,
 		"JSON in, JSON and operations out; it knows nothing of agents and gives its errors kinds of its own"},
 	{"host/internal/schema", []string{"host/internal/jsondoc"},
 		"a schema and JSON in, faults out; it knows nothing of tools and states"},
+	{"host/internal/redact", nil,
+		"text in, text without paths and addresses out"},
+	{"host/fallbackmodel", []string{"host"},
+		"a model made of models, as anybody could write one"},
 	{"host/hosttest", []string{"host"},
 		"the kit tests any implementation of host's interfaces, so it may know none of them"},
 	{"host/kv", nil,

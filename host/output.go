@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/internal/redact"
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
@@ -134,7 +135,7 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 		return nil, err
 	}
 	again := *req
-	wrong := UserText("That is not the JSON that was asked for: " + shorten(fault.Error()) +
+	wrong := UserText("That is not the JSON that was asked for: " + redact.Cut(fault.Error()) +
 		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
 	if again.Conversation = t.run.service.id; again.Conversation != "" { // the service has the rest
 		again.Messages = withInstructions(t.prompt(), []*Message{wrong})

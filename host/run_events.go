@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
 // runEvents sends the events of a run to its reader.
@@ -61,7 +63,7 @@ func (e *runEvents) guard(who string, fn func() error) (err error) {
 		}
 		if p := recover(); p != nil {
 			e.logger.Error("panic in a run", "run", e.scope.Run, "agent", e.scope.Agent, "panic", p, "stack", string(debug.Stack()))
-			err = Errorf(Internal, "%s panicked: %s", who, shorten(fmt.Sprint(p)))
+			err = Errorf(Internal, "%s panicked: %s", who, redact.Cut(fmt.Sprint(p)))
 		}
 	}()
 	return fn()

@@ -5,23 +5,19 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
 // What a model is told of a tool that failed, and what the operator's log has
 // beyond that.
 
-const (
-	// maxToolSentence bounds what a model is told of a failure.
-	maxToolSentence = 500
-	// maxFailureRead is how much of an error's text is looked at, and logged.
-	maxFailureRead = 8 << 10
-)
+// maxFailureRead is how much of an error's text is looked at, and logged.
+const maxFailureRead = redact.MaxRead
 
 // toolSentence is what a model is told of a failure: one line, without paths,
 // addresses or stacks. The whole error stays on the host's side.
@@ -34,15 +30,15 @@ func toolSentence(err error, run string) string {
 		return "The tool could not reach a server it needs."
 	case errors.As(err, &own):
 		if own.audience == forLog { // an agent that is the tool: its model's server, its history
-			return plainSentence(ClientError(own, run).Message)
+			return toolWords(ClientError(own, run).Message)
 		}
-		return plainSentence(own.Message)
+		return toolWords(own.Message)
 	case errors.Is(err, context.Canceled):
 		return "The tool was stopped."
 	case errors.Is(err, context.DeadlineExceeded):
 		return "The tool took too long."
 	}
-	return plainSentence(err.Error())
+	return toolWords(err.Error())
 }
 
 func isA[E error](err error) bool {
@@ -50,193 +46,13 @@ func isA[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// plainSentence returns the first line of a text, cut to size, without stacks and
-// places. Nothing to say is general words.
-func plainSentence(text string) string {
-	line := strings.Join(strings.Fields(withoutPlaces(firstLine(text))), " ")
-	if line == "" {
-		return "The tool failed."
-	}
-	return shorten(line)
-}
-
-// tracebackBegins begins the text of a failure in Python, whose last line says
-// what happened.
-const tracebackBegins = "Traceback (most recent call last)"
-
-// stackBegins is where a stack begins in a line that was made of many. What is
-// said to be at a place is not one, but for the place in a program.
-var stackBegins = regexp.MustCompile(`(?:^|\s)(?:goroutine \d+ \[|at (?:async |new )?[\w.$<>]+ ?\((?:[^()]*[./\\:][^()]*:\d+|native|Native Method|Unknown Source|<anonymous>)\)|File "[^"]*", line \d+)`)
-
-func firstLine(text string) string {
-	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, tracebackBegins) {
-		text = text[strings.LastIndexByte(text, '\n')+1:]
-	}
-	line, _, _ := strings.Cut(text[:min(len(text), maxFailureRead)], "\n")
-	if at := stackBegins.FindStringIndex(line); at != nil {
-		line = line[:at[0]]
-	}
-	return line
-}
-
-// What stands in the place of what a model is not told.
-const (
-	somePath    = "(path)"
-	someAddress = "(address)"
-)
-
-// withUser is an address that may name a user, and say a password of any
-// characters.
-var withUser = regexp.MustCompile("(?i)[a-z][a-z0-9+.-]*://[^\\s\"'<>`]*@[^\\s\"'<>`,;)]*")
-
-// withoutUsers puts general words in the place of addresses that name a user. In
-// one of a page an @ may come after the server's name.
-func withoutUsers(line string) string {
-	return withUser.ReplaceAllStringFunc(line, func(address string) string {
-		scheme, rest, _ := strings.Cut(address, "://")
-		authority, _, _ := strings.Cut(rest, "/")
-		if strings.HasPrefix(strings.ToLower(scheme), "http") && !strings.Contains(authority, "@") {
-			return address
-		}
-		return someAddress
-	})
-}
-
-// withoutPlaces puts general words in the place of paths of files and addresses of
-// servers. Pointers into JSON, routes of an API and addresses of web pages stay:
-// they are what a model can act on.
-func withoutPlaces(line string) string {
-	if !strings.ContainsAny(line, `/\:`) {
+// toolWords returns the line that a model may read of a text, or general words if
+// nothing is left of it.
+func toolWords(text string) string {
+	if line := redact.Line(text); line != "" {
 		return line
 	}
-	line = withoutUsers(line)
-	var b strings.Builder
-	windows := false // the word before was a path of Windows, which may have spaces
-	for len(line) > 0 {
-		n := strings.IndexAny(line, wordEnds)
-		if n < 0 {
-			n = len(line)
-		}
-		word := line[:n]
-		onWindows := isWindowsPath(word)
-		switch {
-		case windows && strings.Contains(word, `\`): // the rest of the path before
-		case onWindows:
-			b.WriteString(somePath)
-		default:
-			b.WriteString(withoutPlace(word))
-		}
-		windows = onWindows || windows && (word == "" || strings.Contains(word, `\`))
-		if n < len(line) {
-			b.WriteByte(line[n])
-			n++
-		}
-		line = line[n:]
-	}
-	return b.String()
-}
-
-// wordEnds are the characters between the words of a failure.
-const wordEnds = " \t\"'`<>|(){},;="
-
-// isWindowsPath reports whether a word begins as a path of Windows does.
-func isWindowsPath(word string) bool {
-	if strings.HasPrefix(word, `\\`) {
-		return len(word) > 2
-	}
-	return len(word) > 2 && word[1] == ':' && (word[2] == '\\' || word[2] == '/' && !strings.HasPrefix(word[2:], "//")) && isLetter(word[0])
-}
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-
-// withoutPlace returns a word, or what stands for it.
-func withoutPlace(word string) string {
-	bare := strings.Trim(word, ".,:!?-") // the last is of an arrow
-	if scheme, rest, ok := strings.Cut(bare, "://"); ok {
-		authority, _, _ := strings.Cut(rest, "/")
-		switch {
-		case strings.EqualFold(scheme, "file"):
-			return somePath
-		case isAddress(authority) || isIP(strings.Trim(authority, "[]")):
-			return someAddress
-		}
-		return word
-	}
-	if isAddress(bare) {
-		return strings.Replace(word, bare, someAddress, 1)
-	}
-	pieces := strings.Split(word, ":")
-	out := pieces[:0]
-	for i := 0; i < len(pieces); i++ {
-		numbered := i+1 < len(pieces) && isNumber(pieces[i+1])
-		if !isFile(strings.Trim(pieces[i], "[].!?"), numbered) {
-			out = append(out, pieces[i])
-			continue
-		}
-		out = append(out, somePath)
-		for i+1 < len(pieces) && isNumber(pieces[i+1]) { // line and column
-			i++
-		}
-	}
-	return strings.Join(out, ":")
-}
-
-// isAddress reports whether a word is an address with a port.
-func isAddress(word string) bool {
-	_, err := netip.ParseAddrPort(word)
-	return err == nil
-}
-
-func isIP(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
-}
-
-func isNumber(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-// systemRoots are the first names of paths on machines, and of little else.
-var systemRoots = map[string]bool{
-	"home": true, "root": true, "tmp": true, "var": true, "etc": true, "usr": true, "opt": true, "srv": true, "mnt": true,
-	"proc": true, "sys": true, "dev": true, "boot": true, "sbin": true, "nix": true, "Users": true, "Volumes": true,
-	"Library": true, "Applications": true, "private": true, "workspace": true, "builds": true,
-}
-
-// isFile reports whether a word is a path as operating systems have them, or ends
-// as a file's name does; numbered, that a line's number follows it.
-func isFile(word string, numbered bool) bool {
-	if strings.HasPrefix(word, "~/") {
-		return true
-	}
-	names := strings.Split(strings.TrimPrefix(word, "/"), "/")
-	last := names[len(names)-1]
-	switch absolute := word != "" && word[0] == '/'; {
-	case len(names) == 1:
-		return numbered && hasExtension(last) // a place in a program
-	case absolute && systemRoots[names[0]]:
-		return true
-	case !absolute && strings.Contains(strings.TrimLeft(names[0], "."), "."): // a server's name
-		return false
-	}
-	return numbered || hasExtension(last)
-}
-
-// hasExtension reports whether a name ends as a file's does: "a.go", "pool.yaml".
-func hasExtension(name string) bool {
-	dot := strings.LastIndexByte(name, '.')
-	ext := name[dot+1:]
-	return dot > 0 && len(ext) > 0 && len(ext) <= 6 && isLetter(ext[0])
-}
-
-// shorten returns the first line of a text, cut to size.
-func shorten(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	if len(s) > maxToolSentence {
-		s = strings.ToValidUTF8(s[:maxToolSentence], "") + "…"
-	}
-	return s
+	return "The tool failed."
 }
 
 // logWithheld writes down what the model is not told of a failure.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
@@ -107,20 +106,4 @@ func TestWhatAModelIsNotToldIsLogged(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whatever a tool says, its sentence is one short line and never fails.
-func FuzzToolSentence(f *testing.F) {
-	for _, seed := range []string{"", "open /etc/x: y", `C:\a b\c`, `\\`, "a:1:2", "[::1]:5", "file:", "://@", "Traceback (most recent call last)", "\xff/\xff.go:1", "/", ":", "~/"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got := host.ToolSentence(errors.New(text))
-		if got == "" || strings.ContainsAny(got, "\n\t") || len(got) > 600 {
-			t.Errorf("ToolSentence(%q) = %q", text, got)
-		}
-		if utf8.ValidString(text) && !utf8.ValidString(got) {
-			t.Errorf("ToolSentence(%q) = %q, not UTF-8", text, got)
-		}
-	})
 }
