@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // The defaults of [Options] and [Limits].
@@ -52,13 +53,13 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.ConnectTimeout, DefaultConnectTimeout)
-	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
-	setDefault(&o.HeaderBytes, DefaultHeaderBytes)
-	setDefault(&o.InFlight, DefaultInFlight)
-	setDefault(&o.InFlightPerTenant, DefaultInFlightPerTenant)
-	setDefault(&o.Pools, DefaultPools)
-	setDefault(&o.IdlePerPool, DefaultIdlePerPool)
+	defaults.Set(&o.ConnectTimeout, DefaultConnectTimeout)
+	defaults.Set(&o.IdleTimeout, DefaultIdleTimeout)
+	defaults.Set(&o.HeaderBytes, DefaultHeaderBytes)
+	defaults.Set(&o.InFlight, DefaultInFlight)
+	defaults.Set(&o.InFlightPerTenant, DefaultInFlightPerTenant)
+	defaults.Set(&o.Pools, DefaultPools)
+	defaults.Set(&o.IdlePerPool, DefaultIdlePerPool)
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
 	}
@@ -66,12 +67,6 @@ func (o Options) withDefaults() Options {
 		o.own = ownAddress
 	}
 	return o
-}
-
-func setDefault[T int | time.Duration](v *T, d T) {
-	if *v <= 0 {
-		*v = d
-	}
 }
 
 // Limits bounds one request. A zero field is its default; nothing is unlimited.
@@ -83,9 +78,9 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Timeout, DefaultTimeout)
-	setDefault(&l.RequestBytes, DefaultRequestBytes)
-	setDefault(&l.ResponseBytes, DefaultResponseBytes)
+	defaults.Set(&l.Timeout, DefaultTimeout)
+	defaults.Set(&l.RequestBytes, DefaultRequestBytes)
+	defaults.Set(&l.ResponseBytes, DefaultResponseBytes)
 	if l.Redirects == 0 {
 		l.Redirects = DefaultRedirects
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // The limits that callers meet.
@@ -115,12 +116,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 		pool: pool, schema: pgx.Identifier{name}.Sanitize(), window: opts.Window, maxWaiting: opts.MaxWaiting,
 		renewEvery: renewEvery, logger: opts.Logger,
 	}
-	if s.window < 1 {
-		s.window = DefaultWindow
-	}
-	if s.maxWaiting < 1 {
-		s.maxWaiting = DefaultMaxWaiting
-	}
+	defaults.Set(&s.window, DefaultWindow)
+	defaults.Set(&s.maxWaiting, DefaultMaxWaiting)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
@@ -60,25 +61,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	for _, f := range []struct {
-		v *int
-		d int
-	}{{&o.Workers, DefaultWorkers}, {&o.MaxPerTenant, DefaultMaxPerTenant}, {&o.MaxDeadLetters, DefaultMaxDeadLetters}, {&o.Attempts, DefaultAttempts}} {
-		if *f.v <= 0 {
-			*f.v = f.d
-		}
-	}
-	for _, f := range []struct {
-		v *time.Duration
-		d time.Duration
-	}{
-		{&o.FirstRetry, DefaultFirstRetry}, {&o.LastRetry, DefaultLastRetry}, {&o.Timeout, DefaultTimeout},
-		{&o.Lease, DefaultLease}, {&o.KeepKeys, DefaultKeepKeys}, {&o.HeldPoll, DefaultHeldPoll},
-	} {
-		if *f.v <= 0 {
-			*f.v = f.d
-		}
-	}
+	defaults.Set(&o.Workers, DefaultWorkers)
+	defaults.Set(&o.MaxPerTenant, DefaultMaxPerTenant)
+	defaults.Set(&o.MaxDeadLetters, DefaultMaxDeadLetters)
+	defaults.Set(&o.Attempts, DefaultAttempts)
+	defaults.Set(&o.FirstRetry, DefaultFirstRetry)
+	defaults.Set(&o.LastRetry, DefaultLastRetry)
+	defaults.Set(&o.Timeout, DefaultTimeout)
+	defaults.Set(&o.Lease, DefaultLease)
+	defaults.Set(&o.KeepKeys, DefaultKeepKeys)
+	defaults.Set(&o.HeldPoll, DefaultHeldPoll)
 	if o.RunStatus == nil {
 		o.RunStatus = func(context.Context, host.Scope) (host.RunStatus, error) {
 			return "", host.Errorf(host.NotFound, "nobody knows what became of a run")

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // The limits that callers meet.
@@ -121,9 +122,7 @@ func New(client redis.UniversalClient, opts *Options) (*Stores, error) {
 	if s.opts.KeyPrefix == "" {
 		s.opts.KeyPrefix = DefaultKeyPrefix
 	}
-	if s.opts.Window < 1 {
-		s.opts.Window = DefaultWindow
-	}
+	defaults.Set(&s.opts.Window, DefaultWindow)
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // SummaryKey is the metadata member of a message that holds a summary of the
@@ -83,9 +84,7 @@ func Summarizing(model host.Model, target int, opts *SummarizingOptions) (Reduce
 	if r.Prompt == "" {
 		r.Prompt = DefaultPrompt
 	}
-	if r.InputBytes <= 0 {
-		r.InputBytes = DefaultSummaryInputBytes
-	}
+	defaults.Set(&r.InputBytes, DefaultSummaryInputBytes)
 	if r.Summaries == nil {
 		r.Summaries = &remembered{}
 	}

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // The defaults of Options.
@@ -80,12 +81,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if opts != nil {
 		l.opts = *opts
 	}
-	if l.opts.Runs <= 0 {
-		l.opts.Runs = DefaultRuns
-	}
-	if l.opts.RunBytes <= 0 {
-		l.opts.RunBytes = DefaultRunBytes
-	}
+	defaults.Set(&l.opts.Runs, DefaultRuns)
+	defaults.Set(&l.opts.RunBytes, DefaultRunBytes)
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)
 	}
