@@ -23,7 +23,7 @@ type approvalRule struct {
 const anyTool = "*"
 
 // approvals returns the rules of the configuration: which calls a person must agree
-// to, and under which terms that is asked. Both are nil if nobody is asked.
+// to, and under which terms that is asked. Both are nil if no call needs agreement.
 func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
 	if len(a.config.Approve) == 0 {
 		return nil, nil, nil
@@ -146,7 +146,7 @@ func (a *Project) toolNames() map[string]bool {
 	for _, p := range a.plugins {
 		tools, err := p.Tools(a.toolNaming(p.ID()))
 		if err != nil {
-			continue // whoever uses it will say so
+			continue // making an agent that uses the plugin reports it
 		}
 		for _, t := range tools {
 			names[t.Name] = true
@@ -160,7 +160,7 @@ func (a *Project) toolNames() map[string]bool {
 			if !strings.HasPrefix(use, configfile.MemoryPrefix) {
 				continue
 			}
-			tools, _ := a.memoryTools(nil, use) // whoever uses it will say so
+			tools, _ := a.memoryTools(nil, use) // making the agent reports the error
 			for _, t := range tools {
 				names[t.Name] = true
 			}

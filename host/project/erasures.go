@@ -45,5 +45,6 @@ func (a *Project) resumeErasures(ctx context.Context) error {
 	return nil
 }
 
-// Erasures returns what deletes the tenants of an app whose store is on disk.
+// Erasures returns the deletion of tenants from all of the project's data. The store must be on
+// disk: see [datadir.Dir.Badger].
 func (a *Project) Erasures() *erasure.Tenants { return a.data.Erasures(a.traces, a.queue) }

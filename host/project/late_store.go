@@ -8,7 +8,7 @@ import (
 )
 
 // lateStore is where plugins keep their keys while the data directory is still
-// being opened: whoever asks waits for it.
+// being opened: its callers wait until it is open.
 type lateStore struct {
 	ready chan struct{} // closed when store is set, or never will be
 	store plugin.Store

@@ -12,7 +12,7 @@ import (
 )
 
 // openMessages opens the message stores of the agents that have one of their own.
-// Once: agents that are made anew go on with them.
+// They are opened once: agents that are made again keep them.
 func (a *Project) openMessages(ctx context.Context) error {
 	a.messages = map[string]host.MessageStores{}
 	for _, name := range slices.Sorted(maps.Keys(a.config.Agents)) {

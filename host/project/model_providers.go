@@ -16,7 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
-// namedModel is a model that nobody configured, by what --model says:
+// namedModel is a model without configuration, by the value of --model:
 // PROVIDER:NAME, or a name whose provider is guessed.
 func (a *Project) namedModel(name string) configfile.Model {
 	if provider, rest, found := strings.Cut(name, ":"); found && rest != "" && slices.Contains(configfile.ProviderNames(), provider) {
@@ -25,7 +25,7 @@ func (a *Project) namedModel(name string) configfile.Model {
 	return configfile.Model{Provider: a.providerOf(name), Name: name}
 }
 
-// providerOf guesses who has a model that nobody configured: Anthropic and Google
+// providerOf guesses the provider of a model without configuration: Anthropic and Google
 // their own, unless a server is named that speaks the other protocol.
 func (a *Project) providerOf(model string) string {
 	if a.getenv("OPENAI_BASE_URL") != "" {

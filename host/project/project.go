@@ -47,7 +47,7 @@ type Project struct {
 	traces         *trace.Log              // nil without a data directory
 
 	memories  map[string]usedMemory         // by name
-	ownMemory *memory.Store                 // nil if nobody uses it
+	ownMemory *memory.Store                 // nil if no memory uses it
 	messages  map[string]host.MessageStores // of agents that keep their own, by agent
 
 	retention *retention // nil unless this process removes what is not kept
@@ -63,7 +63,7 @@ type Project struct {
 	serving atomic.Bool // the agents are made: a plugin's next version is held to what they use
 
 	mu      sync.Mutex
-	targets map[string]host.Target // made anew when a plugin offers more than before
+	targets map[string]host.Target // made again when a plugin offers more than before
 }
 
 // parts is what a plugin can be made into: a *plugin.Plugin, or a *plugin.Slot
@@ -146,7 +146,7 @@ func Open(ctx context.Context, file *File, opts Options) (_ *Project, err error)
 	return a, nil
 }
 
-// wire returns an app of which nothing is open.
+// wire returns a project of which nothing is open.
 func wire(c *configfile.Config, opts Options) *Project {
 	a := &Project{config: c, getenv: opts.Getenv, modules: opts.Modules, progress: opts.Progress, erasing: opts.Erasing, logger: opts.Logger, live: opts.Replaceable,
 		plugins: map[string]parts{}, models: map[string]host.Model{}}

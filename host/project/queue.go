@@ -11,7 +11,7 @@ import (
 )
 
 // drainTimeout is how long a command that ends waits for the jobs that its runs
-// have left. In a data directory the next command goes on with the rest.
+// have left. In a data directory the next process runs the rest.
 const drainTimeout = 5 * time.Second
 
 // openQueue makes the queue, on the store that threads are in.
@@ -34,7 +34,7 @@ func (a *Project) startQueue(ctx context.Context) error {
 	return nil
 }
 
-// enqueuer is the app's queue for a runtime, which is made before the store is
+// enqueuer is the project's queue for a runtime, which is made before the store is
 // open.
 type enqueuer struct{ app *Project }
 

@@ -36,7 +36,7 @@ type Reloader struct {
 	versionSources map[string]map[int]string // the files that their versions came from, by number
 }
 
-// NewReloader returns what replaces the plugins of an app that was made live. It
+// NewReloader returns a reloader for a project that was opened with Replaceable. It
 // says what it does with saved files, errors among the arguments.
 func NewReloader(a *Project, say func(format string, args ...any)) *Reloader {
 	r := &Reloader{app: a, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
@@ -220,7 +220,7 @@ func (r *Reloader) served(s *plugin.Slot) *Change {
 	return &Change{ID: s.ID(), Serves: state.Serving()}
 }
 
-// rebuildTargets makes the agents anew, since a version may offer more tools than the
+// rebuildTargets makes the agents again, since a version may offer more tools than the
 // one before it. If that fails, they stay as they are: a tool that is gone says
 // so when it is called.
 func (r *Reloader) rebuildTargets() {

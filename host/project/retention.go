@@ -100,7 +100,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 	}
 }
 
-// newRetention returns what removes the threads that an app's configuration does
+// newRetention returns the removal of the threads that a project's configuration does
 // not keep.
 func newRetention(a *Project) *retention {
 	r := &retention{threads: a.threads, partitions: a.data.Tenants, expire: a.expire, resume: a.Erasures().Resume, logger: a.logger}

@@ -309,7 +309,7 @@ func (c *Config) TargetNames() []string {
 	return append(slices.Sorted(maps.Keys(c.Networks)), slices.Sorted(maps.Keys(c.Agents))...)
 }
 
-// DefaultTarget returns the name of what to run when nobody says.
+// DefaultTarget returns the name of the target that runs when none is named.
 func (c *Config) DefaultTarget() string {
 	if c.Default != "" {
 		return c.Default
