@@ -13,9 +13,9 @@ import (
 
 // The bounds of a runtime's bill.
 const (
-	// DefaultBilledTenants is how many tenants have a bill of their own; what more
+	// defaultBilledTenants is how many tenants have a bill of their own; what more
 	// of them use is summed under OtherTenants.
-	DefaultBilledTenants = 10_000
+	defaultBilledTenants = 10_000
 
 	// OtherTenants stands for the tenants without a bill of their own.
 	OtherTenants = "(others)"
@@ -305,7 +305,7 @@ func newTallies(tenants int) (*tallies, error) {
 	if tenants < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "BilledTenants is %d", tenants).WithHint("leave it out for the default")
 	}
-	orDefault(&tenants, DefaultBilledTenants)
+	orDefault(&tenants, defaultBilledTenants)
 	return &tallies{tenants: tenants, all: map[tallyKey]*tally{}, billed: map[string]struct{}{}}, nil
 }
 

@@ -15,13 +15,13 @@ import (
 
 // The defaults of [Guard].
 const (
-	DefaultFaultWindow   = time.Minute
-	DefaultFaultMinCalls = 20
-	DefaultFaultRate     = 0.5
-	DefaultFaultsInARow  = 5
-	DefaultProbation     = 10 * time.Minute
-	DefaultBackOff       = time.Second
-	DefaultMaxBackOff    = 5 * time.Minute
+	defaultFaultWindow   = time.Minute
+	defaultFaultMinCalls = 20
+	defaultFaultRate     = 0.5
+	defaultFaultsInARow  = 5
+	defaultProbation     = 10 * time.Minute
+	defaultBackOff       = time.Second
+	defaultMaxBackOff    = 5 * time.Minute
 	maxWatchedTenants    = 1024 // of one version; the calls of more are not judged
 )
 
@@ -56,13 +56,13 @@ func (g Guard) withDefaults() (Guard, error) {
 	if g.Window < 0 || g.MinCalls < 0 || g.FaultRate < 0 || g.FaultRate > 1 || g.FaultsInARow < 0 || g.Probation < 0 || g.BackOff < 0 || g.MaxBackOff < 0 {
 		return g, host.Errorf(host.InvalidArgument, "a plugin's guard has a negative field, or a FaultRate above 1").WithHint("leave it out for the default")
 	}
-	orDefault(&g.Window, DefaultFaultWindow)
-	orDefault(&g.MinCalls, DefaultFaultMinCalls)
-	orDefault(&g.FaultRate, DefaultFaultRate)
-	orDefault(&g.FaultsInARow, DefaultFaultsInARow)
-	orDefault(&g.Probation, DefaultProbation)
-	orDefault(&g.BackOff, DefaultBackOff)
-	orDefault(&g.MaxBackOff, DefaultMaxBackOff)
+	orDefault(&g.Window, defaultFaultWindow)
+	orDefault(&g.MinCalls, defaultFaultMinCalls)
+	orDefault(&g.FaultRate, defaultFaultRate)
+	orDefault(&g.FaultsInARow, defaultFaultsInARow)
+	orDefault(&g.Probation, defaultProbation)
+	orDefault(&g.BackOff, defaultBackOff)
+	orDefault(&g.MaxBackOff, defaultMaxBackOff)
 	g.MaxBackOff = max(g.MaxBackOff, g.BackOff)
 	return g, nil
 }

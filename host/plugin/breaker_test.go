@@ -198,7 +198,7 @@ func TestSlotRollsBackACrashLoop(t *testing.T) {
 	ctx := context.Background()
 	s := newSlot(t, startRuntime(t, nil), numbered(t, 1), nil)
 	replace(t, s, trapping(t))
-	for i := range DefaultFaultsInARow {
+	for i := range defaultFaultsInARow {
 		if _, err := callTool(ctx, s, "t"); host.CodeOf(err) != host.Internal {
 			t.Fatalf("call %d: %v, want internal", i, err)
 		}
@@ -207,7 +207,7 @@ func TestSlotRollsBackACrashLoop(t *testing.T) {
 	s.revisions.closers.Wait()
 	wantPhases(t, s, "1 serving, 2 failed")
 	st := s.State()
-	if bad := st.Versions[1]; bad.Faults != DefaultFaultsInARow || bad.Calls != DefaultFaultsInARow || bad.Error == nil || st.Error == nil {
+	if bad := st.Versions[1]; bad.Faults != defaultFaultsInARow || bad.Calls != defaultFaultsInARow || bad.Error == nil || st.Error == nil {
 		t.Errorf("the version that was rolled back is %+v", bad)
 	}
 }
@@ -219,7 +219,7 @@ func TestSlotWithNothingToRollBackToIsNotCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range DefaultFaultsInARow {
+	for range defaultFaultsInARow {
 		if result, _ := runOnce(t, ctx, &host.AgentOptions{Tools: tools}, func() {}); !strings.Contains(string(result.Content), "unreachable") {
 			t.Fatalf("the tool answers %s, want a trap", result.Content)
 		}
@@ -249,7 +249,7 @@ func TestGuestErrorsAndCancellationsAreNoFaults(t *testing.T) {
 	}
 	left, leave := context.WithCancel(ctx)
 	leave()
-	for range 2 * DefaultFaultsInARow {
+	for range 2 * defaultFaultsInARow {
 		if r, err := s.Call(ctx, "t", "tool", nil, nil); err != nil || !r.GuestError {
 			t.Fatalf("Call = %+v, %v, want an error object", r, err)
 		}
@@ -257,7 +257,7 @@ func TestGuestErrorsAndCancellationsAreNoFaults(t *testing.T) {
 			t.Fatal("a router that traps answers")
 		}
 	}
-	if st := s.State(); st.Open || st.Serving().Faults != 0 || st.Serving().Calls != 4*DefaultFaultsInARow {
+	if st := s.State(); st.Open || st.Serving().Faults != 0 || st.Serving().Calls != 4*defaultFaultsInARow {
 		t.Errorf("State = %+v, want calls and no faults", st.Serving())
 	}
 }

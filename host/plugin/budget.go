@@ -11,11 +11,11 @@ import (
 
 // The defaults of [Budget].
 const (
-	DefaultBudgetWindow       = time.Minute
-	DefaultBudgetInstructions = 500_000_000_000
-	DefaultBudgetHostCalls    = 20_000_000
-	DefaultBudgetHTTPRequests = 6_000
-	DefaultBudgetModelTokens  = 1_000_000
+	defaultBudgetWindow       = time.Minute
+	defaultBudgetInstructions = 500_000_000_000
+	defaultBudgetHostCalls    = 20_000_000
+	defaultBudgetHTTPRequests = 6_000
+	defaultBudgetModelTokens  = 1_000_000
 )
 
 // Budget bounds what a tenant's plugins may use together in a window of time,
@@ -36,14 +36,14 @@ type Budget struct {
 
 func (b Budget) withDefaults() Budget {
 	if b.Window == 0 {
-		b.Window = DefaultBudgetWindow
+		b.Window = defaultBudgetWindow
 	}
 	for _, f := range []struct {
 		v *int64
 		d int64
 	}{
-		{&b.Instructions, DefaultBudgetInstructions}, {&b.HostCalls, DefaultBudgetHostCalls},
-		{&b.HTTPRequests, DefaultBudgetHTTPRequests}, {&b.ModelTokens, DefaultBudgetModelTokens},
+		{&b.Instructions, defaultBudgetInstructions}, {&b.HostCalls, defaultBudgetHostCalls},
+		{&b.HTTPRequests, defaultBudgetHTTPRequests}, {&b.ModelTokens, defaultBudgetModelTokens},
 	} {
 		if *f.v == 0 {
 			*f.v = f.d
@@ -67,23 +67,23 @@ func (b Budget) check() error {
 	return nil
 }
 
-// good is one thing that a budget bounds.
-type good int
+// resource is one thing that a budget bounds.
+type resource int
 
 const (
-	instructions good = iota
+	instructions resource = iota
 	hostCalls
 	httpRequests
 	modelTokens
-	goodCount
+	resourceCount
 )
 
-var goodNames = [goodCount]string{"Instructions", "HostCalls", "HTTPRequests", "ModelTokens"}
+var resourceNames = [resourceCount]string{"Instructions", "HostCalls", "HTTPRequests", "ModelTokens"}
 
-func (g good) String() string { return goodNames[g] }
+func (r resource) String() string { return resourceNames[r] }
 
-func (b *Budget) of(g good) int64 {
-	return [goodCount]int64{b.Instructions, b.HostCalls, b.HTTPRequests, b.ModelTokens}[g]
+func (b *Budget) of(r resource) int64 {
+	return [resourceCount]int64{b.Instructions, b.HostCalls, b.HTTPRequests, b.ModelTokens}[r]
 }
 
 // BudgetError says which budget of a tenant is used up, and for how long.
@@ -116,34 +116,34 @@ type account struct {
 
 	mu    sync.Mutex
 	ends  time.Time // of the window
-	spent [goodCount]int64
+	spent [resourceCount]int64
 	used  map[string]*usage // by plugin id
 }
 
-// charge takes n of a good. It fails if more than the budget is used then, by
+// charge takes n of a resource. It fails if more than the budget is used then, by
 // that or before; n counts all the same, since it has been used.
-func (a *account) charge(g good, n int64) error {
-	return a.take(g, n, false, time.Now())
+func (a *account) charge(r resource, n int64) error {
+	return a.take(r, n, false, time.Now())
 }
 
 // reserve is charge for what has not been used yet: if it does not fit, nothing
 // is taken.
-func (a *account) reserve(g good, n int64) error {
-	return a.take(g, n, true, time.Now())
+func (a *account) reserve(r resource, n int64) error {
+	return a.take(r, n, true, time.Now())
 }
 
 // take is charge, or reserve if it takes the whole or nothing.
-func (a *account) take(g good, n int64, whole bool, now time.Time) error {
+func (a *account) take(r resource, n int64, whole bool, now time.Time) error {
 	budget := &a.settings().Budget
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(budget, now)
-	limit := budget.of(g)
-	if whole && n > limit-a.spent[g] {
-		return a.exhausted(g, budget, now)
+	limit := budget.of(r)
+	if whole && n > limit-a.spent[r] {
+		return a.exhausted(r, budget, now)
 	}
-	if a.spent[g] = max(0, a.spent[g]+n); a.spent[g] > limit {
-		return a.exhausted(g, budget, now)
+	if a.spent[r] = max(0, a.spent[r]+n); a.spent[r] > limit {
+		return a.exhausted(r, budget, now)
 	}
 	return nil
 }
@@ -168,11 +168,11 @@ func (a *account) turn(budget *Budget, now time.Time) {
 	if now.Before(a.ends) && a.ends.Sub(now) <= budget.Window {
 		return
 	}
-	a.ends, a.spent = now.Add(budget.Window), [goodCount]int64{}
+	a.ends, a.spent = now.Add(budget.Window), [resourceCount]int64{}
 }
 
-func (a *account) exhausted(g good, budget *Budget, now time.Time) error {
-	return budgetExhausted(&BudgetError{Tenant: a.id, Budget: g.String(), Limit: budget.of(g), Window: budget.Window, Refill: a.ends.Sub(now)})
+func (a *account) exhausted(r resource, budget *Budget, now time.Time) error {
+	return budgetExhausted(&BudgetError{Tenant: a.id, Budget: r.String(), Limit: budget.of(r), Window: budget.Window, Refill: a.ends.Sub(now)})
 }
 
 // forgettable reports whether a new account would do as well.

@@ -12,34 +12,34 @@ import (
 const (
 	DefaultModuleBytes  = 16 << 20
 	DefaultMemoryBytes  = 64 << 20
-	DefaultTableEntries = 100_000
+	defaultTableEntries = 100_000
 
-	DefaultCompileWork    = wasmmeter.DefaultCompileTime
-	DefaultCompileTimeout = 30 * time.Second
-	DefaultCompileMemory  = 1 << 30
+	defaultCompileWork    = wasmmeter.DefaultCompileTime
+	defaultCompileTimeout = 30 * time.Second
+	defaultCompileMemory  = 1 << 30
 
-	DefaultCallDepth    = 10_000
+	defaultCallDepth    = 10_000
 	DefaultInstructions = 1_000_000_000
 
-	// DefaultStartInstructions is apart from what a call may use, because what a
+	// defaultStartInstructions is apart from what a call may use, because what a
 	// language's runtime does before the first call is not the author's: a Go
 	// guest starts in millions.
-	DefaultStartInstructions   = 1_000_000_000
+	defaultStartInstructions   = 1_000_000_000
 	DefaultTimeout             = 5 * time.Second
-	DefaultStartTimeout        = 10 * time.Second
+	defaultStartTimeout        = 10 * time.Second
 	DefaultInputBytes          = 16 << 20
 	DefaultOutputBytes         = 8 << 20
-	DefaultHostCalls           = 10_000
-	DefaultResponseBytes       = 8 << 20
-	DefaultLogBytes            = 64 << 10
-	DefaultBlockBytes          = 64 << 20
-	DefaultVarBytes            = 1 << 20
-	DefaultInstances           = 16
-	DefaultWaiting             = 256
-	DefaultIdleInstances       = 4
-	DefaultMaxIdle             = 64
-	DefaultIdleTime            = time.Minute
-	DefaultMaxCallsPerInstance = 100_000
+	defaultHostCalls           = 10_000
+	defaultResponseBytes       = 8 << 20
+	defaultLogBytes            = 64 << 10
+	defaultBlockBytes          = 64 << 20
+	defaultVarBytes            = 1 << 20
+	defaultInstances           = 16
+	defaultWaiting             = 256
+	defaultIdleInstances       = 4
+	defaultMaxIdle             = 64
+	defaultIdleTime            = time.Minute
+	defaultMaxCallsPerInstance = 100_000
 	DefaultKVBytes             = 16 << 20
 )
 
@@ -99,10 +99,10 @@ func (l Limits) withDefaults() Limits {
 		v *int
 		d int
 	}{
-		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, DefaultTableEntries}, {&l.CallDepth, DefaultCallDepth},
-		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, DefaultHostCalls},
-		{&l.ResponseBytes, DefaultResponseBytes}, {&l.LogBytes, DefaultLogBytes}, {&l.BlockBytes, DefaultBlockBytes}, {&l.VarBytes, DefaultVarBytes}, {&l.Instances, DefaultInstances},
-		{&l.IdleInstances, DefaultIdleInstances}, {&l.MaxIdle, DefaultMaxIdle}, {&l.MaxCallsPerInstance, DefaultMaxCallsPerInstance}, {&l.Waiting, DefaultWaiting},
+		{&l.ModuleBytes, DefaultModuleBytes}, {&l.TableEntries, defaultTableEntries}, {&l.CallDepth, defaultCallDepth},
+		{&l.InputBytes, DefaultInputBytes}, {&l.OutputBytes, DefaultOutputBytes}, {&l.HostCalls, defaultHostCalls},
+		{&l.ResponseBytes, defaultResponseBytes}, {&l.LogBytes, defaultLogBytes}, {&l.BlockBytes, defaultBlockBytes}, {&l.VarBytes, defaultVarBytes}, {&l.Instances, defaultInstances},
+		{&l.IdleInstances, defaultIdleInstances}, {&l.MaxIdle, defaultMaxIdle}, {&l.MaxCallsPerInstance, defaultMaxCallsPerInstance}, {&l.Waiting, defaultWaiting},
 	}
 	for _, f := range ints {
 		if *f.v == 0 {
@@ -110,13 +110,13 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	if l.CompileWork == 0 {
-		l.CompileWork = DefaultCompileWork
+		l.CompileWork = defaultCompileWork
 	}
 	if l.CompileTimeout == 0 {
-		l.CompileTimeout = DefaultCompileTimeout
+		l.CompileTimeout = defaultCompileTimeout
 	}
 	if l.CompileMemory == 0 {
-		l.CompileMemory = DefaultCompileMemory
+		l.CompileMemory = defaultCompileMemory
 	}
 	if l.MemoryBytes == 0 {
 		l.MemoryBytes = DefaultMemoryBytes
@@ -128,16 +128,16 @@ func (l Limits) withDefaults() Limits {
 		l.Instructions = DefaultInstructions
 	}
 	if l.StartInstructions == 0 {
-		l.StartInstructions = DefaultStartInstructions
+		l.StartInstructions = defaultStartInstructions
 	}
 	if l.Timeout == 0 {
 		l.Timeout = DefaultTimeout
 	}
 	if l.StartTimeout == 0 {
-		l.StartTimeout = DefaultStartTimeout
+		l.StartTimeout = defaultStartTimeout
 	}
 	if l.IdleTime == 0 {
-		l.IdleTime = DefaultIdleTime
+		l.IdleTime = defaultIdleTime
 	}
 	return l
 }

@@ -150,8 +150,8 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 
 // The defaults of [Options].
 const (
-	DefaultCalls            = 512
-	DefaultTotalMemoryBytes = 4 << 30
+	defaultCalls            = 512
+	defaultTotalMemoryBytes = 4 << 30
 )
 
 // setBounds fills in what bounds all plugins together.
@@ -162,8 +162,8 @@ func (rt *Runtime) setBounds() error {
 			WithHint("leave Running, Calls or TotalMemoryBytes out for the default")
 	}
 	o.Running = cmp.Or(o.Running, runtime.GOMAXPROCS(0))
-	o.Calls = cmp.Or(o.Calls, DefaultCalls)
-	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, DefaultTotalMemoryBytes)
+	o.Calls = cmp.Or(o.Calls, defaultCalls)
+	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, defaultTotalMemoryBytes)
 	rt.scheduler, rt.apart = fairsched.New(o.Running, o.Calls), newApart()
 	rt.memories.limit = o.TotalMemoryBytes
 	return nil

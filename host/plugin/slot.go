@@ -14,8 +14,8 @@ import (
 
 // The bounds of a [Slot].
 const (
-	DefaultKeptVersions     = 2  // of SlotOptions.Kept
-	DefaultDrainingVersions = 16 // of SlotOptions.Draining
+	defaultKeptVersions     = 2  // of SlotOptions.Kept
+	defaultDrainingVersions = 16 // of SlotOptions.Draining
 	slotRecords             = 32 // versions that State tells of
 )
 
@@ -91,8 +91,8 @@ func (rt *Runtime) openSlot(id string, opts *SlotOptions) (*Slot, error) {
 		return nil, host.Errorf(host.InvalidArgument, "slot %q keeps %d versions and drains %d", id, s.opts.Kept, s.opts.Draining).
 			WithHint("leave them out for the default")
 	}
-	orDefault(&s.opts.Kept, DefaultKeptVersions)
-	orDefault(&s.opts.Draining, DefaultDrainingVersions)
+	orDefault(&s.opts.Kept, defaultKeptVersions)
+	orDefault(&s.opts.Draining, defaultDrainingVersions)
 	s.revisions = revisions{plugin: id, kept: s.opts.Kept, draining: s.opts.Draining, mu: &s.mu}
 	var err error
 	if s.opts.Guard, err = opts.Guard.withDefaults(); err != nil {

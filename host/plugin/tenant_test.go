@@ -417,7 +417,7 @@ func TestTenantsWithoutUseAreForgotten(t *testing.T) {
 				t.Errorf("the account %q is forgotten", id)
 			}
 		}
-		time.Sleep(DefaultBudgetWindow)
+		time.Sleep(defaultBudgetWindow)
 		if !open("busy").forgettable() {
 			t.Error("an account whose window is over is not forgettable")
 		}

@@ -11,13 +11,13 @@ import (
 
 // The defaults of [Budget].
 const (
-	DefaultWindow     = time.Minute
-	DefaultTokens     = 10_000_000
-	DefaultToolCalls  = 100_000
-	DefaultTime       = 24 * time.Hour
-	DefaultModelCalls = 6_000
-	DefaultBurst      = 100
-	DefaultMaxWait    = 10 * time.Second
+	defaultWindow     = time.Minute
+	defaultTokens     = 10_000_000
+	defaultToolCalls  = 100_000
+	defaultTime       = 24 * time.Hour
+	defaultModelCalls = 6_000
+	defaultBurst      = 100
+	defaultMaxWait    = 10 * time.Second
 )
 
 // The bounds of the books.
@@ -55,13 +55,13 @@ type Budget struct {
 }
 
 func (b Budget) withDefaults() Budget {
-	fill(&b.Window, DefaultWindow)
-	fill(&b.Tokens, DefaultTokens)
-	fill(&b.ToolCalls, DefaultToolCalls)
-	fill(&b.Time, DefaultTime)
-	fill(&b.ModelCalls, DefaultModelCalls)
-	fill(&b.Burst, DefaultBurst)
-	fill(&b.MaxWait, DefaultMaxWait)
+	fill(&b.Window, defaultWindow)
+	fill(&b.Tokens, defaultTokens)
+	fill(&b.ToolCalls, defaultToolCalls)
+	fill(&b.Time, defaultTime)
+	fill(&b.ModelCalls, defaultModelCalls)
+	fill(&b.Burst, defaultBurst)
+	fill(&b.MaxWait, defaultMaxWait)
 	b.MaxWait = max(b.MaxWait, 0)
 	return b
 }
