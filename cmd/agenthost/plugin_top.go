@@ -34,17 +34,17 @@ type topArgs struct {
 
 // bill sums what plugins have used since the host began, those that took the
 // longest first.
-func (l *live) bill(_ context.Context, args topArgs) (*plugin.Bill, error) {
+func (l *live) bill(_ context.Context, args topArgs) (*plugin.UsageReport, error) {
 	if args.Lines < 1 || args.Lines > maxTopLines {
 		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
 	}
-	all := l.app.Runtime().Bill()
-	all.Charges = slices.DeleteFunc(all.Charges, func(c plugin.Charge) bool {
+	all := l.app.Runtime().UsageReport()
+	all.Items = slices.DeleteFunc(all.Items, func(c plugin.LineItem) bool {
 		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // nobody's calls are the host's, to describe a plugin
 	})
 	b := all.Sum(args.Tenant, true, args.Export)
-	slices.SortStableFunc(b.Charges, func(x, y plugin.Charge) int { return int(y.Duration - x.Duration) })
-	b.Charges = b.Charges[:min(len(b.Charges), args.Lines)]
+	slices.SortStableFunc(b.Items, func(x, y plugin.LineItem) int { return int(y.Duration - x.Duration) })
+	b.Items = b.Items[:min(len(b.Items), args.Lines)]
 	return b, nil
 }
 
@@ -88,11 +88,11 @@ A percentile is at most twice too long.`,
 }
 
 func (r *remote) top(c *cobra.Command, f topFlags) error {
-	var before *plugin.Bill
+	var before *plugin.UsageReport
 	ticks := time.NewTicker(f.interval)
 	defer ticks.Stop()
 	for {
-		b := &plugin.Bill{}
+		b := &plugin.UsageReport{}
 		if err := r.ask(c, "plugin.bill", f.topArgs, b); err != nil {
 			if c.Context().Err() != nil {
 				return nil
@@ -120,16 +120,16 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 
 // printTop shows a bill; before is an earlier one of the same lines, nil if there
 // is none.
-func printTop(w io.Writer, b, before *plugin.Bill, by topArgs) error {
+func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	fmt.Fprintf(w, "%s after %s\n", b.To.Local().Format(time.TimeOnly), b.To.Sub(b.From).Round(time.Second))
-	if len(b.Charges) == 0 {
+	if len(b.Items) == 0 {
 		_, err := fmt.Fprintln(w, "No plugin has been called yet.")
 		return err
 	}
 	rates := map[string]float64{}
 	if before != nil {
 		since := b.Since(before)
-		for _, c := range since.Charges {
+		for _, c := range since.Items {
 			rates[chargeName(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
 		}
 	}
@@ -143,7 +143,7 @@ func printTop(w io.Writer, b, before *plugin.Bill, by topArgs) error {
 	}
 	head = append(head, "CALLS", "CALLS/S", "ERRORS", "INSTRUCTIONS", "TIME", "MEAN", "P99", "MEMORY", "HOST CALLS", "IN", "OUT")
 	fmt.Fprintln(tw, strings.Join(head, "\t"))
-	for _, c := range b.Charges {
+	for _, c := range b.Items {
 		line := []string{oneLine(c.Plugin)}
 		if by.Tenant {
 			line = append(line, oneLine(c.Tenant))
@@ -165,4 +165,4 @@ func printTop(w io.Writer, b, before *plugin.Bill, by topArgs) error {
 }
 
 // chargeName tells the lines of a bill apart.
-func chargeName(c *plugin.Charge) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }
+func chargeName(c *plugin.LineItem) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }

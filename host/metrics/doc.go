@@ -16,5 +16,5 @@
 // The number of series is bounded, because names come from tenants and from models,
 // which call tools that do not exist: beyond a bound a metric of runs has one more
 // series whose labels are all "other", and plugins are bounded by
-// plugin.Options.BilledTenants.
+// plugin.Options.ReportedTenants.
 package metrics

@@ -10,8 +10,8 @@ import (
 
 // Plugins is a runtime of plugins, as metrics read it; *plugin.Runtime is one.
 type Plugins interface {
-	// Bill returns the sums of all calls since the runtime began.
-	Bill() *plugin.Bill
+	// UsageReport returns the sums of all calls since the runtime began.
+	UsageReport() *plugin.UsageReport
 
 	// Slots returns the plugins that are deployed.
 	Slots() []*plugin.Slot
@@ -22,7 +22,7 @@ var _ Plugins = (*plugin.Runtime)(nil)
 const pluginPrefix = prefix + "plugin_"
 
 func collectPlugins(ch chan<- prometheus.Metric, plugins Plugins, tenants bool) {
-	collectBill(ch, plugins.Bill().Sum(tenants, true, true))
+	collectUsage(ch, plugins.UsageReport().Sum(tenants, true, true))
 	states := []plugin.SlotState{}
 	for _, s := range plugins.Slots() {
 		if tenants || s.Owner() == "" {
@@ -32,47 +32,47 @@ func collectPlugins(ch chan<- prometheus.Metric, plugins Plugins, tenants bool) 
 	collectSlots(ch, states)
 }
 
-// sums adds up samples. Lines of a bill may have equal labels: those of a host's
+// sums adds up samples. Lines of a usage report may have equal labels: those of a host's
 // plugin and of a tenant's that had its id before.
 type sums map[labels]float64
 
-func chargeLabels(c *plugin.Charge, more ...string) labels {
+func itemLabels(c *plugin.LineItem, more ...string) labels {
 	return toLabels(append([]string{c.Tenant, c.Plugin, c.Export}, more...))
 }
 
-func collectBill(ch chan<- prometheus.Metric, bill *plugin.Bill) {
+func collectUsage(ch chan<- prometheus.Metric, report *plugin.UsageReport) {
 	calls := sums{}
-	for i := range bill.Charges {
-		for o, n := range bill.Charges[i].Outcomes {
-			calls[chargeLabels(&bill.Charges[i], plugin.Outcome(o).String())] += float64(n)
+	for i := range report.Items {
+		for o, n := range report.Items[i].Outcomes {
+			calls[itemLabels(&report.Items[i], plugin.Outcome(o).String())] += float64(n)
 		}
 	}
 	names := []string{"tenant", "plugin", "export", "outcome"}
 	calls.send(ch, prometheus.CounterValue, metric{pluginPrefix + "calls_total", "Calls, by how they ended.", names})
 	for _, f := range []struct {
 		name, help string
-		value      func(*plugin.Charge) float64
+		value      func(*plugin.LineItem) float64
 	}{
-		{"instructions_total", "WebAssembly instructions, with the price of host operations.", func(c *plugin.Charge) float64 { return float64(c.Instructions) }},
-		{"wait_seconds_total", "Time that calls waited before they began.", func(c *plugin.Charge) float64 { return c.Wait.Seconds() }},
-		{"throttled_seconds_total", "Time that calls waited for their turn once they had begun.", func(c *plugin.Charge) float64 { return c.Throttled.Seconds() }},
-		{"host_calls_total", "Host operations.", func(c *plugin.Charge) float64 { return float64(c.HostCalls) }},
-		{"input_bytes_total", "Bytes sent to calls.", func(c *plugin.Charge) float64 { return float64(c.InputBytes) }},
-		{"output_bytes_total", "Bytes that calls answered.", func(c *plugin.Charge) float64 { return float64(c.OutputBytes) }},
+		{"instructions_total", "WebAssembly instructions, with the price of host operations.", func(c *plugin.LineItem) float64 { return float64(c.Instructions) }},
+		{"wait_seconds_total", "Time that calls waited before they began.", func(c *plugin.LineItem) float64 { return c.Wait.Seconds() }},
+		{"throttled_seconds_total", "Time that calls waited for their turn once they had begun.", func(c *plugin.LineItem) float64 { return c.Throttled.Seconds() }},
+		{"host_calls_total", "Host operations.", func(c *plugin.LineItem) float64 { return float64(c.HostCalls) }},
+		{"input_bytes_total", "Bytes sent to calls.", func(c *plugin.LineItem) float64 { return float64(c.InputBytes) }},
+		{"output_bytes_total", "Bytes that calls answered.", func(c *plugin.LineItem) float64 { return float64(c.OutputBytes) }},
 	} {
 		values := sums{}
-		for i := range bill.Charges {
-			values[chargeLabels(&bill.Charges[i])] += f.value(&bill.Charges[i])
+		for i := range report.Items {
+			values[itemLabels(&report.Items[i])] += f.value(&report.Items[i])
 		}
 		values.send(ch, prometheus.CounterValue, metric{pluginPrefix + f.name, f.help, names})
 	}
 	peaks := sums{}
-	for i := range bill.Charges {
-		l := chargeLabels(&bill.Charges[i])
-		peaks[l] = max(peaks[l], float64(bill.Charges[i].PeakMemory))
+	for i := range report.Items {
+		l := itemLabels(&report.Items[i])
+		peaks[l] = max(peaks[l], float64(report.Items[i].PeakMemory))
 	}
 	peaks.send(ch, prometheus.GaugeValue, metric{pluginPrefix + "peak_memory_bytes", "The most memory of a call: linear memory, tables, and a stack of megabytes.", names})
-	collectCallSeconds(ch, bill, names)
+	collectCallSeconds(ch, report, names)
 }
 
 // callSeconds are the times of calls with the same labels.
@@ -81,11 +81,11 @@ type callSeconds struct {
 	sum    float64
 }
 
-func collectCallSeconds(ch chan<- prometheus.Metric, bill *plugin.Bill, names []string) {
+func collectCallSeconds(ch chan<- prometheus.Metric, report *plugin.UsageReport, names []string) {
 	spreads := map[labels]*callSeconds{}
-	for i := range bill.Charges {
-		c := &bill.Charges[i]
-		l := chargeLabels(c)
+	for i := range report.Items {
+		c := &report.Items[i]
+		l := itemLabels(c)
 		if spreads[l] == nil {
 			spreads[l] = &callSeconds{}
 		}

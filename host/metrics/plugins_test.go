@@ -17,10 +17,10 @@ import (
 )
 
 // billed is a runtime without slots and with a bill that a test makes up.
-type billed struct{ bill *plugin.Bill }
+type billed struct{ bill *plugin.UsageReport }
 
-func (b billed) Bill() *plugin.Bill    { return b.bill }
-func (b billed) Slots() []*plugin.Slot { return nil }
+func (b billed) UsageReport() *plugin.UsageReport { return b.bill }
+func (b billed) Slots() []*plugin.Slot            { return nil }
 
 func wantLines(t *testing.T, text string, want ...string) {
 	t.Helper()
@@ -32,11 +32,11 @@ func wantLines(t *testing.T, text string, want ...string) {
 }
 
 func TestPluginsAreMeasured(t *testing.T) {
-	charge := plugin.Charge{Tenant: "a\"b\\c\nd", Plugin: "q", Export: "tool", Instructions: 5, Duration: 3 * time.Microsecond, Wait: time.Second,
+	charge := plugin.LineItem{Tenant: "a\"b\\c\nd", Plugin: "q", Export: "tool", Instructions: 5, Duration: 3 * time.Microsecond, Wait: time.Second,
 		InputBytes: 7, OutputBytes: 8, HostCalls: 9, Throttled: 2 * time.Second, PeakMemory: 1 << 20}
 	charge.Outcomes[plugin.OutcomeTrap] = 1
 	charge.Latency[2] = 1
-	c := metrics.New(&metrics.Options{Plugins: billed{&plugin.Bill{Charges: []plugin.Charge{charge}}}})
+	c := metrics.New(&metrics.Options{Plugins: billed{&plugin.UsageReport{Items: []plugin.LineItem{charge}}}})
 	got := text(t, c, &metrics.ViewOptions{Tenants: true})
 	checkFormat(t, got)
 	labels := `export="tool",plugin="q",tenant="a\"b\\c\nd"`
@@ -68,7 +68,7 @@ func TestPluginsAreMeasured(t *testing.T) {
 // A host's plugin and one that a tenant had under the same id before are two lines
 // of a bill with the same labels, and names need not be UTF-8.
 func TestLinesWithTheSameLabelsAreOneSample(t *testing.T) {
-	bill := &plugin.Bill{Charges: []plugin.Charge{
+	bill := &plugin.UsageReport{Items: []plugin.LineItem{
 		{Tenant: "acme", Plugin: "p", Export: "tool", Instructions: 1, PeakMemory: 5, Duration: time.Second},
 		{Tenant: "acme", Plugin: "p", Export: "tool", Instructions: 2, PeakMemory: 3, Duration: time.Second, Owned: true},
 		{Tenant: "acme", Plugin: "\xff", Export: "tool", Instructions: 4},

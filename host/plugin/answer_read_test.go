@@ -177,7 +177,7 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 	if err := p.compileSchemas(t.Context(), []string{"acme"}); err != nil || p.schemas == nil {
 		t.Fatal(err)
 	}
-	charges := rt.Bill().Charges
+	charges := rt.UsageReport().Items
 	if len(charges) != 1 || charges[0].Tenant != "acme" || charges[0].Export != compileLine || charges[0].Compile <= 0 {
 		t.Errorf("the bill is %+v, want a line of acme for compiling", charges)
 	}

@@ -25,12 +25,12 @@ type rights struct {
 
 // binding is the use of one plugin by one tenant: its rights, and what it has used.
 type binding struct {
-	plugin  *Plugin
-	account *account
-	usage   *usage
-	current atomic.Pointer[rights]
-	pools   atomic.Int32 // of instances that use it
-	tallies [exportCount]atomic.Pointer[tally]
+	plugin       *Plugin
+	account      *account
+	usage        *usage
+	current      atomic.Pointer[rights]
+	pools        atomic.Int32 // of instances that use it
+	usageRecords [exportCount]atomic.Pointer[usageRecord]
 }
 
 // rights returns the present rights. The first call after a change of settings

@@ -114,26 +114,26 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compiler makes the code of modules, once for all plugins that have the same
 // bytes. It is safe for concurrent use.
 type compiler struct {
-	cache    *codeCache // nil without a directory
-	external func(context.Context, *CompileJob) error
-	logger   *slog.Logger
-	tallies  *tallies
-	slots    *fairsched.Scheduler // of compiling; a quantum is a nanosecond
-	life     context.Context      // ends with close; it bounds what is compiled
-	end      context.CancelFunc
-	work     sync.WaitGroup // in progress; none begins once closed is set
+	cache        *codeCache // nil without a directory
+	external     func(context.Context, *CompileJob) error
+	logger       *slog.Logger
+	usageRecords *usageRecords
+	slots        *fairsched.Scheduler // of compiling; a quantum is a nanosecond
+	life         context.Context      // ends with close; it bounds what is compiled
+	end          context.CancelFunc
+	work         sync.WaitGroup // in progress; none begins once closed is set
 
 	mu     sync.Mutex
 	codes  map[[sha256.Size]byte]*code
 	closed bool
 }
 
-func newCompiler(opts *Options, ts *tallies) (*compiler, error) {
+func newCompiler(opts *Options, ts *usageRecords) (*compiler, error) {
 	cache, err := openCache(opts.CacheDir, opts.CacheBytes)
 	if err != nil {
 		return nil, err
 	}
-	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, tallies: ts,
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageRecords: ts,
 		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
 	cp.life, cp.end = context.WithCancel(context.Background())
 	return cp, nil
@@ -205,7 +205,7 @@ func (cp *compiler) fill(c *code, job *compilation) {
 func (cp *compiler) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
 	cp.slots.Leave(slot, int64(took), true)
 	if job.billed {
-		cp.tallies.tally(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
+		cp.usageRecords.usageRecord(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestCompileSlotsAreFair(t *testing.T) {
 	}
 	wg.Wait()
 	var lines []string
-	for _, c := range rt.Bill().Charges {
+	for _, c := range rt.UsageReport().Items {
 		if c.Compile <= 0 || c.Export != compileLine {
 			t.Errorf("a line of the bill is %+v, want one for compiling", c)
 		}

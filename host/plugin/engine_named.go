@@ -133,7 +133,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
 		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}
-	pl.binding.tally(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
+	pl.binding.usageRecord(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
 	return output, guestErr, err
 }
 

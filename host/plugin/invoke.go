@@ -69,7 +69,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	}
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
-	pl.binding.tally(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
+	pl.binding.usageRecord(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.unaccounted()
 	turnless := p.instances.giveBack(pl, inst, returned, fresh)

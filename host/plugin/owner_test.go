@@ -52,7 +52,7 @@ func TestPluginsOfTenantsShareNoIDs(t *testing.T) {
 			t.Errorf("a plugin of %q for %q: %v, want already_exists: %t", c.owner, c.tenants, err, c.taken)
 		}
 	}
-	sum := charged(rt.Bill().Sum(false, true, true))
+	sum := charged(rt.UsageReport().Sum(false, true, true))
 	for _, name := range []string{"acme", "globex", "initech"} {
 		if strings.Contains(sum, name) {
 			t.Errorf("a sum over tenants names %s: %s", name, sum)
@@ -61,15 +61,15 @@ func TestPluginsOfTenantsShareNoIDs(t *testing.T) {
 	if !strings.Contains(sum, TenantPlugins) {
 		t.Errorf("a sum over tenants has no line of their plugins: %s", sum)
 	}
-	if each := charged(rt.Bill().Sum(true, true, true)); !strings.Contains(each, "globex crm") {
+	if each := charged(rt.UsageReport().Sum(true, true, true)); !strings.Contains(each, "globex crm") {
 		t.Errorf("a sum by tenant: %s", each)
 	}
 }
 
 // charged returns the names in a bill.
-func charged(b *Bill) string {
+func charged(b *UsageReport) string {
 	var names []string
-	for _, c := range b.Charges {
+	for _, c := range b.Items {
 		names = append(names, c.Tenant+" "+c.Plugin)
 	}
 	return strings.Join(names, ", ")
@@ -86,7 +86,7 @@ func TestSumsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
 	if _, err := s.Call(t.Context(), "acme", "tool", []byte(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	if sum := charged(rt.Bill().Sum(false, true, true)); strings.Contains(sum, "secret-project") || strings.Contains(sum, "acme") {
+	if sum := charged(rt.UsageReport().Sum(false, true, true)); strings.Contains(sum, "secret-project") || strings.Contains(sum, "acme") {
 		t.Error(sum)
 	}
 }

@@ -22,17 +22,17 @@ import (
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
-	opts      Options
-	compiler  *compiler
-	tenants   *tenants
-	tallies   *tallies
-	scheduler *fairsched.Scheduler
-	apart     *fairsched.Scheduler // of instances that are made apart
-	memories  memories
-	fetcher   Fetcher
-	stop      []func() // what was not given
-	sweeper   *sweeper
-	began     time.Time // where the real monotonic clock of guests starts
+	opts         Options
+	compiler     *compiler
+	tenants      *tenants
+	usageRecords *usageRecords
+	scheduler    *fairsched.Scheduler
+	apart        *fairsched.Scheduler // of instances that are made apart
+	memories     memories
+	fetcher      Fetcher
+	stop         []func() // what was not given
+	sweeper      *sweeper
+	began        time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{}
@@ -89,9 +89,9 @@ type Options struct {
 	Tenants   map[string]*Tenant
 	AnyTenant *Tenant
 
-	// BilledTenants is how many tenants have a bill of their own: see [Runtime.Bill];
+	// ReportedTenants is how many tenants have lines of their own in a usage report: see [Runtime.UsageReport];
 	// the rest are summed (10,000).
-	BilledTenants int
+	ReportedTenants int
 
 	// Ceiling is what no plugin may go beyond, whatever it is granted; nil is no
 	// ceiling.
@@ -124,7 +124,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		return nil, err
 	}
 	var err error
-	if rt.tallies, err = newTallies(opts.BilledTenants); err != nil {
+	if rt.usageRecords, err = newUsageRecords(opts.ReportedTenants); err != nil {
 		return nil, err
 	}
 	if rt.tenants, err = newTenants(opts); err != nil {
@@ -140,7 +140,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.opts.Log == nil {
 		rt.opts.Log = rt.logLine
 	}
-	if rt.compiler, err = newCompiler(&rt.opts, rt.tallies); err != nil {
+	if rt.compiler, err = newCompiler(&rt.opts, rt.usageRecords); err != nil {
 		return nil, err
 	}
 	rt.openServices()

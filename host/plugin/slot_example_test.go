@@ -65,7 +65,7 @@ func ExampleSlot() {
 	// history: version 1 serves, tokenlimiter
 }
 
-func ExampleRuntime_Bill() {
+func ExampleRuntime_UsageReport() {
 	ctx := context.Background()
 	rt, err := plugin.NewRuntime(ctx, nil)
 	if err != nil {
@@ -77,13 +77,13 @@ func ExampleRuntime_Bill() {
 		log.Fatal(err)
 	}
 	input := []byte(`{"processor":"tokenlimiter","config":{"limit":8,"useTiktoken":false},"outline":{"count":0,"roles":"","bytes":[],"chars":[],"parts":[],"tools":[]}}`)
-	before := rt.Bill()
+	before := rt.UsageReport()
 	for _, tenant := range []string{"acme", "acme", "umbrella"} {
 		if _, err := p.Call(ctx, tenant, "process", input, nil); err != nil {
 			log.Fatal(err)
 		}
 	}
-	for _, c := range rt.Bill().Since(before).Sum(true, true, false).Charges {
+	for _, c := range rt.UsageReport().Since(before).Sum(true, true, false).Items {
 		fmt.Printf("%s: %d calls of %s, %d errors, instructions: %t\n", c.Tenant, c.Calls(), c.Plugin, c.Errors(), c.Instructions > 1000)
 	}
 

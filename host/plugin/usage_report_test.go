@@ -17,13 +17,13 @@ import (
 )
 
 // chargeOf returns the line of a bill; the zero charge if there is none.
-func chargeOf(b *Bill, tenant, plugin, export string) Charge {
-	for _, c := range b.Charges {
-		if c.key() == (tallyKey{tenant, plugin, export, false}) {
+func chargeOf(b *UsageReport, tenant, plugin, export string) LineItem {
+	for _, c := range b.Items {
+		if c.key() == (usageKey{tenant, plugin, export, false}) {
 			return c
 		}
 	}
-	return Charge{}
+	return LineItem{}
 }
 
 func TestBillSumsWhatCallsReport(t *testing.T) {
@@ -44,12 +44,12 @@ func TestBillSumsWhatCallsReport(t *testing.T) {
 		}
 		sum.Add(r.Cost)
 	}
-	before := rt.Bill()
+	before := rt.UsageReport()
 	if _, err := p.Call(ctx, "b", "route", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.Close()
-	bill := rt.Bill()
+	bill := rt.UsageReport()
 	if got := []int{bill.Prices, bill.Since(before).Prices, bill.Sum(true, false, false).Prices}; got[0] != PriceVersion || got[1] != PriceVersion || got[2] != PriceVersion {
 		t.Errorf("the versions of the prices of a bill, of a later part and of a sum are %d, want %d", got, PriceVersion)
 	}
@@ -67,10 +67,10 @@ func TestBillSumsWhatCallsReport(t *testing.T) {
 		t.Errorf("the bill of b is %+v, want one call", b)
 	}
 	since := bill.Since(before)
-	if len(since.Charges) != 1 || since.Charges[0].Tenant != "b" || !since.From.Equal(before.To) {
+	if len(since.Items) != 1 || since.Items[0].Tenant != "b" || !since.From.Equal(before.To) {
 		t.Errorf("since the last bill: %+v, want the call of b", since)
 	}
-	if sum := bill.Sum(false, true, false); len(sum.Charges) != 1 || sum.Charges[0].Calls() != 11 || sum.Charges[0].Plugin != "p" {
+	if sum := bill.Sum(false, true, false); len(sum.Items) != 1 || sum.Items[0].Calls() != 11 || sum.Items[0].Plugin != "p" {
 		t.Errorf("by plugin: %+v, want one line of 11 calls", sum)
 	}
 	if raw, err := json.Marshal(bill); err != nil || !strings.Contains(string(raw), `"plugin":"p","export":"tool","outcomes":[10,`) {
@@ -107,7 +107,7 @@ func TestBillTellsHowCallsEnd(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			p := loadHand(t, row.code, row.limits)
 			_, _ = p.Call(row.ctx, "a", "tool", make([]byte, row.input), nil) // what it returns is other tests' concern
-			c := chargeOf(p.runtime.Bill(), "a", "hand", "tool")
+			c := chargeOf(p.runtime.UsageReport(), "a", "hand", "tool")
 			if c.Calls() != 1 || c.Outcomes[row.want] != 1 {
 				t.Errorf("the bill is %+v, want one call that ended %s", c.Outcomes, row.want)
 			}
@@ -139,7 +139,7 @@ func TestBillCountsTheWait(t *testing.T) {
 	if err := <-b.done; err != nil {
 		t.Error(err)
 	}
-	c := chargeOf(rt.Bill(), "t", "p", "tool")
+	c := chargeOf(rt.UsageReport(), "t", "p", "tool")
 	if r.Cost.WaitUS < 1000 || c.Wait < time.Millisecond {
 		t.Errorf("the call waited %d us, and the bill says %s, want 2 ms", r.Cost.WaitUS, c.Wait)
 	}
@@ -172,14 +172,14 @@ func TestBillCountsThrottling(t *testing.T) {
 	}
 	stop()
 	<-done
-	if c := chargeOf(rt.Bill(), "t", "p", "tool"); c.Throttled <= 0 || c.Throttled > c.Duration {
+	if c := chargeOf(rt.UsageReport(), "t", "p", "tool"); c.Throttled <= 0 || c.Throttled > c.Duration {
 		t.Errorf("5 calls that waited for their turn were throttled for %s of %s", c.Throttled, c.Duration)
 	}
 }
 
 func TestBillIsBounded(t *testing.T) {
 	ctx := context.Background()
-	rt := startRuntime(t, &Options{BilledTenants: 2})
+	rt := startRuntime(t, &Options{ReportedTenants: 2})
 	p, err := rt.Load(ctx, "p", asking(t, "", ""), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -189,11 +189,11 @@ func TestBillIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bill := rt.Bill()
-	if c := chargeOf(bill, OtherTenants, "p", "tool"); c.Calls() != 8 || len(bill.Charges) != 3 {
-		t.Errorf("the bill is %+v, want 2 tenants and 8 calls of others", bill.Charges)
+	bill := rt.UsageReport()
+	if c := chargeOf(bill, OtherTenants, "p", "tool"); c.Calls() != 8 || len(bill.Items) != 3 {
+		t.Errorf("the bill is %+v, want 2 tenants and 8 calls of others", bill.Items)
 	}
-	if _, err := NewRuntime(ctx, &Options{BilledTenants: -1}); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := NewRuntime(ctx, &Options{ReportedTenants: -1}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a negative bound: %v, want invalid_argument", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestBillSurvivesVersionsAndRaces(t *testing.T) {
 		replace(t, s, numbered(t, i+1))
 	}
 	wg.Wait()
-	sum := rt.Bill().Sum(false, true, true)
+	sum := rt.UsageReport().Sum(false, true, true)
 	if c := chargeOf(sum, "", "p", "tool"); c.Calls() != callers*calls {
 		t.Errorf("the bill has %d calls, want %d", c.Calls(), callers*calls)
 	}
@@ -247,7 +247,7 @@ func TestLatencyQuantile(t *testing.T) {
 }
 
 func TestRecordingAllocatesNothing(t *testing.T) {
-	var m tally
+	var m usageRecord
 	cost := &host.Cost{Instructions: 1000, PeakMemory: 1, InputBytes: 1, OutputBytes: 1}
 	if n := testing.AllocsPerRun(100, func() { m.record(cost, time.Microsecond, 0, OutcomeOK) }); n != 0 {
 		t.Errorf("record allocates %v times", n)
@@ -259,14 +259,14 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 func BenchmarkBill(b *testing.B) {
 	cost := &host.Cost{Instructions: 1000, PeakMemory: 1 << 20, InputBytes: 1000, OutputBytes: 1000}
 	b.Run("record", func(b *testing.B) {
-		var t tally
+		var t usageRecord
 		b.ReportAllocs()
 		for b.Loop() {
 			t.record(cost, 2*time.Microsecond, 0, OutcomeOK)
 		}
 	})
 	b.Run("record/parallel", func(b *testing.B) {
-		var t tally
+		var t usageRecord
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				t.record(cost, 2*time.Microsecond, 0, OutcomeOK)

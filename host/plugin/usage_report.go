@@ -11,19 +11,19 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// The bounds of a runtime's bill.
+// The bounds of a runtime's usage report.
 const (
-	// defaultBilledTenants is how many tenants have a bill of their own; what more
+	// defaultReportedTenants is how many tenants have lines of their own; what more
 	// of them use is summed under OtherTenants.
-	defaultBilledTenants = 10_000
+	defaultReportedTenants = 10_000
 
-	// OtherTenants stands for the tenants without a bill of their own.
+	// OtherTenants stands for the tenants without lines of their own.
 	OtherTenants = "(others)"
 
-	// maxTallies bounds what tenants, plugins and exports there are together. More
+	// maxUsageRecords bounds what tenants, plugins and exports there are together. More
 	// of them are summed under OtherTenants and then under otherPlugins.
-	maxTallies   = 200_000
-	otherPlugins = "(others)"
+	maxUsageRecords = 200_000
+	otherPlugins    = "(others)"
 
 	// TenantPlugins stands for the plugins of tenants in a sum over tenants.
 	TenantPlugins = "(tenants)"
@@ -105,8 +105,8 @@ func (l *Latency) Quantile(q float64) time.Duration {
 // those in the last element have no bound.
 func LatencyBound(i int) time.Duration { return time.Microsecond << i }
 
-// Charge is what the calls of one export of a plugin have used for one tenant.
-type Charge struct {
+// LineItem is what the calls of one export of a plugin have used for one tenant.
+type LineItem struct {
 	Tenant string `json:"tenant,omitempty"` // "" in a sum over tenants
 	Plugin string `json:"plugin,omitempty"`
 	Export string `json:"export,omitempty"`
@@ -126,7 +126,7 @@ type Charge struct {
 }
 
 // Calls returns how many calls there were, refused ones too.
-func (c *Charge) Calls() (n int64) {
+func (c *LineItem) Calls() (n int64) {
 	for _, o := range c.Outcomes {
 		n += o
 	}
@@ -134,10 +134,10 @@ func (c *Charge) Calls() (n int64) {
 }
 
 // Errors returns how many of the calls did not end well.
-func (c *Charge) Errors() int64 { return c.Calls() - c.Outcomes[OutcomeOK] }
+func (c *LineItem) Errors() int64 { return c.Calls() - c.Outcomes[OutcomeOK] }
 
 // add adds v to c; the peak is the larger of the two.
-func (c *Charge) add(v *Charge, sign int64) {
+func (c *LineItem) add(v *LineItem, sign int64) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] += sign * v.Outcomes[i]
 	}
@@ -155,42 +155,42 @@ func (c *Charge) add(v *Charge, sign int64) {
 	c.PeakMemory = max(c.PeakMemory, v.PeakMemory)
 }
 
-// Bill is what the plugins of a runtime have used since it began, or in some time
+// UsageReport is what the plugins of a runtime have used since it began, or in some time
 // of it.
-type Bill struct {
-	From    time.Time `json:"from"`
-	To      time.Time `json:"to"`
-	Prices  int       `json:"prices"`  // the PriceVersion of its instructions
-	Charges []Charge  `json:"charges"` // by tenant, plugin and export
+type UsageReport struct {
+	From   time.Time  `json:"from"`
+	To     time.Time  `json:"to"`
+	Prices int        `json:"prices"`  // the PriceVersion of its instructions
+	Items  []LineItem `json:"charges"` // by tenant, plugin and export
 }
 
-// Since returns what was used after an earlier bill of the same runtime. Peaks
+// Since returns what was used after an earlier report of the same runtime. Peaks
 // stay those since the beginning.
-func (b *Bill) Since(earlier *Bill) *Bill {
-	before := make(map[tallyKey]*Charge, len(earlier.Charges))
-	for i := range earlier.Charges {
-		c := &earlier.Charges[i]
+func (b *UsageReport) Since(earlier *UsageReport) *UsageReport {
+	before := make(map[usageKey]*LineItem, len(earlier.Items))
+	for i := range earlier.Items {
+		c := &earlier.Items[i]
 		before[c.key()] = c
 	}
-	out := &Bill{From: earlier.To, To: b.To, Prices: b.Prices}
-	for _, c := range b.Charges {
+	out := &UsageReport{From: earlier.To, To: b.To, Prices: b.Prices}
+	for _, c := range b.Items {
 		if old := before[c.key()]; old != nil {
 			c.add(old, -1)
 		}
 		if c.Calls() > 0 || c.Compile > 0 {
-			out.Charges = append(out.Charges, c)
+			out.Items = append(out.Items, c)
 		}
 	}
 	return out
 }
 
-// Sum returns the bill with fewer lines: those with the same tenant, plugin and
+// Sum returns the report with fewer lines: those with the same tenant, plugin and
 // export, as far as they are asked for, are one.
-func (b *Bill) Sum(tenant, plugin, export bool) *Bill {
-	sums := map[tallyKey]*Charge{}
-	for i := range b.Charges {
-		c := &b.Charges[i]
-		var key tallyKey
+func (b *UsageReport) Sum(tenant, plugin, export bool) *UsageReport {
+	sums := map[usageKey]*LineItem{}
+	for i := range b.Items {
+		c := &b.Items[i]
+		var key usageKey
 		if tenant {
 			key.tenant = c.Tenant
 		}
@@ -205,34 +205,34 @@ func (b *Bill) Sum(tenant, plugin, export bool) *Bill {
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Charge{Tenant: key.tenant, Plugin: key.plugin, Export: key.export, Owned: key.owned}
+			sum = &LineItem{Tenant: key.tenant, Plugin: key.plugin, Export: key.export, Owned: key.owned}
 			sums[key] = sum
 		}
 		sum.add(c, 1)
 	}
-	out := newBill(b.From, b.To, maps.Values(sums))
+	out := newUsageReport(b.From, b.To, maps.Values(sums))
 	out.Prices = b.Prices
 	return out
 }
 
-func newBill(from, to time.Time, charges func(func(*Charge) bool)) *Bill {
-	b := &Bill{From: from, To: to, Prices: PriceVersion, Charges: []Charge{}}
-	for c := range charges {
-		b.Charges = append(b.Charges, *c)
+func newUsageReport(from, to time.Time, items func(func(*LineItem) bool)) *UsageReport {
+	b := &UsageReport{From: from, To: to, Prices: PriceVersion, Items: []LineItem{}}
+	for c := range items {
+		b.Items = append(b.Items, *c)
 	}
-	slices.SortFunc(b.Charges, func(x, y Charge) int { return x.key().compare(y.key()) })
+	slices.SortFunc(b.Items, func(x, y LineItem) int { return x.key().compare(y.key()) })
 	return b
 }
 
-// tallyKey says whose calls a tally counts.
-type tallyKey struct {
+// usageKey says whose calls a usageRecord counts.
+type usageKey struct {
 	tenant, plugin, export string
 	owned                  bool // the plugin is the tenant's
 }
 
-func (c *Charge) key() tallyKey { return tallyKey{c.Tenant, c.Plugin, c.Export, c.Owned} }
+func (c *LineItem) key() usageKey { return usageKey{c.Tenant, c.Plugin, c.Export, c.Owned} }
 
-func (k tallyKey) compare(l tallyKey) int {
+func (k usageKey) compare(l usageKey) int {
 	if n := strings.Compare(k.tenant, l.tenant); n != 0 {
 		return n
 	}
@@ -242,16 +242,16 @@ func (k tallyKey) compare(l tallyKey) int {
 	return strings.Compare(k.export, l.export)
 }
 
-// tally counts the calls of one export of a plugin for one tenant. Its mutex is
+// usageRecord counts the calls of one export of a plugin for one tenant. Its mutex is
 // cheaper than an atomic counter for each field, and held for a few additions
 // only.
-type tally struct {
+type usageRecord struct {
 	mu  sync.Mutex
-	sum Charge // without the names
+	sum LineItem // without the names
 }
 
 // record counts a call that was begun. It allocates nothing.
-func (t *tally) record(cost *host.Cost, took, wait time.Duration, o Outcome) {
+func (t *usageRecord) record(cost *host.Cost, took, wait time.Duration, o Outcome) {
 	bucket := latencyBucket(took)
 	t.mu.Lock()
 	c := &t.sum
@@ -269,7 +269,7 @@ func (t *tally) record(cost *host.Cost, took, wait time.Duration, o Outcome) {
 }
 
 // refuse counts a call that was not begun.
-func (t *tally) refuse(waited time.Duration) {
+func (t *usageRecord) refuse(waited time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sum.Outcomes[OutcomeRefused]++
@@ -277,14 +277,14 @@ func (t *tally) refuse(waited time.Duration) {
 }
 
 // compiled counts the time to compile a plugin.
-func (t *tally) compiled(took time.Duration) {
+func (t *usageRecord) compiled(took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sum.Compile += took
 }
 
-// charge returns what the tally has counted.
-func (t *tally) charge(k tallyKey) *Charge {
+// lineItem returns the record as a line.
+func (t *usageRecord) lineItem(k usageKey) *LineItem {
 	t.mu.Lock()
 	c := t.sum
 	t.mu.Unlock()
@@ -292,25 +292,25 @@ func (t *tally) charge(k tallyKey) *Charge {
 	return &c
 }
 
-// tallies are those of a runtime.
-type tallies struct {
+// usageRecords are those of a runtime.
+type usageRecords struct {
 	tenants int // limit
 
 	mu     sync.Mutex
-	all    map[tallyKey]*tally
+	all    map[usageKey]*usageRecord
 	billed map[string]struct{} // tenants
 }
 
-func newTallies(tenants int) (*tallies, error) {
+func newUsageRecords(tenants int) (*usageRecords, error) {
 	if tenants < 0 {
-		return nil, host.Errorf(host.InvalidArgument, "BilledTenants is %d", tenants).WithHint("leave it out for the default")
+		return nil, host.Errorf(host.InvalidArgument, "ReportedTenants is %d", tenants).WithHint("leave it out for the default")
 	}
-	orDefault(&tenants, defaultBilledTenants)
-	return &tallies{tenants: tenants, all: map[tallyKey]*tally{}, billed: map[string]struct{}{}}, nil
+	orDefault(&tenants, defaultReportedTenants)
+	return &usageRecords{tenants: tenants, all: map[usageKey]*usageRecord{}, billed: map[string]struct{}{}}, nil
 }
 
-// tally returns the one that counts for a tenant's calls.
-func (ms *tallies) tally(tenant, plugin, export string, owned bool) *tally {
+// usageRecord returns the one that counts for a tenant's calls.
+func (ms *usageRecords) usageRecord(tenant, plugin, export string, owned bool) *usageRecord {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if _, ok := ms.billed[tenant]; !ok {
@@ -320,41 +320,41 @@ func (ms *tallies) tally(tenant, plugin, export string, owned bool) *tally {
 			ms.billed[strings.Clone(tenant)] = struct{}{}
 		}
 	}
-	k := tallyKey{tenant, plugin, export, owned}
+	k := usageKey{tenant, plugin, export, owned}
 	if m := ms.all[k]; m != nil {
 		return m
 	}
-	if len(ms.all) >= maxTallies {
+	if len(ms.all) >= maxUsageRecords {
 		k.tenant = OtherTenants
 	}
-	if len(ms.all) >= 2*maxTallies || owned && k.tenant == OtherTenants {
+	if len(ms.all) >= 2*maxUsageRecords || owned && k.tenant == OtherTenants {
 		k.plugin = otherPlugins
 	}
 	m := ms.all[k]
 	if m == nil {
-		m = &tally{}
-		ms.all[tallyKey{strings.Clone(k.tenant), k.plugin, k.export, k.owned}] = m
+		m = &usageRecord{}
+		ms.all[usageKey{strings.Clone(k.tenant), k.plugin, k.export, k.owned}] = m
 	}
 	return m
 }
 
-func (ms *tallies) bill(from time.Time) *Bill {
+func (ms *usageRecords) report(from time.Time) *UsageReport {
 	ms.mu.Lock()
 	all := maps.Clone(ms.all)
 	ms.mu.Unlock()
-	return newBill(from, time.Now(), func(yield func(*Charge) bool) {
+	return newUsageReport(from, time.Now(), func(yield func(*LineItem) bool) {
 		for k, m := range all {
-			if !yield(m.charge(k)) {
+			if !yield(m.lineItem(k)) {
 				return
 			}
 		}
 	})
 }
 
-// Bill returns what all calls have used since the runtime began: those that have
+// UsageReport returns what all calls have used since the runtime began: those that have
 // ended, over all versions of each plugin, also of plugins that are closed. For
-// rates, take it twice and see [Bill.Since].
-func (rt *Runtime) Bill() *Bill { return rt.tallies.bill(rt.began) }
+// rates, take it twice and see [UsageReport.Since].
+func (rt *Runtime) UsageReport() *UsageReport { return rt.usageRecords.report(rt.began) }
 
 // billed returns the tenant whose calls these are: a plugin's owner for those that
 // try it, and otherwise the caller.
@@ -365,16 +365,16 @@ func (b *binding) billed() string {
 	return b.account.id
 }
 
-// tally returns the one of an export's calls in this binding.
-func (b *binding) tally(e export) *tally {
+// usageRecord returns the one of an export's calls in this binding.
+func (b *binding) usageRecord(e export) *usageRecord {
 	if e >= exportCount { // a function of an Extism plugin: not kept here
-		return b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, b.plugin.module.exportName(e), b.plugin.owner != "")
+		return b.plugin.runtime.usageRecords.usageRecord(b.billed(), b.plugin.id, b.plugin.module.exportName(e), b.plugin.owner != "")
 	}
-	if t := b.tallies[e].Load(); t != nil {
+	if t := b.usageRecords[e].Load(); t != nil {
 		return t
 	}
-	t := b.plugin.runtime.tallies.tally(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.module.exportName(e), exportPrefix), b.plugin.owner != "")
-	b.tallies[e].Store(t)
+	t := b.plugin.runtime.usageRecords.usageRecord(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.module.exportName(e), exportPrefix), b.plugin.owner != "")
+	b.usageRecords[e].Store(t)
 	return t
 }
 
@@ -384,7 +384,7 @@ func (bs *bindings) refused(r *callRequest, arrived time.Time, err error) error 
 	switch host.CodeOf(err) {
 	case host.NotFound, host.FailedPrecondition:
 	default:
-		bs.of(r.tenant).tally(r.export).refuse(time.Since(arrived))
+		bs.of(r.tenant).usageRecord(r.export).refuse(time.Since(arrived))
 	}
 	return err
 }
