@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestUnwritableDataDirectory(t *testing.T) {
@@ -53,11 +54,11 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
-	src, err := threads.NewSource(threads.FormatOpenAI, bytes.NewReader(text))
+	src, err := transfer.NewSource(transfer.FormatOpenAI, bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := threads.New(s.Driver, nil).For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"}); err != nil {
+	if _, err := transfer.Import(t.Context(), threads.New(s.Driver, nil).For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

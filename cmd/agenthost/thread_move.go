@@ -15,10 +15,11 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func formatNames(formats []threads.Format) string {
+func formatNames(formats []transfer.Format) string {
 	var names []string
 	for _, f := range formats {
 		names = append(names, string(f))
@@ -27,7 +28,7 @@ func formatNames(formats []threads.Format) string {
 }
 
 // completeFormat completes --format.
-func completeFormat(c *cobra.Command, formats []threads.Format) {
+func completeFormat(c *cobra.Command, formats []transfer.Format) {
 	completeFlagOf(c, "format", strings.Split(formatNames(formats), ", "))
 }
 
@@ -50,41 +51,41 @@ messages as OpenAI's chat API has them.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
 				if out == "" {
-					return s.For(f.tenant).Export(c.Context(), list[0], threads.Format(format), env.stdout)
+					return transfer.Export(c.Context(), s.For(f.tenant), list[0], transfer.Format(format), env.stdout)
 				}
-				n, err := exportFile(c.Context(), env, s, f.tenant, list[0], threads.Format(format), out)
+				n, err := exportFile(c.Context(), env, s, f.tenant, list[0], transfer.Format(format), out)
 				if err != nil {
 					return err
 				}
 				if f.json {
-					return printJSON(env.stdout, exported{list[0], threads.Format(format), out, n})
+					return printJSON(env.stdout, exported{list[0], transfer.Format(format), out, n})
 				}
 				fmt.Fprintf(env.stdout, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, byteWords(n))
 				return nil
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", string(threads.FormatThread), "one of: "+formatNames(threads.Formats()))
-	completeFormat(c, threads.Formats())
+	c.Flags().StringVar(&format, "format", string(transfer.FormatThread), "one of: "+formatNames(transfer.Formats()))
+	completeFormat(c, transfer.Formats())
 	c.Flags().StringVarP(&out, "out", "o", "", "a file to write to")
 	return c
 }
 
 // exported is what thread export --out --json prints.
 type exported struct {
-	Thread string         `json:"thread"`
-	Format threads.Format `json:"format"`
-	File   string         `json:"file"`
-	Bytes  int64          `json:"bytes"`
+	Thread string          `json:"thread"`
+	Format transfer.Format `json:"format"`
+	File   string          `json:"file"`
+	Bytes  int64           `json:"bytes"`
 }
 
-func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format threads.Format, out string) (int64, error) {
+func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format transfer.Format, out string) (int64, error) {
 	show := newProgress(env)
 	defer show.end()
 	count := &counted{tell: func(n int64) { show.say("%s", byteWords(n)) }}
 	err := streamFile(out, func(w io.Writer) error {
 		count.w = w
-		return s.For(tenant).Export(ctx, id, format, count)
+		return transfer.Export(ctx, s.For(tenant), id, format, count)
 	})
 	return count.n, err
 }
@@ -153,16 +154,16 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 			"  agenthost thread import training.jsonl --thread chats --data ./data",
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return importFile(c.Context(), env, f, list[0], thread, threads.Format(format))
+			return importFile(c.Context(), env, f, list[0], thread, transfer.Format(format))
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames(threads.ImportFormats()))
-	completeFormat(c, threads.ImportFormats())
+	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames(transfer.ImportFormats()))
+	completeFormat(c, transfer.ImportFormats())
 	c.Flags().StringVar(&thread, "thread", "", "the id to import it under; of a training file, what the ids begin with")
 	return c
 }
 
-func importFile(ctx context.Context, env *environment, f *threadFlags, file, thread string, format threads.Format) (err error) {
+func importFile(ctx context.Context, env *environment, f *threadFlags, file, thread string, format transfer.Format) (err error) {
 	if f.data == "" {
 		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import"}
 	}
@@ -172,14 +173,14 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	}
 	defer closeIn()
 	if format == "" {
-		if format, in, err = threads.Detect(in); err != nil {
+		if format, in, err = transfer.Detect(in); err != nil {
 			return importHint(err, file)
 		}
 	}
-	if format == threads.FormatOpenAITraining {
+	if format == transfer.FormatOpenAITraining {
 		return importTraining(ctx, env, f, file, thread, in)
 	}
-	src, err := threads.NewSource(format, in)
+	src, err := transfer.NewSource(format, in)
 	if err != nil {
 		return importHint(err, file)
 	}
@@ -189,7 +190,7 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	show := newProgress(env)
-	got, err := threads.New(driver.Driver, nil).For(f.tenant).Import(ctx, src, &threads.ImportOptions{
+	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(f.tenant), src, &transfer.ImportOptions{
 		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
 	})
 	show.end()
@@ -225,7 +226,7 @@ func importHint(err error, file string) error {
 	e.Message = strings.Replace(e.Message, "import:", "import "+cmp.Or(file, "-")+":", 1)
 	switch {
 	case strings.Contains(e.Message, "more after the end"):
-		e.Hint = "a file with a conversation on each line is imported with --format " + string(threads.FormatOpenAITraining)
+		e.Hint = "a file with a conversation on each line is imported with --format " + string(transfer.FormatOpenAITraining)
 	case strings.Contains(e.Message, "which thread it is"):
 		e.Hint = "name one with --thread"
 	case e.Code == host.AlreadyExists:
@@ -239,7 +240,7 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 	if prefix == "" {
 		return usageError{errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import"}
 	}
-	sources, err := threads.NewSources(threads.FormatOpenAITraining, in)
+	sources, err := transfer.NewSources(transfer.FormatOpenAITraining, in)
 	if err != nil {
 		return importHint(err, file)
 	}
@@ -254,9 +255,9 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 	n, made, messages := 0, 0, 0
 	for src, err := range sources {
 		id := fmt.Sprintf("%s-%d", prefix, n+1)
-		var got *threads.Imported
+		var got *transfer.Imported
 		if err == nil {
-			got, err = store.For(f.tenant).Import(ctx, src, &threads.ImportOptions{Thread: id})
+			got, err = transfer.Import(ctx, store.For(f.tenant), src, &transfer.ImportOptions{Thread: id})
 		}
 		if err != nil {
 			return lineError(importHint(err, file), n)
@@ -294,7 +295,7 @@ func lineError(err error, before int) error {
 	return &e
 }
 
-func printImported(env *environment, f *threadFlags, got *threads.Imported) error {
+func printImported(env *environment, f *threadFlags, got *transfer.Imported) error {
 	t := got.Thread
 	switch {
 	case got.Messages+got.Turns == 0 && !got.Created:

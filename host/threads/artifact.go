@@ -190,3 +190,13 @@ func artifactJSON(a *host.Artifact) ([]byte, error) {
 	}
 	return raw, nil
 }
+
+// InfoOf returns what a thread says of an artifact that it lists. Code invalid_argument
+// for an artifact that cannot be stored.
+func InfoOf(a *host.Artifact) (ArtifactInfo, error) {
+	raw, err := artifactJSON(a)
+	if err != nil {
+		return ArtifactInfo{}, err
+	}
+	return ArtifactInfo{Name: a.Name, Ref: *refTo(raw), Content: a.Digest()}, nil
+}

@@ -49,7 +49,7 @@ func BenchmarkTurn(b *testing.B) {
 			benchDrivers(b, func(b *testing.B, driver kv.Driver) {
 				d := &spy{Driver: driver}
 				s := threads.New(d, nil)
-				fill(b, s, "t1", c.after)
+				threadtest.Fill(b, s, "t1", c.after)
 				b.ReportAllocs()
 				i := 0
 				bytes, _, _ := d.measure(func() {
@@ -73,7 +73,7 @@ func BenchmarkLast50(b *testing.B) {
 		b.Run(fmt.Sprintf("of=%d", n), func(b *testing.B) {
 			benchDrivers(b, func(b *testing.B, d kv.Driver) {
 				s := threads.New(d, &threads.Options{Window: 50})
-				fill(b, s, "t1", n)
+				threadtest.Fill(b, s, "t1", n)
 				b.ReportAllocs()
 				for b.Loop() {
 					if got := len(threadtest.Load(b, s, "t1").Messages); got != 50 {
@@ -90,7 +90,7 @@ func BenchmarkFork(b *testing.B) {
 	benchDrivers(b, func(b *testing.B, driver kv.Driver) {
 		d := &spy{Driver: driver}
 		s := threads.New(d, nil)
-		fill(b, s, "t1", 100_000)
+		threadtest.Fill(b, s, "t1", 100_000)
 		i := 0
 		bytes, _, _ := d.measure(func() {
 			for b.Loop() {

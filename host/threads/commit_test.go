@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // A reader sees a thread as it was when it began, whatever is committed while it
@@ -37,7 +38,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		}},
 		{"export", func(t *testing.T, s *threads.Store) string {
 			var b strings.Builder
-			if err := s.For("").Export(t.Context(), "t1", "", &b); err != nil {
+			if err := transfer.Export(t.Context(), s.For(""), "t1", "", &b); err != nil {
 				t.Fatal(err)
 			}
 			for _, later := range []string{"question 2", "answer two", `"is":"two"`} {
@@ -128,8 +129,8 @@ func TestReadersOfAFailingDriver(t *testing.T) {
 	threadtest.WantCode(t, "Artifacts", err, host.DataLoss)
 	_, err = s.For("").List(t.Context(), nil)
 	threadtest.WantCode(t, "List", err, host.DataLoss)
-	for _, format := range threads.Formats() {
-		threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "t1", format, new(strings.Builder)), host.DataLoss)
+	for _, format := range transfer.Formats() {
+		threadtest.WantCode(t, "Export", transfer.Export(t.Context(), s.For(""), "t1", format, new(strings.Builder)), host.DataLoss)
 	}
 	for _, err := range s.For("").Snapshots(t.Context(), "t1") {
 		threadtest.WantCode(t, "Snapshots", err, host.DataLoss)

@@ -11,19 +11,6 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
 
-// fill gives a thread n messages in few commits.
-func fill(t testing.TB, s *threads.Store, thread string, n int) {
-	t.Helper()
-	for done := 0; done < n; {
-		var messages []*host.Message
-		for range min(n-done, threads.MaxTurnEntries) {
-			messages = append(messages, threadtest.WithID(fmt.Sprintf("f%d", done+len(messages)), strings.Repeat("x", 100)))
-		}
-		threadtest.Answer(t, s, thread, fmt.Sprintf("fill%d", done), "", messages...)
-		done += len(messages)
-	}
-}
-
 // aTurn stores a question and an answer of 1 kB with state and an artifact.
 func aTurn(t testing.TB, s *threads.Store, thread string, i int) {
 	t.Helper()
@@ -48,7 +35,7 @@ func TestTurnCostsTheSameOnALongThread(t *testing.T) {
 	for _, n := range []int{10, far} {
 		d := &spy{Driver: kv.NewMemory()}
 		s := threads.New(d, nil)
-		fill(t, s, "t1", n)
+		threadtest.Fill(t, s, "t1", n)
 		var c cost
 		c.bytes, c.commits, c.reads = d.measure(func() { aTurn(t, s, "t1", 0) })
 		costs[n] = c

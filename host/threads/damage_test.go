@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/search"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // damaging changes one value on its way from a driver to its reader.
@@ -134,7 +135,7 @@ func readAll(s *threads.Store, upload string) (shown map[string]string, errs map
 			put("artifact "+a.Digest+" of "+id, content, err)
 		}
 		var text bytes.Buffer
-		err = s.For("").Export(ctx, id, threads.FormatThread, &text)
+		err = transfer.Export(ctx, s.For(""), id, transfer.FormatThread, &text)
 		put("export "+id, text.String(), err)
 		messages, found, _, err := s.MessagesAfter(ctx, &host.HistoryRequest{Thread: id}, "q1", 10)
 		put("after "+id, []any{messages, found}, err)

@@ -84,9 +84,8 @@
 //
 // # Moving threads
 //
-// [Tenant.Export] writes a thread, [Tenant.Import] stores one from any [Source]:
-// [NewSource] reads what Export writes and OpenAI's messages. Both hold a page of a
-// thread at a time, and importing twice is importing once.
+// Package transfer writes threads to files and stores conversations from files. It reads a
+// [Moment] of a thread and writes by [Tenant.Restore].
 //
 // # Agent threads
 //

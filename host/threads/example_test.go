@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // A host with a store goes on with a conversation where it ended.
@@ -33,37 +33,11 @@ func Example() {
 	for _, t := range page.Threads {
 		fmt.Printf("%s: %q, %d messages, %d turns, %s\n", t.ID, t.Title, t.Messages, t.Turns, t.Status)
 	}
-	_ = store.For("acme").Export(ctx, "t1", threads.FormatOpenAILines, os.Stdout)
+	_ = transfer.Export(ctx, store.For("acme"), "t1", transfer.FormatOpenAILines, os.Stdout)
 	// Output:
 	// t1: "Hello.", 4 messages, 2 turns, completed
 	// {"role":"user","content":"Hello."}
 	// {"role":"assistant","name":"parrot","content":"I have heard 1 messages."}
 	// {"role":"user","content":"Still there?"}
 	// {"role":"assistant","name":"parrot","content":"I have heard 3 messages."}
-}
-
-// A conversation of another system is stored and goes out again.
-func ExampleTenant_Import() {
-	ctx := context.Background()
-	store := threads.New(kv.NewMemory(), nil)
-	const chat = `{"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi!"}]}`
-
-	for range 2 { // the second time there is nothing to store
-		src, err := threads.NewSource(threads.FormatOpenAI, strings.NewReader(chat))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		got, err := store.For("acme").Import(ctx, src, &threads.ImportOptions{Thread: "t1"})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(got.Messages, "new of", got.Thread.Messages)
-	}
-	_ = store.For("acme").Export(ctx, "t1", threads.FormatOpenAI, os.Stdout)
-	// Output:
-	// 2 new of 2
-	// 0 new of 2
-	// {"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Hi!"}]}
 }

@@ -441,7 +441,7 @@ func TestHeadsCostTheSameOnALongThread(t *testing.T) {
 	for _, n := range []int{10, 10_000} {
 		d := &spy{Driver: kv.NewMemory()}
 		s := threads.New(d, nil)
-		fill(t, s, "t1", n)
+		threadtest.Fill(t, s, "t1", n)
 		aTurn(t, s, "t1", 10_000_000)
 		var c cost
 		c.edit, _, _ = d.measure(func() { threadtest.Edit(t, s, "t1", "f5", threadtest.WithID("new", strings.Repeat("n", 100))) })

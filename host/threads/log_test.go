@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestWindow(t *testing.T) {
@@ -170,7 +171,7 @@ func TestDamage(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Show = %q, want it to say %q", err, tt.says)
 			}
-			threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "t1", "", new(strings.Builder)), tt.want)
+			threadtest.WantCode(t, "Export", transfer.Export(t.Context(), s.For(""), "t1", "", new(strings.Builder)), tt.want)
 			if after := keysAndValues(t, d); after != before {
 				t.Error("reading damaged data changed it")
 			}
@@ -265,7 +266,7 @@ func FuzzStored(f *testing.F) {
 			}
 			put(value)
 			for _, err := range []error{
-				onlyError(s.For("").Show(t.Context(), "t1", 0)), s.For("").Export(t.Context(), "t1", "", new(strings.Builder)),
+				onlyError(s.For("").Show(t.Context(), "t1", 0)), transfer.Export(t.Context(), s.For(""), "t1", "", new(strings.Builder)),
 				onlyError(s.For("").List(t.Context(), nil)),
 			} {
 				if code := host.CodeOf(err); code == host.Internal {

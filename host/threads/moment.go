@@ -2,9 +2,13 @@ package threads
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"iter"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -113,3 +117,44 @@ func (t *Moment) turns() turnLog {
 
 // lineage reads the heads that the thread has left behind.
 func (t *Moment) lineage() lineage { return lineage{t.contents(), t.root(), t.rec.Heads} }
+
+// Moment returns a moment of a thread, whose methods read that, whatever is committed
+// since. What the moment refers to may be missing when the thread is deleted or pruned.
+// Code not_found if there is no such thread or moment.
+func (tn *Tenant) Moment(ctx context.Context, id string, at At) (*Moment, error) {
+	return tn.findAt(ctx, id, at)
+}
+
+// Messages yields the messages of the moment, the first first. An error comes last.
+func (t *Moment) Messages(ctx context.Context) iter.Seq2[*host.Message, error] {
+	return t.log().all(ctx)
+}
+
+// Snapshots yields the snapshots of the moment's turns, the first turn first. An error
+// comes last.
+func (t *Moment) Snapshots(ctx context.Context) iter.Seq2[*Snapshot, error] {
+	return t.turns().all(ctx, kv.Range{})
+}
+
+// StateRef names the moment's state; nil if it has none.
+func (t *Moment) StateRef() *Ref { return t.rec.State }
+
+// State returns the custom state that ref names, and the states of context providers,
+// by key. ref is of the moment or of one of its snapshots.
+func (t *Moment) State(ctx context.Context, ref *Ref) (custom json.RawMessage, providers map[string]json.RawMessage, err error) {
+	blob, err := t.contents().readBlob(ctx, ref, "state")
+	if err != nil {
+		return nil, nil, err
+	}
+	return stateblob.Split(blob)
+}
+
+// Artifacts returns the artifacts of the moment, as [Tenant.Artifacts] does.
+func (t *Moment) Artifacts(ctx context.Context) ([]ArtifactInfo, error) {
+	return t.turns().artifacts(ctx)
+}
+
+// ArtifactJSON returns the JSON of one of the moment's artifacts.
+func (t *Moment) ArtifactJSON(ctx context.Context, info ArtifactInfo) ([]byte, error) {
+	return t.contents().readBlob(ctx, &info.Ref, "artifact")
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // outage is a driver on which one commit fails: the power is gone, or the disk is
@@ -95,7 +96,7 @@ func outageSteps(t *testing.T) []func(s *threads.Store) error {
 			return err
 		},
 		func(s *threads.Store) error {
-			_, err := importInto(t, s, "", "", "", source)
+			_, err := threadtest.ImportInto(t, s, "", "", "", source)
 			return err
 		},
 		func(s *threads.Store) error { return unless(s.For("").Delete(t.Context(), "fork"), host.NotFound) },
@@ -122,7 +123,7 @@ func whatShows(t *testing.T, s *threads.Store) string {
 			t.Fatalf("Verify(%s) = %v", info.ID, err)
 		}
 		if info.ID != "moved" { // an import is many commits
-			out = append(out, withoutHead(exportOf(t, s, "", info.ID, threads.FormatThread)))
+			out = append(out, threadtest.WithoutHead(threadtest.ExportOf(t, s, "", info.ID, transfer.FormatThread)))
 		}
 	}
 	slices.Sort(out)
@@ -149,7 +150,7 @@ func TestAnyCommitMayFail(t *testing.T) {
 		}
 		shows = append(shows, whatShows(t, s))
 	}
-	moved := withoutHead(exportOf(t, s, "", "moved", threads.FormatThread))
+	moved := threadtest.WithoutHead(threadtest.ExportOf(t, s, "", "moved", transfer.FormatThread))
 	t.Logf("%d commits", clean.n)
 	for name, o := range map[string]outage{
 		"the power is gone before":   {err: kv.ErrInDoubt, for_: 1 << 30},
@@ -185,7 +186,7 @@ func TestAnyCommitMayFail(t *testing.T) {
 				if got := whatShows(t, s); got != shows[len(shows)-1] {
 					t.Fatalf("commit %d failed: in the end there is\n%.2000s\nwant\n%.2000s", at, got, shows[len(shows)-1])
 				}
-				if got := withoutHead(exportOf(t, s, "", "moved", threads.FormatThread)); got != moved {
+				if got := threadtest.WithoutHead(threadtest.ExportOf(t, s, "", "moved", transfer.FormatThread)); got != moved {
 					t.Fatalf("commit %d failed: the import is another thread", at)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // modelThread is what a thread should be.
@@ -347,10 +348,15 @@ func (m *machine) checkThread(t *rapid.T, req *host.HistoryRequest, th *modelThr
 
 func (m *machine) checkExport(t *rapid.T, req *host.HistoryRequest, th *modelThread) {
 	var b bytes.Buffer
-	if err := m.store.For(req.Tenant).Export(t.Context(), req.Thread, threads.FormatThread, &b); err != nil {
+	if err := transfer.Export(t.Context(), m.store.For(req.Tenant), req.Thread, transfer.FormatThread, &b); err != nil {
 		t.Fatalf("Export = %v", err)
 	}
-	var got exported
+	var got struct {
+		Messages  []*host.Message
+		Snapshots []threads.Snapshot
+		State     json.RawMessage
+		Artifacts []*host.Artifact
+	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatalf("Export is not JSON: %v\n%s", err, b.Bytes())
 	}

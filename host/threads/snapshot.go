@@ -26,7 +26,8 @@ const (
 	Canceled    Status = "canceled"
 )
 
-func (s Status) valid() bool {
+// Valid reports whether s is one of the statuses.
+func (s Status) Valid() bool {
 	switch s {
 	case Completed, Interrupted, Failed, Canceled:
 		return true

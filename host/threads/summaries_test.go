@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/reduce"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestSummariesGoWithTheThread(t *testing.T) {
@@ -188,7 +189,7 @@ func TestSummariesOfAnImportedThread(t *testing.T) {
 		for i := range length {
 			fmt.Fprintf(&lines, `{"role":%q,"content":"message %d"}`+"\n", []string{"user", "assistant"}[i%2], i)
 		}
-		if _, err := importInto(t, store, "acme", "t1", threads.FormatOpenAILines, lines.String()); err != nil {
+		if _, err := threadtest.ImportInto(t, store, "acme", "t1", transfer.FormatOpenAILines, lines.String()); err != nil {
 			t.Fatal(err)
 		}
 		q := queue.New(driver, &queue.Options{RunStatus: store.RunStatus})

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestUserMessage(t *testing.T) {
@@ -433,7 +434,7 @@ func TestUnknownThread(t *testing.T) {
 	_, err = s.For("").Update(t.Context(), "nobody", threads.Change{})
 	threadtest.WantCode(t, "Update", err, host.NotFound)
 	threadtest.WantCode(t, "Delete", s.For("").Delete(t.Context(), "nobody"), host.NotFound)
-	threadtest.WantCode(t, "Export", s.For("").Export(t.Context(), "nobody", "", nil), host.NotFound)
+	threadtest.WantCode(t, "Export", transfer.Export(t.Context(), s.For(""), "nobody", "", nil), host.NotFound)
 	for _, err := range s.For("").Snapshots(t.Context(), "nobody") {
 		threadtest.WantCode(t, "Snapshots", err, host.NotFound)
 	}

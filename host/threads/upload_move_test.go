@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // uploadStore has a thread t1 of acme with uploads: one that a message refers to,
@@ -46,10 +47,10 @@ func uploadStore(t *testing.T) (*threads.Store, *kv.Memory, []*threads.Ref) {
 
 func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 	from, _, refs := uploadStore(t)
-	text := exportOf(t, from, "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, from, "acme", "t1", transfer.FormatThread)
 	to, _ := threadtest.NewStore(t, nil)
 	for range 2 {
-		if _, err := importInto(t, to, "other", "copy", "", text); err != nil {
+		if _, err := threadtest.ImportInto(t, to, "other", "copy", "", text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,10 +70,10 @@ func TestUploadsAreMovedWithTheirThread(t *testing.T) {
 	if _, err := to.For("other").Fork(t.Context(), "copy", &threads.ForkOptions{ID: "t1"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := exportOf(t, to, "other", "t1", threads.FormatThread); strings.Count(got, `"chunks"`) != 2 {
+	if got := threadtest.ExportOf(t, to, "other", "t1", transfer.FormatThread); strings.Count(got, `"chunks"`) != 2 {
 		t.Errorf("a fork is exported with %d uploads, want those it refers to", strings.Count(got, `"chunks"`))
 	}
-	wantSame(t, text, strings.ReplaceAll(exportOf(t, to, "other", "copy", threads.FormatThread), `"id":"copy"`, `"id":"t1"`))
+	threadtest.WantSame(t, text, strings.ReplaceAll(threadtest.ExportOf(t, to, "other", "copy", transfer.FormatThread), `"id":"copy"`, `"id":"t1"`))
 }
 
 func TestVerifyReadsUploads(t *testing.T) {
@@ -97,7 +98,7 @@ func TestVerifyReadsUploads(t *testing.T) {
 
 func TestBadUploadsAreRefused(t *testing.T) {
 	from, _, refs := uploadStore(t)
-	text := exportOf(t, from, "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, from, "acme", "t1", transfer.FormatThread)
 	for name, bad := range map[string]string{
 		"another digest":      strings.Replace(text, `{"digest":"`+refs[1].Digest, `{"digest":"`+strings.Repeat("0", 64), 1),
 		"no digest":           strings.Replace(text, `{"digest":"`+refs[1].Digest+`",`, `{`, 1),
@@ -112,8 +113,8 @@ func TestBadUploadsAreRefused(t *testing.T) {
 			t.Fatalf("%s: the export is as it was", name)
 		}
 		s, d := threadtest.NewStore(t, nil)
-		_, err := importInto(t, s, "acme", "", "", bad)
+		_, err := threadtest.ImportInto(t, s, "acme", "", "", bad)
 		threadtest.WantCode(t, name, err, host.InvalidArgument)
-		wantNoThread(t, s, d, "acme")
+		threadtest.WantNoThread(t, s, d, "acme")
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestVerify(t *testing.T) {
-	s := long(t)
+	s := threadtest.LongStore(t)
 	got, err := s.For("acme").Verify(t.Context(), "t1")
 	if err != nil || got.Messages != 1207 || got.Turns != 601 || got.Blobs != 203 || got.Bytes == 0 {
 		t.Errorf("Verify = %+v, %v", got, err)
@@ -23,8 +24,8 @@ func TestVerify(t *testing.T) {
 // Whatever value or key of a thread is changed or lost, Verify says so.
 func TestVerifyFindsWhatIsDamaged(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
-	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
-	if _, err := importInto(t, s, "acme", "t1", "", text); err != nil {
+	text := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
+	if _, err := threadtest.ImportInto(t, s, "acme", "t1", "", text); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range threadtest.KeysUnder(t, d, "acme", threads.ContentPrefix) {

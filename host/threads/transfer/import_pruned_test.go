@@ -1,4 +1,4 @@
-package threads_test
+package transfer_test
 
 import (
 	"iter"
@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // thenSource is an itemSource that does something at its end.
@@ -16,8 +17,8 @@ type thenSource struct {
 	then  func()
 }
 
-func (s thenSource) Items() iter.Seq2[threads.Item, error] {
-	return func(yield func(threads.Item, error) bool) {
+func (s thenSource) Items() iter.Seq2[transfer.Item, error] {
+	return func(yield func(transfer.Item, error) bool) {
 		for item, err := range s.items.Items() {
 			if !yield(item, err) {
 				return
@@ -33,23 +34,23 @@ func TestImportOfAThreadThatIsPrunedMeanwhile(t *testing.T) {
 	s, _ := threadtest.NewStore(t, nil)
 	items := itemSource{{Thread: &threads.Thread{ID: "t"}}, {Message: threadtest.WithID("m0", "hello")},
 		{Snapshot: &threads.Snapshot{ID: "r0", To: 1}}}
-	if _, err := s.For("").Import(t.Context(), items, nil); err != nil {
+	if _, err := transfer.Import(t.Context(), s.For(""), items, nil); err != nil {
 		t.Fatal(err)
 	}
-	items = append(items, threads.Item{Artifact: &host.Artifact{Name: "report", Parts: []host.Part{&host.Text{Text: "all of it"}}}})
+	items = append(items, transfer.Item{Artifact: &host.Artifact{Name: "report", Parts: []host.Part{&host.Text{Text: "all of it"}}}})
 	prune := func() {
 		if _, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)}); err != nil {
 			t.Error(err)
 		}
 	}
 	for range 2 {
-		_, err := s.For("").Import(t.Context(), thenSource{items, prune}, nil)
+		_, err := transfer.Import(t.Context(), s.For(""), thenSource{items, prune}, nil)
 		threadtest.WantCode(t, "Import beside PruneHeads", err, host.Conflict)
 		if _, err := s.For("").Verify(t.Context(), "t"); err != nil {
 			t.Errorf("Verify = %v", err)
 		}
 	}
-	if _, err := s.For("").Import(t.Context(), items, nil); err != nil {
+	if _, err := transfer.Import(t.Context(), s.For(""), items, nil); err != nil {
 		t.Fatal(err)
 	}
 	prune()

@@ -1,4 +1,4 @@
-package threads_test
+package transfer_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 const trainingFile = `{"messages":[{"role":"system","content":"Marv is sarcastic."},{"role":"user","content":"Capital of France?"},{"role":"assistant","content":"Paris, as if everyone doesn't know.","weight":1}]}
@@ -19,7 +20,7 @@ const trainingFile = `{"messages":[{"role":"system","content":"Marv is sarcastic
 // importAll imports each conversation of a training file under t-N.
 func importAll(t *testing.T, s *threads.Store, text string) (n int, err error) {
 	t.Helper()
-	sources, err := threads.NewSources(threads.FormatOpenAITraining, strings.NewReader(text))
+	sources, err := transfer.NewSources(transfer.FormatOpenAITraining, strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func importAll(t *testing.T, s *threads.Store, text string) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if _, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: fmt.Sprint("t-", n+1)}); err != nil {
+		if _, err := transfer.Import(t.Context(), s.For(""), src, &transfer.ImportOptions{Thread: fmt.Sprint("t-", n+1)}); err != nil {
 			return n, err
 		}
 		n++
@@ -43,10 +44,10 @@ func TestTrainingFile(t *testing.T) {
 			t.Fatalf("imported %d, %v", n, err)
 		}
 	}
-	if got := exportOf(t, s, "", "t-1", threads.FormatOpenAI); !strings.Contains(got, `"weight":1`) || !strings.Contains(got, "Marv is sarcastic.") {
+	if got := threadtest.ExportOf(t, s, "", "t-1", transfer.FormatOpenAI); !strings.Contains(got, `"weight":1`) || !strings.Contains(got, "Marv is sarcastic.") {
 		t.Errorf("the first is %s", got)
 	}
-	if got := exportOf(t, s, "", "t-2", threads.FormatOpenAI); strings.Count(got, `"role"`) != 2 || !strings.Contains(got, "384,400") {
+	if got := threadtest.ExportOf(t, s, "", "t-2", transfer.FormatOpenAI); strings.Count(got, `"role"`) != 2 || !strings.Contains(got, "384,400") {
 		t.Errorf("the second is %s", got)
 	}
 }
@@ -56,18 +57,18 @@ func TestDetect(t *testing.T) {
 	long := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 100_000) + `"}]}` + "\n" + one
 	for _, c := range []struct {
 		name, text string
-		want       threads.Format
+		want       transfer.Format
 	}{
-		{"two lines", trainingFile, threads.FormatOpenAITraining},
-		{"two lines, the second cut", trainingFile[:len(trainingFile)-9], threads.FormatOpenAITraining},
-		{"one line", one + "\n", threads.FormatOpenAI},
-		{"spread over lines", strings.ReplaceAll(one, ",", ",\n"), threads.FormatOpenAI},
-		{"a list", `[{"role":"user","content":"x"}]`, threads.FormatOpenAI},
-		{"a message a line", `{"role":"user","content":"x"}` + "\n" + `{"role":"assistant","content":"y"}`, threads.FormatOpenAILines},
-		{"an export", `{"format":"agenthost.thread"`, threads.FormatThread},
-		{"a first line that is long", long, threads.FormatOpenAI},
+		{"two lines", trainingFile, transfer.FormatOpenAITraining},
+		{"two lines, the second cut", trainingFile[:len(trainingFile)-9], transfer.FormatOpenAITraining},
+		{"one line", one + "\n", transfer.FormatOpenAI},
+		{"spread over lines", strings.ReplaceAll(one, ",", ",\n"), transfer.FormatOpenAI},
+		{"a list", `[{"role":"user","content":"x"}]`, transfer.FormatOpenAI},
+		{"a message a line", `{"role":"user","content":"x"}` + "\n" + `{"role":"assistant","content":"y"}`, transfer.FormatOpenAILines},
+		{"an export", `{"format":"agenthost.thread"`, transfer.FormatThread},
+		{"a first line that is long", long, transfer.FormatOpenAI},
 	} {
-		got, r, err := threads.Detect(strings.NewReader(c.text))
+		got, r, err := transfer.Detect(strings.NewReader(c.text))
 		if err != nil || got != c.want {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
 			continue
@@ -76,7 +77,7 @@ func TestDetect(t *testing.T) {
 			t.Errorf("%s: the reader yields %d bytes of %d, %v", c.name, len(all), len(c.text), err)
 		}
 	}
-	if _, _, err := threads.Detect(strings.NewReader("hello")); host.CodeOf(err) != host.InvalidArgument {
+	if _, _, err := transfer.Detect(strings.NewReader("hello")); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("no format: %v", err)
 	}
 }
@@ -101,18 +102,18 @@ func TestBadTrainingFiles(t *testing.T) {
 			t.Errorf("%s: %d were imported, %v; want %d and code %q", name, n, err, c.n, c.code)
 		}
 	}
-	if _, err := threads.NewSources(threads.FormatThread, strings.NewReader(good)); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := transfer.NewSources(transfer.FormatThread, strings.NewReader(good)); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("another format: %v", err)
 	}
-	if _, err := threads.NewSource(threads.FormatOpenAITraining, strings.NewReader(good)); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := transfer.NewSource(transfer.FormatOpenAITraining, strings.NewReader(good)); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("as one conversation: %v", err)
 	}
-	src, err := threads.NewSource(threads.FormatOpenAI, strings.NewReader(good+good))
+	src, err := transfer.NewSource(transfer.FormatOpenAI, strings.NewReader(good+good))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t"}); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := transfer.Import(t.Context(), s.For(""), src, &transfer.ImportOptions{Thread: "t"}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("two conversations as one: %v", err)
 	}
 }
@@ -122,12 +123,12 @@ func FuzzTrainingFile(f *testing.F) {
 	f.Add(trainingFile)
 	f.Add(`{"messages":[]}{"messages":[{"role":"user"}]} 7`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, r, err := threads.Detect(strings.NewReader(text)); err == nil {
+		if _, r, err := transfer.Detect(strings.NewReader(text)); err == nil {
 			if all, err := io.ReadAll(r); err != nil || !strings.HasSuffix(text, string(all)) {
 				t.Fatalf("Detect's reader yields %q of %q, %v", all, text, err)
 			}
 		}
-		sources, err := threads.NewSources(threads.FormatOpenAITraining, strings.NewReader(text))
+		sources, err := transfer.NewSources(transfer.FormatOpenAITraining, strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package threads_test
+package transfer_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // What no run could begin with is refused when it is imported, and not when a run
@@ -41,12 +41,12 @@ func TestImportOfHostileTurns(t *testing.T) {
 		"a turn before the one before": `"snapshots":[{"id":"r","from":0,"to":4},{"id":"r2","from":0,"to":2}]`,
 	} {
 		s, d := threadtest.NewStore(t, nil)
-		_, err := importInto(t, s, "acme", "", "", file(rest))
+		_, err := threadtest.ImportInto(t, s, "acme", "", "", file(rest))
 		threadtest.WantCode(t, name, err, host.InvalidArgument)
-		wantNoThread(t, s, d, "acme")
+		threadtest.WantNoThread(t, s, d, "acme")
 	}
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := importInto(t, s, "acme", "", "", file(`"snapshots":[{"id":"r","from":0,"to":1,"parent":"r"},{"id":"r2","from":1,"to":2,"parent":"r3"},{"id":"r3","from":2,"to":4,"parent":"r2"}],"state":[{"a":1},{"p":7}]`)); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "acme", "", "", file(`"snapshots":[{"id":"r","from":0,"to":1,"parent":"r"},{"id":"r2","from":1,"to":2,"parent":"r3"},{"id":"r3","from":2,"to":4,"parent":"r2"}],"state":[{"a":1},{"p":7}]`)); err != nil {
 		t.Fatal(err)
 	}
 	var lineage []string
@@ -76,10 +76,10 @@ func TestProvidersInAnExport(t *testing.T) {
 	} {
 		old := `{"format":"agenthost.thread","version":1,` + begin + c.old + `}],"state":` + c.old + `}`
 		s, _ := threadtest.NewStore(t, nil)
-		if _, err := importInto(t, s, "acme", "", "", old); err != nil {
+		if _, err := threadtest.ImportInto(t, s, "acme", "", "", old); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		text := exportOf(t, s, "acme", "t1", threads.FormatThread)
+		text := threadtest.ExportOf(t, s, "acme", "t1", transfer.FormatThread)
 		wantValue, want := `"state_value":`+c.state, `"state":`+c.state+",\n"
 		if c.providers != "" {
 			wantValue, want = wantValue+`,"providers_value":`+c.providers+"}", want+`"providers":`+c.providers+",\n"
@@ -88,13 +88,13 @@ func TestProvidersInAnExport(t *testing.T) {
 			t.Errorf("%s: the export is\n%s\nwant %s and %s", name, text, wantValue, want)
 		}
 		other, _ := threadtest.NewStore(t, nil)
-		if _, err := importInto(t, other, "acme", "", "", text); err != nil {
+		if _, err := threadtest.ImportInto(t, other, "acme", "", "", text); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if again := exportOf(t, other, "acme", "t1", threads.FormatThread); again[strings.Index(again, `"messages":[`):] != text[strings.Index(text, `"messages":[`):] { // the head is another
+		if again := threadtest.ExportOf(t, other, "acme", "t1", transfer.FormatThread); again[strings.Index(again, `"messages":[`):] != text[strings.Index(text, `"messages":[`):] { // the head is another
 			t.Errorf("%s: exported again it is\n%s\nwant\n%s", name, again, text)
 		}
-		if got, err := importInto(t, other, "acme", "", "", text); err != nil || got.Messages+got.Turns > 0 {
+		if got, err := threadtest.ImportInto(t, other, "acme", "", "", text); err != nil || got.Messages+got.Turns > 0 {
 			t.Errorf("%s: imported again: %+v, %v", name, got, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package threads
+package transfer
 
 import (
 	"bufio"
@@ -52,7 +52,7 @@ func holdsMany(in *bufio.Reader) bool {
 }
 
 // NewSources reads many conversations from r: each is a source of its own, for
-// [Tenant.Import] under an id that the caller gives. It holds one conversation at a
+// [Import] under an id that the caller gives. It holds one conversation at a
 // time; one of more than [MaxImportItemBytes] is refused with code
 // resource_exhausted. An error comes last. Code invalid_argument for a format that
 // is not [FormatOpenAITraining], and for what is not in it.

@@ -1,4 +1,4 @@
-package threads
+package transfer
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // Format is a form that a thread can be exported in.
@@ -60,12 +60,12 @@ const (
 // writes the thread as it is when Export begins. On an error, what was written
 // is not a whole document. Code not_found if there is no such thread,
 // invalid_argument for an unknown format; an error of w is returned as it is.
-func (tn *Tenant) Export(ctx context.Context, id string, format Format, w io.Writer) error {
+func Export(ctx context.Context, tenant *threads.Tenant, id string, format Format, w io.Writer) error {
 	write, err := exporter(format)
 	if err != nil {
 		return err
 	}
-	t, err := tn.find(ctx, id)
+	t, err := tenant.Moment(ctx, id, threads.At{})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (tn *Tenant) Export(ctx context.Context, id string, format Format, w io.Wri
 	return out.w.Flush()
 }
 
-func exporter(format Format) (func(context.Context, *Moment, *exportWriter) error, error) {
+func exporter(format Format) (func(context.Context, *threads.Moment, *exportWriter) error, error) {
 	switch format {
 	case "", FormatThread:
 		return exportThread, nil
@@ -105,7 +105,7 @@ func (o *exportWriter) refer(parts []host.Part) {
 		if !ok {
 			continue
 		}
-		if digest, ok := UploadDigest(media.URL); ok && !slices.Contains(o.uploads, digest) {
+		if digest, ok := threads.UploadDigest(media.URL); ok && !slices.Contains(o.uploads, digest) {
 			o.uploads = append(o.uploads, digest)
 		}
 	}
@@ -132,7 +132,7 @@ func (o *exportWriter) separate(i int, first, next string) {
 	o.text(next)
 }
 
-func exportThread(ctx context.Context, t *Moment, o *exportWriter) error {
+func exportThread(ctx context.Context, t *threads.Moment, o *exportWriter) error {
 	info := t.Thread()
 	info.Tenant = ""
 	head, err := json.Marshal(info)
@@ -140,7 +140,7 @@ func exportThread(ctx context.Context, t *Moment, o *exportWriter) error {
 		return host.Errorf(host.Internal, "export thread %q: %w", info.ID, err)
 	}
 	o.text(fmt.Sprintf("{\"format\":%q,\"version\":%d,\n\"thread\":%s,\n\"messages\":[", exportFormat, exportVersion, head))
-	for _, part := range []func(context.Context, *Moment, *exportWriter) error{
+	for _, part := range []func(context.Context, *threads.Moment, *exportWriter) error{
 		exportMessages, exportSnapshots, exportState, exportArtifacts, exportUploads,
 	} {
 		if err := part(ctx, t, o); err != nil {
@@ -151,9 +151,9 @@ func exportThread(ctx context.Context, t *Moment, o *exportWriter) error {
 	return nil
 }
 
-func exportMessages(ctx context.Context, t *Moment, o *exportWriter) error {
+func exportMessages(ctx context.Context, t *threads.Moment, o *exportWriter) error {
 	i := 0
-	for m, err := range t.log().all(ctx) {
+	for m, err := range t.Messages(ctx) {
 		if err != nil || o.err != nil {
 			return cmp.Or(err, o.err)
 		}
@@ -169,28 +169,28 @@ func exportMessages(ctx context.Context, t *Moment, o *exportWriter) error {
 
 // exportedSnapshot is a snapshot in FormatThread.
 type exportedSnapshot struct {
-	Snapshot
+	threads.Snapshot
 	StateValue     json.RawMessage            `json:"state_value,omitempty"`
 	ProvidersValue map[string]json.RawMessage `json:"providers_value,omitempty"`
 }
 
-func exportSnapshots(ctx context.Context, t *Moment, o *exportWriter) error {
-	i, before := 0, Ref{}
-	for snap, err := range t.turns().all(ctx, kv.Range{}) {
+func exportSnapshots(ctx context.Context, t *threads.Moment, o *exportWriter) error {
+	i, before := 0, threads.Ref{}
+	for snap, err := range t.Snapshots(ctx) {
 		if err != nil {
 			return err
 		}
 		raw, err := marshal(snap)
 		if err != nil {
-			return host.Errorf(host.Internal, "export thread %q: %w", t.rec.ID, err)
+			return host.Errorf(host.Internal, "export thread %q: %w", t.Thread().ID, err)
 		}
 		o.separate(i, "\n", ",\n")
 		o.raw(raw[:len(raw)-1])
 		if snap.State != nil && *snap.State != before {
 			before = *snap.State
-			blob, err := t.contents().readBlob(ctx, snap.State, "state")
+			custom, providers, err := t.State(ctx, snap.State)
 			if err == nil {
-				err = o.states(blob, `,"state_value":`, `,"providers_value":`)
+				err = o.states(custom, providers, `,"state_value":`, `,"providers_value":`)
 			}
 			if err != nil {
 				return err
@@ -203,11 +203,11 @@ func exportSnapshots(ctx context.Context, t *Moment, o *exportWriter) error {
 	return nil
 }
 
-func exportState(ctx context.Context, t *Moment, o *exportWriter) error {
-	if t.rec.State != nil {
-		blob, err := t.contents().readBlob(ctx, t.rec.State, "state")
+func exportState(ctx context.Context, t *threads.Moment, o *exportWriter) error {
+	if ref := t.StateRef(); ref != nil {
+		custom, providers, err := t.State(ctx, ref)
 		if err == nil {
-			err = o.states(blob, `"state":`, ",\n\"providers\":")
+			err = o.states(custom, providers, `"state":`, ",\n\"providers\":")
 		}
 		if err != nil {
 			return err
@@ -221,32 +221,28 @@ func exportState(ctx context.Context, t *Moment, o *exportWriter) error {
 // states writes the custom state and, if there are any, the states of providers,
 // each after its name. Put together again they are the same blob, or their digest
 // would be another.
-func (o *exportWriter) states(blob []byte, state, providers string) error {
-	custom, kept, err := splitState(blob)
-	if err != nil {
-		return err
-	}
-	o.text(state)
+func (o *exportWriter) states(custom json.RawMessage, providers map[string]json.RawMessage, customName, providersName string) error {
+	o.text(customName)
 	o.raw(custom)
-	if len(kept) == 0 {
+	if len(providers) == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(kept)
+	raw, err := json.Marshal(providers)
 	if err != nil {
 		return host.Errorf(host.Internal, "export the states of context providers: %w", err)
 	}
-	o.text(providers)
+	o.text(providersName)
 	o.raw(raw)
 	return nil
 }
 
-func exportArtifacts(ctx context.Context, t *Moment, o *exportWriter) error {
-	list, err := t.turns().artifacts(ctx)
+func exportArtifacts(ctx context.Context, t *threads.Moment, o *exportWriter) error {
+	list, err := t.Artifacts(ctx)
 	if err != nil {
 		return err
 	}
 	for i, info := range list {
-		raw, err := t.contents().readBlob(ctx, &info.Ref, "artifact")
+		raw, err := t.ArtifactJSON(ctx, info)
 		if err != nil {
 			return err
 		}
@@ -261,7 +257,7 @@ func exportArtifacts(ctx context.Context, t *Moment, o *exportWriter) error {
 	return nil
 }
 
-func exportUploads(ctx context.Context, t *Moment, o *exportWriter) error {
+func exportUploads(ctx context.Context, t *threads.Moment, o *exportWriter) error {
 	n := 0
 	for _, digest := range o.uploads {
 		r, _, err := t.OpenUpload(ctx, digest)
@@ -285,7 +281,7 @@ func exportUploads(ctx context.Context, t *Moment, o *exportWriter) error {
 
 func exportUpload(o *exportWriter, digest string, r io.Reader) error {
 	o.text(fmt.Sprintf(`{"digest":%q,"chunks":[`, digest))
-	piece := make([]byte, ChunkBytes)
+	piece := make([]byte, threads.ChunkBytes)
 	for i := 0; o.err == nil; i++ {
 		n, err := io.ReadFull(r, piece)
 		if n > 0 {
@@ -304,7 +300,7 @@ func exportUpload(o *exportWriter, digest string, r io.Reader) error {
 	return nil
 }
 
-func exportOpenAI(ctx context.Context, t *Moment, o *exportWriter) error {
+func exportOpenAI(ctx context.Context, t *threads.Moment, o *exportWriter) error {
 	o.text(`{"messages":[`)
 	i := 0
 	err := openAIMessages(ctx, t, o, func(line []byte) {
@@ -316,15 +312,15 @@ func exportOpenAI(ctx context.Context, t *Moment, o *exportWriter) error {
 	return err
 }
 
-func exportOpenAILines(ctx context.Context, t *Moment, o *exportWriter) error {
+func exportOpenAILines(ctx context.Context, t *threads.Moment, o *exportWriter) error {
 	return openAIMessages(ctx, t, o, func(line []byte) {
 		o.raw(line)
 		o.text("\n")
 	})
 }
 
-func openAIMessages(ctx context.Context, t *Moment, o *exportWriter, write func([]byte)) error {
-	for m, err := range t.log().all(ctx) {
+func openAIMessages(ctx context.Context, t *threads.Moment, o *exportWriter, write func([]byte)) error {
+	for m, err := range t.Messages(ctx) {
 		if err != nil || o.err != nil {
 			return cmp.Or(err, o.err)
 		}
@@ -335,7 +331,7 @@ func openAIMessages(ctx context.Context, t *Moment, o *exportWriter, write func(
 		for _, out := range toOpenAI(m) {
 			line, err := marshal(out)
 			if err != nil {
-				return host.Errorf(host.Internal, "export message %q of thread %q: %w", m.ID, t.rec.ID, err)
+				return host.Errorf(host.Internal, "export message %q of thread %q: %w", m.ID, t.Thread().ID, err)
 			}
 			write(line)
 		}

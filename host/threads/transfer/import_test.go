@@ -1,7 +1,6 @@
-package threads_test
+package transfer_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,108 +19,52 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
-// importInto imports text into thread id of a tenant; an empty id is the file's.
-func importInto(t testing.TB, s *threads.Store, tenant, id string, format threads.Format, text string) (*threads.Imported, error) {
-	t.Helper()
-	src, err := threads.NewSource(format, strings.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	return s.For(tenant).Import(t.Context(), src, &threads.ImportOptions{Thread: id})
+// hooked is a driver with a hook that runs before each Tx, and whose error is the Tx's.
+type hooked struct {
+	kv.Driver
+	before func(kv.Tx) error
 }
 
-func exportOf(t testing.TB, s *threads.Store, tenant, id string, format threads.Format) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := s.For(tenant).Export(t.Context(), id, format, &b); err != nil {
-		t.Fatalf("Export(%q) = %v", format, err)
-	}
-	return b.String()
-}
-
-// wantSame checks that two exports are of the same thread.
-func wantSame(t testing.TB, want, got string) {
-	t.Helper()
-	want, got = withoutHead(want), withoutHead(got)
-	if want == got {
-		return
-	}
-	at := 0
-	for at < min(len(want), len(got)) && want[at] == got[at] {
-		at++
-	}
-	from := max(0, at-100)
-	t.Fatalf("exports differ at byte %d:\nwant %.200s\ngot  %.200s", at, want[from:], got[from:])
-}
-
-// withoutHead is an exported thread but for its head, which is new with every
-// commit.
-func withoutHead(text string) string {
-	before, rest, ok := strings.Cut(text, `"head":"`)
-	_, after, _ := strings.Cut(rest, `"`)
-	if !ok {
-		return text
-	}
-	return before + after
-}
-
-// wantNoThread checks that an import that failed has left nothing.
-func wantNoThread(t testing.TB, s *threads.Store, d kv.Driver, tenant string) {
-	t.Helper()
-	page, err := s.For(tenant).List(t.Context(), nil)
-	if err != nil || len(page.Threads) > 0 {
-		t.Fatalf("List = %+v, %v, want nothing", page, err)
-	}
-	if left := threadtest.KeysUnder(t, d, tenant, kv.NewKey("threads")); len(left) > 0 {
-		t.Fatalf("%d keys are left, %s first", len(left), left[0])
-	}
-}
-
-// long is a thread of everything, and turns with states.
-func long(t *testing.T) *threads.Store {
-	t.Helper()
-	s := exportStore(t)
-	for i := range 600 {
-		req := &host.HistoryRequest{Tenant: "acme", Thread: "t1", Run: fmt.Sprint("more", i), Input: host.UserText("and?")}
-		head, err := s.AppendUserMessage(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
+func (h *hooked) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	var results []kv.Result
+	for _, tx := range txs {
+		if h.before != nil {
+			if err := h.before(tx); err != nil {
+				results = append(results, kv.Result{Err: err})
+				continue
+			}
 		}
-		turn := threadtest.TurnOf(head, host.AssistantText("yes"))
-		turn.State = fmt.Appendf(nil, `{ "n": %d, "html": "<b>" }`, i/3)
-		if i == 17 {
-			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "no model")
-		}
-		if err := s.AppendResults(t.Context(), req, turn); err != nil {
-			t.Fatal(err)
-		}
+		results = append(results, h.Driver.Commit(ctx, tx)...)
 	}
-	return s
+	return results
 }
+
+var errDisk = errors.New("open /var/lib/secret/000001.vlog: input/output error")
 
 func TestImportGivesWhatWasExported(t *testing.T) {
-	text := exportOf(t, long(t), "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, threadtest.LongStore(t), "acme", "t1", transfer.FormatThread)
 	s, _ := threadtest.NewStore(t, nil)
 	for round := range 2 {
-		got, err := importInto(t, s, "other", "", "", text)
+		got, err := threadtest.ImportInto(t, s, "other", "", "", text)
 		if err != nil {
 			t.Fatalf("Import = %v", err)
 		}
 		if first := round == 0; got.Created != first || first && (got.Messages != 1207 || got.Turns != 601) || !first && got.Messages+got.Turns != 0 {
 			t.Errorf("round %d: Import = %+v", round, got)
 		}
-		wantSame(t, text, exportOf(t, s, "other", "t1", threads.FormatThread))
+		threadtest.WantSame(t, text, threadtest.ExportOf(t, s, "other", "t1", transfer.FormatThread))
 	}
 }
 
 // A thread that was imported is a thread like others: turns go on, and a run
 // that it has is not stored again.
 func TestImportedThreadsGoOn(t *testing.T) {
-	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := importInto(t, s, "", "copy", "", text); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "", "copy", "", text); err != nil {
 		t.Fatal(err)
 	}
 	threadtest.Answer(t, s, "copy", "r1", "", threadtest.WithID("again", "again"))
@@ -128,7 +72,7 @@ func TestImportedThreadsGoOn(t *testing.T) {
 		t.Errorf("a run that the thread has was stored again: %d messages, state %s", len(got.Messages), got.State)
 	}
 	threadtest.Talk(t, s, "copy", 1)
-	if _, err := importInto(t, s, "", "copy", "", text); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "", "copy", "", text); err != nil {
 		t.Errorf("import of a thread that has gone on: %v", err)
 	}
 	show, err := s.For("").Show(t.Context(), "copy", 0)
@@ -138,18 +82,18 @@ func TestImportedThreadsGoOn(t *testing.T) {
 }
 
 func TestImportOverAnotherConversation(t *testing.T) {
-	text := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
 	s, _ := threadtest.NewStore(t, nil)
 	threadtest.Talk(t, s, "t1", 1)
-	before := exportOf(t, s, "", "t1", threads.FormatThread)
-	_, err := importInto(t, s, "", "", "", text)
+	before := threadtest.ExportOf(t, s, "", "t1", transfer.FormatThread)
+	_, err := threadtest.ImportInto(t, s, "", "", "", text)
 	threadtest.WantCode(t, "Import", err, host.AlreadyExists)
-	if exportOf(t, s, "", "t1", threads.FormatThread) != before {
+	if threadtest.ExportOf(t, s, "", "t1", transfer.FormatThread) != before {
 		t.Error("the thread was changed")
 	}
 	s, _ = threadtest.NewStore(t, nil)
 	for i, text := range []string{text, strings.Replace(text, `"id":"r1"`, `"id":"r2"`, 1), strings.Replace(text, `"name":"label"`, `"name":"seal"`, 1)} {
-		if _, err := importInto(t, s, "", "", "", text); (err == nil) != (i == 0) || i > 0 && host.CodeOf(err) != host.AlreadyExists {
+		if _, err := threadtest.ImportInto(t, s, "", "", "", text); (err == nil) != (i == 0) || i > 0 && host.CodeOf(err) != host.AlreadyExists {
 			t.Errorf("Import %d = %v, want already_exists for all but the first", i, err)
 		}
 	}
@@ -162,18 +106,18 @@ type endless struct {
 	fail error
 }
 
-func (e *endless) Items() iter.Seq2[threads.Item, error] {
-	return func(yield func(threads.Item, error) bool) {
+func (e *endless) Items() iter.Seq2[transfer.Item, error] {
+	return func(yield func(transfer.Item, error) bool) {
 		for e.read = 0; e.read < e.n; {
 			e.read++
 			m := host.UserText(fmt.Sprint("message ", e.read))
 			m.ID, m.CreatedAt = "", time.Time{}
-			if !yield(threads.Item{Message: m}, nil) {
+			if !yield(transfer.Item{Message: m}, nil) {
 				return
 			}
 		}
 		if e.fail != nil {
-			yield(threads.Item{}, e.fail)
+			yield(transfer.Item{}, e.fail)
 		}
 	}
 }
@@ -185,7 +129,7 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 		n = 2_000
 	}
 	src, stored, most := &endless{n: n}, 0, 0
-	d := &spy{Driver: kv.NewMemory()}
+	d := &hooked{Driver: kv.NewMemory()}
 	d.before = func(kv.Tx) error {
 		most = max(most, src.read-stored)
 		stored = src.read
@@ -193,7 +137,7 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 	}
 	s := threads.New(d, nil)
 	told := 0
-	got, err := s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1", Progress: func(n int) { told = n }})
+	got, err := transfer.Import(t.Context(), s.For(""), src, &transfer.ImportOptions{Thread: "t1", Progress: func(n int) { told = n }})
 	if err != nil || got.Messages != n || got.Thread.Messages != n || told != n || !got.Created {
 		t.Fatalf("Import = %+v, %v, progress %d, want %d messages", got, err, told, n)
 	}
@@ -201,7 +145,7 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 		t.Errorf("%d messages were held at once", most)
 	}
 	d.before = nil
-	if got, err = s.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"}); err != nil || got.Messages != 0 || got.Created {
+	if got, err = transfer.Import(t.Context(), s.For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil || got.Messages != 0 || got.Created {
 		t.Errorf("Import again = %+v, %v, want nothing new", got, err)
 	}
 }
@@ -209,20 +153,20 @@ func TestImportHoldsNoThreadWhole(t *testing.T) {
 // A thread goes through a pipe from one store to another while it is read.
 func TestThreadsAreMovedThroughAPipe(t *testing.T) {
 	from, _ := threadtest.NewStore(t, nil)
-	fill(t, from, "t1", 3000)
+	threadtest.Fill(t, from, "t1", 3000)
 	to, _ := threadtest.NewStore(t, nil)
-	for _, format := range threads.Formats() {
+	for _, format := range transfer.Formats() {
 		r, w := io.Pipe()
-		go func() { w.CloseWithError(from.For("").Export(t.Context(), "t1", format, w)) }()
-		src, err := threads.NewSource(format, r)
+		go func() { w.CloseWithError(transfer.Export(t.Context(), from.For(""), "t1", format, w)) }()
+		src, err := transfer.NewSource(format, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := to.For("").Import(t.Context(), src, &threads.ImportOptions{Thread: "copy " + string(format)})
+		got, err := transfer.Import(t.Context(), to.For(""), src, &transfer.ImportOptions{Thread: "copy " + string(format)})
 		if err != nil || got.Thread.Messages != 3000 {
 			t.Errorf("Import(%s) = %+v, %v", format, got, err)
 		}
-		if exportOf(t, to, "", "copy "+string(format), threads.FormatOpenAI) != exportOf(t, from, "", "t1", threads.FormatOpenAI) {
+		if threadtest.ExportOf(t, to, "", "copy "+string(format), transfer.FormatOpenAI) != threadtest.ExportOf(t, from, "", "t1", transfer.FormatOpenAI) {
 			t.Errorf("%s: the copy is another conversation", format)
 		}
 	}
@@ -231,10 +175,10 @@ func TestThreadsAreMovedThroughAPipe(t *testing.T) {
 // An import whose process is killed leaves a part of the thread; the next one
 // goes on with it.
 func TestImportGoesOnAfterACrash(t *testing.T) {
-	text := exportOf(t, long(t), "acme", "t1", threads.FormatThread)
+	text := threadtest.ExportOf(t, threadtest.LongStore(t), "acme", "t1", transfer.FormatThread)
 	for fails := 1; ; fails += 2 {
 		memory := kv.NewMemory()
-		d := &spy{Driver: memory}
+		d := &hooked{Driver: memory}
 		left := fails
 		d.before = func(kv.Tx) error { // the process is gone: nothing is written any more, and nothing cleaned up
 			if left--; left < 0 {
@@ -242,12 +186,12 @@ func TestImportGoesOnAfterACrash(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := importInto(t, threads.New(d, nil), "acme", "", "", text)
+		_, err := threadtest.ImportInto(t, threads.New(d, nil), "acme", "", "", text)
 		s := threads.New(memory, nil)
-		if _, err := importInto(t, s, "acme", "", "", text); err != nil {
+		if _, err := threadtest.ImportInto(t, s, "acme", "", "", text); err != nil {
 			t.Fatalf("Import after %d commits of another = %v", fails, err)
 		}
-		wantSame(t, text, exportOf(t, s, "acme", "t1", threads.FormatThread))
+		threadtest.WantSame(t, text, threadtest.ExportOf(t, s, "acme", "t1", transfer.FormatThread))
 		if err == nil {
 			return
 		}
@@ -256,7 +200,7 @@ func TestImportGoesOnAfterACrash(t *testing.T) {
 }
 
 func TestImportGivesWayToOthers(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &hooked{Driver: kv.NewMemory()}
 	s := threads.New(d, nil)
 	other := threads.New(d.Driver, nil)
 	commits := 0
@@ -266,7 +210,7 @@ func TestImportGivesWayToOthers(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.For("").Import(t.Context(), &endless{n: 2000}, &threads.ImportOptions{Thread: "t1"})
+	_, err := transfer.Import(t.Context(), s.For(""), &endless{n: 2000}, &transfer.ImportOptions{Thread: "t1"})
 	threadtest.WantCode(t, "Import", err, host.Conflict)
 	got := threadtest.Load(t, other, "t1").Messages
 	if len(got) != 257 || got[256].ID != "mine" {
@@ -276,19 +220,19 @@ func TestImportGivesWayToOthers(t *testing.T) {
 
 func TestSourcesThatFailLeaveNothing(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
-	_, err := s.For("acme").Import(t.Context(), &endless{n: 1000, fail: errDisk}, &threads.ImportOptions{Thread: "t1"})
+	_, err := transfer.Import(t.Context(), s.For("acme"), &endless{n: 1000, fail: errDisk}, &transfer.ImportOptions{Thread: "t1"})
 	if !errors.Is(err, errDisk) {
 		t.Errorf("Import = %v, want the source's error", err)
 	}
-	wantNoThread(t, s, d, "acme")
+	threadtest.WantNoThread(t, s, d, "acme")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = s.For("acme").Import(ctx, &endless{n: 1000}, &threads.ImportOptions{Thread: "t1", Progress: func(int) { cancel() }})
+	_, err = transfer.Import(ctx, s.For("acme"), &endless{n: 1000}, &transfer.ImportOptions{Thread: "t1", Progress: func(int) { cancel() }})
 	threadtest.WantCode(t, "Import", err, host.Canceled)
-	wantNoThread(t, s, d, "acme")
+	threadtest.WantNoThread(t, s, d, "acme")
 }
 
 func TestImportRefuses(t *testing.T) {
-	whole := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
+	whole := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
 	replace := func(old, new string) string {
 		if !strings.Contains(whole, old) {
 			t.Fatalf("the export does not have %s", old)
@@ -330,16 +274,16 @@ func TestImportRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, d := threadtest.NewStore(t, nil)
-			_, err := importInto(t, s, "acme", "", "", c.text)
+			_, err := threadtest.ImportInto(t, s, "acme", "", "", c.text)
 			threadtest.WantCode(t, "Import", err, c.want)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Import = %q, want %q in it", err, c.says)
 			}
-			wantNoThread(t, s, d, "acme")
+			threadtest.WantNoThread(t, s, d, "acme")
 		})
 	}
 	s, _ := threadtest.NewStore(t, nil)
-	_, err := importInto(t, s, "", "t1", "xml", whole)
+	_, err := threadtest.ImportInto(t, s, "", "t1", "xml", whole)
 	threadtest.WantCode(t, "Import", err, host.InvalidArgument)
 }
 
@@ -355,19 +299,19 @@ func doubled(t *testing.T, whole string) string {
 }
 
 func TestTruncatedFilesLeaveNothing(t *testing.T) {
-	whole := strings.TrimSpace(exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread))
+	whole := strings.TrimSpace(threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread))
 	s, d := threadtest.NewStore(t, nil)
 	for n := 0; n < len(whole); n += 1 + n%7 {
-		_, err := importInto(t, s, "acme", "", threads.FormatThread, whole[:n])
+		_, err := threadtest.ImportInto(t, s, "acme", "", transfer.FormatThread, whole[:n])
 		threadtest.WantCode(t, fmt.Sprintf("Import of %d bytes", n), err, host.InvalidArgument)
-		wantNoThread(t, s, d, "acme")
+		threadtest.WantNoThread(t, s, d, "acme")
 	}
 }
 
 // A bit that flips makes the file unreadable or another conversation, and never a
 // thread that cannot be read.
 func TestFlippedBits(t *testing.T) {
-	whole := exportOf(t, exportStore(t), "acme", "t1", threads.FormatThread)
+	whole := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
 	step := 3
 	if testing.Short() {
 		step = 17
@@ -376,9 +320,9 @@ func TestFlippedBits(t *testing.T) {
 		b := []byte(whole)
 		b[n] ^= 1 << (n % 8)
 		s, d := threadtest.NewStore(t, nil)
-		got, err := importInto(t, s, "acme", "", threads.FormatThread, string(b))
+		got, err := threadtest.ImportInto(t, s, "acme", "", transfer.FormatThread, string(b))
 		if err != nil {
-			wantNoThread(t, s, d, "acme")
+			threadtest.WantNoThread(t, s, d, "acme")
 			continue
 		}
 		if _, err := s.For("acme").Show(t.Context(), got.Thread.ID, 0); err != nil {
@@ -407,19 +351,22 @@ func TestOversizedItemsAreRefused(t *testing.T) {
 		if begin == `[` {
 			filler = repeating{" "}
 		}
-		src, err := threads.NewSource("", io.MultiReader(strings.NewReader(begin), filler))
+		src, err := transfer.NewSource("", io.MultiReader(strings.NewReader(begin), filler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s, d := threadtest.NewStore(t, nil)
-		_, err = s.For("acme").Import(t.Context(), src, &threads.ImportOptions{Thread: "t1"})
+		_, err = transfer.Import(t.Context(), s.For("acme"), src, &transfer.ImportOptions{Thread: "t1"})
 		threadtest.WantCode(t, "Import of "+begin, err, host.ResourceExhausted)
-		wantNoThread(t, s, d, "acme")
+		threadtest.WantNoThread(t, s, d, "acme")
 	}
 }
 
-func TestTimesFromElsewhere(t *testing.T) {
+func TestTimesFromElsewhere(t *testing.T) { synctest.Test(t, testTimesFromElsewhere) }
+
+func testTimesFromElsewhere(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	time.Sleep(time.Until(now)) // on the clock of the test
 	for _, c := range []struct{ name, created, updated, wantCreated, wantUpdated string }{
 		{"past", "2024-01-01T00:00:00Z", "2024-02-01T00:00:00+01:00", "2024-01-01T00:00:00Z", "2024-01-31T23:00:00Z"},
 		{"future", "2025-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "2025-01-01T00:00:00Z", "2026-05-01T00:00:00Z"},
@@ -427,8 +374,7 @@ func TestTimesFromElsewhere(t *testing.T) {
 		{"none", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "2026-05-01T00:00:00Z", "2026-05-01T00:00:00Z"},
 	} {
 		s, _ := threadtest.NewStore(t, nil)
-		s.SetNow(func() time.Time { return now })
-		got, err := importInto(t, s, "", "", threads.FormatThread, fmt.Sprintf(
+		got, err := threadtest.ImportInto(t, s, "", "", transfer.FormatThread, fmt.Sprintf(
 			`{"format":"agenthost.thread","version":1,"thread":{"id":%q,"created_at":%q,"updated_at":%q},"messages":[{"role":"user","parts":[]}]}`, c.name, c.created, c.updated))
 		if err != nil {
 			t.Fatal(err)
@@ -445,10 +391,10 @@ func TestTimesFromElsewhere(t *testing.T) {
 func TestUnknownPartsAndFieldsSurvive(t *testing.T) {
 	message := `{"id":"m","role":"user","parts":[{"type":"hologram","depth":1e400,"of":{"b":1,"a":2}},{"type":"text","text":"x","lang":"fr"}],"created_at":"2024-01-01T00:00:00Z","metadata":{"k":[1]},"priority":9}`
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := importInto(t, s, "", "", "", `{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[`+message+`]}`); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "", "", "", `{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[`+message+`]}`); err != nil {
 		t.Fatal(err)
 	}
-	if got := exportOf(t, s, "", "t1", threads.FormatThread); !strings.Contains(got, message) {
+	if got := threadtest.ExportOf(t, s, "", "t1", transfer.FormatThread); !strings.Contains(got, message) {
 		t.Errorf("exported again: %s, want %s in it", got, message)
 	}
 }
@@ -490,13 +436,13 @@ func TestOpenAIMessagesComeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := threadtest.NewStore(t, nil)
 			for round := range 2 {
-				got, err := importInto(t, s, "", "t1", "", text)
+				got, err := threadtest.ImportInto(t, s, "", "t1", "", text)
 				if err != nil || got.Thread.Messages != len(list) || round == 1 && got.Messages != 0 {
 					t.Fatalf("round %d: Import = %+v, %v", round, got, err)
 				}
 			}
 			var back []string
-			for line := range strings.Lines(exportOf(t, s, "", "t1", threads.FormatOpenAILines)) {
+			for line := range strings.Lines(threadtest.ExportOf(t, s, "", "t1", transfer.FormatOpenAILines)) {
 				back = append(back, sorted(t, line))
 			}
 			want := make([]string, len(list))
@@ -541,7 +487,7 @@ func sorted(t testing.TB, text string) string {
 // What models see of imported messages is what they would have seen.
 func TestOpenAIMessagesAsParts(t *testing.T) {
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := importInto(t, s, "", "t1", "", "["+strings.Join(openAICases(), ",")+"]"); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "", "t1", "", "["+strings.Join(openAICases(), ",")+"]"); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
@@ -572,14 +518,14 @@ func TestOpenAIMessagesAsParts(t *testing.T) {
 // A message that was changed after it was imported is exported as it is now.
 func TestChangedMessagesAreExportedAsTheyAre(t *testing.T) {
 	s, _ := threadtest.NewStore(t, nil)
-	if _, err := importInto(t, s, "", "t1", "", `[{"role":"user","content":"hi","name":"ada"}]`); err != nil {
+	if _, err := threadtest.ImportInto(t, s, "", "t1", "", `[{"role":"user","content":"hi","name":"ada"}]`); err != nil {
 		t.Fatal(err)
 	}
 	m := threadtest.Load(t, s, "t1").Messages[0].Clone()
 	m.Parts = []host.Part{&host.Text{Text: "bye"}}
 	m.ID = "changed"
 	threadtest.Say(t, s, "t2", "r", m)
-	if got := exportOf(t, s, "", "t2", threads.FormatOpenAILines); got != "{\"role\":\"user\",\"content\":\"bye\"}\n" {
+	if got := threadtest.ExportOf(t, s, "", "t2", transfer.FormatOpenAILines); got != "{\"role\":\"user\",\"content\":\"bye\"}\n" {
 		t.Errorf("exported: %s", got)
 	}
 }
@@ -608,38 +554,38 @@ func TestOpenAIImportRefuses(t *testing.T) {
 			if name == "no thread" {
 				id = ""
 			}
-			_, err := importInto(t, s, "acme", id, "", c.text)
+			_, err := threadtest.ImportInto(t, s, "acme", id, "", c.text)
 			threadtest.WantCode(t, "Import", err, host.InvalidArgument)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Import = %q, want %q in it", err, c.says)
 			}
-			wantNoThread(t, s, d, "acme")
+			threadtest.WantNoThread(t, s, d, "acme")
 		})
 	}
 }
 
 func TestSourcesOfOthers(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
-	for name, items := range map[string][]threads.Item{
+	for name, items := range map[string][]transfer.Item{
 		"an empty item":        {{}},
 		"a thread in the end":  {{Message: host.UserText("x")}, {Thread: &threads.Thread{ID: "t"}}},
 		"messages after turns": {{Message: host.UserText("x")}, {Snapshot: &threads.Snapshot{ID: "r"}}, {Message: host.UserText("x")}},
 		"a state of no JSON":   {{Message: host.UserText("x")}, {State: json.RawMessage("{")}},
 		"a turn twice":         {{Snapshot: &threads.Snapshot{ID: "r"}}, {Snapshot: &threads.Snapshot{ID: "r"}}},
 	} {
-		_, err := s.For("acme").Import(t.Context(), itemSource(items), &threads.ImportOptions{Thread: "t1"})
+		_, err := transfer.Import(t.Context(), s.For("acme"), itemSource(items), &transfer.ImportOptions{Thread: "t1"})
 		threadtest.WantCode(t, name, err, host.InvalidArgument)
-		wantNoThread(t, s, d, "acme")
+		threadtest.WantNoThread(t, s, d, "acme")
 	}
-	if got, err := s.For("").Import(t.Context(), itemSource(nil), &threads.ImportOptions{Thread: "t1"}); err != nil || !got.Created || got.Thread.Messages != 0 {
+	if got, err := transfer.Import(t.Context(), s.For(""), itemSource(nil), &transfer.ImportOptions{Thread: "t1"}); err != nil || !got.Created || got.Thread.Messages != 0 {
 		t.Errorf("Import of nothing = %+v, %v, want an empty thread", got, err)
 	}
 }
 
-type itemSource []threads.Item
+type itemSource []transfer.Item
 
-func (s itemSource) Items() iter.Seq2[threads.Item, error] {
-	return func(yield func(threads.Item, error) bool) {
+func (s itemSource) Items() iter.Seq2[transfer.Item, error] {
+	return func(yield func(transfer.Item, error) bool) {
 		for item := range slices.Values(s) {
 			if !yield(item, nil) {
 				return
@@ -658,22 +604,22 @@ func FuzzImport(f *testing.F) {
 	f.Add(`{"format":"agenthost.thread","version":1,"thread":{"id":"t1"},"messages":[{"id":"m","role":"user","parts":[{"type":"media","media_type":"x/y","url":"upload:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}],"uploads":[{"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","chunks":[]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s, d := threadtest.NewStore(t, nil)
-		if _, err := importInto(t, s, "acme", "t1", "", text); err != nil {
+		if _, err := threadtest.ImportInto(t, s, "acme", "t1", "", text); err != nil {
 			if code := host.CodeOf(err); code != host.InvalidArgument && code != host.ResourceExhausted && code != host.FailedPrecondition {
 				t.Fatalf("Import = %v (%s)", err, code)
 			}
-			wantNoThread(t, s, d, "acme")
+			threadtest.WantNoThread(t, s, d, "acme")
 			return
 		}
-		for _, format := range threads.Formats() {
-			out := exportOf(t, s, "acme", "t1", format)
-			if _, err := importInto(t, s, "copy", string(format), format, out); err != nil {
+		for _, format := range transfer.Formats() {
+			out := threadtest.ExportOf(t, s, "acme", "t1", format)
+			if _, err := threadtest.ImportInto(t, s, "copy", string(format), format, out); err != nil {
 				t.Fatalf("import of what was exported as %s: %v\n%s", format, err, out)
 			}
-			if format != threads.FormatThread {
+			if format != transfer.FormatThread {
 				continue
 			}
-			if got, err := importInto(t, s, "acme", "t1", format, out); err != nil || got.Messages+got.Turns > 0 {
+			if got, err := threadtest.ImportInto(t, s, "acme", "t1", format, out); err != nil || got.Messages+got.Turns > 0 {
 				t.Fatalf("import of the thread over itself: %+v, %v\n%s", got, err, out)
 			}
 		}

@@ -1,4 +1,4 @@
-package threads
+package transfer
 
 import (
 	"bufio"
@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
-// NewSource reads a conversation in a format from r, for [Tenant.Import]. With an
+// NewSource reads a conversation in a format from r, for [Import]. With an
 // empty format it looks at how r begins. It holds one message, turn, state or
 // artifact at a time; one of more than [MaxImportItemBytes] is refused with code
 // resource_exhausted. Code invalid_argument for an unknown format and what is not
@@ -313,7 +314,7 @@ func (t *threadReader) header(name string, raw json.RawMessage) error {
 				WithHint("import it with the version that wrote it, or a newer one")
 		}
 	case "thread":
-		var info Thread
+		var info threads.Thread
 		if err := json.Unmarshal(raw, &info); err != nil {
 			return t.d.wrong("thread: %w", err)
 		}
@@ -387,7 +388,7 @@ func (t *threadReader) uploads() error {
 
 // upload has whoever asked for items read an upload while it is read here.
 func (t *threadReader) upload(digest string) error {
-	if _, ok := UploadDigest(uploadScheme + digest); !ok {
+	if _, ok := threads.UploadDigest((&threads.Ref{Digest: digest}).URL()); !ok {
 		return t.d.wrong("an upload has no digest in front of its chunks")
 	}
 	if err := t.d.open('['); err != nil {

@@ -1,4 +1,4 @@
-package threads
+package transfer
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 )
 
 // Source is a conversation that comes from elsewhere, in pieces, so that a long
-// one is never held whole. [NewSource] reads the forms that [Tenant.Export]
+// one is never held whole. [NewSource] reads the forms that [Export]
 // writes; a form of another system is another Source.
 type Source interface {
 	// Items yields what the conversation consists of: first an Item.Thread, if
@@ -31,13 +32,13 @@ type Source interface {
 type Item struct {
 	// Thread has the id, title, times and metadata of the thread. The rest is
 	// counted anew.
-	Thread *Thread
+	Thread *threads.Thread
 	// Message is the next one. Without an id it gets one that follows from it
 	// and the messages before it, so that it has the same id next time.
 	Message *host.Message
 	// Snapshot is what the next turn left. Its From and To are positions in the
 	// messages that came before.
-	Snapshot *Snapshot
+	Snapshot *threads.Snapshot
 	// State is the thread's custom state now or, beside a Snapshot, after that
 	// turn. It may be left out of a Snapshot that names the same state as the
 	// one before. As an array of two it is the custom state and what context
@@ -68,7 +69,7 @@ type ImportOptions struct {
 
 // Imported is what an import did.
 type Imported struct {
-	Thread *Thread `json:"thread"`
+	Thread *threads.Thread `json:"thread"`
 	// Messages and Turns are how many the thread did not have before.
 	Messages int `json:"messages"`
 	Turns    int `json:"turns"`
@@ -101,11 +102,11 @@ const (
 // somebody else writes to it meanwhile, invalid_argument for what cannot be
 // stored and if neither the source nor opts names a thread. Errors of the source
 // are returned as they are.
-func (tn *Tenant) Import(ctx context.Context, src Source, opts *ImportOptions) (*Imported, error) {
+func Import(ctx context.Context, tenant *threads.Tenant, src Source, opts *ImportOptions) (*Imported, error) {
 	if opts == nil {
 		opts = &ImportOptions{}
 	}
-	im := &importer{tenant: tn, opts: *opts, runs: map[string]bool{}}
+	im := &importer{tenant: tenant, opts: *opts, runs: map[string]bool{}}
 	defer im.close()
 	err := im.all(ctx, src)
 	if err == nil {
@@ -114,37 +115,38 @@ func (tn *Tenant) Import(ctx context.Context, src Source, opts *ImportOptions) (
 	if err != nil {
 		return nil, errors.Join(err, im.undo(ctx))
 	}
-	im.out.Thread = im.t.Thread()
+	im.out.Thread = im.to.Moment().Thread()
 	return &im.out, nil
 }
 
 // importer is one import.
 type importer struct {
-	tenant *Tenant
+	tenant *threads.Tenant
 	opts   ImportOptions
 	out    Imported
 
-	t       *Moment // as this import left it; nil before it began
-	from    Thread  // what the source says of it
-	started bool    // by a thread or a message of the source
+	to      *threads.Restoring // nil before it began
+	id      string             // of the thread
+	from    threads.Thread     // what the source says of it
+	started bool               // by a thread or a message of the source
 
 	messages int    // of the source so far
 	turns    int    // of the source so far
 	last     string // id of the last message
-	to       int    // where the last turn ends
+	lastTo   int    // where the last turn ends
 
 	stored      func() (*host.Message, error, bool) // what the thread had when the import began
 	stopStored  func()
-	storedTurns func() (*Snapshot, error, bool)
+	storedTurns func() (*threads.Snapshot, error, bool)
 	stopTurns   func()
 
 	batch      []*host.Message // not stored yet
 	batchBytes int
-	snaps      []importedTurn // not stored yet
+	turnBatch  []threads.RestoredTurn // not stored yet
 	runs       map[string]bool
 	state      json.RawMessage
 	stateOf    string // digest of the last snapshot's state, as the source has it
-	artifacts  []ArtifactInfo
+	artifacts  []threads.ArtifactInfo
 }
 
 func (im *importer) close() {
@@ -181,7 +183,7 @@ func (im *importer) item(ctx context.Context, item Item) error {
 	case item.Message != nil:
 		return im.message(ctx, item.Message)
 	case item.Snapshot != nil:
-		state, err := wholeState(item.State, item.Providers)
+		state, err := stateblob.Normalize(item.State, item.Providers)
 		if err != nil {
 			return err
 		}
@@ -211,26 +213,13 @@ func (im *importer) begin(ctx context.Context) error {
 	if id == "" {
 		return host.Errorf(host.InvalidArgument, "import: what is read does not say which thread it is").WithHint("name one")
 	}
-	if err := errors.Join(checkTitle(id, im.from.Title), im.from.Metadata.check(id)); err != nil {
-		return err
-	}
-	created := false
 	var err error
-	im.t, err = im.tenant.commit(ctx, id, "import thread", func(d *draft) error {
-		if created = d.thread.revision == 0; !created {
-			return errNothing
-		}
-		d.thread.rec.Title, d.thread.rec.Metadata = im.from.Title, im.from.Metadata
-		im.setTimes(d)
-		d.thread.rec.Head = host.NewID()
-		return nil
-	})
-	if err != nil {
+	if im.to, err = im.tenant.Restore(ctx, id, &im.from); err != nil {
 		return err
 	}
-	im.out.Created = created
-	im.stored, im.stopStored = pull3(im.t.log().all(ctx))
-	im.storedTurns, im.stopTurns = pull3(im.t.turns().all(ctx, kv.Range{}))
+	im.id, im.out.Created = id, im.to.Created()
+	im.stored, im.stopStored = pull3(im.to.Moment().Messages(ctx))
+	im.storedTurns, im.stopTurns = pull3(im.to.Moment().Snapshots(ctx))
 	return nil
 }
 
@@ -239,33 +228,15 @@ func pull3[T any](seq iter.Seq2[T, error]) (next func() (T, error, bool), stop f
 	return iter.Pull2(seq)
 }
 
-// setTimes gives a thread that is made the times it had, none in the future: it
-// would head every list.
-func (im *importer) setTimes(d *draft) {
-	d.thread.rec.Created, d.thread.rec.Updated = im.past(im.from.Created), im.past(im.from.Updated)
-	if d.thread.rec.Updated.Before(d.thread.rec.Created) {
-		d.thread.rec.Updated = d.thread.rec.Created
-	}
-}
-
-// past is a time of the source, or now if it has none or one to come.
-func (im *importer) past(t time.Time) time.Time {
-	now := im.tenant.store.now().UTC()
-	if t.IsZero() || t.After(now) {
-		return now
-	}
-	return t.UTC()
-}
-
 // others is the error of a thread that is not the source's.
 func (im *importer) others(format string, args ...any) error {
-	return host.Errorf(host.AlreadyExists, "import thread %q: "+format, append([]any{im.t.rec.ID}, args...)...).
+	return host.Errorf(host.AlreadyExists, "import thread %q: "+format, append([]any{im.id}, args...)...).
 		WithHint("what it has is as it was; import under another id")
 }
 
 func (im *importer) message(ctx context.Context, m *host.Message) error {
 	if im.turns > 0 {
-		return host.Errorf(host.InvalidArgument, "import thread %q: a message comes after the turns", im.t.rec.ID)
+		return host.Errorf(host.InvalidArgument, "import thread %q: a message comes after the turns", im.id)
 	}
 	m = im.withID(m)
 	at := im.messages
@@ -300,30 +271,9 @@ func (im *importer) withID(m *host.Message) *host.Message {
 		m.ID = "import-" + hex.EncodeToString(sum[:16])
 	}
 	if m.CreatedAt.IsZero() {
-		m.CreatedAt = im.tenant.store.now().UTC()
+		m.CreatedAt = time.Now().UTC()
 	}
 	return m
-}
-
-// commit changes the thread if nobody else has.
-func (im *importer) commit(ctx context.Context, build func(*draft) error) error {
-	t, err := im.tenant.commit(ctx, im.t.rec.ID, "import thread", func(d *draft) error {
-		if d.thread.rec.Head != im.t.rec.Head {
-			return host.Errorf(host.Conflict, "somebody else writes to it").WithHint("import it again: what was stored is not stored twice")
-		}
-		if err := build(d); err != nil {
-			return err
-		}
-		d.thread.rec.Head = host.NewID()
-		if updated := im.past(im.from.Updated); updated.After(d.thread.rec.Updated) {
-			d.thread.rec.Updated = updated
-		}
-		return nil
-	})
-	if err == nil {
-		im.t = t
-	}
-	return err
 }
 
 // flush stores the messages that were read and are not stored.
@@ -334,25 +284,13 @@ func (im *importer) flush(ctx context.Context) error {
 	if len(im.batch) == 0 {
 		return nil
 	}
-	err := im.commit(ctx, func(d *draft) error {
-		n, err := d.append(ctx, im.batch)
-		if err == nil && n != len(im.batch) {
-			err = host.Errorf(host.InvalidArgument, "a message's id is given twice among messages %d to %d", im.messages-len(im.batch), im.messages-1)
-		}
-		if i := slices.IndexFunc(im.batch, isInput); d.thread.rec.Title == "" && i >= 0 {
-			d.thread.rec.Title = titleOf(im.batch[i])
-		}
-		return err
-	})
-	if err != nil {
+	if err := im.to.AppendMessages(ctx, im.batch); err != nil {
 		return err
 	}
 	im.out.Messages += len(im.batch)
 	im.batch, im.batchBytes = nil, 0
 	return nil
 }
-
-func isInput(m *host.Message) bool { return m.Role == host.User }
 
 func (im *importer) flushAll(ctx context.Context) error {
 	if err := im.flush(ctx); err != nil {
@@ -364,7 +302,8 @@ func (im *importer) flushAll(ctx context.Context) error {
 // endsHere reports whether the thread has what was read and no more. If it has
 // gone on, its state and artifacts are its own.
 func (im *importer) endsHere() bool {
-	return im.t.rec.shownMessages() == im.messages && im.t.rec.shownTurns() == im.turns
+	now := im.to.Moment().Thread()
+	return now.Messages == im.messages && now.Turns == im.turns
 }
 
 // finish stores what is left, and the state and artifacts of now.
@@ -375,40 +314,23 @@ func (im *importer) finish(ctx context.Context) error {
 	if err := im.flushAll(ctx); err != nil || !im.endsHere() {
 		return err
 	}
-	have, err := im.t.turns().artifacts(ctx)
+	have, err := im.to.Moment().Artifacts(ctx)
 	if err != nil {
 		return err
 	}
 	if len(have) > 0 && !slices.Equal(have, im.artifacts) {
 		return im.others("it has other artifacts than what is read")
 	}
-	newState := im.state != nil && (im.t.rec.State == nil || *im.t.rec.State != *refTo(im.state))
-	newArtifacts := len(have) == 0 && len(im.artifacts) > 0
-	if !newState && !newArtifacts {
-		return nil
+	if len(have) > 0 {
+		return im.to.Finish(ctx, im.state, nil)
 	}
-	return im.commit(ctx, func(d *draft) error {
-		if newArtifacts {
-			if err := im.listArtifacts(ctx, d); err != nil {
-				return err
-			}
-		}
-		return d.putState(ctx, im.state)
-	})
+	return im.to.Finish(ctx, im.state, im.artifacts)
 }
 
-// undo removes a thread that this import has made, and nobody else has used.
+// undo removes a thread that this import has made, if no other writer has used it.
 func (im *importer) undo(ctx context.Context) error {
-	if !im.out.Created {
+	if im.to == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	t, err := im.tenant.open(ctx, im.t.rec.ID)
-	if err != nil || t == nil || t.rec.Head != im.t.rec.Head {
-		return nil // what is left can be imported again
-	}
-	if err := im.tenant.Delete(ctx, im.t.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
-		return err
-	}
-	return nil
+	return im.to.Undo(context.WithoutCancel(ctx))
 }

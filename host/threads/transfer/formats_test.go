@@ -1,4 +1,4 @@
-package threads_test
+package transfer_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 // exported is the form of FormatThread.
@@ -26,57 +27,19 @@ type exported struct {
 	Artifacts []*host.Artifact
 }
 
-func export(t *testing.T, s *threads.Store, format threads.Format) string {
+func export(t *testing.T, s *threads.Store, format transfer.Format) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.For("acme").Export(t.Context(), "t1", format, &b); err != nil {
+	if err := transfer.Export(t.Context(), s.For("acme"), "t1", format, &b); err != nil {
 		t.Fatalf("Export(%q) = %v", format, err)
 	}
 	return b.String()
 }
 
-// exportStore has a thread of every kind of part.
-func exportStore(t *testing.T) *threads.Store {
-	t.Helper()
-	s, _ := threadtest.NewStore(t, nil)
-	question := threadtest.WithID("q", "Where is <order 1042> & \"co\"?")
-	question.Parts = append(question.Parts,
-		&host.Media{MediaType: "image/png", Data: []byte{1, 2, 3}},
-		&host.Media{MediaType: "image/png", URL: "https://example.com/x.png"},
-		&host.Media{MediaType: "audio/mpeg", Data: []byte{4}},
-		&host.Media{MediaType: "application/pdf", Data: []byte{5}},
-		&host.Media{MediaType: "application/pdf", URL: "https://example.com/x.pdf"},
-		&host.Data{Value: json.RawMessage(`{"page":3}`)},
-		&host.Unknown{Kind: "hologram", JSON: json.RawMessage(`{"type":"hologram","x":1}`)})
-	req := &host.HistoryRequest{Tenant: "acme", Thread: "t1", Run: "r1", Input: question}
-	head, err := s.AppendUserMessage(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asks := threadtest.Calls("c", "1", "2")
-	asks.Agent = "clerk"
-	asks.Parts = append([]host.Part{&host.Reasoning{Text: "hm"}, &host.Text{Text: "Let me look."}}, asks.Parts...)
-	bare := threadtest.Calls("c2", "3")
-	bare.Parts[0].(*host.ToolCall).Arguments = json.RawMessage(`{"n":12345678901234567890}`)
-	results := host.NewMessage(host.ToolRole,
-		&host.ToolResult{ID: "1", Name: "lookup", Content: json.RawMessage(`{"city":"Lyon"}`)},
-		&host.ToolResult{ID: "2", Name: "lookup", Content: json.RawMessage(`"no such order"`), IsError: true})
-	silent := host.NewMessage(host.Assistant, &host.Reasoning{Text: "nothing to say"})
-	silent.Agent = "the clerk"
-	note := host.NewMessage(host.System, &host.Text{Text: "Be brief."})
-	turn := threadtest.TurnOf(head, asks, results, bare, threadtest.Result("3"), note, silent)
-	turn.State = json.RawMessage(`{"big":12345678901234567890}`)
-	turn.Artifacts = []host.Artifact{{Name: "label", Parts: []host.Part{&host.Text{Text: "Lyon"}}}, {Parts: []host.Part{&host.Data{Value: []byte("1")}}}}
-	if err := s.AppendResults(t.Context(), req, turn); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestExportOfEverything(t *testing.T) {
-	s := exportStore(t)
+	s := threadtest.ExportStore(t)
 	text := export(t, s, "")
-	if text != export(t, s, threads.FormatThread) {
+	if text != export(t, s, transfer.FormatThread) {
 		t.Error("the empty format is not FormatThread")
 	}
 	if strings.Contains(text, "acme") {
@@ -110,20 +73,20 @@ func TestExportOfAnEmptyThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got exported
-	if err := json.Unmarshal([]byte(export(t, s, threads.FormatThread)), &got); err != nil {
+	if err := json.Unmarshal([]byte(export(t, s, transfer.FormatThread)), &got); err != nil {
 		t.Errorf("Export is not JSON: %v", err)
 	}
-	if got := export(t, s, threads.FormatOpenAI); got != "{\"messages\":[]}\n" {
+	if got := export(t, s, transfer.FormatOpenAI); got != "{\"messages\":[]}\n" {
 		t.Errorf("Export = %q", got)
 	}
-	if got := export(t, s, threads.FormatOpenAILines); got != "" {
+	if got := export(t, s, transfer.FormatOpenAILines); got != "" {
 		t.Errorf("Export = %q", got)
 	}
 }
 
 func TestExportOpenAI(t *testing.T) {
-	s := exportStore(t)
-	lines := export(t, s, threads.FormatOpenAILines)
+	s := threadtest.ExportStore(t)
+	lines := export(t, s, transfer.FormatOpenAILines)
 	want := `{"role":"user","content":[{"type":"text","text":"Where is <order 1042> & \"co\"?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AQID"}},{"type":"image_url","image_url":{"url":"https://example.com/x.png"}},{"type":"input_audio","input_audio":{"data":"BA==","format":"mp3"}},{"type":"file","file":{"file_data":"data:application/pdf;base64,BQ=="}},{"type":"text","text":"https://example.com/x.pdf"},{"type":"text","text":"{\"page\":3}"}]}
 {"role":"assistant","name":"clerk","content":"Let me look.","tool_calls":[{"id":"1","type":"function","function":{"name":"lookup","arguments":"{}"}},{"id":"2","type":"function","function":{"name":"lookup","arguments":"{}"}}]}
 {"role":"tool","content":"{\"city\":\"Lyon\"}","tool_call_id":"1"}
@@ -136,15 +99,15 @@ func TestExportOpenAI(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("Export (-want +got):\n%s", diff)
 	}
-	object := export(t, s, threads.FormatOpenAI)
+	object := export(t, s, transfer.FormatOpenAI)
 	if want := `{"messages":[` + strings.ReplaceAll(strings.TrimSpace(lines), "\n", ",") + "]}\n"; object != want {
 		t.Errorf("Export(openai) = %s, want the same messages as openai-jsonl", object)
 	}
 }
 
 func TestExportRefuses(t *testing.T) {
-	s := exportStore(t)
-	err := s.For("acme").Export(t.Context(), "t1", "xml", io.Discard)
+	s := threadtest.ExportStore(t)
+	err := transfer.Export(t.Context(), s.For("acme"), "t1", "xml", io.Discard)
 	threadtest.WantCode(t, "Export", err, host.InvalidArgument)
 	if !strings.Contains(err.Error(), "openai-jsonl") {
 		t.Errorf("Export = %q, want it to name the formats", err)
@@ -164,10 +127,10 @@ func (p *brokenPipe) Write(b []byte) (int, error) {
 
 func TestExportToABrokenPipe(t *testing.T) {
 	s, _ := threadtest.NewStore(t, nil)
-	fill(t, s, "t1", 1000)
-	for _, format := range threads.Formats() {
+	threadtest.Fill(t, s, "t1", 1000)
+	for _, format := range transfer.Formats() {
 		for _, left := range []int{0, 10_000} {
-			err := s.For("").Export(t.Context(), "t1", format, &brokenPipe{left})
+			err := transfer.Export(t.Context(), s.For(""), "t1", format, &brokenPipe{left})
 			if !errors.Is(err, errPipe) {
 				t.Errorf("Export(%q) after %d bytes = %v, want the writer's error", format, left, err)
 			}
