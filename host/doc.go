@@ -32,6 +32,24 @@
 // [AgentThread]: a value that is serialized between turns, and whose messages are
 // with the model's service, in a [MessageStore] or in itself.
 //
+// A history adapter has any of these interfaces; [NewHistory] finds which. T is a
+// threads.Store, P a postgreshistory.Store, M hosttest's History.
+//
+//	interface              has it    without it
+//	[ThreadCreator]        T P M     threads need not exist before the first message
+//	[UserMessageAppender]  T P M     the user's message is not stored before the model is asked
+//	[HistoryLoader]        T P M     each run begins with the messages of its request
+//	[ResultAppender]       T P M     results are not stored
+//	[RoundAppender]        T P M     a process that dies loses the turn, not one round
+//	[HeadReader]           T P M     a resumed run learns only at its commit that the thread has moved on
+//	[ThreadLocker]         T P M     two runs on one thread end in a conflict, not one after the other
+//	[TurnReader]           T P       a message that is sent again is answered again, not from the store
+//	[Regenerator]          T P M     a stored message cannot be answered once more in place
+//	[Brancher]             T M       the second of two runs on one thread cannot go to a branch
+//	[ArtifactLister]       T M       tools do not see the artifacts of earlier turns
+//	[Journal]              T         runs are not durable (hosttest has a Journal of its own)
+//	[QuestionKeeper]       T         questions are answered by the id of their run alone
+//
 // Configuration ([Agent], [Network], [Tool], [Host]) is immutable once made and
 // safe for concurrent use. Errors are of type [*Error] with a [Code].
 package host
