@@ -18,7 +18,7 @@
 //
 // The package holds the words of the domain, a file each, and the loop that
 // runs them (run.go: one run; run_thread.go: its thread; turn.go: one agent's
-// part of it; calls.go: one batch of tool calls). It knows no database, no
+// part of it; tool_batch.go and toolcall.go: its tool calls). It knows no database, no
 // sandbox and no model provider: those are packages below it that satisfy its
 // interfaces.
 //

@@ -201,17 +201,6 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	return nil
 }
 
-// newRecord returns the record of a run that begins to be in the journal.
-func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error) {
-	raw, err := json.Marshal(step)
-	if err != nil {
-		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
-	}
-	now := time.Now().UTC()
-	return &RunRecord{RunRef: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
-		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
-}
-
 // record begins to write a run's steps down.
 func (r *run) record(ctx context.Context, begin *beginning) error {
 	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.thread.journaledHistory()
@@ -228,13 +217,6 @@ func (r *run) record(ctx context.Context, begin *beginning) error {
 	}
 	r.journal.startRecording(newRecorder(r.state, j, rec.RunRef, 1))
 	return nil
-}
-
-// keep has the run's steps written down from here on.
-func (j *runJournal) startRecording(w *recorder) {
-	w.state.keepUnsaved()
-	j.recorder = w
-	j.steps.rec = w
 }
 
 // begin makes a durable run one.
@@ -276,30 +258,6 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 		reason = statusOf(err)
 	}
 	return reason, err
-}
-
-// recordEnd writes down how the run ends, before that is stored in the thread.
-func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure error) error {
-	if j.recorder == nil || j.ended != nil {
-		return nil
-	}
-	if err := j.recorder.err(); err != nil {
-		return err
-	}
-	if !j.storesResults {
-		return nil
-	}
-	return j.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
-}
-
-// end tells the journal that there is nothing to go on with.
-func (j *runJournal) endRun(ctx context.Context) {
-	if j.recorder == nil {
-		return
-	}
-	if err := j.recorder.journal.EndRun(context.WithoutCancel(ctx), j.recorder.ref, RunEnded, nil); err != nil {
-		j.guarded.logger.Error("run has ended and stays in the journal", "run", j.scope.Run, "error", err)
-	}
 }
 
 // recordAnswer writes a model's answer down.

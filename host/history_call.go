@@ -17,6 +17,12 @@ import (
 // context has ended.
 const historyGrace = 2 * time.Second
 
+// historyRequester makes the request of a call of a history adapter: one for each call,
+// for the adapter may keep or change it.
+type historyRequester interface {
+	historyRequest() *HistoryRequest
+}
+
 // historyCall is one call of an adapter.
 type historyCall[T any] struct {
 	method string

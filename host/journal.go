@@ -105,14 +105,6 @@ func (h *Host) KeepsRuns(target Target) bool {
 	return h.journalOf(h.historyOf(target.network())) != nil
 }
 
-// store returns the journal of the run, nil if there is none.
-func (j *runJournal) store() *guardedJournal {
-	if j.guarded.journal == nil {
-		return nil
-	}
-	return &j.guarded
-}
-
 func errAnswered(rec *RunRecord) error {
 	return Errorf(Conflict, "the questions of run %q are answered already, by run %q", rec.Run, rec.AnsweredBy).
 		WithHint("an answer counts once; what came of it is in thread %q, and what else is wanted is a new message there", rec.Thread)

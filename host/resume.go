@@ -68,28 +68,6 @@ func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	return rec, nil
 }
 
-func (j *runJournal) readRun(ctx context.Context) (*RunRecord, error) {
-	rec, err := j.readRecord(ctx)
-	if err != nil {
-		return nil, wrapError(err, "read run %q", j.resume.run)
-	}
-	if rec.Target != j.scope.Network {
-		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, j.scope.Network)
-	}
-	return rec, nil
-}
-
-func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
-	c := j.resume.checkpoint
-	switch {
-	case c == nil:
-		return j.store().ReadRun(ctx, j.scope.Tenant, j.resume.run)
-	case !c.unowned && c.tenant != j.scope.Tenant:
-		return nil, Errorf(NotFound, "there is no run %q", c.run)
-	}
-	return c.record()
-}
-
 // reopen puts the run where the one that is resumed stopped.
 func (r *run) reopen(ctx context.Context) error {
 	rec, err := r.journal.readRun(ctx) // again: another may have been faster before the thread was ours
@@ -437,9 +415,6 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	}
 	return calls
 }
-
-// resumed reports whether this is a run whose process has ended.
-func (j *runJournal) continuesRun() bool { return j.resumes == j.scope.Run }
 
 // repeat decides about a call that may have begun when the process ended.
 func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {

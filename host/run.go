@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -42,56 +41,6 @@ type run struct {
 
 	stopped bool  // by the Start hook of the network
 	failed  error // what that hook failed with
-}
-
-// runThread is a run's side of the thread that it works on.
-type runThread struct {
-	scope    *Scope
-	limits   *Limits
-	logger   *slog.Logger
-	req      *Request
-	content  *requestContent
-	resume   *resumption
-	conv     *conversation
-	requests historyRequester
-
-	history     *History
-	loaded      *Loaded // what the adapter answered; nil if it was not asked
-	branch      string  // of the thread; empty is its own line
-	branched    bool    // the run began the branch
-	head        string
-	inputStored bool            // the thread has the input already
-	storedIDs   map[string]bool // ids of messages that rounds have stored
-	clientOwned bool            // the state is the client's, and not for the thread
-	providers   *providerStates // of context providers
-}
-
-// serviceConversation is what a run knows of a conversation that the model's service keeps.
-type serviceConversation struct {
-	scope *Scope
-
-	thread    *AgentThread    // nil if the request brings none
-	answered  bool            // a model has answered, so that the thread's kind is decided
-	id        string          // by which the service keeps the conversation; empty if it does not
-	storedIDs map[string]bool // ids of messages that the service has
-}
-
-// runJournal is what a run writes into the journal, and reads from there when it resumes.
-type runJournal struct {
-	scope   *Scope
-	resume  *resumption
-	guarded guardedJournal // without a journal if the host has none
-
-	storesResults bool // the run's results are stored in a thread after its end is written down
-
-	recorder   *recorder // nil if the run is not in the journal
-	steps      *steps
-	resumes    string      // the id of the run that this one resumes
-	saved      *savedTurn  // the agent's turn to continue
-	branches   *branches   // agents used as tools that had begun; nil if there are none
-	openCalls  []*openCall // the calls that wait for an answer
-	checkpoint *Checkpoint // of an interrupted run that no journal keeps
-	ended      *endStep    // how the run ended before its results were stored
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -157,12 +106,6 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, errNoJournal()
 	}
 	return r, r.models.checkNetwork(r.net, r.routes.first())
-}
-
-// historyRequester makes the request of a call of a history adapter: one for each call,
-// for the adapter may keep or change it.
-type historyRequester interface {
-	historyRequest() *HistoryRequest
 }
 
 var _ historyRequester = (*run)(nil)

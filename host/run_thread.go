@@ -3,11 +3,34 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 )
 
 // What a run has to do with its thread: lock, open, load, commit.
+
+// runThread is a run's side of the thread that it works on.
+type runThread struct {
+	scope    *Scope
+	limits   *Limits
+	logger   *slog.Logger
+	req      *Request
+	content  *requestContent
+	resume   *resumption
+	conv     *conversation
+	requests historyRequester
+
+	history     *History
+	loaded      *Loaded // what the adapter answered; nil if it was not asked
+	branch      string  // of the thread; empty is its own line
+	branched    bool    // the run began the branch
+	head        string
+	inputStored bool            // the thread has the input already
+	storedIDs   map[string]bool // ids of messages that rounds have stored
+	clientOwned bool            // the state is the client's, and not for the thread
+	providers   *providerStates // of context providers
+}
 
 // open makes the thread, stores the user's message and loads what was before.
 func (r *run) open(ctx context.Context) error {

@@ -8,6 +8,16 @@ import (
 // A model's service may keep the conversation. An agent thread whose service does
 // has its id, and a run sends what the service does not know.
 
+// serviceConversation is what a run knows of a conversation that the model's service keeps.
+type serviceConversation struct {
+	scope *Scope
+
+	thread    *AgentThread    // nil if the request brings none
+	answered  bool            // a model has answered, so that the thread's kind is decided
+	id        string          // by which the service keeps the conversation; empty if it does not
+	storedIDs map[string]bool // ids of messages that the service has
+}
+
 // checkThread holds a request to the agent thread that it brings.
 func (r *run) checkThread() error {
 	t := r.req.AgentThread

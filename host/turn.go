@@ -32,24 +32,6 @@ type turn struct {
 	asked        int      // how many context providers were asked to provide
 }
 
-// toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
-// what they share does not change meanwhile, or has a mutex.
-type toolCalls struct {
-	agent  *Agent
-	tools  toolSet
-	off    bool // the model is asked for the last time, without tools
-	host   *Host
-	net    *Network
-	state  *State
-	limits *Limits
-	events *runEvents
-	routes *routing
-
-	recorder      *recorder // nil if the run is not in the journal
-	stepsIn       string    // the key of the call whose agent takes the steps; empty in the run itself
-	clientAnswers bool      // answers come with a checkpoint that a client had
-}
-
 // resultID names the result of the agent at work.
 func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.routes.iterations) }
 

@@ -1,0 +1,100 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// runJournal is what a run writes into the journal, and reads from there when it resumes.
+type runJournal struct {
+	scope   *Scope
+	resume  *resumption
+	guarded guardedJournal // without a journal if the host has none
+
+	storesResults bool // the run's results are stored in a thread after its end is written down
+
+	recorder   *recorder // nil if the run is not in the journal
+	steps      *steps
+	resumes    string      // the id of the run that this one resumes
+	saved      *savedTurn  // the agent's turn to continue
+	branches   *branches   // agents used as tools that had begun; nil if there are none
+	openCalls  []*openCall // the calls that wait for an answer
+	checkpoint *Checkpoint // of an interrupted run that no journal keeps
+	ended      *endStep    // how the run ended before its results were stored
+}
+
+// store returns the journal of the run, nil if there is none.
+func (j *runJournal) store() *guardedJournal {
+	if j.guarded.journal == nil {
+		return nil
+	}
+	return &j.guarded
+}
+
+// newRecord returns the record of a run that begins to be in the journal.
+func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error) {
+	raw, err := json.Marshal(step)
+	if err != nil {
+		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
+	}
+	now := time.Now().UTC()
+	return &RunRecord{RunRef: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
+		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
+}
+
+// keep has the run's steps written down from here on.
+func (j *runJournal) startRecording(w *recorder) {
+	w.state.keepUnsaved()
+	j.recorder = w
+	j.steps.rec = w
+}
+
+// recordEnd writes down how the run ends, before that is stored in the thread.
+func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure error) error {
+	if j.recorder == nil || j.ended != nil {
+		return nil
+	}
+	if err := j.recorder.err(); err != nil {
+		return err
+	}
+	if !j.storesResults {
+		return nil
+	}
+	return j.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
+}
+
+// end tells the journal that there is nothing to go on with.
+func (j *runJournal) endRun(ctx context.Context) {
+	if j.recorder == nil {
+		return
+	}
+	if err := j.recorder.journal.EndRun(context.WithoutCancel(ctx), j.recorder.ref, RunEnded, nil); err != nil {
+		j.guarded.logger.Error("run has ended and stays in the journal", "run", j.scope.Run, "error", err)
+	}
+}
+
+func (j *runJournal) readRun(ctx context.Context) (*RunRecord, error) {
+	rec, err := j.readRecord(ctx)
+	if err != nil {
+		return nil, wrapError(err, "read run %q", j.resume.run)
+	}
+	if rec.Target != j.scope.Network {
+		return nil, Errorf(FailedPrecondition, "run %q is one of %q, not of %q", rec.Run, rec.Target, j.scope.Network)
+	}
+	return rec, nil
+}
+
+func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
+	c := j.resume.checkpoint
+	switch {
+	case c == nil:
+		return j.store().ReadRun(ctx, j.scope.Tenant, j.resume.run)
+	case !c.unowned && c.tenant != j.scope.Tenant:
+		return nil, Errorf(NotFound, "there is no run %q", c.run)
+	}
+	return c.record()
+}
+
+// resumed reports whether this is a run whose process has ended.
+func (j *runJournal) continuesRun() bool { return j.resumes == j.scope.Run }

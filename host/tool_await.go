@@ -1,0 +1,57 @@
+package host
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+)
+
+// toolGrace is how long a handler may take to return after its context has
+// ended.
+const toolGrace = 2 * time.Second
+
+// await runs the handler. One that does not return after its context has ended
+// is left behind: it would hold the run, and the thread, for ever.
+func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	answer := make(chan toolAnswer, 1)
+	go tc.runHandler(ctx, tool, call, answer)
+	select {
+	case a := <-answer:
+		return a.out, a.err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(toolGrace)
+	defer grace.Stop()
+	select {
+	case a := <-answer:
+		return a.out, a.err
+	case <-grace.C:
+		tc.events.logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", tc.events.scope.Run)
+		return nil, ctx.Err()
+	}
+}
+
+type toolAnswer struct {
+	out *ToolOutput
+	err error
+}
+
+// handle runs the handler in a goroutine of its own, where a panic would end
+// the process, and a runtime.Goexit (a test's FailNow) would never answer.
+func (tc *toolCalls) runHandler(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
+	var a toolAnswer
+	defer func() {
+		if a.out == nil { // it panicked, or ended its goroutine
+			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
+		}
+		if p := recover(); p != nil {
+			tc.events.logger.Error("tool panicked", "tool", tool.Name, "run", tc.events.scope.Run, "panic", p, "stack", string(debug.Stack()))
+		}
+		answer <- a
+	}()
+	out, err := tool.handler(ctx, call)
+	a = toolAnswer{out.own(), err}
+}

@@ -1,0 +1,247 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// eventQueue is how many events running tools may be ahead of the reader.
+const eventQueue = 64
+
+// runTools runs the calls of one answer in parallel and adds their results in
+// the order of the calls. Only what must end the run is an error.
+func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
+	if err := t.run.ledger.admitToolCalls(ctx, len(parts)); err != nil {
+		return err
+	}
+	return t.runCalls(ctx, t.newCalls(parts))
+}
+
+// runCalls runs the calls that nobody must be asked about.
+func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
+	t.calls.askPersons(ctx, calls)
+	for _, c := range calls {
+		if c.settled {
+			t.calls.concludeCall(ctx, c)
+		}
+	}
+	t.calls.runBatch(ctx, calls)
+	if err := t.run.journal.recorder.err(); err != nil {
+		return err
+	}
+	for _, c := range calls {
+		t.addResult(c)
+	}
+	t.addJoined()
+	t.run.events.sendState(t.run.state)
+	if ctx.Err() != nil {
+		return ContextError(ctx)
+	}
+	if len(t.run.routes.stack) > maxScheduledAgents {
+		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
+	}
+	return nil
+}
+
+func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
+	calls, soFar := make([]*toolCall, len(parts)), t.soFar()
+	for i, part := range parts {
+		calls[i] = &toolCall{part: part, attempt: &Call{
+			ID: part.ID, Tool: part.Name, Attempt: 1,
+			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.routes.iterations, t.result.Rounds, i),
+			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.ledger.madeBefore(), earlier: &t.run.services.earlier,
+		}}
+		if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
+			calls[i].attempt.branch = t.branch()
+		}
+	}
+	return calls
+}
+
+// parallelCalls is how many calls of the agent's tools may run at once.
+func (tc *toolCalls) parallelCalls() int {
+	if tc.agent.opts.SerialTools {
+		return 1
+	}
+	return tc.limits.ParallelTools
+}
+
+// runBatch runs calls at most parallelCalls at a time, begun in their order, and
+// passes on what they emit. It returns when all have an answer.
+func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
+	b := &batch{events: make(chan any, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
+	defer close(b.over) // also when the reader panics: no call waits for it then
+	waiting, running := slices.DeleteFunc(slices.Clone(calls), func(c *toolCall) bool { return c.settled }), 0
+	parallel := tc.parallelCalls()
+	for len(waiting) > 0 || running > 0 {
+		for len(waiting) > 0 && running < parallel {
+			tc.startCall(ctx, b, waiting[0])
+			waiting, running = waiting[1:], running+1
+		}
+		select {
+		case ev := <-b.events:
+			tc.deliver(b, ev)
+		case <-b.done:
+			running--
+			for len(b.events) > 0 { // its own last ones come before the next call's first
+				tc.deliver(b, <-b.events)
+			}
+		}
+	}
+}
+
+// deliver sends what a call has said, after what it had changed and made by then.
+func (tc *toolCalls) deliver(b *batch, said any) {
+	switch said := said.(type) {
+	case changed:
+		tc.sendChanges(said.revision)
+	case made:
+		tc.sendArtifacts(said.call)
+	case finished:
+		tc.sendChanges(math.MaxInt64)
+		tc.sendArtifacts(said.call.attempt)
+		if said.call.open == nil {
+			tc.events.emit(said.call.finished())
+		}
+	case EventData:
+		tc.events.emit(said)
+	}
+	if len(b.events) == 0 {
+		for _, what := range b.takeMissed() {
+			tc.deliver(b, what)
+		}
+	}
+}
+
+// What calls say in a batch beside events of their own. That something changed or
+// was made is said without waiting: what it was is kept elsewhere, within bounds, so
+// that no call and no reader's pace holds up a change.
+type (
+	changed  struct{ revision int64 } // of the state
+	made     struct{ call *Call }     // an artifact
+	finished struct{ call *toolCall }
+)
+
+// tellChanges sends the changes of the state up to a revision, an event each. Those
+// in an agent used as a tool are for the run around it to send.
+func (tc *toolCalls) sendChanges(revision int64) {
+	if tc.events.caller != nil {
+		tc.events.caller.tellChange(revision)
+		return
+	}
+	for _, ops := range tc.state.pending.take(revision) {
+		tc.events.emit(&StatePatched{Ops: ops})
+	}
+}
+
+// tellArtifacts sends the artifacts of a call that have not been sent.
+func (tc *toolCalls) sendArtifacts(c *Call) {
+	for _, a := range c.takeUntold() {
+		tc.events.emit(&ArtifactMade{Artifact: &a})
+		if tc.events.caller != nil {
+			tc.events.caller.tellArtifact(a)
+		}
+	}
+}
+
+// batch is what the calls of one answer share while they run.
+type batch struct {
+	events chan any // an [EventData], or one of the types at [turn.deliver]
+	done   chan struct{}
+	over   chan struct{} // closed when nobody reads events any more
+
+	mu     sync.Mutex
+	missed []any // what there was no room to mention: the last change, and a call once
+}
+
+// mention says that something changed or was made, if there is room; otherwise it is
+// told when the events that wait have been read.
+func (b *batch) mention(what any) {
+	select {
+	case b.events <- what:
+		return
+	default:
+	}
+	b.miss(what)
+	select {
+	case b.events <- what: // the events were read meanwhile, perhaps before it was missed
+	default:
+	}
+}
+
+func (b *batch) miss(what any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := what.(changed); ok {
+		b.missed = slices.DeleteFunc(b.missed, func(m any) bool { _, ok := m.(changed); return ok })
+		what = changed{math.MaxInt64}
+	}
+	if !slices.Contains(b.missed, what) {
+		b.missed = append(b.missed, what)
+	}
+}
+
+func (b *batch) takeMissed() []any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missed := b.missed
+	b.missed = nil
+	return missed
+}
+
+// emit is how a tool sends an event.
+func (b *batch) emit(ctx context.Context, ev EventData) error {
+	select {
+	case <-b.over: // first, for there may be room in the queue for ever
+		return errCallEnded()
+	default:
+	}
+	select {
+	case b.events <- ev:
+		return nil
+	case <-ctx.Done():
+		return ContextError(ctx)
+	case <-b.over:
+		return errCallEnded()
+	}
+}
+
+func errCallEnded() error { return Errorf(FailedPrecondition, "the call has ended") }
+
+// tell is how the host sends an event: it is sent after a cancel too.
+func (b *batch) tell(ev EventData) { b.say(ev) }
+
+func (b *batch) say(what any) {
+	select {
+	case b.events <- what:
+	case <-b.over:
+	}
+}
+
+func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
+	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
+	c.tell = b.tell
+	tc.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
+	go func() {
+		defer func() {
+			if c.output == nil { // a hook left by runtime.Goexit
+				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
+				c.finish(tc.events.scope.Run)
+				tc.concludeCall(ctx, c)
+			}
+			b.done <- struct{}{}
+		}()
+		started := time.Now()
+		c.output, c.err = tc.callTool(ctx, c)
+		tc.logWithheld(c.part.Name, c.err)
+		c.duration = time.Since(started)
+		c.finish(tc.events.scope.Run)
+		tc.concludeCall(ctx, c)
+		c.attempt.release()
+		b.say(finished{c})
+	}()
+}

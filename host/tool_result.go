@@ -1,0 +1,177 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+)
+
+// own returns a copy that the host may fill in: a handler or hook may give the
+// same output to many calls.
+func (o *ToolOutput) own() *ToolOutput {
+	if o == nil {
+		return &ToolOutput{}
+	}
+	own := *o
+	return &own
+}
+
+// accept checks an answer and then applies what it does to the state and the
+// run: all of it or none.
+func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
+	if n := len(out.Content); n > tc.limits.ResultBytes {
+		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, tc.limits.ResultBytes)
+	}
+	if len(out.Content) == 0 {
+		out.Content = jsondoc.Quote(c.part.Name + " successfully executed")
+	} else if jsondoc.Check(out.Content) != nil {
+		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
+	}
+	if out.Interrupt != nil && tc.events.depth > 0 && tc.clientAnswers {
+		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
+	}
+	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
+		return Errorf(Internal, "What %s asks a person is not JSON.", c.part.Name)
+	}
+	if err := tc.checkSchedule(c, out); err != nil {
+		return err
+	}
+	for i := range out.Artifacts {
+		if err := c.attempt.checkArtifact(&out.Artifacts[i]); err != nil {
+			return err
+		}
+	}
+	if err := c.attempt.State.patchSeen(out.State); err != nil {
+		return err
+	}
+	for _, a := range out.Artifacts {
+		c.attempt.putArtifact(a)
+	}
+	return nil
+}
+
+func (tc *toolCalls) checkSchedule(c *toolCall, out *ToolOutput) error {
+	names := slices.Concat(c.attempt.scheduled(), out.Schedule)
+	if len(names) > maxScheduledAgents {
+		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
+	}
+	if name, ok := tc.routes.unknownAgent(names); ok {
+		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)
+	}
+	return nil
+}
+
+// finish makes sure that there is an output: a failure becomes a sentence for
+// the model.
+func (c *toolCall) finish(run string) {
+	if c.err == nil {
+		return
+	}
+	failed := &ToolOutput{Content: jsondoc.Quote(toolSentence(c.err, run))}
+	if c.output != nil {
+		failed.Cost, failed.Usage = c.output.Cost, c.output.Usage
+	}
+	c.output = failed
+}
+
+func (c *toolCall) finished() *ToolFinished {
+	return &ToolFinished{
+		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
+		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost,
+	}
+}
+
+// addResult joins one call's result to the conversation and the run.
+func (t *turn) addResult(c *toolCall) {
+	if c.attempt.branch == nil {
+		t.run.ledger.addCost(c.output.Cost)
+	} else {
+		t.run.ledger.cost.Add(c.output.Cost) // the agent has counted it as it went
+	}
+	if c.output.Usage != nil {
+		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
+	}
+	if c.err == nil {
+		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.attempt.scheduled(), c.output.Schedule)
+	}
+	for _, a := range c.attempt.made() {
+		t.run.ledger.artifacts = putArtifact(t.run.ledger.artifacts, a)
+	}
+	c.attempt.release()
+	t.calls.sendArtifacts(c.attempt)
+	if c.open != nil {
+		t.interrupt(c)
+		return
+	}
+	if c.settled && !c.replayed {
+		t.run.events.emit(c.finished())
+	}
+	if t.agent.opts.JoinResults {
+		t.joined = joinResults(t.joined, c.message)
+		return
+	}
+	t.result.Messages = append(t.result.Messages, c.message)
+	t.run.events.emit(&MessageDone{Message: c.message})
+}
+
+// addJoined joins the results of a batch to the conversation, where they are one
+// message.
+func (t *turn) addJoined() {
+	if t.joined == nil {
+		return
+	}
+	t.result.Messages = append(t.result.Messages, t.joined)
+	t.run.events.emit(&MessageDone{Message: t.joined})
+	t.joined = nil
+}
+
+// joinResults returns a message of the results of two: one with the id and the time
+// of the first.
+func joinResults(first, next *Message) *Message {
+	if first == nil {
+		return next
+	}
+	m := first.Clone()
+	m.Parts = append(m.Parts, next.Parts...)
+	return m
+}
+
+// conclude makes of a call's output what it leaves, and writes that down.
+func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
+	if ask := c.output.Interrupt; ask != nil {
+		c.question = tc.newQuestion(c, AskInput, ask.Reason, ask.Data)
+	}
+	if c.question != nil && c.message == nil && c.open == nil {
+		if err := tc.setTerms(ctx, c); err != nil {
+			c.question, c.settled, c.err = nil, true, err
+			c.attempt.State.takeBack()
+			c.finish(tc.events.scope.Run)
+		}
+	}
+	switch {
+	case c.message != nil || c.open != nil: // it ran in another process
+	case c.output.inside != nil:
+		c.open = &openCall{Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
+	case c.question != nil:
+		attempt := c.attempt.Attempt
+		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
+			attempt = 0
+		}
+		c.open = &openCall{Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
+			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed}
+	default:
+		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
+		c.message.Agent = tc.agent.name
+	}
+	tc.recordCallDone(ctx, c)
+}
+
+// interrupt leaves the call open and ends the run: a person is asked.
+func (t *turn) interrupt(c *toolCall) {
+	t.interrupted = true
+	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
+	for _, q := range questionsOf([]*openCall{c.open}) {
+		t.run.events.emit(&Interrupted{Question: q, Key: c.clientKey()})
+	}
+}

@@ -1,0 +1,84 @@
+package host
+
+import (
+	"context"
+	"time"
+)
+
+// The waits between the attempts of a call.
+const (
+	firstToolWait   = 200 * time.Millisecond
+	longestToolWait = 5 * time.Second
+)
+
+// runTool runs the handler, again where the tool says so.
+func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
+		c.attempt.hold(c.attempt.Attempt <= tool.Retries)
+		out, timedOut, err := tc.runAttempt(ctx, tool, c.attempt)
+		if err == nil || c.attempt.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
+			return out, err
+		}
+		tc.logWithheld(tool.Name, err)
+		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
+		c.attempt.State.takeBack()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return out, err
+		}
+		c.attempt.endSteps()
+		c.attempt.State.endView()
+		c.attempt = c.attempt.again()
+		c.attempt.State = tc.state.view(c.attempt.tellChange)
+	}
+}
+
+// mayPass reports whether a failure is one that another attempt may not have.
+func (t *Tool) mayPass(err error, timedOut bool) bool {
+	if timedOut {
+		return t.ReadOnly || t.Idempotent // the last attempt may still be at it
+	}
+	e := AsError(err)
+	return e.Retryable || e.Code == Unavailable
+}
+
+// tryTool runs the handler once, within its time.
+func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
+	timeout := tc.limits.ToolTimeout
+	if tool.agent != nil {
+		timeout = tc.limits.RunTimeout
+	}
+	if tool.Timeout > 0 {
+		timeout = min(timeout, tool.Timeout)
+	}
+	toolCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	out, err := tc.awaitHandler(toolCtx, tool, call)
+	switch {
+	case err == nil || !endedBy(toolCtx, err):
+		return out, false, err
+	case ctx.Err() != nil:
+		return out, false, Errorf(Canceled, "The tool %s was stopped.", tool.Name)
+	}
+	return out, true, Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
+}
+
+// endedBy reports whether err is likely to be the end of ctx: it is not when the
+// tool says something else.
+func endedBy(ctx context.Context, err error) bool {
+	if ctx.Err() == nil && !overdue(ctx) {
+		return false
+	}
+	code := CodeOf(err)
+	return code == Canceled || code == DeadlineExceeded || code == Internal
+}
+
+// overdue reports whether ctx's deadline has passed. A tool that looks at the
+// clock can know it before the context does.
+func overdue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}

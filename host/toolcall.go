@@ -1,0 +1,118 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+)
+
+// toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
+// what they share does not change meanwhile, or has a mutex.
+type toolCalls struct {
+	agent  *Agent
+	tools  toolSet
+	off    bool // the model is asked for the last time, without tools
+	host   *Host
+	net    *Network
+	state  *State
+	limits *Limits
+	events *runEvents
+	routes *routing
+
+	recorder      *recorder // nil if the run is not in the journal
+	stepsIn       string    // the key of the call whose agent takes the steps; empty in the run itself
+	clientAnswers bool      // answers come with a checkpoint that a client had
+}
+
+// toolCall is one call of a batch on its way.
+type toolCall struct {
+	part     *ToolCall
+	attempt  *Call           // of the last attempt
+	tell     func(EventData) // sends an event of the host's
+	output   *ToolOutput
+	err      error
+	duration time.Duration
+
+	settled  bool      // has an output without running
+	admitted bool      // nobody must be asked about it
+	checked  bool      // its arguments
+	question *Question // waits for the answer
+	message  *Message  // joins the conversation
+	open     *openCall // waits for an answer
+	replayed bool      // it ran in another process
+	key      string    // by which clients know it, if that is not its idempotency key
+}
+
+// clientKey names the call in events.
+func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.attempt.IdempotencyKey) }
+
+// callsNone reports whether the model was told to call nothing.
+func (tc *toolCalls) callsNone() bool {
+	return tc.off || tc.agent.opts.ToolChoice == ToolChoiceNone
+}
+
+// tool returns the tool of that name, nil if there is none that may be called: a
+// model that was told to call nothing may do so all the same.
+func (tc *toolCalls) toolNamed(name string) *Tool {
+	if tc.callsNone() {
+		return nil
+	}
+	return tc.tools.byName[name]
+}
+
+// callTool finds the tool, checks the arguments, runs the handler and takes
+// what it answers.
+func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
+	tool := tc.toolNamed(c.part.Name)
+	switch {
+	case tool == nil && tc.callsNone():
+		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
+	case tool == nil:
+		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
+	}
+	c.attempt.State = tc.state.view(c.attempt.tellChange)
+	defer func() { c.attempt.endSteps(); c.attempt.State.endView() }()
+	out, err := tc.runCall(ctx, tool, c)
+	if err != nil {
+		c.attempt.State.takeBack()
+	}
+	return out, err
+}
+
+// runCall is a call of a tool that there is.
+func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
+	if !c.checked {
+		var err error
+		if c.attempt.Arguments, err = tool.arguments(ctx, c.attempt.Arguments, tc.limits.ArgumentBytes); err != nil {
+			return nil, err
+		}
+	}
+	out, err := tc.hookToolStart(ctx, tool, c)
+	if err != nil {
+		return out, err
+	}
+	if out == nil {
+		if err := tc.recordCallBegun(ctx, tool, c); err != nil {
+			return nil, err
+		}
+		started := time.Now()
+		out, err = tc.runAttempts(ctx, tool, c)
+		out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
+	}
+	if err == nil { // a part that is nil, say, must not end the process
+		err = tc.guardCall(tool.Name, func() error { return tc.applyOutput(c, out) })
+	}
+	return out, err
+}
+
+func toolNames(specs []ToolSpec) string {
+	if len(specs) == 0 {
+		return "there are none"
+	}
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name
+	}
+	return "the tools are: " + strings.Join(names, ", ")
+}
