@@ -105,10 +105,10 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	defer cancel()
 	n := *c.branch // one for each attempt
 	n.connect()    // the copy holds parts of its own
-	n.conv.input, n.keys, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
+	n.conv.input, n.keyPrefix, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
 	n.journal.openCalls = nil
 	saved := &savedTurn{agent: agent.name}
-	if began := n.journal.branches.take(n.keys); began != nil {
+	if began := n.journal.branches.takeSaved(n.keyPrefix); began != nil {
 		saved = began
 		if saved.input != nil {
 			n.conv.input = saved.input

@@ -36,8 +36,8 @@ func ApproveWhen(arguments *Schema, reason string) ApprovalRule {
 	}
 }
 
-// admit settles the calls that do not run now: those that somebody must be asked
-// about first, and those that only somebody else can execute.
+// askPersons settles the calls that do not run now: those that a person must agree to
+// first, and those that the client executes.
 func (tc *toolCalls) askPersons(ctx context.Context, calls []*toolCall) {
 	for _, c := range calls {
 		if c.settled || c.admitted {
@@ -57,11 +57,11 @@ func (tc *toolCalls) askPersons(ctx context.Context, calls []*toolCall) {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.finish(tc.events.scope.Run)
+		c.ensureOutput(tc.events.scope.Run)
 	}
 }
 
-// ask returns the question to ask before a call runs, nil if there is none.
+// questionBefore returns the question to ask before a call runs, nil if there is none.
 func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
 	var err error
 	if c.attempt.Arguments, err = tool.arguments(ctx, c.part.Arguments, tc.limits.ArgumentBytes); err != nil {
@@ -93,7 +93,7 @@ func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall
 	return nil, nil
 }
 
-// question makes a question about a call.
+// newQuestion makes a question about a call.
 func (tc *toolCalls) newQuestion(c *toolCall, kind QuestionKind, reason string, data []byte) *Question {
 	return &Question{ID: newQuestionID(), Kind: kind, Agent: tc.agent.name, ToolCall: c.part.ID, Tool: c.part.Name,
 		Arguments: c.attempt.Arguments, Reason: reason, Data: data}

@@ -107,7 +107,7 @@ func (e *earlierArtifacts) refs(ctx context.Context) ([]ArtifactRef, error) {
 	return e.list, nil
 }
 
-// listEarlier lists the artifacts of the thread with those of the request in
+// listArtifacts lists the artifacts of the thread with those of the request in
 // front of them.
 func (t *runThread) listArtifacts(ctx context.Context) ([]ArtifactRef, error) {
 	stored, err := t.storedArtifacts(ctx)

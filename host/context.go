@@ -157,7 +157,7 @@ func (c *Call) checkArtifact(a *Artifact) error {
 	if err := jsondoc.Check(raw); err != nil {
 		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
 	}
-	return c.spent.artifact(len(raw), c.limits)
+	return c.spent.countArtifact(len(raw), c.limits)
 }
 
 func (c *Call) putArtifact(a Artifact) {

@@ -138,9 +138,9 @@ func newRecorder(state *State, j Journal, ref RunRef, steps int) *recorder {
 	return &recorder{journal: j, state: state, ref: ref, next: steps}
 }
 
-// note has a step stored with the next commit: what it says is only needed if
+// noteStep has a step stored with the next commit: what it says is only needed if
 // something follows it.
-func (w *recorder) note(e entry) {
+func (w *recorder) noteStep(e entry) {
 	if w == nil {
 		return
 	}
@@ -149,15 +149,15 @@ func (w *recorder) note(e entry) {
 	e.State = w.state.takeUnsaved()
 	raw, err := json.Marshal(e)
 	if err != nil {
-		w.fail(Errorf(Internal, "write down a step of run %q: %w", w.ref.Run, err))
+		w.keepFailure(Errorf(Internal, "write down a step of run %q: %w", w.ref.Run, err))
 		return
 	}
 	w.waiting = append(w.waiting, raw)
 }
 
-// fail keeps the first failure: what is not written down may not be followed by
+// keepFailure keeps the first failure: what is not written down may not be followed by
 // anything.
-func (w *recorder) fail(err error) {
+func (w *recorder) keepFailure(err error) {
 	if w.failed == nil {
 		w.failed = err
 	}
@@ -172,14 +172,14 @@ func (w *recorder) err() error {
 	return w.failed
 }
 
-// commit stores a step and those before it. It has time of its own: what has
+// commitStep stores a step and those before it. It has time of its own: what has
 // happened is written down after a cancel too. Steps that several calls bring at
 // once are stored together.
-func (w *recorder) commit(ctx context.Context, e entry) error {
+func (w *recorder) commitStep(ctx context.Context, e entry) error {
 	if w == nil {
 		return nil
 	}
-	w.note(e)
+	w.noteStep(e)
 	w.storing.Lock()
 	defer w.storing.Unlock()
 	w.mu.Lock()
@@ -194,15 +194,15 @@ func (w *recorder) commit(ctx context.Context, e entry) error {
 	defer w.mu.Unlock()
 	if err != nil {
 		failed := Errorf(CodeOf(err), "write down what run %q has done: %w", ref.Run, err)
-		w.fail(failed.WithHint("what was written down before is kept: resume the run when the journal works, unless another host has it"))
+		w.keepFailure(failed.WithHint("what was written down before is kept: resume the run when the journal works, unless another host has it"))
 		return w.failed
 	}
 	w.next += len(steps)
 	return nil
 }
 
-// record begins to write a run's steps down.
-func (r *run) record(ctx context.Context, begin *beginning) error {
+// createRecord begins to write a run's steps down.
+func (r *run) createRecord(ctx context.Context, begin *beginning) error {
 	begin.V, begin.Head, begin.History = checkpointVersion, r.thread.head, r.thread.journaledHistory()
 	rec, err := r.journal.newRecord(RunOpen, entry{Begin: begin})
 	if err != nil {
@@ -219,19 +219,19 @@ func (r *run) record(ctx context.Context, begin *beginning) error {
 	return nil
 }
 
-// begin makes a durable run one.
-func (r *run) begin(ctx context.Context) error {
+// beginJournal makes a durable run one.
+func (r *run) beginJournal(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.record(ctx, &beginning{Input: r.conv.input, Messages: r.content.messages, Providers: r.content.providers, Artifacts: r.content.artifacts, Instructions: r.content.instructions, Parameters: r.content.parameters,
-		State: r.state.JSON(), Foreign: r.thread.clientOwned, Branch: r.thread.branch, Stopped: r.stopped})
+	return r.createRecord(ctx, &beginning{Input: r.conv.input, Messages: r.content.messages, Providers: r.content.providers, Artifacts: r.content.artifacts, Instructions: r.content.instructions, Parameters: r.content.parameters,
+		State: r.state.JSON(), Foreign: r.thread.clientOwned, Branch: r.thread.branch, Stopped: r.stoppedAtStart})
 }
 
 func (r *run) durable() bool { return r.req.Durable || r.net.opts.Durable }
 
-// work is the run between its thread's beginning and end.
-func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
+// runAgents is the run between its thread's beginning and end.
+func (r *run) runAgents(ctx context.Context) (reason FinishReason, err error) {
 	if e := r.journal.ended; e != nil {
 		if e.Error != nil {
 			return e.Finish, e.Error
@@ -239,9 +239,9 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 		return e.Finish, nil
 	}
 	switch {
-	case r.failed != nil:
-		err = r.failed
-	case r.stopped:
+	case r.startFailure != nil:
+		err = r.startFailure
+	case r.stoppedAtStart:
 		reason = FinishStop
 	default:
 		reason, err = r.loop(ctx)
@@ -254,7 +254,7 @@ func (r *run) work(ctx context.Context) (reason FinishReason, err error) {
 	}
 	r.scope.Agent = ""
 	if err != nil {
-		err = nameEnd(ctx, err)
+		err = withContextCode(ctx, err)
 		reason = statusOf(err)
 	}
 	return reason, err
@@ -274,23 +274,23 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 		step.Stack, step.Service = t.run.routes.stack, t.run.service.id
 	}
 	t.recorded = true
-	return t.run.journal.recorder.commit(ctx, entry{In: t.calls.stepsIn, Answer: step})
+	return t.run.journal.recorder.commitStep(ctx, entry{In: t.calls.stepsIn, Answer: step})
 }
 
-// recordBegun writes down that a call begins which must not happen twice. No call
+// recordCallBegun writes down that a call begins which must not happen twice. No call
 // begins in a run that cannot write down what it does.
 func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCall) error {
 	if tc.recorder == nil || tool.repeatable() {
 		return tc.recorder.err()
 	}
-	return tc.recorder.commit(ctx, entry{In: tc.stepsIn, Call: &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt}})
+	return tc.recorder.commitStep(ctx, entry{In: tc.stepsIn, Call: &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt}})
 }
 
 // repeatable reports whether a call may be made again when it is not known what
 // became of it. That of an agent is: its own steps are written down.
 func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
 
-// recordDone writes a call's outcome down.
+// recordCallDone writes a call's outcome down.
 func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
 	if tc.recorder == nil || c.replayed {
 		return
@@ -300,7 +300,7 @@ func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
 		done.Schedule = append(c.attempt.scheduled(), c.output.Schedule...)
 	}
 	step := &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt, Done: done}
-	_ = tc.recorder.commit(ctx, entry{In: tc.stepsIn, Call: step}) // the recorder keeps the failure
+	_ = tc.recorder.commitStep(ctx, entry{In: tc.stepsIn, Call: step}) // the recorder keeps the failure
 }
 
 // recordEnd notes the end of an agent's run.
@@ -312,5 +312,5 @@ func (t *turn) recordEnd(failure error) {
 	if t.replaced {
 		step.Messages = t.result.Messages
 	}
-	t.run.journal.recorder.note(entry{Agent: step})
+	t.run.journal.recorder.noteStep(entry{Agent: step})
 }

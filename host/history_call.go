@@ -78,7 +78,7 @@ func fromAdapter(err error) error {
 
 // awaitHistory runs the method.
 func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) historyAnswer[T] {
-	return await(ctx, foreignCall[T]{
+	return awaitForeignCall(ctx, foreignCall[T]{
 		who: "history adapter", name: t.history.name, method: c.method, run: t.scope.Run, logger: t.logger, late: c.late,
 		fn: func(ctx context.Context) (T, error) { return c.call(ctx, t.requests.historyRequest()) },
 	})
@@ -92,9 +92,9 @@ type foreignCall[T any] struct {
 	late                   func(T) // takes an answer that nobody waits for any more; may be nil
 }
 
-// await makes the call. One that does not return after its context has ended is
+// awaitForeignCall makes the call. One that does not return after its context has ended is
 // left behind: it would hold the run, and the thread, for ever.
-func await[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
+func awaitForeignCall[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 	answer := make(chan historyAnswer[T])
 	left := make(chan struct{})
 	go func() {

@@ -10,7 +10,7 @@ import "context"
 // where the run itself writes what is new.
 const maxJournaledHistory = 256 << 10
 
-// loadedStep returns what was loaded, to be written down; nil if nothing was, or
+// journaledHistory returns the loaded conversation as a step of the journal; nil if nothing was, or
 // too much. What an agent thread has is not an adapter's answer.
 func (t *runThread) journaledHistory() *loadedStep {
 	if t.loaded == nil || t.req.AgentThread != nil {

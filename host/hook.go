@@ -250,7 +250,7 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Dur
 	return own, at.Err
 }
 
-// guarded makes an error of a panic, which would end the process in a call's
+// guardCall makes an error of a panic, which would end the process in a call's
 // goroutine: that of a hook or a rule, or of what a tool has given out.
 func (tc *toolCalls) guardCall(tool string, hook func() error) (err error) {
 	defer func() {

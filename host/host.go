@@ -295,7 +295,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 			}
 			return
 		}
-		if err := r.do(r.withServices(ctx)); err != nil && !r.events.broken {
+		if err := r.execute(r.withServices(ctx)); err != nil && !r.events.broken {
 			yield(Event{}, err)
 		}
 	}

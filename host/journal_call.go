@@ -24,7 +24,7 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, limit.of, journalTimeout(limit))
 	defer cancel()
-	a := await(callCtx, foreignCall[T]{who: "journal", name: fmt.Sprintf("%T", g.journal), method: method, run: run, logger: g.logger, fn: fn})
+	a := awaitForeignCall(callCtx, foreignCall[T]{who: "journal", name: fmt.Sprintf("%T", g.journal), method: method, run: run, logger: g.logger, fn: fn})
 	if a.err == nil || !endedBy(callCtx, a.err) {
 		return a.value, a.err
 	}

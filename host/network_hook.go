@@ -49,14 +49,14 @@ func (r *run) hookNetworkStart(ctx context.Context) error {
 	}
 	at := &NetworkStartHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil)}
 	err := r.events.guard("it", func() error { return hook(ctx, at) })
-	r.stopped = at.Stop
+	r.stoppedAtStart = at.Stop
 	return wrapError(err, "hook start of network %q", r.net.name)
 }
 
 // hookNetworkFinish asks the Finish hook of the network.
 func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error {
 	hook := r.net.opts.Hooks.Finish
-	if hook == nil || r.stopped || reason == FinishInterrupted {
+	if hook == nil || r.stoppedAtStart || reason == FinishInterrupted {
 		return nil
 	}
 	r.scope.Agent = ""

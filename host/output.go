@@ -149,7 +149,7 @@ func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelR
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(better.Usage)
-	if err := t.heard(better); err != nil {
+	if err := t.noteConversation(better); err != nil {
 		return nil, err
 	}
 	if err := t.hookResponse(ctx, better); err != nil {

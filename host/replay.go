@@ -97,8 +97,8 @@ func (p *replay) beginning(b *beginning, run string) error {
 	return nil
 }
 
-// at returns the agent at work in the run or in a call.
-func (p *replay) at(in string) *savedTurn {
+// turnIn returns the agent at work in the run or in a call.
+func (p *replay) turnIn(in string) *savedTurn {
 	if in == "" {
 		return p.current
 	}
@@ -109,7 +109,7 @@ func (p *replay) answer(in string, a *answerStep, run string) error {
 	if a.Message == nil {
 		return fmt.Errorf("an answer has no message")
 	}
-	t := p.at(in)
+	t := p.turnIn(in)
 	switch {
 	case a.First:
 		keys, n := run, p.iterations
@@ -125,7 +125,7 @@ func (p *replay) answer(in string, a *answerStep, run string) error {
 	case t == nil:
 		return fmt.Errorf("an answer belongs to no agent")
 	default:
-		p.settle(in, t)
+		p.joinOutcomes(in, t)
 	}
 	r := t.result
 	r.Rounds, r.FinishReason, r.Usage, r.Output, t.misfit = a.Round, a.Finish, a.Usage, a.Output, a.Misfit
@@ -142,7 +142,7 @@ func (p *replay) answer(in string, a *answerStep, run string) error {
 }
 
 func (p *replay) call(in string, c *callStep) error {
-	t := p.at(in)
+	t := p.turnIn(in)
 	if t != nil {
 		for _, o := range t.calls {
 			if o.Part.ID != c.ID {
@@ -162,9 +162,9 @@ func (p *replay) call(in string, c *callStep) error {
 	return fmt.Errorf("there is no call %q", c.ID)
 }
 
-// settle joins the outcomes of the last calls to what there is, as [turn.addResult]
+// joinOutcomes joins the outcomes of the last calls to what there is, as [turn.addResult]
 // does in a run.
-func (p *replay) settle(in string, t *savedTurn) {
+func (p *replay) joinOutcomes(in string, t *savedTurn) {
 	var joined *Message
 	for _, o := range t.calls {
 		if o.done == nil {
@@ -206,7 +206,7 @@ func (p *replay) agent(a *agentStep) error {
 			p.waiting = append(p.waiting, o.done.Open)
 		}
 	}
-	p.settle("", t)
+	p.joinOutcomes("", t)
 	t.result.FinishReason = a.Finish
 	if a.Messages != nil {
 		t.result.Messages = a.Messages
@@ -225,8 +225,8 @@ type branches struct {
 	byKey map[string]*savedTurn
 }
 
-// take returns what is saved for a call, once: another attempt begins anew.
-func (b *branches) take(key string) *savedTurn {
+// takeSaved returns what is saved for a call, once: another attempt begins anew.
+func (b *branches) takeSaved(key string) *savedTurn {
 	if b == nil {
 		return nil
 	}
@@ -237,8 +237,8 @@ func (b *branches) take(key string) *savedTurn {
 	return t
 }
 
-// take puts the run where the steps end.
-func (r *run) take(p *replay) error {
+// applyReplay puts the run where the steps end.
+func (r *run) applyReplay(p *replay) error {
 	for _, ops := range p.patches {
 		if err := r.state.applyAgain(ops); err != nil {
 			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.scope.Run, err)

@@ -9,8 +9,8 @@ import (
 
 // How a run leaves its questions, and how another goes on with the answers.
 
-// leave stores what the run that has the answers will need.
-func (r *run) leave(ctx context.Context) error {
+// storeQuestions stores what the run that has the answers will need.
+func (r *run) storeQuestions(ctx context.Context) error {
 	j := r.journal.store()
 	if j == nil {
 		r.journal.checkpoint = &Checkpoint{tenant: r.scope.Tenant, run: r.scope.Run, target: r.net.name, thread: r.scope.Thread, left: r.checkpoint()}
@@ -76,9 +76,9 @@ func (r *run) reopen(ctx context.Context) error {
 	}
 	switch rec.Status {
 	case RunInterrupted:
-		err = r.goOnFrom(ctx, rec)
+		err = r.resumeInterrupted(ctx, rec)
 	case RunOpen:
-		err = r.goOnWith(ctx, rec)
+		err = r.resumeOpen(ctx, rec)
 	case RunAnswered:
 		err = errAnswered(rec)
 	default:
@@ -92,9 +92,9 @@ func (r *run) reopen(ctx context.Context) error {
 	return nil
 }
 
-// goOnFrom begins a run with the answers to an interrupted one. From here on it
+// resumeInterrupted begins a run with the answers to an interrupted one. From here on it
 // is in the journal, for a person's answer is not to be lost with the process.
-func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
+func (r *run) resumeInterrupted(ctx context.Context, rec *RunRecord) error {
 	c, err := readCheckpoint(rec)
 	if err != nil {
 		return err
@@ -103,10 +103,10 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := r.restore(ctx, c, answers, over); err != nil {
+	if err := r.restoreWithAnswers(ctx, c, answers, over); err != nil {
 		return err
 	}
-	if err := r.openAgain(ctx, c); err != nil {
+	if err := r.loadInterrupted(ctx, c); err != nil {
 		return err
 	}
 	r.journal.saved = c.turn(r.resultID())
@@ -115,11 +115,11 @@ func (r *run) goOnFrom(ctx context.Context, rec *RunRecord) error {
 	if r.journal.store() == nil || r.resume.fromClient() { // the client has it, and can answer again
 		return nil
 	}
-	return r.record(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
+	return r.createRecord(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
 }
 
-// goOnWith makes this run the one whose process has ended.
-func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
+// resumeOpen makes this run the one whose process has ended.
+func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	if len(r.resume.answers) > 0 {
 		return Errorf(InvalidArgument, "run %q asks nothing: it is open", rec.Run)
 	}
@@ -127,21 +127,21 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	r.scope.Run, r.keys = rec.Run, rec.Run
+	r.scope.Run, r.keyPrefix = rec.Run, rec.Run
 	r.content.artifacts = p.begin.Artifacts
 	if c := p.begin.From; c != nil {
-		err = r.restore(ctx, c, p.begin.Answers, p.begin.Expired)
+		err = r.restoreWithAnswers(ctx, c, p.begin.Answers, p.begin.Expired)
 	} else {
 		err = r.restoreBeginning(p.begin)
 	}
 	r.thread.head = p.begin.Head
 	if err == nil {
-		err = r.take(p)
+		err = r.applyReplay(p)
 	}
 	if err != nil {
 		return err
 	}
-	movedOn := r.openAsItWas(ctx, p)
+	movedOn := r.reopenThread(ctx, p)
 	if movedOn != nil && CodeOf(movedOn) != Conflict {
 		return movedOn
 	}
@@ -158,7 +158,7 @@ func (r *run) goOnWith(ctx context.Context, rec *RunRecord) error {
 
 // restoreBeginning takes over what the request had said.
 func (r *run) restoreBeginning(b *beginning) error {
-	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stopped = b.Input, b.Foreign, b.Branch, b.Stopped
+	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stoppedAtStart = b.Input, b.Foreign, b.Branch, b.Stopped
 	r.content.messages, r.content.providers = b.Messages, b.Providers
 	if err := r.restoreContent(b.Instructions, b.Parameters); err != nil {
 		return err
@@ -185,10 +185,10 @@ func (r *run) restoreState(raw json.RawMessage) error {
 	return nil
 }
 
-// openAsItWas takes over the conversation of a run whose process has ended, as it
+// reopenThread takes over the conversation of a run whose process has ended, as it
 // was loaded then, or loads it again. If the thread has moved on, the run has lost
 // the race that it would have lost alive, before it costs more.
-func (r *run) openAsItWas(ctx context.Context, p *replay) error {
+func (r *run) reopenThread(ctx context.Context, p *replay) error {
 	head, foreign := r.thread.head, r.thread.clientOwned
 	loaded, err := p.begin.History.read()
 	journaled := loaded != nil
@@ -250,11 +250,11 @@ func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 	return last
 }
 
-// restore takes over what the interrupted run had, with the answers. over is the
+// restoreWithAnswers takes over what the interrupted run had, with the answers. over is the
 // question that has expired and ends the run, nil if it goes on.
-func (r *run) restore(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
+func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
 	if over != nil {
-		r.failed = errExpired(r.journal.resumes, over)
+		r.startFailure = errExpired(r.journal.resumes, over)
 		return r.restoreCheckpoint(c)
 	}
 	answers, err := matchAnswers(r.journal.resumes, questionsOf(c.Calls), given, r.limits)
@@ -329,9 +329,9 @@ func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call 
 	return nil
 }
 
-// openAgain loads the conversation, which must end where the questions were
+// loadInterrupted loads the conversation, which must end where the questions were
 // asked.
-func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
+func (r *run) loadInterrupted(ctx context.Context, c *checkpoint) error {
 	loaded := &Loaded{Messages: c.Messages, Providers: c.Providers}
 	if loaded.Messages == nil {
 		var err error
@@ -352,7 +352,7 @@ func (r *run) openAgain(ctx context.Context, c *checkpoint) error {
 	return checkClientCalls(r.journal.resumes, r.conv.past, c)
 }
 
-// checkLast holds the conversation to ending where the questions were asked.
+// checkLastMessage fails if the conversation does not end where the questions were asked.
 func (t *runThread) checkLastMessage(c *checkpoint) error {
 	if n := len(t.conv.past); n == 0 || t.conv.past[n-1].ID != c.Last {
 		return Errorf(Conflict, "thread %q has moved on since run %q asked", t.scope.Thread, t.resume.run).
@@ -361,8 +361,8 @@ func (t *runThread) checkLastMessage(c *checkpoint) error {
 	return nil
 }
 
-// goOn is an agent's run behind what is saved of it.
-func (t *turn) goOn(ctx context.Context, saved *savedTurn) error {
+// continueTurn is an agent's run behind what is saved of it.
+func (t *turn) continueTurn(ctx context.Context, saved *savedTurn) error {
 	switch {
 	case saved.result == nil:
 		return t.rounds(ctx)
@@ -398,7 +398,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		c := calls[i]
 		if o.answer != nil {
 			key := c.attempt.IdempotencyKey
-			c.answered(o)
+			c.applyAnswer(o)
 			if t.run.resume.fromClient() { // nothing but the answer is what it says
 				c.admitted, c.key = false, o.Key
 				c.attempt.IdempotencyKey, c.attempt.Arguments = key, c.part.Arguments
@@ -406,9 +406,9 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		}
 		switch {
 		case o.done != nil:
-			c.restored(o.done)
+			c.restoreOutcome(o.done)
 		case o.Inside != nil:
-			c.goesOn(o)
+			c.continueInside(o)
 		case !c.settled && t.run.journal.continuesRun():
 			t.calls.repeatUnfinished(c, o)
 		}
@@ -416,7 +416,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	return calls
 }
 
-// repeat decides about a call that may have begun when the process ended.
+// repeatUnfinished decides about a call that may have begun when the process ended.
 func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {
 	tool := tc.tools.byName[c.part.Name]
 	repeatable := tool != nil && tool.repeatable()
@@ -430,8 +430,8 @@ func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {
 	c.question = tc.newQuestion(c, AskUnknown, "The process ended while this tool ran: it is not known whether it took effect.", nil)
 }
 
-// restored gives a call the outcome that was written down.
-func (c *toolCall) restored(d *callDone) {
+// restoreOutcome gives a call the outcome that was written down.
+func (c *toolCall) restoreOutcome(d *callDone) {
 	c.settled, c.replayed, c.err = true, true, nil
 	c.message, c.open = d.Message, d.Open
 	if d.Open != nil {
@@ -443,20 +443,20 @@ func (c *toolCall) restored(d *callDone) {
 	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
 }
 
-// goesOn lets a call of an agent go on where the agent asked.
-func (c *toolCall) goesOn(o *openCall) {
+// continueInside lets a call of an agent go on where the agent asked.
+func (c *toolCall) continueInside(o *openCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
 }
 
-// answered does with a call what the answer says.
-func (c *toolCall) answered(o *openCall) {
+// applyAnswer does with a call what the answer says.
+func (c *toolCall) applyAnswer(o *openCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed = o.Key, o.Attempt+1, o.Resumed
 	c.admitted = true
 	a := o.answer
 	switch {
 	case a.Decision == Deny:
 		c.settled, c.err = true, a.denied(o.Question)
-		c.finish(c.attempt.Scope.Run)
+		c.ensureOutput(c.attempt.Scope.Run)
 	case a.Decision == Approve && o.Question.Kind == AskUnknown:
 		c.attempt.Arguments = o.Question.Arguments
 	case a.Decision == Reply && o.Question.Kind == AskInput:

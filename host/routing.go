@@ -235,7 +235,7 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *Mode
 	return resp, nil
 }
 
-// agent returns the agent of that name: the network's, one on call, or one that
+// agentNamed returns the agent of that name: the network's, one on call, or one that
 // a router brought along. Nil if there is none.
 func (r *routing) agentNamed(name string) *Agent {
 	if a := r.net.byName[name]; a != nil {
@@ -259,8 +259,8 @@ func (r *routing) recordRoute(ctx context.Context, next []string) error {
 	step := entry{Route: &routeStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
 	if r.modelAsked {
 		r.modelAsked = false
-		return r.journal.recorder.commit(ctx, step)
+		return r.journal.recorder.commitStep(ctx, step)
 	}
-	r.journal.recorder.note(step)
+	r.journal.recorder.noteStep(step)
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// run is one run of a network: the loop of the package. Everything but the
-// tools happens in the goroutine of whoever reads the events.
+// run is one run of a network: it holds the parts of the run and has the loop. All but
+// the tools runs in the goroutine that reads the events.
 type run struct {
 	host    *Host
 	net     *Network
@@ -35,12 +35,12 @@ type run struct {
 
 	state         *State
 	sentState     any    // the request's state, as JSON from its first use on
-	keys          string // what the idempotency keys of tool calls begin with
+	keyPrefix     string // what the idempotency keys of tool calls begin with
 	services      *services
 	clientAnswers bool // answers to questions come with a checkpoint that a client had
 
-	stopped bool  // by the Start hook of the network
-	failed  error // what that hook failed with
+	stoppedAtStart bool  // by the Start hook of the network
+	startFailure   error // what that hook failed with
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -63,7 +63,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		ledger:  runLedger{spent: &spent{}},
 	}
 	r.connect()
-	r.keys = r.scope.Run
+	r.keyPrefix = r.scope.Run
 	if err := r.checkThread(); err != nil {
 		return nil, err
 	}
@@ -180,9 +180,9 @@ func readInput(req *Request, limits *Limits) (*Message, error) {
 	return m, nil
 }
 
-// do is a run from beginning to end. Its error is an [*Error].
-func (r *run) do(ctx context.Context) error {
-	defer r.services.end(false)
+// execute is a run from beginning to end. Its error is an [*Error].
+func (r *run) execute(ctx context.Context) error {
+	defer r.services.callAfterCommit(false)
 	rec, err := r.resumedRun(ctx)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *run) do(ctx context.Context) error {
 	defer func() { unlock() }()
 	switch stored, err := r.thread.readStoredTurn(ctx); {
 	case err != nil:
-		return r.finish("", nameEnd(ctx, err))
+		return r.finish("", withContextCode(ctx, err))
 	case stored != nil:
 		return r.replay(stored)
 	}
@@ -207,22 +207,22 @@ func (r *run) do(ctx context.Context) error {
 	defer r.ledger.bookTime()
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
-			return nameEnd(ctx, err)
+			return withContextCode(ctx, err)
 		}
 	} else if err := r.open(ctx); err != nil {
-		return r.finish("", nameEnd(ctx, err))
+		return r.finish("", withContextCode(ctx, err))
 	}
-	reason, err := r.work(ctx)
+	reason, err := r.runAgents(ctx)
 	if err := r.journal.recordEnd(ctx, reason, err); err != nil { // the run is not over: it can be resumed, or another host has it
 		return r.finish("", err)
 	}
 	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
 		err = errors.Join(err, commitErr)
 	} else {
-		r.services.end(err == nil || !r.net.opts.DiscardOnFailure)
+		r.services.callAfterCommit(err == nil || !r.net.opts.DiscardOnFailure)
 	}
 	if err == nil && reason == FinishInterrupted {
-		err = r.leave(ctx)
+		err = r.storeQuestions(ctx)
 	} else {
 		r.journal.endRun(ctx)
 	}
@@ -285,9 +285,9 @@ func (d runTimeout) Error() string {
 // Is makes it a context.DeadlineExceeded.
 func (runTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// nameEnd gives err the code of the context's end, if it is a consequence of
+// withContextCode gives err the code of the context's end, if it is a consequence of
 // that, and the name of the host's limit, if it was one.
-func nameEnd(ctx context.Context, err error) error {
+func withContextCode(ctx context.Context, err error) error {
 	if !endedBy(ctx, err) {
 		return err
 	}
@@ -342,7 +342,7 @@ func wrapError(err error, format string, args ...any) error {
 	return out
 }
 
-// start sends the first event, once.
+// sendStarted sends the first event, once.
 func (r *run) sendStarted() {
 	if r.events.opened {
 		return

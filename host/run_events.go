@@ -30,8 +30,8 @@ type runEvents struct {
 	stateSent bool  // the whole state has been sent
 }
 
-// emit sends an event to the reader. Once the reader has left it cancels the
-// run and goes on without sending.
+// emit sends an event to the reader. When the reader has left, emit cancels the run
+// and sends nothing more.
 func (e *runEvents) emit(data EventData) {
 	ev := Event{Seq: e.seq, Time: time.Now().UTC(), Run: e.scope.Run, Network: e.scope.Network, Agent: e.scope.Agent, Data: data}
 	e.seq++
@@ -53,7 +53,7 @@ func (e *runEvents) emit(data EventData) {
 	}
 }
 
-// guard makes an error of a panic in somebody's code, so that the run ends like
+// guard makes an error of a panic in code that the run calls, so that the run ends like
 // any that fails: what was finished is stored, and the thread is free. The
 // reader's own panic goes on.
 func (e *runEvents) guard(who string, fn func() error) (err error) {
@@ -77,7 +77,7 @@ func (e *runEvents) logMasked(what string, err error, args ...any) {
 	}
 }
 
-// emitState sends what has changed of the state since it was last sent.
+// sendState sends the changes of the state since it was last sent.
 func (e *runEvents) sendState(state *State) {
 	if e.depth > 0 {
 		return // the run around it does, when the call has returned

@@ -43,7 +43,7 @@ func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error)
 		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
 }
 
-// keep has the run's steps written down from here on.
+// startRecording makes w the recorder of the run's steps from here on.
 func (j *runJournal) startRecording(w *recorder) {
 	w.state.keepUnsaved()
 	j.recorder = w
@@ -61,10 +61,10 @@ func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure
 	if !j.storesResults {
 		return nil
 	}
-	return j.recorder.commit(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
+	return j.recorder.commitStep(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
 }
 
-// end tells the journal that there is nothing to go on with.
+// endRun ends the run in the journal: it cannot be resumed.
 func (j *runJournal) endRun(ctx context.Context) {
 	if j.recorder == nil {
 		return
@@ -96,5 +96,5 @@ func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
 	return c.record()
 }
 
-// resumed reports whether this is a run whose process has ended.
+// continuesRun reports whether the run is one whose process has ended.
 func (j *runJournal) continuesRun() bool { return j.resumes == j.scope.Run }

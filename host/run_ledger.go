@@ -21,7 +21,7 @@ type runLedger struct {
 	bookedUntil time.Time  // until when the run's time is booked; zero before it begins to work
 }
 
-// useTime books the time since it was booked last. What agents used as tools take
+// bookTime books the time since it was booked last. What agents used as tools take
 // is the time of the call.
 func (l *runLedger) bookTime() {
 	quota, ok := l.quota.(TimeQuota)
@@ -33,7 +33,7 @@ func (l *runLedger) bookTime() {
 	l.bookedUntil = now
 }
 
-// askable waits until the tenant may ask a model.
+// waitForModelQuota waits until the tenant may ask a model.
 func (l *runLedger) waitForModelQuota(ctx context.Context, model Model) error {
 	quota := l.quota
 	if quota == nil {
@@ -48,7 +48,7 @@ func (l *runLedger) waitForModelQuota(ctx context.Context, model Model) error {
 	return err
 }
 
-// useTokens books what an answer cost.
+// bookTokens books the tokens of an answer.
 func (l *runLedger) bookTokens(u Usage) {
 	l.spent.tokens.Add(int64(u.Total()))
 	if quota := l.quota; quota != nil {
@@ -56,11 +56,11 @@ func (l *runLedger) bookTokens(u Usage) {
 	}
 }
 
-// paidFor books what an answer cost that did not come to its end, or was not
+// bookUnfinished books the tokens of an answer that broke off, or was not
 // taken: its provider has worked for it all the same. Without the answer's own
 // count it is estimated from what was asked and what has come. A request that
 // was refused before it had anything to show costs nothing, unless the run's end
-// is why it broke off: nobody knows then how far the provider had got.
+// is why it broke off: how far the provider had got is then unknown.
 func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
 	var u Usage
 	switch {
@@ -78,7 +78,7 @@ func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp 
 	l.bookTokens(u)
 }
 
-// callable asks whether n more tools may be called.
+// admitToolCalls fails if n more tools may not be called.
 func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
 	if l.spent.toolCalls.Add(int64(n)) > int64(l.limits.MaxToolCalls) {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", l.limits.MaxToolCalls)
@@ -98,7 +98,7 @@ func (l *runLedger) addCost(c *Cost) {
 	}
 }
 
-// checkSpent holds the run to its tokens and instructions. One call can go past
+// checkLeft fails if the run has used its tokens or instructions up. One call can go past
 // what is left, by as much as its own limits allow.
 func (l *runLedger) checkLeft() error {
 	if used := l.spent.tokens.Load(); used >= int64(l.limits.RunTokens) {
@@ -127,8 +127,8 @@ func (l *runLedger) madeBefore() []Artifact {
 // spent is what a run has used, with the agents that run as tools in it.
 type spent struct{ tokens, toolCalls, artifacts, artifactBytes, instructions atomic.Int64 }
 
-// artifact counts one that a call has made, if there is room for it.
-func (s *spent) artifact(bytes int, l *Limits) error {
+// countArtifact counts one that a call has made, if there is room for it.
+func (s *spent) countArtifact(bytes int, l *Limits) error {
 	if s.artifacts.Add(1) > int64(l.RunArtifacts) {
 		return Errorf(ResourceExhausted, "the tools of the run make more artifacts than the limit RunArtifacts of %d", l.RunArtifacts)
 	}

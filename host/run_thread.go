@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// What a run has to do with its thread: lock, open, load, commit.
+// The thread of a run: open, load, store.
 
 // runThread is a run's side of the thread that it works on.
 type runThread struct {
@@ -57,8 +57,8 @@ func (r *run) open(ctx context.Context) error {
 	if r.conv.input == nil && len(r.conv.past) == 0 {
 		return errNothingSaid()
 	}
-	if r.failed = r.hookNetworkStart(ctx); r.failed == nil {
-		if err := r.begin(ctx); err != nil {
+	if r.startFailure = r.hookNetworkStart(ctx); r.startFailure == nil {
+		if err := r.beginJournal(ctx); err != nil {
 			return err
 		}
 	}
@@ -309,7 +309,7 @@ func (t *runThread) storeRound(ctx context.Context, current *Result) error {
 	return nil
 }
 
-// notKept returns copies of a result's messages that no round has stored, and
+// notStored returns copies of a result's messages that no round has stored, and
 // takes them for stored: a round that fails ends the run.
 func (t *runThread) notStored(result *Result) []*Message {
 	var out []*Message

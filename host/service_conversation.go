@@ -41,7 +41,7 @@ func (r *run) checkThread() error {
 	return nil
 }
 
-// serviceKnows takes over what the service knows of what was loaded.
+// takeLoaded takes over which of the loaded messages the service has.
 func (s *serviceConversation) takeLoaded(loaded *Loaded) {
 	if s.id = loaded.conversation; s.id == "" {
 		return
@@ -52,7 +52,7 @@ func (s *serviceConversation) takeLoaded(loaded *Loaded) {
 	}
 }
 
-// serviceHeard takes over what the service knows of a run whose process has ended:
+// takeReplay takes over which messages the service has of a run whose process has ended:
 // everything up to its last answer.
 func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *replay) {
 	if p.service == "" {
@@ -68,8 +68,8 @@ func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *rep
 	}
 }
 
-// heard takes an answer's word for who keeps the conversation.
-func (t *turn) heard(resp *ModelResponse) error {
+// noteConversation takes an answer's word for who keeps the conversation.
+func (t *turn) noteConversation(resp *ModelResponse) error {
 	thread := t.run.service.thread
 	if thread == nil || t.run.events.depth > 0 {
 		return nil
@@ -149,10 +149,10 @@ func (s *serviceConversation) unsent(messages []*Message) []*Message {
 	return out
 }
 
-// newView is the view of a conversation that the model's service keeps: what is
+// viewOfUnsent is the view of a conversation that the model's service keeps: what is
 // new. Results of tools go as they are, for the service waits for each; the rest
 // passes the processors, which see nothing of what was sent before.
-func (t *turn) newView(ctx context.Context, messages []*Message) ([]*Message, error) {
+func (t *turn) viewOfUnsent(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var results, rest []*Message
 	for _, m := range messages {
 		if m.Role == ToolRole {

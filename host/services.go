@@ -56,8 +56,8 @@ func AfterCommit(ctx context.Context, fn func(stored bool)) bool {
 	return true
 }
 
-// end calls what waits for the commit.
-func (s *services) end(stored bool) {
+// callAfterCommit calls what waits for the commit.
+func (s *services) callAfterCommit(stored bool) {
 	s.mu.Lock()
 	after := s.after
 	s.after, s.over = nil, true

@@ -90,8 +90,8 @@ func newStep() *step { return &step{turn: make(chan struct{}, 1)} }
 // inStep is the key of a context in which a step runs.
 type inStep struct{ *step }
 
-// enter waits until nobody else is at the step.
-func (st *step) enter(ctx context.Context, name string) error {
+// enterStep waits until nobody else is at the step.
+func (st *step) enterStep(ctx context.Context, name string) error {
 	if ctx.Value(inStep{st}) != nil {
 		return Errorf(FailedPrecondition, "step %s is begun within itself", stepName(name)).WithHint("give each step a name of its own")
 	}
@@ -103,7 +103,7 @@ func (st *step) enter(ctx context.Context, name string) error {
 	}
 }
 
-func (st *step) leave() { <-st.turn }
+func (st *step) leaveStep() { <-st.turn }
 
 func newSteps() *steps { return &steps{done: map[string]*step{}} }
 
@@ -118,43 +118,43 @@ func (s *steps) restore(named map[string]*namedStep) {
 }
 
 func (s *steps) do(ctx context.Context, name string, idempotent bool, fn func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	st, done, err := s.begin(ctx, name, idempotent)
+	st, done, err := s.beginStep(ctx, name, idempotent)
 	switch {
 	case err != nil:
 		return nil, err
 	case done:
 		return st.result, nil
 	}
-	defer st.leave()
+	defer st.leaveStep()
 	result, err := fn(context.WithValue(ctx, inStep{st}, true))
 	if err != nil {
 		s.failed(name)
 		return result, err
 	}
-	return result, s.end(ctx, name, st, result)
+	return result, s.endStep(ctx, name, st, result)
 }
 
-// begin waits for a step's turn. Unless it is done, the caller has the step and
+// beginStep waits for a step's turn. Unless it is done, the caller has the step and
 // must leave it.
-func (s *steps) begin(ctx context.Context, name string, idempotent bool) (st *step, done bool, err error) {
+func (s *steps) beginStep(ctx context.Context, name string, idempotent bool) (st *step, done bool, err error) {
 	if st, err = s.step(name); err != nil {
 		return nil, false, err
 	}
-	if err := st.enter(ctx, name); err != nil {
+	if err := st.enterStep(ctx, name); err != nil {
 		return nil, false, err
 	}
 	switch {
 	case st.ok:
-		st.leave()
+		st.leaveStep()
 		return st, true, nil
 	case st.unknown && !idempotent:
-		st.leave()
+		st.leaveStep()
 		return nil, false, &Error{Code: FailedPrecondition, Err: ErrOutcomeUnknown,
 			Message: "step " + stepName(name) + " was running when its process ended, so its outcome is unknown",
 			Hint:    "look up what it did, or make it idempotent"}
 	}
 	if err := s.begun(ctx, name, idempotent); err != nil {
-		st.leave()
+		st.leaveStep()
 		return nil, false, err
 	}
 	return st, false, nil
@@ -165,7 +165,7 @@ func (s *steps) begun(ctx context.Context, name string, idempotent bool) error {
 	if idempotent {
 		return nil
 	}
-	return s.rec.commit(ctx, entry{Step: &namedStep{Name: name}})
+	return s.rec.commitStep(ctx, entry{Step: &namedStep{Name: name}})
 }
 
 // step returns the step of that name.
@@ -183,8 +183,8 @@ func (s *steps) step(name string) (*step, error) {
 	return st, nil
 }
 
-// end keeps what a step returned. The caller has the step.
-func (s *steps) end(ctx context.Context, name string, st *step, result json.RawMessage) error {
+// endStep keeps what a step returned. The caller has the step.
+func (s *steps) endStep(ctx context.Context, name string, st *step, result json.RawMessage) error {
 	if s.rec != nil && jsondoc.Check(result) != nil {
 		return Errorf(InvalidArgument, "result of step %s is not JSON", stepName(name))
 	}
@@ -199,11 +199,13 @@ func (s *steps) end(ctx context.Context, name string, st *step, result json.RawM
 		return Errorf(ResourceExhausted, "the steps of the run return more than %d bytes", maxStepBytes)
 	}
 	st.result, st.ok, st.unknown = result, true, false
-	return s.rec.commit(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
+	return s.rec.commitStep(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
 }
 
 // failed notes that a step came to nothing, so that the next one runs again.
-func (s *steps) failed(name string) { s.rec.note(entry{Step: &namedStep{Name: name, Failed: true}}) }
+func (s *steps) failed(name string) {
+	s.rec.noteStep(entry{Step: &namedStep{Name: name, Failed: true}})
+}
 
 // stepName is a step's name for people.
 func stepName(name string) string { return strconv.Quote(strings.TrimPrefix(name, "/")) }

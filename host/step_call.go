@@ -51,7 +51,7 @@ func (c *Call) BeginStep(ctx context.Context, name string, opts *StepOptions) (r
 		c.steps.failed(key)
 		return nil, false, c.steps.begun(ctx, key, idempotent)
 	}
-	st, done, err := c.steps.begin(ctx, key, idempotent)
+	st, done, err := c.steps.beginStep(ctx, key, idempotent)
 	if err != nil || done {
 		if done {
 			result = st.result
@@ -62,7 +62,7 @@ func (c *Call) BeginStep(ctx context.Context, name string, opts *StepOptions) (r
 	defer c.mu.Unlock()
 	if c.stepsOver { // the call was given up while the step waited
 		c.steps.failed(key)
-		st.leave()
+		st.leaveStep()
 		return nil, false, errCallEnded()
 	}
 	if c.begun == nil {
@@ -89,8 +89,8 @@ func (c *Call) EndStep(ctx context.Context, name string, result json.RawMessage)
 	if st == nil {
 		return Errorf(FailedPrecondition, "step %q has not begun", name)
 	}
-	defer st.leave()
-	return c.steps.end(ctx, key, st, result)
+	defer st.leaveStep()
+	return c.steps.endStep(ctx, key, st, result)
 }
 
 // endSteps gives up what the call has begun and not ended.
@@ -102,7 +102,7 @@ func (c *Call) endSteps() {
 		if key, err := c.stepKey(name); err == nil {
 			c.steps.failed(key)
 		}
-		st.leave()
+		st.leaveStep()
 	}
 	c.begun = nil
 }

@@ -31,7 +31,7 @@ type StoredTurn struct {
 	Status    FinishReason
 }
 
-// readAnswer returns the stored turn that answered the run's input, nil if there is
+// readStoredTurn returns the stored turn that answered the run's input, nil if there is
 // none. Only a message with an id of its client's can have been sent before.
 func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 	if t.history == nil || t.history.readTurn == nil || t.scope.Thread == "" || t.req.Input == nil || t.req.Input.ID == "" {

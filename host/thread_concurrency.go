@@ -80,7 +80,7 @@ func errNoBranches() error {
 	return Errorf(InvalidArgument, "the history keeps no branches").WithHint("it needs Branch; host/threads has it")
 }
 
-// checkTurn refuses what the request asks of a history that cannot do it.
+// checkRequest refuses a request that the history cannot serve.
 func (t *runThread) checkRequest() error {
 	req := t.req
 	if err := t.history.checkRacing(req.Racing); err != nil {
@@ -119,8 +119,8 @@ func (t *runThread) checkRegenerate() error {
 	return nil
 }
 
-// racing returns how the run races. One that goes on with another waits: that one
-// has its place already.
+// concurrency returns what the run does if another one has the thread. A run that
+// resumes another waits: that one has its place already.
 func (t *runThread) concurrency() Racing {
 	switch {
 	case t.resume.run != "":
@@ -173,7 +173,7 @@ func (t *runThread) lockThread(ctx context.Context) (func(), error) {
 	return unlock, err
 }
 
-// takeBranch begins a branch and has the run go on there.
+// beginBranch begins a branch, which the run then works on.
 func (t *runThread) beginBranch(ctx context.Context) error {
 	branch, err := callHistory(ctx, t, historyCall[string]{method: "Branch", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
 		return t.history.branch(ctx, req, t.req.Regenerate)
@@ -188,7 +188,7 @@ func (t *runThread) beginBranch(ctx context.Context) error {
 	return nil
 }
 
-// regenerate takes back what came after the message that the request names.
+// takeAnswerBack takes back what came after the message that the request names.
 func (t *runThread) takeAnswerBack(ctx context.Context) error {
 	message := t.req.Regenerate
 	if t.branched {
@@ -207,7 +207,7 @@ func (t *runThread) takeAnswerBack(ctx context.Context) error {
 	return nil
 }
 
-// inputOf finds the message to answer again at the end of the conversation.
+// takeInput makes the message to answer again, the last of the conversation, the input.
 func (t *runThread) takeInput(loaded *Loaded) error {
 	n := len(loaded.Messages)
 	if n == 0 || loaded.Messages[n-1].ID != t.req.Regenerate || loaded.Messages[n-1].Role != User {

@@ -10,7 +10,7 @@ import (
 // ended.
 const toolGrace = 2 * time.Second
 
-// await runs the handler. One that does not return after its context has ended
+// awaitHandler runs the handler. One that does not return after its context has ended
 // is left behind: it would hold the run, and the thread, for ever.
 func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
 	if ctx.Err() != nil {
@@ -39,7 +39,7 @@ type toolAnswer struct {
 	err error
 }
 
-// handle runs the handler in a goroutine of its own, where a panic would end
+// runHandler runs the handler in a goroutine of its own, where a panic would end
 // the process, and a runtime.Goexit (a test's FailNow) would never answer.
 func (tc *toolCalls) runHandler(ctx context.Context, tool *Tool, call *Call, answer chan<- toolAnswer) {
 	var a toolAnswer

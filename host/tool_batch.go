@@ -21,7 +21,7 @@ func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 	return t.runCalls(ctx, t.newCalls(parts))
 }
 
-// runCalls runs the calls that nobody must be asked about.
+// runCalls runs the calls that no person must agree to.
 func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	t.calls.askPersons(ctx, calls)
 	for _, c := range calls {
@@ -52,7 +52,7 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 	for i, part := range parts {
 		calls[i] = &toolCall{part: part, attempt: &Call{
 			ID: part.ID, Tool: part.Name, Attempt: 1,
-			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keys, t.run.routes.iterations, t.result.Rounds, i),
+			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keyPrefix, t.run.routes.iterations, t.result.Rounds, i),
 			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.ledger.madeBefore(), earlier: &t.run.services.earlier,
 		}}
 		if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
@@ -126,7 +126,7 @@ type (
 	finished struct{ call *toolCall }
 )
 
-// tellChanges sends the changes of the state up to a revision, an event each. Those
+// sendChanges sends the changes of the state up to a revision, an event each. Those
 // in an agent used as a tool are for the run around it to send.
 func (tc *toolCalls) sendChanges(revision int64) {
 	if tc.events.caller != nil {
@@ -138,7 +138,7 @@ func (tc *toolCalls) sendChanges(revision int64) {
 	}
 }
 
-// tellArtifacts sends the artifacts of a call that have not been sent.
+// sendArtifacts sends the artifacts of a call that have not been sent.
 func (tc *toolCalls) sendArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
 		tc.events.emit(&ArtifactMade{Artifact: &a})
@@ -166,14 +166,14 @@ func (b *batch) mention(what any) {
 		return
 	default:
 	}
-	b.miss(what)
+	b.noteMissed(what)
 	select {
 	case b.events <- what: // the events were read meanwhile, perhaps before it was missed
 	default:
 	}
 }
 
-func (b *batch) miss(what any) {
+func (b *batch) noteMissed(what any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := what.(changed); ok {
@@ -193,8 +193,8 @@ func (b *batch) takeMissed() []any {
 	return missed
 }
 
-// emit is how a tool sends an event.
-func (b *batch) emit(ctx context.Context, ev EventData) error {
+// emitFromTool is how a tool sends an event.
+func (b *batch) emitFromTool(ctx context.Context, ev EventData) error {
 	select {
 	case <-b.over: // first, for there may be room in the queue for ever
 		return errCallEnded()
@@ -212,10 +212,10 @@ func (b *batch) emit(ctx context.Context, ev EventData) error {
 
 func errCallEnded() error { return Errorf(FailedPrecondition, "the call has ended") }
 
-// tell is how the host sends an event: it is sent after a cancel too.
-func (b *batch) tell(ev EventData) { b.say(ev) }
+// sendEvent is how the host sends an event: it is sent after a cancel too.
+func (b *batch) sendEvent(ev EventData) { b.sendAny(ev) }
 
-func (b *batch) say(what any) {
+func (b *batch) sendAny(what any) {
 	select {
 	case b.events <- what:
 	case <-b.over:
@@ -223,14 +223,14 @@ func (b *batch) say(what any) {
 }
 
 func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
-	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emit(ctx, ev) }, b.mention
-	c.tell = b.tell
+	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emitFromTool(ctx, ev) }, b.mention
+	c.sendEvent = b.sendEvent
 	tc.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
 				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-				c.finish(tc.events.scope.Run)
+				c.ensureOutput(tc.events.scope.Run)
 				tc.concludeCall(ctx, c)
 			}
 			b.done <- struct{}{}
@@ -239,9 +239,9 @@ func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
 		c.output, c.err = tc.callTool(ctx, c)
 		tc.logWithheld(c.part.Name, c.err)
 		c.duration = time.Since(started)
-		c.finish(tc.events.scope.Run)
+		c.ensureOutput(tc.events.scope.Run)
 		tc.concludeCall(ctx, c)
 		c.attempt.release()
-		b.say(finished{c})
+		b.sendAny(finished{c})
 	}()
 }

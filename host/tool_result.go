@@ -17,7 +17,7 @@ func (o *ToolOutput) own() *ToolOutput {
 	return &own
 }
 
-// accept checks an answer and then applies what it does to the state and the
+// applyOutput checks an answer and then applies what it does to the state and the
 // run: all of it or none.
 func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 	if n := len(out.Content); n > tc.limits.ResultBytes {
@@ -62,9 +62,9 @@ func (tc *toolCalls) checkSchedule(c *toolCall, out *ToolOutput) error {
 	return nil
 }
 
-// finish makes sure that there is an output: a failure becomes a sentence for
+// ensureOutput makes sure that there is an output: a failure becomes a sentence for
 // the model.
-func (c *toolCall) finish(run string) {
+func (c *toolCall) ensureOutput(run string) {
 	if c.err == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func joinResults(first, next *Message) *Message {
 	return m
 }
 
-// conclude makes of a call's output what it leaves, and writes that down.
+// concludeCall makes a message or a question of a call's output, and records it.
 func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	if ask := c.output.Interrupt; ask != nil {
 		c.question = tc.newQuestion(c, AskInput, ask.Reason, ask.Data)
@@ -146,7 +146,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 		if err := tc.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
 			c.attempt.State.takeBack()
-			c.finish(tc.events.scope.Run)
+			c.ensureOutput(tc.events.scope.Run)
 		}
 	}
 	switch {

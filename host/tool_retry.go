@@ -11,7 +11,7 @@ const (
 	longestToolWait = 5 * time.Second
 )
 
-// runTool runs the handler, again where the tool says so.
+// runAttempts runs the handler, again after a failure that the tool may retry.
 func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
 		c.attempt.hold(c.attempt.Attempt <= tool.Retries)
@@ -20,7 +20,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			return out, err
 		}
 		tc.logWithheld(tool.Name, err)
-		c.tell(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
+		c.sendEvent(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
 		c.attempt.State.takeBack()
 		timer := time.NewTimer(wait)
 		select {
@@ -45,7 +45,7 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 	return e.Retryable || e.Code == Unavailable
 }
 
-// tryTool runs the handler once, within its time.
+// runAttempt runs the handler once, within its time.
 func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
 	timeout := tc.limits.ToolTimeout
 	if tool.agent != nil {

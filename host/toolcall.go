@@ -27,15 +27,15 @@ type toolCalls struct {
 
 // toolCall is one call of a batch on its way.
 type toolCall struct {
-	part     *ToolCall
-	attempt  *Call           // of the last attempt
-	tell     func(EventData) // sends an event of the host's
-	output   *ToolOutput
-	err      error
-	duration time.Duration
+	part      *ToolCall
+	attempt   *Call           // of the last attempt
+	sendEvent func(EventData) // sends an event of the host's
+	output    *ToolOutput
+	err       error
+	duration  time.Duration
 
 	settled  bool      // has an output without running
-	admitted bool      // nobody must be asked about it
+	admitted bool      // no person must agree to it
 	checked  bool      // its arguments
 	question *Question // waits for the answer
 	message  *Message  // joins the conversation
@@ -52,7 +52,7 @@ func (tc *toolCalls) callsNone() bool {
 	return tc.off || tc.agent.opts.ToolChoice == ToolChoiceNone
 }
 
-// tool returns the tool of that name, nil if there is none that may be called: a
+// toolNamed returns the tool of that name, nil if there is none that may be called: a
 // model that was told to call nothing may do so all the same.
 func (tc *toolCalls) toolNamed(name string) *Tool {
 	if tc.callsNone() {

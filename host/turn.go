@@ -12,35 +12,35 @@ import (
 // turn is one agent's run inside a run: rounds of model call and tools until
 // the model calls nothing.
 type turn struct {
-	run          *run
-	agent        *Agent
-	model        Model
-	instructions string // without what the Start hook changes
-	closing      string // behind the instructions, for the last answer
-	startEdits   startEdits
-	modelParams  Parameters
-	calls        toolCalls
-	provided     []*Message // before this turn, not stored
-	brought      int        // how many messages of the result are providers'
-	result       *Result
-	interrupted  bool
-	called       bool     // the first model call has been made
-	misfit       error    // why the last answer is not the agent's output
-	recorded     bool     // an answer is written down
-	replaced     bool     // a hook has replaced the messages
-	joined       *Message // the results of a batch so far, where they are one message
-	asked        int      // how many context providers were asked to provide
+	run              *run
+	agent            *Agent
+	model            Model
+	instructions     string // without what the Start hook changes
+	closing          string // behind the instructions, for the last answer
+	startEdits       startEdits
+	modelParams      Parameters
+	calls            toolCalls
+	provided         []*Message // before this turn, not stored
+	providerMessages int        // how many messages of the result are providers'
+	result           *Result
+	interrupted      bool
+	called           bool     // the first model call has been made
+	misfit           error    // why the last answer is not the agent's output
+	recorded         bool     // an answer is written down
+	replaced         bool     // a hook has replaced the messages
+	joined           *Message // the results of a batch so far, where they are one message
+	providersAsked   int      // how many context providers were asked to provide
 }
 
 // resultID names the result of the agent at work.
-func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keys, r.routes.iterations) }
+func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keyPrefix, r.routes.iterations) }
 
 // runAgent runs an agent; saved has what there is of its run already.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.scope.Agent = a.name
 	stepsIn := "" // the run's own
 	if r.events.depth > 0 {
-		stepsIn = r.keys
+		stepsIn = r.keyPrefix
 	}
 	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.result, called: saved.result != nil, recorded: saved.result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
@@ -54,7 +54,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 		if err := t.prepare(ctx, saved); err != nil {
 			return err
 		}
-		return t.goOn(ctx, saved)
+		return t.continueTurn(ctx, saved)
 	})
 	t.observe(ctx, err)
 	r.events.sendState(r.state)
@@ -63,7 +63,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 	}
 	t.recordEnd(err)
 	r.events.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
-	if err != nil && len(t.result.Messages) <= t.brought {
+	if err != nil && len(t.result.Messages) <= t.providerMessages {
 		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	var tools []*Tool
 	var stored []*Message
 	for _, p := range ownedProviders(t.run.net, t.agent) {
-		t.asked++
+		t.providersAsked++
 		got, err := p.Provide(ctx, t.provideRequest(p))
 		if err != nil {
 			return wrapError(err, "provider %q", p.Name())
@@ -110,7 +110,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 	}
 	if saved.result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
-		t.brought = len(stored)
+		t.providerMessages = len(stored)
 	}
 	if len(tools) > 0 {
 		all, err := newToolSet(slices.Concat(t.agent.opts.Tools, tools))
@@ -135,13 +135,13 @@ func (t *turn) responses() []*Message {
 	if t.replaced { // a hook has made others of them
 		return t.result.Messages
 	}
-	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
+	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
 }
 
 // observe tells the observers how it went, those that were asked before. It has time of its own: a cancelled
 // run is something to learn from as well.
 func (t *turn) observe(ctx context.Context, failure error) {
-	for _, p := range ownedProviders(t.run.net, t.agent)[:t.asked] {
+	for _, p := range ownedProviders(t.run.net, t.agent)[:t.providersAsked] {
 		o, ok := p.Provider.(Observer)
 		if !ok {
 			continue
@@ -200,7 +200,7 @@ func (t *turn) stopNow(ctx context.Context) (bool, error) {
 		}
 	}
 	if limit := t.reachedLimit(); limit != nil {
-		if !limit.ofOwn {
+		if !limit.ofAgent {
 			t.result.Limit = limit.name
 		}
 		return true, t.endRounds(ctx, limit)
@@ -210,10 +210,10 @@ func (t *turn) stopNow(ctx context.Context) (bool, error) {
 
 // roundsLimit is a limit at which an agent's rounds end.
 type roundsLimit struct {
-	name  string
-	of    int
-	told  string // to the model
-	ofOwn bool   // the agent's, and not the host's
+	name    string
+	of      int
+	notice  string // to the model
+	ofAgent bool   // the agent's, and not the host's
 }
 
 // reachedLimit returns the limit that the agent's run has come to, nil if none.
@@ -256,7 +256,7 @@ func (r *Result) failedAnswers() int {
 func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 	way := t.agent.opts.OnMaxRounds
 	if way == "" {
-		if way = AnswerAtMaxRounds; limit.ofOwn {
+		if way = AnswerAtMaxRounds; limit.ofAgent {
 			way = StopAtMaxRounds
 		}
 	}
@@ -278,7 +278,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 // there is. done says that the start hook stopped it.
 func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
 	t.calls.off = true
-	t.closing = "\n\n" + limit.told + " Answer now with what you have, and say what is missing."
+	t.closing = "\n\n" + limit.notice + " Answer now with what you have, and say what is missing."
 	answer, err := t.round(ctx)
 	t.result.FinishReason = FinishMaxRounds
 	return answer == nil, err
@@ -308,7 +308,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
-	if err := t.heard(resp); err != nil {
+	if err := t.noteConversation(resp); err != nil {
 		return nil, err
 	}
 	if err := t.hookResponse(ctx, resp); err != nil {
@@ -404,7 +404,7 @@ func (t *turn) withProvided(view []*Message) []*Message {
 // of the history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
 	if t.run.service.id != "" {
-		return t.newView(ctx, messages)
+		return t.viewOfUnsent(ctx, messages)
 	}
 	return t.processed(ctx, messages)
 }
@@ -421,7 +421,7 @@ func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, 
 
 // ownMessages returns the messages of the agent's rounds since its router picked it.
 func (t *turn) ownMessages() []*Message {
-	return t.result.Messages[min(t.brought, len(t.result.Messages)):]
+	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
 }
 
 // bytesPerToken is a rough rule for models that do not say what they used.
