@@ -56,6 +56,8 @@ var layers = []layer{
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
+	{"host/plugin/internal/linearmem", []string{"host", "host/plugin/internal/fairsched"},
+		"memory is counted by flow; the package knows no engine and no guest"},
 	{"host/plugin/internal/strictjson", []string{"host"},
 		"reading a document is the same whatever the document is about"},
 	{"host/plugin/internal/wasmmeter", []string{"host"},

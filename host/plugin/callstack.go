@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -24,7 +25,7 @@ type callStack struct {
 	frame   int64             // bytes that the heaviest frame takes
 	room    int64             // bytes that the stack may be allocated
 	granted int64             // units handed out
-	claim   claim             // what counts for it, and for tables
+	claim   linearmem.Claim   // what counts for it, and for tables
 	tables  int64             // of claim, bytes for tables
 
 	first int64 // room that a call begins with
@@ -82,8 +83,8 @@ func (inst *instance) countStack() error {
 	calls, units := wasmmeter.UnpackDepth(int64(s.depth.Get()))
 	s.start(calls, units*wasmmeter.StackUnit)
 	s.tables = inst.plugin.module.code.keeps.tables
-	s.claim = claim{from: &inst.plugin.runtime.memories, share: inst.share}
-	if !s.claim.set(stackBytes(s.room) + s.tables) {
+	s.claim = linearmem.Claim{Budget: &inst.plugin.runtime.memories, Flow: inst.share}
+	if !s.claim.Set(stackBytes(s.room) + s.tables) {
 		inst.call.stopped = inst.plugin.runtime.exhausted()
 		return inst.call.stopped
 	}
@@ -105,7 +106,7 @@ func (s *callStack) peak() int64 {
 	if s.room < reportedStack {
 		return s.tables
 	}
-	return s.claim.bytes()
+	return s.claim.Size()
 }
 
 // begin hands out what needs no more than the first room.
@@ -152,7 +153,7 @@ func (inst *instance) deepen(depth int64, sp *uint64) {
 // grow it takes the host about as long as to write so many bytes, which others wait.
 func (inst *instance) reserveStack(room int64) {
 	s := &inst.callStack
-	if !s.claim.set(stackBytes(room) + s.tables) {
+	if !s.claim.Set(stackBytes(room) + s.tables) {
 		inst.stop(inst.stackError())
 	}
 	grown := room - s.room
@@ -193,7 +194,7 @@ func (inst *instance) endGrowth() bool {
 func (inst *instance) stackError() error {
 	ms := &inst.plugin.runtime.memories
 	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed so deep that its stack is more than a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free",
-		inst.plugin.id, inst.call.export, ms.limit).WithHint("recurse less deep, raise the limit, or run fewer calls at once"))
+		inst.plugin.id, inst.call.export, ms.Limit).WithHint("recurse less deep, raise the limit, or run fewer calls at once"))
 }
 
 // measure returns how many bytes of the stack are used, and how many it has. Where
@@ -240,7 +241,7 @@ func (inst *instance) shrink() {
 	if s.room > s.first {
 		inst.funcs = [exportCount]api.Function{}
 		s.room = s.first
-		s.claim.set(stackBytes(s.first) + s.tables)
+		s.claim.Set(stackBytes(s.first) + s.tables)
 	}
 	if s.granted != s.units { // a guest that returns gives back the units it has used
 		s.begin()

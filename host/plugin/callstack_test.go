@@ -54,7 +54,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 	rt := startRuntime(t, nil)
 	p := loadIsolated(t, rt, heavyFrames, IsolationReuse, Limits{})
 	calls(t, p, "a", "\x00")
-	shallow := rt.memories.inUse()
+	shallow := rt.memories.Used()
 	r, err := p.Call(t.Context(), "a", "tool", []byte("\xff"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 	if n := IdleInstances(p); n != 1 {
 		t.Errorf("%d instances are kept after a deep call, want 1 without its stack", n)
 	}
-	if used := rt.memories.inUse(); used != shallow {
+	if used := rt.memories.Used(); used != shallow {
 		t.Errorf("%d bytes are in use after a deep call, want %d as after one that is not", used, shallow)
 	}
 	for _, inst := range p.instances.byTenant["a"].idle {
@@ -80,7 +80,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 		}
 	}
 	p.Close()
-	if used := rt.memories.inUse(); used != 0 {
+	if used := rt.memories.Used(); used != 0 {
 		t.Errorf("%d bytes are in use after the plugin is closed", used)
 	}
 }

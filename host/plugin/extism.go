@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -109,17 +110,17 @@ type extismRange struct {
 }
 
 // newState returns the state of an instance; nil for a native plugin.
-func (x *extismPlugin) newState(blockBytes int, from *memories, sh *fairsched.Flow) *extismState {
+func (x *extismPlugin) newState(blockBytes int, from *linearmem.Budget, sh *fairsched.Flow) *extismState {
 	if x == nil {
 		return nil
 	}
-	return &extismState{blocks: blocks{limit: blockBytes, claim: claim{from: from, share: sh}}}
+	return &extismState{blocks: blocks{limit: blockBytes, claim: linearmem.Claim{Budget: from, Flow: sh}}}
 }
 
 // lend says whose call the memory is used by from now on; nil: nobody's.
 func (x *extismState) lend(to *fairsched.Flow) {
 	if x != nil {
-		x.blocks.claim.lend(to)
+		x.blocks.claim.Lend(to)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // blocks is the memory that an Extism plugin and its host exchange bytes in. A
@@ -18,7 +20,7 @@ import (
 // Their memory lies outside the Go heap, like a module's own, and counts with it;
 // so does what is kept of each, and the plugin's variables.
 type blocks struct {
-	space space
+	space linearmem.Space
 	all   []byte  // of space, what can be used; zero behind mem
 	mem   []byte  // from offset 0, whole pages, as far as offsets have been given out
 	top   int     // where the next new block begins
@@ -26,7 +28,7 @@ type blocks struct {
 	freed [bits.UintSize][]int32
 	limit int // what blocks may take, with what is kept of each
 
-	claim claim
+	claim linearmem.Claim
 	vars  int // bytes of the plugin's variables
 }
 
@@ -96,13 +98,13 @@ func (b *blocks) grow(end int) bool {
 // open makes memory below end usable; false if the system has none.
 func (b *blocks) open(end int) bool {
 	if b.all == nil {
-		s, err := reserve(wholePages(b.limit))
+		s, err := linearmem.Reserve(wholePages(b.limit))
 		if err != nil {
 			return false
 		}
 		b.space = s
 	}
-	all := b.space.resize(len(b.all), end)
+	all := b.space.Resize(len(b.all), end)
 	if all != nil {
 		b.all = all
 	}
@@ -112,7 +114,7 @@ func (b *blocks) open(end int) bool {
 // hold claims memory for offsets below end and a list of n blocks, and reports
 // whether there is any. Pages that are there already stay claimed.
 func (b *blocks) hold(end, n int) bool {
-	return b.claim.set(int64(max(wholePages(end), len(b.all)) + wholePages(n*blockWeight+b.vars)))
+	return b.claim.Set(int64(max(wholePages(end), len(b.all)) + wholePages(n*blockWeight+b.vars)))
 }
 
 // keepVars notes how large the plugin's variables are; false if there is no
@@ -253,7 +255,7 @@ func (b *blocks) reset(keep int) {
 
 // drop gives back all memory.
 func (b *blocks) drop() {
-	b.space.free()
+	b.space.Free()
 	b.all, b.mem, b.list, b.freed = nil, nil, nil, [bits.UintSize][]int32{}
 }
 
@@ -264,5 +266,5 @@ func (b *blocks) size() int { return len(b.mem) + len(b.list)*blockWeight + b.va
 func (b *blocks) close() {
 	b.drop()
 	b.vars = 0
-	b.claim.set(0)
+	b.claim.Set(0)
 }

@@ -108,7 +108,7 @@ func (inst *instance) block(bytes []byte) uint64 {
 
 // noBlocks stops a guest for which there is no room.
 func (inst *instance) noBlocks(n uint64) {
-	if inst.extism.blocks.claim.wasRefused() {
+	if inst.extism.blocks.claim.Refused() {
 		inst.stop(inst.plugin.runtime.exhausted())
 	}
 	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s asked for a block of %d bytes, which the limit BlockBytes of %d has no room for",

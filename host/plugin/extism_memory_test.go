@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // What an Extism plugin has beside its memory counts with the memory of all
@@ -32,11 +33,11 @@ func TestExtismMemoryIsCounted(t *testing.T) {
 			if host.CodeOf(err) != host.ResourceExhausted || !strings.Contains(fmt.Sprint(err), "TotalMemoryBytes") {
 				t.Fatalf("it ends with %v, want resource_exhausted that names TotalMemoryBytes", err)
 			}
-			if used := rt.memories.inUse(); used > pageBytes {
+			if used := rt.memories.Used(); used > pageBytes {
 				t.Errorf("%d bytes are in use after the call", used)
 			}
 			greedy.Close()
-			if used := rt.memories.inUse(); used != 0 {
+			if used := rt.memories.Used(); used != 0 {
 				t.Errorf("%d bytes are in use after the plugin was closed", used)
 			}
 		})
@@ -60,7 +61,7 @@ func TestExtismMemoryIsTheTenants(t *testing.T) {
 			t.Errorf("tenant %s: peak memory is %d, want the blocks in it", tenant, r.Cost.PeakMemory)
 		}
 	}
-	if used := rt.memories.inUse(); used > 4*pageBytes {
+	if used := rt.memories.Used(); used > 4*pageBytes {
 		t.Errorf("idle instances hold %d bytes", used)
 	}
 	for tenant, flow := range rt.scheduler.Stats().Flows {
@@ -74,11 +75,11 @@ func TestExtismMemoryIsTheTenants(t *testing.T) {
 // before, and what is claimed is at least what is used.
 func TestBlocksAreZeroAndCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		from := &memories{limit: 1 << 30}
-		b := &blocks{limit: 1 << 20, claim: claim{from: from}}
+		from := &linearmem.Budget{Limit: 1 << 30}
+		b := &blocks{limit: 1 << 20, claim: linearmem.Claim{Budget: from}}
 		defer func() {
 			b.close()
-			if n := from.used.Load(); n != 0 {
+			if n := from.Used(); n != 0 {
 				t.Fatalf("%d bytes are claimed after the end", n)
 			}
 		}()
@@ -114,12 +115,12 @@ func TestBlocksAreZeroAndCounted(t *testing.T) {
 			"reset": func(t *rapid.T) {
 				b.reset(maxKeptBlocks)
 				live = live[:0]
-				if n := from.used.Load(); n > maxKeptBlocks {
+				if n := from.Used(); n > maxKeptBlocks {
 					t.Fatalf("%d bytes are claimed after a reset", n)
 				}
 			},
 			"": func(t *rapid.T) {
-				if n := from.used.Load(); n < int64(len(b.mem)+len(b.list)*blockWeight) || n > 1<<20+3*pageBytes {
+				if n := from.Used(); n < int64(len(b.mem)+len(b.list)*blockWeight) || n > 1<<20+3*pageBytes {
 					t.Fatalf("%d bytes are claimed for %d and %d blocks", n, len(b.mem), len(b.list))
 				}
 			},

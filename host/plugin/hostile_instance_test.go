@@ -37,7 +37,7 @@ func TestHeavyCasesStayWithinTheTotalMemory(t *testing.T) {
 				t.Errorf("%d calls at once need %d MB under a limit of %d", atOnce, peak>>20, total>>20)
 			}
 			p.Close()
-			if used := rt.memories.inUse(); used != 0 {
+			if used := rt.memories.Used(); used != 0 {
 				t.Errorf("%d bytes are in use after the plugin is closed", used)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // image is the state of an instance after its start-up code: what a fresh
@@ -19,10 +21,10 @@ import (
 // there is one, with a virtual clock and fixed random bytes; no image is taken
 // where it has read the real ones.
 type image struct {
-	size    int           // of memory
-	runs    []imageRun    // what is not zero, in order
-	cleared []memoryRange // zero here, and not in a module that was just instantiated
-	globals []uint64      // in the order of wasmModule.savedGlobals
+	size    int               // of memory
+	runs    []imageRun        // what is not zero, in order
+	cleared []linearmem.Range // zero here, and not in a module that was just instantiated
+	globals []uint64          // in the order of wasmModule.savedGlobals
 
 	random bool  // the start-up code has read the fixed random bytes
 	took   int64 // how much virtual time it took, in nanoseconds
@@ -43,18 +45,18 @@ type imageRun struct {
 
 // takeImage saves memory and globals; before is what was not zero before the
 // start-up code ran. It is nil if goOn says so.
-func takeImage(mem []byte, globals []api.MutableGlobal, before []memoryRange, goOn func(int) bool) *image {
+func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range, goOn func(int) bool) *image {
 	im := &image{size: len(mem)}
-	held, ok := nonZero(mem, goOn)
+	held, ok := linearmem.NonZero(mem, goOn)
 	for _, s := range held {
-		ok = ok && s.pieces(imagePiece, goOn, func(p memoryRange) {
-			im.runs = append(im.runs, imageRun{p.start, bytes.Clone(mem[p.start:p.end])})
+		ok = ok && s.Pieces(linearmem.Piece, goOn, func(p linearmem.Range) {
+			im.runs = append(im.runs, imageRun{p.Start, bytes.Clone(mem[p.Start:p.End])})
 		})
 	}
 	if !ok {
 		return nil
 	}
-	im.cleared = without(before, held)
+	im.cleared = linearmem.Without(before, held)
 	for _, g := range globals {
 		im.globals = append(im.globals, g.Get())
 	}
@@ -66,16 +68,16 @@ func takeImage(mem []byte, globals []api.MutableGlobal, before []memoryRange, go
 func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 	at := 0
 	for _, r := range im.runs {
-		if !zeroPieces(mem, memoryRange{start: at, end: r.at}, goOn) {
+		if !linearmem.Zero(mem, linearmem.Range{Start: at, End: r.at}, goOn) {
 			return false
 		}
 		at = r.at + len(r.bytes)
-		copyChanged(mem[r.at:at], r.bytes)
+		linearmem.CopyChanged(mem[r.at:at], r.bytes)
 		if !goOn(len(r.bytes)) {
 			return false
 		}
 	}
-	return zeroPieces(mem, memoryRange{start: at, end: len(mem)}, goOn)
+	return linearmem.Zero(mem, linearmem.Range{Start: at, End: len(mem)}, goOn)
 }
 
 // fill makes the memory of a module that was just instantiated, and grown to
@@ -83,7 +85,7 @@ func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 // never used.
 func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 	for _, s := range im.cleared {
-		if !s.pieces(imagePiece, goOn, func(p memoryRange) { clear(mem[p.start:p.end]) }) {
+		if !s.Pieces(linearmem.Piece, goOn, func(p linearmem.Range) { clear(mem[p.Start:p.End]) }) {
 			return false
 		}
 	}
@@ -140,11 +142,11 @@ func (i *images) put(l Limits, im *image) *image {
 
 // heldBefore returns what is not zero of a memory that was just instantiated,
 // if that is wanted for an image. It fails if the call's time is up.
-func (inst *instance) heldBefore() ([]memoryRange, error) {
+func (inst *instance) heldBefore() ([]linearmem.Range, error) {
 	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
 	}
-	held, ok := nonZero(inst.bytes(int(inst.memory.Size())), inst.goOn)
+	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.goOn)
 	if !ok {
 		return nil, inst.late()
 	}
@@ -159,7 +161,7 @@ func (inst *instance) bytes(n int) []byte {
 
 // keepImage takes the image of an instance whose start-up code has just run,
 // unless one is there or it would not be exact. It fails if the call's time is up.
-func (inst *instance) keepImage(before []memoryRange) error {
+func (inst *instance) keepImage(before []linearmem.Range) error {
 	p := inst.plugin
 	if !p.module.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
 		return nil
@@ -226,11 +228,11 @@ func (inst *instance) resize(size int) bool {
 		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
 		return ok
 	}
-	if !zeroPieces(inst.bytes(now), memoryRange{start: size, end: now}, inst.goOn) {
+	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.goOn) {
 		return false
 	}
-	inst.linear.next = size
+	inst.linear.NextSize = size
 	_, ok := inst.memory.Grow(1)
-	inst.linear.next = -1
+	inst.linear.NextSize = -1
 	return ok && int(inst.memory.Size()) == size
 }

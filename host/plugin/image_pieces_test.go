@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // lookedAt is a context that knows how often somebody asked whether it has ended.
@@ -34,7 +35,7 @@ func (c *lookedAt) Err() error {
 
 const (
 	largePages  = 256 // of 64 KiB
-	largePieces = largePages * pageBytes / imagePiece
+	largePieces = largePages * pageBytes / linearmem.Piece
 )
 
 // large has a memory that its start code fills, and calls that write to it and
@@ -71,7 +72,7 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		t.Fatalf("taking the image of %d pieces looks %d times, %v; want %d at least", largePieces, all, err, want)
 	}
 	for _, r := range p.module.code.images.get(p.limits).runs {
-		if len(r.bytes) > imagePiece {
+		if len(r.bytes) > linearmem.Piece {
 			t.Errorf("%d bytes at %d are copied in one go", len(r.bytes), r.at)
 		}
 	}
@@ -112,7 +113,7 @@ func TestRestoringEndsWithItsCall(t *testing.T) {
 	if looks, kept := call(all - 1); kept || looks != all-1 {
 		t.Errorf("after %d looks of %d the caller is gone; the instance is kept: %t", looks, all, kept)
 	}
-	if used := p.runtime.memories.inUse(); used != 0 {
+	if used := p.runtime.memories.Used(); used != 0 {
 		t.Errorf("%d bytes are in use without an instance", used)
 	}
 	if _, kept := call(0); !kept {
@@ -165,19 +166,19 @@ func callsOf(turns *fairsched.Scheduler, tenant string) int {
 
 // without is held to what it does page by page.
 func TestWithout(t *testing.T) {
-	spans := rapid.Custom(func(t *rapid.T) (list []memoryRange) {
+	spans := rapid.Custom(func(t *rapid.T) (list []linearmem.Range) {
 		at := 0
 		for range rapid.IntRange(0, 8).Draw(t, "spans") {
 			at += rapid.IntRange(0, 3).Draw(t, "gap")
 			end := at + rapid.IntRange(1, 4).Draw(t, "length")
-			list = append(list, memoryRange{start: at, end: end})
+			list = append(list, linearmem.Range{Start: at, End: end})
 			at = end
 		}
 		return list
 	})
-	in := func(list []memoryRange, at int) bool {
+	in := func(list []linearmem.Range, at int) bool {
 		for _, s := range list {
-			if s.start <= at && at < s.end {
+			if s.Start <= at && at < s.End {
 				return true
 			}
 		}
@@ -185,7 +186,7 @@ func TestWithout(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := spans.Draw(t, "a"), spans.Draw(t, "b")
-		got := without(a, b)
+		got := linearmem.Without(a, b)
 		for at := range 60 {
 			if want := in(a, at) && !in(b, at); in(got, at) != want {
 				t.Fatalf("%v without %v is %v, wrong at %d", a, b, got, at)

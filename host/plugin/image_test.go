@@ -339,7 +339,7 @@ func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
 	}
 	p.Close()
 	large.Close()
-	if used := rt.memories.inUse(); used != 0 {
+	if used := rt.memories.Used(); used != 0 {
 		t.Errorf("%d bytes are in use after the last plugin is closed", used)
 	}
 }
@@ -366,7 +366,7 @@ func TestIdleInstancesAreRetired(t *testing.T) {
 			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.instances.idle.n, p.instances.live, len(p.instances.byTenant), p.instances.sweeping)
 		}
 		p.instances.mu.Unlock()
-		if used := rt.memories.inUse(); used != 0 {
+		if used := rt.memories.Used(); used != 0 {
 			t.Errorf("%d bytes of linear memory are in use, want 0", used)
 		}
 	})

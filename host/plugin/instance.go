@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -48,7 +49,7 @@ type instance struct {
 	turnless bool            // its call has no turn
 	module   api.Module
 	memory   api.Memory
-	linear   *linearMemory // what memory lies in
+	linear   *linearmem.Memory // what memory lies in
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
 	ctx       context.Context
@@ -182,7 +183,7 @@ func (inst *instance) runStart(functions []api.Function) error {
 // instantiate makes the module of an instance. It runs no code of the guest.
 func (inst *instance) instantiate() (err error) {
 	rt := inst.plugin.runtime
-	maker := &memoryMaker{from: &rt.memories, share: inst.share}
+	maker := &memoryAllocator{linearmem.Allocator{Budget: &rt.memories, Flow: inst.share}}
 	defer func() {
 		if r := recover(); r != nil {
 			err = noMemory(r)
@@ -191,13 +192,13 @@ func (inst *instance) instantiate() (err error) {
 	}()
 	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
 	if err != nil {
-		if maker.made != nil { // wazero forgets it when a segment does not fit
-			maker.made.Free()
+		if maker.memory.Made != nil { // wazero forgets it when a segment does not fit
+			maker.memory.Made.Free()
 		}
 		return err
 	}
-	inst.module, inst.linear = mod, maker.made
-	if maker.made != nil { // wazero's Memory is not nil where there is none
+	inst.module, inst.linear = mod, maker.memory.Made
+	if maker.memory.Made != nil { // wazero's Memory is not nil where there is none
 		inst.memory = mod.Memory()
 	}
 	inst.fuel, _ = mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal)
@@ -207,16 +208,25 @@ func (inst *instance) instantiate() (err error) {
 	return inst.countStack()
 }
 
+// memoryAllocator is a [linearmem.Allocator] as wazero wants one.
+type memoryAllocator struct{ memory linearmem.Allocator }
+
+// Allocate implements [experimental.MemoryAllocator]. It panics if there is no memory,
+// which instantiate recovers.
+func (a *memoryAllocator) Allocate(_, most uint64) experimental.LinearMemory {
+	return a.memory.Allocate(most)
+}
+
 // exhausted is the error of a call for which there is no memory, which is no fault of
 // the plugin.
-func (rt *Runtime) exhausted() error { return blameless(rt.memories.exhausted()) }
+func (rt *Runtime) exhausted() error { return blameless(rt.memories.Exhausted()) }
 
 // noMemory returns the error that the allocator panicked with.
 func noMemory(recovered any) error {
 	err, ok := recovered.(error)
 	switch {
 	case !ok:
-	case errors.Is(err, errNoMemory): // others have it all
+	case errors.Is(err, linearmem.ErrExhausted): // others have it all
 		return blameless(err)
 	default:
 		return err
@@ -336,7 +346,7 @@ func (inst *instance) cost(started time.Time) host.Cost {
 
 func (inst *instance) close() {
 	inst.extism.close()
-	inst.callStack.claim.set(0)
+	inst.callStack.claim.Set(0)
 	if inst.module != nil {
 		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
 	}

@@ -23,11 +23,11 @@ func TestTablesAreCounted(t *testing.T) {
 		if _, err := p.Call(t.Context(), "a", "tool", nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := rt.memories.inUse() - pageBytes; got != c.want {
+		if got := rt.memories.Used() - pageBytes; got != c.want {
 			t.Errorf("%s: an idle instance counts for %d bytes beside its memory, want %d", c.name, got, c.want)
 		}
 		p.Close()
-		if used := rt.memories.inUse(); used != 0 {
+		if used := rt.memories.Used(); used != 0 {
 			t.Errorf("%s: %d bytes are in use after the plugin is closed", c.name, used)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // instancePools are the calls and instances of one plugin, by tenant. It is safe
@@ -17,7 +18,7 @@ type instancePools struct {
 	plugin   string // its id
 	limits   *Limits
 	bindings *bindings
-	memories *memories // of all plugins
+	memories *linearmem.Budget // of all plugins
 	sweeper  *sweeper
 	make     func(context.Context, *binding, *fairsched.Flow) (*instance, error) // not nil; with an error it is to be closed
 	makeRoom func() bool                                                         // closes idle instances of all plugins
@@ -274,9 +275,9 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 		return ip.makeInstance(ctx, pl.binding, sh)
 	}
 	inst.tenant, inst.binding, inst.share = pl.tenant, pl.binding, sh
-	inst.linear.lend(sh)
+	inst.linear.Lend(sh)
 	inst.extism.lend(sh)
-	inst.callStack.claim.lend(sh)
+	inst.callStack.claim.Lend(sh)
 	if inst.turnless {
 		return inst, inst.late()
 	}
@@ -287,7 +288,7 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 // plugins if there is no other.
 func (ip *instancePools) makeInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
 	inst, err := ip.make(ctx, s, sh)
-	if err == nil || !errors.Is(err, errNoMemory) || !ip.makeRoom() {
+	if err == nil || !errors.Is(err, linearmem.ErrExhausted) || !ip.makeRoom() {
 		return inst, err
 	}
 	inst.close()
@@ -323,10 +324,10 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 	}
 	turnless = inst.turnless
 	inst.rest()
-	inst.linear.lend(nil)
+	inst.linear.Lend(nil)
 	inst.extism.lend(nil)
-	inst.callStack.claim.lend(nil)
-	keep = keep && !ip.memories.tight()
+	inst.callStack.claim.Lend(nil)
+	keep = keep && !ip.memories.Tight()
 	ip.mu.Lock()
 	surplus := inst
 	if keep && !ip.closed {

@@ -113,7 +113,7 @@ func TestReplacesLeaveNothing(t *testing.T) {
 		t.Errorf("%d versions are remembered, want %d", len(st.Versions), 2+slotRecords)
 	}
 	s.Close()
-	if plugins, codes, memory := len(rt.open()), len(rt.compiler.codes), rt.memories.inUse(); plugins != 0 || codes != 0 || memory != 0 {
+	if plugins, codes, memory := len(rt.open()), len(rt.compiler.codes), rt.memories.Used(); plugins != 0 || codes != 0 || memory != 0 {
 		t.Errorf("%d plugins, %d compiled modules and %d bytes of memory are left after Close", plugins, codes, memory)
 	}
 }

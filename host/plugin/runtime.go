@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -28,7 +29,7 @@ type Runtime struct {
 	usageRecords *usageRecords
 	scheduler    *fairsched.Scheduler
 	apart        *fairsched.Scheduler // of instances that are made apart
-	memories     memories
+	memories     linearmem.Budget
 	fetcher      Fetcher
 	stop         []func() // what was not given
 	sweeper      *sweeper
@@ -165,7 +166,7 @@ func (rt *Runtime) setBounds() error {
 	o.Calls = cmp.Or(o.Calls, defaultCalls)
 	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, defaultTotalMemoryBytes)
 	rt.scheduler, rt.apart = fairsched.New(o.Running, o.Calls), newApart()
-	rt.memories.limit = o.TotalMemoryBytes
+	rt.memories.Limit = o.TotalMemoryBytes
 	return nil
 }
 

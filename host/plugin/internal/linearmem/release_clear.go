@@ -1,10 +1,10 @@
 //go:build !linux
 
-package plugin
+package linearmem
 
 // releasePiece is how many bytes release is given at one time, where more are
 // to be released.
-const releasePiece = imagePiece
+const releasePiece = Piece
 
 // release sets memory to zero. Only Linux promises zeroes for pages that are given
 // back.

@@ -1,28 +1,28 @@
 //go:build linux || darwin
 
-package plugin
+package linearmem
 
 import "syscall"
 
-// space is reserved address space, of which the front is in use. What lies
+// Space is reserved address space, of which the front is in use. What lies
 // behind that faults, and is zero when it comes into use.
-type space struct {
+type Space struct {
 	all  []byte
 	open int // bytes that can be accessed
 }
 
-// reserve reserves address space without memory behind it.
-func reserve(n int) (space, error) {
+// Reserve reserves address space without memory behind it.
+func Reserve(n int) (Space, error) {
 	if n == 0 {
-		return space{all: []byte{}}, nil
+		return Space{all: []byte{}}, nil
 	}
 	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	return space{all: b}, err
+	return Space{all: b}, err
 }
 
-// resize changes how much is in use and returns it, nil if the system refuses.
+// Resize changes how much is in use and returns it, nil if the system refuses.
 // What goes out of use becomes zero.
-func (s *space) resize(from, to int) []byte {
+func (s *Space) Resize(from, to int) []byte {
 	if to > len(s.all) {
 		return nil
 	}
@@ -38,9 +38,10 @@ func (s *space) resize(from, to int) []byte {
 	return s.all[:to]
 }
 
-func (s *space) free() {
+// Free gives all memory back.
+func (s *Space) Free() {
 	if len(s.all) > 0 {
-		_ = syscall.Munmap(s.all) // it was mapped by reserve
+		_ = syscall.Munmap(s.all) // it was mapped by Reserve
 	}
 	s.all, s.open = nil, 0
 }

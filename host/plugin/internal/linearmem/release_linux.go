@@ -1,4 +1,4 @@
-package plugin
+package linearmem
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 // to be released: their pages take the system less than a millisecond.
 const releasePiece = 2 << 20
 
-// release sets memory that reserve gave to zero by giving its pages back.
+// release sets memory that Reserve gave to zero by giving its pages back.
 func release(b []byte) {
 	mask := uintptr(os.Getpagesize() - 1)
 	skip := min(len(b), int(-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&mask))

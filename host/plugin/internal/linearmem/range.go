@@ -1,0 +1,94 @@
+package linearmem
+
+import "bytes"
+
+// Unit is the size of the pages that are compared and copied.
+const Unit = 4 << 10
+
+// Piece is how many bytes of a memory are read or written between two calls of
+// goOn: well under a millisecond even where each page is new. A memory as a whole may take a hundred.
+const Piece = 256 << 10
+
+// Range is a stretch of linear memory, by byte offsets.
+type Range struct{ Start, End int }
+
+// Size is how many bytes the range has.
+func (s Range) Size() int { return s.End - s.Start }
+
+// Pieces calls do for pieces of at most size bytes. It ends early, and reports false,
+// if goOn is false after a piece.
+func (s Range) Pieces(size int, goOn func(bytes int) bool, do func(Range)) bool {
+	for at := s.Start; at < s.End; at += size {
+		piece := Range{Start: at, End: min(at+size, s.End)}
+		do(piece)
+		if !goOn(piece.Size()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Zero sets a stretch of memory to zero, unless goOn ends it: what is short by
+// writing, what is long by giving its pages back, so that none comes into use that
+// was not.
+func Zero(mem []byte, s Range, goOn func(int) bool) bool {
+	if s.Size() <= clearAtMost {
+		return s.Pieces(Piece, goOn, func(p Range) { clear(mem[p.Start:p.End]) })
+	}
+	return s.Pieces(releasePiece, goOn, func(p Range) { release(mem[p.Start:p.End]) })
+}
+
+// NonZero returns the stretches of memory whose pages are not all zero, unless
+// goOn ends it.
+func NonZero(mem []byte, goOn func(int) bool) (list []Range, ok bool) {
+	ok = Range{Start: 0, End: len(mem)}.Pieces(Piece, goOn, func(p Range) {
+		for at := p.Start; at < p.End; at += Unit {
+			page := Range{Start: at, End: min(at+Unit, p.End)}
+			if isZero(mem[page.Start:page.End]) {
+				continue
+			}
+			if n := len(list); n > 0 && list[n-1].End == at {
+				list[n-1].End = page.End
+			} else {
+				list = append(list, page)
+			}
+		}
+	})
+	return list, ok
+}
+
+func isZero(b []byte) bool {
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
+}
+
+// Without returns what is in a and not in b; both are in order. It takes time by
+// how many there are of both: a module chooses how many.
+func Without(a, b []Range) (list []Range) {
+	for _, s := range a {
+		for len(b) > 0 && b[0].End <= s.Start {
+			b = b[1:]
+		}
+		for i := 0; i < len(b) && b[i].Start < s.End; i++ {
+			if b[i].Start > s.Start {
+				list = append(list, Range{Start: s.Start, End: b[i].Start})
+			}
+			s.Start = min(b[i].End, s.End)
+		}
+		if s.Size() > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// CopyChanged is copy, but leaves alone the pages that are equal: most are, and
+// reading costs less than writing.
+func CopyChanged(to, from []byte) {
+	for len(from) > 0 {
+		n := min(Unit, len(from))
+		if !bytes.Equal(to[:n], from[:n]) {
+			copy(to[:n], from[:n])
+		}
+		to, from = to[n:], from[n:]
+	}
+}
