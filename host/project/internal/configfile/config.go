@@ -205,9 +205,6 @@ func (s *byteSize) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// embedded reports whether the configuration is in a file system other than the
-// operating system's, such as one in the binary.
-func (c *Config) embedded() bool { return c.Fsys != nil }
 
 // Read reads a configuration. where is a file, or a directory that has an
 // agenthost.yaml; fsys is nil for the operating system's files.
