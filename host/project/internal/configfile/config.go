@@ -205,7 +205,6 @@ func (s *byteSize) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-
 // Read reads a configuration. where is a file, or a directory that has an
 // agenthost.yaml; fsys is nil for the operating system's files.
 func Read(fsys fs.FS, where string) (*Config, error) {
