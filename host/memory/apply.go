@@ -27,9 +27,10 @@ const maxAttempts = 50
 // [Change]. Kind and Text are not looked at.
 type AddOptions Change
 
-// Add remembers a text of at most [MaxTextBytes]. If the scope has it already, or a
-// memory of the id in opts, that memory is returned as it is. A nil opts is none.
-// Codes: invalid_argument, and resource_exhausted in a scope of [MaxMemories].
+// Add remembers a text of at most [MaxTextBytes]. If the scope has the text
+// already, or a memory of the id in opts, Add returns that memory unchanged. opts
+// may be nil. Codes: invalid_argument, and resource_exhausted in a scope of
+// [MaxMemories].
 func (s *Store) Add(ctx context.Context, scope Scope, text string, opts *AddOptions) (*Memory, error) {
 	c := Change{}
 	if opts != nil {
@@ -59,12 +60,12 @@ func (s *Store) one(ctx context.Context, scope Scope, c Change) (*Memory, error)
 	return memories[0], nil
 }
 
-// Apply makes all changes or none, in order, in one transaction, and returns the
-// memory of each as it is afterwards; a deleted one as it was. It may be repeated
-// when its outcome is not known, if additions have ids. Codes: those of
+// Apply makes all changes or none, in order, in one transaction, and returns for
+// each the memory after the change, for a deletion the memory before it. It may be
+// repeated when its outcome is not known, if additions have ids. Codes: those of
 // [Store.Add], [Store.Update] and [Store.Delete]; resource_exhausted for more than
 // [MaxChanges], or changes with too many words for one transaction; conflict if
-// others wrote to the scope first, again and again.
+// other writers came first at every attempt.
 func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error) {
 	if err := checkChanges(changes); err != nil {
 		return nil, err
@@ -157,7 +158,8 @@ func (b *batch) apply(ctx context.Context, changes []Change) ([]*Memory, error) 
 func (b *batch) put(key kv.Key, value []byte) { b.writes[key] = kv.Put(key, value) }
 func (b *batch) drop(key kv.Key)              { b.writes[key] = kv.Delete(key) }
 
-// current returns a memory as the batch has left it; nil if there is none.
+// current returns a memory after the batch's changes so far; nil if it does not
+// exist.
 func (b *batch) current(ctx context.Context, id string) (*storedMemory, error) {
 	if m, ok := b.memories[id]; ok {
 		return m, nil
@@ -354,7 +356,8 @@ func (b *batch) event(m *storedMemory, kind ChangeKind, before, after string) {
 	b.events[m.ID] = m.Events
 }
 
-// commit writes everything if the scope is as it was read.
+// commit writes all changes if the scope's revision is still the one that was
+// read.
 func (b *batch) commit(ctx context.Context) error {
 	if len(b.writes) == 0 {
 		return nil

@@ -23,7 +23,7 @@ func newCache(limit int) *cache {
 	return &cache{limit: limit, byKey: map[content]*list.Element{}}
 }
 
-// index is what is known of one scope's index at one revision.
+// index holds the cached part of one scope's index at one revision.
 type index struct {
 	content  content
 	revision uint64
@@ -35,8 +35,8 @@ type index struct {
 	bytes   int // counted in the cache, and guarded by its lock
 }
 
-// index returns what is kept of a scope. What was read of it before it was
-// written to is of no use any more.
+// index returns the cache of a scope's index. It discards a cache of an older
+// revision.
 func (c *cache) index(o *opened) *index {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *cache) index(o *opened) *index {
 			c.used.MoveToFront(e)
 			return ix
 		}
-		if ix.revision > o.revision { // somebody has read it later than we
+		if ix.revision > o.revision { // another reader has a newer revision
 			return newIndex(o)
 		}
 		c.drop(e)

@@ -11,33 +11,33 @@
 // A memory belongs to one [Scope]: a tenant and any of application, user, agent
 // and run. A search sees exactly one scope; what belongs to a user is not found
 // where no user is named, nor the other way round, so a name that was left out
-// by mistake shows nobody's memories to anybody. [Store.Scopes] lists the scopes
-// that have some names in common, for instance to delete all that is known of a
-// user.
+// by mistake shows no memories of other users. [Store.Scopes] lists the scopes
+// that have some names in common, for instance to delete all memories of a user.
 //
 // # Writing
 //
 // [Store.Apply] does several things or none. The same text is kept once a scope.
-// Every memory has a history of what it said before, which survives it. A write
-// is durable when its method returns, with its index: both are one transaction.
+// Every memory has a history of its earlier texts, which survives it. A write is
+// durable when its method returns, with its index: both are one transaction.
 //
 // # Searching
 //
 // Words are found by their stems (English unless Options say otherwise; scripts
 // without spaces by pairs of letters) and ranked by BM25 with k1 1.2 and b 0.75
-// [Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009]. What a
-// search has read of the index it keeps, until the scope is written to.
+// [Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009]. A
+// search caches the parts of the index that it has read until the next write to
+// the scope.
 //
 // # Agents
 //
 // [Tools] are the tools create_memories, recall_memories, update_memories and
-// delete_memories, or the last three as manage_memories; [NewProvider] puts what
-// fits the conversation before an agent. Over a [Queued] they leave what they write
-// in a durable queue, and answer at once.
+// delete_memories, or the last three as manage_memories; [NewProvider] gives an
+// agent the memories that fit the conversation. Over a [Queued] they put their
+// writes into a durable queue, and answer at once.
 //
 // # Errors
 //
-// Errors are of type [*host.Error]: invalid_argument for what can't be kept,
-// not_found for an id that the scope does not have, resource_exhausted past a
-// limit, unavailable and data_loss from the driver.
+// Errors are of type [*host.Error]: invalid_argument for a text or scope that
+// can't be kept, not_found for an id that the scope does not have,
+// resource_exhausted past a limit, unavailable and data_loss from the driver.
 package memory

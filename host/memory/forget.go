@@ -12,8 +12,8 @@ import (
 )
 
 // DeleteAll forgets everything that a scope has, its histories among it. It is
-// gone at once, for every reader; if removing it is interrupted, the tenant's
-// next DeleteAll goes on with it. A scope that has nothing is no error.
+// gone at once, for every reader; if the removal is interrupted, the tenant's
+// next DeleteAll continues it. An empty scope is no error.
 func (s *Store) DeleteAll(ctx context.Context, scope Scope) error {
 	for range maxAttempts {
 		o, err := s.open(ctx, scope)
@@ -96,9 +96,9 @@ func (s *Store) Expire(ctx context.Context, tenant string) (removed int, err err
 	return removed, nil
 }
 
-// expire removes one memory, if it is still the one that ends at that time, and
-// the entry that says so. The entry of one that does not end yet stays: its time is
-// told to the millisecond, and a clock may go backwards.
+// expire removes one memory, if it still expires at that time, and its expiry
+// entry. The entry of a memory that has not expired yet stays: its time is exact to
+// the millisecond, and a clock may go backwards.
 func (s *Store) expire(ctx context.Context, tenant string, e kv.Entry, contentID, id string) (bool, error) {
 	var scope Scope
 	if err := json.Unmarshal(e.Value, &scope); err != nil {

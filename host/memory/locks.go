@@ -8,8 +8,8 @@ import (
 )
 
 // locks make writers of one scope in this process wait for each other, instead of
-// reading the scope again and again. Writers of other processes are told apart by
-// the scope's revision.
+// reading the scope again and again. The scope's revision detects writers of
+// other processes.
 type locks struct {
 	seed  maphash.Seed
 	slots [64]chan struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// The limits of what is kept.
+// The limits of a memory and its scope.
 const (
 	MaxTextBytes     = 8 << 10 // of a memory's text
 	MaxMetadataBytes = 4 << 10 // of its metadata as JSON

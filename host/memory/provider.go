@@ -15,16 +15,18 @@ type ProviderOptions struct {
 	Limit   int    // of memories; default DefaultHits
 	Heading string // default: DefaultHeading
 
-	// Remember says what is worth remembering of a run that has ended well. What
-	// it, or writing, fails with is an event of the run and not its failure.
+	// Remember returns the memories to keep of a run that has succeeded. An
+	// error of Remember, or of writing, is an event of the run and does not fail
+	// it.
 	Remember func(ctx context.Context, req *host.ObserveRequest) ([]Change, error)
 }
 
 // NewProvider returns a context provider that recalls what fits the newest input.
-// It comes as a user's message behind the history and before the turn, not as
-// instructions, because its text is somebody's; it is not stored. A search that
-// fails ends the run: an agent that has forgotten everybody is worse than one that
-// is away. scope is called for each run, and its failure ends the run likewise.
+// The memories come as a user's message behind the history and before the turn,
+// not as instructions, because users wrote their text; that message is not stored.
+// A search that fails ends the run: an agent without its memories is worse than an
+// unavailable one. scope is called for each run, and its failure ends the run
+// likewise.
 func NewProvider(name string, backend Backend, scope ScopeFunc, opts *ProviderOptions) host.Provider {
 	p := &provider{name: name, backend: backend, scope: scope}
 	if opts != nil {

@@ -15,11 +15,11 @@ const JobName = "agenthost/memory"
 // what adds it may still wait in the queue.
 const missingAttempts = 3
 
-// Queued is a backend whose writes are left in a queue: who writes, an agent's
-// tools or its provider, does not wait for the backend, and what was answered is
-// not lost if that fails or the process ends. Of a run, they are made when its
-// turn is stored, and not if it is discarded. Until they are made, searches do not
-// find them. It is safe for concurrent use.
+// Queued is a backend that puts its writes into a queue: the writer, an agent's
+// tools or its provider, does not wait for the backend, and an acknowledged write
+// is not lost if the backend fails or the process ends. The writes of a run are
+// applied when its turn is stored, and dropped if the turn is discarded. Searches
+// find a write once it is applied. It is safe for concurrent use.
 //
 //	memories := memory.NewQueued(backend, q)
 //	q.Handle(memory.JobName, memories.HandleJob)
@@ -34,8 +34,8 @@ var (
 	_ Getter  = (*Store)(nil)
 )
 
-// NewQueued returns a backend that leaves what is to be written to backend in
-// jobs, which must have [Queued.HandleJob] called for jobs named [JobName].
+// NewQueued returns a backend that enqueues the writes to backend in jobs. The
+// queue must call [Queued.HandleJob] for jobs named [JobName].
 func NewQueued(backend Backend, jobs host.Enqueuer) *Queued { return &Queued{backend, jobs} }
 
 // write is a job's payload.
@@ -119,7 +119,7 @@ func (q *Queued) again(ctx context.Context, w *write, missing error) error {
 	switch {
 	case err != nil:
 		return err
-	case len(rest) == len(w.Changes): // what is missing is to be changed
+	case len(rest) == len(w.Changes): // a memory to be changed is missing
 		return missing
 	case len(rest) == 0:
 		return nil
@@ -128,7 +128,7 @@ func (q *Queued) again(ctx context.Context, w *write, missing error) error {
 	return err
 }
 
-// withoutDeleted returns the changes without the deletions of what is not there.
+// withoutDeleted returns the changes without the deletions of missing memories.
 func (q *Queued) withoutDeleted(ctx context.Context, w *write) (rest []Change, err error) {
 	for _, c := range w.Changes {
 		if c.Kind == Delete {

@@ -75,7 +75,7 @@ type storedMemory struct {
 	Events uint64 `json:"events"` // of its history
 }
 
-// opened is a scope as it was read.
+// opened is a scope at the revision that was read.
 type opened struct {
 	scope    Scope
 	revision uint64 // 0: it has no memory yet
@@ -114,7 +114,7 @@ func decode(value []byte, into any, version *int) error {
 	return nil
 }
 
-// load reads a memory; nil if there is none.
+// load reads a memory; nil if it does not exist.
 func (s *Store) load(ctx context.Context, o *opened, id string) (*storedMemory, error) {
 	e, err := s.driver.Get(ctx, o.scope.partition(), o.content().memory(id))
 	if errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrInvalid) {
@@ -151,7 +151,7 @@ func (s *Store) Get(ctx context.Context, scope Scope, id string) (*Memory, error
 
 // ListOptions are the optional parts of [Store.List].
 type ListOptions struct {
-	After string // the id to go on after
+	After string // the id that the page starts after
 	Limit int    // at most MaxListed, which is also the default
 }
 
@@ -206,8 +206,8 @@ func (s *Store) Count(ctx context.Context, scope Scope) (int, error) {
 	return o.Count, nil
 }
 
-// History returns what has happened to a memory, the oldest first, also after it
-// was deleted. Code not_found if the scope never had it.
+// History returns the events of a memory, the oldest first, also after its
+// deletion. Code not_found if the scope never had it.
 func (s *Store) History(ctx context.Context, scope Scope, id string) ([]*Event, error) {
 	o, err := s.open(ctx, scope)
 	if err != nil {

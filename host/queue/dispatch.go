@@ -68,7 +68,8 @@ func (d *dispatcher) beginAll() (wait time.Duration, waits bool) {
 	return 0, true
 }
 
-// findJob returns a tenant's next job, with a worker for it; nil if there is none.
+// findJob returns a tenant's next job, with a worker for it; nil if no job can run
+// now.
 func (d *dispatcher) findJob(t *tenant) *waitingJob {
 	limit := d.schedule.beginSearch(t)
 	page, err := d.schedule.store.driver.Scan(d.life.ctx, t.name, kv.Range{Prefix: dueKeys, Limit: limit})

@@ -33,7 +33,7 @@ const (
 	MaxPayloadBytes = 320 << 10 // of JSON
 	MaxNameBytes    = 512       // of a handler's name, a key and a serial each
 	MaxDelay        = 7 * 24 * time.Hour
-	maxErrorBytes   = 1 << 10 // of what is kept of an error's text
+	maxErrorBytes   = 1 << 10 // of the stored text of an error
 )
 
 // Options are the optional parts of a queue. A zero field is its default.

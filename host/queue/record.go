@@ -65,7 +65,7 @@ func cutTimed(k, prefix kv.Key) (at time.Time, rest kv.Key, ok bool) {
 // layout is the version of what this package stores.
 const layout = 1
 
-// record is a job as it is stored.
+// record is the stored form of a job.
 type record struct {
 	V        int             `json:"v"`
 	ID       string          `json:"id"`

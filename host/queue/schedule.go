@@ -34,7 +34,7 @@ type tenant struct {
 	name    string            // of the partition
 	jobs    int               // waiting, held or running
 	next    time.Time         // when to look for jobs; zero: not before one is added
-	looking bool              // the dispatcher reads what is due
+	looking bool              // the dispatcher reads the due jobs
 	running map[string]string // serials of the jobs that run here, by id
 	parked  map[string]bool   // ids of jobs that cannot be read: the next process tries again
 	served  uint64            // value of schedule.served when it was served last
@@ -83,8 +83,8 @@ func (s *schedule) jobDue(t *tenant, at time.Time) {
 	s.wakeDispatcher()
 }
 
-// announce is jobDue for a job that was just added: if this process runs none, those
-// that do are told by the index.
+// announce is jobDue for a job that was just added: if this process runs no jobs,
+// the processes that do learn of it from the index.
 func (s *schedule) announce(ctx context.Context, t *tenant, at time.Time) {
 	s.jobDue(t, at)
 	if s.life.runsJobs() {

@@ -18,7 +18,7 @@ type jobStore struct {
 	keepKeys time.Duration // how long the key of a job is known
 }
 
-// load reads a job; nil if there is none.
+// load reads a job; nil if no job has the id.
 func (s *jobStore) load(ctx context.Context, partition, id string) (*record, uint64, error) {
 	e, err := s.driver.Get(ctx, partition, jobKey(id))
 	if errors.Is(err, kv.ErrNotFound) {

@@ -8,12 +8,13 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Budget leaves alone what is within a number of tokens. Otherwise it runs steps
-// in order, each on the result of the one before, until the conversation is
-// within it; if it never is, the oldest groups are dropped, then system messages.
-// The newest group and the current input stay, even if they alone are more.
-// Tokens are counted in the encoding of the view's model: see [host.View.Tokens].
-// Code invalid_argument for a budget below 1 and a step that is nil.
+// Budget leaves a conversation within a number of tokens unchanged. Otherwise it
+// runs steps in order, each on the result of the one before, until the
+// conversation is within that number; if no step achieves that, the oldest
+// groups are dropped, then system messages. The newest group and the current
+// input stay, even if they alone are more. Tokens are counted in the encoding of
+// the view's model: see [host.View.Tokens]. Code invalid_argument for a budget
+// below 1 and a step that is nil.
 func Budget(tokens int, steps ...Reducer) (Reducer, error) {
 	if err := atLeast(1, tokens, "a budget of tokens"); err != nil {
 		return nil, err

@@ -48,8 +48,8 @@ func (r *counting) Reduce(_ context.Context, view *host.View) ([]*host.Message, 
 	return append(out, turn...), nil
 }
 
-// takeSystem returns the first system message, if any, and what is left of
-// messages without any.
+// takeSystem returns the first system message, if any, and the messages without
+// system messages.
 func takeSystem(messages []*host.Message) (first, rest []*host.Message) {
 	for _, m := range messages {
 		switch {

@@ -1,8 +1,8 @@
 // Package reduce makes conversations shorter before a model is asked.
 //
-// A [Reducer] turns a view of history into a shorter one. The view is all that
-// changes: what is stored stays whole. It is used by itself, or as a processor
-// before every model call of a network or agent:
+// A [Reducer] turns a view of history into a shorter one. Only the view
+// changes: the stored history stays whole. A Reducer is used by itself, or as a
+// processor before every model call of a network or agent:
 //
 //	short, err := reduce.Counting(20, nil)
 //	messages, err := short.Reduce(ctx, view)
@@ -13,7 +13,7 @@
 // The reducers:
 //
 //	Counting       the first system message and the newest messages, up to a number
-//	Summarizing    a model's summary in place of what is old
+//	Summarizing    a model's summary in place of old messages
 //	Truncation     drops the oldest, when there is more than a bound, down to another
 //	SlidingWindow  keeps the newest groups
 //	DropTools      drops old tool calls with their results
@@ -34,9 +34,9 @@
 // # The turn in progress
 //
 // In a run's view the user's input is never dropped. Counting and Summarizing
-// leave everything from the input on alone, because it is not history yet; the
-// others may drop or collapse the tool calls of earlier rounds, so that a long
-// tool loop fits its model.
+// leave the input and all later messages unchanged, because they are not
+// history yet; the others may drop or collapse the tool calls of earlier
+// rounds, so that a long tool loop fits its model.
 //
 // Reducers are immutable (Summarizing remembers summaries, under a lock) and
 // safe for concurrent use. Errors are of type [*host.Error].

@@ -110,7 +110,7 @@ func (c *conversation) reunite() {
 				switch owners := open[result.ID]; {
 				case at >= 0:
 					open[result.ID] = slices.Delete(owners, at, at+1)
-				case len(owners) == 1: // more than one, and nobody knows whose it is
+				case len(owners) == 1: // with several owners the right one is unknown
 					c.move(i, g, owners[0])
 					delete(open, result.ID)
 				}
@@ -128,7 +128,7 @@ func (c *conversation) move(i int, from, to *group) {
 	}
 }
 
-// messages returns what is kept, in the order in which it came.
+// messages returns the kept messages, in their original order.
 func (c *conversation) messages() []*host.Message {
 	at := make([]*host.Message, len(c.view.Messages))
 	for _, g := range c.groups {

@@ -40,15 +40,16 @@ type ProgressiveOptions struct {
 	InputBytes int       // default: DefaultSummaryInputBytes
 }
 
-// Progressive is a reducer for long threads that makes nobody wait: a view is the
-// newest summary that is stored and what came after it, and no model is asked for
-// it. When more than the target and a batch came after it, a job is left for after
-// the turn, which gives the model its summary and what has become old since, and
-// stores the next one with the message that it reaches to. So each message is
-// summarized once, however long the thread gets, and of one that was imported or had
-// no summaries for long as well: jobs go through it from its beginning, a part at a
-// time. Until the summary has come near its end, and while jobs fail, a view is
-// longer: put a reducer that drops behind it if that may not be.
+// Progressive is a reducer for long threads that delays no run: a view is the newest
+// stored summary and the messages after it, without a model call. When more than the
+// target and a batch came after the summary, Progressive enqueues a job for after
+// the turn. The job gives the model its summary and the messages that have become
+// old since, and stores the next summary with its last message. So each message is
+// summarized once, however long the thread gets, also in a thread that was imported
+// or had no summaries for long: jobs go through it from its beginning, a part at a
+// time. Until the summary has come near the thread's end, and while jobs fail, a
+// view is longer: put a reducer that drops behind Progressive if views must stay
+// short.
 type Progressive struct {
 	own     *summarizing
 	batch   int
@@ -60,12 +61,12 @@ type Progressive struct {
 var _ Reducer = (*Progressive)(nil)
 
 // NewProgressive returns a progressive reducer that leaves about target messages
-// beside the summary. Jobs read the thread from history. One that is a [Pager], as
-// threads.Store is, is read from where the summary ends; another's window must have
-// the message that the summary reaches to, and what is before the first window is in
-// no summary. Summaries are kept in summaries. Have jobs' queue call HandleJob
+// beside the summary. Jobs read the thread from history. A [Pager], as threads.Store
+// is, is read from the end of the summary; the window of another loader must contain
+// the last summarized message, and messages before the first window are in no
+// summary. Summaries are stored in summaries. The queue of jobs must call HandleJob
 // for jobs named [ProgressiveJob]. Code invalid_argument for a target below 1, a
-// negative batch, and where something is missing.
+// negative batch, and a missing argument.
 func NewProgressive(model host.Model, target int, history host.HistoryLoader, jobs host.Enqueuer, summaries Summaries, opts *ProgressiveOptions) (*Progressive, error) {
 	if opts == nil {
 		opts = &ProgressiveOptions{}
@@ -147,8 +148,8 @@ func (p *Progressive) leave(ctx context.Context, scope host.Scope, stage string)
 	return err
 }
 
-// HandleJob summarizes what has become old in a thread, and leaves another job if
-// there is much of it.
+// HandleJob summarizes the messages that have become old in a thread, and
+// enqueues another job if many remain.
 func (p *Progressive) HandleJob(ctx context.Context, job *host.Job) error {
 	through := ""
 	for range stagesOfJob {
@@ -229,7 +230,7 @@ func (p *Progressive) unsummarized(ctx context.Context, scope host.Scope, known 
 	return summary, rest, more, nil
 }
 
-// unchanged reports whether a thread still has its summary and goes on with these
+// unchanged reports whether a thread still has its summary, followed by these
 // messages.
 func (p *Progressive) unchanged(ctx context.Context, scope host.Scope, known *Summary, messages []*host.Message) (bool, error) {
 	still, err := p.own.Summaries.Load(ctx, scope)

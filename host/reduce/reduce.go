@@ -39,7 +39,7 @@ func (p ToolPairs) check() error {
 
 // Processor returns r as a processor, to be run before every model call. It
 // reports {"reducer", "dropped", "problem"?}: its name, how many messages fewer
-// there are, and why it left the conversation as it was, as after a blank summary.
+// there are, and why it left the conversation unchanged, as after a blank summary.
 // A nil r fails each run with code invalid_argument.
 func Processor(name string, r Reducer) host.Processor { return &processor{name, r} }
 
@@ -91,7 +91,7 @@ func errNilReducer(of string) error {
 	return host.Errorf(host.InvalidArgument, "%s has a reducer that is nil", of)
 }
 
-// checkView refuses what is nothing to reduce.
+// checkView refuses a view that no reducer can work on.
 func checkView(view *host.View) error {
 	if view == nil {
 		return host.Errorf(host.InvalidArgument, "the view to reduce is nil").WithHint("use host.NewView")

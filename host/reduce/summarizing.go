@@ -35,32 +35,32 @@ type SummarizingOptions struct {
 	// Prompt asks for the summary. Default: [DefaultPrompt].
 	Prompt string
 
-	// ToolPairs says whether whoever summarizes is told of tool calls and their
+	// ToolPairs says whether the summarizing model sees tool calls and their
 	// results, as text. Default: KeepToolPairs. They are never split.
 	ToolPairs ToolPairs
 
-	// InputBytes is how much text is summarized at once. What is beyond it stays
-	// in the conversation until the next time; of a message that alone is more, the
-	// beginning is shown. Default: DefaultSummaryInputBytes.
+	// InputBytes bounds the text of one summary. Text beyond it stays in the
+	// conversation until the next summary; of a message that alone exceeds it, the
+	// model sees the beginning. Default: DefaultSummaryInputBytes.
 	InputBytes int
 
 	// Summaries keeps each thread's newest summary, so that nothing is summarized
 	// twice. Default: memory, for the last MaxRememberedThreads threads.
 	Summaries Summaries
 
-	// Logger is told of summaries that are blank; nil discards.
+	// Logger receives warnings of blank summaries; nil discards.
 	Logger *slog.Logger
 }
 
-// Summarizing puts a model's summary in place of old messages, once there are
-// more than target and Options.Threshold, so that about target are left. It cuts
-// before a user's message where it can, and never between a tool call and its
-// results. The next time the model is given its own summary and what has become
-// old since. The result is the first system message, the summary as an
-// assistant's message that carries [SummaryKey], and the rest; other system
-// messages are dropped. A model that fails fails the reducer. One that answers with
-// no text leaves the conversation as it is, which Options.Logger and the report of
-// [Processor] tell: nothing is dropped for nothing.
+// Summarizing puts a model's summary in place of old messages, once there are more
+// than target and Options.Threshold, so that about target are left. It cuts before
+// a user's message where it can, and never between a tool call and its results. The
+// next time the model receives its own summary and the messages that have become
+// old since. The result is the first system message, the summary as an assistant's
+// message that carries [SummaryKey], and the rest; other system messages are
+// dropped. A failing model fails the reducer. An answer without text leaves the
+// conversation unchanged, which Options.Logger and the report of [Processor] say:
+// no message is dropped without a summary.
 //
 // Where to cut is decided as Agent Framework's SummarizingChatReducer does. Code
 // invalid_argument for a nil model, a target below 1 or a negative threshold.
@@ -150,8 +150,8 @@ func latest(known *Summary, messages []*host.Message) (*Summary, []*host.Message
 	return summary, rest
 }
 
-// marked returns the summary that a message carries. Only an assistant's does: what
-// users send is not taken for what was said before.
+// marked returns the summary that a message carries. Only an assistant's message
+// does: a user cannot send text that counts as a summary.
 func marked(m *host.Message) (text string, ok bool) {
 	raw, ok := m.Metadata[SummaryKey]
 	ok = ok && m.Role == host.Assistant
@@ -176,9 +176,9 @@ func (r *summarizing) cut(messages []*host.Message) int {
 	return cut
 }
 
-// bounded lowers a cut until what is before it is not too much text, but never
-// below the first message with the results of its calls: it would be in the way
-// for ever.
+// bounded lowers a cut until the text before it is within InputBytes, but never
+// below the first message with the results of its calls: that message would
+// block every later summary.
 func (r *summarizing) bounded(messages []*host.Message, cut int) int {
 	bytes, last := 0, cut
 	for i, m := range messages[:cut] {

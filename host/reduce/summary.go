@@ -26,10 +26,10 @@ func (s *Summary) message() *host.Message {
 // Summaries keeps the newest summary of each thread. Implementations are safe for
 // concurrent use, and keep tenants apart by Scope.Tenant.
 type Summaries interface {
-	// Load returns the thread's newest summary, or nil. One whose Through is not
-	// among the thread's messages is passed over, so what was rewound is summarized
-	// anew. Of a thread whose messages can be edited or deleted it returns none that
-	// covers one that was: what was deleted must not go on in a summary.
+	// Load returns the thread's newest summary, or nil. A summary whose Through is
+	// not among the thread's messages is skipped, so a rewound thread is summarized
+	// again. Load never returns a summary that covers an edited or deleted message:
+	// deleted text must not survive in a summary.
 	Load(ctx context.Context, scope host.Scope) (*Summary, error)
 
 	// Save replaces it.
@@ -37,8 +37,8 @@ type Summaries interface {
 }
 
 // MaxRememberedThreads is how many threads' summaries a reducer remembers by
-// itself. The thread that was longest unused is forgotten first, and summarized
-// anew.
+// itself. The least recently used thread is forgotten first, and summarized
+// again.
 const MaxRememberedThreads = 10_000
 
 // remembered are summaries in memory.

@@ -77,8 +77,8 @@ func (r *truncation) Reduce(ctx context.Context, view *host.View) ([]*host.Messa
 	return c.messages(), nil
 }
 
-// dropOldest drops groups until total is at most goal or all that are left are
-// needed. It returns what is left.
+// dropOldest drops groups until total is at most goal or all remaining groups
+// are needed. It returns the remaining total.
 func (c *conversation) dropOldest(droppable func(*group) bool, sizes map[*group]int, total, goal int) int {
 	needed := c.needed()
 	for _, g := range c.kept(droppable) {

@@ -12,8 +12,9 @@ import (
 )
 
 // Artifact returns an artifact of a session by the digest that a snapshot lists.
-// Code not_found if the session has none as it is now, or clients see none. One
-// that was replaced since is read by its snapshot: see [Service.ArtifactAt].
+// Code not_found if the session has no such artifact now, or if clients may not
+// see artifacts. An artifact replaced since is read through its snapshot: see
+// [Service.ArtifactAt].
 func (s *Service) Artifact(ctx context.Context, tenant, session, digest string) (*host.Artifact, error) {
 	if err := s.checkArtifactsShown(session, digest); err != nil {
 		return nil, err
@@ -78,15 +79,16 @@ type ArtifactUpload struct {
 // content.
 const MaxArtifactInfoBytes = 16 << 10
 
-// PutArtifact stores what r yields as an artifact of a session, a piece at a time
-// and never whole in memory, and returns the snapshot that has it, with the
-// artifact's digest: the session goes on from there. The session is begun if there is none. Of the artifact the
-// session has the address, as media; [Service.OpenArtifact] yields the content.
-// It waits for a turn that runs, and for those in the background; the questions of the turn before stay open.
+// PutArtifact stores the content of r as an artifact of a session, a piece at a time and
+// never whole in memory, and returns the snapshot that has it, with the artifact's
+// digest: the session continues from that snapshot. A session that does not exist begins.
+// The session holds the artifact's address, as media; [Service.OpenArtifact] yields the
+// content. PutArtifact waits for a running turn and for the turns in the background; the
+// questions of the previous turn stay open.
 //
 // Codes: failed_precondition if clients keep the sessions, resource_exhausted
 // beyond the limit or [MaxArtifactInfoBytes], invalid_argument for a name that is
-// no UTF-8 or metadata that is no JSON, and what r fails with.
+// no UTF-8 or metadata that is no JSON, and the error of r.
 func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *ArtifactUpload, r io.Reader) (*Snapshot, error) {
 	if err := s.needStore("put an artifact"); err != nil {
 		return nil, err
@@ -181,9 +183,9 @@ func (s *storeManaged) digestOf(ctx context.Context, tenant, session, run, name 
 
 // OpenArtifact returns a reader of the content of an artifact that
 // [Service.PutArtifact] has stored, by the artifact's digest, with its media type
-// and size. It reads a piece at a time; what was changed since it was stored ends
-// in an error of code data_loss. Code not_found if the session has no such
-// artifact as it is now, or it is one that [Service.Artifact] has whole.
+// and size. The reader reads a piece at a time; content changed since it was
+// stored ends in an error of code data_loss. Code not_found if the session has no
+// such artifact now, or if [Service.Artifact] returns the artifact whole.
 func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest string) (r io.Reader, mediaType string, size int64, err error) {
 	if tenant, err = s.served.host.Tenant(tenant); err != nil {
 		return nil, "", 0, err

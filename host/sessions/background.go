@@ -204,9 +204,9 @@ func (b *background) keepBeating(ctx context.Context, d *backgroundTurn) {
 	}
 }
 
-// settle ends the record of a turn: its snapshot takes its place, or the record says
-// why there is none. The record of a turn that another process has taken over belongs
-// to that process.
+// settle ends the record of a turn: the turn's snapshot takes its place, or the
+// record says why the turn has no snapshot. The record of a turn that another process
+// has taken over belongs to that process.
 func (b *background) settle(ctx context.Context, t *turn, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DefaultCommitTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ type BackgroundClient interface {
 	Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
 	// Abort asks one to end: see [Service.Abort].
 	Abort(ctx context.Context, snapshot string) (Status, error)
-	// Detach lets one go on there that runs: see [Service.Detach].
+	// Detach moves a running turn to the background: see [Service.Detach].
 	Detach(ctx context.Context, snapshot string) (Status, error)
 }
 
@@ -68,10 +68,10 @@ func (c tenantsClient) Detach(ctx context.Context, snapshot string) (Status, err
 
 // Start says where a chat begins. The zero Start is a new session.
 type Start struct {
-	// Session follows a session: each turn goes on from its last completed one,
-	// also if that is another chat's.
+	// Session follows a session: each turn continues from the session's last
+	// completed turn, also if another chat ran that turn.
 	Session string
-	// Snapshot goes on from a snapshot, and then on its own branch.
+	// Snapshot continues from a snapshot, and then on the chat's own branch.
 	Snapshot string
 	// State or Sealed is a session that the client keeps.
 	State  *Session
@@ -79,9 +79,10 @@ type Start struct {
 }
 
 // Chat is a client's end of a session. It knows what to send with the next turn,
-// whoever keeps the session, and has a live copy of it: as far as the turn is
-// that goes on. A turn that fails, or whose connection is lost, leaves the copy
-// as it was before. One turn runs at a time; the rest may be used meanwhile.
+// whether the server or the client keeps the session, and has a live copy of the
+// session, up to the last event of the running turn. A turn that fails, or whose
+// connection is lost, leaves the copy unchanged. One turn runs at a time; the
+// rest may be used meanwhile.
 type Chat struct {
 	client     Client
 	background BackgroundClient // nil if the client is none
@@ -90,7 +91,7 @@ type Chat struct {
 	mu       sync.Mutex
 	managed  Managed // empty until it is known
 	session  string
-	snapshot string // what the next turn goes on from
+	snapshot string // the next turn continues from it
 	branch   bool   // the chat follows its own snapshots, and not the session
 	failed   string // the snapshot of the last turn, if it failed
 	detached string // the snapshot of the last turn in the background
@@ -104,7 +105,7 @@ type Chat struct {
 // copied is a chat's copy of a session.
 type copied struct {
 	agent     string
-	custom    *host.Document // nil if nobody has set it
+	custom    *host.Document // nil if never set
 	messages  []*host.Message
 	first     int
 	artifacts []Artifact
@@ -114,8 +115,8 @@ type copied struct {
 	providers  map[string]json.RawMessage
 }
 
-// Artifact is an artifact as a chat knows it. What is nil has not come over the
-// connection: it can be read by its digest.
+// Artifact is an artifact as a chat knows it. A nil Artifact has not come over
+// the connection: it can be read by its digest.
 type Artifact struct {
 	threads.ArtifactInfo
 	Artifact *host.Artifact `json:"artifact,omitempty"`
@@ -146,7 +147,8 @@ func NewChat(client Client, start *Start) (*Chat, error) {
 	return c, nil
 }
 
-// take makes a session the chat's copy. c.mu is held, or nobody else has c.
+// take makes a session the chat's copy. The caller holds c.mu, or is the only
+// owner of c.
 func (c *Chat) take(state *Session, artifacts []threads.ArtifactInfo) error {
 	got := copied{agent: state.Agent, messages: slices.Clone(state.Messages), first: state.First, waiting: state.Waiting, checkpoint: state.Checkpoint, providers: state.Providers}
 	if len(state.Custom) > 0 {
@@ -515,8 +517,8 @@ func (c *Chat) lost() {
 	c.stale = c.managed != ByClient && (c.session != "" || c.snapshot != "")
 }
 
-// State returns the chat's copy of the session as it is now. Artifacts that have
-// not come over the connection are in [Chat.Artifacts] alone.
+// State returns the chat's present copy of the session. Artifacts that have not
+// come over the connection are in [Chat.Artifacts] alone.
 func (c *Chat) State() *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -550,8 +552,8 @@ func (c *Chat) Session() string {
 	return c.session
 }
 
-// Snapshot returns what the next turn goes on from, where the host keeps the
-// session.
+// Snapshot returns the snapshot that the next turn continues from, if the host
+// keeps the session.
 func (c *Chat) Snapshot() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

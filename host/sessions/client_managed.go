@@ -67,7 +67,7 @@ func (c *clientManaged) read(req *Request) (*Session, error) {
 	return state, c.served.checkCustom(state.ID, state.Custom)
 }
 
-// open returns the session of a request as it was sent, unsealed.
+// open returns the session that a request carries, unsealed.
 func (c *clientManaged) open(req *Request) (*Session, error) {
 	if n := len(req.Sealed); n > 2*c.maxBytes {
 		return nil, c.tooLarge(n)

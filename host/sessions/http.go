@@ -18,10 +18,10 @@ import (
 // maxRequestBytes is what a request may have beside a session.
 const maxRequestBytes = 2 << 20
 
-// Handler serves sessions over HTTP. tenant says who is asking, from a credential
-// and never from the body; its error is the answer, and an empty name is answered
-// with code unauthenticated. Bodies are JSON, chunked or
-// not; members that are not known are left out.
+// Handler serves sessions over HTTP. tenant returns the name of the caller, from
+// a credential and never from the body; its error is the answer, and an empty
+// name is answered with code unauthenticated. Bodies are JSON, chunked or not;
+// unknown members are ignored.
 //
 //	POST /turn       a [Request]; answers {"result": Output}, or events if it accepts
 //	                 text/event-stream or application/x-ndjson, or asks with ?stream=true
@@ -32,7 +32,7 @@ const maxRequestBytes = 2 << 20
 //	GET  /artifact   ?session=...&digest=...; {"result": the artifact}
 //	PUT  /artifact   ?session=...&name=...; the body is the content, of its
 //	                 Content-Type; {"result": Snapshot}
-//	GET  /content    ?session=...&digest=...; the content of what was put
+//	GET  /content    ?session=...&digest=...; the content of such an artifact
 //
 // Artifacts and contents are those that the session has now; with ?snapshot=... in
 // the place of the session, those of then.
@@ -129,7 +129,7 @@ func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, nil, err)
 }
 
-// wantsEvents finds the media types wherever they stand among what is accepted.
+// wantsEvents finds the media types anywhere in the Accept headers.
 func wantsEvents(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "application/x-ndjson") || r.URL.Query().Get("stream") == "true"
@@ -199,8 +199,9 @@ func (h *handler) putArtifact(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, snap, err)
 }
 
-// content sends what was put. What a client has put is not for a browser to run
-// in this place: it is sent as a file, with the type that it was given.
+// content sends an artifact that a client has put. A browser must not run a
+// client's content under this origin: it is sent as a file, with the type that
+// the client gave.
 func (h *handler) content(w http.ResponseWriter, r *http.Request) {
 	tenant, err := h.tenantOf(r)
 	var content io.Reader

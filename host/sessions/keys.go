@@ -12,9 +12,9 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 32
 
-// Keys seal sessions that clients keep, with AES-256-GCM. What was sealed can be
-// opened only by who has the key, for the tenant it was sealed for; a bit that was
-// changed is noticed. They are immutable and safe for concurrent use.
+// Keys seal sessions that clients keep, with AES-256-GCM. A sealed session opens
+// only with its key, for the tenant it was sealed for; a changed bit is detected.
+// They are immutable and safe for concurrent use.
 //
 // A client can still come back with an older session of its own: that is how it
 // branches.
@@ -23,9 +23,9 @@ type Keys struct {
 	byID    map[string]cipher.AEAD
 }
 
-// NewKeys returns a ring of keys by their ids. current is the one that seals; the
-// others open what was sealed before the key was changed. Code invalid_argument
-// for a key of another length than [KeyBytes], and if current is none of them.
+// NewKeys returns a ring of keys by their ids. The key current seals; the others
+// open sessions sealed before the key changed. Code invalid_argument for a key of
+// another length than [KeyBytes], and if keys has no key current.
 func NewKeys(current string, keys map[string][]byte) (*Keys, error) {
 	k := &Keys{current: current, byID: make(map[string]cipher.AEAD, len(keys))}
 	for id, key := range keys {

@@ -31,7 +31,7 @@ var (
 func recordKey(run string) kv.Key    { return recordKeys.With(run) }
 func orderKey(session string) kv.Key { return orderKeys.With(session) }
 
-// record is a background turn as it is stored.
+// record is the stored form of a background turn.
 type record struct {
 	V       int    `json:"v"`
 	Run     string `json:"run"`
@@ -55,7 +55,7 @@ type record struct {
 	Retry     bool          `json:"retry,omitempty"`
 }
 
-// orderRecord is the order of a session as it is stored.
+// orderRecord is the stored form of a session's order.
 type orderRecord struct {
 	V    int      `json:"v"`
 	Runs []string `json:"runs"`
@@ -68,7 +68,7 @@ type records struct {
 	expiry time.Duration // after the last heartbeat
 }
 
-// read returns the record of a background turn, nil if there is none.
+// read returns the record of a background turn, nil if it has no record.
 func (r *records) read(ctx context.Context, tenant, run string) (*record, uint64, error) {
 	e, err := r.driver.Get(ctx, tenant, recordKey(run))
 	if errors.Is(err, kv.ErrNotFound) {
@@ -155,7 +155,7 @@ func (r *records) remove(ctx context.Context, tenant, session, run string) error
 }
 
 // update changes the record of one attempt of a turn, again when other writers were
-// faster. A record of another attempt stays as it is.
+// faster. The record of another attempt stays unchanged.
 func (r *records) update(ctx context.Context, tenant, run string, attempt int, fn func(*record)) error {
 	for {
 		p, revision, err := r.read(ctx, tenant, run)

@@ -145,7 +145,7 @@ func (r *Remote) Abort(ctx context.Context, snapshot string) (Status, error) {
 	return out.Status, err
 }
 
-// Detach lets a turn go on in the background: see [Service.Detach].
+// Detach moves a running turn to the background: see [Service.Detach].
 func (r *Remote) Detach(ctx context.Context, snapshot string) (Status, error) {
 	var out aborted
 	err := r.call(ctx, http.MethodPost, "/detach", &abortRequest{Snapshot: snapshot}, &out)
@@ -179,7 +179,8 @@ func (r *Remote) PutArtifact(ctx context.Context, session string, up *ArtifactUp
 	return out, readAnswer(ctx, resp, out)
 }
 
-// OpenArtifact returns the content of what was put. Close it.
+// OpenArtifact returns the content of an artifact that was put. The caller
+// closes it.
 func (r *Remote) OpenArtifact(ctx context.Context, session, digest string) (io.ReadCloser, error) {
 	return r.content(ctx, url.Values{"session": {session}, "digest": {digest}})
 }

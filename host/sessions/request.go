@@ -7,20 +7,21 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Request asks for one turn of a session. With neither Text nor Input nor
-// Answers the turn that failed last is tried again; of a session without one, the
-// model is asked with what is there.
+// Request asks for one turn of a session. With neither Text nor Input nor Answers
+// the last failed turn is tried again; in a session without one, the model is
+// asked with the session's messages.
 type Request struct {
-	// Tenant is who is asking: from a credential, never from what they sent. It may be
-	// empty where Options.Host has SingleTenant.
+	// Tenant is the caller's name: from a credential, never from the request body. It
+	// may be empty where Options.Host has SingleTenant.
 	Tenant string `json:"-"`
 
-	// Session goes on with a session that a store keeps: from its last completed
-	// turn. One that is not there begins, under this id; without an id, under a
-	// fresh one.
+	// Session continues a session that a store keeps, from its last completed
+	// turn. A session that does not exist begins, under this id; without an id,
+	// under a fresh one.
 	Session string `json:"session,omitempty"`
-	// Snapshot goes on from that turn, whatever came after it, and whether it
-	// completed or not. If Session is named as well, the snapshot has to be its.
+	// Snapshot continues from that turn, regardless of later turns, and whether
+	// the turn completed or not. If Session is named as well, the snapshot must
+	// belong to it.
 	Snapshot string `json:"snapshot,omitempty"`
 
 	// State is the session, where clients keep theirs: as the last turn returned

@@ -23,7 +23,7 @@ type Session struct {
 	ID    string // its id
 	Agent string // the agent or network it is a session of
 
-	// Custom is the application's state, a JSON object; nil if nobody has set it.
+	// Custom is the application's state, a JSON object; nil if never set.
 	Custom json.RawMessage
 	// Messages are the conversation, without instructions. Of a session that a
 	// server keeps they are its last ones: First is the position of the first.
@@ -74,7 +74,7 @@ func (s *Session) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes, and a session that a client makes
 // up: version and kind may be absent, and so may all the rest. Code
 // failed_precondition for a session of another version, invalid_argument for
-// what is none. Members that it does not know are left out.
+// other input. Unknown members are ignored.
 func (s *Session) UnmarshalJSON(raw []byte) error {
 	var version *int
 	var kind *string

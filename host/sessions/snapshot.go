@@ -46,7 +46,7 @@ type Snapshot struct {
 	Created      time.Time         `json:"created_at"`            // when the turn was stored; of one in the background, begun
 	Heartbeat    time.Time         `json:"heartbeat_at,omitzero"` // the last sign of life of one that runs
 	Usage        host.Usage        `json:"usage"`                 // of the turn alone
-	Questions    []*host.Question  `json:"questions,omitempty"`   // that it left, and nobody has answered
+	Questions    []*host.Question  `json:"questions,omitempty"`   // that it left, still without answers
 	Superseded   bool              `json:"superseded,omitempty"`  // the session has moved on: they cannot be answered any more
 
 	// State is the session after the turn, as clients may see it, with its last
@@ -59,9 +59,10 @@ type Snapshot struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// SnapshotRequest asks for a snapshot: by its id, as it was then, or for the one
-// that a session goes on from, with what was edited and without what was deleted
-// since. With both, the snapshot has to be the session's, and it is as it was.
+// SnapshotRequest asks for a snapshot: by its id, with the content of its time,
+// or for the one that a session continues from, with later edits and without the
+// messages deleted since. With both, the snapshot must be the session's, and has
+// the content of its time.
 type SnapshotRequest struct {
 	Tenant   string `json:"-"` // from a credential
 	Session  string `json:"session,omitempty"`
@@ -71,7 +72,7 @@ type SnapshotRequest struct {
 	Messages     int  `json:"messages,omitempty"`      // at most, the last ones (2,000)
 }
 
-// Snapshot reads a snapshot. Code not_found if there is none,
+// Snapshot reads a snapshot. Code not_found if it does not exist,
 // failed_precondition if clients keep the sessions, invalid_argument for a
 // snapshot of another session and for a request that names neither.
 func (s *Service) Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {

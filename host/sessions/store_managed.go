@@ -144,7 +144,8 @@ func (s *storeManaged) checkStored(ctx context.Context, tenant, session string, 
 	return s.served.checkCustom(session, then.State)
 }
 
-// last returns the last turn of a session's present line, empty if there is none.
+// last returns the last turn of a session's main branch, empty if the session has
+// no turn.
 func (s *storeManaged) last(ctx context.Context, tenant, session string) (string, error) {
 	for b, err := range s.threads.For(tenant).Branches(ctx, session) {
 		if host.CodeOf(err) == host.NotFound {
@@ -159,7 +160,7 @@ func (s *storeManaged) last(ctx context.Context, tenant, session string) (string
 }
 
 // lastCompleted returns the last completed turn of a session at or before the turn
-// from, or before its end if from is empty; empty if there is none.
+// from, or before its end if from is empty; empty if no turn completed.
 func (s *storeManaged) lastCompleted(ctx context.Context, tenant, session, from string) (string, error) {
 	run := from
 	if run == "" {

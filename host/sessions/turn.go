@@ -13,7 +13,7 @@ import (
 const FinishDetached host.FinishReason = "detached"
 
 // Output is how a turn ended. A turn that failed has an Error, and leaves the
-// session as it was before: the next turn continues from Snapshot, or from State.
+// session unchanged: the next turn continues from Snapshot, or from State.
 type Output struct {
 	Session string `json:"session"`
 	// Snapshot is where the session continues, if a store keeps it: at this turn, or
@@ -193,7 +193,7 @@ type turn struct {
 	session string
 	run     string
 	req     host.Request
-	input   *host.Message // the user's; nil if there is none
+	input   *host.Message // the user's; nil without one
 
 	plan *plan // of a stored session
 

@@ -327,8 +327,8 @@ func (k *agentKit) argumentsDelta(p *part, arguments string) {
 	}
 }
 
-// messageDone ends what is being written. What a model did not stream is told
-// now.
+// messageDone ends the open chunks. It sends the parts that the model did not
+// stream.
 func (k *agentKit) messageDone(m *host.Message) {
 	if m.Role != host.Assistant {
 		return
@@ -373,8 +373,8 @@ func (k *agentKit) output(d *host.ToolFinished) {
 	k.complete(p, json.RawMessage(raw))
 }
 
-// asked is a question to a person. AgentKit names the chunk and not what is in
-// it: here it is the question as the host has it.
+// asked is a question to a person. AgentKit names the chunk but not its
+// content: here the content is the host's question, unchanged.
 func (k *agentKit) asked(d *host.Interrupted) {
 	q := d.Question
 	call := k.callOf(slices.Concat(q.Via, []string{q.ToolCall})[0], d.Key)

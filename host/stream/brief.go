@@ -7,10 +7,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Brief returns the encoder of the events as they are, without what each repeats:
-// run, network and time are told by the first event alone, and by others where
-// they differ from it. [ReadBrief] puts them back. A token of text is a frame of
-// a third of the bytes.
+// Brief returns the encoder of the unchanged events without their repeated
+// members: the first event alone carries run, network and time, and others only
+// where they differ from it. [ReadBrief] puts them back. A token of text is a
+// frame of a third of the bytes.
 func Brief() Encoder { return &brief{} }
 
 type brief struct {
@@ -46,8 +46,8 @@ func unwritable(ev host.Event, err error) error {
 }
 
 // ReadBrief returns a function that reads the events of one stream that [Brief]
-// has written, or [Own]. Events are to come in order: one that is missing is an
-// error of code data_loss, so that nobody goes on from a state that is not the
+// has written, or [Own]. Events must come in order: a missing one is an error
+// of code data_loss, so that no client continues from a state that is not the
 // host's. It is not safe for concurrent use.
 func ReadBrief() func(data json.RawMessage) (host.Event, error) {
 	var first host.Event

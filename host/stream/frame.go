@@ -10,7 +10,7 @@ import (
 
 // Frame is one message to a client.
 type Frame struct {
-	ID    string          // where to go on from, for a client that comes back; may be empty
+	ID    string          // where a returning client continues; may be empty
 	Event string          // its name, for protocols that tell it apart from the data; may be empty
 	Data  json.RawMessage // one line of JSON
 }
@@ -24,8 +24,8 @@ type Encoder interface {
 	Encode(dst []Frame, ev host.Event) ([]Frame, error)
 }
 
-// Own returns the encoder of the events as they are: the data of a frame is what
-// host.Event's JSON is, its name the event's type, its id the event's number.
+// Own returns the encoder of the unchanged events: the data of a frame is the
+// JSON of host.Event, its name the event's type, its id the event's number.
 func Own() Encoder { return own{} }
 
 type own struct{}

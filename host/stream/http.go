@@ -27,8 +27,8 @@ type ServeOptions struct {
 	// it is cut off, and the run with it (30 s).
 	WriteTimeout time.Duration
 
-	// KeepAlive is after how much silence a comment is sent in an event stream, so
-	// that nobody on the way takes it for dead (15 s). Negative sends none.
+	// KeepAlive is the silence after which an event stream sends a comment, so
+	// that no proxy takes it for dead (15 s). Negative sends none.
 	KeepAlive time.Duration
 }
 

@@ -14,9 +14,9 @@ const DefaultKept = 1024
 // readAtOnce bounds how many events a reader takes while it holds the lock.
 const readAtOnce = 64
 
-// Live is a run that goes on by itself, whoever reads it: any number of readers
-// at once, from its beginning or from where they were, and none at all. It keeps
-// its last events; a reader that is further behind is cut off. It is safe for
+// Live is a run that advances by itself, with any number of readers at once, or
+// none, each from the run's beginning or from its last position. It keeps the
+// run's last events; a reader that is further behind is cut off. It is safe for
 // concurrent use.
 type Live struct {
 	kept   int
@@ -26,7 +26,7 @@ type Live struct {
 	mu      sync.Mutex
 	first   int64 // number of events[0]
 	events  []host.Event
-	changed chan struct{} // closed at the next event, if somebody waits for it
+	changed chan struct{} // closed at the next event, if a reader waits for it
 	ended   bool
 	err     error
 	result  *host.RunResult
@@ -37,10 +37,10 @@ type LiveOptions struct {
 	Kept int // events that are kept, and so the most that a reader may be behind (1,024)
 }
 
-// Start starts a run. Its context must be one that outlives the request that
-// asked for it, if the run is to do so. Close it, or cancel the context, to be
-// done with it. Code invalid_argument if fewer than no events are to be kept;
-// what is wrong with the request is told to the readers.
+// Start starts a run. The context must outlive the request that asked for the
+// run, if the run is to do so. Close the run, or cancel the context, to release
+// it. Code invalid_argument for a negative Kept; readers receive the error of a
+// wrong request.
 func Start(ctx context.Context, h *host.Host, target host.Target, req *host.Request, opts *LiveOptions) (*Live, error) {
 	if opts == nil {
 		opts = &LiveOptions{}
@@ -137,7 +137,7 @@ func (l *Live) Events(ctx context.Context, from int64) iter.Seq2[host.Event, err
 	}
 }
 
-// take copies events from number next on. If there are none it returns what to
+// take copies events from number next on. Without any it returns a channel to
 // wait for, or nil and the run's error at its end.
 func (l *Live) take(dst []host.Event, next int64) (n int, wait <-chan struct{}, err error) {
 	l.mu.Lock()
@@ -158,8 +158,8 @@ func (l *Live) take(dst []host.Event, next int64) (n int, wait <-chan struct{}, 
 	return 0, l.changed, nil
 }
 
-// Cancel stops the run. Its model call and its tools are told at once, and its
-// last event says that it was cancelled, as does its thread.
+// Cancel stops the run. The contexts of its model call and its tools end at
+// once, and its last event says that it was cancelled, as does its thread.
 func (l *Live) Cancel() { l.cancel() }
 
 // Wait waits for the end of the run and returns its result, beside the error if

@@ -10,11 +10,11 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// View is what clients may see of a run: its state and events, less what is
-// hidden. The same view is applied to what is streamed and to what is read later,
-// so both agree. It fails closed: if a function of it fails or panics, nothing
-// is shown. It is immutable and safe for concurrent use, if its functions are.
-// The nil View shows everything.
+// View selects the parts of a run that clients may see: its state and events
+// without the hidden places. The same view is applied to streamed events and to
+// later reads, so both agree. It fails closed: if one of its functions fails or
+// panics, nothing is shown. It is immutable and safe for concurrent use, if its
+// functions are. The nil View shows everything.
 type View struct {
 	hide      []string // pointers into the custom state
 	artifacts bool     // are hidden
@@ -27,8 +27,8 @@ type View struct {
 
 // ViewOptions say what a view leaves out.
 type ViewOptions struct {
-	// Hide names what is left out, by RFC 6901 pointers: "/custom/..." is a place
-	// in the custom state, "/custom" all of it, "/artifacts" all artifacts.
+	// Hide names the hidden places, by RFC 6901 pointers: "/custom/..." is a
+	// place in the custom state, "/custom" all of it, "/artifacts" all artifacts.
 	Hide []string
 
 	// OnlyChanges sends nothing of the custom state before the run changes it: the
@@ -38,21 +38,22 @@ type ViewOptions struct {
 	// follows both.
 	OnlyChanges bool
 
-	// State returns the custom state as clients may see it, a JSON object; what Hide
-	// names is gone from what it gets. The context says who is asking. A document
-	// that is made of the one it gets, by Without or Patch, is compared to the last
-	// one at little cost; one that was read anew costs reading it.
+	// State returns the custom state that clients may see, a JSON object; its
+	// argument has no place that Hide names. The context carries the caller's
+	// identity. A document derived from the argument, by Without or Patch, is cheap
+	// to compare to the last one; a newly parsed one costs a full comparison.
 	State func(ctx context.Context, custom *host.Document) (*host.Document, error)
 
-	// Message returns a message as clients may see it, nil if they may not see it at
-	// all: wherever a whole message is shown, in events and in what is read later. It
-	// must not change the one it gets. The pieces that come before, of text,
-	// reasoning, calls and results, are events of their own, which Event leaves out.
+	// Message returns the form of a message that clients may see, nil to hide it:
+	// wherever a whole message is shown, in events and in later reads. It must not
+	// change its argument. The earlier pieces, of text, reasoning, calls and results,
+	// are events of their own, which Event can hide.
 	Message func(ctx context.Context, m *host.Message) (*host.Message, error)
 
-	// Event returns an event as clients may see it, and whether they may see it at
-	// all. Changes of the state and messages come to it as they are sent: made from
-	// State's and Message's results. It must not change what the event points to.
+	// Event returns the form of an event that clients may see, and whether they may
+	// see it at all. State changes and messages reach it in the form that clients
+	// receive: made from State's and Message's results. It must not change the data
+	// that the event points to.
 	Event func(ctx context.Context, ev host.Event) (host.Event, bool, error)
 }
 
@@ -177,10 +178,10 @@ func hidden(what string, cause error) error {
 	return &host.Error{Code: host.Internal, Message: "what clients may see of the " + what + " cannot be told, so nothing is shown", Err: cause}
 }
 
-// Events yields events as clients may see them, numbered anew without gaps. A
-// change that touches only what is hidden is not told; the first change of a run
-// replaces the whole state, the others are the changes as they were made, or
-// where something is hidden the differences that clients see. A view that fails
+// Events yields the events that clients may see, renumbered without gaps. It
+// omits a change that touches only hidden places; the first change of a run
+// replaces the whole state, the others are the unchanged patches, or where a
+// view hides something the differences of the visible state. A view that fails
 // ends the stream, and with it the run, with code internal.
 func (v *View) Events(ctx context.Context, events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
 	if v == nil {
@@ -209,11 +210,11 @@ func (v *View) Events(ctx context.Context, events iter.Seq2[host.Event, error]) 
 type follower struct {
 	view  *View
 	seq   int64
-	state *host.Document // as it is, but for behind
+	state *host.Document // the unfiltered state, without behind
 	shown *host.Document // as clients may see it, but for behind; nil before the first change
 	held  bool           // clients do not have it yet
-	// behind are changes of both that were passed on as they are: most are never
-	// followed by one that has to look at the documents.
+	// behind are patches of both documents that were passed on unchanged: most
+	// are never followed by a patch that needs the documents.
 	behind []host.PatchOp
 }
 
@@ -264,7 +265,7 @@ func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, e
 	return ev, true, nil
 }
 
-// change returns what clients are told of a change.
+// change returns the part of a patch that clients may see.
 func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.PatchOp, error) {
 	if f.shown != nil && !f.held && len(f.behind)+len(ops) <= maxBehind && f.view.passes(ops) {
 		f.behind = append(f.behind, ops...)
@@ -293,8 +294,8 @@ func (f *follower) change(ctx context.Context, ops []host.PatchOp) ([]host.Patch
 	return ops, nil
 }
 
-// catchUp brings the documents to where ops lead, and what is shown to where they
-// begin.
+// catchUp brings the state to the result of ops, and the visible document to the
+// point where ops begin.
 func (f *follower) catchUp(ops []host.PatchOp) (err error) {
 	if f.state == nil {
 		if f.state, err = emptyDocument(); err != nil {
@@ -314,8 +315,8 @@ func (f *follower) catchUp(ops []host.PatchOp) (err error) {
 	return err
 }
 
-// passes reports whether operations can be told as they are: none of them meets
-// a place that is hidden.
+// passes reports whether operations can be sent unchanged: none of them meets a
+// hidden place.
 func (v *View) passes(ops []host.PatchOp) bool {
 	if v.all || v.state != nil {
 		return false
@@ -330,7 +331,8 @@ func (v *View) passes(ops []host.PatchOp) bool {
 	return true
 }
 
-// meets reports whether an operation touches a hidden place or what is around it.
+// meets reports whether an operation touches a hidden place, a place in or
+// around it, or shifts it in its array.
 func meets(op host.PatchOp, at string) bool {
 	paths := []string{op.Path}
 	if op.Op == "move" || op.Op == "copy" {

@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// EraseTenant removes all runs of a tenant. Those that go on are kept no further.
-// It may be repeated.
+// EraseTenant removes all runs of a tenant. Runs in progress are recorded no
+// further. It may be repeated.
 func (l *Log) EraseTenant(tenant string) error {
 	l.drop(func(w *writer) bool {
 		return cmp.Or(w.tenant, host.DefaultTenant) == cmp.Or(tenant, host.DefaultTenant)
@@ -88,7 +88,7 @@ func (l *Log) eachRun(tenant string, fn func(path string, run *Run) error) error
 	return nil
 }
 
-// drop keeps runs that go on no further.
+// drop stops recording runs in progress.
 func (l *Log) drop(goes func(*writer) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

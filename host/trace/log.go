@@ -36,9 +36,9 @@ const maxContentBytes = 16 << 10
 type Options struct {
 	Runs     int          // how many runs of all tenants are kept; default DefaultRuns
 	RunBytes int64        // how much of a run is kept; default DefaultRunBytes
-	Logger   *slog.Logger // is told when a run cannot be kept; nil discards
+	Logger   *slog.Logger // receives failures to keep a run; nil discards
 
-	// Keys encrypt each tenant's runs; nil writes them as they are.
+	// Keys encrypt each tenant's runs; nil writes plain text.
 	Keys Keys
 }
 
@@ -46,8 +46,8 @@ type Options struct {
 // data is encrypted with, so that destroying them takes the traces along. Safe for
 // concurrent use.
 type Keys interface {
-	// Seal returns text encrypted, or as it is where nothing is encrypted. An error
-	// means that nothing of the tenant may be written.
+	// Seal returns text encrypted, or unchanged where nothing is encrypted. An
+	// error means that no data of the tenant may be written.
 	Seal(tenant, purpose string, text []byte) ([]byte, error)
 	// Open undoes Seal. The error says that the key is destroyed, or not here.
 	Open(purpose string, sealed []byte) ([]byte, error)
@@ -98,7 +98,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 }
 
 // removeUnsealed removes runs that an earlier version kept without a tenant's
-// directory, if what is kept now would be encrypted.
+// directory, if new runs would be encrypted.
 func (l *Log) removeUnsealed() error {
 	if sealed, err := l.opts.Keys.Seal(host.DefaultTenant, purpose, []byte("{}")); err != nil || string(sealed) == "{}" {
 		return nil
@@ -136,9 +136,9 @@ func (l *Log) Trace(scope host.Scope, ev host.Event) {
 	}
 }
 
-// Keep returns a run's events as they are, and keeps them, but for those of a stored
-// answer, which has a trace from when it ran. A run that cannot be kept is told to the
-// logger and goes on.
+// Keep returns a run's events unchanged, and keeps them, but for those of a stored
+// answer, which has a trace from when it ran. A run that cannot be kept is logged and
+// continues.
 func (l *Log) Keep(events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
 		w := &writer{log: l, left: l.opts.RunBytes}
@@ -235,7 +235,7 @@ func (w *writer) write(ev host.Event) error {
 	return appendTo(w.path, 0, append(line, '\n'))
 }
 
-// seal returns a line as it is written: JSON, or what it was sealed to in base64.
+// seal returns the stored form of a line: JSON, or its sealed bytes in base64.
 func (l *Log) seal(tenant string, line []byte) ([]byte, error) {
 	if l.opts.Keys == nil {
 		return line, nil

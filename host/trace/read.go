@@ -21,8 +21,8 @@ import (
 // Last names the last run in [Read].
 const Last = "last"
 
-// maxFileBytes bounds what is read of a file: a run's, with room for what a
-// larger Options.RunBytes let in.
+// maxFileBytes bounds the bytes read from a run's file, with room for a larger
+// Options.RunBytes.
 const maxFileBytes = 256 << 20
 
 // Summary is what a run was, in short.
@@ -87,8 +87,8 @@ func List(dir string, opts *ReadOptions) ([]*Summary, error) {
 	return list, nil
 }
 
-// Read reads a run: [Last], its id, or the beginning of that. Code not_found if
-// there is none, invalid_argument if there are several that begin so.
+// Read reads a run: [Last], its id, or a prefix of the id. Code not_found if no
+// run matches, invalid_argument if several do.
 func Read(dir, run string, opts *ReadOptions) (*Run, error) {
 	if opts == nil {
 		opts = &ReadOptions{}
@@ -161,7 +161,7 @@ func readFile(name string, keys Keys) (*Run, error) {
 	return parse(text), nil
 }
 
-// openLines returns lines as they were before they were sealed.
+// openLines returns lines unsealed.
 func openLines(text []byte, keys Keys) ([]byte, error) {
 	var out []byte
 	for line := range bytes.Lines(text) {
@@ -186,7 +186,7 @@ func openLines(text []byte, keys Keys) ([]byte, error) {
 	return out, nil
 }
 
-// event is an event as it is read back.
+// event is an event read back from a file.
 type event struct {
 	Time    time.Time       `json:"time"`
 	Type    string          `json:"type"`

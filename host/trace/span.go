@@ -32,7 +32,7 @@ const (
 	KindProvider  = "provider"
 	KindModel     = "model"
 	KindTool      = "tool"
-	KindQuestion  = "question" // to a person: the run ends, and another goes on with the answer
+	KindQuestion  = "question" // to a person: the run ends, and another continues with the answer
 )
 
 // agentKind is the kind of the progress of an agent that works as a tool; its
@@ -74,7 +74,7 @@ func (b *builder) under(s *Span) *Span {
 	return s
 }
 
-// end closes what is open: it ended with the run, or with its agent.
+// end closes the open spans: they ended with the run, or with its agent.
 func (b *builder) end() {
 	open := []*Span{b.model, b.agent}
 	for _, t := range b.tools {
@@ -124,7 +124,7 @@ func (b *builder) add(ev *event) bool {
 	return true
 }
 
-// ended is a span of something that is told when it has ended.
+// ended returns a span for an event that comes only at the end of its work.
 func (b *builder) ended(kind, name string, cost *host.Cost) *Span {
 	s := &Span{Kind: kind, Name: name, BeganUS: b.at, Cost: cost}
 	if cost != nil {
@@ -353,7 +353,7 @@ func (b *builder) tool(ev *event) bool {
 	return true
 }
 
-// textOf is a JSON string's text, or JSON as it is.
+// textOf is a JSON string's text, or the raw JSON.
 func textOf(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -362,10 +362,10 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// maxShown bounds what is shown of a content.
+// maxShown bounds the shown part of a content.
 const maxShown = 80
 
-// clip shortens a text to what is shown of it, on one line.
+// clip shortens a text to its shown part, on one line.
 func clip(s string) string {
 	r := []rune(strings.Join(strings.Fields(s[:min(len(s), 4*maxShown)]), " "))
 	if len(r) > maxShown {
