@@ -71,7 +71,7 @@ type block struct {
 	call   int             // which call of the answer it is
 }
 
-// answer is what has come of an answer.
+// answer is the received part of an answer.
 type answer struct {
 	id, model  string
 	blocks     []*block
@@ -134,7 +134,7 @@ func (a *answer) read(ev *event) error {
 	case "":
 		return errNoType
 	}
-	return nil // ping, content_block_stop, and what is to come
+	return nil // ping, content_block_stop, and types of later versions
 }
 
 var errNoType = errors.New("an event without a type")
@@ -336,8 +336,8 @@ func (a *answer) finishReason() host.FinishReason {
 	return host.FinishStop
 }
 
-// total is the usage as the host counts it: what was read from a cache is input
-// as well.
+// total is the usage in the host's terms: tokens read from a cache count as
+// input.
 func (u *usage) total() host.Usage {
 	n := func(v *int) int {
 		if v == nil {

@@ -13,7 +13,7 @@ import (
 // wireForm is what the encodings that messages keep are found by. What a message
 // looks like must depend on nothing but the message and this.
 type wireForm struct {
-	bare bool // without what was thought
+	bare bool // without thinking
 }
 
 // blockWriter writes the content blocks of one message, separated by commas. The
@@ -22,7 +22,7 @@ type blockWriter struct {
 	b       []byte
 	model   *Model
 	form    wireForm
-	last    bool // it ends an answer that the model goes on with
+	last    bool // the message ends an answer that the model continues
 	cached  bool // the prompt is cached up to here
 	canMark bool // the block that is being written can carry the mark of it
 }
@@ -192,19 +192,18 @@ func (w *blockWriter) lastSent(msg *host.Message) int {
 	return -1
 }
 
-// notForeign are the types of blocks that do not go back: those that there are
-// parts for, and those that no answer has, which show a model what the provider
-// keeps (files of the account's, whoever put them there). A client that keeps the
+// notForeign are the types of blocks that do not go back: those with parts of
+// their own, and those that no answer contains, which show a model data that the
+// provider keeps (any of the account's files). A client that keeps the
 // conversation could have made them up.
 var notForeign = map[string]bool{
 	"": true, "text": true, "thinking": true, "tool_use": true, "tool_result": true,
 	"image": true, "document": true, "search_result": true, "container_upload": true,
 }
 
-// foreignBlock is a block that goes back as it came, but that it does not say what
-// is cached: the provider refuses more than a few marks. What is sent is written
-// anew from what was looked at, for a member that comes twice may be read one way
-// here and the other way there.
+// foreignBlock is a block that goes back unchanged except for its cache mark: the
+// provider refuses more than a few marks. The block is written again from its
+// checked members, because the provider may read a duplicate member differently.
 func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
 	var f foreign
 	var members map[string]json.RawMessage
@@ -224,7 +223,7 @@ func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
 	return block
 }
 
-// isThought reports whether a block holds what was thought and may not be read.
+// isThought reports whether a block is redacted thinking.
 func isThought(block json.RawMessage) bool {
 	var b struct {
 		Type string `json:"type"`

@@ -18,8 +18,8 @@ const (
 	// APIVersion is the version of the API that is spoken.
 	APIVersion = "2023-06-01"
 
-	// DefaultMaxOutputTokens bounds an answer for which nobody else set a bound:
-	// the protocol demands one.
+	// DefaultMaxOutputTokens bounds an answer without another bound: the
+	// protocol demands one.
 	DefaultMaxOutputTokens = 8192
 
 	// MinThinkingTokens is the least that the provider takes.
@@ -47,7 +47,7 @@ type Options struct {
 	// ThinkingTokens lets the model think, with so many tokens at most, which come
 	// on top of the answer's. 0 is not at all; at least [MinThinkingTokens]. The
 	// provider takes no temperature then, which is left out, and does not let the
-	// model think where it must call a tool or go on with an answer: such a request
+	// model think where it must call a tool or continue an answer: such a request
 	// is made without thinking.
 	ThinkingTokens int
 
@@ -67,8 +67,9 @@ type Model struct {
 
 var _ host.Model = (*Model)(nil)
 
-// New returns a model; nothing is sent yet. The name goes to the server as it
-// is. Code invalid_argument for a missing name or options that cannot work.
+// New returns a model; nothing is sent yet. The name goes to the server
+// unchanged. Code invalid_argument for a missing name or options that cannot
+// work.
 func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}

@@ -45,8 +45,8 @@ type piece struct {
 }
 
 // request writes a question in the protocol's words. Each message is written
-// once in its life, but for the last one. A bare request is without what was
-// thought, and the model does not think about it.
+// once in its life, but for the last one. A bare request omits earlier
+// thinking, and the model does not think about it.
 func (m *Model) request(req *host.ModelRequest, bare bool) (modelhttp.Body, error) {
 	d, err := m.draft(req, wireForm{bare})
 	if err != nil {
@@ -148,8 +148,8 @@ func (d *draft) add(p piece) {
 
 func (d *draft) last() *turn { return &d.turns[len(d.turns)-1] }
 
-// finish writes the last message again, if it is one that the model goes on with,
-// or is marked as the end of what is cached.
+// finish writes the last message again, if the model continues it, or if it
+// carries the mark at the end of the cached prompt.
 func (m *Model) finish(d *draft) error {
 	t, p := d.last(), &d.pieces[len(d.pieces)-1]
 	if t.role != roleAssistant && !m.opts.Cache {
@@ -168,7 +168,8 @@ func (m *Model) finish(d *draft) error {
 var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "thinking"}
 
 // thinking is how many tokens the model may think about a request. The provider
-// lets it not think where it must call a tool, or goes on with an answer.
+// does not let the model think where it must call a tool, or continues an
+// answer.
 func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
 	switch req.ToolChoice {
 	case "", host.ToolChoiceAuto, host.ToolChoiceNone:

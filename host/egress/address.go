@@ -90,8 +90,8 @@ var ranges6 = []kindRange{
 	{netip.MustParsePrefix("3fff::/20"), Documentation},
 }
 
-// global6 is all of IPv6 that is given out for the public internet: what is
-// outside is not public, known here or not.
+// global6 is the part of IPv6 that is allocated to the public internet: an
+// address outside is not public, even if no list here names it.
 var global6 = netip.MustParsePrefix("2000::/3")
 
 // Classify says what kind of address a is. An IPv4-mapped address is the IPv4

@@ -73,7 +73,7 @@ func (o Options) withDefaults() Options {
 type Limits struct {
 	Timeout       time.Duration // everything: lookup, redirects, the last byte of the body (30 s)
 	RequestBytes  int           // the body sent (1 MiB)
-	ResponseBytes int           // the body as it is handed over, so after decompression (4 MiB)
+	ResponseBytes int           // the body after decompression (4 MiB)
 	Redirects     int           // followed; negative: none, the 3xx response is the response (5)
 }
 
@@ -136,21 +136,21 @@ func New(o *Options) *Client {
 	return &Client{opts: opts, pools: newPools(opts)}
 }
 
-// Close closes the connections that are kept, and refuses further requests with
-// code failed_precondition. Requests on their way go on. It may be called twice.
+// Close closes the idle connections, and refuses further requests with code
+// failed_precondition. Requests in flight continue. It may be called twice.
 func (c *Client) Close() error {
 	c.pools.close()
 	return nil
 }
 
 // Fetch sends a request and reads the whole response. A status of 400 or more is
-// a response, not an error. It returns when the deadline of ctx or the limit
-// Timeout has passed at the latest, whatever the server does. Errors:
+// a response, not an error. It returns at the latest when the deadline of ctx or
+// the limit Timeout has passed, regardless of the server. Errors:
 //
 //   - invalid_argument: the method, URL, header or body can't be sent;
-//   - permission_denied: what was asked for, or where a redirect led, is not
-//     granted; the message names what to grant, and an [*AddressError] in the
-//     chain the address for the operator's eyes;
+//   - permission_denied: the request, or the target of a redirect, is not
+//     granted; the message names the missing grant, and an [*AddressError] in
+//     the chain the address for the operator's eyes;
 //   - unavailable: the host is unknown, does not answer, or not in HTTP;
 //   - resource_exhausted: a limit, which it names;
 //   - deadline_exceeded, canceled: time ran out, the caller gave up.

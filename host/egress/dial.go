@@ -72,8 +72,8 @@ func (d *dialer) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	return nil, last
 }
 
-// lookup returns the addresses of name that may be dialed; it is an error if
-// there are none.
+// lookup returns the addresses of name that may be dialed; a name without one
+// is an error.
 func (d *dialer) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	addrs, err := d.resolve(ctx, name)
 	if err != nil {

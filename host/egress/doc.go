@@ -8,14 +8,13 @@
 //	defer client.Close()
 //	resp, err := client.Fetch(ctx, &egress.Request{Tenant: "acme", Policy: policy, URL: "https://api.example.com/v1"})
 //
-// What was not granted is refused, in this order: the URL is taken apart and
-// written anew in its one spelling (target.go); scheme, host, port and method
-// are looked up in the policy (policy.go); the name is resolved here, and every
-// address that is about to be dialed is checked (address.go, dial.go), so that a
-// name which changes its answer gains nothing; each redirect starts again from
-// the top (redirect.go). Secrets are put into headers last, by the host, towards
-// servers that they are bound to, and taken out of what comes back (secret.go,
-// redact.go).
+// A request that was not granted is refused, in this order: the URL is parsed
+// and rewritten in its one canonical spelling (target.go); scheme, host, port
+// and method are looked up in the policy (policy.go); the name is resolved here,
+// and every address is checked just before it is dialed (address.go, dial.go),
+// so that DNS rebinding gains nothing; each redirect starts again from the top
+// (redirect.go). Secrets are put into headers last, by the host, towards servers
+// that they are bound to, and redacted from the response (secret.go, redact.go).
 //
 // There is no proxy from the environment, no cookie jar, no user in a URL, and
 // no connection that two tenants or two plugins share. Certificates are always

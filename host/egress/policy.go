@@ -94,7 +94,7 @@ func NewPolicy(g *Grants) (*Policy, error) {
 	return p, nil
 }
 
-// Validate reports what is wrong with r, with code invalid_argument.
+// Validate reports the mistake in r, with code invalid_argument.
 func (r Rule) Validate() error {
 	_, err := r.compile()
 	return err

@@ -88,8 +88,8 @@ func (p *pools) get(tenant, plugin string, granted []netip.Prefix) *http.Transpo
 	return made.transport
 }
 
-// drop forgets a pool. Requests in flight go on; their connections are closed
-// and not kept when they end.
+// drop forgets a pool. Requests in flight continue; their connections are
+// closed when they end.
 func (p *pools) drop(e *list.Element) {
 	old := p.recent.Remove(e).(*pool)
 	delete(p.byKey, old.key)

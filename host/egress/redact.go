@@ -20,12 +20,12 @@ const redacted = "[redacted]"
 // it would be found everywhere.
 const minRedacted = 6
 
-// Redactor takes secrets out of bytes on their way to somebody who must not see
-// them: as they are, in JSON, URLs, HTML, hexadecimal, and base64 at any position of
-// what was encoded. It is a courtesy to honest servers that echo what they were
-// sent. A server that means to pass a secret on can spell it in ways that nobody
-// searches for; that is why a secret is bound to hosts. The zero Redactor takes
-// out nothing. It may be used by many goroutines once the last Add has returned.
+// Redactor removes secrets from bytes on their way to a reader who must not see
+// them: in plain text, JSON, URLs, HTML, hexadecimal, and base64 at any position of
+// the encoded text. It is a courtesy to honest servers that echo what they were
+// sent. A malicious server can spell a secret in a way that no Redactor searches
+// for; that is why a secret is bound to hosts. The zero Redactor removes nothing.
+// It may be used by many goroutines once the last Add has returned.
 type Redactor struct {
 	forms []string // longest first
 }

@@ -53,7 +53,7 @@ func (f *fetch) badRedirect() error {
 	return host.Errorf(host.Unavailable, "%s redirects to a URL that can't be used", f.target.origin())
 }
 
-// drain reads a little of a body that nobody wants, and closes it.
+// drain reads a little of an unwanted body, and closes it.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, drainBytes)
 	_ = body.Close()

@@ -90,7 +90,7 @@ func (r *cappedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// firstRead bounds what is allocated on a server's word alone.
+// firstRead bounds the memory allocated for an announced Content-Length.
 const firstRead = 64 << 10
 
 func (f *fetch) readAll(from io.Reader, announced int64) ([]byte, error) {
@@ -116,8 +116,8 @@ func (f *fetch) readAll(from io.Reader, announced int64) ([]byte, error) {
 	}
 }
 
-// grow makes room for what is still announced, but for no more than three times
-// what has come.
+// grow makes room for the rest of the announced bytes, but for no more than
+// three times the received ones.
 func grow(b []byte, announced int64) []byte {
 	size := 4 * cap(b)
 	if rest := announced + 1; int64(cap(b)) < rest && rest < int64(size) {

@@ -62,8 +62,8 @@ type Secrets interface {
 // all tenants, PREFIX TENANT "__" NAME one tenant's, which wins. Both are written
 // in capitals, with "_" for a hyphen or dot. So that no tenant reads another's
 // variable, a secret's name has no two such signs in a row and none at its ends,
-// and a tenant whose name is not made of small letters, digits and single
-// hyphens has only what is for all; use files for such tenants.
+// and a tenant whose name is not made of small letters, digits and single hyphens
+// has only the secrets of all tenants; use files for such tenants.
 type EnvSecrets struct {
 	Prefix string                      // default "AGENTHOST_SECRET_"
 	Lookup func(string) (string, bool) // default os.LookupEnv
@@ -123,7 +123,8 @@ func envName(s string) string {
 
 // FileSecrets reads secrets from files, as orchestrators mount them: TENANT/NAME,
 // and NAME for all tenants. A line break at the end is not part of the secret.
-// It is read anew each time, so a rotated secret counts from the next request.
+// Each call reads the file again, so a rotated secret counts from the next
+// request.
 type FileSecrets struct {
 	FS fs.FS // os.DirFS or os.Root.FS of a directory that only this host reads
 }

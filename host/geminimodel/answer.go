@@ -57,7 +57,7 @@ func (p *rawParts) UnmarshalJSON(b []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	if first, err := d.Token(); first != json.Delim('[') || err != nil {
-		return json.Unmarshal(b, (*[]json.RawMessage)(p)) // which says what is wrong
+		return json.Unmarshal(b, (*[]json.RawMessage)(p)) // its error names the mistake
 	}
 	for d.More() {
 		if len(*p) == maxParts {
@@ -124,7 +124,7 @@ type grown struct {
 	text strings.Builder
 }
 
-// answer is what has come of an answer.
+// answer is the received part of an answer.
 type answer struct {
 	id, model string
 	parts     []*grown
@@ -263,8 +263,8 @@ func (g *grown) part() host.Part {
 	return foreignPart(g.raw)
 }
 
-// vendorMember is the member of a part's JSON that holds what is this protocol's
-// alone.
+// vendorMember is the member of a part's JSON that holds the data of this
+// protocol alone.
 const vendorMember = "gemini"
 
 // vendor is the value of that member.

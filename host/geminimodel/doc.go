@@ -3,15 +3,15 @@
 //
 //	model, err := geminimodel.New("gemini-2.5-flash", &geminimodel.Options{Server: modelhttp.Options{APIKey: key}})
 //
-// # What becomes of a conversation
+// # The conversation on the wire
 //
-// System messages are the systemInstruction, wherever they stand. Messages that
-// follow each other from one side are one content; the results of an answer's
-// calls are a content of their own, for the API wants as many results as there
-// were calls. A conversation that begins with an answer is given a user's message
-// before it. Images, sounds, videos and documents go as data, or by their
-// address; an address of a file that the service keeps for the account is refused,
-// because the account is one for all tenants.
+// System messages are the systemInstruction, wherever they stand. Consecutive
+// messages of one side are one content; the results of an answer's calls are a
+// content of their own, for the API wants as many results as there were calls. A
+// conversation that begins with an answer is given a user's message before it.
+// Images, sounds, videos and documents go as data, or by their address; an address
+// of a file that the service keeps for the account is refused, because the account
+// is one for all tenants.
 //
 // A result of a tool is the member output of its response, an error the member
 // error. Calls have the ids that the service gave them; a call without one gets an
@@ -43,14 +43,14 @@
 // bounded.
 //
 // A part of a type that this package does not know (code that the service ran, and
-// its output) is kept as a part of the type "gemini" and goes back as it came, but
-// not one that no answer has: a client that keeps the conversation could have made
-// it up.
+// its output) is kept as a part of the type "gemini" and goes back unchanged,
+// except for a part that no answer contains: a client that keeps the conversation
+// could have made it up.
 //
-// An agent's provider tools of the provider "gemini" are declared to the service as
-// they are: {"googleSearch":{}}.
+// An agent's provider tools of the provider "gemini" are declared to the service
+// unchanged: {"googleSearch":{}}.
 //
-// # What is missing on purpose
+// # Missing on purpose
 //
 // Files, caches and batches of the service, and Vertex AI's credentials: a gateway,
 // or a HTTPClient that signs requests, brings those. The protocol cannot ask for

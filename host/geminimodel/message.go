@@ -216,8 +216,8 @@ func (w *partWriter) media(p *host.Media) error {
 	return nil
 }
 
-// checkAddress refuses what is no address of the web: the account's own files, in
-// the service or in a bucket, would be shown to every tenant that guesses a name.
+// checkAddress refuses addresses outside the web: any tenant that guesses a name
+// could read the account's own files, in the service or in a bucket.
 func (m *Model) checkAddress(address string) error {
 	u, err := url.Parse(address)
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" &&
@@ -241,9 +241,8 @@ func isGoogles(name string) bool {
 // up.
 var notForeign = []string{"functionCall", "functionResponse", "fileData", "inlineData"}
 
-// foreign writes a part as it came. What is sent is written anew from what was
-// looked at, for a member that comes twice may be read one way here and the other
-// way there.
+// foreign writes an unknown part unchanged. The part is written again from its
+// checked members, because the service may read a duplicate member differently.
 func (w *partWriter) foreign(p *host.Unknown) {
 	var f foreign
 	var members map[string]json.RawMessage

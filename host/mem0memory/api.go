@@ -56,14 +56,14 @@ func newAPI(o Options) (*api, error) {
 	return a, nil
 }
 
-// never is a wait that nobody waits for.
+// never is a wait longer than any retry takes: it means no retry.
 const never = longestWait + 1
 
 // call is one request.
 type call struct {
 	method, path string
 	body         any  // as JSON; nil is none
-	again        bool // it may be sent again when nobody knows what became of it
+	again        bool // it may be sent again when its outcome is unknown
 }
 
 // do sends a request, again if that may help, and reads the answer.

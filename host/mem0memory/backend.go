@@ -186,8 +186,8 @@ func (b *Backend) find(ctx context.Context, user, id string) (*record, error) {
 	return known, err
 }
 
-// byOwnID returns the memory that was added with an id of the caller's; nil if
-// there is none.
+// byOwnID returns the memory that was added with an id of the caller's; nil
+// without one.
 func (b *Backend) byOwnID(ctx context.Context, user, id string) (*record, error) {
 	var found list
 	body := map[string]any{"filters": map[string]any{"AND": []any{

@@ -38,7 +38,7 @@ func (b Body) reader() func() (io.ReadCloser, error) {
 
 type bodyReader struct {
 	left  [][]byte
-	piece []byte // the rest of what is being read
+	piece []byte // the unread rest of the present piece
 }
 
 // Read implements io.Reader. It fills p, for each read is a write to the network.

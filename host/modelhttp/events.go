@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// The bounds of what is read.
+// The bounds of a read.
 const (
 	maxStreamBytes   = 256 << 20 // one stream: an event wraps a few bytes in a few hundred
 	maxLineBytes     = 4 << 20   // one event
@@ -24,7 +24,7 @@ var (
 	dataField      = []byte("data:")
 )
 
-// TooLong is the error of what is past a bound.
+// TooLong is the error of an answer past a bound.
 type TooLong struct{ What string }
 
 func (e *TooLong) Error() string { return e.What }
@@ -42,7 +42,7 @@ type Events struct {
 	buffer *buffer // that src and line are of
 
 	passed int    // events so far
-	seen   []byte // the beginning of what was not understood
+	seen   []byte // the beginning of the line that was not understood
 }
 
 // buffers are what streams that are over have left to others.

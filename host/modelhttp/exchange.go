@@ -37,7 +37,8 @@ type Exchange struct {
 	body   io.ReadCloser
 }
 
-// errSilent is why an exchange was cancelled that nobody cancelled.
+// errSilent is the cause of an exchange that the watchdog cancelled, not the
+// caller.
 var errSilent = errors.New("silent")
 
 func newExchange(ctx context.Context, s *Server) *Exchange {
@@ -83,7 +84,7 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// watched is the response body with somebody watching for silence.
+// watched is the response body, with a watchdog for silence.
 type watched struct{ x *Exchange }
 
 func (w watched) Read(p []byte) (int, error) {

@@ -24,7 +24,7 @@ import (
 type Fault struct {
 	Err    *host.Error
 	Again  bool // another attempt may succeed
-	AtOnce bool // whoever made the attempt has changed it: try without a wait or a word
+	AtOnce bool // the attempt's request was changed: try without a wait or a retry chunk
 
 	complaint complaint
 	after     time.Duration // the wait that the server asks for
@@ -83,7 +83,7 @@ func (s *Server) Refused(format string, args ...any) *Fault {
 	return f
 }
 
-// ended is what a request's own end is told as.
+// ended returns the error for the end of a request's own context.
 func (s *Server) ended(cause error) *host.Error {
 	code := host.CodeOf(cause)
 	if code != host.DeadlineExceeded { // by the caller, who knows: nothing is wrong with the server
@@ -204,7 +204,7 @@ func retryDelay(details json.RawMessage) (time.Duration, bool) {
 	if len(details) > maxErrorBytes {
 		return 0, false // each of its elements takes more than it is long
 	}
-	_ = json.Unmarshal(details, &list) // elements of other shapes keep what was read
+	_ = json.Unmarshal(details, &list) // on elements of other shapes, list keeps the ones read
 	for _, d := range list {
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait >= 0 {
 			return wait, true
@@ -213,8 +213,8 @@ func retryDelay(details json.RawMessage) (time.Duration, bool) {
 	return 0, false
 }
 
-// firstText returns the first value that is there: a string as it is, anything
-// else as JSON.
+// firstText returns the first value that is not absent, null or "": a string's
+// text, any other value as JSON.
 func firstText(values ...json.RawMessage) string {
 	for _, v := range values {
 		var s string
@@ -357,7 +357,7 @@ func wholeWait(n float64, unit time.Duration) (time.Duration, bool) {
 }
 
 // NoConversations is the error of a model whose service keeps no conversations,
-// for a request that goes on with one.
+// for a request that continues one.
 func NoConversations(model string) error {
 	return host.Errorf(host.FailedPrecondition, "the service of model %q keeps no conversations", model).
 		WithHint("send the whole conversation, or ask a model of the Responses API that stores its answers")

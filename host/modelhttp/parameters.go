@@ -26,7 +26,7 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		inner := within(reserved, name)
-		if slices.Contains(inner, "") || len(inner) > 0 && !isObject(parameters[name]) { // what is no object would take the place of all members
+		if slices.Contains(inner, "") || len(inner) > 0 && !isObject(parameters[name]) { // a value other than an object would replace all members
 			return nil, host.Errorf(host.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
 				WithHint("leave it out; agents have options for tools, outputs and limits")
 		}

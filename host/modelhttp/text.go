@@ -23,7 +23,7 @@ func (s *Server) TextOf(model string, m *host.Message) string {
 
 // PartText returns a part as text. Media is named and not shown. Reasoning,
 // calls and results are "", as protocols have fields of their own for them, and
-// so is what nobody knows, which the log says.
+// so are parts of unknown types, which the log names.
 func (s *Server) PartText(model string, p host.Part) string {
 	switch p := p.(type) {
 	case *host.Text:
@@ -41,9 +41,9 @@ func (s *Server) PartText(model string, p host.Part) string {
 // maxToolName is how long a tool's name may be: every provider takes that.
 const maxToolName = 64
 
-// ToolName returns the name of a call as every provider takes it: what else a
-// model made up, or another provider's has used, would have each later request
-// refused. Tools' own names are as they are.
+// ToolName returns the name of a call in a form that every provider accepts:
+// another name, made up by a model or used by another provider's model, would
+// make each later request fail. Tools' own names stay unchanged.
 func ToolName(name string) string {
 	if len(name) > maxToolName {
 		name = strings.ToValidUTF8(name[:maxToolName], "")

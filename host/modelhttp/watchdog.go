@@ -8,8 +8,8 @@ import (
 // watchdog bites when it has looked for longer than its limit.
 //
 // It looks at every read of an answer, and nearly never bites. So its timer is
-// not set at each look: it goes off early, and is set again for what is then
-// left. Setting one wakes a thread that sleeps until the next timer or packet,
+// not set at each look: it goes off early, and is set again for the remaining
+// time. Setting one wakes a thread that sleeps until the next timer or packet,
 // which costs as much as the read.
 type watchdog struct {
 	bite func()

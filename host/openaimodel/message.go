@@ -17,16 +17,16 @@ const ErrorPrefix = "Error: "
 const messageOverhead = 64
 
 // writeMessage writes a message as the protocol has it. A tool's message is one
-// for each of its results, separated by commas. Nothing is written for a message
-// of which nothing can be sent.
+// for each of its results, separated by commas. A message without content that
+// can be sent writes nothing.
 func (m *Model) writeMessage(msg *host.Message) ([]byte, error) { return m.write(msg, wireForm{}) }
 
-// writeOwn is writeMessage with what a server sent with the model's calls.
+// writeOwn is writeMessage with the unknown members of the model's calls.
 func (m *Model) writeOwn(msg *host.Message) ([]byte, error) {
 	return m.write(msg, wireForm{model: m.name})
 }
 
-// writeThoughts is writeOwn with what the model thought.
+// writeThoughts is writeOwn with the model's reasoning.
 func (m *Model) writeThoughts(msg *host.Message) ([]byte, error) {
 	return m.write(msg, wireForm{model: m.name, thoughts: true})
 }
@@ -57,7 +57,7 @@ func roomFor(msg *host.Message) int {
 		n += messageOverhead
 		switch p := p.(type) {
 		case *host.Text:
-			n += len(p.Text) + len(p.Text)/16 // for what is escaped
+			n += len(p.Text) + len(p.Text)/16 // for escapes
 		case *host.ToolCall:
 			n += len(p.Arguments) + len(p.Arguments)/4
 		case *host.ToolResult:

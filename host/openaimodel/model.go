@@ -46,8 +46,9 @@ type Model struct {
 
 var _ host.Model = (*Model)(nil)
 
-// New returns a model; nothing is sent yet. The name goes to the server as it
-// is. Code invalid_argument for a missing name or options that cannot work.
+// New returns a model; nothing is sent yet. The name goes to the server
+// unchanged. Code invalid_argument for a missing name or options that cannot
+// work.
 func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -74,8 +75,8 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
 // Generate streams the answer. See host.Model for the contract and the package
-// documentation for what becomes of a server's oddities. The codes of its errors are
-// those of [modelhttp.Server.Ask].
+// documentation for the peculiarities of servers. The codes of its errors are those
+// of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {
 		q, err := m.question(req)
@@ -109,8 +110,8 @@ func (m *Model) question(req *host.ModelRequest) (*question, error) {
 	return q, err
 }
 
-// try sends the request once. What a server refuses to know about it is left out
-// from then on.
+// try sends the request once. A member that the server refuses is left out from
+// then on.
 func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	f := q.answer(c, x)
 	switch {
@@ -120,7 +121,7 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 		f.AtOnce = q.rewrite()
 	case q.req.Output != nil && f.Says("response_format", "json_schema"):
 		req := *q.req
-		req.Output, q.req = nil, &req // whoever asks checks the answer anyway
+		req.Output, q.req = nil, &req // the caller checks the answer anyway
 		f.AtOnce = q.rewrite()
 	case q.thinks && f.Says("reasoning"):
 		q.model.noReasoning.Store(true)
@@ -129,7 +130,7 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	return f
 }
 
-// rewrite makes the envelope anew. It reports whether it could.
+// rewrite makes the request again. It reports whether that succeeded.
 func (q *question) rewrite() bool {
 	anew, err := q.model.question(q.req)
 	if err == nil {

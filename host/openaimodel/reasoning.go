@@ -14,20 +14,20 @@ type ReasoningUse string
 
 // The uses of reasoning.
 const (
-	// ReasoningAuto sends back, to the model that it came from and under the field
-	// that it came in, what was thought since the user's last message: models that
-	// think between tool calls lose the thread without it, and no known server
-	// wants older thoughts. A server that refuses the field is not sent it again.
+	// ReasoningAuto sends back the reasoning since the user's last message, to the
+	// model and under the field that it came from: models that think between tool
+	// calls lose the thread without it, and no known server wants older reasoning.
+	// A server that refuses the field does not receive it again.
 	ReasoningAuto ReasoningUse = ""
-	// ReasoningAlways sends back what was thought in the whole conversation.
+	// ReasoningAlways sends back the reasoning of the whole conversation.
 	ReasoningAlways ReasoningUse = "always"
 	// ReasoningNever sends nothing back.
 	ReasoningNever ReasoningUse = "never"
 )
 
-// vendorMember is the member of a part's JSON that holds what is this protocol's
-// alone: origin in a reasoning part, and in a call what the server sent with it
-// beyond what is known here.
+// vendorMember is the member of a part's JSON that holds the data of this
+// protocol alone: origin in a reasoning part, and in a call the unknown members
+// that the server sent with it.
 const vendorMember = "openai"
 
 // origin is where a reasoning part came from.
@@ -110,7 +110,7 @@ func (m *Model) sendsReasoning(messages []*host.Message, i, lastUser int) bool {
 	})
 }
 
-// lastUser is the index of the user's last message, -1 if there is none.
+// lastUser is the index of the user's last message, or -1.
 func lastUser(messages []*host.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role == host.User {
@@ -168,8 +168,8 @@ func (d *detail) grow(p map[string]json.RawMessage) {
 	}
 }
 
-// growText takes a piece of a member that is a string, and stays one. What is no
-// string takes the place of what was before.
+// growText adds a piece to a member that is a string. A value of another type,
+// except null, replaces the earlier pieces.
 func (d *detail) growText(name string, v json.RawMessage) bool {
 	var piece string
 	if v[0] != '"' || json.Unmarshal(v, &piece) != nil {
@@ -212,7 +212,8 @@ func (a *answer) reasoningPart(model string) host.Part {
 // has a member of this protocol's.
 const modelMember = "openai_model"
 
-// callExtra is what a server sent with a call of a model beyond what is known.
+// callExtra holds the unknown members that a server sent with a call, and the
+// model's name.
 func callExtra(unknown any, model string) host.Extra {
 	extra := vendorExtra(unknown)
 	return append(extra, host.Member{Name: modelMember, Value: host.AppendJSONString(nil, model)})
@@ -245,9 +246,9 @@ func isCallMember(name string) bool {
 	return slices.ContainsFunc(callMembers, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
-// appendUnknown writes what a server sent with a call beyond what is known here:
-// some need it back, such as the signature of a thought. It goes to the model that
-// it came from alone: others' servers may refuse what they do not know.
+// appendUnknown writes the unknown members that a server sent with a call: some
+// servers need them back, such as the signature of a thought. They go only to the
+// model that they came from: other servers may refuse unknown members.
 func appendUnknown(dst []byte, c *host.ToolCall, model string) []byte {
 	var members map[string]json.RawMessage
 	if raw := vendor(c.Extra); raw == nil || !isCallOf(c, model) || json.Unmarshal(raw, &members) != nil {

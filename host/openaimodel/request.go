@@ -180,7 +180,7 @@ var noMessages = []byte(`"messages":null`)
 const provider = "openai"
 
 // newEnvelope has go-openai judge and write a request, and cuts it where the
-// messages belong. Declared tools go beside the others as they are: go-openai has
+// messages belong. Declared tools go beside the others unchanged: go-openai has
 // no type for them.
 func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage, parameters host.Parameters) (*envelope, error) {
 	if err := openai.NewReasoningValidator().Validate(wire); err != nil {
@@ -237,7 +237,7 @@ func (e *envelope) body(messages [][]byte) modelhttp.Body {
 
 var comma = []byte{','}
 
-// messages returns the messages of a question as they are sent, and whether
+// messages returns the wire form of a question's messages, and whether
 // reasoning may be in them.
 func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err error) {
 	out = make([][]byte, 0, len(req.Messages))

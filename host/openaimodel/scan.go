@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// scan reads a chunk as nearly all are. It reports false, having changed c in
-// any way, for what encoding/json had better read: what is not JSON, what has
-// the shapes that only some servers send, names in unusual writing. Where it
-// reports true, c is what encoding/json makes of the line. An answer comes in
+// scan reads a chunk of the usual shape. It reports false, having changed c in
+// any way, for a line that encoding/json must read: one that is not JSON, has a
+// shape that only some servers send, or has names in unusual spelling. Where it
+// reports true, c equals the result of encoding/json. An answer comes in
 // hundreds of chunks, each with the same few fields around a word or two, and
 // encoding/json takes many times as long for one.
 func (c *chunk) scan(line []byte) bool {
@@ -247,7 +247,7 @@ func (s *scanner) null() bool {
 	return true
 }
 
-// list reads what is between two brackets, separated by commas.
+// list reads the items between two brackets, separated by commas.
 func (s *scanner) list(opens, closes byte, item func()) {
 	s.take(opens)
 	if s.depth++; s.depth > maxScanDepth {
@@ -271,7 +271,8 @@ func (s *scanner) list(opens, closes byte, item func()) {
 
 func (s *scanner) elements(element func()) { s.list('[', ']', element) }
 
-// members reads an object; member must read the value of the one it is told.
+// members reads an object; member must read the value of the member that it is
+// called with.
 func (s *scanner) members(member func(name []byte)) {
 	s.list('{', '}', func() {
 		name := s.name()

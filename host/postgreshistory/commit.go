@@ -35,8 +35,8 @@ type draft struct {
 
 func (d *draft) headName() string { return strconv.FormatInt(d.head, 10) }
 
-// commit locks the thread, which it makes if there is none, has build change the
-// draft and writes it.
+// commit locks the thread, creating a missing one, lets build change the draft
+// and writes it.
 func (s *Store) commit(ctx context.Context, req *host.HistoryRequest, messages []*host.Message, build func(*draft) error) error {
 	k, err := keyOf(req.Tenant, req.Thread)
 	if err != nil {
@@ -63,9 +63,9 @@ func (s *Store) commit(ctx context.Context, req *host.HistoryRequest, messages [
 	return wrap(err, "write to thread %q", req.Thread)
 }
 
-// read locks the thread's row and sees what of the messages is known. Each
-// statement sees what was committed before it, and the first two wait for
-// others that write to the thread.
+// read locks the thread's row and finds the stored ones among the messages.
+// Each statement sees the commits before it, and the first two wait for other
+// writers to the thread.
 func (d *draft) read(ctx context.Context, tx pgx.Tx, messages []*host.Message) error {
 	ids := make([]string, len(messages))
 	for i, m := range messages {

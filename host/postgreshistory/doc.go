@@ -5,8 +5,8 @@
 //	defer store.Close()
 //	history, err := host.NewHistory(store, nil)
 //
-// A [Store] has every ability of a history adapter but branches. Any number of hosts may share
-// a database: nothing is kept in a process that another would need.
+// A [Store] has every ability of a history adapter but branches. Any number of hosts may
+// share a database: no process keeps state that another would need.
 //
 // # Tables
 //
@@ -15,15 +15,15 @@
 // it one after another. Every primary key begins with the tenant, and so does
 // every condition of every statement.
 //
-//	threads    a row a conversation: title, head, state, what providers keep, the last turn's status
+//	threads    a row a conversation: title, head, state, providers' state, the last turn's status
 //	messages   its log: one row a message, by position; body is the message's JSON
-//	turns      what each run left beside messages: status, error, usage, results
-//	artifacts  what runs made, newest turn last
+//	turns      each run's record beside messages: status, error, usage, results
+//	artifacts  the artifacts of runs, newest turn last
 //	taken_back messages that [Store.Regenerate] took out of their threads
 //	locks      which run holds a thread, and until when
 //
-// body and state are of type json, not jsonb: what comes back is what was
-// stored, to the byte. Reading with SQL works all the same:
+// body and state are of type json, not jsonb: a read returns the stored bytes
+// exactly. Reading with SQL works all the same:
 //
 //	select body->'parts'->0->>'text' from agenthost.messages
 //	where tenant = 'acme' and thread = 't1' order by seq;
@@ -34,9 +34,9 @@
 // # Commits
 //
 // The user's message is one transaction and so is a turn: messages, state,
-// artifacts and the thread's new head, or none of it. A transaction locks its
+// artifacts and the thread's new head, all or nothing. A transaction locks its
 // thread's row, so commits to one thread happen one after another; a turn whose
-// head is not the thread's any more gets code conflict and changes nothing. A
+// head is no longer the thread's gets code conflict and changes nothing. A
 // message id that the thread has is not stored again, and neither is a turn of a
 // run that has one. A write whose outcome is not known, because the connection
 // broke, can therefore be sent again.
@@ -44,9 +44,9 @@
 // # Waiting
 //
 // [Store.LockThread] holds a thread for a run by a lease in the table locks,
-// which is renewed while the run goes on. Of a host that dies, it runs out within
-// [LeaseTime]. A lease is for good manners; what keeps a late writer from doing
-// harm is the head.
+// renewed while the run lasts. The lease of a dead host expires within
+// [LeaseTime]. A lease only avoids conflicts; the head is the guard against a
+// late writer.
 //
 // # Errors
 //

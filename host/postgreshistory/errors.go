@@ -40,7 +40,7 @@ var sqlErrors = []struct {
 	{"40", host.Unavailable, "others were in the way", "try again"},
 }
 
-// wrap says what was being done and translates the driver's error, once.
+// wrap names the operation and translates the driver's error, once.
 func wrap(err error, format string, args ...any) error {
 	var own *host.Error
 	if err == nil || errors.As(err, &own) {
@@ -56,7 +56,7 @@ func wrap(err error, format string, args ...any) error {
 			return &host.Error{Code: host.CodeOf(end), Message: doing + ": " + end.Error(), Err: err}
 		}
 	}
-	// What is no answer of the server's is a broken or missing connection.
+	// An error that the server did not send is a broken or missing connection.
 	return &host.Error{Code: host.Unavailable, Message: doing + ": the database cannot be reached", Retryable: true, Err: err}
 }
 

@@ -41,9 +41,9 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 	return id, tag.RowsAffected() == 1, nil
 }
 
-// AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
-// there is none; the first message with text gives it its title. A message whose
-// id the thread has is not stored again, and the head stays.
+// AppendUserMessage implements [host.UserMessageAppender]. It creates a missing
+// thread; the first message with text gives the thread its title. A message
+// whose id the thread has is not stored again, and the head stays.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
@@ -189,12 +189,11 @@ func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round
 	return head, err
 }
 
-// AppendResults implements [host.ResultAppender]: messages, state, artifacts and
-// the thread's head are one transaction, of a failed turn too. A turn without
-// state leaves the thread's as it is. A run that was committed before is not
-// committed again: the same turn is not an error, another one, by the ids of its
-// messages, is code already_exists. Code conflict if turn.Head is not the thread's head; an empty
-// one is no guard.
+// AppendResults implements [host.ResultAppender]: messages, state, artifacts and the
+// thread's head are one transaction, of a failed turn too. A turn without state leaves
+// the thread's state unchanged. A run is committed once: to commit the same turn again is
+// not an error, another turn, by the ids of its messages, is code already_exists. Code
+// conflict if turn.Head is not the thread's head; an empty one is no guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
 	if err := host.ValidateID("run", req.Run, MaxIDBytes); err != nil {
 		return err

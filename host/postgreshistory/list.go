@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Thread is what is known of a thread without reading it.
+// Thread describes a thread without its messages.
 type Thread struct {
 	ID       string    `json:"id"`
 	Title    string    `json:"title,omitempty"` // the first 50 characters of the first input
@@ -103,8 +103,8 @@ func readCursor(text string) (p place, err error) {
 	return p, nil
 }
 
-// Delete removes a thread with everything that it holds. Code not_found if there
-// is none. A run that is under way makes it anew.
+// Delete removes a thread with everything that it holds. Code not_found if it
+// does not exist. A run in progress creates it again.
 func (s *Store) Delete(ctx context.Context, tenant, thread string) error {
 	k, err := keyOf(tenant, thread)
 	if err != nil {

@@ -89,8 +89,8 @@ func errHeld(k key) error {
 	return host.Errorf(host.Conflict, "another turn is running on thread %q", k.thread)
 }
 
-// renew keeps the lease until stop is closed. One that is lost is told of and
-// left: a commit of the run then meets the head.
+// renew keeps the lease until stop is closed. It only logs a lost lease: the
+// thread's head then guards the commits of the run.
 func (s *Store) renew(k key, holder string, stop <-chan struct{}) {
 	ticker := time.NewTicker(s.renewEvery)
 	defer ticker.Stop()

@@ -58,11 +58,11 @@ type Options struct {
 	// MaxWaiting is how many turns of this process may wait for one thread in
 	// LockThread before the next is refused ([DefaultMaxWaiting]).
 	MaxWaiting int
-	// MigrationsDisabled leaves the tables as they are: for a role that may not
+	// MigrationsDisabled leaves the tables unchanged: for a role that may not
 	// change them. If they are not of this version, opening fails with code
 	// failed_precondition.
 	MigrationsDisabled bool
-	// Logger is told of a lease that was lost; nil discards.
+	// Logger receives warnings of lost leases; nil discards.
 	Logger *slog.Logger
 }
 

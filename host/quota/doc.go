@@ -7,9 +7,9 @@
 //	})
 //	h, err := host.New(&host.Options{Quota: quotas})
 //
-// What is used up is an error of code resource_exhausted, which is retryable and
-// says when to try again. What must only wait, waits: a model that is asked too
-// often is asked a little later, and the run has the event model.throttled.
+// An exhausted budget is an error of code resource_exhausted, which is retryable
+// and says when to try again. A rate limit only delays: a model that is asked
+// too often is asked a little later, and the run has the event model.throttled.
 //
 // The books are in memory and of one process. Instructions of plugins have
 // budgets of their own, with the tenants of package plugin.

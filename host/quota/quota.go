@@ -260,8 +260,8 @@ func (q *Quotas) reserve(tenant, model string) (time.Duration, error) {
 // each is the time between two calls of a model.
 func (b Budget) each() time.Duration { return max(time.Minute/time.Duration(b.ModelCalls), 1) }
 
-// giveBack returns a turn that nobody waits for any more. Those behind it have
-// their waits already; it is who comes next that waits less.
+// giveBack returns a reservation whose caller has given up. Callers already
+// waiting keep their waits; only later callers wait less.
 func (q *Quotas) giveBack(tenant, model string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

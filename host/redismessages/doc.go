@@ -14,22 +14,22 @@
 // a URL. It is Agent Framework's RedisChatMessageStore, with its names (thread_id,
 // key_prefix, max_messages) and these differences: the tenant is in the key;
 // appending and trimming are one transaction, so that a crash leaves both or
-// neither; trimming parts no tool call from its results and keeps the first
-// system message; and what is serialized has no address, which it there has with
-// its password.
+// neither; trimming parts no tool call from its results and keeps the first system
+// message; and a serialized store has no address, which there includes the
+// password.
 //
 // # Transactions
 //
-// An append reads what it needs under WATCH and writes with MULTI; when another
-// writer was faster it starts again. A batch that the list ends with already is
-// not added, so that a write whose answer got lost can be sent again.
+// An append reads under WATCH and writes with MULTI; when another writer was
+// faster it starts again. A batch that is already the end of the list is not
+// added, so that a write whose answer got lost can be sent again.
 //
 // # Errors
 //
 // Errors are of type [*host.Error]: unavailable (to be tried again) when the
 // server cannot be reached, loads or is busy, unauthenticated and
-// permission_denied when it refuses who asks, resource_exhausted when it has no
-// memory left, failed_precondition when it is read-only or the key holds
+// permission_denied when it refuses the client, resource_exhausted when it has
+// no memory left, failed_precondition when it is read-only or the key holds
 // something else, conflict when others were faster too often, data_loss when a
 // message cannot be read. Their text names no address and no key.
 package redismessages

@@ -48,7 +48,7 @@ func abortCause(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// wrap says what was being done and translates the client's error, once.
+// wrap names the operation and translates the client's error, once.
 func wrap(err error, format string, args ...any) error {
 	var own *host.Error
 	if err == nil || errors.As(err, &own) {

@@ -24,7 +24,7 @@ var (
 	_ host.MessageClearer = (*Store)(nil)
 )
 
-// errThere says that what was to be added is there.
+// errThere says that the list already has the messages to add.
 var errThere = errors.New("the list ends with it")
 
 // AddMessages implements [host.MessageStore]: appending, and trimming to

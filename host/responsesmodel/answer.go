@@ -86,7 +86,7 @@ const (
 	partRefusal   = "refusal"
 )
 
-// answer is what has come of an answer.
+// answer is the received part of an answer.
 type answer struct {
 	items map[int]json.RawMessage // that are done, by their place
 	calls map[int]*draft          // by the place of their items
@@ -156,7 +156,7 @@ func (a *answer) read(ev *event, data []byte) error {
 		}
 		return a.document(data)
 	}
-	return nil // what says nothing new, and what is to come
+	return nil // events without news, and types of later versions
 }
 
 // paragraph stands between the parts of a summary.
@@ -346,8 +346,8 @@ func (c *contentPart) part() host.Part {
 	return p
 }
 
-// thought is what a reasoning item tells: the summary, or what was thought where
-// a server tells that.
+// thought is the text of a reasoning item: the summary, or the full reasoning
+// where a server sends it.
 func (it *item) thought() string {
 	list := it.Summary
 	if len(list) == 0 {
@@ -360,8 +360,9 @@ func (it *item) thought() string {
 	return strings.Join(texts, paragraph)
 }
 
-// response returns the whole answer. asked is the model's name, for servers that
-// do not say who answered; stored says that the service was told to keep it.
+// response returns the whole answer. asked is the requested model's name, for
+// servers that do not name the answering one; stored says that the request asked
+// the service to keep the answer.
 func (a *answer) response(asked string, stored bool) *host.ModelResponse {
 	f := a.final
 	r := &host.ModelResponse{ID: f.ID, Model: cmp.Or(f.Model, asked), Parts: a.parts(), Raw: a.raw.JSON()}
@@ -386,7 +387,7 @@ func (a *answer) finishReason(parts []host.Part) host.FinishReason {
 		case "content_filter":
 			return host.FinishContentFilter
 		case "":
-		default: // max_output_tokens, and what is to come
+		default: // max_output_tokens, and reasons of later versions
 			return host.FinishLength
 		}
 	}

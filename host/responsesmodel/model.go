@@ -31,9 +31,9 @@ type Options struct {
 	Server modelhttp.Options // how to reach the server
 
 	// Store has the service keep every answer, and with it the conversation: see
-	// host.ModelResponse.Conversation. It is for agent threads, of which only what is
-	// new is sent then. The conversation of a host.History is sent whole with each
-	// request, for what it shows may change in ways that the service does not hear of.
+	// host.ModelResponse.Conversation. It is for agent threads, which then send only
+	// the new messages. The conversation of a host.History is sent whole with each
+	// request, because its view may change without a request to the service.
 	Store bool
 
 	// Effort is how hard the model should reason, and Summary whether the service
@@ -55,8 +55,9 @@ type Model struct {
 
 var _ host.Model = (*Model)(nil)
 
-// New returns a model; nothing is sent yet. The name goes to the server as it
-// is. Code invalid_argument for a missing name or options that cannot work.
+// New returns a model; nothing is sent yet. The name goes to the server
+// unchanged. Code invalid_argument for a missing name or options that cannot
+// work.
 func New(model string, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -110,7 +111,7 @@ type question struct {
 	req       *host.ModelRequest
 	body      modelhttp.Body
 	encrypted bool // it asks for encrypted reasoning
-	bare      bool // what was thought before is left out
+	bare      bool // earlier reasoning is left out
 	noFormat  bool
 }
 
@@ -129,7 +130,7 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case q.req.Conversation != "" && (f.Err.Code == host.InvalidArgument || f.Err.Code == host.NotFound) && f.Mentions("previous_response", "previous response", "conversation"):
 		f.Err.Code, f.Err.Hint = host.NotFound, "the service no longer has the conversation; send it whole, or begin a new one"
 	case q.req.Output != nil && !q.noFormat && f.Says("text.format", "json_schema"):
-		q.noFormat = true // whoever asks checks the answer anyway
+		q.noFormat = true // the caller checks the answer anyway
 		f.AtOnce = q.write() == nil
 	}
 	return f

@@ -25,8 +25,8 @@ const itemMember = "openai_item"
 
 var comma = []byte{','}
 
-// write writes the request: what is the same for all messages anew, and each
-// message once in its life.
+// write writes the request: the head again each time, and each message once in
+// its life.
 func (q *question) write() error {
 	m, req := q.model, q.req
 	q.encrypted = !m.opts.Store && m.reasons() && !m.noEncrypted.Load()
@@ -70,7 +70,7 @@ func (q *question) write() error {
 // looks like must depend on nothing but the message and this.
 type wireForm struct {
 	stored bool // the service keeps what it says, and can be reminded of it
-	bare   bool // without what was thought
+	bare   bool // without reasoning
 }
 
 // reserved are the members that agents' model parameters may not set: what the host
@@ -131,8 +131,8 @@ const provider = "responses"
 
 const noParameters = `{"type":"object","properties":{}}`
 
-// appendTools writes what the model may call. The service takes schemas for
-// strict ones, unless it is told that they are not.
+// appendTools writes the tools that the model may call. The service treats
+// schemas as strict unless the request says that they are not.
 func appendTools(b []byte, req *host.ModelRequest) []byte {
 	declared := req.ProviderToolsOf(provider)
 	if len(req.Tools)+len(declared) == 0 {
@@ -288,20 +288,20 @@ func reasoningItem(p *host.Reasoning) json.RawMessage {
 	return nil
 }
 
-// neverSaid are the types of items that the service is told and never says: the
-// results among them can show a model files that the service keeps, whoever put
-// them there.
+// neverSaid are the types of items that the service receives and never sends:
+// the results among them can show a model any files that the service keeps,
+// other users' included.
 var neverSaid = map[string]bool{
 	"item_reference": true, "mcp_approval_response": true, "computer_call_output": true,
 	"custom_tool_call_output": true, "local_shell_call_output": true, "apply_patch_call_output": true,
 }
 
 // readItem returns an item that may go back and its type, nothing for one that
-// may not. A client that keeps the conversation can put into it what the service
-// never said: it must not speak as the system, give consent that a person was not
-// asked for, or point at what the service keeps for others. What is sent is
-// written anew from what was looked at, for a member that comes twice may be read
-// one way here and the other way there.
+// may not. A client that keeps the conversation can add items that the service
+// never sent: it must not speak as the system, give consent that no person was
+// asked for, or point at data that the service keeps for others. The item is
+// written again from its checked members, because the service may read a
+// duplicate member differently.
 func readItem(raw json.RawMessage) (item json.RawMessage, kind string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["type"], &kind) != nil || kind == "" {

@@ -269,8 +269,8 @@ func (f *filler) array(p property, sure bool) json.RawMessage {
 
 const maxItems = 50
 
-// freeText returns a string. What the parameter is called and how it is formatted
-// says what kind of thing to take; what is left takes the words themselves.
+// freeText returns a string. The parameter's name and format select the kind of
+// value; other parameters take the remaining words.
 func (f *filler) freeText(p property, sure bool) json.RawMessage {
 	for _, guess := range []func(property) (string, bool){f.formatted, f.identifier, f.quotedText} {
 		if text, ok := guess(p); ok {

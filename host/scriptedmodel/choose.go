@@ -42,7 +42,7 @@ const (
 	worthOfAbout  = 1.5
 	worthOfMember = 1.0
 	worthOfDetail = 0.5
-	enoughWorth   = 1.0 // for calling a tool nobody named
+	enoughWorth   = 1.0 // for calling a tool that the request does not name
 )
 
 // worthOf is what one word of a request says for a tool.

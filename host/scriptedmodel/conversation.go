@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// request is a chat completion request, as far as it is looked at.
+// request is a chat completion request, with the members that the model reads.
 type request struct {
 	Model             string          `json:"model"`
 	Messages          []message       `json:"messages"`

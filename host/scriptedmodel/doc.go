@@ -15,15 +15,16 @@
 // heuristic: it picks the offered tool whose name and description share words
 // with the request, fills the tool's schema from the words of the request
 // (numbers, ids, dates, addresses, quoted text, the values of an enum), calls it
-// once for each id that is named, and puts the results into a sentence. Asked by
-// a model router (tools select_agent and done) it picks the agent whose
+// once for each id in the request, and puts the results into a sentence. Asked
+// by a model router (tools select_agent and done) it picks the agent whose
 // description shares words with the request, and is done once one has answered.
 // "And the other one?" is resolved from the ids that the conversation has named
-// and not asked about. When nothing matches it says what it is and what it has.
+// and not asked about. When nothing matches, the answer describes the model and
+// its tools.
 //
-// Every answer carries the system fingerprint [Fingerprint]; whoever shows
-// answers to people shows [Notice] beside them. Its speed measures a host, its
-// answers measure nothing.
+// Every answer carries the system fingerprint [Fingerprint]; a program that
+// shows answers to people shows [Notice] beside them. Its speed measures a
+// host, its answers measure nothing.
 //
 // The same request always gets the same answer.
 package scriptedmodel

@@ -51,7 +51,7 @@ var finders = []struct {
 	{number, regexp.MustCompile(`-?\d+(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?`)},
 }
 
-// entities returns what is found in a text, in order.
+// entities returns the entities of a text, in order.
 func entities(text string) []entity {
 	rest := []byte(text)
 	var out []entity
@@ -75,7 +75,7 @@ func entities(text string) []entity {
 	return out[:min(len(out), maxEntities)]
 }
 
-// blank hides what has been found from the finders that follow.
+// blank hides an entity from the finders that follow.
 func blank(b []byte) {
 	for i := range b {
 		b[i] = ' '
@@ -126,7 +126,7 @@ func idsIn(text string) []string {
 // arithmetic is an expression with at least one operator: 17*23, 2 + 3 / 4.
 var arithmetic = regexp.MustCompile(`[(\d][\d.()]*(?: +[\d.()]+)*(?:(?:\s*[*/^%+]|\s[-x×]\s)\s*[\d.()]+(?: +[\d.()]+)*)+`)
 
-// expressionIn returns the arithmetic of a text, "" if there is none.
+// expressionIn returns the arithmetic expression of a text, or "".
 func expressionIn(text string) string {
 	masked := []byte(text)
 	for _, e := range entities(text) {

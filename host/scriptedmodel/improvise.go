@@ -91,8 +91,8 @@ type planner struct {
 }
 
 // plan returns the calls that the last request asks for, each once. It depends
-// on what was said before the answer only, so that it says the same again when
-// the results have come.
+// only on the messages before the answer, so that it returns the same calls
+// again when the results have come.
 func (p *planner) plan() []ReplyCall {
 	if forced := p.forced(); forced != nil {
 		return p.callsOf(forced, p.lastUser())
@@ -277,8 +277,9 @@ func (p *planner) mentioned() []string {
 	return out
 }
 
-// asked returns what was asked about before, an entry for each time. The calls
-// tell, as far as the history still has them; then what the user asked tells.
+// asked returns the ids of earlier questions, an entry for each question: from
+// the past calls, or if the history has none with ids, from the user's earlier
+// sentences.
 func (p *planner) asked() [][]string {
 	var out [][]string
 	known := p.mentioned()

@@ -128,7 +128,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 }
 
 // ReadRules reads {"rules": [...]} and checks it. Unknown members are errors.
-// Code invalid_argument; the error names the rule and what is wrong with it.
+// Code invalid_argument; the error names the rule and its mistake.
 func ReadRules(raw []byte) ([]Rule, error) {
 	if len(raw) > maxRulesBytes {
 		return nil, invalid("read rules: %d bytes, more than %d", len(raw), maxRulesBytes)
@@ -326,7 +326,7 @@ func (r *compiledRule) checkTemplate(what, template string) error {
 	return nil
 }
 
-// group returns the number of a group, -1 if there is none.
+// group returns the number of a group, or -1.
 func (r *compiledRule) group(name string) int {
 	if r.user == nil {
 		return -1

@@ -70,7 +70,7 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// count counts the connections that somebody is serving.
+// count counts the connections that are being served.
 func (s *Server) count(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

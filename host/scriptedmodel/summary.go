@@ -10,7 +10,7 @@ import (
 // The bounds of a summary.
 const (
 	maxSummaryBytes = 4_000
-	maxListed       = 5   // elements of an array, results of a batch past which only their number is told
+	maxListed       = 5   // elements of an array, results of a batch past which only their number is given
 	maxValueBytes   = 300 // of one value
 	maxSummaryDepth = 3
 )
@@ -75,7 +75,8 @@ func (r *result) news(object map[string]any) map[string]any {
 	return out
 }
 
-// arguments tells what was asked, so that it is clear which result is which.
+// arguments describes the call's arguments, so that the reader can tell the
+// results apart.
 func (r *result) arguments() string {
 	var out []string
 	eachMember(json.RawMessage(r.call.Function.Arguments), func(name string, value json.RawMessage) {

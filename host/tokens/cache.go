@@ -58,10 +58,9 @@ type cacheKey struct {
 	text      Key
 }
 
-// A cacheShard is a part of the cache. Entries are put in young. When that
-// holds half of what the shard may, it becomes old, and what was old and not
-// asked for in the meantime is forgotten: nearly what a list by last use
-// does, without a list.
+// A cacheShard is a part of the cache. New entries go to young. When young
+// holds half of the shard's limit, it becomes old, and the old entries not used
+// in the meantime are forgotten: nearly an LRU list, without a list.
 type cacheShard struct {
 	half int // most entries in either map
 

@@ -196,8 +196,8 @@ func (c *Counter) count(ctx context.Context, tokenizer, text string) (int, error
 	return n, nil
 }
 
-// EncodingFor is [EncodingForModel] as a method, so that a Counter can be handed
-// to whoever counts for models.
+// EncodingFor is [EncodingForModel] as a method, so that a Counter can be passed
+// to code that counts for models.
 func (c *Counter) EncodingFor(model string) (name string, exact bool) {
 	return EncodingForModel(model)
 }

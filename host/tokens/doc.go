@@ -1,5 +1,5 @@
-// Package tokens counts the tokens that a text is to a language model,
-// exactly, offline, and in time linear in the text.
+// Package tokens counts the tokens of a text for a language model, exactly,
+// offline, and in time linear in the text.
 //
 //	counter, err := tokens.New(nil)
 //	if err != nil {
@@ -13,22 +13,22 @@
 // tells which encoding a model uses. For models whose vocabulary is not
 // public there is [Approximate].
 //
-// # What is exact
+// # Exactness
 //
 // A count is the number of tokens of tiktoken-go's EncodeOrdinary, token for
-// token; the tests compare the two, and the fuzz target does for as long as it
-// is let. Names of special tokens are ordinary text. A byte that is not part
-// of valid UTF-8 counts as U+FFFD. The vocabularies are compiled into the
-// program; nothing is ever fetched.
+// token; the tests compare the two, and so does the fuzz target. Names of
+// special tokens are ordinary text. A byte that is not part of valid UTF-8
+// counts as U+FFFD. The vocabularies are compiled into the program; the package
+// never fetches anything.
 //
-// # What it costs
+// # Costs
 //
-// A megabyte that is half English and half program takes 14 ms with
-// o200k_base and 20 ms with cl100k_base, a 400-byte message 3 µs. Text made to
-// be hard (one piece of random letters, symbols or bytes) takes up to nine
-// times as long as prose, and no text is known to take longer; a run of one
-// character takes less than prose. So a text needs no bound here besides the
-// one it has where it comes in.
+// A megabyte that is half English and half program takes 14 ms with o200k_base
+// and 20 ms with cl100k_base, a 400-byte message 3 µs. Text made to be hard
+// (one piece of random letters, symbols or bytes) takes up to nine times as
+// long as prose, and no text is known to take longer; a run of one character
+// takes less than prose. So a text needs no bound here besides its bound at the
+// entry to the program.
 //
 // Counting does not allocate, as working memory is kept for the next call, up
 // to a bound. While in use it is up to 16 bytes for each token of the longest
@@ -39,8 +39,8 @@
 // and 5 MB, cl100k_base 14 ms and 3 MB, p50k_base and r50k_base 6 ms and 1 MB
 // each. The vocabularies add 7 MB to a program.
 //
-// The times are those of one core of an AMD EPYC server of 2024, and what
-// BenchmarkTokens and BenchmarkLoad print when it is idle. tiktoken-go takes
-// ten to twenty times as long for the megabyte, with 1.5 million allocations,
-// and the square of the length for the hard texts.
+// BenchmarkTokens and BenchmarkLoad print these times on one idle core of an
+// AMD EPYC server of 2024. tiktoken-go takes ten to twenty times as long for
+// the megabyte, with 1.5 million allocations, and the square of the length for
+// the hard texts.
 package tokens

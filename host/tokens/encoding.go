@@ -70,7 +70,7 @@ const lookEvery = 16 << 10
 // pacer is what a context may be that shares the processor among many.
 type pacer interface {
 	// Pace is called between two pieces of work, by the goroutine that does it. An
-	// error says that nobody waits for the rest.
+	// error says that no caller waits for the rest.
 	Pace() error
 }
 

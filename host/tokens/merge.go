@@ -14,9 +14,9 @@ const (
 	// windows are alike.
 	minWindow = 96
 
-	// minOverlap is how many tokens are merged again with what follows, at
-	// first. A window is windowPerOverlap times as long as they are, or
-	// more, so that little is done twice where tokens are long.
+	// minOverlap is the initial number of tokens that are merged again with the
+	// following text. A window is windowPerOverlap times as long as those
+	// tokens, or more, so that little is merged twice where tokens are long.
 	minOverlap       = 2
 	windowPerOverlap = 4
 )

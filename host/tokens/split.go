@@ -205,8 +205,7 @@ const ignoreCase = 'a' - 'A'
 // contraction is the length of 's|'t|'re|'ve|'m|'ll|'d at i, or 0; fold is 0
 // or ignoreCase.
 //
-// U+017F, the long s whose capital is S, is no s here, as it is none to
-// tiktoken-go.
+// U+017F, the long s whose capital is S, is not an s here, nor in tiktoken-go.
 func (s *splitter) contraction(i int, fold byte) int {
 	if i+1 >= len(s.text) || s.text[i] != '\'' {
 		return 0

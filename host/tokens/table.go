@@ -12,15 +12,15 @@ import (
 	"github.com/pkoukk/tiktoken-go-loader/assets"
 )
 
-// A table is one vocabulary: which byte strings are tokens, and which rank
-// each has. It is a trie whose edges live in one open-addressing hash table.
-// The slot an edge lands in is the name of the node it leads to, so that 8
-// bytes hold all there is to know of a node.
+// A table is one vocabulary: which byte strings are tokens, and which rank each
+// has. It is a trie whose edges live in one open-addressing hash table. The
+// slot an edge lands in is the name of the node it leads to, so that 8 bytes
+// describe a node completely.
 //
-// Beside a hash table of whole tokens it takes a fifth less memory and counts
-// a third faster, since most of what is looked up is no token, which shows
-// after a byte or two; it loads in 35 ms instead of 20. A map[string]int takes
-// four times the memory and four times as long to load.
+// Beside a hash table of whole tokens it takes a fifth less memory and counts a
+// third faster, since most strings looked up are no tokens, which shows after a
+// byte or two; it loads in 35 ms instead of 20. A map[string]int takes four
+// times the memory and four times as long to load.
 //
 // A table does not change once it is loaded.
 type table struct {
@@ -179,7 +179,7 @@ func (t *table) home(edge uint32) uint32 {
 	return uint32(uint64(edge*edgeHash)*t.hashed>>32) + firstHashed
 }
 
-// extend follows text from a node; noNode means that no token goes on so.
+// extend follows text from a node; noNode means that no token has this prefix.
 func (t *table) extend(at node, text string) node {
 	for i := 0; i < len(text); i++ {
 		next, found := t.probe(at, text[i])

@@ -25,10 +25,10 @@ type Change struct {
 // Path returns the file's path.
 func (c *Change) Path() string { return filepath.Join(c.Dir, c.Name) }
 
-// Read returns what is in the file, at most max bytes. Errors: not_found if it
-// is gone by now, conflict if it is another or being written by now, which is
-// reported when it has settled, invalid_argument if it is larger,
-// failed_precondition if it cannot be read or leads out of the directory.
+// Read returns the content of the file, at most max bytes. Errors: not_found if
+// the file is gone, conflict if it has changed since, which is reported when it
+// has settled, invalid_argument if it is larger, failed_precondition if it
+// cannot be read or leads out of the directory.
 func (c *Change) Read(max int) ([]byte, error) {
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Change) Read(max int) ([]byte, error) {
 	if err != nil {
 		return nil, readError(c, err)
 	}
-	info, err := f.Stat() // after reading: what was changed before or meanwhile has another time
+	info, err := f.Stat() // after reading: a change before or meanwhile shows in the time
 	switch {
 	case err != nil:
 		return nil, readError(c, err)

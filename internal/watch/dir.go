@@ -21,7 +21,7 @@ const (
 	defaultMaxFiles    = 1000
 
 	// maxEntries bounds how much of a directory is read. A directory with more
-	// cannot be watched: it is not known what has changed in it.
+	// cannot be watched: its changes are unknown.
 	maxEntries = 100_000
 )
 
@@ -85,7 +85,7 @@ func Dir(ctx context.Context, dir string, opts *DirOptions, changed func(ctx con
 type watcher struct {
 	dir     string
 	opts    DirOptions
-	known   map[string]stamp    // files as they were reported
+	known   map[string]stamp    // files in their reported state
 	pending map[string]sighting // files that differ from known and have not settled
 	failing bool                // the directory could not be read the last time
 	tooMany bool                // there were more files than MaxFiles the last time
@@ -105,7 +105,7 @@ func (w *watcher) pause() time.Duration {
 	return w.opts.Interval
 }
 
-// look reads the directory and returns what has changed and settled.
+// look reads the directory and returns the changes that have settled.
 func (w *watcher) look(now time.Time) (changes []Change) {
 	found, err := w.read()
 	if err != nil {
@@ -135,8 +135,8 @@ func (w *watcher) look(now time.Time) (changes []Change) {
 	return changes
 }
 
-// settled reports whether a file is other than it was reported, and has been so
-// for long enough; it is then as it is reported.
+// settled reports whether a file differs from its reported state, unchanged for
+// the time Settle; that state then counts as reported.
 func (w *watcher) settled(name string, s stamp, now time.Time) bool {
 	if w.known[name].equal(s) {
 		delete(w.pending, name)
