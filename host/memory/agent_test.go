@@ -1,5 +1,7 @@
 package memory_test
 
+// Scenario: agents write and recall memories with tools and a provider.
+
 import (
 	"context"
 	"errors"

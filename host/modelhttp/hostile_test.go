@@ -1,5 +1,7 @@
 package modelhttp_test
 
+// Scenario: servers break the protocol, fall silent or send too much.
+
 import (
 	"context"
 	"fmt"

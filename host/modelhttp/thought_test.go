@@ -1,5 +1,7 @@
 package modelhttp_test
 
+// Scenario: reasoning returns to each kind of provider in the next request.
+
 import (
 	"context"
 	"io"

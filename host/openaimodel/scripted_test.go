@@ -1,5 +1,7 @@
 package openaimodel_test
 
+// Scenario: runs of agents and networks ask the scripted model over loopback.
+
 import (
 	"context"
 	"encoding/json"

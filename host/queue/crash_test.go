@@ -1,5 +1,7 @@
 package queue_test
 
+// Scenario: a process is killed while its jobs run, and the next process does them.
+
 import (
 	"bufio"
 	"context"

@@ -1,5 +1,7 @@
 package queue_test
 
+// Scenario: one of two processes on a store is killed, and the other continues its jobs.
+
 import (
 	"bufio"
 	"context"

@@ -1,5 +1,7 @@
 package queue_test
 
+// Scenario: several processes share one store; some stall, and clocks jump.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,8 @@
 package queue_test
 
+// Scenario: the store fails or is silent for a moment, and no job is lost or runs twice
+// at once.
+
 import (
 	"context"
 	"sync/atomic"

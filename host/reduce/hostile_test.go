@@ -1,5 +1,7 @@
 package reduce_test
 
+// Scenario: users forge summaries, models answer badly, and views are invalid.
+
 import (
 	"bytes"
 	"context"

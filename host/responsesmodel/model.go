@@ -92,7 +92,7 @@ func (m *Model) reasons() bool {
 }
 
 // Generate streams the answer. See host.Model for the contract and the package
-// documentation for what becomes of a conversation. The codes of its errors are
+// documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
 	return func(yield func(host.ModelChunk, error) bool) {

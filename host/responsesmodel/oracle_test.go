@@ -1,5 +1,7 @@
 package responsesmodel_test
 
+// Scenario: go-openai's types, written independently, read our requests and streams.
+
 import (
 	"bufio"
 	"bytes"

@@ -1,5 +1,7 @@
 package sessions_test
 
+// Scenario: sessions are deleted, also while turns run and wait.
+
 import (
 	"context"
 	"testing"

@@ -1,5 +1,7 @@
 package sessions_test
 
+// Scenario: messages of a session are deleted and edited between and during turns.
+
 import (
 	"testing"
 

@@ -1,5 +1,8 @@
 package sessions_test
 
+// Scenario: a process is killed in the middle of a turn, and the next process completes
+// the turn.
+
 import (
 	"bufio"
 	"context"

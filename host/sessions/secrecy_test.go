@@ -1,5 +1,7 @@
 package sessions_test
 
+// Scenario: errors of drivers and tenants reach clients without their private text.
+
 import (
 	"errors"
 	"net/http"

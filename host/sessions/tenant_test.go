@@ -1,5 +1,7 @@
 package sessions_test
 
+// Scenario: the handler and the service receive requests without a tenant.
+
 import (
 	"net/http"
 	"net/http/httptest"

@@ -1,5 +1,8 @@
 package sessions_test
 
+// Scenario: a view hides parts of the state, changes, snapshots and messages of
+// sessions.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package stream_test
 
+// Scenario: all encoders write the same events, and the output equals the golden files.
+
 import (
 	"encoding/json"
 	"flag"

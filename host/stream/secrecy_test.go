@@ -1,5 +1,8 @@
 package stream_test
 
+// Scenario: errors of drivers pass through encoders and refusals without their private
+// text.
+
 import (
 	"errors"
 	"net/http/httptest"

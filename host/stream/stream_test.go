@@ -1,5 +1,7 @@
 package stream_test
 
+// Scenario: runs of every kind are encoded as AgentKit's chunks.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package stream_test
 
+// Scenario: AgentKit's own client, the hook useAgent, reads the chunks of runs.
+
 import (
 	"bytes"
 	"context"

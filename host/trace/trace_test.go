@@ -1,5 +1,7 @@
 package trace_test
 
+// Scenario: runs are kept, read back and shown as trees of spans.
+
 import (
 	"bytes"
 	"context"
