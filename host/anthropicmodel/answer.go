@@ -28,7 +28,7 @@ type event struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// message is what a stream begins with, or the whole answer of a server that
+// message is the first object of a stream, or the whole answer of a server that
 // does not stream.
 type message struct {
 	ID         string            `json:"id"`
@@ -264,8 +264,8 @@ func (b *block) part() host.Part {
 	return foreignPart(b.complete())
 }
 
-// input is what a call's arguments have become: the JSON that came in pieces, or
-// what it began with.
+// input returns a call's arguments: the JSON that came in pieces, or the block's
+// first value.
 func (b *block) input() json.RawMessage {
 	if b.grown.Len() > 0 {
 		return json.RawMessage(b.grown.String())
@@ -290,7 +290,7 @@ func (b *block) complete() json.RawMessage {
 	return whole
 }
 
-// foreignType is the type of a part that holds a block as it came.
+// foreignType is the type of a part that holds an original block.
 const foreignType = "anthropic"
 
 type foreign struct {
@@ -306,8 +306,8 @@ func foreignPart(block json.RawMessage) host.Part {
 	return &host.Unknown{Kind: foreignType, JSON: raw}
 }
 
-// response returns the whole answer. asked is the model's name, for servers
-// that do not say who answered.
+// response returns the whole answer. asked is the requested model's name, for
+// servers that do not name the answering one.
 func (a *answer) response(asked string) *host.ModelResponse {
 	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
 	if r.Model == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
-// wireForm is what the encodings that messages keep are found by. What a message
-// looks like must depend on nothing but the message and this.
+// wireForm is the key of the encodings that messages cache. An encoding must
+// depend only on the message and its wireForm.
 type wireForm struct {
 	bare bool // without thinking
 }
@@ -27,8 +27,8 @@ type blockWriter struct {
 	canMark bool // the block that is being written can carry the mark of it
 }
 
-// blocks returns a message's content blocks; none for one of which nothing can be
-// sent.
+// blocks returns a message's content blocks; none for a message without content
+// that can be sent.
 func (m *Model) blocks(msg *host.Message, form wireForm) ([]byte, error) {
 	return msg.Encoded(form, func(msg *host.Message) ([]byte, error) {
 		w := &blockWriter{model: m, form: form}

@@ -26,7 +26,7 @@ const (
 	MinThinkingTokens = 1024
 )
 
-// protocol is what all servers of this kind have in common.
+// protocol is the common part of all servers of this kind.
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080", KeyVariable: "ANTHROPIC_API_KEY",

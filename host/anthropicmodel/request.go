@@ -34,11 +34,11 @@ type turn struct {
 	role     string
 	from, to int // of the pieces
 	// results counts the pieces at the beginning that are tools' results: the
-	// provider wants them before what a person says in the same message.
+	// provider wants them before a person's text in the same message.
 	results int
 }
 
-// piece is what one of our messages adds to a turn.
+// piece is the part of a turn that one of our messages adds.
 type piece struct {
 	msg    *host.Message // nil for one of this package's
 	blocks []byte
@@ -79,7 +79,7 @@ func (m *Model) request(req *host.ModelRequest, bare bool) (modelhttp.Body, erro
 	return append(body, bodyEnd), nil
 }
 
-// What stands between the pieces; none of it is written to.
+// The text between the pieces, never modified.
 var (
 	comma          = []byte(",")
 	userOpens      = []byte(`{"role":"user","content":[`)
@@ -163,8 +163,9 @@ func (m *Model) finish(d *draft) error {
 	return nil
 }
 
-// reserved are the members that agents' model parameters may not set: what the host
-// says, what it must be able to read, and the limits that it counts with.
+// reserved are the members that agents' model parameters may not set: those that
+// the host writes, those that decide the form of the answer, and the limits that
+// the host counts with.
 var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "thinking"}
 
 // thinking is how many tokens the model may think about a request. The provider
@@ -180,7 +181,7 @@ func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
 	return 0
 }
 
-// head writes what stands around the messages, up to the first of them.
+// head writes the request up to its first message.
 func (m *Model) head(req *host.ModelRequest, d *draft) []byte {
 	system, thinking := d.system, m.thinking(req, d)
 	tokens := m.opts.MaxOutputTokens
@@ -212,7 +213,7 @@ const noParameters = `{"type":"object","properties":{}}`
 // provider is the name by which agents' provider tools are this provider's.
 const provider = "anthropic"
 
-// appendTools writes what the model may call.
+// appendTools writes the tools that the model may call.
 func appendTools(b []byte, req *host.ModelRequest) []byte {
 	declared := req.ProviderToolsOf(provider)
 	if len(req.Tools)+len(declared) == 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Kind says what kind of address an address is; only [Public] ones are dialed
-// without being granted.
+// Kind is the kind of an address; only [Public] ones are dialed without a
+// grant.
 type Kind string
 
 // The kinds of addresses.
@@ -27,8 +27,8 @@ const (
 	Own           Kind = "own"       // a public address of this very machine
 )
 
-// kindRange is a row of the tables below; the first that holds an address says
-// what it is.
+// kindRange is a row of the tables below; the first that contains an address
+// decides its kind.
 type kindRange struct {
 	prefix netip.Prefix
 	kind   Kind
@@ -94,8 +94,8 @@ var ranges6 = []kindRange{
 // address outside is not public, even if no list here names it.
 var global6 = netip.MustParsePrefix("2000::/3")
 
-// Classify says what kind of address a is. An IPv4-mapped address is the IPv4
-// address that it maps; the zero Addr is [Reserved].
+// Classify returns the kind of a. An IPv4-mapped address is the IPv4 address
+// that it maps; the zero Addr is [Reserved].
 func Classify(a netip.Addr) Kind {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() {

@@ -97,7 +97,7 @@ type Header struct {
 	Secret string
 }
 
-// Request is what to fetch, for whom, and what that one may.
+// Request is a request to fetch, with its tenant and its policy.
 type Request struct {
 	Tenant string  // whose secrets, connections and share of requests
 	Plugin string  // the registration that asks; connections are its own
@@ -111,7 +111,7 @@ type Request struct {
 	Limits Limits
 }
 
-// Response is what the last server of a chain of redirects answered.
+// Response is the answer of the last server in a chain of redirects.
 type Response struct {
 	Status    int
 	Headers   []Header // names in lower case, sorted; several of one name in the server's order

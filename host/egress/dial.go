@@ -24,8 +24,8 @@ type Resolver interface {
 const maxAddresses = 8
 
 // AddressError is the cause of a denial by address. It is for the operator: the
-// message that a guest gets leaves the address out, because what a name resolves
-// to inside a network is not a guest's to know. Find it with [errors.As].
+// message that a guest gets omits the address, because a guest must not learn
+// the addresses inside a network. Find it with [errors.As].
 type AddressError struct {
 	Host string
 	Addr netip.Addr
@@ -121,7 +121,7 @@ func (d *dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 
 // addressDenied is the error for every address that is not dialed. Its text is the
 // same for all: a plugin that asks for one name after the other learns nothing of the
-// network that the host is in. What the address is stands in the detail.
+// network that the host is in. The detail names the address.
 func addressDenied(name string, a netip.Addr, kind Kind) error {
 	e := host.Errorf(host.PermissionDenied, "the host %s has an address that is not granted", name).
 		WithHint("grant its http rule the addresses that it may have")
@@ -151,8 +151,9 @@ func (d *dialer) control(network, address, name string) error {
 }
 
 // ownAddress reports whether a is an address of one of this machine's
-// interfaces. A public one is refused as well: what listens there may expect to
-// be reached only from here. When they can't be listed, every address might be.
+// interfaces. A public one is refused as well: its listeners may expect only
+// local clients. When the interfaces can't be listed, every address counts as
+// own.
 func ownAddress(a netip.Addr) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

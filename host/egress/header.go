@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Bounds of what a request says about itself.
+// Bounds of a request's method and headers.
 const (
 	maxMethodBytes = 20
 	maxHeaders     = 100
@@ -40,7 +40,8 @@ var hostHeaders = map[string]bool{
 	"x-http-method-override": true, "x-http-method": true, "x-method-override": true,
 }
 
-// checkHeaders refuses what would be more than a field of the request.
+// checkHeaders refuses invalid headers, headers that the host sets, and too
+// many or too large ones.
 func checkHeaders(headers []Header, limit int) error {
 	if len(headers) > maxHeaders {
 		return host.Errorf(host.ResourceExhausted, "the request has %d headers, more than %d", len(headers), maxHeaders)
@@ -107,7 +108,7 @@ func (f *fetch) fill(ctx context.Context) (http.Header, error) {
 		case name == "Accept-Encoding":
 		case name == "Range":
 			out[name] = append(out[name], value)
-			out["Accept-Encoding"] = []string{"identity"} // a range of what the plugin sees
+			out["Accept-Encoding"] = []string{"identity"} // ranges then count the bytes that the plugin sees
 		case name == "User-Agent" && !agent:
 			agent = true
 			out[name] = []string{value}
@@ -139,7 +140,7 @@ func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 }
 
 // secretError keeps the code of a source's error, and not its text, which may
-// name paths. What to do about a secret that is missing is the source's to say.
+// name paths. The hint about a missing secret comes from the source.
 func secretError(name string, err error) error {
 	code := host.CodeOf(err)
 	if code == host.NotFound {

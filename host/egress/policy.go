@@ -39,7 +39,7 @@ type SecretRule struct {
 	Hosts []string
 }
 
-// Grants is what a [Policy] is made of.
+// Grants is the input of a [Policy].
 type Grants struct {
 	HTTP    []Rule
 	Secrets []SecretRule
@@ -264,10 +264,10 @@ func (p pattern) String() string {
 	return p.text
 }
 
-// Intersect returns what both rules allow, and whether that is anything: the
-// narrower host and the methods of both. The ranges of addresses are those of
-// granted alone: a plugin does not ask for them, the operator knows them. An
-// invalid rule allows nothing.
+// Intersect returns the rule of requests that both rules allow, and false if
+// they allow none: the narrower host and the methods of both. The ranges of
+// addresses are those of granted alone: a plugin does not ask for them, the
+// operator knows them. An invalid rule allows nothing.
 func Intersect(asked, granted Rule) (Rule, bool) {
 	a, errA := asked.compile()
 	g, errG := granted.compile()
@@ -303,7 +303,7 @@ func Intersect(asked, granted Rule) (Rule, bool) {
 
 // allow reports whether a request may be sent, and which ranges of addresses
 // that are not public it may be sent to. The error has code permission_denied
-// and names what to grant.
+// and names the missing grant.
 func (p *Policy) allow(t *target, method string) ([]netip.Prefix, error) {
 	var granted []netip.Prefix
 	found, server := false, false

@@ -14,8 +14,8 @@ import (
 
 // pools keeps connections apart: one transport for each tenant, plugin and set
 // of granted addresses. A connection is checked when it is dialed, so one that
-// was dialed under a grant must not serve a request without it; and what one
-// tenant's server does to a connection must not reach another tenant.
+// was dialed under a grant must not serve a request without it; and a
+// connection changed by one tenant's server must not reach another tenant.
 type pools struct {
 	opts Options
 

@@ -126,8 +126,8 @@ func jsonInner(s string, escapeHTML bool) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// base64Forms returns what of v's base64 does not depend on what stands before
-// and after it, for each of the three positions it can start at.
+// base64Forms returns the part of v's base64 that is independent of the bytes
+// before and after v, for each of its three possible start positions.
 func base64Forms(v string) []string {
 	var out []string
 	for before := range 3 {

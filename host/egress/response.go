@@ -30,9 +30,9 @@ func (f *fetch) read(ctx context.Context, resp *http.Response, redirects int) (*
 	}, nil
 }
 
-// learnSecrets makes known to the redactor every secret that the plugin may send
-// anywhere: a server can have kept what an earlier request sent it, and hand it
-// out to one without a secret.
+// learnSecrets adds to the redactor every secret that the plugin may send
+// anywhere: a server can keep a secret of an earlier request, and return it to a
+// request without one.
 func (f *fetch) learnSecrets(ctx context.Context) {
 	source := f.client.opts.Secrets
 	if f.req.Policy == nil || source == nil {
@@ -45,14 +45,13 @@ func (f *fetch) learnSecrets(ctx context.Context) {
 	}
 }
 
-// framing is what a compressed body may have beyond what comes out of it: some
-// compressions end in more bytes than they began with, but none in many.
+// framing is how many bytes longer a compressed body may be than its content:
+// some compressions add bytes, but none adds many.
 const framing = 64 << 10
 
-// readBody reads the body. The limit is on what comes out of decompression, so
-// that a bomb ends at the limit too, and on what goes in, so that compressed
-// nothing does. Where a secret is at stake, an encoding that can't be looked into
-// is refused.
+// readBody reads the body. The limit holds for the decompressed bytes, so that a
+// bomb ends at the limit too, and for the compressed ones, so that endless empty
+// blocks do. Where a secret must be redacted, an unreadable encoding is refused.
 func (f *fetch) readBody(resp *http.Response) ([]byte, error) {
 	var from io.Reader = resp.Body
 	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); {

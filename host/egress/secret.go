@@ -15,7 +15,7 @@ import (
 // maxSecretBytes bounds a secret's value.
 const maxSecretBytes = 16 << 10
 
-// hidden is what a secret prints as.
+// hidden is the printed form of a secret.
 const hidden = "[secret]"
 
 // Secret is a value that does not print: every verb of fmt, JSON and slog write

@@ -27,8 +27,7 @@ type target struct {
 	url    *url.URL // rewritten in that spelling, without a fragment
 }
 
-// parseTarget reads a URL. What could mean two things to two readers is refused,
-// not guessed at.
+// parseTarget reads a URL. An ambiguous URL is refused, not guessed at.
 func parseTarget(raw string) (*target, error) {
 	if len(raw) > maxURLBytes {
 		return nil, host.Errorf(host.InvalidArgument, "the URL has %d bytes, more than %d", len(raw), maxURLBytes)

@@ -46,7 +46,7 @@ type candidate struct {
 	FinishMessage string `json:"finishMessage"`
 }
 
-// rawParts are the parts of a content as they came: at most maxParts.
+// rawParts are the original parts of a content: at most maxParts.
 type rawParts []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler. It ends a list at its bound, where
@@ -283,7 +283,7 @@ func signatureExtra(signature string) host.Extra {
 	return host.Extra{{Name: vendorMember, Value: raw}}
 }
 
-// foreignType is the type of a part that holds a part as it came.
+// foreignType is the type of a part that holds an original part.
 const foreignType = "gemini"
 
 type foreign struct {
@@ -338,8 +338,8 @@ func (a *answer) finishReason() host.FinishReason {
 	return host.FinishStop
 }
 
-// response returns the whole answer. asked is the model's name, for servers that
-// do not say who answered.
+// response returns the whole answer. asked is the requested model's name, for
+// servers that do not name the answering one.
 func (a *answer) response(asked string) *host.ModelResponse {
 	r := &host.ModelResponse{ID: a.id, Model: cmp.Or(a.model, asked), FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
 	for _, g := range a.parts {
@@ -350,8 +350,8 @@ func (a *answer) response(asked string) *host.ModelResponse {
 	return r
 }
 
-// total is the usage as the host counts it: thoughts are output, and what the
-// service's own tools brought is input.
+// total is the usage in the host's terms: thoughts are output, and tokens of
+// the service's own tools are input.
 func (u *usage) total() host.Usage {
 	thoughts := max(u.Thoughts, 0)
 	return host.Usage{

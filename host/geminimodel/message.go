@@ -14,8 +14,8 @@ import (
 type signing int
 
 const (
-	signOwn  signing = iota // as they came
-	signAll                 // as they came, with a mark on calls that came without
+	signOwn  signing = iota // unchanged
+	signAll                 // unchanged, with a mark on calls that came without
 	signNone                // with marks only: the service does not take the signatures
 )
 
@@ -23,8 +23,8 @@ const (
 // did not make: the service does not look for their signature.
 const foreignSignature = "skip_thought_signature_validator"
 
-// wireForm is what the encodings that messages keep are found by. What a message
-// looks like must depend on nothing but the message and this.
+// wireForm is the key of the encodings that messages cache. An encoding must
+// depend only on the message and its wireForm.
 type wireForm struct {
 	signing signing
 	host    string // of the server, whose own files are not shown
@@ -38,8 +38,8 @@ type partWriter struct {
 	calls int
 }
 
-// writeMessage writes the parts of a message; nothing for one of which nothing can
-// be sent.
+// writeMessage writes the parts of a message; nothing for a message without
+// content that can be sent.
 func (q *question) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
 	w := &partWriter{model: q.model, form: form}
 	switch msg.Role {
@@ -235,10 +235,10 @@ func isGoogles(name string) bool {
 	return name == "googleapis.com" || strings.HasSuffix(name, ".googleapis.com")
 }
 
-// notForeign are members of parts that do not go back as such: those that there
-// are parts for, and those that no answer has, which show a model what the service
-// keeps for the account. A client that keeps the conversation could have made them
-// up.
+// notForeign are members of unknown parts that never go back: those with parts of
+// their own, and those that no answer contains, which show a model data that the
+// service keeps for the account. A client that keeps the conversation could have
+// made them up.
 var notForeign = []string{"functionCall", "functionResponse", "fileData", "inlineData"}
 
 // foreign writes an unknown part unchanged. The part is written again from its

@@ -17,7 +17,7 @@ import (
 // DefaultBaseURL is where requests go without [Options].BaseURL.
 const DefaultBaseURL = "https://generativelanguage.googleapis.com/v1beta"
 
-// protocol is what all servers of this kind have in common.
+// protocol is the common part of all servers of this kind.
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8080/v1beta", KeyVariable: "GEMINI_API_KEY",
@@ -31,7 +31,7 @@ func protocol() modelhttp.Protocol {
 type Options struct {
 	Server modelhttp.Options // how to reach the server
 
-	// ThinkingTokens bounds what the model thinks: 0 leaves it to the service,
+	// ThinkingTokens bounds the model's thinking: 0 leaves it to the service,
 	// [ThinkAsNeeded] lets the model decide, [DoNotThink] forbids it, which some
 	// models refuse.
 	ThinkingTokens int
@@ -41,7 +41,7 @@ type Options struct {
 	// later, ThinkingTokens for those before; a request has one of the two.
 	Effort string
 
-	// Thoughts has the service tell what the model thought, in short.
+	// Thoughts asks the service for a summary of the model's thoughts.
 	Thoughts bool
 }
 
@@ -95,7 +95,7 @@ func New(model string, opts *Options) (*Model, error) {
 	return m, nil
 }
 
-// kinds are what the service's names of models may begin with.
+// kinds are the prefixes of the service's names of models.
 var kinds = []string{"models/", "tunedModels/"}
 
 // pathOf returns the path and query of a model's requests.
@@ -153,7 +153,7 @@ type question struct {
 	inWords bool // the schema of the output stands in the instruction
 }
 
-// try sends the request once. What the server refuses about it is changed for the
+// try sends the request once. A part that the server refuses is changed for the
 // next attempt, which follows at once.
 func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	f := q.answer(c, x)
@@ -169,7 +169,7 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	return f
 }
 
-// What the service says of signatures and of the format of an answer.
+// The service's words about signatures and the format of an answer.
 var (
 	aboutSignatures = []string{"thought_signature", "thought signature", "thoughtsignature"}
 	aboutFormats    = []string{"response mime type", "response_mime_type", "responsemimetype", "response_json_schema", "responsejsonschema", "response schema", "response_schema"}

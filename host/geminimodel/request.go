@@ -23,7 +23,7 @@ const (
 	resultSide
 )
 
-// opens is what a content begins with; none of it is written to.
+// opens are the beginnings of contents, never modified.
 var opens = [...][]byte{
 	userSide:   []byte(`{"role":"user","parts":[`),
 	modelSide:  []byte(`{"role":"model","parts":[`),
@@ -36,7 +36,7 @@ var (
 	bodyEnds    = []byte("]}")
 )
 
-// content is what messages of one side that follow each other are.
+// content is a run of consecutive messages of one side.
 type content struct {
 	side   side
 	pieces [][]byte // the parts of each message, separated by commas
@@ -142,8 +142,9 @@ func (q *question) toolOf(id string) string {
 	return ""
 }
 
-// reserved are the members that agents' model parameters may not set: what the host
-// says, what it must be able to read, and the limits that it counts with.
+// reserved are the members that agents' model parameters may not set: those that
+// the host writes, those that decide the form of the answer, and the limits that
+// the host counts with.
 var reserved = []string{"contents", "systemInstruction", "tools", "toolConfig", "generationConfig/maxOutputTokens", "generationConfig/candidateCount",
 	"generationConfig/responseMimeType", "generationConfig/responseSchema", "generationConfig/responseJsonSchema"}
 
@@ -199,7 +200,8 @@ func (o *Options) thinking() []byte {
 // provider is the name by which agents' provider tools are this service's.
 const provider = "gemini"
 
-// appendTools writes what the model may call, with a comma behind it.
+// appendTools writes the tools that the model may call, with a comma behind
+// them.
 func appendTools(b []byte, req *host.ModelRequest) []byte {
 	var list [][]byte
 	if len(req.Tools) > 0 {
@@ -253,7 +255,7 @@ func declarations(tools []host.ToolSpec) []byte {
 func hasMembers(schema json.RawMessage) bool {
 	var keywords map[string]json.RawMessage
 	if len(schema) > 0 && json.Unmarshal(schema, &keywords) != nil {
-		return true // the service will say what it does not take
+		return true // the service names the parts that it refuses
 	}
 	for name, value := range keywords {
 		switch {

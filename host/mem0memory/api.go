@@ -21,10 +21,10 @@ const (
 	defaultTimeout = 30 * time.Second
 	maxAnswerBytes = 4 << 20
 	maxErrorBytes  = 4 << 10
-	shownBytes     = 200 // of what a server says about an error
+	shownBytes     = 200 // of a server's words about an error
 	maxAttempts    = 3
 	firstWait      = 500 * time.Millisecond
-	longestWait    = 10 * time.Second // also of what the server asks for
+	longestWait    = 10 * time.Second // also for waits that the server asks for
 )
 
 // api sends requests.
@@ -164,7 +164,7 @@ func (a *api) refused(resp *http.Response, text []byte) (retry time.Duration, er
 		e.Message += ": " + said
 	}
 	if code == host.Unauthenticated || code == host.PermissionDenied {
-		e.Message, e.Hint = "Mem0 refuses the key", "check the key in Mem0's dashboard" // what it says may quote the key
+		e.Message, e.Hint = "Mem0 refuses the key", "check the key in Mem0's dashboard" // the server's words may quote the key
 	}
 	if resp.StatusCode != 429 && resp.StatusCode != 503 {
 		return -1, e
@@ -173,7 +173,7 @@ func (a *api) refused(resp *http.Response, text []byte) (retry time.Duration, er
 	return time.Duration(min(max(seconds, 0), 3600)) * time.Second, e
 }
 
-// said is what a server says about an error, without the key.
+// said returns a server's words about an error, without the key.
 func (a *api) said(text []byte) string {
 	var in struct{ Detail, Error, Message json.RawMessage }
 	if json.Unmarshal(text, &in) != nil {

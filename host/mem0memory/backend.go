@@ -224,7 +224,7 @@ func (b *Backend) Search(ctx context.Context, scope memory.Scope, query string, 
 	}
 	var hits []memory.Hit
 	for i := range found {
-		if r := &found[i]; r.User == "" || r.User == user { // whatever else comes is not this scope's
+		if r := &found[i]; r.User == "" || r.User == user { // other memories are not this scope's
 			hits = append(hits, memory.Hit{Memory: r.memory(), Score: r.Score})
 		}
 		if len(hits) == limit {

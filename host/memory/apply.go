@@ -40,8 +40,8 @@ func (s *Store) Add(ctx context.Context, scope Scope, text string, opts *AddOpti
 	return s.one(ctx, scope, c)
 }
 
-// Update changes what a memory says; an empty text keeps it. Codes: not_found,
-// invalid_argument, and already_exists if another says that.
+// Update changes a memory's text; an empty text keeps it. Codes: not_found,
+// invalid_argument, and already_exists if another memory has the text.
 func (s *Store) Update(ctx context.Context, scope Scope, id, text string) (*Memory, error) {
 	return s.one(ctx, scope, Change{Kind: Update, ID: id, Text: text})
 }
@@ -96,9 +96,9 @@ func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*M
 	return nil, host.Errorf(host.Conflict, "write memories: others wrote to the scope first, %d times", maxAttempts)
 }
 
-// CheckChanges refuses, for backends other than [Store], what no store takes: a
-// scope without a name, too many changes, and changes that are none. Codes:
-// invalid_argument and resource_exhausted.
+// CheckChanges refuses, for backends other than [Store], arguments that no
+// store accepts: a scope without a name, too many changes, and invalid changes.
+// Codes: invalid_argument and resource_exhausted.
 func CheckChanges(scope Scope, changes []Change) error {
 	if err := scope.check(); err != nil {
 		return err
@@ -118,13 +118,14 @@ func checkChanges(changes []Change) error {
 	return nil
 }
 
-// batch is changes to one scope that are committed together. What it has read
-// holds when it commits, because every write to a scope moves its record.
+// batch is a set of changes to one scope that are committed together. Its reads
+// are still valid when it commits, because every write to a scope changes the
+// scope's record.
 type batch struct {
 	store *Store
 	*opened
 	now      time.Time
-	memories map[string]*storedMemory // what became of those that were changed; nil: deleted
+	memories map[string]*storedMemory // the changed memories; nil: deleted
 	texts    map[string]string        // by digest, the id of the memory that says it; "": none
 	events   map[string]uint64        // how long the histories are that the batch has added to
 	writes   map[kv.Key]kv.Write

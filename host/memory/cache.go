@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// cache keeps what searches have read of scopes' indexes, the scope that was
-// longest unused leaving first.
+// cache keeps the parts of scopes' indexes that searches have read; the least
+// recently used scope leaves first.
 type cache struct {
 	limit int
 	mu    sync.Mutex
@@ -90,7 +90,7 @@ func (ix *index) get(stem string) ([]posting, bool) {
 	return list, ok
 }
 
-// indexEntryBytes is about what a stem or an id costs besides its text.
+// indexEntryBytes is about the cost of a stem or an id besides its text.
 const indexEntryBytes = 64
 
 func (ix *index) put(stem string, postings []posting) (bytes int) {

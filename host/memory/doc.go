@@ -1,5 +1,5 @@
-// Package memory keeps what agents remember across conversations: short
-// statements in scopes, found by what they say, on any [kv.Driver].
+// Package memory keeps the memories of agents across conversations: short
+// statements in scopes, found by their words, on any [kv.Driver].
 //
 //	store, err := memory.New(driver, nil)
 //	scope := memory.Scope{Tenant: "acme", User: "ada"}
@@ -9,10 +9,10 @@
 // # Scopes
 //
 // A memory belongs to one [Scope]: a tenant and any of application, user, agent
-// and run. A search sees exactly one scope; what belongs to a user is not found
-// where no user is named, nor the other way round, so a name that was left out
-// by mistake shows no memories of other users. [Store.Scopes] lists the scopes
-// that have some names in common, for instance to delete all memories of a user.
+// and run. A search sees exactly one scope; a user's memories are not found in a
+// scope without a user, nor the other way round, so a name that was left out by
+// mistake shows no memories of other users. [Store.Scopes] lists the scopes that
+// have some names in common, for instance to delete all memories of a user.
 //
 // # Writing
 //

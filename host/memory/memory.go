@@ -31,10 +31,10 @@ type Memory struct {
 // expired reports whether m is over at a time.
 func (m *Memory) expired(now time.Time) bool { return !m.Expires.IsZero() && !now.Before(m.Expires) }
 
-// ChangeKind is what a [Change] does.
+// ChangeKind is the kind of a [Change].
 type ChangeKind string
 
-// What a change can do.
+// The kinds of changes.
 const (
 	Add    ChangeKind = "add"
 	Update ChangeKind = "update"
@@ -49,10 +49,10 @@ type Change struct {
 	// caller's, by which adding the same again does nothing; "" has one made.
 	ID string `json:"id,omitempty"`
 
-	// Text is what it says. An update without one keeps the text.
+	// Text is the memory's text. An update without one keeps it.
 	Text string `json:"text,omitempty"`
 
-	// Metadata replaces what there is; nil keeps it.
+	// Metadata replaces the memory's metadata; nil keeps it.
 	Metadata map[string]json.RawMessage `json:"metadata,omitempty"`
 
 	// Expires is when it ends; zero is never, and in an update, as before.

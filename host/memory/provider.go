@@ -7,7 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// DefaultHeading introduces what a provider recalls.
+// DefaultHeading introduces the recalled memories.
 const DefaultHeading = "What is remembered from earlier conversations, which may or may not matter here:"
 
 // ProviderOptions are the optional parts of [NewProvider].
@@ -21,12 +21,12 @@ type ProviderOptions struct {
 	Remember func(ctx context.Context, req *host.ObserveRequest) ([]Change, error)
 }
 
-// NewProvider returns a context provider that recalls what fits the newest input.
-// The memories come as a user's message behind the history and before the turn,
-// not as instructions, because users wrote their text; that message is not stored.
-// A search that fails ends the run: an agent without its memories is worse than an
-// unavailable one. scope is called for each run, and its failure ends the run
-// likewise.
+// NewProvider returns a context provider that recalls the memories that fit the
+// newest input. The memories come as a user's message behind the history and
+// before the turn, not as instructions, because users wrote their text; that
+// message is not stored. A search that fails ends the run: an agent without its
+// memories is worse than an unavailable one. scope is called for each run, and its
+// failure ends the run likewise.
 func NewProvider(name string, backend Backend, scope ScopeFunc, opts *ProviderOptions) host.Provider {
 	p := &provider{name: name, backend: backend, scope: scope}
 	if opts != nil {

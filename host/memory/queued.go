@@ -11,8 +11,8 @@ import (
 // JobName is the name of the jobs that a [Queued] leaves.
 const JobName = "agenthost/memory"
 
-// missingAttempts is how often a change of a memory that is not there is tried:
-// what adds it may still wait in the queue.
+// missingAttempts bounds the attempts to change a missing memory: the job that
+// adds it may still wait in the queue.
 const missingAttempts = 3
 
 // Queued is a backend that puts its writes into a queue: the writer, an agent's
@@ -44,10 +44,10 @@ type write struct {
 	Changes []Change `json:"changes"`
 }
 
-// Apply leaves the changes in the queue as one job and returns the memories as
-// they will be: with the ids and texts of the changes, and the rest as far as
-// those say it. Additions without an id get one. What only the backend can know,
-// such as that there is no memory of an id, makes the job fail, not Apply.
+// Apply enqueues the changes as one job and returns the future memories: with
+// the ids and texts of the changes, and their other fields as far as the changes
+// have them. Additions without an id get one. An error that only the backend can
+// find, such as an unknown id, fails the job, not Apply.
 func (q *Queued) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error) {
 	if err := scope.check(); err != nil {
 		return nil, err
@@ -105,15 +105,15 @@ func (q *Queued) HandleJob(ctx context.Context, job *host.Job) error {
 	return err
 }
 
-// Getter is what a [Backend] may also be. Of one that is, a job that is tried
+// Getter is an optional interface of a [Backend]. With it, a job that is tried
 // again is still all or nothing.
 type Getter interface {
 	// Get returns a memory, or code not_found: see [Store.Get].
 	Get(ctx context.Context, scope Scope, id string) (*Memory, error)
 }
 
-// again makes the changes of a job that was tried before, as if what there is not
-// to delete had been deleted then.
+// again makes the changes of a job that was tried before, as if the earlier
+// attempt had deleted the missing memories.
 func (q *Queued) again(ctx context.Context, w *write, missing error) error {
 	rest, err := q.withoutDeleted(ctx, w)
 	switch {

@@ -68,11 +68,11 @@ func (s Scope) within(filter Scope) bool {
 //	memory/scope/<application>/<user>/<agent>/<run>     the record of a scope
 //	memory/by/<kind>/<name>/<application>/...           empty; lists scopes by a name
 //	memory/deleted/<content>                            empty; content still to be removed
-//	memory/expires/<time>/<content>/<id>                the scope; what ends when
+//	memory/expires/<time>/<content>/<id>                the scope; the index of expiry times
 //	memory/content/<content>/memory/<id>                a memory
 //	memory/content/<content>/text/<digest>              the id of the memory with a text
 //	memory/content/<content>/word/<stem>/<id>           how often, in how many words
-//	memory/content/<content>/history/<id>/<n>           what happened to a memory
+//	memory/content/<content>/history/<id>/<n>           an event of a memory
 //
 // A scope's content lies under an id that is never used again, so that deleting
 // all of it is one write.

@@ -57,7 +57,7 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// layout is the version of what this package stores.
+// layout is the version of the stored records.
 const layout = 1
 
 // scopeRecord is a scope's own entry. It changes with every write to the scope.

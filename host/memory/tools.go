@@ -10,25 +10,25 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Backend is what tools and providers need of a store of memories. [Store] is
-// one.
+// Backend is a store of memories for tools and providers. [Store] is one.
 type Backend interface {
 	// Apply makes all changes or none: see [Store.Apply].
 	Apply(ctx context.Context, scope Scope, changes ...Change) ([]*Memory, error)
 
-	// Search returns what fits a query, the best first: see [Store.Search].
+	// Search returns the memories that fit a query, the best first: see
+	// [Store.Search].
 	Search(ctx context.Context, scope Scope, query string, opts *SearchOptions) ([]Hit, error)
 }
 
-// ScopeFunc says whose memories a run may see: the scope to use, made of who is
-// asking and of the run's state. It must fail rather than leave out a name that
-// it needs.
+// ScopeFunc returns the scope of memories that a run may see, from the caller's
+// scope and the run's state. It must fail rather than omit a name that it
+// needs.
 type ScopeFunc func(scope host.Scope, state *host.State) (Scope, error)
 
 // UserAt returns the scope of the user whose name is at a JSON Pointer of the
 // run's state, such as /user, in the run's tenant. Without a name there it fails
-// with code invalid_argument. The state of a run is set by who starts it, and may
-// be changed by its tools: offer none that writes there.
+// with code invalid_argument. The caller that starts a run sets its state, and
+// the run's tools may change it: offer no tool that writes there.
 func UserAt(pointer string) ScopeFunc {
 	return func(scope host.Scope, state *host.State) (Scope, error) {
 		var user string
@@ -47,9 +47,9 @@ type Tools struct {
 	scope   ScopeFunc
 }
 
-// NewTools returns the tools over a backend. What they write is durable when they
-// have answered, in the store or, over a [Queued], in the queue; a call that is
-// tried again writes nothing twice.
+// NewTools returns the tools over a backend. A write is durable when its tool has
+// answered, in the store or, over a [Queued], in the queue; a repeated call
+// writes nothing twice.
 func NewTools(backend Backend, scope ScopeFunc) *Tools { return &Tools{backend, scope} }
 
 // Granular returns create_memories, recall_memories, update_memories and
@@ -99,8 +99,9 @@ func (t *Tools) Create() *host.Tool {
 		}, &host.ToolOptions{Idempotent: true})
 }
 
-// Recall returns the tool recall_memories. It answers with what its queries find,
-// each memory once: those of the first query stand first, each query's best first.
+// Recall returns the tool recall_memories. It answers with the memories that its
+// queries find, each once: those of the first query first, each query's best
+// first.
 func (t *Tools) Recall() *host.Tool {
 	return host.NewTool("recall_memories", "Looks for what was remembered in earlier conversations.",
 		func(ctx context.Context, call *host.Call, in recalled) ([]Statement, error) {
@@ -189,7 +190,8 @@ func additions(call *host.Call, statements []string) (changes []Change) {
 	return changes
 }
 
-// updates refuses what would keep the text, which is not what a model asks for.
+// updates refuses updates without a text, which would keep the old one: no
+// model means that.
 func updates(list []Statement) (changes []Change, err error) {
 	for _, u := range list {
 		if u.Statement == "" {

@@ -86,7 +86,7 @@ func (m *metric) sender(ch chan<- prometheus.Metric, kind prometheus.ValueType) 
 	}
 }
 
-// histogramSender is sender for counts by bucket, of which the last is beyond all
+// histogramSender is sender for counts by bucket; the last bucket is beyond all
 // bounds.
 func (m *metric) histogramSender(ch chan<- prometheus.Metric) func(l labels, bounds []float64, counts []uint64, sum float64) {
 	describe := m.describer()

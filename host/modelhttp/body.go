@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Body is what a request sends, in pieces that are sent one after the other: a
-// conversation is long, and most of it was written before.
+// Body is the body of a request, in pieces that are sent one after the other: a
+// conversation is long, and most of its pieces exist already.
 type Body [][]byte
 
 // Len returns the length of all pieces together.
@@ -21,9 +21,9 @@ func (b Body) Len() int64 {
 	return int64(n)
 }
 
-// joinBytes is up to which length a body is joined after all: net/http sends
-// what it knows to be in memory together with the header, and everything else in
-// a packet of its own.
+// joinBytes is the length up to which a body is joined after all: net/http sends
+// a body in memory together with the header, and any other in a packet of its
+// own.
 const joinBytes = 32 << 10
 
 // reader returns a function that returns readers of the body, each from its

@@ -45,7 +45,7 @@ type Events struct {
 	seen   []byte // the beginning of the line that was not understood
 }
 
-// buffers are what streams that are over have left to others.
+// buffers are the buffers of finished streams, for reuse.
 var buffers = sync.Pool{New: func() any { return &buffer{src: bufio.NewReaderSize(nil, readBuffer)} }}
 
 type buffer struct {

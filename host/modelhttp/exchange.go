@@ -25,7 +25,7 @@ const (
 // maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 64 << 10
 
-// Exchange is one attempt: a request, and the answer as it comes.
+// Exchange is one attempt: a request and its streamed answer.
 type Exchange struct {
 	Events *Events // of the answer; nil before there is one
 
@@ -93,7 +93,7 @@ func (w watched) Read(p []byte) (int, error) {
 	return w.x.body.Read(p)
 }
 
-// Said tells that the answer is complete but for the end of the stream.
+// Said notes that the answer is complete but for the end of the stream.
 func (x *Exchange) Said() { x.watch.hurry(finishGrace) }
 
 // Drain reads the little that may follow the answer.
@@ -119,7 +119,7 @@ func (x *Exchange) brokenOff() *Fault {
 	return f
 }
 
-// Fault says what an error on the way was.
+// Fault translates an error of the exchange.
 func (x *Exchange) Fault(err error) *Fault {
 	var f *Fault
 	var long *TooLong

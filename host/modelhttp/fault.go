@@ -19,8 +19,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Fault is a failed attempt: the error for the caller, and what may be done
-// about it here.
+// Fault is a failed attempt: the error for the caller, and whether another
+// attempt may follow.
 type Fault struct {
 	Err    *host.Error
 	Again  bool // another attempt may succeed
@@ -43,8 +43,8 @@ func (f *Fault) Says(words ...string) bool {
 	return f.Err.Code == host.InvalidArgument && f.complaint.says(words...)
 }
 
-// Mentions reports whether what the server complains of has one of these words
-// in it, whatever the status.
+// Mentions reports whether the server's complaint contains one of these words,
+// under any status.
 func (f *Fault) Mentions(words ...string) bool { return f.complaint.says(words...) }
 
 // wait returns how long to wait after so many failed attempts.
@@ -86,7 +86,7 @@ func (s *Server) Refused(format string, args ...any) *Fault {
 // ended returns the error for the end of a request's own context.
 func (s *Server) ended(cause error) *host.Error {
 	code := host.CodeOf(cause)
-	if code != host.DeadlineExceeded { // by the caller, who knows: nothing is wrong with the server
+	if code != host.DeadlineExceeded { // the caller cancelled: the server is not at fault
 		return &host.Error{Code: host.Canceled, Message: cause.Error(), Err: cause}
 	}
 	return host.Errorf(code, "ask %s: %w", s.where, cause)
@@ -163,7 +163,7 @@ func codeOf(status int) host.Code {
 	return host.Unavailable
 }
 
-// complaint is what a server says of a failure.
+// complaint is a server's words about a failure.
 type complaint struct {
 	message string
 	code    string // "code" or "type"
@@ -241,7 +241,7 @@ func (c complaint) says(words ...string) bool {
 	return false
 }
 
-// statusFault says what an answer other than 200 means.
+// statusFault translates an answer other than 200.
 func (s *Server) statusFault(resp *http.Response, body []byte) *Fault {
 	f := s.complaintFault(resp.StatusCode, strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode), readComplaint(body))
 	if after, ok := retryAfter(resp.Header, time.Now()); ok {
@@ -253,7 +253,7 @@ func (s *Server) statusFault(resp *http.Response, body []byte) *Fault {
 	return f
 }
 
-// WireFault says what an error object in a stream means.
+// WireFault translates an error object in a stream.
 func (s *Server) WireFault(object json.RawMessage) *Fault {
 	c := readComplaint([]byte(`{"error":` + string(object) + `}`))
 	return s.complaintFault(statusOf(c), "it answers with an error", c)
@@ -279,8 +279,8 @@ func statusOf(c complaint) int {
 	return http.StatusInternalServerError
 }
 
-// complaintFault says what a complaint under a status means; text is how the
-// error begins.
+// complaintFault translates a complaint under a status; text is the beginning
+// of the error.
 func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 	if said := s.snippet([]byte(c.message)); said != "" {
 		text += ": " + said
@@ -320,8 +320,9 @@ func (s *Server) keyHint() string {
 	return "check the key in " + s.protocol.KeyVariable + "; it is set, but this server does not take it"
 }
 
-// exhausted tells load, which passes, from a budget, which does not. A complaint
-// that says when to come back is load, whatever words it has.
+// exhausted distinguishes load, which passes, from an exhausted budget, which
+// does not. A complaint that says when to come back is load, regardless of its
+// words.
 func (s *Server) exhausted(f *Fault, status int, c complaint) {
 	switch {
 	case status == http.StatusRequestEntityTooLarge:

@@ -41,7 +41,7 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 	return writeMembers(members), nil
 }
 
-// addParameter returns what becomes of a member that has a value; nil is none.
+// addParameter returns the new value of a member; before is nil if it has none.
 func addParameter(before, value json.RawMessage, reserved []string) (json.RawMessage, error) {
 	var inner map[string]json.RawMessage
 	if !isObject(value) || !isObject(before) && len(reserved) == 0 || json.Unmarshal(value, &inner) != nil {

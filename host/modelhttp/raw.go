@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// maxRawBytes bounds what a Raw keeps.
+// maxRawBytes bounds the bytes that a Raw keeps.
 const maxRawBytes = 1 << 20
 
-// Raw keeps what a server sent, if Keep is set: a JSON array of its events, cut
-// at 1 MiB, in which case the last element is {"left_out_bytes": n}.
+// Raw keeps the bytes of a server's answer, if Keep is set: a JSON array of its
+// events, cut at 1 MiB, in which case the last element is {"left_out_bytes":
+// n}.
 type Raw struct {
 	Keep    bool
 	b       []byte

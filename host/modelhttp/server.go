@@ -157,7 +157,7 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// errRedirect is what the default client answers a redirect to another host.
+// errRedirect is the default client's error for a redirect to another host.
 var errRedirect = errors.New("redirects to another host")
 
 func sameHostOnly(req *http.Request, via []*http.Request) error {
@@ -195,7 +195,7 @@ func (s *Server) Logger() *slog.Logger { return s.opts.Logger }
 // CloseIdleConnections closes the connections that no request is using.
 func (s *Server) CloseIdleConnections() { s.client.CloseIdleConnections() }
 
-// base returns the base URL without what may be secret in it.
+// base returns the base URL without its possible secrets.
 func (s *Server) base() string {
 	u, err := url.Parse(s.opts.BaseURL)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Server) base() string {
 	return s.where + u.Path
 }
 
-// secrets are what must not appear in an error.
+// secrets are the texts that must not appear in an error.
 func (s *Server) secrets() []string {
 	list := []string{s.opts.APIKey}
 	for _, values := range s.opts.Headers {
@@ -239,10 +239,10 @@ func (s *Server) redact(text string) string {
 	return text
 }
 
-// maxSeen bounds what an error shows of what came.
+// maxSeen bounds the part of an answer that an error shows.
 const maxSeen = 200
 
-// snippet is the beginning of what came, fit for one line.
+// snippet is the beginning of an answer, on one line.
 func (s *Server) snippet(b []byte) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(s.redact(string(b)), "\ufffd")), " ")
 	if len(text) > maxSeen {

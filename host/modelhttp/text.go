@@ -73,7 +73,7 @@ func plainName(name string) string {
 }
 
 // ArgumentsObject returns a call's arguments as the object that some protocols
-// want: what a model wrote instead of one is put into one.
+// demand: another value that the model wrote is put into one.
 func ArgumentsObject(arguments json.RawMessage) []byte {
 	raw := bytes.TrimSpace(arguments)
 	valid := json.Valid(raw)

@@ -192,8 +192,8 @@ func usageOf(u *wireUsage) host.Usage {
 	return out
 }
 
-// response returns the whole answer. asked is the model's name, for servers
-// that do not say who answered.
+// response returns the whole answer. asked is the requested model's name, for
+// servers that do not name the answering one.
 func (a *answer) response(asked string) *host.ModelResponse {
 	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.raw.JSON()}
 	if r.Model == "" {

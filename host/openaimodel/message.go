@@ -13,7 +13,7 @@ import (
 // has no other place to say so.
 const ErrorPrefix = "Error: "
 
-// messageOverhead is about what the protocol writes around a part.
+// messageOverhead is about the length of the protocol's text around a part.
 const messageOverhead = 64
 
 // writeMessage writes a message as the protocol has it. A tool's message is one
@@ -83,8 +83,8 @@ func appendResults(dst []byte, msg *host.Message) []byte {
 	return dst
 }
 
-// resultText is what a model reads of a result. An empty string goes as JSON:
-// servers refuse a result without any content.
+// resultText is the text of a result for the model. An empty string goes as
+// JSON: servers refuse a result without any content.
 func resultText(r *host.ToolResult) string {
 	text := r.ContentText()
 	switch {

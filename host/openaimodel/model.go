@@ -23,7 +23,7 @@ var protocol = modelhttp.Protocol{
 type Options struct {
 	Server modelhttp.Options // how to reach the server
 
-	// Reasoning says whether the model is sent what it thought before.
+	// Reasoning says whether the model receives its earlier reasoning.
 	Reasoning ReasoningUse
 
 	// Effort is how hard a model that reasons should, in the server's words: such

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// ReasoningUse says whether a model is sent what it thought before.
+// ReasoningUse says whether a model receives its earlier reasoning.
 type ReasoningUse string
 
 // The uses of reasoning.
@@ -38,7 +38,7 @@ type origin struct {
 }
 
 // The fields that servers put reasoning into. reasoning_details is an array of
-// objects, which go back as they came.
+// objects, which go back unchanged.
 const (
 	fieldReasoningContent = "reasoning_content"
 	fieldReasoning        = "reasoning"
@@ -58,12 +58,13 @@ func vendor(extra host.Extra) json.RawMessage {
 func vendorExtra(v any) host.Extra {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return nil // what a server sent was read as JSON
+		return nil // cannot happen: the server's data was read as JSON
 	}
 	return host.Extra{{Name: vendorMember, Value: raw}}
 }
 
-// thoughts returns what a message's reasoning came as, if model thought it.
+// thoughts returns the origins and texts of a message's reasoning, if it is
+// model's.
 func thoughts(msg *host.Message, model string) (list []origin, texts []string) {
 	for _, p := range msg.Parts {
 		r, ok := p.(*host.Reasoning)
@@ -79,7 +80,7 @@ func thoughts(msg *host.Message, model string) (list []origin, texts []string) {
 	return list, texts
 }
 
-// appendReasoning writes what model thought as members of its message.
+// appendReasoning writes model's reasoning as members of its message.
 func appendReasoning(dst []byte, msg *host.Message, model string) []byte {
 	list, texts := thoughts(msg, model)
 	var text, field string
@@ -196,7 +197,7 @@ func (d *detail) MarshalJSON() ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// reasoningPart is what an answer thought, nil for nothing.
+// reasoningPart is the reasoning of an answer, or nil.
 func (a *answer) reasoningPart(model string) host.Part {
 	if a.reasoning.Len() == 0 && len(a.details) == 0 {
 		return nil

@@ -110,7 +110,7 @@ type envelope struct {
 // maxEnvelopes is how many a model keeps: one for each agent that asks it.
 const maxEnvelopes = 32
 
-// envelope returns what goes around the messages of req.
+// envelope returns the request of req around its messages.
 func (m *Model) envelope(req *host.ModelRequest) (*envelope, error) {
 	askUsage := !m.noUsageAsk.Load()
 	for _, e := range m.kept() {
@@ -168,8 +168,9 @@ func sameProviderTool(a, b host.ProviderTool) bool {
 	return a.Provider == b.Provider && bytes.Equal(a.Declaration, b.Declaration)
 }
 
-// reserved are the members that agents' model parameters may not set: what the host
-// says, what it must be able to read, and the limit that it counts with.
+// reserved are the members that agents' model parameters may not set: those that
+// the host writes, those that decide the form of the answer, and the limit that the
+// host counts with.
 var reserved = []string{"model", "messages", "stream", "stream_options", "tools", "tool_choice", "functions", "function_call",
 	"response_format", "n", "modalities", "max_tokens", "max_completion_tokens"}
 
@@ -254,7 +255,7 @@ func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err
 		if err != nil {
 			return nil, false, err
 		}
-		if len(b) > 0 { // one of which nothing can be sent is left out: servers refuse empty ones
+		if len(b) > 0 { // servers refuse empty messages
 			out = append(out, b)
 		}
 	}
@@ -264,9 +265,9 @@ func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err
 	return out, thinks, nil
 }
 
-// wireForm is what the encodings that messages keep are found by. What a message
-// looks like must depend on nothing but the message and this.
+// wireForm is the key of the encodings that messages cache. An encoding must
+// depend only on the message and its wireForm.
 type wireForm struct {
-	model    string // whose calls have what a server sent with them; "" for none
-	thoughts bool   // what it thought is in it as well
+	model    string // calls of this model include their unknown members; "" for none
+	thoughts bool   // the encoding includes the model's reasoning
 }

@@ -301,8 +301,8 @@ func (s *scanner) name() []byte {
 	return nil
 }
 
-// text reads a string, and leaves to alone if null is there instead. before is
-// what it probably is.
+// text reads a string into to, and leaves to unchanged for null. before is the
+// probable value.
 func (s *scanner) text(to *string, before string) {
 	if s.null() {
 		return

@@ -133,13 +133,14 @@ func (p *toolPiece) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wireUsage is go-openai's, and where DeepSeek says what came from its cache.
+// wireUsage is go-openai's, with DeepSeek's member for tokens read from its
+// cache.
 type wireUsage struct {
 	openai.Usage
 	CacheHits int `json:"prompt_cache_hit_tokens"`
 }
 
-// flexText is a string, null, or a list of parts of which those with text
+// flexText is a string, null, or a list of parts, of which only those with text
 // count.
 type flexText string
 

@@ -14,7 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// errNothing is what a build returns when there is nothing to commit.
+// errNothing is the error of a build without anything to commit.
 var errNothing = errors.New("nothing to commit")
 
 // draft is a commit to one thread being put together, while its row is locked.
@@ -164,7 +164,7 @@ func (d *draft) saidBefore(req *host.HistoryRequest, turn *host.Turn) error {
 	return errNothing
 }
 
-// turn adds what the turn leaves beside messages.
+// turn adds the turn's record beside messages.
 func (d *draft) turn(req *host.HistoryRequest, turn *host.Turn) error {
 	d.turns++
 	d.turned = true

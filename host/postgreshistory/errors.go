@@ -15,8 +15,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// sqlErrors say what classes and codes of PostgreSQL mean to a caller; the first
-// that a code begins with counts.
+// sqlErrors translate classes and codes of PostgreSQL for a caller; the first
+// that is a prefix of the code counts.
 var sqlErrors = []struct {
 	prefix string
 	code   host.Code
@@ -81,7 +81,7 @@ func unreachable(err error, config *pgx.ConnConfig) error {
 	return &e
 }
 
-// causeWords says why a connection was not made, without what pgx adds.
+// causeWords says why a connection was not made, without the words of pgx.
 func causeWords(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError

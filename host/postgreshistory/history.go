@@ -153,7 +153,8 @@ func readThread(results pgx.BatchResults, req *host.HistoryRequest) (*host.Loade
 // front of it: more than the calls that one answer may make.
 const maxPairSpan = 256
 
-// wholePairs drops from the front of a window what answers calls before it.
+// wholePairs drops results from the front of a window whose calls are before
+// it.
 func wholePairs(messages []*host.Message) []*host.Message {
 	called := map[string]bool{}
 	start := 0

@@ -9,10 +9,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Regenerate implements [host.Regenerator]: what came after the message moves to
-// the table taken_back, and the state is that of the last turn before it. A thread
-// whose last turn was stored before there was that table keeps its state. The
-// store keeps no branches, so a run cannot answer on one.
+// Regenerate implements [host.Regenerator]: the messages after the given one move
+// to the table taken_back, and the state becomes that of the last turn before it.
+// A thread whose last turn is older than that table keeps its state. The store
+// keeps no branches, so a run cannot answer on one.
 func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, message string) (head string, err error) {
 	k, err := keyOf(req.Tenant, req.Thread)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	MaxIDBytes = host.MaxIDBytes
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
-	// DefaultListLimit is how many threads List returns if it is not told, and
+	// DefaultListLimit is how many threads List returns by default, and
 	// MaxListLimit how many at most.
 	DefaultListLimit = 20
 	MaxListLimit     = 1000
@@ -141,7 +141,7 @@ func (s *Store) sql(statement string) string {
 // key is whose thread is meant.
 type key struct{ tenant, thread string }
 
-// keyOf checks what a request names. The empty tenant is [DefaultTenant].
+// keyOf checks the names of a request. The empty tenant is [DefaultTenant].
 func keyOf(tenant, thread string) (key, error) {
 	part, err := host.TenantPartition(tenant)
 	if err != nil {
@@ -150,7 +150,7 @@ func keyOf(tenant, thread string) (key, error) {
 	return key{part, thread}, host.ValidateID("thread", thread, MaxIDBytes)
 }
 
-// plain returns what a text column can hold of s.
+// plain returns s without characters that a text column cannot hold.
 func plain(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 }

@@ -13,9 +13,9 @@ import (
 var _ host.TurnReader = (*Store)(nil)
 
 // ReadTurn implements [host.TurnReader]: the completed turn that answered a message,
-// by its id. A turn is a message's if what it said stands behind the message and
-// before the next of the user's. The state of a turn that was stored before the
-// tables had one for each turn is not known, and empty.
+// by its id. A turn answers a message if its messages stand behind that one and
+// before the user's next one. The state of a turn stored before the tables had a
+// state for each turn is unknown, and empty.
 func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.StoredTurn, error) {
 	if req.Input == nil {
 		return nil, nil

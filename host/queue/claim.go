@@ -35,8 +35,8 @@ type claimed struct {
 	serial   uint64 // revision of the entry which says that a job of its serial runs; 0: it has none
 }
 
-// claim takes a job: its attempt counts from here on, whatever happens. nil is a job
-// that is not due any more, or another process's.
+// claim takes a job: its attempt counts from here on, in any case. nil means that
+// the job is no longer due, or that another process has it.
 func (c *claims) claim(t *tenant, w *waitingJob) (*claimed, error) {
 	ctx := c.life.ctx
 	r, revision, err := c.store.load(ctx, t.name, w.id)
@@ -69,8 +69,8 @@ func (c *claims) claim(t *tenant, w *waitingJob) (*claimed, error) {
 	return job, nil
 }
 
-// serialPoll is the wait before a serial is tried again of which another process runs a
-// job. That process continues with the serial at once.
+// serialPoll is the wait before a retry of a serial while another process runs one of
+// its jobs. That process continues with the serial at once.
 const serialPoll = time.Second
 
 // takeSerial adds to tx that a job of its serial runs, unless another process runs one.

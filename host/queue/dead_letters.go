@@ -18,7 +18,7 @@ type DeadJob struct {
 	Name     string          `json:"name"`
 	Key      string          `json:"key,omitempty"`
 	Payload  json.RawMessage `json:"payload"`
-	Scope    host.Scope      `json:"scope"` // who left it
+	Scope    host.Scope      `json:"scope"` // of its enqueuer
 	Left     time.Time       `json:"left"`
 	Died     time.Time       `json:"died"`
 	Attempts int             `json:"attempts"`

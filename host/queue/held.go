@@ -174,7 +174,7 @@ func (h *heldRuns) settleDecided(ctx context.Context, t *tenant, j heldJob, stor
 	h.schedule.countGone(t, 1)
 }
 
-// counted tells the schedule of jobs that are held no longer.
+// counted reports jobs that are no longer held to the schedule.
 func (h *heldRuns) counted(t *tenant, jobs []heldJob, stored bool) {
 	if stored {
 		first := jobs[0].record.Due
@@ -189,7 +189,8 @@ func (h *heldRuns) counted(t *tenant, jobs []heldJob, stored bool) {
 	h.schedule.countGone(t, len(jobs))
 }
 
-// adopt takes over jobs that wait for a run of which this process learns no outcome.
+// adopt takes over jobs that wait for a run whose outcome this process does not
+// learn.
 func (h *heldRuns) adopt(t *tenant, jobs []heldJob) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

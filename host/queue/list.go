@@ -26,7 +26,7 @@ type PendingJob struct {
 	Name     string          `json:"name"`
 	Key      string          `json:"key,omitempty"`
 	Payload  json.RawMessage `json:"payload"`
-	Scope    host.Scope      `json:"scope"` // who left it
+	Scope    host.Scope      `json:"scope"` // of its enqueuer
 	Status   JobStatus       `json:"status"`
 	Left     time.Time       `json:"left"`
 	Due      time.Time       `json:"due"` // when it is to run, or the lease of the process that runs it ends

@@ -45,7 +45,7 @@ type Options struct {
 	FirstRetry     time.Duration // after the first failure; each later wait is twice as long (1 s)
 	LastRetry      time.Duration // at most (5 min)
 	Timeout        time.Duration // of one attempt (5 min)
-	Lease          time.Duration // how soon after a crash what the process held is taken by another (30 s)
+	Lease          time.Duration // after a crash another process takes the held jobs when it has passed (30 s)
 	KeepKeys       time.Duration // how long a key is known, from when its job was left (7 days)
 
 	// RunStatus says where a run stands that left jobs and whose process ended
@@ -57,7 +57,7 @@ type Options struct {
 	RunStatus func(ctx context.Context, scope host.Scope) (host.RunStatus, error)
 	HeldPoll  time.Duration
 
-	Logger *slog.Logger // told of jobs that fail; nil discards
+	Logger *slog.Logger // receives failures of jobs; nil discards
 }
 
 func (o Options) withDefaults() Options {
@@ -82,9 +82,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Handler does a job. It must bear being called again for one that it has done.
-// It heeds its context, which ends after Options.Timeout and when the queue is
-// closed. Its error decides what follows: see the package.
+// Handler does a job. It must tolerate a second call for a job that it has
+// done. It heeds its context, which ends after Options.Timeout and when the
+// queue is closed. Its error decides about the next attempt: see the package.
 type Handler func(ctx context.Context, job *host.Job) error
 
 // Queue is a durable queue. It is safe for concurrent use.

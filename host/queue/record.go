@@ -62,7 +62,7 @@ func cutTimed(k, prefix kv.Key) (at time.Time, rest kv.Key, ok bool) {
 	return time.UnixMilli(int64(n)), rest, ok
 }
 
-// layout is the version of what this package stores.
+// layout is the version of the stored records.
 const layout = 1
 
 // record is the stored form of a job.

@@ -157,7 +157,7 @@ func (s *schedule) readTenant(ctx context.Context, partition string, indexed uin
 	return t, nil
 }
 
-// forget forgets a tenant of which no job runs here. It reports whether it did.
+// forget forgets a tenant without running jobs here. It reports whether it did.
 func (s *schedule) forget(partition string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package quota bounds what tenants use over all of their runs: tokens, tool
-// calls and the time of runs in a window of time, and how often a model is asked.
+// Package quota bounds tenants' usage over all of their runs: tokens, tool calls
+// and the time of runs in a window of time, and the rate of model calls.
 //
 //	quotas, err := quota.New(&quota.Options{
 //		Default: quota.Budget{Tokens: 200_000},

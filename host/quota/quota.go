@@ -30,7 +30,7 @@ const (
 // others is the account, or the rate, of all that there is no room for.
 const others = "\x00"
 
-// Budget bounds what a tenant may use. A zero field is its default; nothing is
+// Budget bounds a tenant's usage. A zero field is its default; nothing is
 // unlimited.
 type Budget struct {
 	// Window is for how long the next three hold. It begins with the first use after
@@ -102,7 +102,7 @@ type Quotas struct {
 	swept    time.Time
 }
 
-// account is what a tenant has used.
+// account is a tenant's usage.
 type account struct {
 	ends      time.Time // of the window
 	tokens    int64
@@ -136,8 +136,8 @@ func New(opts *Options) (*Quotas, error) {
 	return q, nil
 }
 
-// Set gives a tenant a budget of its own, from now on: what it has used in this
-// window stays. Code invalid_argument for a negative number.
+// Set gives a tenant a budget of its own, from now on: its usage in this window
+// stays. Code invalid_argument for a negative number.
 func (q *Quotas) Set(tenant string, b Budget) error {
 	if err := b.check(tenant); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (q *Quotas) Set(tenant string, b Budget) error {
 	return nil
 }
 
-// Used is what a tenant has used in the window that is open.
+// Used is a tenant's usage in the present window.
 type Used struct {
 	Tokens    int64
 	ToolCalls int64
@@ -156,7 +156,7 @@ type Used struct {
 	Ends      time.Time // of the window; zero if none is open
 }
 
-// Used returns what a tenant has used.
+// Used returns a tenant's usage.
 func (q *Quotas) Used(tenant string) Used {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// serverErrors say what the words that an error of the server begins with mean to
-// a caller.
+// serverErrors translate the first words of a server's error for a caller.
 var serverErrors = []struct {
 	word string
 	code host.Code

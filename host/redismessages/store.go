@@ -93,8 +93,8 @@ func (s *Store) end(ctx context.Context, c redis.Cmdable, n int) ([]string, int,
 }
 
 // cut returns how many elements go when messages have been added, and the system
-// message if it is one of them and has to come back. What cannot be read counts
-// like any message.
+// message if it is one of them and has to come back. An unreadable element
+// counts like any message.
 func (s *Store) cut(ctx context.Context, c redis.Cmdable, messages []*host.Message, length int) (from int, system *host.Message, err error) {
 	limit := s.stores.opts.MaxMessages
 	if limit == 0 || length+len(messages) <= limit {

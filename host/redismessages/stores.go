@@ -53,8 +53,8 @@ type Options struct {
 	// the first of the list if it is a system message ([DefaultWindow]).
 	Window int
 
-	// SkipUnreadable leaves out what cannot be read of a list, and logs it, where
-	// listing otherwise fails and says which element it is.
+	// SkipUnreadable omits unreadable elements of a list, and logs them, where
+	// listing otherwise fails and names the element.
 	SkipUnreadable bool
 
 	Logger *slog.Logger // nil discards
@@ -140,7 +140,7 @@ func (s *Stores) Close() error {
 // StoreType returns [StoreType].
 func (s *Stores) StoreType() string { return StoreType }
 
-// state is what a store is serialized as.
+// state is the serialized form of a store.
 type state struct {
 	Thread *string `json:"thread_id"`
 	Prefix *string `json:"key_prefix"`

@@ -20,8 +20,8 @@
 //	CollapseTools  puts a line of text in place of old tool calls and results
 //	Budget         runs others in order until a number of tokens is kept
 //
-// Counting and Summarizing do what Agent Framework's chat reducers of those names
-// do, and the others what its compaction strategies do.
+// Counting and Summarizing behave like Agent Framework's chat reducers of those
+// names, and the others like its compaction strategies.
 //
 // # Groups
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// kind is what a group of messages is.
+// kind is the kind of a group of messages.
 type kind int
 
 const (

@@ -24,7 +24,8 @@ const stagesOfJob = 10
 // those that are left.
 const stageMessages = 1000
 
-// Pager is what a history can do, too: read a thread from anywhere on.
+// Pager is an optional interface of a history: it reads a thread from any
+// message on.
 type Pager interface {
 	// MessagesAfter returns messages of a thread in order, at most limit, that come
 	// after the one of an id, and whether there are more; from the thread's beginning,
@@ -91,8 +92,8 @@ func NewProgressive(model host.Model, target int, history host.HistoryLoader, jo
 	return p, nil
 }
 
-// Reduce implements [Reducer]. What cannot be queued is an error, unless it is
-// queued already or the queue is full.
+// Reduce implements [Reducer]. A job that cannot be enqueued is an error,
+// unless it is queued already or the queue is full.
 func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {
 		return nil, err
@@ -116,9 +117,9 @@ func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 	return append(append(out, rest...), turn...), nil
 }
 
-// stageOf names where the summaries of a thread are: what the newest one reaches to,
-// and how much came after it, in batches. If that one is out of sight, so is how
-// much: then it is by the last message of about each batch.
+// stageOf names the progress of a thread's summaries: the last message of the newest
+// summary, and the number of batches after it. If that summary is out of the window,
+// the number is unknown: then about one message of each batch marks the stage.
 func stageOf(known, summary *Summary, rest []*host.Message, batch int) string {
 	through, mark := "", ""
 	if known != nil {
@@ -202,8 +203,8 @@ func wholeUpTo(messages []*host.Message, cut int) int {
 	return max(cut, 0)
 }
 
-// unsummarized reads a thread: the newest summary, and what comes after it, or the
-// beginning of that.
+// unsummarized reads a thread: the newest summary, and the messages after it, or
+// the first of them.
 func (p *Progressive) unsummarized(ctx context.Context, scope host.Scope, known *Summary) (summary *Summary, rest []*host.Message, more bool, err error) {
 	req := &host.HistoryRequest{Tenant: scope.Tenant, Thread: scope.Thread}
 	if p.pager == nil {

@@ -16,8 +16,8 @@ type Reducer interface {
 	Reduce(ctx context.Context, view *host.View) ([]*host.Message, error)
 }
 
-// ToolPairs says what a reducer by Agent Framework's rules does with tool calls
-// and their results.
+// ToolPairs says how a reducer by Agent Framework's rules treats tool calls and
+// their results.
 type ToolPairs string
 
 const (
@@ -25,7 +25,7 @@ const (
 	// them. It is the default.
 	KeepToolPairs ToolPairs = "keep"
 	// DropToolPairs is Agent Framework's way: they are dropped (or hidden from
-	// who summarizes), however short the conversation is.
+	// the summarizing model), however short the conversation is.
 	DropToolPairs ToolPairs = "drop"
 )
 

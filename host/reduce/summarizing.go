@@ -132,8 +132,8 @@ func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 	return append(append(out, rest...), turn...), nil
 }
 
-// latest returns the newest summary that belongs to messages, and what comes
-// after what it covers.
+// latest returns the newest summary that belongs to messages, and the messages
+// after those that it covers.
 func latest(known *Summary, messages []*host.Message) (*Summary, []*host.Message) {
 	var summary *Summary
 	var rest []*host.Message
@@ -215,7 +215,7 @@ func firstWhole(messages []*host.Message) int {
 	return len(messages)
 }
 
-// summarize asks the model, and keeps what it answers.
+// summarize asks the model, and keeps its answer.
 func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
 	s, err := r.summary(ctx, scope, before, messages)
 	if err != nil {
@@ -243,8 +243,9 @@ func (r *summarizing) summary(ctx context.Context, scope host.Scope, before *Sum
 	return &Summary{Text: text, Through: messages[len(messages)-1].ID}, nil
 }
 
-// shown is what the summarizer is shown of a message, or nil. Models refuse calls
-// of tools that they were not offered, so it reads of them as text.
+// shown returns the form of a message that the summarizing model sees, or nil.
+// Models refuse calls of tools that they were not offered, so calls are shown as
+// text.
 func (r *summarizing) shown(m *host.Message) *host.Message {
 	if !aboutTools(m) {
 		return r.beginning(m)
@@ -267,7 +268,7 @@ func (r *summarizing) shown(m *host.Message) *host.Message {
 		Parts: []host.Part{&host.Text{Text: strings.TrimSuffix(b.String(), "\n")}}}
 }
 
-// beginning is a message, or what fits of the text of one that alone is too much.
+// beginning returns a message, with its text cut if it alone exceeds InputBytes.
 func (r *summarizing) beginning(m *host.Message) *host.Message {
 	if n, _ := m.Size(); n <= r.InputBytes {
 		return m

@@ -31,7 +31,7 @@ type event struct {
 	Error        json.RawMessage `json:"error"`
 }
 
-// response is what an answer ends with.
+// response is the object at the end of an answer.
 type response struct {
 	ID           string            `json:"id"`
 	Model        string            `json:"model"`
@@ -164,7 +164,7 @@ const paragraph = "\n\n"
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// tell passes a delta on, unless it is empty.
+// tell adds a delta, unless it is empty.
 func (a *answer) tell(c host.ModelChunk, text string) {
 	if text != "" {
 		a.deltas = append(a.deltas, c)
@@ -229,7 +229,7 @@ func (a *answer) done(ev *event) error {
 	return nil
 }
 
-// end takes what the answer ends with.
+// end takes the response object at the end of the answer.
 func (a *answer) end(raw json.RawMessage) error {
 	final := &response{}
 	if err := json.Unmarshal(raw, final); err != nil {
@@ -304,7 +304,7 @@ func (a *answer) parts() (list []host.Part) {
 	return list
 }
 
-// appendParts appends what an item holds.
+// appendParts appends the parts of an item.
 func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
 	var it item
 	if json.Unmarshal(raw, &it) != nil {

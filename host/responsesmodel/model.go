@@ -16,7 +16,7 @@ import (
 // DefaultBaseURL is where requests go without [Options].BaseURL.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// protocol is what all servers of this kind have in common.
+// protocol is the common part of all servers of this kind.
 func protocol() modelhttp.Protocol {
 	return modelhttp.Protocol{
 		BaseURL: DefaultBaseURL, OtherURL: "http://localhost:8000/v1", KeyVariable: "OPENAI_API_KEY",
@@ -37,8 +37,9 @@ type Options struct {
 	Store bool
 
 	// Effort is how hard the model should reason, and Summary whether the service
-	// tells what it thought, in the service's words: such as low, medium or high,
-	// and auto. "" leaves it to the service, which tells nothing by default.
+	// summarizes the reasoning, in the service's words: such as low, medium or
+	// high, and auto. "" leaves it to the service, which sends no summary by
+	// default.
 	Effort  string
 	Summary string
 }
@@ -115,8 +116,8 @@ type question struct {
 	noFormat  bool
 }
 
-// try sends the request once. What a server refuses to know about it is left out
-// from then on.
+// try sends the request once. A member that the server refuses is left out from
+// then on.
 func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	f := q.answer(c, x)
 	switch {

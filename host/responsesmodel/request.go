@@ -19,7 +19,7 @@ const ErrorPrefix = "Error: "
 // of responses.
 const conversationPrefix = "conv_"
 
-// itemMember is the type of a part that holds an item as it came, and the member
+// itemMember is the type of a part that holds an original item, and the member
 // of a reasoning part that does.
 const itemMember = "openai_item"
 
@@ -66,15 +66,16 @@ func (q *question) write() error {
 	return nil
 }
 
-// wireForm is what the encodings that messages keep are found by. What a message
-// looks like must depend on nothing but the message and this.
+// wireForm is the key of the encodings that messages cache. An encoding must
+// depend only on the message and its wireForm.
 type wireForm struct {
-	stored bool // the service keeps what it says, and can be reminded of it
+	stored bool // the service keeps its items, and a request can refer to them
 	bare   bool // without reasoning
 }
 
-// reserved are the members that agents' model parameters may not set: what the host
-// says, what it must be able to read, and the limits that it counts with.
+// reserved are the members that agents' model parameters may not set: those that
+// the host writes, those that decide the form of the answer, and the limits that
+// the host counts with.
 var reserved = []string{"model", "input", "instructions", "stream", "store", "background", "include", "conversation", "previous_response_id",
 	"tools", "tool_choice", "text/format", "max_output_tokens"}
 
@@ -175,8 +176,8 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 	return b
 }
 
-// writeMessage writes a message as items, separated by commas. Nothing is
-// written for one of which nothing can be sent.
+// writeMessage writes a message as items, separated by commas. A message
+// without content that can be sent writes nothing.
 func (m *Model) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
 	w := itemWriter{form: form}
 	switch msg.Role {
@@ -223,7 +224,7 @@ func (w *itemWriter) member(name, value string) {
 
 func (w *itemWriter) end() { w.b = append(w.b, '}') }
 
-// whole writes an item as it came.
+// whole writes an item unchanged.
 func (w *itemWriter) whole(item json.RawMessage) {
 	w.next()
 	w.b = append(w.b, item...)
@@ -264,7 +265,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 	}
 }
 
-// resultText is what a model reads of a result.
+// resultText is the text of a result for the model.
 func resultText(r *host.ToolResult) string {
 	if r.IsError {
 		return ErrorPrefix + r.ContentText()
@@ -324,7 +325,7 @@ func hasEncrypted(item json.RawMessage) bool {
 	return json.Unmarshal(item, &v) == nil && v.Encrypted != ""
 }
 
-// foreignItem is an item that goes back as it came.
+// foreignItem is an unknown item that goes back unchanged.
 func foreignItem(p *host.Unknown) json.RawMessage {
 	var v struct {
 		Item json.RawMessage `json:"item"`

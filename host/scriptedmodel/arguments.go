@@ -17,7 +17,7 @@ type filler struct {
 	used     []bool
 	idOf     string   // name of the parameter whose value is known
 	id       string   // that value
-	insist   bool     // a call must be made: guess what cannot be known
+	insist   bool     // a call must be made: guess unknown values
 	missing  []string // required parameters for which there was nothing
 	skipWord func(stem string) bool
 }
@@ -44,8 +44,8 @@ func (f *filler) arguments() json.RawMessage {
 	return f.object(f.tool.parameters, 0)
 }
 
-// object fills required members first, so that they have the first choice of
-// what there is, and writes all in the schema's order.
+// object fills required members first, so that they take their values first,
+// and writes all in the schema's order.
 func (f *filler) object(s *schema, depth int) json.RawMessage {
 	values := map[string]json.RawMessage{}
 	for _, wanted := range []bool{true, false} {
@@ -295,7 +295,8 @@ func (f *filler) freeText(p property, sure bool) json.RawMessage {
 	return encode(text)
 }
 
-// formatted takes what looks as the parameter's format, pattern or name says.
+// formatted takes a value that has the parameter's format or pattern, or the
+// form that its name suggests.
 func (f *filler) formatted(p property) (string, bool) {
 	s := p.schema
 	ofKind := func(k kind) (string, bool) { return f.take(func(e entity) bool { return e.kind == k }) }
@@ -336,15 +337,15 @@ func (f *filler) quotedText(p property) (string, bool) {
 	return f.take(func(e entity) bool { return e.kind == quoted })
 }
 
-// objectWords stand before what a request is about.
+// objectWords stand before the object of a request.
 var (
 	objectOf   = regexp.MustCompile(`(?i)\b(?:in|for|about|of|named|called|at|to|from|on|with)\s+(?:the\s+|a\s+|an\s+)?([^.,;:?!\n]+)`)
 	timeAtEnd  = regexp.MustCompile(`(?i)\s+(?:today|tomorrow|yesterday|now|please|right now|tonight|this week|next week)\s*$`)
 	capitalRun = regexp.MustCompile(`\b\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*`)
 )
 
-// aboutWhat returns what the text is about: what follows a preposition, or a name
-// inside a sentence.
+// aboutWhat returns the subject of the text: the words after a preposition, or a
+// name inside a sentence.
 func (f *filler) aboutWhat() string {
 	if m := objectOf.FindStringSubmatch(f.text); m != nil {
 		return strings.TrimSpace(timeAtEnd.ReplaceAllString(m[1], ""))
@@ -358,7 +359,7 @@ func (f *filler) aboutWhat() string {
 	return ""
 }
 
-// leadIn is how requests begin that then say what they are about.
+// leadIn matches the polite beginning of a request, before its subject.
 var leadIn = regexp.MustCompile(`(?i)^\s*(?:(?:please|can you|could you|would you|will you|i want you to|i need you to|hey|hi|hello|now|then|and)[\s,]+)*`)
 
 // restOfText returns the text without the words that asked for the tool.

@@ -36,7 +36,7 @@ func enumText(s *schema) string {
 	return b.String()
 }
 
-// What a shared word is worth, by where the tool has it.
+// The worth of a shared word, by its place in the tool's declaration.
 const (
 	worthOfName   = 3.0
 	worthOfAbout  = 1.5
@@ -45,7 +45,7 @@ const (
 	enoughWorth   = 1.0 // for calling a tool that the request does not name
 )
 
-// worthOf is what one word of a request says for a tool.
+// worthOf is the worth of one word of a request for a tool.
 func (o *offer) worthOf(word string) float64 {
 	has := func(stems []string) bool {
 		return slices.ContainsFunc(stems, func(s string) bool { return alike(s, word) })
@@ -66,7 +66,7 @@ func (o *offer) worthOf(word string) float64 {
 	return worth
 }
 
-// ranked is a tool and what a request's words say for it.
+// ranked is a tool and the worth of a request's words for it.
 type ranked struct {
 	*offer
 	worth float64
@@ -108,7 +108,7 @@ func rank(tools []*offer, words []string) []ranked {
 	return out
 }
 
-// requestWords are a request's stems, and words for what it holds, so that "17*23"
+// requestWords are a request's stems, and words for its entities, so that "17*23"
 // finds a calculator.
 func requestWords(text string) []string {
 	words := stems(text)
@@ -135,7 +135,7 @@ func isVerbOf(tools []*offer) func(string) bool {
 	}
 }
 
-// Words of a parameter's name that say what it holds.
+// Words of a parameter's name that name the kind of its value.
 var (
 	idNames     = set("id ids no nr code ref reference key sku uuid guid ticket order orders invoice account customer tracking case isbn serial")
 	amountNames = set("count quantity qty amount limit max min size page pages price total days hours minutes seconds weeks months years age percent rate offset temperature distance")

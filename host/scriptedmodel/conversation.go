@@ -89,10 +89,10 @@ func readRequest(raw []byte) (*request, error) {
 type conversation struct {
 	*request
 	system  string
-	users   []string // what the user said, oldest first
+	users   []string // the user's messages, oldest first
 	past    []called // calls before the last user's message
 	current []called // calls since
-	said    string   // what the assistant last said since, if anything
+	said    string   // the assistant's last text since, if any
 	results []result // of the last answer's calls, if nothing came after them
 	tools   []*offer
 	choice  string // "auto", "none", "required" or a tool's name
@@ -168,7 +168,7 @@ func (c *conversation) lastUser() string {
 	return c.users[len(c.users)-1]
 }
 
-// earlier returns what the user said before the last message.
+// earlier returns the user's messages before the last one.
 func (c *conversation) earlier() []string {
 	return c.users[:max(len(c.users)-1, 0)]
 }
@@ -221,7 +221,7 @@ func compact(raw []byte) []byte {
 	return b.Bytes()
 }
 
-// encode returns v as JSON without escaping what HTML would want escaped.
+// encode returns v as JSON without HTML escapes.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// kind is what a piece of a text is.
+// kind is the kind of an entity.
 type kind int
 
 const (
 	quoted kind = iota
 	email
 	address // a URL
-	secret  // card numbers and what hides them: never used
+	secret  // card numbers and their masks: never used
 	phone
 	date
 	id
@@ -32,8 +32,8 @@ type entity struct {
 // maxEntities bounds how many pieces of one text are looked at.
 const maxEntities = 200
 
-// finders find entities, the surest kind first: a later one does not look at
-// what an earlier one has found.
+// finders find entities, the surest kind first: a later finder does not see the
+// entities of an earlier one.
 var finders = []struct {
 	kind    kind
 	pattern *regexp.Regexp

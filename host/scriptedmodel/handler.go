@@ -17,7 +17,8 @@ const DefaultName = "scripted"
 // Fingerprint is the system_fingerprint of every answer.
 const Fingerprint = "scripted-not-an-llm"
 
-// Notice says beside an answer what it comes from, and how to connect a model.
+// Notice names the source of an answer beside it, and says how to connect a
+// model.
 const Notice = `This answer is scripted, not an LLM's: it matches words and repeats what tools return. To connect a real model:
   export OPENAI_API_KEY=sk-...    (or OPENAI_BASE_URL=http://localhost:11434/v1 for Ollama, vLLM, LM Studio)
   and run the same command with --model NAME`
@@ -31,12 +32,12 @@ const (
 
 // Options are the optional parts of a scripted model.
 type Options struct {
-	// Rules are tried in order; the first that matches answers. What none
-	// matches goes to the heuristic.
+	// Rules are tried in order; the first that matches answers. A request that
+	// matches none goes to the heuristic.
 	Rules []Rule
 
-	// Name is what the model calls itself. Default: [DefaultName]. Requests may
-	// name any model; the answer says who answered.
+	// Name is the model's name for itself. Default: [DefaultName]. Requests may
+	// name any model; the answer carries Name.
 	Name string
 }
 
@@ -104,7 +105,7 @@ func (h *Handler) serveCompletion(w http.ResponseWriter, r *http.Request) {
 	newWriter(w, r, h.name, raw, req).write(rep)
 }
 
-// answer decides what to say.
+// answer chooses the reply.
 func (h *Handler) answer(req *request) *Reply {
 	c := newConversation(req)
 	for i := range h.rules {

@@ -11,8 +11,8 @@ import (
 // maxCalls bounds how many tools one answer calls, and one turn.
 const maxCalls = 16
 
-// What the heuristic reads. It tries many patterns on each text: a request that
-// is a book must not keep it busy for minutes.
+// Bounds of the heuristic's input. It tries many patterns on each text: a very
+// long request must not keep it busy for minutes.
 const (
 	maxRequestText = 8 << 10  // of one message: its beginning and its end
 	maxEarlierText = 32 << 10 // of the user's messages before, the latest ones
@@ -66,7 +66,7 @@ func ends(text string) string {
 	return strings.ToValidUTF8(text[:half], "") + "\n" + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
-// allowed holds calls to what the request takes.
+// allowed limits calls to those that the request permits.
 func (c *conversation) allowed(calls []ReplyCall) []ReplyCall {
 	if c.ParallelToolCalls != nil && !*c.ParallelToolCalls {
 		return calls[:1]

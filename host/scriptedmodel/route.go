@@ -58,7 +58,8 @@ func decide(tool string, arguments map[string]any) *Reply {
 	return &Reply{Calls: []ReplyCall{{Name: tool, Arguments: encode(arguments)}}}
 }
 
-// agents returns what may be selected, described as the instructions do.
+// agents returns the selectable agents, with the descriptions in the
+// instructions.
 func (c *conversation) agents() []*offer {
 	described := map[string]string{}
 	for _, m := range agentLine.FindAllStringSubmatch(c.system, -1) {

@@ -20,7 +20,7 @@ const (
 	maxDelay      = 10 * time.Minute
 )
 
-// Rule says what to answer when. Its JSON is
+// Rule is a reply to the requests that match. Its JSON is
 //
 //	{"name"?, "match": {...}, "reply": {...}}
 type Rule struct {
@@ -55,7 +55,7 @@ type Match struct {
 // Reply is an answer: text, tool calls or both, or a failure. In Text, in the
 // Name of a call and in every string of its Arguments
 //
-//	${0}, ${1}, ${name}   are what Match.User matched
+//	${0}, ${1}, ${name}   are the text and groups that Match.User matched
 //	${result}             is the text of the tools' results, joined by line ends
 //
 // and everything else, a lone $ too, is itself. An argument that is nothing but
@@ -78,7 +78,7 @@ type ReplyCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"` // default {}
 }
 
-// ReplyUsage is what the answer says it used.
+// ReplyUsage is the usage that the answer reports.
 type ReplyUsage struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
@@ -313,7 +313,7 @@ func (r *compiledRule) checkStrings(what string, v any) error {
 	return nil
 }
 
-// placeholder is what a template may hold.
+// placeholder matches the placeholders of a template.
 var placeholder = regexp.MustCompile(`\$\{(\w+)\}`)
 
 // checkTemplate returns an error for a group that Match.User does not have.

@@ -99,8 +99,7 @@ func (p properties) find(name string) *schema {
 	return nil
 }
 
-// readSchema reads a tool's parameters and puts what references point at in
-// their places.
+// readSchema reads a tool's parameters and resolves their references.
 func readSchema(raw json.RawMessage) *schema {
 	s := &schema{}
 	if len(raw) > 0 {

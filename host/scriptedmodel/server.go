@@ -46,7 +46,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 		url: "http://" + listener.Addr().String() + "/v1", cancel: cancel, served: make(chan struct{}),
 		http: &http.Server{
 			Handler: handler, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-			ErrorLog:    log.New(io.Discard, "", 0), // what it would say is the client's to tell
+			ErrorLog:    log.New(io.Discard, "", 0), // the client reports these errors
 			BaseContext: func(net.Listener) context.Context { return serving },
 		},
 	}

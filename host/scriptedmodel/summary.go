@@ -33,7 +33,7 @@ func summarize(results []result) string {
 	return clip(b.String(), maxSummaryBytes)
 }
 
-// sentence says what one result says.
+// sentence puts one result into a sentence.
 func (r *result) sentence() string {
 	name := r.call.Function.Name
 	if name == "" {
@@ -87,8 +87,8 @@ func (r *result) arguments() string {
 	return shorten(strings.Join(out, ", "))
 }
 
-// failure returns what a result that is an error says: one that begins with
-// "Error: ", or an object with nothing but an error.
+// failure returns the reason of a result that is an error: a text that begins
+// with "Error: ", or an object with nothing but an error.
 func (r *result) failure() (reason string, failed bool) {
 	if reason, failed = strings.CutPrefix(r.text, errorPrefix); failed {
 		return reason, true

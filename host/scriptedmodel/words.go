@@ -11,7 +11,7 @@ const (
 	maxStems = 300
 )
 
-// stopWords say nothing about what a request is about.
+// stopWords say nothing about the subject of a request.
 var stopWords = set(`a about again all also am an and another any are as at be been but by can could did do does else
 	for from give had has have he her here him his how i if in into is it its just know let like may me might mine
 	must my need no not of on one ones or other our out please shall she should so some tell than that the their them
@@ -81,7 +81,7 @@ func isDigits(w string) bool {
 	return strings.Trim(w, "0123456789") == ""
 }
 
-// stem cuts what English adds to a word's end, roughly.
+// stem cuts English endings off a word, roughly.
 func stem(w string) string {
 	for _, end := range []struct {
 		suffix, instead string
@@ -108,8 +108,8 @@ func stem(w string) string {
 	return w
 }
 
-// Stems of which one begins with the other are alike if that one is long
-// enough and the rest short: ship and shipment, calc and calculat.
+// Two stems are alike if one is a prefix of the other, long enough, and the
+// rest short: ship and shipment, calc and calculat.
 const (
 	minAlike = 4
 	maxRest  = 5
@@ -166,8 +166,8 @@ func sentences(text string) []string {
 
 const maxSentences = 200
 
-// asks returns the sentences that ask for something: questions, and what begins
-// like an order. A text without any is one.
+// asks returns the sentences that ask for something: questions, and sentences
+// that begin like an order. A text without any counts as one.
 func asks(text string, isVerb func(stem string) bool) []string {
 	var out []string
 	all := sentences(text)

@@ -222,7 +222,7 @@ func (r *Reply) size() int {
 	return n
 }
 
-// chunks returns the stream's chunks: who speaks, reasoning, words, calls in
+// chunks returns the stream's chunks: the role, reasoning, words, calls in
 // pieces, the finish reason, and usage if it was asked for.
 func (w *writer) chunks(rep *Reply) []completion {
 	var out []completion

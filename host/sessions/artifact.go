@@ -41,7 +41,7 @@ func (s *Service) ArtifactAt(ctx context.Context, tenant, snapshot, digest strin
 	return s.store.threads.For(tenant).ArtifactAt(ctx, session, at, digest)
 }
 
-// momentOf returns the session of a snapshot and the moment that it is of, to read its
+// momentOf returns a snapshot's session and its point in that session, to read its
 // artifacts.
 func (s *Service) momentOf(ctx context.Context, tenant, snapshot, digest string) (session string, at threads.At, err error) {
 	if err := s.checkArtifactsShown(snapshot, digest); err != nil {
@@ -75,7 +75,7 @@ type ArtifactUpload struct {
 	Limit     int64 // of its bytes ([threads.MaxUploadBytes])
 }
 
-// MaxArtifactInfoBytes bounds what an artifact that is uploaded has beside its
+// MaxArtifactInfoBytes bounds the data of an uploaded artifact besides its
 // content.
 const MaxArtifactInfoBytes = 16 << 10
 
@@ -122,7 +122,8 @@ func (s *Service) PutArtifact(ctx context.Context, tenant, session string, up *A
 	return s.background.storeArtifact(ctx, tenant, p, a)
 }
 
-// artifact returns what becomes of an upload, but for where its content is.
+// artifact returns the artifact of an upload, without the address of its
+// content.
 func (up *ArtifactUpload) artifact() (host.Artifact, error) {
 	media := &host.Media{MediaType: cmp.Or(up.MediaType, "application/octet-stream"), URL: "upload:"}
 	a := host.Artifact{Name: up.Name, Parts: []host.Part{media}, Metadata: up.Metadata}
@@ -197,7 +198,8 @@ func (s *Service) OpenArtifact(ctx context.Context, tenant, session, digest stri
 	return s.store.openContent(ctx, tenant, session, threads.At{}, a)
 }
 
-// OpenArtifactAt is [Service.OpenArtifact] of a snapshot, whatever was put since.
+// OpenArtifactAt is [Service.OpenArtifact] of a snapshot, regardless of later
+// uploads.
 func (s *Service) OpenArtifactAt(ctx context.Context, tenant, snapshot, digest string) (r io.Reader, mediaType string, size int64, err error) {
 	if tenant, err = s.served.host.Tenant(tenant); err != nil {
 		return nil, "", 0, err

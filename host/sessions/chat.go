@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// Client is what a [Chat] speaks to: [Service.For] in the same process, a
+// Client is the service of a [Chat]: [Service.For] in the same process, a
 // [Remote] over HTTP.
 type Client interface {
 	// Turn runs a turn: see [Service.Turn].
@@ -21,8 +21,8 @@ type Client interface {
 	Snapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
 }
 
-// BackgroundClient is what a [Client] may also be: it knows of turns in the
-// background. Both [Service.For] and a [Remote] are.
+// BackgroundClient is an optional interface of a [Client], for turns in the
+// background. Both [Service.For] and a [Remote] implement it.
 type BackgroundClient interface {
 	// Wait waits for a turn in the background to end: see [Service.Wait].
 	Wait(ctx context.Context, req *SnapshotRequest) (*Snapshot, error)
@@ -85,7 +85,7 @@ type Start struct {
 // rest may be used meanwhile.
 type Chat struct {
 	client     Client
-	background BackgroundClient // nil if the client is none
+	background BackgroundClient // nil if the client does not implement it
 	busy       chan struct{}    // held by the turn
 
 	mu       sync.Mutex
@@ -97,7 +97,7 @@ type Chat struct {
 	detached string // the snapshot of the last turn in the background
 	running  string // that of the turn that runs, when it has begun
 	sealed   json.RawMessage
-	stale    bool // the host has what the chat does not
+	stale    bool // the host's session is ahead of the copy
 	settled  copied
 	live     copied
 }
@@ -171,8 +171,8 @@ func (c *Chat) take(state *Session, artifacts []threads.ArtifactInfo) error {
 	return nil
 }
 
-// Load makes the chat's copy what the host has. Of a session that the client
-// keeps there is nothing to load. Code not_found if the host has no such session.
+// Load replaces the chat's copy by the host's session. It does nothing for a
+// session that the client keeps. Code not_found if the host has no such session.
 func (c *Chat) Load(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -219,8 +219,7 @@ func (c *Chat) begin(ctx context.Context) error {
 
 func (c *Chat) end() { <-c.busy }
 
-// Say is what a client says in a turn. The zero Say has the last turn tried
-// again.
+// Say is a client's input to a turn. The zero Say retries the last turn.
 type Say struct {
 	Text    string
 	Input   *host.Message
@@ -260,10 +259,10 @@ func (c *Chat) Do(ctx context.Context, say *Say) (*Output, error) {
 	return nil, host.Errorf(host.Internal, "the turn ended without an output")
 }
 
-// Stream says something and yields what happens; a [TurnEnded] comes last. The
-// chat's copy follows. An error is of a turn that did not begin or whose
-// connection was lost: then the copy is as before, and the next turn begins with
-// loading what the host has. Leaving the loop cancels the turn.
+// Stream runs a turn and yields its events; a [TurnEnded] comes last. The chat's
+// copy follows the events. An error means that the turn did not begin or that
+// its connection was lost: then the copy is unchanged, and the next turn first
+// loads the host's session. Leaving the loop cancels the turn.
 func (c *Chat) Stream(ctx context.Context, say *Say) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		if say == nil {
@@ -284,11 +283,11 @@ func (c *Chat) Stream(ctx context.Context, say *Say) iter.Seq2[Chunk, error] {
 	}
 }
 
-// Wait waits for the chat's last turn in the background to end, makes the chat's
-// copy what the host has then, and returns the turn's snapshot, which says how it
-// ended. A turn of the chat may run meanwhile; then it is waited for, too. Code
-// failed_precondition if no turn of the chat was detached, unimplemented if the
-// client is no [BackgroundClient].
+// Wait waits for the chat's last turn in the background to end, replaces the
+// chat's copy by the host's session, and returns the turn's snapshot, which says
+// how the turn ended. It also waits for a turn of the chat that runs meanwhile.
+// Code failed_precondition if no turn of the chat was detached, unimplemented if
+// the client is no [BackgroundClient].
 func (c *Chat) Wait(ctx context.Context) (*Snapshot, error) {
 	id, err := c.lastDetached("wait for it")
 	if err != nil {
@@ -383,7 +382,7 @@ func (c *Chat) stream(ctx context.Context, say *Say, yield func(Chunk, error) bo
 	}
 }
 
-// request is what a turn is asked for with.
+// request returns the request of a turn, and its message.
 func (c *Chat) request(say *Say) (*Request, *host.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -456,7 +455,7 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 	return nil, false, nil
 }
 
-// nothingIn refuses what no host sends.
+// nothingIn refuses events that no host sends.
 func nothingIn(ev host.Event) error {
 	return host.Errorf(host.DataLoss, "event %d, %s, has nothing in it", ev.Seq, ev.Data.Type())
 }
@@ -474,7 +473,7 @@ func putCopied(list []Artifact, a *host.Artifact) []Artifact {
 	return append(list, made)
 }
 
-// settle makes the copy what the turn says that it is. c.mu is held.
+// settle updates the copy from the output of a turn. The caller holds c.mu.
 func (c *Chat) settle(out *Output) error {
 	c.running = ""
 	c.session = out.Session
@@ -509,7 +508,7 @@ func (c *Chat) settle(out *Output) error {
 	return nil
 }
 
-// lost puts the copy back to what it was before the turn.
+// lost restores the copy from before the turn.
 func (c *Chat) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,7 +67,7 @@
 // A turn in the foreground that was begun with Detachable can move to the
 // background while it runs: [Service.Detach] and [Chat.Detach].
 //
-// # What a journal is for
+// # The journal
 //
 // A journal keeps the data that a run needs to continue: the steps of a turn whose
 // process ended, so that the next process repeats none of them, and the checkpoint

@@ -15,7 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/stream"
 )
 
-// maxRequestBytes is what a request may have beside a session.
+// maxRequestBytes bounds a request besides its session.
 const maxRequestBytes = 2 << 20
 
 // Handler serves sessions over HTTP. tenant returns the name of the caller, from
@@ -60,8 +60,9 @@ type handler struct {
 	tenant  func(*http.Request) (string, error)
 }
 
-// tenantOf returns who asks. A credential without a tenant is none, also where the
-// host has one tenant alone: requests over a network have no default.
+// tenantOf returns the caller's tenant. A credential without a tenant is refused,
+// also where the host has one tenant alone: requests over a network have no
+// default.
 func (h *handler) tenantOf(r *http.Request) (string, error) {
 	tenant, err := h.tenant(r)
 	if err != nil {
@@ -73,7 +74,7 @@ func (h *handler) tenantOf(r *http.Request) (string, error) {
 	return h.service.served.host.Tenant(tenant)
 }
 
-// read returns who asks, having read what for.
+// read returns the caller's tenant and reads the body into into.
 func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant string, err error) {
 	if tenant, err = h.tenantOf(r); err != nil {
 		return "", err
@@ -135,7 +136,8 @@ func wantsEvents(r *http.Request) bool {
 	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "application/x-ndjson") || r.URL.Query().Get("stream") == "true"
 }
 
-// serve answers with what one call returns. R is a request that knows its tenant.
+// serve answers with the result of one call. R is a request with a field for its
+// tenant.
 func serve[R any, A any](h *handler, call func(context.Context, *R) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := new(R)

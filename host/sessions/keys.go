@@ -98,8 +98,8 @@ func (k *Keys) open(raw json.RawMessage, tenant string) (*Session, error) {
 	return state, nil
 }
 
-// bound is what a seal is for, beside its content. Lengths keep two pairs of
-// names from reading alike.
+// bound is the associated data of a seal: tenant and key. Lengths keep two
+// pairs of names from reading alike.
 func bound(tenant, key string) []byte {
 	var b []byte
 	for _, s := range []string{tenant, key} {

@@ -64,8 +64,8 @@ func (r *Remote) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, e
 	}
 }
 
-// wholeLines is bufio.ScanLines for lines that all have an end: a piece of one is
-// what a lost connection leaves.
+// wholeLines is bufio.ScanLines for lines that all have an end: a piece of a line
+// means a lost connection.
 func wholeLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil
@@ -89,9 +89,8 @@ func readLine(line []byte, read func(json.RawMessage) (host.Event, error)) (host
 	return read(bytes.Clone(line))
 }
 
-// ReadEvents returns a function that reads the events of one turn as a client is
-// sent them, for who carries them over a connection of its own: see
-// [stream.ReadBrief].
+// ReadEvents returns a function that reads the events of one turn from their
+// wire form, for programs with a transport of their own: see [stream.ReadBrief].
 func ReadEvents() func(data json.RawMessage) (host.Event, error) {
 	read := stream.ReadBrief()
 	return func(data json.RawMessage) (host.Event, error) {
@@ -165,7 +164,7 @@ func (r *Remote) ArtifactAt(ctx context.Context, snapshot, digest string) (*host
 }
 
 // PutArtifact stores an artifact: see [Service.PutArtifact]; Metadata and Limit
-// are the host's. What r yields is sent as it comes.
+// are the host's. The content is streamed.
 func (r *Remote) PutArtifact(ctx context.Context, session string, up *ArtifactUpload, content io.Reader) (*Snapshot, error) {
 	if up == nil {
 		up = &ArtifactUpload{}
@@ -185,7 +184,8 @@ func (r *Remote) OpenArtifact(ctx context.Context, session, digest string) (io.R
 	return r.content(ctx, url.Values{"session": {session}, "digest": {digest}})
 }
 
-// OpenArtifactAt returns the content of what a snapshot has. Close it.
+// OpenArtifactAt returns the content of an artifact of a snapshot. The caller
+// closes it.
 func (r *Remote) OpenArtifactAt(ctx context.Context, snapshot, digest string) (io.ReadCloser, error) {
 	return r.content(ctx, url.Values{"snapshot": {snapshot}, "digest": {digest}})
 }

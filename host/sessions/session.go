@@ -37,8 +37,8 @@ type Session struct {
 	// With [Keys] it is in the sealed session only.
 	Checkpoint *host.Checkpoint
 	// Providers are the states of context providers, by key, of a session that a
-	// client keeps. What a provider remembers is not for clients: with [Keys] it is in
-	// the sealed session only; without, a client can read and change it.
+	// client keeps. These states are not for clients: with [Keys] they are in the
+	// sealed session only; without, a client can read and change them.
 	Providers map[string]json.RawMessage
 }
 
@@ -109,9 +109,9 @@ func (s *Session) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// members are those of a JSON object, by their names to the letter: encoding/json
-// takes a name for a field's in any case, and what a client keeps would be read in
-// another way than by who wrote it.
+// members are those of a JSON object, by their exact names: encoding/json matches
+// names in any case, so it could read a client's session differently than its
+// writer did.
 type members map[string]json.RawMessage
 
 type member struct {
@@ -143,7 +143,7 @@ func notASession(format string, args ...any) error {
 	return host.Errorf(host.InvalidArgument, "this is not a session: %w", fmt.Errorf(format, args...))
 }
 
-// check refuses what no session can be.
+// check refuses impossible sessions.
 func (s *Session) check() error {
 	if s.ID != "" {
 		if err := checkSession(s.ID); err != nil {

@@ -127,10 +127,10 @@ func (o *Options) check(target host.Target) error {
 	return nil
 }
 
-// Managed says who keeps sessions.
+// Managed says whether the server or the clients keep sessions.
 type Managed string
 
-// Who may keep sessions.
+// The keepers of sessions.
 const (
 	ByServer Managed = "server"
 	ByClient Managed = "client"

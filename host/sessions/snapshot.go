@@ -18,7 +18,7 @@ const (
 	Completed Status = "completed" // the session can be gone on with from here
 	Failed    Status = "failed"    // so it can from here, by this snapshot's name
 	Aborted   Status = "aborted"   // and from here
-	Expired   Status = "expired"   // it was pending, and who ran it is gone
+	Expired   Status = "expired"   // it was pending, and its process has ended
 )
 
 // Settled reports whether the turn has ended, one way or another.
@@ -34,7 +34,7 @@ func statusOf(s threads.Status) Status {
 	return Completed // also with a question
 }
 
-// Snapshot is what a turn left of a session.
+// Snapshot is a session after one of its turns.
 type Snapshot struct {
 	ID           string            `json:"snapshot"` // unique in the tenant; names the session too
 	Session      string            `json:"session"`

@@ -29,7 +29,8 @@ type Output struct {
 	State  *Session        `json:"state,omitempty"`
 	Sealed json.RawMessage `json:"sealed,omitempty"`
 
-	// Messages are what the turn added, the user's first, as clients may see them.
+	// Messages are the messages that the turn added, the user's first, in the form
+	// that clients may see.
 	Messages     []*host.Message   `json:"messages,omitempty"`
 	FinishReason host.FinishReason `json:"finish_reason"`
 	Questions    []*host.Question  `json:"questions,omitempty"` // of an interrupted one

@@ -22,10 +22,10 @@ type AgentKitOptions struct {
 	// User, if set, is the userId of every chunk.
 	User string
 
-	// SimulateChunking cuts what comes in one piece into several, as AgentKit's
-	// option of that name does: texts and arguments of more than 50 UTF-16 units, and
-	// tools' results of more than 80. It is for models that do not stream, and clients
-	// that show a text as it grows. A character is not cut.
+	// SimulateChunking splits whole texts, arguments and results into several chunks,
+	// as AgentKit's option of that name does: texts and arguments of more than 50
+	// UTF-16 units, and tools' results of more than 80. It is for models that do not
+	// stream, and clients that show a text as it grows. A character is not cut.
 	SimulateChunking bool
 }
 
@@ -60,8 +60,8 @@ const (
 //     its texts, which may stand in that run's message if its process had ended.
 //   - A failure of a tool is {"error":{"name","message"}} without a stack.
 //
-// What AgentKit has no chunk for (processors, state, usage, progress of a tool,
-// retries) is left out.
+// Events without a chunk in AgentKit (processors, state, usage, progress of a
+// tool, retries) are left out.
 func AgentKit(opts *AgentKitOptions) Encoder {
 	if opts == nil {
 		opts = &AgentKitOptions{}
@@ -71,7 +71,7 @@ func AgentKit(opts *AgentKitOptions) Encoder {
 
 type agentKit struct {
 	opts   AgentKitOptions
-	ids    string // what the ids of chunks begin with, and those of parts contain
+	ids    string // the prefix of the chunks' ids, contained in the parts' ids
 	seq    int64
 	parts  int // of texts and reasoning, so far
 	agents int // runs of agents so far
@@ -136,7 +136,7 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	case *host.TextDelta:
 		k.delta("text", "text.delta", d.Text)
 	case *host.ModelRetried, *host.ModelFellBack:
-		k.abandon() // what comes now is another answer
+		k.abandon() // a new answer begins
 	case *host.ReasoningDelta:
 		k.delta("reasoning", "reasoning.delta", d.Text)
 	case *host.ToolCallDelta:
@@ -390,7 +390,7 @@ func (k *agentKit) agentFinished(d *host.AgentFinished) {
 	}
 }
 
-// abandon ends what a model had begun when it was cut off.
+// abandon ends the open chunks of an answer that was cut off.
 func (k *agentKit) abandon() {
 	k.endText()
 	clear(k.calls)

@@ -11,13 +11,13 @@ import (
 // Frame is one message to a client.
 type Frame struct {
 	ID    string          // where a returning client continues; may be empty
-	Event string          // its name, for protocols that tell it apart from the data; may be empty
+	Event string          // its name, for protocols with a field for it; may be empty
 	Data  json.RawMessage // one line of JSON
 }
 
-// Encoder makes frames of the events of one run, which it is given in order. It
-// may remember what came before, so each run needs one of its own; it is not
-// safe for concurrent use.
+// Encoder makes frames of the events of one run, which it receives in order. It
+// may depend on earlier events, so each run needs an Encoder of its own; it is
+// not safe for concurrent use.
 type Encoder interface {
 	// Encode appends the frames of an event to dst: none, one or several. Code
 	// internal for an event that cannot be written.

@@ -23,8 +23,8 @@ const (
 type ServeOptions struct {
 	Encoder Encoder // of this run; default: Own
 
-	// WriteTimeout is how long a client may take nothing of what it is sent. Then
-	// it is cut off, and the run with it (30 s).
+	// WriteTimeout is how long a client may read nothing. Then its connection is
+	// closed, and the run ends (30 s).
 	WriteTimeout time.Duration
 
 	// KeepAlive is the silence after which an event stream sends a comment, so
@@ -34,13 +34,13 @@ type ServeOptions struct {
 
 // Serve answers a request with the events of a run: as server-sent events, or as
 // lines of JSON if the request accepts application/x-ndjson. Every event is sent
-// when it happens. A run that cannot begin is answered with its error's HTTP
-// status and {"error":{"code","message","hint"?}}, which is also the last frame,
-// named error, of a stream that ends before its run; a run's own failure is in its
-// last event. Clients read errors as [host.ClientError] has them; Serve returns the
+// when it happens. A run that cannot begin is answered with its error's HTTP status
+// and {"error":{"code","message","hint"?}}, which is also the last frame, named
+// error, of a stream that ends before its run; a run's own failure is in its last
+// event. Clients read errors as [host.ClientError] has them; Serve returns the
 // whole one, for the log. It returns when the run has ended, or with code canceled
-// when the client has left or has taken nothing for WriteTimeout: leaving the
-// loop over events ends the run, if that is what they are of.
+// when the client has disconnected or has read nothing for WriteTimeout: leaving
+// the loop over events ends the run that yields them, unless it is a [Live] one.
 func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) error {
 	s := newResponse(w, r, opts)
 	defer s.close()
@@ -55,7 +55,7 @@ func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, 
 	return nil
 }
 
-// response is what a client is sent.
+// response writes the answer to a client.
 type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -160,8 +160,8 @@ func (s *response) keepAlive() {
 	}
 }
 
-// fail answers a run that did not begin, and tells of a stream that ends before
-// its run. What ended a run is in the run's last event.
+// fail answers for a run that did not begin, and sends the error of a stream
+// that ends before its run. The failure of a run is in the run's last event.
 func (s *response) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,7 @@ func (l *Live) end(err error) {
 	l.wake()
 }
 
-// wake tells who waits for an event. l.mu is held.
+// wake wakes the readers that wait for an event. The caller holds l.mu.
 func (l *Live) wake() {
 	if l.changed != nil {
 		close(l.changed)
@@ -104,7 +104,7 @@ func (l *Live) wake() {
 // happened, in their order and without gaps. It ends with the run, and with the
 // run's error if that failed. Errors of its own are resource_exhausted for a
 // reader that is more than LiveOptions.Kept events behind, and that of ctx. Each
-// reading is for itself; leaving the loop, or falling behind, does nothing to
+// call reads independently; leaving the loop, or falling behind, does not affect
 // the run.
 func (l *Live) Events(ctx context.Context, from int64) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
@@ -175,7 +175,7 @@ func (l *Live) Wait(ctx context.Context) (*host.RunResult, error) {
 	return l.result, l.err
 }
 
-// Close cancels the run and waits for its end. What it has kept can still be
+// Close cancels the run and waits for its end. The kept events can still be
 // read. It may be called twice.
 func (l *Live) Close() {
 	l.cancel()

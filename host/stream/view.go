@@ -25,7 +25,7 @@ type View struct {
 	event     func(context.Context, host.Event) (host.Event, bool, error)
 }
 
-// ViewOptions say what a view leaves out.
+// ViewOptions say what a view hides.
 type ViewOptions struct {
 	// Hide names the hidden places, by RFC 6901 pointers: "/custom/..." is a
 	// place in the custom state, "/custom" all of it, "/artifacts" all artifacts.
@@ -145,8 +145,9 @@ func (v *View) Messages(ctx context.Context, messages []*host.Message) ([]*host.
 	return out, nil
 }
 
-// done is a message's event as clients may see it; nil if they may not. What the
-// provider has answered goes with a view of messages, which it would tell.
+// done returns the form of a message's event that clients may see; nil if they
+// may not. A view of messages also removes the provider's raw answer, which
+// would reveal the message.
 func (v *View) done(ctx context.Context, data *host.MessageDone) (*host.MessageDone, error) {
 	if v.message == nil || data.Message == nil {
 		return data, nil
@@ -160,8 +161,8 @@ func (v *View) done(ctx context.Context, data *host.MessageDone) (*host.MessageD
 
 func emptyDocument() (*host.Document, error) { return host.ReadDocument(json.RawMessage("{}")) }
 
-// guarded calls a function of the view. What went wrong is for the log of who
-// gets the cause, and not for clients: it may name what they must not see.
+// guarded calls a function of the view. The cause of a failure is for the
+// caller's log, and not for clients: it may name hidden data.
 func guarded[T any](what string, fn func() (T, error)) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {

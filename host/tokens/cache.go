@@ -15,11 +15,11 @@ import (
 // [Counter.CountAs].
 type Key [sha256.Size]byte
 
-// KeyOf is the key of a text, or of whatever identifies one, such as a
+// KeyOf is the key of a text, or of data that identifies a text, such as a
 // message's id together with its digest. Equal texts have different keys in
 // different scopes: take the tenant as the scope where one tenant must not
-// learn, from the time a count takes, what another has sent.
-// [Counter.Count] uses the empty scope.
+// learn another's texts from the time of a count. [Counter.Count] uses the
+// empty scope.
 func KeyOf(scope, text string) Key {
 	k := Key(sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))))
 	if scope == "" {

@@ -2,7 +2,7 @@ package tokens
 
 import "unicode"
 
-// A class is a set of the kinds of characters that the patterns tell apart.
+// A class is a set of the kinds of characters that the patterns distinguish.
 // Each character is of exactly one kind, so a class of several kinds is a
 // bracket expression of the pattern.
 type class uint8
@@ -28,9 +28,9 @@ const (
 )
 
 // classes holds the class of each character of the first two planes, where
-// nearly all text lives. It is filled from package unicode, which also
-// serves the expression engine below tiktoken-go, so that both agree whatever
-// version of Unicode the toolchain has.
+// nearly all text lives. It is filled from package unicode, which also serves
+// the expression engine below tiktoken-go, so that both agree in any version of
+// Unicode that the toolchain has.
 type classes [spread]class
 
 // newClasses fills a table, which takes about 0.3 ms.

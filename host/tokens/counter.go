@@ -13,8 +13,8 @@ import (
 // encoding nor a registered tokenizer. The error's text lists those that are.
 var ErrUnknown = errors.New("unknown name")
 
-// DefaultCacheEntries is how many counts a [Counter] remembers unless told
-// otherwise: the messages of some thousand conversations, in about 8 MB.
+// DefaultCacheEntries is how many counts a [Counter] remembers by default: the
+// messages of some thousand conversations, in about 8 MB.
 const DefaultCacheEntries = 1 << 16
 
 // minCached is the length in bytes from which finding a remembered count by
@@ -39,8 +39,8 @@ type Tokenizer interface {
 type VersionedTokenizer interface {
 	Tokenizer
 
-	// Version names what counts now. It is asked for before each count, by
-	// many goroutines at once, so it must be quick.
+	// Version names the present tokenizer. It is asked for before each count,
+	// by many goroutines at once, so it must be quick.
 	Version() string
 }
 
@@ -59,7 +59,7 @@ type Options struct {
 // concurrent use, and two of them share nothing.
 //
 // A vocabulary is loaded when its encoding is first asked for, and stays; the
-// package documentation says what that costs. So a program wants one Counter.
+// package documentation gives the cost. So a program wants one Counter.
 type Counter struct {
 	encodings map[string]func() (*Encoding, error)
 	custom    map[string]customTokenizer

@@ -10,15 +10,14 @@ import (
 // An Encoding counts tokens exactly, with the vocabulary of one family of
 // models. Get one from [Counter.Encoding].
 //
-// A count is the number of tokens that tiktoken-go's EncodeOrdinary returns
-// for the same text: names of special tokens such as <|endoftext|> count as
-// the ordinary text they are. A byte that is not part of valid UTF-8 counts
-// as U+FFFD, which is what tiktoken-go makes of it.
+// A count is the number of tokens that tiktoken-go's EncodeOrdinary returns for
+// the same text: names of special tokens such as <|endoftext|> count as the
+// ordinary text they are. A byte that is not part of valid UTF-8 counts as
+// U+FFFD, as in tiktoken-go.
 //
-// The time is linear in the length of the text whatever the text is, so there
-// is no limit on it; see the package documentation for the cost of a
-// megabyte. An Encoding is safe for concurrent use, and keeps no reference to
-// the texts it is given.
+// The time is linear in the length of any text, so there is no limit on it; see
+// the package documentation for the cost of a megabyte. An Encoding is safe for
+// concurrent use, and keeps no reference to the texts it is given.
 type Encoding struct {
 	name    string
 	table   *table
@@ -67,7 +66,8 @@ func (e *Encoding) CountBytes(text []byte) int {
 // three milliseconds of the hardest text.
 const lookEvery = 16 << 10
 
-// pacer is what a context may be that shares the processor among many.
+// pacer is an optional interface of a context that shares the processor among
+// many.
 type pacer interface {
 	// Pace is called between two pieces of work, by the goroutine that does it. An
 	// error says that no caller waits for the rest.

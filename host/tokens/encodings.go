@@ -17,7 +17,7 @@ const (
 	DefaultEncoding = O200kBase
 )
 
-// An encodingSpec is what tells encodings apart.
+// An encodingSpec describes an encoding.
 type encodingSpec struct {
 	name    string
 	file    string  // of the vocabulary
@@ -46,8 +46,8 @@ func EncodingNames() []string {
 	return names
 }
 
-// newEncodings returns what makes each encoding when it is first asked for.
-// Encodings of one vocabulary share its table.
+// newEncodings returns the constructor of each encoding, which the first use
+// calls. Encodings of one vocabulary share its table.
 func newEncodings() map[string]func() (*Encoding, error) {
 	class := sync.OnceValue(newClasses)
 	tables := map[string]func() (*table, error){}

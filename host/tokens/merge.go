@@ -150,7 +150,7 @@ type window struct {
 // A cell is a token while merging.
 type cell struct {
 	part
-	union node   // what it makes with the next token, or noNode
+	union node   // its union with the next token, or noNode
 	back  uint32 // bytes to the start of the token before
 }
 
@@ -199,8 +199,8 @@ func grow[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// find looks up what the token at i makes with the next, and returns the leaf
-// to be.
+// find looks up the union of the token at i with the next, and returns the new
+// leaf.
 func (w *window) find(t *table, i int) uint64 {
 	if i >= len(w.text) {
 		return never

@@ -22,8 +22,8 @@ func EncodingForModel(model string) (name string, exact bool) {
 	return DefaultEncoding, false
 }
 
-// A modelEncoding says which encoding a model uses, or all models that begin
-// with what stands before a star.
+// A modelEncoding says which encoding a model uses, or all models with the
+// prefix before a star.
 type modelEncoding struct{ models, encoding string }
 
 // modelEncodings lists the known models. No model meets two rows that differ.

@@ -1,4 +1,4 @@
-// Package trace keeps what the last runs did, so that a run can be read
+// Package trace keeps the events of the last runs, so that a run can be read
 // afterwards without a collector.
 //
 //	runs, err := trace.Open("data/traces", &trace.Options{Keys: store.Keys()})
@@ -8,9 +8,9 @@
 //	run.Write(os.Stdout)
 //
 // A run is a file of its events, one in a line, which are written as they happen:
-// what a killed process did can be read as well. Of the pieces of an answer only
-// the first is kept, which tells when it came; contents beyond a bound are left
-// out. The files hold what people and models said, for this user's eyes alone.
+// the runs of a killed process can be read as well. Of the pieces of an answer
+// only the first is kept, for its time; contents beyond a bound are left out. The
+// files hold the words of people and models, and only this user may read them.
 //
 // A host keeps all of its runs, those of sessions and in the background among them.
 // Each tenant's are in a directory of their own and, with Keys, encrypted: they are

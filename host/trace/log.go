@@ -42,9 +42,8 @@ type Options struct {
 	Keys Keys
 }
 
-// Keys encrypt what tenants' runs hold. They are those that the rest of a tenant's
-// data is encrypted with, so that destroying them takes the traces along. Safe for
-// concurrent use.
+// Keys encrypt tenants' runs, with the keys of the tenants' other data, so that
+// destroying a key destroys the traces too. Safe for concurrent use.
 type Keys interface {
 	// Seal returns text encrypted, or unchanged where nothing is encrypted. An
 	// error means that no data of the tenant may be written.
@@ -53,7 +52,7 @@ type Keys interface {
 	Open(purpose string, sealed []byte) ([]byte, error)
 }
 
-// purpose is what traces are sealed for.
+// purpose is the purpose that traces are sealed with.
 const purpose = "trace"
 
 // Log keeps the events of the last runs in a directory, a file a run. It may be
@@ -345,7 +344,7 @@ func fileNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// shortened returns what happened without contents that are too large.
+// shortened returns an event's data without contents that are too large.
 func shortened(data host.EventData) host.EventData {
 	switch d := data.(type) {
 	case *host.ToolStarted:

@@ -25,7 +25,7 @@ const Last = "last"
 // Options.RunBytes.
 const maxFileBytes = 256 << 20
 
-// Summary is what a run was, in short.
+// Summary describes a run in short.
 type Summary struct {
 	Run          string            `json:"run"`
 	Tenant       string            `json:"tenant,omitempty"`
@@ -45,13 +45,13 @@ type Summary struct {
 type Run struct {
 	Summary
 	Damaged int     `json:"damaged,omitempty"` // lines that could not be read
-	Spans   []*Span `json:"spans"`             // what it did, in the order in which it began
+	Spans   []*Span `json:"spans"`             // in the order in which they began
 }
 
 // ReadOptions say which runs are read, and how.
 type ReadOptions struct {
 	Tenant string // whose runs; empty is all tenants', for an administrator
-	Keys   Keys   // what they are encrypted with; nil for runs that are not
+	Keys   Keys   // the keys of the runs; nil for unencrypted runs
 }
 
 // admits reports whether a run is to be read: it is the tenant's.
@@ -60,7 +60,7 @@ func (o *ReadOptions) admits(run *Run) bool {
 }
 
 // List returns the runs of a log's directory, the last one first. Runs whose keys
-// are destroyed are left out. nil options are all runs that are not encrypted. Code
+// are destroyed are left out. With nil options it lists all unencrypted runs. Code
 // not_found without such a directory.
 func List(dir string, opts *ReadOptions) ([]*Summary, error) {
 	if opts == nil {
@@ -196,8 +196,8 @@ type event struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// parse makes a tree of lines. What cannot be read is counted and left out: the
-// last line of a killed process may be half.
+// parse makes a tree of lines. Unreadable lines are counted and left out: the
+// last line of a killed process may be incomplete.
 func parse(text []byte) *Run {
 	run := &Run{Spans: []*Span{}}
 	b := &builder{}
@@ -223,7 +223,7 @@ func parse(text []byte) *Run {
 	return run
 }
 
-// add adds what happened, and reports whether it could be read.
+// add adds an event, and reports whether it could be read.
 func (r *Run) add(b *builder, ev *event) bool {
 	if r.Target == "" {
 		r.Target = ev.Network

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Span is one thing that a run did, and what it did for that.
+// Span is one step of a run, with the steps inside it.
 type Span struct {
 	Kind       string      `json:"kind"` // one of the kinds below, or the type of an event
 	Name       string      `json:"name"`
@@ -58,7 +58,7 @@ type tool struct {
 	inner *builder // of an agent that works as a tool
 }
 
-// end closes what an agent that works as the tool has open.
+// end closes the open spans of an agent that works as the tool.
 func (t *tool) end(at int64) {
 	t.inner.at = max(t.inner.at, at)
 	t.inner.end()
@@ -89,8 +89,8 @@ func (b *builder) end() {
 	b.model, b.tools = nil, nil
 }
 
-// add adds what happened, and reports whether it could be read. What this package
-// does not know is shown by its type.
+// add adds an event, and reports whether it could be read. An event of an unknown
+// type is shown by its type.
 func (b *builder) add(ev *event) bool {
 	b.at = max(b.at, ev.Time.Sub(b.began).Microseconds())
 	switch ev.Type {
@@ -118,7 +118,7 @@ func (b *builder) add(ev *event) bool {
 	case "interrupted":
 		return b.question(ev)
 	case "state.patch", "artifact":
-		return true // what of it is worth knowing, the tool's line tells
+		return true // the tool's span shows the important part
 	}
 	b.under(&Span{Kind: ev.Type, Detail: clip(string(ev.Data)), BeganUS: b.at})
 	return true

@@ -129,8 +129,8 @@ func instructions(c *host.Cost) string {
 	return s
 }
 
-// plain takes out of a text what could move a terminal's cursor: models and
-// plugins wrote it.
+// plain removes characters that could move a terminal's cursor from a text of
+// models and plugins.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

@@ -70,8 +70,8 @@ func readError(c *Change, err error) error {
 	return host.Errorf(code, "read %s: %w", c.Path(), err)
 }
 
-// stamp is by what a file is known to have changed; the zero stamp is no file. Its
-// identity counts, because some builds give all they write the same time.
+// stamp detects a change of a file; the zero stamp is no file. The file's identity
+// counts, because some builds give all their files the same time.
 type stamp struct {
 	size int64
 	time time.Time

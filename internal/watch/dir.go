@@ -81,7 +81,7 @@ func Dir(ctx context.Context, dir string, opts *DirOptions, changed func(ctx con
 	return nil
 }
 
-// watcher remembers what it has reported of a directory.
+// watcher remembers the reported state of a directory's files.
 type watcher struct {
 	dir     string
 	opts    DirOptions

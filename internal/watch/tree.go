@@ -17,7 +17,7 @@ const (
 )
 
 // Tree is a file, or a directory with everything below it but hidden files,
-// modules (.wasm) and what editors leave behind.
+// modules (.wasm) and editors' temporary files.
 type Tree struct {
 	root string
 	seen [sha256.Size]byte
