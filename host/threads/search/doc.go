@@ -1,6 +1,6 @@
 // Package search finds messages of a tenant's threads by their words.
 //
-//	s := search.New(store)
+//	s := search.New(threads.New(driver, nil))
 //	hits, err := s.Messages(ctx, "acme", "late orders", nil)
 //
 // In goes a query, as a person writes it; out come messages, the best first by BM25, each

@@ -1,9 +1,10 @@
 // Package transfer moves conversations between a store of threads and files.
 //
-//	err := transfer.Export(ctx, store.For("acme"), "t1", transfer.FormatThread, w)
+//	acme := threads.New(driver, nil).For("acme")
+//	err := transfer.Export(ctx, acme, "t1", transfer.FormatThread, w)
 //
-//	src, err := transfer.NewSource("", r)
-//	got, err := transfer.Import(ctx, store.For("acme"), src, nil)
+//	src, err := transfer.NewSource("", file)
+//	got, err := transfer.Import(ctx, acme, src, nil)
 //
 // [Export] writes a thread in a [Format]; [Import] stores a conversation from a [Source].
 // [NewSource] reads the formats that Export writes, [NewSources] a training file of many
