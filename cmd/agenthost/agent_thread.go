@@ -7,14 +7,15 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// keptThread is the agent thread of a conversation, and what it was saved at.
+// keptThread is the stored agent thread of a conversation, and the head that it was
+// loaded at.
 type keptThread struct {
 	*host.AgentThread
 	head string
 }
 
-// agentThread returns the agent thread that the session goes on with, nil if its
-// target has none.
+// agentThread returns the agent thread that the session continues, nil if its target
+// has none.
 func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 	agent, ok := s.target.(*host.Agent)
 	if !ok || !s.app.KeepsMessages(agent.Name()) {
@@ -36,7 +37,7 @@ func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 	return &keptThread{AgentThread: t}, err
 }
 
-// save keeps the agent thread as the turn left it.
+// save stores the agent thread after the turn.
 func (s *session) save(ctx context.Context, t *keptThread) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DefaultCommitTimeout)
 	defer cancel()
@@ -47,8 +48,8 @@ func (s *session) save(ctx context.Context, t *keptThread) error {
 	return err
 }
 
-// inAgentThread has a request run in the session's agent thread, if it has one.
-// done keeps what the turn left of it, and returns the turn's error with its own.
+// inAgentThread sets a request to run in the session's agent thread, if it has one.
+// done stores the thread after the turn, and returns the turn's error with its own.
 func (s *session) inAgentThread(ctx context.Context, req *host.Request) (done func(error) error, err error) {
 	t, err := s.agentThread(ctx)
 	if err != nil || t == nil {

@@ -106,8 +106,8 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 	return nil
 }
 
-// nothingToRetry reports whether there is no turn for an empty text to try again:
-// the last one was completed. It says so, and the model is not asked.
+// nothingToRetry reports whether an empty text has no turn to try again, because the
+// last one was completed. It prints so, and the model is not asked.
 func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, error) {
 	if f.session == "" && f.snapshot == "" {
 		return false, nil
@@ -115,7 +115,7 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 	var last lastTurn
 	err := control.Call(ctx, path, "session.last", lastTurnArgs{f.target, f.tenant, f.session, f.snapshot}, &last)
 	switch {
-	case host.CodeOf(err) == host.NotFound && err != nil: // the turn says what is not there
+	case host.CodeOf(err) == host.NotFound && err != nil: // the turn names the missing session
 		return false, nil
 	case err != nil:
 		return false, err
@@ -129,7 +129,7 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 	return true, err
 }
 
-// ended says how a turn has ended, and where one can go on.
+// ended prints how a turn has ended, and the session and snapshot to continue from.
 func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 	if !f.json {
 		if wrote {
@@ -150,7 +150,7 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 	return nil
 }
 
-// howToWait says how one learns what became of a turn in the background.
+// howToWait prints the command that waits for a turn in the background.
 func (f *chatFlags) howToWait(out *sessions.Output) {
 	tenant := ""
 	if f.tenant != "" {

@@ -20,32 +20,32 @@ import (
 )
 
 // Modules are compiled by a process of their own: a copy of this program that
-// gets the module on stdin, writes code into a directory made for it, and is
-// stopped whatever it does. It inherits no environment and no files but three
-// pipes. On Linux the kernel holds it to memory, processor time and file size;
-// elsewhere time is what stops it.
+// gets the module on stdin, writes code into a directory made for it, and is stopped
+// whatever it does. It inherits no environment and no files but three pipes. On Linux
+// the kernel limits its memory, processor time and file size; elsewhere only a timeout
+// stops it.
 
-// compileChildName is the first argument of such a process. It is no command:
-// nobody types it.
+// compileChildName is the first argument of a compiling process. It is internal: no
+// help lists it as a command.
 const compileChildName = "compile-child"
 
-// How a child ends, when not with 0.
+// The exit codes of a child other than 0.
 const (
 	childRefused = 1 // an error is on stdout
 	childLate    = 3
 )
 
 const (
-	// maxChildWords is how much of what a child writes is read.
+	// maxChildWords bounds how much of a child's output is read.
 	maxChildWords = 64 << 10
-	// childPatience is how long a child that is killed may hold its pipes.
+	// childPatience is how long a killed child may hold its pipes open.
 	childPatience = time.Second
 )
 
 // childCompiler starts children. Its compile is a plugin.Options.Compiler.
 type childCompiler struct {
 	path string // this program
-	name string // what it was called
+	name string // os.Args[0]
 }
 
 // newChildCompiler returns nil where the program cannot find itself; modules are
@@ -61,7 +61,7 @@ func newChildCompiler() *childCompiler {
 	return &childCompiler{path, os.Args[0]}
 }
 
-// option returns what plugin.Options.Compiler is to be.
+// option returns the value of plugin.Options.Compiler.
 func (c *childCompiler) option() func(context.Context, *plugin.CompileJob) error {
 	if c == nil {
 		return nil
@@ -85,12 +85,12 @@ func (c *childCompiler) compile(ctx context.Context, job *plugin.CompileJob) err
 	return childError(job, exit, out.b, string(words.b))
 }
 
-// command is a child that was not started.
+// command returns a child that is not started yet.
 func (c *childCompiler) command(ctx context.Context, job *plugin.CompileJob, out, words io.Writer) *exec.Cmd {
 	keepFiles()
 	cmd := exec.CommandContext(ctx, c.path)
 	cmd.Args = []string{c.name, compileChildName, job.Timeout.String(), strconv.FormatInt(job.Memory, 10)}
-	cmd.Env = []string{} // nil would be all of ours
+	cmd.Env = []string{} // nil would pass on this process's environment
 	cmd.Dir = job.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(job.Wasm), out, words
 	cmd.WaitDelay = childPatience
@@ -113,15 +113,15 @@ func childError(job *plugin.CompileJob, exit *exec.ExitError, out []byte, words 
 		WithHint("report it with the module, and build the module in another way")
 }
 
-// outOfMemory recognises the last words of a Go program that got no memory, and
+// outOfMemory recognises the last messages of a Go program that got no memory, and
 // the kernel's.
 func outOfMemory(words string) bool {
 	return strings.Contains(words, "out of memory") || strings.Contains(words, "cannot allocate memory") ||
-		strings.Contains(words, "pthread_create failed") || // there is none for a thread's stack
+		strings.Contains(words, "pthread_create failed") || // no memory for a thread's stack
 		strings.Contains(words, "ThreadSanitizer failed to allocate") // of a program built with the race detector
 }
 
-// capped keeps the beginning of what is written to it.
+// capped is a writer that keeps the first maxChildWords bytes.
 type capped struct{ b []byte }
 
 func (c *capped) Write(b []byte) (int, error) {
@@ -129,24 +129,23 @@ func (c *capped) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// compileChild is the child: it binds itself to the limits that its arguments
-// say, before it reads a byte of the module, and compiles into the directory
-// that it is in.
+// compileChild is the child's main function: it sets the limits in its arguments
+// before it reads a byte of the module, and compiles into its working directory.
 func compileChild(args []string, in io.Reader, out io.Writer) int {
 	timeout, memory, err := childArgs(args)
 	if err == nil {
 		err = bindChild(timeout, memory)
 	}
 	if err == nil {
-		// Should the parent be gone, nobody else ends this.
+		// This timer ends the child even if its parent has exited.
 		time.AfterFunc(timeout, func() { os.Exit(childLate) })
-		debug.SetMemoryLimit(memory - memory/4) // collect garbage rather than meet the wall
+		debug.SetMemoryLimit(memory - memory/4) // collect garbage before the hard limit is reached
 		err = compileStdin(in)
 	}
 	if err == nil {
 		return 0
 	}
-	_ = json.NewEncoder(out).Encode(host.AsError(err)) // a parent that is gone needs no answer
+	_ = json.NewEncoder(out).Encode(host.AsError(err)) // a parent that has exited needs no answer
 	return childRefused
 }
 

@@ -17,13 +17,13 @@ import (
 // writes, and those of the Go runtime.
 const childFiles = 32
 
-// keepFiles keeps files from children that this process was started with: what Go
-// opens it keeps from them anyway. A kernel before 5.11 cannot.
+// keepFiles keeps children from inheriting the files that this process inherited; Go
+// marks the files it opens close-on-exec anyway. A kernel before 5.11 cannot do it.
 func keepFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// bindChild has the kernel hold this process to its limits. Memory is what it can
-// write to beyond what it has now (RLIMIT_DATA): the addresses that a Go program
-// only reserves do not count. The time is of all processors together, and bounds a child whose clock
+// bindChild has the kernel limit this process. memory is writable memory beyond the
+// present amount (RLIMIT_DATA): addresses that a Go program only reserves do not
+// count. The time is that of all processors together, and bounds a child whose clock
 // was stopped.
 func bindChild(timeout time.Duration, memory int64) error {
 	has, err := dataBytes()
@@ -43,7 +43,7 @@ func bindChild(timeout time.Duration, memory int64) error {
 	} {
 		hard := l.most
 		if l.resource == syscall.RLIMIT_CPU {
-			hard++ // a second in which to say that it was this
+			hard++ // a second in which to report this cause
 		}
 		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.most, Max: hard}); err != nil {
 			return host.Errorf(host.Internal, "limit a process that compiles: %w", err)
@@ -52,7 +52,7 @@ func bindChild(timeout time.Duration, memory int64) error {
 	return nil
 }
 
-// dataBytes is how much of its memory this process can write to.
+// dataBytes returns the size of this process's writable memory.
 func dataBytes() (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -4,10 +4,9 @@ package main
 
 import "time"
 
-// keepFiles does nothing: a child gets the files that this process was started
-// with and did not ask for.
+// keepFiles does nothing: a child inherits the files that this process inherited.
 func keepFiles() {}
 
-// bindChild does nothing: here only time ends a child, its own clock and its
-// parent's. CompileMemory is what its garbage collector aims at.
+// bindChild does nothing: here only timeouts end a child, its own and its parent's.
+// CompileMemory sets its garbage collector's goal alone.
 func bindChild(time.Duration, int64) error { return nil }

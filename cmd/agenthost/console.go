@@ -7,19 +7,18 @@ import (
 	"sync"
 )
 
-// console keeps what the host says apart from a conversation on the same terminal:
-// a line of it never stands inside an answer, and the prompt is drawn again behind
-// it. Without a conversation it writes lines to stderr. It is safe for concurrent
-// use.
+// console keeps the host's messages apart from a conversation on the same terminal: a
+// message never appears inside an answer, and the prompt is drawn again after it.
+// Without a conversation it writes lines to stderr. It is safe for concurrent use.
 type console struct {
 	out, err io.Writer
 	terminal bool
 
 	mu     sync.Mutex
-	prompt string          // that waits for an answer; "" is none
+	prompt string          // waiting for an answer; "" if no prompt is
 	inText bool            // an answer is being written
-	held   []byte          // lines that wait for its end
-	shown  map[string]bool // runs whose end this terminal is shown
+	held   []byte          // lines that wait for the end of the answer
+	shown  map[string]bool // runs whose end this terminal shows
 }
 
 // maxHeldLines bounds the lines that wait for the end of an answer, in bytes; more
@@ -53,7 +52,7 @@ func (c *console) Write(b []byte) (int, error) {
 func (c *console) write(b []byte) (n int, err error) {
 	switch {
 	case c.prompt != "" && c.terminal:
-		_, err = io.WriteString(c.out, "\r\x1b[K") // in the place of the prompt
+		_, err = io.WriteString(c.out, "\r\x1b[K") // erases the prompt
 	case c.prompt != "" || c.inText:
 		_, err = io.WriteString(c.out, "\n")
 	}
@@ -81,8 +80,8 @@ func (c *console) answered() {
 	c.prompt = ""
 }
 
-// text says whether an answer is being written. At its end the lines that came
-// meanwhile are.
+// text records whether an answer is being written. At the answer's end it writes the
+// lines that were held meanwhile.
 func (c *console) text(begins bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +92,8 @@ func (c *console) text(begins bool) {
 	}
 }
 
-// shows says that the terminal is shown how a run ends, so that the log need not
-// say it again.
+// shows records that the terminal shows how a run ends, so that the log need not
+// repeat it.
 func (c *console) shows(run string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,15 +106,15 @@ func (c *console) isShown(run string) bool {
 	return c.shown[run]
 }
 
-// logHandler leaves out what the terminal is shown otherwise.
+// logHandler leaves out the records that the terminal shows in another form.
 type logHandler struct {
 	slog.Handler
 	console *console
 }
 
-// The messages of log records that this program says otherwise: how a run fails, to
-// the terminal that shows it, and that a plugin's version is refused, to whoever
-// loads one or has saved it.
+// The messages of log records that this program shows in another form: the failure of
+// a run, at the run's terminal, and a refused plugin version, to the person who loads
+// or saved it.
 const (
 	runFailed      = "run failed"
 	versionRefused = "plugin version is not taken into service"

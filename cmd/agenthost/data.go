@@ -21,14 +21,14 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// verifyOp asks a host for what [dataVerify] does.
+// verifyOp asks a host to do the work of [dataVerify].
 const verifyOp = "data.verify"
 
-// backupOp asks a host for what [dataBackup] does.
+// backupOp asks a host to do the work of [dataBackup].
 const backupOp = "data.backup"
 
-// shareData has other processes of this user use the store of a directory for as long
-// as it is open. It reports whether there is one to share.
+// shareData lets other processes of this user use the store of a directory while it is
+// open. shared reports whether the directory has a store to share.
 func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err error) {
 	path := datadir.SocketPath(dir)
 	shared, err = d.Serve(func() (net.Listener, error) { return control.ListenSocket(path) })
@@ -53,7 +53,7 @@ func (env *environment) noteCopy(dir string) func(int64) {
 	}
 }
 
-// note tells something beside the output.
+// note writes a remark to the console, beside the output.
 func (env *environment) note(format string, args ...any) {
 	fmt.Fprintf(env.console(), "agenthost: "+format+"\n", args...)
 }
@@ -105,7 +105,7 @@ func (f *dataFlags) addSocket(c *cobra.Command) {
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise
-// asks the host that has.
+// asks the host that holds it.
 func withData(ctx context.Context, env *environment, f *dataFlags, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
 	opts := env.dataOptions()
 	opts.Verify = op == verifyOp
@@ -244,7 +244,7 @@ func (f *dataFlags) addBackupKey(c *cobra.Command) {
 	c.Flags().StringVar(&f.keyFile, "backup-key-file", "", "a file with the key of the backup, if it is another")
 }
 
-// backupKey is the key in --backup-key-file; nil if there is none.
+// backupKey returns the key in --backup-key-file; nil without the flag.
 func (f *dataFlags) backupKey() ([]byte, error) {
 	if f.keyFile == "" {
 		return nil, nil
@@ -376,8 +376,8 @@ open does it for this command, and serves on. With --backup it reads a backup in
 	return c
 }
 
-// printVerified shows what was found, and ends with the exit code of lost data if
-// that is anything.
+// printVerified prints a verification. Its error has the exit code of data loss if an
+// entry or a file is damaged.
 func printVerified(env *environment, f *dataFlags, v *datadir.Verification) error {
 	if f.json {
 		if err := printJSON(env.stdout, v); err != nil {

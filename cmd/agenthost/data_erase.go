@@ -106,7 +106,8 @@ that was deleted.`,
 	return c
 }
 
-// printReport shows what is kept of a tenant; something is an error if deleted.
+// printReport prints the data stored of a tenant. With deleted set, any data left is
+// an error.
 func printReport(env *environment, f *dataFlags, r *erasure.Report, deleted bool) error {
 	if f.json {
 		if err := printJSON(env.stdout, r); err != nil {

@@ -104,8 +104,8 @@ func demoOutro(env *environment, s *session) {
 	_ = tw.Flush()
 }
 
-// selfWords is how this program is started again: "go run" leaves no program
-// behind.
+// selfWords returns the command that starts this program again: "go run" leaves no
+// program behind.
 func selfWords() string {
 	file, err := os.Executable()
 	if err == nil && strings.Contains(filepath.ToSlash(file), "/go-build") && strings.HasPrefix(file, os.TempDir()) {

@@ -78,7 +78,7 @@ func dev(ctx context.Context, env *environment, projectName string, f devFlags) 
 	return s.talk(ctx)
 }
 
-// place returns where the control socket is to be.
+// place returns the path of the control socket.
 func (f *devFlags) place(a *project.Project) (string, error) {
 	switch {
 	case f.socket != "":
@@ -123,7 +123,7 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 	return s.share()
 }
 
-// share has other commands use the threads of a session that keeps them.
+// share lets other commands use the threads of a session that keeps them.
 func (s *session) share() error {
 	stop, shared, err := shareData(s.app.Data(), s.data)
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
@@ -136,8 +136,8 @@ func (s *session) share() error {
 	return err
 }
 
-// say tells who sits at the terminal of something that they did not type. The next
-// step of an error is on a line of its own.
+// say writes a message of the host to the terminal. The next step of an error is on a
+// line of its own.
 func (s *session) say(format string, args ...any) {
 	for i, arg := range args {
 		if err, isError := arg.(error); isError {

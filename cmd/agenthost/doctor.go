@@ -26,7 +26,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// How long doctor waits for what may hang.
+// The timeouts of checks that may hang.
 const (
 	toolTime    = 10 * time.Second
 	networkTime = 5 * time.Second
@@ -62,7 +62,7 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 // oldestGo is the first toolchain that can build a module with exports.
 const oldestGo = "go1.24"
 
-// finding is what doctor says of one thing.
+// finding is doctor's report on one thing.
 type finding struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // ok, note or broken
@@ -70,7 +70,7 @@ type finding struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// The ways a thing can be.
+// The statuses of a finding.
 const (
 	fine   = "ok"
 	note   = "note"
@@ -141,7 +141,7 @@ func (env *environment) checkGo(ctx context.Context) finding {
 	return finding{Name: name, Status: fine, Text: found + " at " + file}
 }
 
-// checkCache sees that a directory of code that will be run is this user's alone.
+// checkCache checks that a directory of code to be run belongs to this user alone.
 func (env *environment) checkCache(name, what string) finding {
 	dir, err := env.modules().CacheDir(name)
 	if err != nil {
@@ -170,8 +170,8 @@ func (env *environment) checkCache(name, what string) finding {
 	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, what, plural(n, "file"), shortBytes(size))}
 }
 
-// checkFuture sees whether a cache that is not there can be made: whether its
-// nearest directory that is there can be written.
+// checkFuture checks that a cache that does not exist can be made: its nearest
+// existing parent directory must be writable.
 func checkFuture(dir, what string) finding {
 	const hint = "make that writable for this user, or set AGENTHOST_CACHE"
 	parent := filepath.Dir(dir)
@@ -198,7 +198,7 @@ func checkFuture(dir, what string) finding {
 func sizeOf(dir string) (files int, size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // what cannot be read is not counted
+			return nil // unreadable files are not counted
 		}
 		if info, err := d.Info(); err == nil {
 			files++
@@ -209,8 +209,8 @@ func sizeOf(dir string) (files int, size int64) {
 	return files, size
 }
 
-// checkData opens a data directory, or uses it through the host that has it open.
-// One that is not there is not made.
+// checkData opens a data directory, or uses it through the host that has it open. A
+// missing directory is not made.
 func (env *environment) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
 		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
@@ -233,7 +233,7 @@ func (env *environment) checkData(ctx context.Context, dir string) finding {
 	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, plural(n, "file"), shortBytes(size), use)}
 }
 
-// checkModels sees whether the servers of models can be reached.
+// checkModels checks that the servers of models can be reached.
 func (env *environment) checkModels(ctx context.Context, projectName string) []finding {
 	var file *project.File
 	if projectName != "" {

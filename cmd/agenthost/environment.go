@@ -67,8 +67,8 @@ func (env *environment) projectOptions() project.Options {
 	}}
 }
 
-// quietOptions are projectOptions without warnings: the command shows what they are
-// about.
+// quietOptions are projectOptions without warnings: the command itself shows their
+// subject.
 func (env *environment) quietOptions() project.Options {
 	opts := env.projectOptions()
 	opts.Logger = env.quietLogger()

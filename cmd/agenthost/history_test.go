@@ -1,5 +1,8 @@
 package main
 
+// Scenario: commands of one project after another keep a conversation in PostgreSQL, and
+// one of them answers a run's question.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -11,21 +11,20 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// leastOfID is how much of an id must be given, so that a slip of the hand names
-// nothing. Ids begin with the time: a few characters tell days apart.
+// leastOfID is the shortest prefix of an id that is accepted, so that a typing error
+// matches nothing. Ids begin with the time: a few characters tell days apart.
 const leastOfID = 4
 
-// maxScannedIDs bounds how many threads are looked at for one whose id begins with
-// what was given.
+// maxScannedIDs bounds how many threads are searched for an id with a given prefix.
 const maxScannedIDs = 10_000
 
-// wholeThread returns the id of the thread that a person means: one that has it, or
-// the only one whose id begins so. Code invalid_argument for the beginning of an id
-// among more threads than are looked at.
+// wholeThread returns the id of the thread that a person means: the thread with this
+// id, or the only one whose id begins with it. Code invalid_argument if only a part of
+// the threads was searched for the prefix.
 func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
 	_, err := s.For(tenant).Thread(ctx, given)
 	if err == nil || host.CodeOf(err) != host.NotFound || len(given) < leastOfID {
-		return given, nil // reading it says what is wrong with it
+		return given, nil // the command's own read reports the error
 	}
 	var ids []string
 	opts := &threads.ListOptions{Limit: threads.MaxListLimit}
@@ -45,15 +44,15 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 		}
 	}
 	whole, err := wholeID("thread", given, ids)
-	if err == nil && whole != given && opts.Cursor != "" { // others may begin so, too
+	if err == nil && whole != given && opts.Cursor != "" { // threads that were not searched may match, too
 		return "", host.Errorf(host.InvalidArgument, "no thread has the id %q, and only some of those that may begin so were looked at", given).
 			WithHint("give the whole id; one is %s", termtext.Printable(whole))
 	}
 	return whole, err
 }
 
-// wholeRun returns the id of the run that a person means, among those that can be
-// gone on with.
+// wholeRun returns the id of the run that a person means, among the runs that can be
+// continued.
 func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
 	runs, err := s.For(tenant).Runs(ctx)
 	if err != nil {
@@ -66,8 +65,8 @@ func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (stri
 	return wholeID("run", given, ids)
 }
 
-// answerable returns the runs that can be gone on with: of those that ask something,
-// the ones whose thread still waits for the answer.
+// answerable returns the runs that can be continued: a run that asks questions only if
+// its thread still waits for the answers.
 func answerable(ctx context.Context, s *threads.Store, tenant string, runs []*host.RunRecord) ([]*host.RunRecord, error) {
 	var out []*host.RunRecord
 	for _, r := range runs {
@@ -89,11 +88,11 @@ func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 	for b, err := range s.For(tenant).Branches(ctx, r.Thread) {
 		switch {
 		case host.CodeOf(err) == host.NotFound && err != nil:
-			return true, nil // it is kept elsewhere, such as in PostgreSQL
+			return true, nil // the thread is stored elsewhere, such as in PostgreSQL
 		case err != nil:
 			return false, err
 		case b.ID != "" && !b.Open:
-			continue // turns do not go on with it
+			continue // no turn continues a closed branch
 		}
 		t, err := s.For(tenant).ShowAt(ctx, r.Thread, threads.At{Branch: b.ID}, 1)
 		if err != nil {
@@ -106,9 +105,9 @@ func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 	return false, nil
 }
 
-// wholeID returns the id among ids that begins with what a person gave. A whole id
-// wins, and one that is none of them stays as it is: what is asked for it says so.
-// Code invalid_argument if several begin so.
+// wholeID returns the id among ids that begins with given. A whole id wins. A text that
+// matches no id is returned unchanged: the later read reports it. Code invalid_argument
+// if several ids match.
 func wholeID(what, given string, ids []string) (string, error) {
 	if slices.Contains(ids, given) || len(given) < leastOfID {
 		return given, nil

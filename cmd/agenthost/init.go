@@ -32,7 +32,7 @@ const kitDir = ".agenthost/kit"
 // projectTemplate is a project that init can make.
 type projectTemplate struct {
 	name, what string
-	prompt     string // something worth saying to it
+	prompt     string // an example prompt
 	plugin     string // the directory of its plugin
 }
 
@@ -148,7 +148,7 @@ func projectFiles(dir string, t projectTemplate) (map[string][]byte, error) {
 func all(string) bool          { return true }
 func noTests(name string) bool { return !strings.HasSuffix(name, "_test.go") }
 
-// addFiles adds what lies below a directory of fsys, under another one.
+// addFiles adds the files below a directory of fsys, under another one.
 func addFiles(files map[string][]byte, under string, fsys fs.FS, from string, want func(string) bool) error {
 	return fs.WalkDir(fsys, from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !want(name) {
@@ -182,7 +182,7 @@ func goMod(name string) []byte {
 	return b.Bytes()
 }
 
-// refuseToOverwrite keeps what is there, all of it: a project is made whole or
+// refuseToOverwrite is an error if any of the files exists: a project is made whole or
 // not at all.
 func refuseToOverwrite(dir string, files map[string][]byte) error {
 	var there []string
@@ -205,7 +205,7 @@ func refuseToOverwrite(dir string, files map[string][]byte) error {
 		WithHint("name a directory that does not have them, as in: agenthost init shop")
 }
 
-// writeNew writes a file that is not there.
+// writeNew writes a file that must not exist.
 func writeNew(name string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err

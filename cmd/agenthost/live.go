@@ -33,7 +33,7 @@ func (l *live) list(context.Context, pluginArgs) ([]project.PluginStatus, error)
 	return l.reload.Plugins(), nil
 }
 
-// load puts a module from a path of the caller's choice into service.
+// load deploys a module from a path of the caller's choice.
 func (l *live) load(ctx context.Context, args pluginArgs) (*project.Change, error) {
 	if len(args.Grants) == 0 {
 		return l.reload.Load(ctx, args.ID, args.Path, nil)
@@ -110,8 +110,8 @@ type pluginArgs struct {
 	Tenant string   `json:"tenant,omitempty"`
 }
 
-// backup writes the data to a file for whoever may open the socket, who is this
-// user.
+// backup writes the data to a file of the client's choice: only this user can open the
+// socket.
 func (l *live) backup(ctx context.Context, args backupArgs) (*badgerkv.BackupInfo, error) {
 	if err := l.keepsData(); err != nil {
 		return nil, err

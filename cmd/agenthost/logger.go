@@ -9,12 +9,12 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// logger writes warnings to stderr, without the time: whoever reads them is
-// there.
+// logger writes warnings to stderr, without the time: a person reads them as they
+// appear.
 func (env *environment) logger() *slog.Logger { return env.loggerFrom(slog.LevelWarn) }
 
-// quietLogger is logger for who does not want warnings: a command that shows
-// itself what they are about.
+// quietLogger is logger without warnings, for a command that shows their subject
+// itself.
 func (env *environment) quietLogger() *slog.Logger { return env.loggerFrom(slog.LevelError) }
 
 func (env *environment) loggerFrom(level slog.Level) *slog.Logger {
@@ -36,9 +36,9 @@ func (env *environment) guestLog() func(plugin.LogLine) {
 		for line := range strings.SplitSeq(l.Text, "\n") {
 			b.WriteString("[" + l.Plugin + "] " + line + "\n")
 		}
-		_, _ = io.WriteString(env.console(), b.String()) // there is nobody else to tell
+		_, _ = io.WriteString(env.console(), b.String()) // a failed write to the console has no other place to be reported
 	}
 }
 
-// progress tells on stderr what takes time.
+// progress names on stderr the work that takes time.
 func (env *environment) progress(what string) { fmt.Fprintf(env.stderr, "%s ...\n", what) }

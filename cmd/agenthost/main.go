@@ -27,7 +27,7 @@ func main() {
 		<-signaled.Done()
 		stop()
 	}()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a pipe that is closed fails, and ends nothing by itself
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe returns an error instead of ending the process
 	ctx, cancel := context.WithCancelCause(signaled)
 	env := &environment{
 		stdin: interruptible{ctx, os.Stdin}, stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
@@ -38,7 +38,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], env))
 }
 
-// errClosedPipe ends a command whose output has no reader any more, as that of
+// errClosedPipe ends a command whose output has lost its reader, as in
 // agenthost demo | head -1.
 var errClosedPipe = host.Errorf(host.Canceled, "nobody reads the output any more")
 
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, env *environment) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if context.Cause(ctx) == errClosedPipe {
-		return exitPipe // the reader has left: there is nobody to tell
+		return exitPipe // the reader has left: no message can be shown
 	}
 	return exit(env, err, wantsJSON(args))
 }

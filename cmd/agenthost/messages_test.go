@@ -1,5 +1,7 @@
 package main
 
+// Scenario: commands one after another continue a thread whose messages are in Redis.
+
 import (
 	"bytes"
 	"fmt"

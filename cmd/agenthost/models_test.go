@@ -1,5 +1,8 @@
 package main
 
+// Scenario: a command runs on a model of each provider, named by flag or configuration,
+// over fake servers.
+
 import (
 	"io"
 	"net/http"

@@ -1,5 +1,8 @@
 package main
 
+// Scenario: a new user makes the usual mistakes on the command line and gets errors that
+// name the fix.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -82,7 +82,7 @@ func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, ou
 
 func writeFile(name string, b []byte) error { return writeFileMode(name, b, 0o644) }
 
-// writeFileMode writes a file that is there whole or as it was.
+// writeFileMode writes a file atomically: if it fails, the old file is unchanged.
 func writeFileMode(name string, b []byte, mode os.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

@@ -32,8 +32,8 @@ type benchFlags struct {
 	json  bool
 }
 
-// benchExports are what can be benched: describe is called once in a plugin's
-// life.
+// benchExports are the exports that can be benched: not describe, which is called once
+// in a plugin's life.
 func benchExports() []string {
 	return slices.DeleteFunc(exports(), func(name string) bool { return name == "describe" })
 }
@@ -150,8 +150,8 @@ func (b *benchRun) howLong() string {
 	return b.flags.time.String()
 }
 
-// tryOnce makes one call before all others: an input that the plugin refuses is
-// shown, not timed.
+// tryOnce makes one call before the measurement: an input that the plugin refuses is
+// reported, not timed.
 func (b *benchRun) tryOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
 	result, err := p.Call(ctx, "", b.export, b.input, opts)
 	if err != nil {
@@ -213,7 +213,7 @@ func rangeOf(r bench.Range) string {
 	return fmt.Sprintf("%s (%s to %s)", termtext.Thousands(r.Mean), termtext.Thousands(r.Min), termtext.Thousands(r.Max))
 }
 
-// shortTime writes nanoseconds with three digits that mean something.
+// shortTime writes nanoseconds with three significant digits.
 func shortTime(ns int64) string {
 	unit := time.Nanosecond
 	for d := time.Duration(ns); d >= 1000*unit; unit *= 10 {

@@ -22,7 +22,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// exports are what plugin call can call.
+// exports are the exports that plugin call can call.
 func exports() []string {
 	return []string{"describe", "tool", "process", "route", "provide", "observe"}
 }
@@ -91,7 +91,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	f.addLimits(c)
 }
 
-// addLimits adds the flags that say what a plugin may use and do.
+// addLimits adds the flags of a plugin's limits and grants.
 func (f *callFlags) addLimits(c *cobra.Command) {
 	flags := c.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
@@ -102,7 +102,7 @@ func (f *callFlags) addLimits(c *cobra.Command) {
 	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantwords.Syntax+"; may be given more than once")
 }
 
-// checkLimits refuses limits that no plugin could live within.
+// checkLimits refuses limits that no plugin could run within.
 func (f *callFlags) checkLimits(command string) error {
 	if text := f.limitFault(); text != "" {
 		return usageError{errors.New(text), command}
@@ -110,7 +110,7 @@ func (f *callFlags) checkLimits(command string) error {
 	return nil
 }
 
-// limitFault says which limit no plugin could live within; "" is none.
+// limitFault describes the limit that no plugin could run within; "" if all are usable.
 func (f *callFlags) limitFault() string {
 	switch {
 	case f.timeout < 0 || f.timeout > 0 && f.timeout < minTimeout:
@@ -125,7 +125,7 @@ func (f *callFlags) limitFault() string {
 	return ""
 }
 
-// limits are those of --limit, but for what a flag of its own says.
+// limits are those of --limit, overridden by the flags for single limits.
 func (f *callFlags) limits() plugin.Limits {
 	l := f.others.Limits
 	l.Timeout, l.StartTimeout = cmp.Or(f.timeout, l.Timeout), cmp.Or(l.StartTimeout, f.timeout)
@@ -171,7 +171,7 @@ type rawCall struct {
 	command string
 
 	input    []byte
-	messages []*host.Message // nil if none are given
+	messages []*host.Message // nil unless given
 	granted  plugin.Permissions
 }
 
@@ -179,7 +179,7 @@ func (r *rawCall) usage(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...), r.command}
 }
 
-// read reads what the command line gives, before anything is loaded.
+// read reads the inputs that the command line names, before any plugin is loaded.
 func (r *rawCall) read(hasInput bool) (err error) {
 	if err := r.flags.checkLimits(r.command); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (env *environment) jsonValue(command, flag, from string) (b []byte, err err
 	return nil, usageError{fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command}
 }
 
-// value reads what a flag, @FILE or - for stdin gives.
+// value reads the text of a flag, of @FILE, or of stdin for "-".
 func (env *environment) value(flag, from string) (b []byte, err error) {
 	const max = plugin.DefaultInputBytes
 	name, isFile := strings.CutPrefix(from, "@")
@@ -234,7 +234,7 @@ func (env *environment) value(flag, from string) (b []byte, err error) {
 	return b, err
 }
 
-// jsonError says what is wrong with what is not JSON.
+// jsonError returns the error of a text that is not JSON, with its position.
 func jsonError(b []byte) error {
 	var v any
 	err := json.Unmarshal(b, &v)
@@ -252,7 +252,7 @@ func (r *rawCall) readMessages() (err error) {
 		if raw, err = r.env.jsonValue(r.command, "--messages", r.flags.messages); err != nil {
 			return err
 		}
-		if m := member(raw, "messages"); m != nil { // as thread export and thread show write it
+		if m := member(raw, "messages"); m != nil { // the form of thread export and thread show
 			raw = m
 		}
 	} else if r.export == "process" || r.export == "route" {
@@ -267,10 +267,10 @@ func (r *rawCall) readMessages() (err error) {
 	if err == nil && r.messages == nil {
 		r.messages = []*host.Message{} // an empty conversation is one
 	}
-	return nil // a raw input may be as wrong as one likes
+	return nil // a raw input need not be valid
 }
 
-// member returns a member of a JSON object, nil if there is none.
+// member returns a member of a JSON object, nil if it is absent.
 func member(object []byte, name string) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(object, &m) != nil {
@@ -306,17 +306,17 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 	return r.print(result)
 }
 
-// checkArguments holds the arguments of a tool to its parameters, as a run does
-// before the plugin sees them.
+// checkArguments validates the arguments of a tool against its parameters, as a run
+// does before the plugin gets them.
 func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 	if r.export != "tool" || r.flags.raw {
 		return nil
 	}
 	var name string
-	_ = json.Unmarshal(member(r.input, "tool"), &name) // the plugin says so if it is no name
+	_ = json.Unmarshal(member(r.input, "tool"), &name) // the plugin reports a wrong name
 	i := slices.IndexFunc(p.Manifest().Tools, func(t plugin.ToolInfo) bool { return t.Name == name })
 	if i < 0 {
-		return nil // which is for the plugin to answer
+		return nil // the plugin answers for an unknown tool
 	}
 	parameters, arguments := p.Manifest().Tools[i].Parameters, member(r.input, "arguments")
 	if len(parameters) == 0 {
@@ -352,7 +352,8 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 	return p, nil
 }
 
-// tooTight names the flags where a plugin cannot even start within them.
+// tooTight adds the flags to blame to the error of a plugin that cannot start within
+// its limits.
 func (r *rawCall) tooTight(err error) error {
 	text := err.Error()
 	switch {
@@ -364,7 +365,7 @@ func (r *rawCall) tooTight(err error) error {
 	return err
 }
 
-// refused tells a plugin that answers describe with an error from one that the
+// refused distinguishes a plugin that answers describe with an error from one that the
 // host refuses.
 func (r *rawCall) refused(err error) error {
 	var guest *plugin.GuestError
@@ -377,7 +378,7 @@ func (r *rawCall) refused(err error) error {
 	return quietExit(host.Internal.ExitCode())
 }
 
-// options give the host operations what they work on.
+// options return the state and the view that host operations work on.
 func (r *rawCall) options() (*plugin.CallOptions, error) {
 	opts := &plugin.CallOptions{Emit: r.showEvent}
 	var err error
@@ -392,7 +393,7 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 		return nil, err
 	}
 	var model string
-	_ = json.Unmarshal(member(r.input, "model"), &model) // what is no text names no model
+	_ = json.Unmarshal(member(r.input, "model"), &model) // a model that is not a string is ignored
 	opts.View = host.NewView(r.messages, model, counter)
 	return opts, nil
 }
@@ -401,7 +402,7 @@ func (r *rawCall) showEvent(kind string, data json.RawMessage) {
 	fmt.Fprintf(r.env.stderr, "[%s] emits %s %s\n", pluginID(r.file), oneLine(kind), oneLine(string(data)))
 }
 
-// callReport is what --report prints.
+// callReport is the output of --report.
 type callReport struct {
 	Instructions int64 `json:"instructions"`
 	DurationUS   int64 `json:"duration_us"`
@@ -439,7 +440,7 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 	return nil
 }
 
-// noteGrants says which grants change nothing.
+// noteGrants reports the grants that have no effect.
 func (r *rawCall) noteGrants(m *plugin.Manifest) {
 	for _, grant := range r.granted.Missing(m.Permissions) {
 		fmt.Fprintf(r.env.stderr, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)

@@ -118,7 +118,7 @@ func (g *granting) run(ctx context.Context) (err error) {
 	return g.edit()
 }
 
-// checkAsked refuses a grant that gives the plugin nothing that it asks for.
+// checkAsked refuses a grant of permissions that the plugin does not ask for.
 func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 	if g.flags.force {
 		return nil
@@ -128,7 +128,7 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 	}
 	given := grantwords.Words(g.plugin.Granted())
 	asks := strings.Join(grantwords.Asked(g.plugin.Manifest().Permissions), ", ")
-	isList := len(p.HTTP)+len(p.Secrets) > 0 // of which a part may be asked for
+	isList := len(p.HTTP)+len(p.Secrets) > 0 // the plugin may ask for a part of a list
 	if len(given) > 0 && (isList || slices.Equal(given, grantwords.Words(p))) {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (g *granting) edit() error {
 	return printDiff(g.env.stdout, newPrinter(g.env), g.file.Name(), string(text.Before), string(text.After))
 }
 
-// replaceFile writes a file anew, where its link leads and with its mode.
+// replaceFile replaces the content of a file: it follows a link and keeps the mode.
 func replaceFile(name string, text []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {

@@ -74,7 +74,7 @@ left out ("left_out" in JSON).`,
 	return c
 }
 
-// inspection is what inspect --json prints.
+// inspection is the output of inspect --json.
 type inspection struct {
 	File string `json:"file"`
 	*plugin.Inspection
@@ -94,7 +94,7 @@ const (
 	fromDescribe = "describe"
 )
 
-// showUsage shows what a plugin of a running host may do for a tenant, and did.
+// showUsage shows the grants of a plugin of a running host for a tenant, and its usage.
 func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	var u plugin.Usage
 	if err := r.ask(c, "plugin.usage", args, &u); err != nil {
@@ -136,7 +136,7 @@ func printCutJSON(w io.Writer, v any) error {
 	return err
 }
 
-// grantReport is what a project grants a plugin for a tenant.
+// grantReport lists the grants of a plugin for a tenant in a project.
 type grantReport struct {
 	Tenant  string             `json:"tenant"`
 	Serves  bool               `json:"serves"` // the tenant has the plugin
@@ -194,7 +194,7 @@ func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file st
 	return in.print(env.stdout)
 }
 
-// read looks into a module.
+// read inspects a module.
 func (in *inspection) read(ctx context.Context, rt *plugin.Runtime, wasm []byte) (err error) {
 	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
 		return host.Errorf(host.CodeOf(err), "%s: %w", in.File, err)
@@ -205,8 +205,8 @@ func (in *inspection) read(ctx context.Context, rt *plugin.Runtime, wasm []byte)
 }
 
 // tryStartUp runs the start-up code, with nothing granted, of a module that imports
-// what reads a clock or random bytes. One that cannot be loaded or started is for
-// "plugin check" to explain.
+// functions to read a clock or random bytes. For a module that cannot be loaded or
+// started, "plugin check" explains why.
 func (in *inspection) tryStartUp(ctx context.Context, rt *plugin.Runtime, wasm []byte, p *plugin.Plugin) {
 	reads := func(e plugin.Extern) bool {
 		return e.Module == "wasi_snapshot_preview1" && (e.Name == "clock_time_get" || e.Name == "random_get")
@@ -225,7 +225,7 @@ func (in *inspection) tryStartUp(ctx context.Context, rt *plugin.Runtime, wasm [
 	}
 }
 
-// startUpWords says what start-up code has done that matters to calls.
+// startUpWords describes the effects of start-up code that matter to calls.
 func startUpWords(s plugin.StartUp) string {
 	words := termtext.Thousands(s.Instructions) + " instructions"
 	if s.Clock {
@@ -240,8 +240,8 @@ func startUpWords(s plugin.StartUp) string {
 	return words
 }
 
-// findManifest takes the manifest from the module, or asks the plugin, which it
-// returns then.
+// findManifest takes the manifest from the module's section, or asks the plugin, which
+// it then returns.
 func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm []byte) (p *plugin.Plugin) {
 	err := in.Inspection.ManifestError
 	in.manifest, in.ManifestSource = in.Inspection.Manifest, fromSection
@@ -353,8 +353,8 @@ func listWords(words []string) string {
 	return oneLine(strings.Join(words, ", "))
 }
 
-// print shows what is granted, and what to do if that is not all that is asked
-// for. A report of nothing shows nothing.
+// print shows the grants, and the command that adds the missing ones. A nil report
+// prints nothing.
 func (g *grantReport) print(r rowWriter) {
 	switch {
 	case g == nil:

@@ -130,7 +130,7 @@ func printPlugins(w io.Writer, plugins []project.PluginStatus) error {
 	return nil
 }
 
-// words say in a few what a plugin is doing.
+// statusWords describes the status of a plugin in a few words.
 func statusWords(p *project.PluginStatus) string {
 	words := string(p.Phase)
 	for _, also := range []struct {
@@ -165,7 +165,7 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 			}
 			from := list[1]
 			if !strings.HasPrefix(from, project.BuiltinPrefix) {
-				abs, err := filepath.Abs(from) // the host may be elsewhere
+				abs, err := filepath.Abs(from) // the host may have another working directory
 				if err != nil {
 					return host.Errorf(host.FailedPrecondition, "%w", err)
 				}
@@ -184,7 +184,7 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 	return c
 }
 
-// change asks for a change of one plugin and shows what serves then.
+// change asks for a change of one plugin and shows the version that serves then.
 func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 	var done project.Change
 	if err := r.ask(c, op, args, &done); err != nil {

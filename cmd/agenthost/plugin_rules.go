@@ -106,14 +106,14 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Log = nil // what a guest says of ten thousand calls tells nobody anything
+	options.Log = nil // a guest's log of ten thousand calls is not readable
 	load := plugin.LoadOptions{Limits: t.flags.limits(), Granted: granted}
 	from.AddTo(&load)
 	return t.check(ctx, from.Wasm, &plugintest.Options{
 		Limits: load.Limits, Granted: load.Granted, Extism: load.Extism, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})
 }
 
-// cases returns the directory of the golden cases; "" is none.
+// cases returns the directory of the golden cases; "" if the plugin has none.
 func (t *guestTest) cases() (string, error) {
 	if t.flags.cases != "" {
 		if info, err := os.Stat(t.flags.cases); err != nil || !info.IsDir() {
@@ -143,7 +143,7 @@ func (t *guestTest) source(ctx context.Context) (from *project.Module, err error
 	return from, err
 }
 
-// check shows each rule when it is known how the plugin does by it.
+// check shows the result of each rule as soon as the rule is checked.
 func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Options) error {
 	show := newPrinter(t.env)
 	var count ruleCount
@@ -164,7 +164,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		show.line("%s", count)
 	}
 	switch {
-	case count.broken == 1 && count.applied == 1 && count.skipped == 0: // it does not load, and was held to no other
+	case count.broken == 1 && count.applied == 1 && count.skipped == 0: // it does not load, so no other rule was checked
 		return quietExit(host.InvalidArgument.ExitCode())
 	case count.broken > 0:
 		return quietExit(host.Internal.ExitCode())
@@ -172,7 +172,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 	return nil
 }
 
-// ruleCount counts rules by how a plugin does by them.
+// ruleCount counts rules by a plugin's result.
 type ruleCount struct{ applied, broken, skipped int }
 
 func (n *ruleCount) add(r *plugintest.Result) {
@@ -207,7 +207,7 @@ func (n ruleCount) String() string {
 // maxProblems is how many ways of breaking one rule are shown.
 const maxProblems = 5
 
-// rule shows how a plugin does by one rule.
+// rule shows a plugin's result for one rule.
 func (p *printer) rule(r *plugintest.Result) {
 	took := p.paint(dim, "  "+r.Took.Round(time.Millisecond).String())
 	switch {

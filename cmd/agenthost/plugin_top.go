@@ -24,7 +24,7 @@ const (
 	defaultTopLines    = 30
 )
 
-// topArgs are what the host is asked for: a bill by these, the largest first.
+// topArgs ask the host for a usage report summed by these, the largest item first.
 type topArgs struct {
 	Tenant bool   `json:"by_tenant,omitempty"`
 	Export bool   `json:"by_export,omitempty"`
@@ -32,15 +32,15 @@ type topArgs struct {
 	Lines  int    `json:"lines"`
 }
 
-// bill sums what plugins have used since the host began, those that took the
-// longest first.
+// bill returns the usage report since the host began, the items with the longest
+// duration first.
 func (l *live) bill(_ context.Context, args topArgs) (*plugin.UsageReport, error) {
 	if args.Lines < 1 || args.Lines > maxTopLines {
 		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
 	}
 	all := l.app.Runtime().UsageReport()
 	all.Items = slices.DeleteFunc(all.Items, func(c plugin.LineItem) bool {
-		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // nobody's calls are the host's, to describe a plugin
+		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // calls without a tenant are the host's own, of describe
 	})
 	b := all.Sum(args.Tenant, true, args.Export)
 	slices.SortStableFunc(b.Items, func(x, y plugin.LineItem) int { return int(y.Duration - x.Duration) })
@@ -112,14 +112,14 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 		before = b
 		select {
 		case <-ticks.C:
-		case <-c.Context().Done(): // how one leaves it
+		case <-c.Context().Done(): // ctrl-C ends it
 			return nil
 		}
 	}
 }
 
-// printTop shows a bill; before is an earlier one of the same lines, nil if there
-// is none.
+// printTop shows a usage report; before is an earlier one with the same line items, or
+// nil.
 func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	fmt.Fprintf(w, "%s after %s\n", b.To.Local().Format(time.TimeOnly), b.To.Sub(b.From).Round(time.Second))
 	if len(b.Items) == 0 {
@@ -164,5 +164,5 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	return tw.Flush()
 }
 
-// chargeName tells the lines of a bill apart.
+// chargeName is the key of a line item within a usage report.
 func chargeName(c *plugin.LineItem) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }

@@ -157,8 +157,7 @@ func (t *processorsTrial) checkFlags(projectName bool, files int) error {
 	return nil
 }
 
-// checkFiles looks for plugins that are not there, before what is said of them is
-// read.
+// checkFiles reports missing plugins before their configuration is read.
 func checkFiles(files []string) error {
 	for _, file := range files {
 		file, _, _ = strings.Cut(file, "#")
@@ -176,7 +175,7 @@ func checkFiles(files []string) error {
 	return nil
 }
 
-// isProject tells a configuration, or a directory that has one, from a plugin.
+// isProject distinguishes a configuration, or a directory with one, from a plugin.
 func isProject(name string) bool {
 	if name == exampleProject {
 		return true
@@ -188,7 +187,7 @@ func isProject(name string) bool {
 	return err == nil
 }
 
-// openProject makes the chain of a project, and loads nothing but what is in it.
+// openProject makes the chain of a project, and loads only the plugins in that chain.
 func (t *processorsTrial) openProject(ctx context.Context, projectName string) (func() error, error) {
 	c, err := openProject(projectName)
 	if err != nil {
@@ -213,7 +212,7 @@ func (t *processorsTrial) openProject(ctx context.Context, projectName string) (
 	return chain.Close, nil
 }
 
-// chainOf finds whose processors are tried.
+// chainOf finds the network or agent whose processors are tried.
 func (t *processorsTrial) chainOf(c *project.File) (of project.ChainTarget, err error) {
 	target, agent := t.flags.target, t.flags.agent
 	if target == "" {

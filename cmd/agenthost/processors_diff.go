@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// tryResult is what processors try --json prints.
+// tryResult is the output of processors try --json.
 type tryResult struct {
 	Model      string          `json:"model"`
 	Encoding   string          `json:"encoding"`
@@ -18,17 +18,17 @@ type tryResult struct {
 	History    viewSize        `json:"history"`
 	Processors []tryStep       `json:"processors"`
 	Result     viewSize        `json:"result"`
-	Messages   json.RawMessage `json:"messages"` // what the model would be shown
+	Messages   json.RawMessage `json:"messages"` // the messages that the model would get
 }
 
-// viewSize is how much a view holds; bytes are of the text that counts.
+// viewSize is the size of a view; bytes count the text that its tokens are counted of.
 type viewSize struct {
 	Messages int `json:"messages"`
 	Bytes    int `json:"bytes"`
 	Tokens   int `json:"tokens"`
 }
 
-// tryStep is what one processor of a chain did.
+// tryStep is the effect of one processor of a chain.
 type tryStep struct {
 	Processor string          `json:"processor"`
 	Level     string          `json:"level,omitempty"`
@@ -38,8 +38,8 @@ type tryStep struct {
 	Changes   []viewChange    `json:"changes"`
 	Report    json.RawMessage `json:"report,omitempty"`
 	Cost      *host.Cost      `json:"cost,omitempty"`
-	Skipped   *host.Error     `json:"skipped,omitempty"` // it failed, and may
-	Error     *host.Error     `json:"error,omitempty"`   // it failed, and the run with it
+	Skipped   *host.Error     `json:"skipped,omitempty"` // the processor failed, and is optional
+	Error     *host.Error     `json:"error,omitempty"`   // the processor failed, and the run with it
 }
 
 // The kinds of change.
@@ -50,21 +50,21 @@ const (
 	moved    = "move"
 )
 
-// viewChange is what became of one message.
+// viewChange is a processor's change to one message.
 type viewChange struct {
 	Op     string    `json:"op"`
 	ID     string    `json:"id"`
 	Role   host.Role `json:"role"`
-	From   *int      `json:"from,omitempty"` // its place in the history, if it is from there
-	To     *int      `json:"to,omitempty"`   // its place in what the processor left
-	Bytes  int       `json:"bytes"`          // more, or, below 0, less than before
+	From   *int      `json:"from,omitempty"` // its index in the history, if it is from there
+	To     *int      `json:"to,omitempty"`   // its index in the processor's result
+	Bytes  int       `json:"bytes"`          // the growth; below 0 if the message shrank
 	Tokens int       `json:"tokens"`
 
-	before, after *host.Message // nil if there is none
+	before, after *host.Message // nil if inserted or dropped
 }
 
-// process sends a history through the chain. If a processor fails, the result
-// is what was done up to then and that processor's error.
+// process sends a history through the chain. If a processor fails, process returns the
+// steps up to then and that processor's error.
 func (t *processorsTrial) process(ctx context.Context, messages []*host.Message) (*tryResult, error) {
 	view := t.view(messages)
 	r := &tryResult{Model: t.model, Processors: []tryStep{}}
@@ -153,9 +153,8 @@ func (t *processorsTrial) size(ctx context.Context, messages []*host.Message) (s
 	return s, err
 }
 
-// changes says what became of each message, in the order of the view before;
-// what was inserted comes before what it stands before. Messages are told apart
-// by their ids.
+// changes lists the changed messages, in the order of the view before; an inserted
+// message comes before the message that follows it. Messages are identified by id.
 func (t *processorsTrial) changes(ctx context.Context, before, after []*host.Message, origin map[string]int) ([]viewChange, error) {
 	list := []viewChange{}
 	add := func(op string, b, a *host.Message, to int) error {
@@ -181,7 +180,7 @@ func (t *processorsTrial) changes(ctx context.Context, before, after []*host.Mes
 	for _, m := range before {
 		had[m.ID] = true
 	}
-	next := 0 // the first of after that has not been looked at
+	next := 0 // the first index of after that was not visited
 	for _, b := range before {
 		to, kept := place[b.ID]
 		if !kept {
@@ -222,7 +221,7 @@ func (t *processorsTrial) changes(ctx context.Context, before, after []*host.Mes
 	return list, nil
 }
 
-// gain is how much larger a message is than another; nil is none.
+// gain returns how much larger a message is than another; nil counts as empty.
 func (t *processorsTrial) gain(ctx context.Context, before, after *host.Message) (viewSize, error) {
 	size := func(m *host.Message) (viewSize, error) {
 		if m == nil {
@@ -238,8 +237,8 @@ func (t *processorsTrial) gain(ctx context.Context, before, after *host.Message)
 	return a.less(b), err
 }
 
-// sameMessage reports whether a processor has left a message as it was: b, which
-// may be of a file that does not say when it was made.
+// sameMessage reports whether a processor left message b unchanged. If b is from a file
+// without times, the time of a does not count.
 func sameMessage(a, b *host.Message) bool {
 	if a != b && b.CreatedAt.IsZero() {
 		a = a.Clone()

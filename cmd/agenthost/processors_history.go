@@ -34,7 +34,7 @@ func (env *environment) readHistory(name string) (messages []*host.Message, err 
 			WithHint("it looks like a chat API's; export the thread without --format, or write parts as in pdk/ABI.md")
 	}
 	for i, m := range messages {
-		if m.ID == "" { // the host tells messages apart by their ids
+		if m.ID == "" { // the host identifies messages by their ids
 			m.ID = fmt.Sprintf("message-%d", i)
 		}
 	}

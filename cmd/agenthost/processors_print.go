@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// The bounds of what is shown of a diff.
+// The bounds of a printed diff.
 const (
 	maxDropsShown = 6  // in a row, unless all are wanted
 	maxTextShown  = 90 // letters of a part
@@ -59,7 +59,7 @@ func (t *processorsTrial) printStep(p *printer, n int, s *tryStep) {
 	}
 }
 
-// words says in a line what a processor did.
+// words describes the effect of a processor in a line.
 func (s *tryStep) words(p *printer) string {
 	switch {
 	case s.Skipped != nil:
@@ -133,7 +133,7 @@ func (p *printer) drops(list []viewChange) {
 	}
 }
 
-// change shows what became of one message.
+// change shows the change to one message.
 func (p *printer) change(c *viewChange) {
 	sign := map[string]string{dropped: p.paint(red, "-"), changed: p.paint(yellow, "~"), inserted: p.paint(cyan, "+"), moved: p.paint(yellow, ">")}[c.Op]
 	at := "new"
@@ -185,7 +185,7 @@ func (p *printer) partsDiff(before, after *host.Message) {
 	}
 }
 
-// runesBefore is how much of what two texts have in common is shown before they
+// runesBefore is how many runes of two texts' common beginning are shown before they
 // differ.
 const runesBefore = 24
 
@@ -216,7 +216,8 @@ func shownParts(m *host.Message) []string {
 	return lines
 }
 
-// shortenFrom shows a text from a place on, as far as it is shown.
+// shortenFrom returns at most maxTextShown runes of a text; a longer text starts at
+// rune from.
 func shortenFrom(s string, from int) string {
 	r := []rune(s)
 	mark := ""

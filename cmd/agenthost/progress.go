@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// How often progress is shown, so that what takes no time shows none.
+// How often progress is shown, so that short work shows none.
 const progressEvery = 500 * time.Millisecond
 
-// progress shows how far something is on a line of a terminal, and nothing where
-// stderr is none.
+// progress shows the progress of work on a line of stderr, and nothing if stderr is not
+// a terminal.
 type progress struct {
 	env   *environment
 	last  time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// Questions of a run: to who sits at the terminal, or by flags of a later
+// Questions of a run: a person answers them at the terminal, or by flags of a later
 // command.
 
 // answerFlags answer the questions of an interrupted run.
@@ -43,13 +43,13 @@ func (f *answerFlags) answers() (list []host.Answer, err error) {
 	return list, nil
 }
 
-// asked is what a run asks from outside.
+// asked has the questions of a run.
 type asked struct {
 	run       string
 	questions []*host.Question
 }
 
-// howToAnswer tells how a run that asks goes on.
+// howToAnswer prints the command that answers a run's questions and continues it.
 func (s *session) howToAnswer() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
@@ -75,7 +75,7 @@ func answerWords(q *host.Question) string {
 	return "--approve " + q.ID
 }
 
-// question is how a question is put to a person.
+// question returns a question in words for a person.
 func question(q *host.Question) string {
 	what := fmt.Sprintf("%s %s", termtext.Printable(q.Tool), clip(string(q.Arguments)))
 	switch q.Kind {
@@ -100,7 +100,7 @@ func question(q *host.Question) string {
 	return what
 }
 
-// answerAll asks who sits at the terminal until the run asks nothing more.
+// answerAll asks the person at the terminal until the run has no more questions.
 // Without an answer (an empty line, the end of stdin) the run stays interrupted.
 func (s *session) answerAll(ctx context.Context, next <-chan line) error {
 	for len(s.asked.questions) > 0 {
@@ -134,7 +134,7 @@ func choices(q *host.Question) string {
 	return "[y, n, or why not]"
 }
 
-// readAnswer reads what a person typed; nothing is no answer.
+// readAnswer parses a person's line; an empty line is no answer.
 func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 	a := host.Answer{Question: q.ID}
 	switch {

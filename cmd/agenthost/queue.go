@@ -104,7 +104,7 @@ func printPending(w io.Writer, jobs []*queue.PendingJob) error {
 	return table.Flush()
 }
 
-// jobWords says whose a job is: of a plugin's, the plugin and its handler.
+// jobWords names the owner of a job: for a plugin's job, the plugin and its handler.
 func jobWords(name string, payload json.RawMessage) string {
 	var left struct{ Plugin, Handler string }
 	if name != plugin.JobName || json.Unmarshal(payload, &left) != nil || left.Plugin == "" {

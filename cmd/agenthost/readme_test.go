@@ -1,5 +1,8 @@
 package main
 
+// Scenario: a reader compares the README and the operators' pages with the program that
+// they describe.
+
 import (
 	"fmt"
 	"os"

@@ -15,7 +15,7 @@ type printer struct {
 	w      io.Writer
 	color  bool
 	agent  string
-	inText bool // the cursor stands behind streamed text
+	inText bool // the cursor is behind streamed text
 
 	console *console
 }
@@ -151,7 +151,7 @@ func (p *printer) finished(d *host.RunFinished) {
 		d.FinishReason, took, termtext.Thousands(d.Cost.Instructions), about, plural(d.Usage.InputTokens, "token"), about, d.Usage.OutputTokens)))
 }
 
-// maxShown bounds what is shown of arguments and results.
+// maxShown is how many runes of arguments and results are shown.
 const maxShown = 200
 
 func clip(s string) string {

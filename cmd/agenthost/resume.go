@@ -38,8 +38,8 @@ func questionOf(questions []*host.Question, name string) (*host.Question, error)
 		WithHint("it asks about: %s", strings.Join(names, ", "))
 }
 
-// resume goes on with a run. Of one that asks, and is given no answers, it shows
-// the questions; one whose process ended needs none.
+// resume continues a run. If the run asks questions and the flags have no answers,
+// resume shows the questions; a run whose process ended needs no answers.
 func (s *session) resume(ctx context.Context, f *answerFlags) error {
 	if err := s.findRun(ctx, f); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
 	return nil
 }
 
-// settleExpired goes on with the runs of the target whose questions have expired.
+// settleExpired continues the runs of the target whose questions have expired.
 func (s *session) settleExpired(ctx context.Context) error {
 	n, err := s.app.Host().SettleExpired(ctx, s.target, s.app.Tenant(s.tenant))
 	if err != nil {
@@ -100,13 +100,13 @@ func (s *session) settleExpired(ctx context.Context) error {
 	return nil
 }
 
-// anyExpired reports whether the time of a question is over, so that its run goes
-// on, or ends, without an answer.
+// anyExpired reports whether a question has expired, so that its run continues, or
+// ends, without an answer.
 func anyExpired(questions []*host.Question) bool {
 	return slices.ContainsFunc(questions, func(q *host.Question) bool { return q.Expires != nil && !time.Now().Before(*q.Expires) })
 }
 
-// findRun completes the id of a run, and refuses one whose thread has gone on
+// findRun completes the id of a run, and refuses a run whose thread has continued
 // without the answer.
 func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 	if f.question != "" {
@@ -123,7 +123,7 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 	}
 	r, err := s.app.Threads().ReadRun(ctx, tenant, f.resume)
 	if err != nil {
-		return nil // reading its questions says so
+		return nil // reading its questions reports the error
 	}
 	ok, err := isAnswerable(ctx, s.app.Threads(), tenant, r)
 	if err != nil || ok {
@@ -133,10 +133,10 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 		WithHint("say what is wanted in a new message; agenthost thread runs lists the runs that wait")
 }
 
-// showQuestions says what a run asks that another command has run.
+// showQuestions prints the questions of a run that another command began.
 func (s *session) showQuestions(run string, questions []*host.Question) {
 	if s.json {
-		_ = printItems(s.env.stdout, questions) // as in the events, which do not say what cannot be written either
+		_ = printItems(s.env.stdout, questions) // as in the events, a failed write is ignored
 		return
 	}
 	for _, q := range questions {

@@ -63,7 +63,7 @@ func version() string {
 	return "(devel)"
 }
 
-// usageError is a command line that makes no sense: exit code 2.
+// usageError is an error in the command line: exit code 2.
 type usageError struct {
 	err     error
 	command string
@@ -87,9 +87,8 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// oneText wants so many arguments and a text behind them, and says what to do about
-// one whose words come as arguments of their own. Only the prompt of a run may be
-// left out.
+// oneText wants so many arguments and a text behind them, and gives a hint if the words
+// of the text are separate arguments. Only the prompt of a run may be left out.
 func oneText(before int, hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		switch {
@@ -109,7 +108,7 @@ func oneText(before int, hint string) cobra.PositionalArgs {
 	}
 }
 
-// hintedUsage is an error about the command line with what to write instead.
+// hintedUsage is an error about the command line with a corrected command line.
 type hintedUsage struct{ text, hint string }
 
 func (e *hintedUsage) Error() string { return e.text }
@@ -134,16 +133,16 @@ func plural(n int, noun string) string {
 const (
 	exitOK    = 0
 	exitUsage = 2
-	exitPipe  = 141 // what shells say of a program that SIGPIPE has ended
+	exitPipe  = 141 // the shells' code for a program that SIGPIPE has ended
 )
 
-// quietExit ends a command with a code when everything has been said.
+// quietExit ends a command with a code and prints nothing more.
 type quietExit int
 
 func (q quietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
 
-// wantsJSON reports whether a command line asks for JSON: errors are written so,
-// too, also one about the line itself.
+// wantsJSON reports whether a command line asks for JSON: errors are then JSON, too,
+// even one about the command line.
 func wantsJSON(args []string) bool {
 	for _, a := range args {
 		switch a {
@@ -172,7 +171,7 @@ func exit(env *environment, err error, asJSON bool) int {
 	case errors.As(err, &quiet):
 		return int(quiet)
 	case asJSON && (isUsage || isParseError(err)):
-		_ = printJSON(env.stderr, writtenError{commandLineError(err)}) // there is nobody else to tell
+		_ = printJSON(env.stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
 		return exitUsage
 	case asJSON:
 		_ = printJSON(env.stderr, writtenError{host.AsError(err)})
@@ -202,9 +201,9 @@ func commandLineError(err error) *host.Error {
 	return e
 }
 
-// exitCode maps an error to the table of exit codes. A model that does not
-// answer in time is somebody else's failure, although it is our patience that
-// ended.
+// exitCode maps an error to the table of exit codes. A model that does not answer in
+// time counts as unavailable: the model's server failed, although this host's timeout
+// ended the request.
 func exitCode(err error) int {
 	code := host.CodeOf(err)
 	if code == host.DeadlineExceeded && errors.Is(err, project.ErrSlow) {
@@ -213,9 +212,8 @@ func exitCode(err error) int {
 	return code.ExitCode()
 }
 
-// sentence puts the next step on a line of its own, where an error ends with
-// one. Models' servers, plugins and tools write parts of errors: what a terminal would
-// take for a command is not in it.
+// sentence puts an error's next step on a line of its own. Models' servers, plugins and
+// tools write parts of errors: sentence removes terminal control sequences.
 func sentence(err error) string {
 	text := err.Error()
 	if hint := lastHint(err, text); hint != "" {
@@ -247,8 +245,8 @@ func lastHint(err error, text string) string {
 	return ""
 }
 
-// isParseError recognises what cobra says of words that are no command and of
-// flags that exclude each other, which have no type.
+// isParseError recognises cobra's untyped errors: an unknown command, and flags that
+// exclude each other.
 func isParseError(err error) bool {
 	var e *host.Error
 	text := err.Error()
@@ -260,14 +258,14 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // printItems writes a list as every command does with --json.
 func printItems[T any](w io.Writer, items []T) error { return printPage(w, items, "") }
 
-// printPage writes a list that goes on behind a cursor.
+// printPage writes a page of a list and the cursor of the next page.
 func printPage[T any](w io.Writer, items []T, next string) error {
 	p := itemsOf(items)
 	p.Next = next
 	return printJSON(w, p)
 }
 
-// itemPage is how every list is written.
+// itemPage is the JSON form of every list.
 type itemPage[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"`

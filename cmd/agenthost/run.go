@@ -19,8 +19,8 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// maxPromptBytes bounds what is read as a prompt, far above what a host takes
-// unless it is configured to, so that the host's error is the one people see.
+// maxPromptBytes bounds a prompt while it is read, far above a host's default limit, so
+// that people see the host's error.
 const maxPromptBytes = 64 << 20
 
 type runFlags struct {
@@ -165,9 +165,9 @@ func completeFlag(c *cobra.Command, flag string, names func(*project.File) []str
 
 var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run builtin:orderdesk "where is order 1042?"`)
 
-// readPrompt returns the prompt: the argument, or stdin if that is - or there
-// is none and stdin is not a terminal. talk says that a person sits there. Only
-// a thread can go on without a prompt.
+// readPrompt returns the prompt: the argument, or stdin if the argument is - or absent
+// and stdin is not a terminal. talk reports that a person is at the terminal. Only a
+// thread can continue with an empty prompt.
 func readPrompt(env *environment, list []string, hasThread bool) (text string, talk bool, err error) {
 	switch {
 	case len(list) == 0 && env.stdinTerminal:
@@ -267,35 +267,35 @@ type session struct {
 	app     *project.Project
 	target  host.Target
 	name    string // of the target; "" is the project's
-	live    *live  // nil if plugins stay as they are
+	live    *live  // nil unless plugins can be replaced
 	project string
 	thread  string
 	data    string
 	tenant  string
 	json    bool
 	durable bool
-	branch  string // of the thread; "" is its own line
+	branch  string // of the thread; "" is its main line
 	racing  host.Racing
-	asked   asked // by the last run; nothing if it did not ask
+	asked   asked // by the last run; empty if it did not ask
 }
 
 // regenerate answers a stored message again.
 func (s *session) regenerate(ctx context.Context, f *runFlags) (err error) {
 	if !s.app.ExternalHistory() {
 		f.regenerate, err = messageID(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
-		if err != nil && host.CodeOf(err) != host.NotFound { // which the run says in its words
+		if err != nil && host.CodeOf(err) != host.NotFound { // the run reports a missing thread itself
 			return err
 		}
 	}
 	return s.stream(ctx, &host.Request{Regenerate: f.regenerate, NewBranch: f.branch})
 }
 
-// turn runs one prompt and shows what happens.
+// turn runs one prompt and shows its events.
 func (s *session) turn(ctx context.Context, prompt string) error {
 	return s.stream(ctx, &host.Request{Text: prompt})
 }
 
-// stream runs a request and shows what happens.
+// stream runs a request and shows its events.
 func (s *session) stream(ctx context.Context, req *host.Request) error {
 	s.asked = asked{}
 	req.Tenant = s.app.Tenant(s.tenant)
@@ -342,8 +342,8 @@ func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 	return nil
 }
 
-// kept tells how to go on after a turn that was interrupted, if it left
-// something behind that can be gone on from.
+// kept adds the command that continues an interrupted turn to its error, if the turn's
+// messages are stored.
 func (s *session) kept(err error) error {
 	if s.data == "" || s.thread == "" || host.CodeOf(err) != host.Canceled {
 		return err
@@ -359,14 +359,14 @@ func (s *session) tenantWords() string {
 	return " --tenant " + termtext.ShellWord(s.tenant)
 }
 
-// whichBranch says where an answer is that is not on the thread's own line.
+// whichBranch prints the branch of an answer that is not on the thread's main line.
 func (s *session) whichBranch() {
 	if s.branch != "" {
 		fmt.Fprintf(s.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
 	}
 }
 
-// whichThread says which thread a run has made, if it is kept.
+// whichThread prints the thread that a run has made, if it is stored.
 func (s *session) whichThread(named string) {
 	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
 		return
@@ -375,7 +375,7 @@ func (s *session) whichThread(named string) {
 		termtext.Printable(s.thread), selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
-// footer says what answered, if that was not a model.
+// footer reports an answer that did not come from a model.
 func (s *session) footer() {
 	if s.app.Scripted() {
 		fmt.Fprintf(s.env.stdout, scriptedFooter, selfWords(), termtext.ShellWord(s.project))
@@ -414,14 +414,14 @@ func (s *session) talk(ctx context.Context) error {
 	}
 }
 
-// line is what a person typed, or why there is no more.
+// line is a line that a person typed, or the error that ended the input.
 type line struct {
 	text string
 	err  error
 }
 
-// readLines reads lines as they are asked for. A read cannot be interrupted: the
-// last one ends with the process.
+// readLines reads a line for each receive. A read cannot be interrupted: the last one
+// ends with the process.
 func readLines(r io.Reader) <-chan line {
 	out := make(chan line)
 	go func() {

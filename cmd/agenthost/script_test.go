@@ -1,5 +1,8 @@
 package main
 
+// Scenario: people type the command lines of testdata/script, each in a process of its
+// own.
+
 import (
 	"bufio"
 	"bytes"

@@ -175,7 +175,7 @@ func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 		switch {
 		case err == nil && snap.Status.Settled():
 			return f.ended(snap)
-		case f.timeout > 0 && !time.Now().Before(until) && c.Context().Err() == nil: // whatever the connection says of it
+		case f.timeout > 0 && !time.Now().Before(until) && c.Context().Err() == nil: // the timeout wins over the connection's error
 			return host.Errorf(host.DeadlineExceeded, "the turn %s has not ended after %s", id, f.timeout).WithHint("it goes on: wait again, or abort it")
 		case err != nil:
 			return err

@@ -20,16 +20,16 @@ type served struct {
 
 	mu       sync.Mutex
 	services map[string]*sessions.Service // by target
-	targets  map[string]host.Target       // that they are of
-	former   []*sessions.Service          // of targets that were made anew, with turns in the background
+	targets  map[string]host.Target       // of each service
+	former   []*sessions.Service          // of replaced targets, with turns in the background
 }
 
 func newServed(a *project.Project) *served {
 	return &served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
 }
 
-// service returns that of a target, as it is now: saving a plugin may have made
-// another one of it.
+// service returns the service of the current target with this name: saving a plugin
+// may have replaced the target.
 func (v *served) service(name string) (*sessions.Service, error) {
 	target, err := v.app.Target(name)
 	if err != nil {
@@ -49,8 +49,8 @@ func (v *served) service(name string) (*sessions.Service, error) {
 	return s, nil
 }
 
-// retire keeps a service whose target was made anew until its turns in the
-// background have ended.
+// retire keeps the service of a replaced target until its turns in the background have
+// ended.
 func (v *served) retire(s *sessions.Service) {
 	if s != nil {
 		v.former = append(v.former, s)
@@ -58,7 +58,7 @@ func (v *served) retire(s *sessions.Service) {
 	v.former = slices.DeleteFunc(v.former, func(s *sessions.Service) bool { return s.Running() == 0 })
 }
 
-// close leaves the turns in the background to the next host.
+// close closes the services; the next host continues their turns in the background.
 func (v *served) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,7 +95,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	}
 	args.Request.Tenant = v.app.Tenant(args.Tenant)
 	return func(yield func(json.RawMessage, error) bool) {
-		enc := stream.Own() // whole events: chat --json shows when each was
+		enc := stream.Own() // whole events: chat --json shows their times
 		var frames []stream.Frame
 		for ev, err := range s.Turn(ctx, args.Request) {
 			if err == nil {
@@ -126,8 +126,8 @@ func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Sna
 	return s.Snapshot(ctx, args.Request)
 }
 
-// lastTurnArgs ask how the last turn of a session has ended, or that of a snapshot;
-// lastTurn says so.
+// lastTurnArgs ask how the last turn of a session, or the turn of a snapshot, has
+// ended; lastTurn is the answer.
 type (
 	lastTurnArgs struct {
 		Target   string `json:"target,omitempty"`

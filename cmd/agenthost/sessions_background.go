@@ -11,11 +11,11 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// Turns in the background, for clients over the control socket, and what a host
-// finds of them when it starts.
+// Turns in the background, for clients over the control socket, and the recovery of an
+// earlier host's turns when a host starts.
 
-// waitSlice is how long one request waits for a turn: who waits longer asks
-// again, and a connection that nobody reads any more is not held.
+// waitSlice is how long one request waits for a turn. A client that waits longer asks
+// again, so that a connection without a reader is not held.
 const waitSlice = 10 * time.Second
 
 // backgroundArgs name a turn in the background by its snapshot, or ask for those
@@ -26,13 +26,13 @@ type backgroundArgs struct {
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
-// turnStatus is how far a turn in the background is.
+// turnStatus is the status of a turn in the background.
 type turnStatus struct {
 	Snapshot string          `json:"snapshot"`
 	Status   sessions.Status `json:"status"`
 }
 
-// targets returns the names that a request may mean.
+// names returns the names of the targets that a request may mean.
 func (v *served) names(target string) []string {
 	if target != "" {
 		return []string{target}
@@ -40,8 +40,7 @@ func (v *served) names(target string) []string {
 	return v.app.Targets()
 }
 
-// list returns the turns of a tenant that are in the background, those that began
-// first first.
+// list returns the turns of a tenant that are in the background, the oldest first.
 func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Snapshot, error) {
 	all := []*sessions.Snapshot{}
 	for _, name := range v.names(args.Target) {
@@ -59,7 +58,7 @@ func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Sna
 	return all, nil
 }
 
-// find returns the service that a turn is of, and completes its id.
+// find returns the service of a turn, and completes the turn's id.
 func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
 	var last error
 	turns, err := v.list(ctx, *args)
@@ -92,13 +91,14 @@ func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 	return nil, nil, last
 }
 
-// status returns how far a turn is, without its session.
+// status returns the snapshot of a turn, without its session.
 func (v *served) status(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
 	_, snap, err := v.find(ctx, &args)
 	return snap, err
 }
 
-// wait returns a turn's snapshot when it has ended, or as it is after a while.
+// wait returns a turn's snapshot when the turn has ended, or the present one after
+// waitSlice.
 func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
 	s, snap, err := v.find(ctx, &args)
 	if err != nil {
@@ -122,10 +122,10 @@ func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 	return &turnStatus{args.Snapshot, status}, err
 }
 
-// recover goes on with the turns in the background that a host has left which is
-// gone: this process owns the directory, so nobody else runs them. It tells of
-// them, and of runs with which only who began them can go on. What cannot be read
-// stays, and is told.
+// recover continues the turns in the background of a host that has ended: this process
+// owns the directory, so no other one runs them. It reports them, and the interrupted
+// runs that only their caller can continue. Unreadable turns and runs stay, and are
+// reported.
 func (v *served) recover(ctx context.Context, where string, say func(string, ...any)) error {
 	if v.app.Data().Badger() == nil || v.app.ExternalHistory() {
 		return nil
@@ -143,7 +143,7 @@ func (v *served) recover(ctx context.Context, where string, say func(string, ...
 	return nil
 }
 
-// left is what a host has left that was killed.
+// left counts the turns and runs that a killed host left unfinished.
 type left struct {
 	turns, runs               int
 	tenantsTurns, tenantsRuns []string
@@ -191,7 +191,7 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 	return nil
 }
 
-// tell says it to who sits at the terminal.
+// tell reports them on the terminal.
 func (l *left) tell(where string, say func(string, ...any)) {
 	if l.turns > 0 {
 		say("going on with %s in the background that a host has left: %s session list %s%s", plural(l.turns, "turn"), selfWords(), where, tenantWords(l.tenantsTurns))
@@ -208,7 +208,7 @@ func wasWere(n int, noun string) string {
 	return plural(n, noun) + " were"
 }
 
-// tenantWords name the only tenant that is concerned, or say how many are.
+// tenantWords names the only tenant concerned, or counts the tenants.
 func tenantWords(tenants []string) string {
 	all := slices.Compact(slices.Sorted(slices.Values(tenants)))
 	switch {

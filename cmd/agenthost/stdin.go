@@ -7,8 +7,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// interruptible is a reader that ends with ctx: a read from a terminal or a pipe
-// that nobody writes to cannot be stopped, only left behind.
+// interruptible is a reader that ends with ctx. A read from a terminal or a silent pipe
+// cannot be stopped, only abandoned.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader
@@ -21,7 +21,7 @@ func (i interruptible) Read(b []byte) (int, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		own := make([]byte, len(b)) // b is the caller's again when this is left behind
+		own := make([]byte, len(b)) // the caller owns b again when this read is abandoned
 		n, err := i.r.Read(own)
 		done <- result{own[:n], err}
 	}()

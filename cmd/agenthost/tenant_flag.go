@@ -2,7 +2,7 @@ package main
 
 import "github.com/agenthost/agenthost/host/threads"
 
-// defaultTenant is whose everything is when nobody says.
+// defaultTenant is the tenant of a command without --tenant.
 const defaultTenant = threads.DefaultTenant
 
 // tenantOr returns the tenant that a flag names, or the default one.

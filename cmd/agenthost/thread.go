@@ -41,8 +41,8 @@ func threadCommand(env *environment) *cobra.Command {
 	return c
 }
 
-// readThreads opens a data directory that must exist, to read it: one that this user
-// cannot write to will do.
+// readThreads opens an existing data directory to read it: the user need not be able
+// to write to it.
 func readThreads(ctx context.Context, env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
 	if err := checkData(f.data, "agenthost thread"); err != nil {
 		return err
@@ -67,7 +67,7 @@ func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	return fn(threads.New(driver.Driver, &threads.Options{Deleted: func(_ context.Context, tenant, id string) error {
 		if _, err := os.Stat(datadir.TracesPath(f.data)); err != nil {
-			return nil // no run was kept
+			return nil // no run is stored
 		}
 		traces, err := driver.OpenTraces(f.data, env.logger())
 		if err != nil {
@@ -169,7 +169,7 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 	return nil
 }
 
-// shownOf counts the messages of a transcript, and says which are shown.
+// shownOf counts the messages of a transcript, and names those shown.
 func shownOf(shown, before int) string {
 	if before == 0 {
 		return plural(shown, "message")
@@ -184,7 +184,7 @@ func isAre(n int) string {
 	return "are"
 }
 
-// endWords say how a turn ended that did not complete.
+// endWords describes the end of a turn that did not complete.
 func endWords(s *threads.Snapshot) string {
 	if s.Error.Message == string(s.Status) {
 		return termtext.Printable(s.Error.Message)
@@ -192,7 +192,7 @@ func endWords(s *threads.Snapshot) string {
 	return fmt.Sprintf("%s: %s", s.Status, termtext.Printable(s.Error.Message))
 }
 
-// besideMessages names what a thread has beside its messages.
+// besideMessages names the other contents of a thread, beside its messages.
 func besideMessages(t *threads.Transcript) string {
 	var what []string
 	if state := string(t.State); state != "" && state != "{}" && state != "null" {

@@ -30,8 +30,8 @@ func (m *momentFlags) add(c *cobra.Command) {
 	flags.StringVar(&m.branch, "branch", "", "a branch, by its name in thread branches")
 }
 
-// at returns the moment. A number is of a message as the moment without it shows
-// it.
+// at returns the moment. A number is the position of a message in the thread at the
+// moment that the other flags name.
 func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread string) (threads.At, error) {
 	at := threads.At{Snapshot: m.snapshot, Branch: m.branch}
 	if m.message == "" {
@@ -43,7 +43,7 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 	return at, err
 }
 
-// withMoment opens a data directory and finds the moment of a thread that is named.
+// withMoment opens a data directory and finds the named moment of a thread.
 func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
 	return withThread(c.Context(), env, f, list, m.find(c.Context(), f, list, fn))
 }
@@ -103,8 +103,8 @@ func ofThread(ctx context.Context, f *threadFlags, list []string, fn func(*threa
 	}
 }
 
-// messageID returns the id of the message that a person means: one that has it,
-// the one with that number, or the only one whose id begins so.
+// messageID returns the id of the message that a person means: the message with that
+// id, the one with that number, or the only one whose id begins with the text.
 func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
@@ -126,7 +126,7 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 	return wholeID("message", name, ids)
 }
 
-// printChanged prints what a thread is after a change.
+// printChanged prints a thread after a change.
 func printChanged(env *environment, f *threadFlags, t *threads.Thread, what string) error {
 	if f.json {
 		return printJSON(env.stdout, t)

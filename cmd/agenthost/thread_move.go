@@ -71,7 +71,7 @@ messages as OpenAI's chat API has them.`,
 	return c
 }
 
-// exported is what thread export --out --json prints.
+// exported is the output of thread export --out --json.
 type exported struct {
 	Thread string          `json:"thread"`
 	Format transfer.Format `json:"format"`
@@ -90,7 +90,7 @@ func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant,
 	return count.n, err
 }
 
-// counted counts what is written through it.
+// counted counts the bytes written through it.
 type counted struct {
 	w    io.Writer
 	n    int64
@@ -104,8 +104,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// streamFile has write fill a file that is put in its place when it is whole and
-// synced; until then, and if that fails, what was there stays.
+// streamFile lets write fill a temporary file, and renames it to path when it is whole
+// and synced; until then, and if write fails, the old file stays.
 func streamFile(path string, write func(io.Writer) error) (err error) {
 	aside, err := os.CreateTemp(filepath.Dir(path), ".agenthost*")
 	if err != nil {
@@ -219,7 +219,7 @@ func openInput(env *environment, file string) (io.Reader, func(), error) {
 	return in, func() { _ = in.Close() }, nil
 }
 
-// importHint says what to do on a command line about an error that has no advice.
+// importHint adds a command-line hint to an error without one.
 func importHint(err error, file string) error {
 	e := *host.AsError(err)
 	e.Err = err

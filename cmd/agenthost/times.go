@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// printTimed writes what the command has measured as printJSON does, with every
-// time in milliseconds: the library counts in microseconds and nanoseconds. v holds
-// no JSON of others, in which such names would be theirs.
+// printTimed writes a command's measurements as printJSON does, with every time in
+// milliseconds: the library counts in microseconds and nanoseconds. v contains no JSON
+// of users, who may use the same names for other values.
 func printTimed(w io.Writer, v any) error {
 	var b bytes.Buffer
 	if err := printJSON(&b, v); err != nil {
@@ -26,7 +26,7 @@ var (
 )
 
 // inMilliseconds renames members such as duration_us and latency_ns, and converts
-// them. A quote within a string is escaped, so that no text is taken for a member.
+// their values. A quote within a string is escaped, so that no text matches a member.
 func inMilliseconds(raw []byte) []byte {
 	raw = timesMember.ReplaceAllFunc(raw, func(m []byte) []byte {
 		part := timesMember.FindSubmatch(m)

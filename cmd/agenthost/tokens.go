@@ -43,7 +43,7 @@ Encodings: ` + strings.Join(tokens.EncodingNames(), ", ") + ".",
 	return c
 }
 
-// tokenCount is what --json prints.
+// tokenCount is the output of --json.
 type tokenCount struct {
 	Tokens   int    `json:"tokens"`
 	Encoding string `json:"encoding"`

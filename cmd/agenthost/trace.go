@@ -45,7 +45,7 @@ func (f *traceFlags) dir(command string) (string, error) {
 	return datadir.TracesPath(f.data), nil
 }
 
-// options say whose runs are read, and have the keys that open them.
+// options have the tenant whose runs are read, and the keys that decrypt them.
 func (f *traceFlags) options(env *environment) (*trace.ReadOptions, error) {
 	keys, err := datadir.Keys(f.data, env.getenv)
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *traceFlags) options(env *environment) (*trace.ReadOptions, error) {
 	return &trace.ReadOptions{Tenant: f.tenant, Keys: keys}, nil
 }
 
-// hinted says what keeps runs, where none is kept.
+// hinted adds the command that records runs to the error of a directory without any.
 func (f *traceFlags) hinted(err error) error {
 	e := host.AsError(err)
 	if e.Code != host.NotFound || e.Hint != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Call is what is timed. failed says that it answered with an error of its own,
-// which is counted; err ends the measurement.
+// Call makes the call that is timed. failed reports that the call answered with an
+// error of its own, which is counted; err ends the measurement.
 type Call func(ctx context.Context) (cost *host.Cost, failed bool, err error)
 
 // Until says when a measurement ends: after Calls calls of each, or, if that is
@@ -18,7 +18,7 @@ type Until struct {
 	For   time.Duration
 }
 
-// Stats is how one call did.
+// Stats are the measurements of one call.
 type Stats struct {
 	Calls        int     `json:"calls"`
 	Failed       int     `json:"failed"`
@@ -52,8 +52,8 @@ type Range struct {
 	Max  int64 `json:"max"`
 }
 
-// A turn is this many calls, or those that fit into turnTime: long enough for
-// the change of turns not to count, short enough for all to meet the same noise.
+// A turn is this many calls, or those that fit into turnTime: long enough to make the
+// change of turns negligible, short enough for all calls to meet the same noise.
 const (
 	turnCalls = 64
 	turnTime  = 10 * time.Millisecond
@@ -94,7 +94,7 @@ func Compare(ctx context.Context, warm int, until Until, calls ...Call) ([]Stats
 	return stats, nil
 }
 
-// series is what is known of one call so far.
+// series has the measurements of one call so far.
 type series struct {
 	Stats
 	took         time.Duration
@@ -102,7 +102,7 @@ type series struct {
 	instructions int64 // of all
 }
 
-// turn makes n calls, or those that fit into a turn if it may be short.
+// turn makes n calls, or, if short, at most as many as fit into turnTime.
 func (s *series) turn(ctx context.Context, call Call, n int, short bool) (ran int, err error) {
 	begun := time.Now()
 	last := begun
@@ -114,7 +114,7 @@ func (s *series) turn(ctx context.Context, call Call, n int, short bool) (ran in
 		if err != nil {
 			return ran, err
 		}
-		now := time.Now() // one reading a call: the end of one is the beginning of the next
+		now := time.Now() // one clock reading a call: a call's end is the next one's beginning
 		s.add(now.Sub(last), cost, failed)
 		last = now
 		ran++

@@ -1,3 +1,3 @@
-// Package bench times calls beside each other: in turns, in one process, so
-// that what is compared met the same machine.
+// Package bench times calls beside each other: in turns, in one process, so that the
+// compared calls run under the same conditions.
 package bench

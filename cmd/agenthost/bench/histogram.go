@@ -36,7 +36,7 @@ func (h *histogram) mean() int64 {
 	return h.sum / int64(h.n)
 }
 
-// quantile returns the number that a share q of all are not above, to the
+// quantile returns the number that a share q of all numbers do not exceed, to the
 // width of a bucket.
 func (h *histogram) quantile(q float64) int64 {
 	rank := max(int(math.Ceil(q*float64(h.n))), 1)

@@ -13,9 +13,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Call asks the host that listens at path for one thing and decodes the answer
-// into result, which may be nil. The host's errors keep their codes and hints.
-// Code failed_precondition if nobody listens there.
+// Call sends the host that listens at path one request and decodes the answer into
+// result, which may be nil. The host's errors keep their codes and hints. Code
+// failed_precondition if no host listens there.
 func Call(ctx context.Context, path, op string, args, result any) error {
 	conn, err := ask(ctx, path, op, args)
 	if err != nil {
@@ -89,13 +89,13 @@ func decode(path string, line []byte, result any) error {
 	return nil
 }
 
-// errEvents is that of a [Call] that should have been a [Stream].
+// errEvents is the error of a [Call] that should have been a [Stream].
 var errEvents = errors.New("it answers with events")
 
-// errUnreachable is the cause of an error of [Call] that reached nobody.
+// errUnreachable is the cause of an error of a [Call] that reached no host.
 var errUnreachable = errors.New("nobody listens")
 
-// Unreachable reports whether an error of [Call] says that nobody listens.
+// Unreachable reports whether an error of [Call] means that no host listens.
 func Unreachable(err error) bool { return errors.Is(err, errUnreachable) }
 
 func dialError(path string, err error) error {

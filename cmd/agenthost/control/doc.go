@@ -4,10 +4,10 @@
 //	{"op":"plugin.reload","args":{"id":"orders"}}
 //	{"result":{...}}            or {"error":{"code":...,"message":...}}
 //
-// What takes its time may answer in pieces, a line each, before the answer:
+// A long operation may send events, a line each, before the answer:
 //
 //	{"event":{...}}
 //
-// A connection may ask several things, one after the other. Who may open the
-// socket may steer the host: its file is this user's alone.
+// A connection may carry several requests, one after the other. A process that can open
+// the socket can steer the host: only this user can open its file.
 package control

@@ -21,9 +21,9 @@ import (
 const (
 	MaxRequestBytes = 1 << 20          // a line
 	MaxAnswerBytes  = 32 << 20         // a line
-	MaxConnections  = 16               // at one time; more are told so
-	IdleTime        = time.Minute      // after which a connection that asks nothing is closed
-	HandlerTime     = 10 * time.Minute // for one request: building a plugin is one
+	MaxConnections  = 16               // at one time; further ones get an error
+	IdleTime        = time.Minute      // after which a connection without requests is closed
+	HandlerTime     = 10 * time.Minute // for one request, such as building a plugin
 )
 
 // maxPathBytes is how long a socket's path can be on every system.
@@ -62,9 +62,9 @@ type Server struct {
 	closed bool
 }
 
-// Listen makes a socket at path and serves handlers by the names of their
-// operations. A socket that nobody listens at any more is replaced. Code
-// failed_precondition if somebody does, or if there is something else.
+// Listen makes a socket at path and serves handlers by the names of their operations. A
+// stale socket, without a listener, is replaced. Code failed_precondition if another
+// host listens at path, or if path is not a socket.
 func Listen(path string, handlers map[string]Handler) (*Server, error) {
 	listener, err := ListenSocket(path)
 	if err != nil {
@@ -79,9 +79,9 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 	return s, nil
 }
 
-// ListenSocket makes a socket at path that only this user can open. A socket that
-// nobody listens at any more is replaced. Code failed_precondition if somebody
-// does, or if there is something else. Closing it leaves the file.
+// ListenSocket makes a socket at path that only this user can open. A stale socket,
+// without a listener, is replaced. Code failed_precondition if another host listens at
+// path, or if path is not a socket. Closing the listener leaves the file.
 func ListenSocket(path string) (net.Listener, error) {
 	if err := checkFree(path); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func ListenSocket(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// checkFree looks at what is at the path.
+// checkFree returns an error unless path is free or a stale socket.
 func checkFree(path string) error {
 	if len(path) > maxPathBytes {
 		return host.Errorf(host.InvalidArgument, "control socket %s: its path is %d bytes, more than the %d that a socket's may have", path, len(path), maxPathBytes).
@@ -112,15 +112,14 @@ func checkFree(path string) error {
 	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {
-		return nil // left behind by a process that is gone
+		return nil // left behind by a process that has exited
 	}
 	_ = conn.Close()
 	return host.Errorf(host.FailedPrecondition, "another host listens at %s", path).WithHint("stop it, or name another one with --socket")
 }
 
-// listen makes the socket aside, in a directory that is this user's alone, and
-// puts it in its place when its mode is set: there is no moment at which others
-// can open it.
+// listen makes the socket in a temporary directory that only this user can open, and
+// renames it to path after setting its mode: at no moment can other users open it.
 func listen(path string) (_ net.Listener, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
 	if err != nil {
@@ -139,11 +138,11 @@ func listen(path string) (_ net.Listener, err error) {
 	return listener, nil
 }
 
-// Path returns where the socket is.
+// Path returns the path of the socket.
 func (s *Server) Path() string { return s.path }
 
-// Close ends all connections and what is being handled, waits for that, and
-// removes the socket. It may be called twice.
+// Close ends all connections and handlers, waits for them, and removes the socket. It
+// may be called twice.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -170,7 +169,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of file descriptors, for one: give others time to close theirs
+		case err != nil: // such as too many open files: wait for some to be closed
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
@@ -214,8 +213,8 @@ func (s *Server) end(conn net.Conn) {
 	<-s.slots
 }
 
-// serve answers a connection's requests until it ends, is idle, or sends what is
-// no request.
+// serve answers a connection's requests until the connection ends, is idle for
+// IdleTime, or sends a line over MaxRequestBytes.
 func (s *Server) serve(conn net.Conn) {
 	lines := bufio.NewReaderSize(conn, 4096)
 	for {
@@ -234,7 +233,7 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
-// reply answers a request. Its error is that the client cannot be told.
+// reply answers a request. Its error is a failed write to the client.
 func (s *Server) reply(conn net.Conn, lines *bufio.Reader, line []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, HandlerTime)
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Events is the result of a handler that answers in pieces: each is sent when it
-// happens, as {"event":...} on a line, and the answer follows the last one. When
-// the client leaves, or takes nothing for IdleTime, the handler's context ends and
-// so does the loop over them.
+// Events is the result of a handler that sends events before its answer: each is sent
+// when it happens, as {"event":...} on a line, and the answer follows the last one. When
+// the client hangs up, or reads nothing for IdleTime, the handler's context ends and so
+// does the loop over the events.
 type Events iter.Seq2[json.RawMessage, error]
 
-// Stream is [Call] for what answers with [Events], and yields them. An error comes
-// last: the host's, with its code and hint, or unavailable if the host has left
-// before the end. Leaving the loop hangs up.
+// Stream is [Call] for an operation that answers with [Events], and yields them. An
+// error comes last: the host's, with its code and hint, or unavailable if the host hung
+// up before the end. Leaving the loop hangs up.
 func Stream(ctx context.Context, path, op string, args any) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		conn, err := ask(ctx, path, op, args)
