@@ -1,5 +1,8 @@
 package hosttest_test
 
+// Scenario: adapters, processors and models, some of them faulty, meet the kits and
+// fakes of the package.
+
 import (
 	"context"
 	"errors"

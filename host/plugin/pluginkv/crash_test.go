@@ -1,5 +1,7 @@
 package pluginkv_test
 
+// Scenario: a process that writes, deletes and expires items is killed again and again.
+
 import (
 	"bufio"
 	"context"

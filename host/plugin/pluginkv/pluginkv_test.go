@@ -1,5 +1,8 @@
 package pluginkv_test
 
+// Scenario: stores in memory and on disk, several of them on one driver, serve plugins
+// through restarts, write batches and driver errors.
+
 import (
 	"context"
 	"errors"
