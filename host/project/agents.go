@@ -11,8 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// agent returns a configured agent, made when it is first asked for: by itself,
-// or by one that has it as a tool. path is who asks.
+// agent returns a configured agent, made at the first request: on its own account, or
+// for an agent that has it as a tool. path lists the agents that lead to it.
 func (a *Project) agent(name string, path []string) (*host.Agent, error) {
 	if agent := a.agents[name]; agent != nil {
 		return agent, nil
@@ -67,8 +67,8 @@ func (a *Project) makeAgent(name string, ac configfile.Agent, path []string) (*h
 	return host.NewAgent(name, opts)
 }
 
-// modelParameters returns what an agent's model is asked with beside what the host
-// has options for; nil is nothing.
+// modelParameters returns the parameters of an agent's model requests beyond the host's
+// own options; nil for none.
 func (a *Project) modelParameters(at configfile.KeyPath, v any) (map[string]any, error) {
 	raw, err := a.toJSON(at, v)
 	if raw == nil || err != nil {
@@ -129,8 +129,8 @@ func (a *Project) providerTools(at configfile.KeyPath, list []configfile.Provide
 	return tools, nil
 }
 
-// stopAfter returns the condition that one of these tools has answered; nil if
-// there are none.
+// stopAfter returns the condition that one of the named tools has answered; nil without
+// names.
 func (a *Project) stopAfter(at configfile.KeyPath, names []string, opts *host.AgentOptions) (func(context.Context, *host.Result) (bool, error), error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func (a *Project) stopAfter(at configfile.KeyPath, names []string, opts *host.Ag
 		known = append(known, t.Name)
 	}
 	for i, name := range names {
-		if !slices.Contains(known, name) && len(opts.Providers) == 0 { // which may add tools
+		if !slices.Contains(known, name) && len(opts.Providers) == 0 { // a provider may add tools
 			return nil, a.config.Unknown(at.To(i), "tool", name, known)
 		}
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// approvalRule is an approveConfig that was read.
+// approvalRule is a configfile.Approval, compiled.
 type approvalRule struct {
 	rule  host.ApprovalRule
-	terms host.TermsRule // nil: none
+	terms host.TermsRule // may be nil
 }
 
-// anyTool is every tool in an approveConfig.
+// anyTool stands for every tool in a configfile.Approval.
 const anyTool = "*"
 
-// approvals returns the rules of the configuration: which calls a person must agree
-// to, and under which terms that is asked. Both are nil if no call needs agreement.
+// approvals returns the rules of the configuration: which calls a person must approve,
+// and the terms of those questions. Both are nil if no call needs approval.
 func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
 	if len(a.config.Approve) == 0 {
 		return nil, nil, nil
@@ -41,7 +41,7 @@ func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
 		}
 		list[c.Tool] = append(list[c.Tool], approvalRule{rule, terms})
 	}
-	// first returns the entry that asks about a call, and why it does.
+	// first returns the first entry that asks about a call, and its reason.
 	first := func(ctx context.Context, call *host.Call) (approvalRule, string, error) {
 		for _, name := range []string{call.Tool, anyTool} {
 			for _, entry := range list[name] {
@@ -69,7 +69,7 @@ func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
 	return rule, terms, nil
 }
 
-// ofArguments begins what inserts an argument into a key.
+// ofArguments matches the beginning of a template that inserts an argument into a key.
 var ofArguments = regexp.MustCompile(`\{\{\s*\.arguments\b`)
 
 // questionTerms returns the terms of an entry's questions, nil for none.
@@ -94,8 +94,8 @@ func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (h
 	if c.Timeout < 0 || terms.Timeout > host.MaxQuestionTimeout {
 		return nil, a.config.ErrorAt(at.To("timeout"), "timeout is %s", terms.Timeout).WithHint("write a time such as 4h")
 	}
-	// A template of instructions inserts members of a document; here that is the
-	// arguments, and nothing else.
+	// A template of instructions inserts members of a document; here the arguments are
+	// the only member.
 	if strings.Contains(ofArguments.ReplaceAllString(c.Key, ""), "{{") {
 		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
 	}
@@ -104,7 +104,7 @@ func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (h
 		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
 	}
 	return func(ctx context.Context, call *host.Call, _ *host.Question) (*host.QuestionTerms, error) {
-		arguments, err := host.NewState(call.Arguments, math.MaxInt) // the run has held them to its limit
+		arguments, err := host.NewState(call.Arguments, math.MaxInt) // the run has already checked their size
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +139,8 @@ func (a *Project) approval(at configfile.KeyPath, c configfile.Approval) (host.A
 	return host.ApproveWhen(schema, reason), nil
 }
 
-// toolNames are the tools of all plugins, of which an agent has some and a
-// provider may add others, and the agents that are tools.
+// toolNames returns the tools of all plugins, the agents that are tools and the memory
+// tools in use. An agent has some of them, and a provider may add others.
 func (a *Project) toolNames() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range a.plugins {

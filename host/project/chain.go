@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// ChainTarget names the network and the agent whose history processors make a
-// chain. Either may be empty.
+// ChainTarget names the network and the agent whose history processors form a chain.
+// Either may be empty.
 type ChainTarget struct{ Network, Agent string }
 
 // ChainLink is a processor of a chain: of the level history, network or agent.
@@ -31,8 +31,7 @@ type Chain struct {
 // Close unloads the plugins.
 func (c *Chain) Close() error { return c.close() }
 
-// OpenChain makes the chain of a configuration, and loads nothing but the plugins
-// in it.
+// OpenChain makes the chain of a configuration, and loads only the plugins in it.
 func OpenChain(ctx context.Context, file *File, of ChainTarget, opts Options) (_ *Chain, err error) {
 	c := file.c
 	a := wire(c, opts)

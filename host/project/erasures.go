@@ -8,12 +8,12 @@ import (
 	"github.com/agenthost/agenthost/host/erasure"
 )
 
-// maxErasureWait bounds how long a command that is done waits for the deletion of a
-// tenant which it has taken up. The next command takes up what is left.
+// maxErasureWait bounds how long a finished command waits for the deletion of a tenant
+// that it has resumed. The next command resumes the rest of the deletion.
 const maxErasureWait = 2 * time.Minute
 
-// resumeErasures ends deletions of tenants that were interrupted, while a command runs
-// that has the store to itself. A live host does it with what it removes anyway.
+// resumeErasures completes interrupted deletions of tenants while a command runs that
+// has the store to itself. A live host completes them in its retention sweeps.
 func (a *Project) resumeErasures(ctx context.Context) error {
 	if a.data.Badger() == nil || a.live {
 		return nil
@@ -45,6 +45,6 @@ func (a *Project) resumeErasures(ctx context.Context) error {
 	return nil
 }
 
-// Erasures returns the deletion of tenants from all of the project's data. The store must be on
-// disk: see [datadir.Dir.Badger].
+// Erasures returns the deletion of tenants from all of the project's data. The store
+// must be on disk: see [datadir.Dir.Badger].
 func (a *Project) Erasures() *erasure.Tenants { return a.data.Erasures(a.traces, a.queue) }

@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// extismOptions are those of a plugin's entry, which hold if it is an Extism one.
+// extismOptions returns the options of a plugin's entry that apply to an Extism plugin.
 func (a *Project) extismOptions(name string) (o plugin.ExtismOptions, err error) {
 	c := a.config.Plugins[name]
 	for key, value := range c.Config {

@@ -21,12 +21,12 @@ const (
 // Builtins returns the paths of the plugins that every binary has.
 func Builtins() []string { return configfile.BuiltinNames() }
 
-// File is a configuration that was read and checked. Nothing of it is wired.
+// File is a configuration that was read and checked, but not wired.
 type File struct{ c *configfile.Config }
 
 // ReadFile reads a configuration: a file, or a directory that has an agenthost.yaml. A
-// nil file system is the operating system's. Its errors say the line and column, and
-// what was probably meant; codes are not_found, failed_precondition and
+// nil file system is the operating system's. Its errors name the line, the column and
+// the probable intention; codes are not_found, failed_precondition and
 // invalid_argument.
 func ReadFile(fsys fs.FS, name string) (*File, error) {
 	c, err := configfile.Read(fsys, name)
@@ -43,7 +43,8 @@ func (f *File) Name() string { return f.c.Name }
 // system's, such as one in the binary.
 func (f *File) Embedded() bool { return f.c.Fsys != nil }
 
-// Targets returns the names of what can be run: networks first, each by name.
+// Targets returns the names of the networks and agents that can be run: networks first,
+// each sorted by name.
 func (f *File) Targets() []string { return f.c.TargetNames() }
 
 // Default returns the name of the network or agent that runs when none is named.
@@ -68,8 +69,8 @@ func (f *File) Models() []string { return slices.Sorted(maps.Keys(f.c.Models)) }
 // Tenants returns the names of the configured tenants.
 func (f *File) Tenants() []string { return slices.Sorted(maps.Keys(f.c.Tenants)) }
 
-// Plugins returns the ids that the file may speak of: those of its entries, and the
-// built-in plugins.
+// Plugins returns the ids that the file may use: those of its entries, and the built-in
+// plugins.
 func (f *File) Plugins() []string { return f.c.PluginIDs() }
 
 // PluginPath returns the path of a plugin's entry.
@@ -79,15 +80,15 @@ func (f *File) PluginPath(id string) string { return f.c.Plugins[id].Path }
 // suggestion.
 func (f *File) UnknownTarget(name string) error { return f.c.UnknownTarget(name) }
 
-// GrantEdit is the text of a configuration before and after more was granted.
+// GrantEdit is the text of a configuration before and after an added grant.
 type GrantEdit struct{ Before, After []byte }
 
 // Changed reports whether the grants change the text.
 func (e *GrantEdit) Changed() bool { return !bytes.Equal(e.Before, e.After) }
 
-// Grant returns the file's text with more granted to a plugin, for one tenant or, with
-// "", for all without grants of their own. The first grant of a tenant takes the
-// plugin's own along. Comments stay. Nothing is written.
+// Grant returns the file's text with more grants to a plugin, for one tenant or, with
+// "", for all without grants of their own. The first grant of a tenant includes the
+// plugin's own grants. Comments stay. No file is written.
 func (f *File) Grant(id, tenant string, words []string) (*GrantEdit, error) {
 	at := configfile.Keys("plugins", id, "grant")
 	if tenant != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// makeHistory finds out where conversations are kept: in the database that the
-// command line or the configuration names, otherwise with the other data.
+// makeHistory opens the store of conversations: the database that the command line or
+// the configuration names, otherwise the data directory.
 func (a *Project) makeHistory(ctx context.Context, dsn string) (*host.History, error) {
 	c := a.config.History
 	opts := &host.HistoryOptions{EachRound: c.EachRound, Racing: host.Racing(c.Racing)}

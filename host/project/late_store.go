@@ -7,10 +7,10 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// lateStore is where plugins keep their keys while the data directory is still
-// being opened: its callers wait until it is open.
+// lateStore is the plugins' store while the data directory is still being opened: its
+// callers wait until the directory is open.
 type lateStore struct {
-	ready chan struct{} // closed when store is set, or never will be
+	ready chan struct{} // closed when store is set, or opening has failed
 	store plugin.Store
 }
 
@@ -18,7 +18,7 @@ var _ plugin.Store = (*lateStore)(nil)
 
 func newLateStore() *lateStore { return &lateStore{ready: make(chan struct{})} }
 
-// set ends the wait; nil says that there is no store.
+// set ends the wait; nil means that the store could not be opened.
 func (l *lateStore) set(s plugin.Store) {
 	l.store = s
 	close(l.ready)

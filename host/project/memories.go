@@ -20,8 +20,8 @@ type usedMemory struct {
 	scope   memory.ScopeFunc
 }
 
-// openMemories opens the memories of a configuration. What agents write is left in
-// the queue, unless the configuration wants it at once.
+// openMemories opens the memories of a configuration. Agents' writes go to the queue,
+// unless the configuration wants them at once.
 func (a *Project) openMemories() error {
 	a.memories = map[string]usedMemory{}
 	for _, name := range slices.Sorted(maps.Keys(a.config.Memory)) {
@@ -89,8 +89,7 @@ func (a *Project) memory(at configfile.KeyPath, use string) (usedMemory, string,
 	return m, part, nil
 }
 
-// memoryTools returns the tools of a memory: all that do one thing, or the one
-// that is named.
+// memoryTools returns the tools of a memory: all single-purpose ones, or the named one.
 func (a *Project) memoryTools(at configfile.KeyPath, use string) ([]*host.Tool, error) {
 	m, part, err := a.memory(at, use)
 	if err != nil {
@@ -108,13 +107,13 @@ func (a *Project) memoryTools(at configfile.KeyPath, use string) ([]*host.Tool, 
 	}
 }
 
-// recallKeys are those of a provider that recalls.
+// recallKeys are the keys of a provider that recalls memories.
 type recallKeys struct {
 	Limit   int    `json:"limit"`
 	Heading string `json:"heading"`
 }
 
-// memoryProvider returns what puts memories that fit before an agent.
+// memoryProvider returns the provider that gives an agent the matching memories.
 func (a *Project) memoryProvider(at configfile.KeyPath, use configfile.Use) (host.Provider, error) {
 	m, part, err := a.memory(at.To("use"), use.Use)
 	if err != nil {
@@ -133,8 +132,8 @@ func (a *Project) memoryProvider(at configfile.KeyPath, use configfile.Use) (hos
 	return memory.NewProvider(strings.TrimPrefix(use.Use, configfile.MemoryPrefix), m.backend, m.scope, &memory.ProviderOptions{Limit: c.Limit, Heading: c.Heading}), nil
 }
 
-// renamed leaves jobs under a name of their own, so that several in one queue are
-// told apart.
+// renamed enqueues jobs under another name, so that those of several memories in one
+// queue can be distinguished.
 type renamed struct {
 	jobs host.Enqueuer
 	name string
@@ -149,7 +148,7 @@ func (r renamed) Enqueue(ctx context.Context, job *host.Job) (string, error) {
 
 var _ host.Enqueuer = renamed{}
 
-// expire removes memories that have expired.
+// expire removes expired memories.
 func (a *Project) expire(ctx context.Context, tenant string) error {
 	if a.ownMemory == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// openMessages opens the message stores of the agents that have one of their own.
-// They are opened once: agents that are made again keep them.
+// openMessages opens the message stores of the agents that have one of their own. They
+// are opened once: a rebuilt agent keeps its store.
 func (a *Project) openMessages(ctx context.Context) error {
 	a.messages = map[string]host.MessageStores{}
 	for _, name := range slices.Sorted(maps.Keys(a.config.Agents)) {

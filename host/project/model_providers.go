@@ -40,8 +40,8 @@ func (a *Project) providerOf(model string) string {
 	return configfile.OpenaiProvider
 }
 
-// providerHome is where a provider's models are: the variables that say it, and
-// the address without them.
+// providerHome is the address of a provider's models: the variables that hold it and
+// the key, and the default.
 type providerHome struct{ urlEnv, keyEnv, url string }
 
 func homeOf(provider string) providerHome {
@@ -54,8 +54,8 @@ func homeOf(provider string) providerHome {
 	return providerHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", openaimodel.DefaultBaseURL}
 }
 
-// completeModel fills in what a model's configuration leaves to the environment,
-// and returns the key.
+// completeModel fills in the fields that a model's configuration leaves to the
+// environment, and returns the key.
 func (a *Project) completeModel(name string, mc *configfile.Model) (key string, err error) {
 	from := homeOf(mc.Provider)
 	mc.Name, mc.KeyEnv = cmp.Or(mc.Name, name), cmp.Or(mc.KeyEnv, from.keyEnv)
@@ -72,13 +72,13 @@ func (a *Project) completeModel(name string, mc *configfile.Model) (key string, 
 	return "", e.WithHint("set %s", mc.KeyEnv)
 }
 
-// closable is a model that keeps connections.
+// closable is a model that keeps connections open.
 type closable interface {
 	host.Model
 	CloseIdleConnections()
 }
 
-// remoteModel connects to a model on somebody else's machine.
+// remoteModel connects to a model on a remote server.
 func (a *Project) remoteModel(name string, mc configfile.Model) (host.Model, error) {
 	key, err := a.completeModel(name, &mc)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// makeModels connects to the configured models. override puts one in the place
-// of all: a configured one, or whatever model a server has under that name.
+// makeModels connects to the configured models. override replaces them all with one: a
+// configured model, or a server's model with that name.
 func (a *Project) makeModels(ctx context.Context, override string) error {
 	if override != "" {
 		return a.makeOverride(ctx, override)
@@ -38,8 +38,8 @@ func (a *Project) makeModels(ctx context.Context, override string) error {
 	return a.chooseDefault(ctx)
 }
 
-// addFallbacks gives models others that are asked when they fail. Those do not
-// bring their own: what is asked is what the list says.
+// addFallbacks gives models their fallbacks, asked when they fail. A fallback's own
+// fallbacks are not asked: the list is complete.
 func (a *Project) addFallbacks() error {
 	alone := maps.Clone(a.models)
 	for _, name := range slices.Sorted(maps.Keys(a.config.Models)) {
@@ -85,8 +85,8 @@ func (a *Project) makeOverride(ctx context.Context, name string) error {
 	return nil
 }
 
-// flagError says that a model comes from the command line, and what it could
-// have been.
+// flagError names --model in the error of a model from the command line, and suggests
+// a configured one.
 func (a *Project) flagError(name string, err error) error {
 	e := *host.AsError(err)
 	e.Message, e.Err = "--model: "+e.Message, err
@@ -96,8 +96,8 @@ func (a *Project) flagError(name string, err error) error {
 	return &e
 }
 
-// chooseDefault finds the model of agents that name none: the configuration's,
-// the only one, or, where there is none at all, the stand-in.
+// chooseDefault finds the model of agents that name none: the configuration's default,
+// the only model, or, without any models, the stand-in.
 func (a *Project) chooseDefault(ctx context.Context) (err error) {
 	name := a.config.Model
 	switch {
@@ -129,8 +129,8 @@ func (a *Project) scriptedModel(ctx context.Context, name string, mc configfile.
 	if err != nil {
 		return nil, err
 	}
-	// The server outlives the run's context: an interrupted run still ends in
-	// order.
+	// The server outlives the run's context: an interrupted run can still finish its
+	// requests.
 	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules})
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (a *Project) connect(name string, opts *openaimodel.Options) (host.Model, e
 	return m, nil
 }
 
-// model returns a configured model; "" is the default one, which may be none.
+// model returns a configured model; "" is the default one, which may be nil.
 func (a *Project) model(at configfile.KeyPath, name string) (host.Model, error) {
 	if m := a.models[name]; m != nil || name == "" {
 		return m, nil
@@ -182,9 +182,8 @@ func (a *Project) model(at configfile.KeyPath, name string) (host.Model, error) 
 	return nil, a.config.Unknown(at, "model", name, slices.Sorted(maps.Keys(a.config.Models)))
 }
 
-// upstream is a model on somebody else's machine. It marks the times that this
-// machine ran out of patience with it, so that they can be told from our own
-// limits.
+// upstream is a model on a remote server. It marks the timeouts of its requests with
+// [ErrSlow], so that they differ from the deadlines of runs.
 type upstream struct{ host.Model }
 
 var _ host.Model = upstream{}
@@ -208,5 +207,5 @@ func (u upstream) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq
 
 type slowError struct{ error }
 
-// Unwrap returns the model's error and errSlow.
+// Unwrap returns the model's error and ErrSlow.
 func (e slowError) Unwrap() []error { return []error{e.error, ErrSlow} }

@@ -29,13 +29,13 @@ type Modules struct {
 	compile func(context.Context, *plugin.CompileJob) error
 }
 
-// ModulesOptions are the options of a module reader. A nil *modulesOptions means the
+// ModulesOptions are the options of a module reader. A nil *ModulesOptions means the
 // defaults.
 type ModulesOptions struct {
 	// Getenv looks up environment variables: AGENTHOST_CACHE, and the secrets of
 	// plugins. Default: os.Getenv.
 	Getenv func(string) string
-	// Log gets the lines that plugins log. Default: they are dropped.
+	// Log receives the lines that plugins log. Default: they are dropped.
 	Log func(plugin.LogLine)
 	// Compiler compiles modules outside of this process: see plugin.Options. Default:
 	// modules are compiled in this process.
@@ -68,8 +68,8 @@ func readManifestFile(name string) ([]byte, error) {
 	return datadir.ReadBounded(f, maxManifestFile, name)
 }
 
-// RuntimeOptions are those of every runtime: it keeps compiled code in this
-// user's cache and shows what guests write.
+// RuntimeOptions returns the options of every runtime: it keeps compiled code in this
+// user's cache and passes guests' log lines on.
 func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 	dir, err := m.CacheDir("wasm")
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}}, nil
 }
 
-// secrets are those that plugins may have sent for them: the variables that
+// secrets returns the secrets that the host may send for plugins: the variables that
 // [egress.EnvSecrets] names.
 func (m *Modules) secrets() egress.Secrets {
 	return egress.EnvSecrets{Lookup: func(name string) (string, bool) {
@@ -109,7 +109,7 @@ func (m *Modules) NewSandbox(ctx context.Context, logger *slog.Logger) (rt *plug
 	return rt, close, nil
 }
 
-// CacheDir returns a directory of this user for what can be made again;
+// CacheDir returns a directory of this user for files that can be made again;
 // AGENTHOST_CACHE moves it.
 func (m *Modules) CacheDir(name string) (string, error) {
 	if dir := m.getenv("AGENTHOST_CACHE"); dir != "" {
@@ -122,9 +122,9 @@ func (m *Modules) CacheDir(name string) (string, error) {
 	return filepath.Join(dir, "agenthost", name), nil
 }
 
-// ReadModule returns the bytes of a plugin by how people name it: builtin:NAME, a
-// .wasm file, an Extism manifest, or the directory of a Go source, which is built
-// if it has changed; progress, if any, is told that.
+// ReadModule returns the bytes of a plugin by the name that people use: builtin:NAME, a
+// .wasm file, an Extism manifest, or the directory of a Go source, which is built if it
+// has changed; progress, unless nil, is called before a build.
 func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	s, err := m.Read(ctx, rt, where, progress)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where stri
 	return s.Wasm, nil
 }
 
-// moduleFile is module without manifests.
+// moduleFile is ReadModule without manifests.
 func (m *Modules) moduleFile(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	if strings.HasPrefix(where, configfile.BuiltinPrefix) {
 		return BuiltinModule(where)
@@ -159,13 +159,13 @@ const ManifestSuffix = ".json"
 // maxManifestFile bounds such a file, with the module that it may hold.
 const maxManifestFile = 2 * plugin.DefaultModuleBytes
 
-// Module is a module, and what the Extism manifest that names it says of it.
+// Module is a module, with the Extism manifest that names it, if any.
 type Module struct {
 	Wasm     []byte
 	Manifest *plugin.ExtismManifest // nil: the file is a module
 }
 
-// Read reads a plugin like module, and keeps what its Extism manifest says.
+// Read reads a plugin like ReadModule, and keeps its Extism manifest.
 func (m *Modules) Read(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) (*Module, error) {
 	if !strings.HasSuffix(strings.ToLower(where), ManifestSuffix) {
 		wasm, err := m.moduleFile(ctx, rt, where, progress)
@@ -184,9 +184,9 @@ func (m *Modules) Read(ctx context.Context, rt *plugin.Runtime, where string, pr
 	return &Module{Wasm: manifest.Wasm, Manifest: manifest}, nil
 }
 
-// AddTo adds what a manifest says to options: its limits and configuration where
-// these have none, and its allowed_hosts as what the plugin asks for. It grants
-// nothing: that is the operator's.
+// AddTo adds a manifest to options: its limits and configuration where the options have
+// none, and its allowed_hosts as the plugin's request. It grants nothing: only the
+// operator grants.
 func (s *Module) AddTo(o *plugin.LoadOptions) {
 	if s.Manifest == nil {
 		return
@@ -199,7 +199,7 @@ func (s *Module) AddTo(o *plugin.LoadOptions) {
 	e := &o.Extism
 	e.HTTPBytes = cmp.Or(e.HTTPBytes, m.Extism.HTTPBytes)
 	if e.Asks = m.Granted.HTTP; e.Asks == nil {
-		e.Asks = []plugin.HTTPAccess{} // nothing, instead of what is granted
+		e.Asks = []plugin.HTTPAccess{} // the plugin asks for nothing, not for all that is granted
 	}
 	config := map[string]string{}
 	for name, value := range m.Extism.Config {

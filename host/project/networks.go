@@ -49,8 +49,8 @@ func (a *Project) makeNetwork(name string, nc configfile.Network) (*host.Network
 	return host.NewNetwork(name, agents, opts)
 }
 
-// checkTargets finds what would keep runs from beginning. An agent that a network
-// has may count on the network's model.
+// checkTargets finds the faults that would keep runs from beginning. An agent in a
+// network may rely on the network's model.
 func (a *Project) checkTargets() error {
 	inNetwork := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(a.config.Networks)) {
@@ -73,7 +73,7 @@ func (a *Project) checkTargets() error {
 	return nil
 }
 
-// schema compiles a JSON Schema; nil is none.
+// schema compiles a JSON Schema; nil stays nil.
 func (a *Project) schema(at configfile.KeyPath, schema any) (*host.Schema, error) {
 	raw, err := a.toJSON(at, schema)
 	if raw == nil || err != nil {
@@ -101,7 +101,7 @@ func (a *Project) router(at configfile.KeyPath, nc configfile.Network) (host.Rou
 	return a.guestRouter(at.To("router"), nc.Router, at.To("router_config"), nc.RouterConfig)
 }
 
-// delegates returns the routers that a plugin may leave a decision to.
+// delegates returns the routers that a plugin may delegate a decision to.
 func (a *Project) delegates(at configfile.KeyPath, nc configfile.Network) ([]host.Router, error) {
 	switch {
 	case nc.Routing == nil || nc.Router == "" || nc.Router == "model":
@@ -170,8 +170,8 @@ func (a *Project) routingModel(at configfile.KeyPath, name string) (host.Model, 
 	return a.model(at, name)
 }
 
-// routingTemplate is a model router's instructions with {{.state.path}} filled
-// in, and who there is.
+// routingTemplate returns a model router's instructions with {{.state.path}} filled in,
+// and the list of agents.
 func routingTemplate(rc *configfile.Routing) (func(context.Context, *host.RouteRequest) (string, error), error) {
 	fill, err := host.TemplateInstructions(rc.Instructions)
 	if err != nil {

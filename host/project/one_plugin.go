@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// OpenPlugin wires no more of a configuration than one plugin.
+// OpenPlugin wires only one plugin of a configuration.
 func OpenPlugin(ctx context.Context, file *File, id string, opts Options) (*Project, error) {
 	c := file.c
 	if !slices.Contains(c.PluginIDs(), id) {
@@ -33,5 +33,5 @@ func OpenPlugin(ctx context.Context, file *File, id string, opts Options) (*Proj
 	return a, nil
 }
 
-// Plugin returns a plugin that was loaded for good.
+// Plugin returns a plugin of a project opened without Replaceable.
 func (a *Project) Plugin(id string) *plugin.Plugin { return a.plugins[id].(*plugin.Plugin) }

@@ -11,9 +11,9 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// makeTargets makes the configured agents, each of which can be run by itself,
-// and networks. It may be called again, for what plugins now offer; runs in
-// progress keep what they began with.
+// makeTargets makes the configured agents, each of which can be run by itself, and
+// networks. It may be called again when plugins have changed; runs in progress keep
+// their old agents.
 func (a *Project) makeTargets() error {
 	if err := a.checkToolOptions(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *Project) processor(at configfile.KeyPath, use configfile.Use) (host.Pro
 		module = path
 	}
 	if fault := CheckBuiltin(module, opts.Config, a.tokens); fault != nil {
-		err = fault // in words about the keys, where the schema's are about itself
+		err = fault // it names the wrong key, while the schema's error names the rule
 	}
 	return processor, a.config.Wrap(err, at.To("use"))
 }
@@ -196,7 +196,7 @@ func (a *Project) toolNaming(id string) *plugin.PartOptions {
 	return &plugin.PartOptions{Prefix: c.Prefix, Rename: c.Rename}
 }
 
-// toJSON turns a value of the configuration into JSON; nil is nothing.
+// toJSON turns a value of the configuration into JSON; nil stays nil.
 func (a *Project) toJSON(at configfile.KeyPath, v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil

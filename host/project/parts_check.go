@@ -7,12 +7,12 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// checkParts refuses a version of a plugin that does not have what the
-// configuration uses of it: agents would keep tools that are gone.
+// checkParts refuses a version of a plugin that lacks a part the configuration uses:
+// agents would keep removed tools.
 func (a *Project) checkParts(id string) func(context.Context, *plugin.Plugin) error {
 	return func(_ context.Context, p *plugin.Plugin) error {
 		if !a.serving.Load() {
-			return nil // making the agents says it, for every plugin
+			return nil // making the agents reports it, for every plugin
 		}
 		for _, u := range a.config.PartsUsed() {
 			if used, part := configfile.SplitUse(u.Use); used == id {

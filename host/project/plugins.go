@@ -32,8 +32,8 @@ func builtinModules() map[string][]byte {
 	}
 }
 
-// CheckBuiltin holds the configuration of a built-in plugin's processor to what
-// the plugin itself would say of it, before anything runs.
+// CheckBuiltin checks the configuration of a built-in plugin's processor as the plugin
+// itself would, before any run.
 func CheckBuiltin(id string, config json.RawMessage, counter host.TokenCounter) error {
 	name, ok := strings.CutPrefix(id, configfile.BuiltinPrefix)
 	if !ok || builtinModules()[name] == nil {
@@ -102,7 +102,8 @@ func (a *Project) loadPlugin(ctx context.Context, name string) (parts, error) {
 	return p, nil
 }
 
-// ofPlugin names the plugin in an error about what it comes from, unless that does.
+// ofPlugin adds the plugin's name to an error about its source, unless the error names
+// it.
 func ofPlugin(name string, err error) error {
 	e := *host.AsError(err)
 	if strings.Contains(e.Message, strconv.Quote(name)) {
@@ -121,7 +122,7 @@ func (a *Project) PluginModule(ctx context.Context, name string) ([]byte, error)
 	return s.Wasm, nil
 }
 
-// pluginSource returns it with what its Extism manifest says.
+// pluginSource returns the module of a plugin with its Extism manifest, if any.
 func (a *Project) pluginSource(ctx context.Context, name string, progress func(string)) (*Module, error) {
 	where := a.config.Plugins[name].Path
 	if strings.HasPrefix(name, configfile.BuiltinPrefix) {
@@ -153,8 +154,8 @@ func embedded(fsys fs.FS, where string) ([]byte, error) {
 	return wasm, nil
 }
 
-// ModulePath is where the module of a Go source is kept: in its directory,
-// under that directory's name.
+// ModulePath returns the file of a Go source's module: in its directory, under that
+// directory's name.
 func ModulePath(dir string) string {
 	name := path.Base(filepath.ToSlash(dir))
 	if abs, err := filepath.Abs(dir); err == nil && (name == "." || name == "..") {
@@ -163,7 +164,7 @@ func ModulePath(dir string) string {
 	return path.Join(filepath.ToSlash(dir), name+".wasm")
 }
 
-// whereIs returns the file or directory that a configured plugin comes from, or
+// whereIs returns the file or directory of a configured plugin's source, or
 // builtin:NAME.
 func (a *Project) whereIs(id string) string {
 	path := a.config.Plugins[id].Path

@@ -23,23 +23,23 @@ import (
 	"github.com/agenthost/agenthost/host/trace"
 )
 
-// Project is everything that a configuration asks for, wired together. It is the
-// one place that knows every package.
+// Project is a configuration wired into a running host. It is the one place that
+// imports every package.
 type Project struct {
 	config  *configfile.Config
 	getenv  func(string) string
 	modules *Modules
 	// progress is called before each step that takes time; it may be nil.
 	progress func(string)
-	erasing  func(tenants int) // is told that interrupted deletions are ended; may be nil
+	erasing  func(tenants int) // see Options.Erasing; may be nil
 	logger   *slog.Logger
 	runtime  *plugin.Runtime
 	data     *datadir.Dir
 	threads  *threads.Store
-	queue    *queue.Queue // what runs leave for after their turns
+	queue    *queue.Queue // the jobs that runs enqueue for after their turns
 	tokens   *tokens.Counter
 	host     *host.Host
-	// What sessions need beside it: hosts of their own are made of the options.
+	// The options of sessions' own hosts, and the views of their clients.
 	hostOptions    host.Options
 	historyOptions host.HistoryOptions
 	views          map[string]*stream.View // by target; nil shows everything
@@ -50,7 +50,7 @@ type Project struct {
 	ownMemory *memory.Store                 // nil if no memory uses it
 	messages  map[string]host.MessageStores // of agents that keep their own, by agent
 
-	retention *retention // nil unless this process removes what is not kept
+	retention *retention // nil unless this process removes expired data
 
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 	live     bool            // plugins can be replaced while they serve
@@ -60,14 +60,14 @@ type Project struct {
 	agents   map[string]*host.Agent
 	closers  []func() error
 
-	serving atomic.Bool // the agents are made: a plugin's next version is held to what they use
+	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use
 
 	mu      sync.Mutex
 	targets map[string]host.Target // made again when a plugin offers more than before
 }
 
-// parts is what a plugin can be made into: a *plugin.Plugin, or a *plugin.Slot
-// if it can be replaced.
+// parts makes tools, processors and other parts of a plugin: a *plugin.Plugin, or a
+// *plugin.Slot if the plugin can be replaced.
 type parts interface {
 	ID() string
 	Tools(*plugin.PartOptions) ([]*host.Tool, error)
@@ -84,14 +84,15 @@ var (
 
 // Options are what a caller adds to a configuration.
 type Options struct {
-	// FS is where [Load] finds the project. Default: the operating system's files.
+	// FS is the file system that [Load] reads. Default: the operating system's files.
 	FS      fs.FS
 	Getenv  func(string) string // default: os.Getenv
-	Modules *Modules            // default: one with getenv
+	Modules *Modules            // default: one with Getenv
 	Logger  *slog.Logger        // default: nothing is logged
-	// Progress is told what takes time; nil is not.
+	// Progress, unless nil, is called before each slow step with its name.
 	Progress func(string)
-	// Erasing is told of how many tenants a deletion is ended that was interrupted.
+	// Erasing, unless nil, is called with the number of tenants whose interrupted
+	// deletions are being completed.
 	Erasing func(tenants int)
 
 	Data string // the data directory; "" keeps threads in memory
@@ -146,7 +147,7 @@ func Open(ctx context.Context, file *File, opts Options) (_ *Project, err error)
 	return a, nil
 }
 
-// wire returns a project of which nothing is open.
+// wire returns a project before anything is opened.
 func wire(c *configfile.Config, opts Options) *Project {
 	a := &Project{config: c, getenv: opts.Getenv, modules: opts.Modules, progress: opts.Progress, erasing: opts.Erasing, logger: opts.Logger, live: opts.Replaceable,
 		plugins: map[string]parts{}, models: map[string]host.Model{}}
@@ -162,7 +163,7 @@ func wire(c *configfile.Config, opts Options) *Project {
 	return a
 }
 
-// Close closes what was opened, last first. It may be called twice.
+// Close closes all that the project has opened, the last first. It may be called twice.
 func (a *Project) Close() error {
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -203,8 +204,8 @@ func (a *Project) open(ctx context.Context, opts Options) error {
 	return pluginErr
 }
 
-// openData opens the store. A live host is to be the one that others use; any
-// other command may use it through such a host.
+// openData opens the store. A live host opens it exclusively and shares it; any other
+// command may use it through such a host.
 func (a *Project) openData(ctx context.Context, opts Options) (*datadir.Dir, error) {
 	how := &datadir.Options{Getenv: a.getenv, Logger: a.logger, Verify: opts.Verify}
 	if opts.Replaceable {
@@ -244,7 +245,7 @@ func (a *Project) makeHost(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
-	var journal host.Journal // absent: the history, which is one
+	var journal host.Journal // nil: the history, which is a journal
 	if a.elsewhere {
 		journal = a.threads
 	}
@@ -253,7 +254,7 @@ func (a *Project) makeHost(ctx context.Context, dsn string) error {
 		return err
 	}
 	a.hostOptions = host.Options{
-		SingleTenant: true, // callers of the socket may act for any tenant, the default one included
+		SingleTenant: true, // clients of the socket may act for any tenant, the default one included
 
 		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.Limits(), Logger: a.logger,
 		Approve: approve,
@@ -268,7 +269,7 @@ func (a *Project) makeHost(ctx context.Context, dsn string) error {
 	return err
 }
 
-// Target returns what to run; "" is the configuration's default.
+// Target returns the network or agent with a name; "" is the configuration's default.
 func (a *Project) Target(name string) (host.Target, error) {
 	if name == "" {
 		name = a.config.DefaultTarget()
@@ -281,10 +282,11 @@ func (a *Project) Target(name string) (host.Target, error) {
 	return nil, a.config.UnknownTarget(name)
 }
 
-// Targets returns the names of what can be run: networks first, each by name.
+// Targets returns the names of the networks and agents that can be run: networks first,
+// each sorted by name.
 func (a *Project) Targets() []string { return a.config.TargetNames() }
 
-// Data returns the open data directory, or the memory in its place.
+// Data returns the open data directory, or its replacement in memory.
 func (a *Project) Data() *datadir.Dir { return a.data }
 
 // Threads returns the conversations. If [Project.ExternalHistory] is true they are
@@ -308,7 +310,8 @@ func (a *Project) Scripted() bool { return a.scripted }
 // agent threads.
 func (a *Project) KeepsMessages(agent string) bool { return a.messages[agent] != nil }
 
-// OnClose has close called by [Project.Close], before what was opened earlier is closed.
+// OnClose registers close to be called by [Project.Close], before the parts opened
+// earlier are closed.
 func (a *Project) OnClose(close func() error) { a.closers = append(a.closers, close) }
 
 // Run runs a request on the project's default network or agent; see [host.Host.Run].

@@ -10,16 +10,16 @@ import (
 	"github.com/agenthost/agenthost/host/queue"
 )
 
-// drainTimeout is how long a command that ends waits for the jobs that its runs
-// have left. In a data directory the next process runs the rest.
+// drainTimeout is how long a command waits at its end for the jobs that its runs have
+// enqueued. In a data directory the next process runs the rest.
 const drainTimeout = 5 * time.Second
 
-// openQueue makes the queue, on the store that threads are in.
+// openQueue makes the queue, on the threads' store.
 func (a *Project) openQueue(driver kv.Driver) {
 	a.queue = queue.New(driver, &queue.Options{RunStatus: a.threads.RunStatus, Logger: a.logger})
 }
 
-// startQueue begins to run jobs, those among them that earlier commands left.
+// startQueue starts running jobs, including those that earlier commands have left.
 func (a *Project) startQueue(ctx context.Context) error {
 	a.queue.Handle(plugin.JobName, a.runtime.HandleJob)
 	if err := a.queue.Start(ctx); err != nil {
@@ -28,7 +28,7 @@ func (a *Project) startQueue(ctx context.Context) error {
 	a.closers = append(a.closers, func() error {
 		drain, cancel := context.WithTimeout(ctx, drainTimeout)
 		defer cancel()
-		_ = a.queue.Drain(drain) // what is not done by then stays
+		_ = a.queue.Drain(drain) // unfinished jobs stay in the queue
 		return a.queue.Close()
 	})
 	return nil

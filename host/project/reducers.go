@@ -16,12 +16,12 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// reducerKind is a reducer that a configuration can name. A configuration that is
-// a bare number is that of the key number.
+// reducerKind is a reducer that a configuration can name. A configuration that is a
+// bare number sets the key named in number.
 type reducerKind struct {
 	number string
 	make   func(a *Project, at configfile.KeyPath, config any) (reduce.Reducer, error)
-	asks   bool // a model
+	asks   bool // whether it asks a model
 }
 
 // reducerOf makes a kind of the struct that its keys are decoded into.
@@ -110,7 +110,7 @@ func reducerKinds() map[string]reducerKind {
 	}
 }
 
-// reducer makes the reducer that is in use at a place.
+// reducer makes the reducer used at a place.
 func (a *Project) reducer(at configfile.KeyPath, use string, config any) (reduce.Reducer, error) {
 	name, ok := strings.CutPrefix(use, configfile.ReducePrefix)
 	kind, known := reducerKinds()[name]
@@ -154,8 +154,8 @@ func (a *Project) summarizing(at configfile.KeyPath, c summarizingKeys) (reduce.
 	return reduce.Summarizing(m, c.Target, opts)
 }
 
-// progressive makes a reducer whose jobs have a name of its configuration's own:
-// two in one configuration do not do each other's.
+// progressive makes a reducer whose jobs are named after its configuration: two
+// reducers in one project do not run each other's jobs.
 func (a *Project) progressive(at configfile.KeyPath, c progressiveKeys) (reduce.Reducer, error) {
 	m, err := a.asked(at, c.Model)
 	if err != nil {

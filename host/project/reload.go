@@ -24,20 +24,20 @@ import (
 // file was saved. It is safe for concurrent use.
 type Reloader struct {
 	app *Project
-	say func(format string, args ...any) // to who sits at the terminal
+	say func(format string, args ...any) // writes to the terminal
 
-	changing sync.Mutex             // held while plugins change, which takes until their calls end
+	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
 	config   *watch.Tree
-	gone     map[string]int // looks in a row that did not find a plugin's source, by id
+	gone     map[string]int // consecutive polls that did not find a plugin's source, by id
 
 	mu             sync.Mutex
-	sources        map[string]string         // the files that plugins come from, by id
-	versionSources map[string]map[int]string // the files that their versions came from, by number
+	sources        map[string]string         // the files of plugins' modules, by id
+	versionSources map[string]map[int]string // the files of their versions, by number
 }
 
 // NewReloader returns a reloader for a project that was opened with Replaceable. It
-// says what it does with saved files, errors among the arguments.
+// reports the reloading of saved files with say, whose arguments include errors.
 func NewReloader(a *Project, say func(format string, args ...any)) *Reloader {
 	r := &Reloader{app: a, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
 	for _, s := range a.runtime.Slots() {
@@ -47,7 +47,7 @@ func NewReloader(a *Project, say func(format string, args ...any)) *Reloader {
 	return r
 }
 
-// PluginStatus is what list tells of a plugin.
+// PluginStatus is the state of a plugin and the path of its module.
 type PluginStatus struct {
 	plugin.SlotState
 	Path string `json:"path"`
@@ -63,7 +63,7 @@ func (r *Reloader) Plugins() []PluginStatus {
 	return out
 }
 
-// sourcePaths returns what each plugin comes from.
+// sourcePaths returns the path of each plugin's module.
 func (r *Reloader) sourcePaths() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,16 +85,16 @@ func (r *Reloader) slot(id string) (*plugin.Slot, error) {
 	return nil, e.WithHint("there are: %s", strings.Join(have, ", "))
 }
 
-// Change is what became of a plugin.
+// Change is the result of a plugin's replacement.
 type Change struct {
 	ID     string               `json:"id"`
 	Serves *plugin.VersionState `json:"serves,omitempty"`
-	Same   bool                 `json:"same,omitempty"` // the module is the one that serves already
+	Same   bool                 `json:"same,omitempty"` // the same module serves already
 }
 
-// Load puts a module from a path of the caller's choice into service. Of a plugin that
-// the host has already only the module is replaced: what an Extism manifest says
-// beside it holds for a new one.
+// Load deploys a module from a path of the caller's choice. Of a plugin that the host
+// has already, only the module is replaced: an Extism manifest's other settings apply to
+// a new plugin alone.
 func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Permissions) (*Change, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -125,8 +125,8 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 	return r.served(s), nil
 }
 
-// put replaces a plugin's module. What is granted with one that does not load is
-// not granted to the one that stays.
+// put replaces a plugin's module. If the new module does not load, the old module keeps
+// its old grants.
 func (r *Reloader) put(ctx context.Context, s *plugin.Slot, wasm []byte, path string, granted *plugin.Permissions) error {
 	before := s.Granted()
 	if granted != nil {
@@ -144,7 +144,7 @@ func (r *Reloader) put(ctx context.Context, s *plugin.Slot, wasm []byte, path st
 	return err
 }
 
-// recordSource remembers what a version came from, in case that it is rolled back to.
+// recordSource records the path of a version's module, for a later rollback.
 func (r *Reloader) recordSource(id string, version int, path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +162,7 @@ func (r *Reloader) recordSource(id string, version int, path string) {
 	})
 }
 
-// setSource has a plugin read from a path from now on. r.changing is held.
+// setSource sets the path that a plugin is read from. r.changing is held.
 func (r *Reloader) setSource(id, path string) {
 	r.mu.Lock()
 	r.sources[id] = path
@@ -195,7 +195,7 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 	return out, nil
 }
 
-// reload reads a plugin's module again and replaces it if it is another.
+// reload reads a plugin's module again and replaces the plugin if the module differs.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
 	wasm, err := r.app.modules.ReadModule(ctx, r.app.runtime, r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) })
 	if err != nil {
@@ -221,8 +221,7 @@ func (r *Reloader) served(s *plugin.Slot) *Change {
 }
 
 // rebuildTargets makes the agents again, since a version may offer more tools than the
-// one before it. If that fails, they stay as they are: a tool that is gone says
-// so when it is called.
+// one before it. If that fails, the old agents stay: a call of a removed tool then fails.
 func (r *Reloader) rebuildTargets() {
 	if err := r.app.makeTargets(); err != nil {
 		r.say("the agents stay as they were: %s", err)
@@ -258,7 +257,7 @@ func (r *Reloader) Unload(ctx context.Context, id string) (*Change, error) {
 	return &Change{ID: id}, s.Unload(ctx)
 }
 
-// Usage tells what a plugin asks for, is granted and has used for a tenant.
+// Usage returns a plugin's requested permissions, grants and usage for a tenant.
 func (r *Reloader) Usage(id, tenant string) (*plugin.Usage, error) {
 	s, err := r.slot(id)
 	if err != nil {
@@ -272,7 +271,7 @@ func (r *Reloader) Usage(id, tenant string) (*plugin.Usage, error) {
 	return &u, nil
 }
 
-// Watch begins to look at the files that plugins come from.
+// Watch starts watching the files of plugins and the configuration.
 func (r *Reloader) Watch() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -284,8 +283,8 @@ func (r *Reloader) Watch() {
 	r.config = watch.NewTree(r.app.config.Name)
 }
 
-// Refresh takes what has been saved since the last look into service. What is
-// wrong with it is said, and the version before stays.
+// Refresh deploys the plugins and the configuration saved since the last call. Faults
+// are reported with say, and the version before stays.
 func (r *Reloader) Refresh(ctx context.Context) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -313,11 +312,11 @@ func (r *Reloader) Refresh(ctx context.Context) {
 	}
 }
 
-// goneAfter is how many looks in a row a plugin's source must be gone before that is
-// said: editors and tools take a file away for a moment when they write it.
+// goneAfter is how many polls in a row must miss a plugin's source before its loss is
+// reported: editors and tools remove a file for a moment when they write it.
 const goneAfter = 4
 
-// lookForSource says once that what a plugin comes from was deleted. r.changing is held.
+// lookForSource reports once that a plugin's source was deleted. r.changing is held.
 func (r *Reloader) lookForSource(id string) {
 	path := r.sourcePaths()[id]
 	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
@@ -344,8 +343,8 @@ func (r *Reloader) sayFailed(id string, err error) {
 	}
 }
 
-// reconfigure takes grants and tenants of a configuration that was saved. The
-// rest of it needs a start.
+// reconfigure applies the grants and tenants of a saved configuration. Its other
+// changes need a restart.
 func (r *Reloader) reconfigure(ctx context.Context) {
 	next, err := configfile.Read(nil, r.app.config.Name)
 	if err == nil {
@@ -394,7 +393,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 			continue
 		}
 		switch err := s.Grant(ctx, p); {
-		case host.CodeOf(err) == host.PermissionDenied: // a version stays held back, and what is granted is
+		case host.CodeOf(err) == host.PermissionDenied: // the grants apply, and a version still lacks approval
 			r.say("%s", err)
 		case err != nil:
 			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
@@ -407,7 +406,8 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 	return nil
 }
 
-// withoutGrants is a configuration without what can change while it is in use.
+// withoutGrants returns a configuration without the parts that can change while it is
+// in use.
 func withoutGrants(c *configfile.Config) configfile.Config {
 	out := *c
 	out.Text, out.Tenants = nil, nil
@@ -419,10 +419,10 @@ func withoutGrants(c *configfile.Config) configfile.Config {
 	return out
 }
 
-// pollInterval is the time between two looks at the files of a project.
+// pollInterval is the time between two polls of a project's files.
 const pollInterval = 250 * time.Millisecond
 
-// Poll looks at the files in the background until it is stopped.
+// Poll calls Refresh in the background until stop is called.
 func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -11,15 +11,15 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// retentionEvery is how often threads are looked at.
+// retentionEvery is the time between two sweeps.
 const retentionEvery = time.Hour
 
 // retention removes the threads that tenants do not keep, in the background.
 type retention struct {
 	threads    *threads.Store
 	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
-	expire     func(ctx context.Context, tenant string) error // what a tenant has of memories; may be nil
-	resume     func(context.Context) error                    // ends deletions of tenants; may be nil
+	expire     func(ctx context.Context, tenant string) error // removes a tenant's expired memories; may be nil
+	resume     func(context.Context) error                    // completes deletions of tenants; may be nil
 	logger     *slog.Logger
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type retention struct {
 	tenants map[string]configfile.Retention
 }
 
-// take takes what a configuration says from now on.
+// take sets the retention to that of a configuration.
 func (r *retention) take(c *configfile.Config) {
 	tenants := make(map[string]configfile.Retention, len(c.Tenants))
 	for name, t := range c.Tenants {
@@ -38,7 +38,7 @@ func (r *retention) take(c *configfile.Config) {
 	r.any, r.tenants = c.AnyTenant.Retention, tenants
 }
 
-// of returns what a tenant keeps: what is said of it, or of any other.
+// of returns the retention of a tenant: its own, or that of any other tenant.
 func (r *retention) of(tenant string) configfile.Retention {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *retention) of(tenant string) configfile.Retention {
 	return r.any
 }
 
-// run looks at all threads now and every so often, until ctx ends.
+// run sweeps now and every retentionEvery, until ctx ends.
 func (r *retention) run(ctx context.Context) {
 	ticks := time.NewTicker(retentionEvery)
 	defer ticks.Stop()
@@ -62,8 +62,8 @@ func (r *retention) run(ctx context.Context) {
 	}
 }
 
-// sweep removes what no tenant keeps. What cannot be removed now is looked at
-// again next time.
+// sweep removes the data that tenants do not keep. Data that cannot be removed now is
+// retried in the next sweep.
 func (r *retention) sweep(ctx context.Context) {
 	if r.resume != nil {
 		if err := r.resume(ctx); err != nil && ctx.Err() == nil {
@@ -108,7 +108,7 @@ func newRetention(a *Project) *retention {
 	return r
 }
 
-// StartRetention has them removed in the background while a host runs.
+// StartRetention removes such threads in the background while a host runs.
 func (a *Project) StartRetention() {
 	if a.data.Badger() == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/stream"
 )
 
-// makeViews finds out what the clients of each target may see.
+// makeViews makes the view of each target's clients.
 func (a *Project) makeViews() error {
 	a.views = map[string]*stream.View{}
 	for name, nc := range a.config.Networks {
@@ -32,8 +32,8 @@ func (a *Project) makeView(at configfile.KeyPath, name string, c configfile.Clie
 	return a.config.Wrap(err, at.To("client"))
 }
 
-// Sessions returns the sessions of a target, as clients may see them. Code
-// failed_precondition if threads are kept in a database.
+// Sessions returns the sessions of a target, limited to the view of clients. Code
+// failed_precondition if threads are stored in a database.
 func (a *Project) Sessions(target host.Target) (*sessions.Service, error) {
 	if a.elsewhere {
 		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").

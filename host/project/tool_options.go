@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-// checkToolOptions finds what is wrong with the options of tools.
+// checkToolOptions reports the first fault in the options of tools.
 func (a *Project) checkToolOptions() error {
 	have := a.toolNames()
 	for i, c := range a.config.ToolOptions {
@@ -26,8 +26,8 @@ func (a *Project) checkToolOptions() error {
 	return nil
 }
 
-// withOptions returns tools under the options of the configuration: those for a
-// tool's own name go before those for every tool.
+// withOptions returns tools with the options of the configuration: those for a tool's
+// own name win over those for every tool.
 func (a *Project) withOptions(tools []*host.Tool) ([]*host.Tool, error) {
 	out := make([]*host.Tool, len(tools))
 	for i, t := range tools {

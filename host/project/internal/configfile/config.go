@@ -28,7 +28,7 @@ const maxConfigBytes = 1 << 20
 // Config is agenthost.yaml. Unknown keys are errors.
 type Config struct {
 	Version  int                `yaml:"version"`
-	Default  string             `yaml:"default"` // what "run" runs
+	Default  string             `yaml:"default"` // the target of "run"
 	Model    string             `yaml:"model"`   // for agents that name none
 	Models   map[string]Model   `yaml:"models"`
 	Plugins  map[string]Plugin  `yaml:"plugins"`
@@ -37,14 +37,14 @@ type Config struct {
 	Memory   map[string]Memory  `yaml:"memory"`
 	History  History            `yaml:"history"`
 	Limits   Limits             `yaml:"limits"`
-	Approve  []Approval         `yaml:"approve"` // what a person must agree to
+	Approve  []Approval         `yaml:"approve"` // calls that a person must approve
 
 	ToolOptions []ToolOption `yaml:"tool_options"`
 
-	Tenant    string            `yaml:"tenant"` // whose runs are that name none
+	Tenant    string            `yaml:"tenant"` // of runs that name none
 	Tenants   map[string]Tenant `yaml:"tenants"`
-	AnyTenant Tenant            `yaml:"any_tenant"` // every other
-	Ceiling   *Grants           `yaml:"ceiling"`    // what no grant goes beyond; absent: none
+	AnyTenant Tenant            `yaml:"any_tenant"` // for every other tenant
+	Ceiling   *Grants           `yaml:"ceiling"`    // the upper bound of all grants; absent: no bound
 
 	Fsys fs.FS  // where paths are looked up; nil is the operating system's
 	dir  string // of the file
@@ -61,10 +61,10 @@ type Model struct {
 	Timeout  Duration `yaml:"timeout"`
 	Fallback []string `yaml:"fallback"` // models that are asked when this one fails
 
-	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events have what the server sent
+	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events include the server's raw data
 	Effort    string `yaml:"effort"`    // openai, responses, gemini: how hard it reasons
-	Reasoning string `yaml:"reasoning"` // openai: always or never send back what it thought
-	Summary   string `yaml:"summary"`   // responses, gemini: whether it tells what it thought
+	Reasoning string `yaml:"reasoning"` // openai: always or never send back its reasoning
+	Summary   string `yaml:"summary"`   // responses, gemini: whether it returns a summary of its reasoning
 	Store     bool   `yaml:"store"`     // responses: the service keeps the answers
 	Thinking  int    `yaml:"thinking"`  // anthropic, gemini: how many tokens it may think
 	Cache     bool   `yaml:"cache"`     // anthropic: the prompt is cached
@@ -76,7 +76,7 @@ type Plugin struct {
 	Grant   Grants         `yaml:"grant"`
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
 	Limits  PluginLimits   `yaml:"limits"`
-	Config  map[string]any `yaml:"config"` // of its tools; what an Extism plugin reads as its own
+	Config  map[string]any `yaml:"config"` // of its tools; an Extism plugin's config
 
 	Functions []Function `yaml:"functions"` // of an Extism plugin: the ones that are tools
 
@@ -143,7 +143,7 @@ type Network struct {
 	Client        Client         `yaml:"client"`
 }
 
-// Routing is how a router that is a model decides. It has no tools.
+// Routing configures a router that is a model. It has no tools.
 type Routing struct {
 	Instructions string         `yaml:"instructions"` // may use {{.state.path}}
 	Model        string         `yaml:"model"`
@@ -160,7 +160,7 @@ type Use struct {
 	OnFailure string `yaml:"on_failure"` // fail (default) or skip
 }
 
-// History says where conversations are kept and what models are shown of
+// History configures the store of conversations and the messages that models get of
 // them.
 type History struct {
 	AddressEnv string `yaml:"address_env"` // the environment variable that holds the address of a PostgreSQL database
@@ -252,7 +252,7 @@ func Parse(fsys fs.FS, file string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-// check holds the configuration to what can be seen without making anything.
+// check validates the configuration without opening or making anything.
 func (c *Config) check() error {
 	switch {
 	case c.Version == 0:
@@ -300,7 +300,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// TargetNames returns what can be run: networks first, each by name.
+// TargetNames returns the networks and agents that can be run: networks first, each
+// sorted by name.
 func (c *Config) TargetNames() []string {
 	return append(slices.Sorted(maps.Keys(c.Networks)), slices.Sorted(maps.Keys(c.Agents))...)
 }
@@ -313,7 +314,7 @@ func (c *Config) DefaultTarget() string {
 	return c.TargetNames()[0]
 }
 
-// Granted maps what a plugin is granted.
+// Granted returns the permissions that a plugin is granted.
 func (c *Config) Granted(name string) (plugin.Permissions, error) {
 	return c.permissions(Keys("plugins", name, "grant"), c.Plugins[name].Grant)
 }

@@ -20,10 +20,10 @@ func (g *httpGrant) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// String writes the grant as it is read.
+// String returns the grant in its form on the command line.
 func (g httpGrant) String() string { return plugin.HTTPAccess(g).String() }
 
-// Grants is what is granted, in the configuration.
+// Grants are the grants of a plugin in the configuration.
 type Grants struct {
 	State    string        `yaml:"state"` // none, read or write
 	KV       string        `yaml:"kv"`    // none, read or write

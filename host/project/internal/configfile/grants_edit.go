@@ -15,8 +15,8 @@ import (
 	"github.com/agenthost/agenthost/internal/grantwords"
 )
 
-// WithGrants returns the configuration's text with more granted at a place,
-// which need not exist. Comments and everything else stay.
+// WithGrants returns the configuration's text with more grants at a place, which need
+// not exist. Comments and all other text stay.
 func (c *Config) WithGrants(at KeyPath, words []string) ([]byte, error) {
 	var p plugin.Permissions
 	for _, word := range words {
@@ -49,8 +49,8 @@ func (c *Config) WithGrants(at KeyPath, words []string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// widest returns a list without what is within another item of it, the first of
-// equal ones being kept.
+// widest returns a list without the items that another item covers; of equal items the
+// first stays.
 func widest[T any](list []T, within func(T, T) bool) (out []T) {
 	for i, item := range list {
 		held := slices.ContainsFunc(out, func(o T) bool { return within(item, o) }) ||
@@ -114,8 +114,8 @@ type edit struct {
 	err     error
 }
 
-// set goes down path from a map and sets entries there. What is missing on the
-// way is made.
+// set follows path down from a map and sets entries there. It makes missing maps on the
+// way.
 func (e *edit) set(m *ast.MappingNode, path []string, entries []grantEntry) {
 	if len(path) == 0 {
 		for _, entry := range entries {
@@ -217,17 +217,17 @@ func (e *edit) add(list *ast.SequenceNode, item string) {
 	list.Merge(items)
 }
 
-// How an item of a list of grants is to one that is to be added.
+// grantRelation is the relation of an item of a list of grants to one being added.
 type grantRelation int
 
 const (
-	grantsOther grantRelation = iota // something else, or only a part of it
-	grantsAll                        // what the other does, and perhaps more
-	grantsLess                       // nothing that the other does not
+	grantsOther grantRelation = iota // neither covers the other
+	grantsAll                        // it covers the added item
+	grantsLess                       // the added item covers it
 )
 
-// compareGrants compares an item of a list of servers or secrets with another one.
-// What is neither is left alone.
+// compareGrants compares an item of a list of servers or secrets with an added one. An
+// item that is neither is grantsOther.
 func compareGrants(have, add ast.Node) grantRelation {
 	if sameYAML(have, add) {
 		return grantsAll

@@ -11,10 +11,10 @@ import (
 // providers: memory:NAME, memory:NAME/TOOL.
 const MemoryPrefix = "memory:"
 
-// Memory is what agents remember across conversations, and whose it is.
+// Memory configures the memory of agents across conversations, and its scope.
 type Memory struct {
 	Backend  string      `yaml:"backend"`  // own (default) or mem0
-	Language string      `yaml:"language"` // own: whose words are stemmed
+	Language string      `yaml:"language"` // own: the language of stemming
 	KeyEnv   string      `yaml:"key_env"`  // mem0: the variable that holds the key
 	BaseURL  string      `yaml:"base_url"` // mem0
 	Timeout  Duration    `yaml:"timeout"`  // mem0: of one request
@@ -22,8 +22,8 @@ type Memory struct {
 	Scope    MemoryScope `yaml:"scope"`
 }
 
-// MemoryScope says whose memories a run uses; the tenant is always part of
-// it.
+// MemoryScope selects the memories that a run uses; the tenant is always part of the
+// scope.
 type MemoryScope struct {
 	Application string `yaml:"application"` // a name
 	UserAt      string `yaml:"user_at"`     // a pointer into the run's state
@@ -42,8 +42,7 @@ const (
 // Mem0KeyVariable holds Mem0's key, unless a configuration names another one.
 const Mem0KeyVariable = "MEM0_API_KEY"
 
-// checkMemory holds the memories of a configuration to what can be seen without
-// opening them.
+// checkMemory checks the memories of a configuration without opening them.
 func (c *Config) checkMemory() error {
 	language := ""
 	for _, name := range slices.Sorted(maps.Keys(c.Memory)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Messages says where the messages of an agent on its own are kept: then it
-// has agent threads, whose serialized form lies with the other data.
+// Messages configures a message store for an agent that runs by itself: the agent then
+// has agent threads, whose serialized form is stored in the data directory.
 type Messages struct {
 	Store       string `yaml:"store"`        // own (default), redis, or memory: in the serialized thread
 	AddressEnv  string `yaml:"address_env"`  // redis: the variable that holds the server's address
@@ -32,8 +32,7 @@ func reducerTriggers() []string {
 	return []string{string(host.BeforeMessagesRetrieval), string(host.AfterMessageAdded)}
 }
 
-// checkMessages holds an agent's message store to what can be seen without opening
-// it.
+// checkMessages checks an agent's message store without opening it.
 func (c *Config) checkMessages(name string) error {
 	mc, at := c.Agents[name].Messages, Keys("agents", name, "messages")
 	if mc == nil {

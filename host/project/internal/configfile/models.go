@@ -42,7 +42,7 @@ func (mc *Model) providerKeys() []providerKey {
 	}
 }
 
-// checkModel holds a model's configuration to its provider.
+// checkModel checks a model's configuration against the keys of its provider.
 func (c *Config) checkModel(name string) error {
 	mc, names := c.Models[name], ProviderNames()
 	if !slices.Contains(names, mc.Provider) {
@@ -61,8 +61,7 @@ func (c *Config) checkModel(name string) error {
 	return nil
 }
 
-// ModelName returns what the model is called by whom it is asked from; an empty
-// name is the default model.
+// ModelName returns the provider's name of a model; an empty name is the default model.
 func (c *Config) ModelName(name string) string {
 	if name == "" {
 		name = c.Model

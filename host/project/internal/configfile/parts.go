@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// PartKind is what a plugin is used as.
+// PartKind is the kind of part that a plugin is used for.
 type PartKind int
 
 const (
@@ -15,8 +15,8 @@ const (
 	routerPart
 )
 
-// PartUse is a place of the configuration that uses a plugin, or what is named
-// like one.
+// PartUse is a place of the configuration that uses a plugin, or a reducer, memory or
+// router that is named in the same way.
 type PartUse struct {
 	Kind   PartKind
 	Use    string // PLUGIN or PLUGIN/PART

@@ -18,7 +18,7 @@ type Function struct {
 	Parameters  any    `yaml:"parameters"` // a JSON Schema; absent: one text
 }
 
-// PluginIDs are the plugins that a configuration may speak of.
+// PluginIDs returns the plugins that a configuration may use.
 func (c *Config) PluginIDs() []string {
 	ids := append(slices.Sorted(maps.Keys(c.Plugins)), BuiltinNames()...)
 	slices.Sort(ids)
@@ -50,7 +50,7 @@ func (c *Config) BuiltinsUsed() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// SplitUse takes PLUGIN/PART apart.
+// SplitUse splits PLUGIN/PART.
 func SplitUse(use string) (id, part string) {
 	id, part, _ = strings.Cut(use, "/")
 	return id, part
@@ -60,7 +60,7 @@ func SplitUse(use string) (id, part string) {
 // configuration names processors: reduce:counting.
 const ReducePrefix = "reduce:"
 
-// BuiltinNames are the built-in plugins as they are named.
+// BuiltinNames returns the names of the built-in plugins.
 func BuiltinNames() []string {
 	names := builtin.Names()
 	for i := range names {
@@ -70,7 +70,7 @@ func BuiltinNames() []string {
 	return names
 }
 
-// ReducerNames are the reducers as a configuration names them.
+// ReducerNames returns the names of the reducers in a configuration.
 func ReducerNames() []string {
 	return []string{"reduce:budget", "reduce:collapse_tools", "reduce:counting", "reduce:drop_tools", "reduce:progressive",
 		"reduce:sliding_window", "reduce:summarizing", "reduce:truncation"}

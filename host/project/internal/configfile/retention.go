@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// Retention is what a tenant keeps of its threads. What a thread that stays
-// was forked from stays with it.
+// Retention bounds the threads that a tenant keeps. The thread that a kept thread was
+// forked from is kept, too.
 type Retention struct {
 	MaxAge     Duration `yaml:"max_age"`
 	MaxThreads int      `yaml:"max_threads"`
@@ -25,7 +25,7 @@ func (r Retention) Options(now time.Time) (opts threads.PruneOptions, ok bool) {
 	return opts, r != Retention{}
 }
 
-// CheckRetention refuses what no tenant can have.
+// CheckRetention refuses a negative max_threads.
 func (c *Config) CheckRetention() error {
 	check := func(at KeyPath, r Retention) error {
 		if r.MaxThreads < 0 {

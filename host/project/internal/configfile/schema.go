@@ -18,7 +18,7 @@ import (
 // SchemaName is the file beside a configuration that editors complete it with.
 const SchemaName = "agenthost.schema.json"
 
-// jsonSchema is what of JSON Schema a configuration needs.
+// jsonSchema is the subset of JSON Schema that a configuration needs.
 type jsonSchema struct {
 	Schema      string                 `json:"$schema,omitempty"`
 	Title       string                 `json:"title,omitempty"`
@@ -33,8 +33,8 @@ type jsonSchema struct {
 	Additional  any                    `json:"additionalProperties,omitempty"` // a *jsonSchema or false
 }
 
-// Schema returns the schema of [config], derived from its type, so that it
-// cannot drift from what is read. It is of draft 7, which editors know best.
+// Schema returns the schema of [Config], derived from its type, so that it cannot
+// drift from the decoder. It is of draft 7, which editors support best.
 func Schema() []byte {
 	s := schemaOfStruct(reflect.TypeFor[Config]())
 	s.Schema = "http://json-schema.org/draft-07/schema#"
@@ -99,7 +99,7 @@ func schemaOf(t reflect.Type) *jsonSchema {
 	panic(fmt.Sprintf("the configuration has a %s, for which there is no schema", t))
 }
 
-// keyDoc is what an editor shows of a key.
+// keyDoc is an editor's help for a key.
 type keyDoc struct {
 	text     string
 	oneOf    []string // the only values, if there are few

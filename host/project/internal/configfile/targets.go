@@ -7,13 +7,13 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// Client says what clients may see.
+// Client configures the data that is hidden from clients.
 type Client struct {
 	Hide []string `yaml:"hide"` // pointers: /custom/..., /custom, /artifacts
 }
 
-// UnknownTarget is the error of a --target that does not exist: the command line
-// is wrong, not the configuration.
+// UnknownTarget returns the error of a --target that does not exist: a fault of the
+// command line, not of the configuration.
 func (c *Config) UnknownTarget(name string) error {
 	e := host.Errorf(host.NotFound, "--target: %s has no network or agent %q", c.Name, name)
 	if near := termtext.Nearest(name, c.TargetNames()); near != "" {

@@ -9,10 +9,10 @@ import (
 	"github.com/agenthost/agenthost/host/quota"
 )
 
-// Tenant is what the plugins of a tenant may do and use, and what is kept of
+// Tenant has the grants, limits and budget of a tenant's plugins, and the retention of
 // its threads.
 type Tenant struct {
-	Plugins []string          `yaml:"plugins"` // those it has; absent: every one that is not for others only
+	Plugins []string          `yaml:"plugins"` // the tenant's; absent: every plugin that is not reserved for other tenants
 	Grants  map[string]Grants `yaml:"grants"`  // by plugin, in the place of the plugin's own
 	Limits  TenantLimits      `yaml:"limits"`
 	Budget  Budget            `yaml:"budget"`
@@ -20,7 +20,7 @@ type Tenant struct {
 	Retention Retention `yaml:"retention"`
 }
 
-// TenantLimits are those that a tenant may have tighter than a plugin.
+// TenantLimits are the limits that can be tighter for a tenant than for a plugin.
 type TenantLimits struct {
 	Timeout      Duration `yaml:"timeout"`
 	Instructions int64    `yaml:"instructions"`
@@ -29,8 +29,8 @@ type TenantLimits struct {
 	Instances    int      `yaml:"instances"`
 }
 
-// Budget is what a tenant may use in a window of time: its plugins
-// together, and its runs.
+// Budget bounds a tenant's usage in a window of time: that of all its plugins, and that
+// of its runs.
 type Budget struct {
 	Window       Duration `yaml:"window"`
 	Instructions int64    `yaml:"instructions"`
@@ -44,7 +44,7 @@ type Budget struct {
 	ModelCalls int      `yaml:"model_calls"` // to each model, in a minute
 }
 
-// RuntimeTenants maps the configuration's tenants to what a runtime takes.
+// RuntimeTenants sets a runtime's options for the configuration's tenants.
 func (c *Config) RuntimeTenants(opts *plugin.Options) (err error) {
 	if err := c.CheckRetention(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *Config) RuntimeTenants(opts *plugin.Options) (err error) {
 	return err
 }
 
-// Quotas are what tenants may use over all of their runs.
+// Quotas returns the tenants' quotas over all of their runs.
 func (c *Config) Quotas() (*quota.Quotas, error) {
 	q, err := quota.New(&quota.Options{Default: c.AnyTenant.Budget.ofRuns()})
 	if err != nil {

@@ -1,16 +1,16 @@
 package configfile
 
-// Approval says which calls of a tool a person must agree to.
+// Approval selects the calls of a tool that a person must approve.
 type Approval struct {
 	Tool      string   `yaml:"tool"`       // its name, or * for every tool
 	When      any      `yaml:"when"`       // a JSON Schema that their arguments fit; absent: all calls
-	Reason    string   `yaml:"reason"`     // what the person is shown
+	Reason    string   `yaml:"reason"`     // shown to the person
 	Key       string   `yaml:"key"`        // by which the question is found; {{.arguments.NAME}} inserts an argument
-	Timeout   Duration `yaml:"timeout"`    // how long the question stands; absent: for ever
+	Timeout   Duration `yaml:"timeout"`    // after which the question expires; absent: never
 	OnTimeout string   `yaml:"on_timeout"` // approve, deny or expire, the default
 }
 
-// ToolOption is how an agent's tool is called. One that a provider adds is held to
+// ToolOption configures the calls of an agent's tool. A tool that a provider adds has
 // its plugin's limits alone.
 type ToolOption struct {
 	Tool    string   `yaml:"tool"` // its name, or * for every tool
@@ -18,7 +18,7 @@ type ToolOption struct {
 	Retries int      `yaml:"retries"`
 }
 
-// What becomes of a question after its timeout.
+// The outcomes of a question after its timeout.
 const (
 	OnTimeoutApprove = "approve"
 	OnTimeoutDeny    = "deny"

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// checkVariables holds what should name environment variables to names of some. A
-// key or an address that stands there itself is a secret, which errors further on
-// would quote; this one does not.
+// checkVariables checks that the keys for environment variables hold names of
+// variables. A key or an address written there by mistake is a secret, which later
+// errors would quote; this error does not.
 func (c *Config) checkVariables() error {
 	check := func(at KeyPath, name, example string) error {
 		if name == "" || isVariable(name) {

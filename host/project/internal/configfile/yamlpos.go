@@ -42,9 +42,9 @@ func (c *Config) Unknown(at KeyPath, kind, name string, have []string) *host.Err
 	return e.WithHint("there are: %s", strings.Join(have, ", "))
 }
 
-// Wrap says which place of the configuration an error is about, unless it says
-// so itself. What is wrong is the configuration: a file that it names and that is
-// not there, and a plugin that breaks a limit of it while it is loaded, too.
+// Wrap adds a place of the configuration to an error, unless the error names one. The
+// code becomes invalid_argument where the configuration is at fault: it names a missing
+// file, or a plugin exceeds one of its limits while it is loaded.
 func (c *Config) Wrap(err error, at KeyPath) error {
 	if err == nil {
 		return nil
@@ -87,7 +87,7 @@ func (c *Config) positionOf(tk *token.Token) string {
 	return fmt.Sprintf("%s:%d:%d", c.Name, tk.Position.Line, tk.Position.Column)
 }
 
-// child returns what a key or index of a node leads to, and where it stands.
+// child returns the value at a key or index of a node, and the token of the key.
 func child(n ast.Node, key any) (ast.Node, *token.Token) {
 	switch n := plain(n).(type) {
 	case *ast.MappingNode:
@@ -130,8 +130,8 @@ func badValue(n ast.Node, format string, args ...any) error {
 	return &yaml.SyntaxError{Message: fmt.Sprintf(format, args...), Token: n.GetToken()}
 }
 
-// yamlError says where in the file something is wrong, and what a key that is
-// not known may have been meant to be.
+// yamlError adds the position in the file to a decoder's error, and a suggestion for an
+// unknown key.
 func (c *Config) yamlError(err error) error {
 	var at yaml.Error
 	if !errors.As(err, &at) {
@@ -144,7 +144,7 @@ func (c *Config) yamlError(err error) error {
 	return host.Errorf(host.InvalidArgument, "%s: %s", c.positionOf(at.GetToken()), c.shapeOf(at))
 }
 
-// shapeOf puts the decoder's words on types into the configuration's.
+// shapeOf rewrites the decoder's message about Go types in the configuration's words.
 func (c *Config) shapeOf(err yaml.Error) string {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
@@ -181,7 +181,7 @@ func (c *Config) unknownKey(tk *token.Token) error {
 	return e.WithHint("the keys here are: %s", strings.Join(have, ", "))
 }
 
-// keysAt returns the keys that may stand where a token stands.
+// keysAt returns the valid keys at the place of a token.
 func (c *Config) keysAt(tk *token.Token) []string {
 	file, err := parser.ParseBytes(c.Text, 0)
 	if err != nil || len(file.Docs) == 0 {
