@@ -20,15 +20,15 @@ type ToolCallFilterOptions struct {
 	Include        []string // keep the calls of these tools alone; not with Exclude
 	PersistResults bool     // leave a message that says which tools were used
 
-	// FilterOwnRounds removes also what the agent itself has called since its router
-	// picked it, which it then calls again, as often as its limits let it.
+	// FilterOwnRounds removes also the agent's own calls since its router picked it. The
+	// agent then calls those tools again, as often as its limits allow.
 	FilterOwnRounds bool
 
 	Sandbox *plugin.Runtime // run as a plugin there; nil is natively
 }
 
 // NewToolCallFilter returns the processor that removes tool calls and their results
-// from what a model is sent. opts may be nil. Code invalid_argument for Include with
+// from the messages sent to a model. opts may be nil. Code invalid_argument for Include with
 // Exclude and for a tool without a name.
 func NewToolCallFilter(opts *ToolCallFilterOptions) (host.Processor, error) {
 	if opts == nil {
@@ -52,8 +52,8 @@ type TokenLimiterOptions struct {
 	Estimate bool   // by the length of messages, instead of counting
 	Reserve  int    // how many tokens of the limit to leave free
 
-	// Tokenizer is a tokenizer of the host's to count with instead of Encoding. It is
-	// one that Tokens knows.
+	// Tokenizer is a tokenizer of the host to count with instead of Encoding. Tokens must
+	// know it.
 	Tokenizer string
 
 	// Tokens is the host's counter (Options.Tokens of [host.New]), which is asked
@@ -61,17 +61,17 @@ type TokenLimiterOptions struct {
 	// runs in.
 	Tokens host.TokenCounter
 
-	// EmptyIfTooLarge leaves nothing but system messages where not even the newest
-	// messages fit, which fails otherwise.
+	// EmptyIfTooLarge leaves only the system messages if not even the newest messages
+	// fit. Otherwise that is an error.
 	EmptyIfTooLarge bool
 
 	Sandbox *plugin.Runtime // run as a plugin there; nil is natively
 }
 
-// NewTokenLimiter returns the processor that drops the oldest messages of what a
-// model is sent until it has at most limit tokens. opts may be nil. Code
-// invalid_argument for a limit below 1, a reserve that leaves nothing of it, and an
-// encoding or tokenizer that is not known.
+// NewTokenLimiter returns the processor that drops the oldest messages sent to a model
+// until the rest has at most limit tokens. opts may be nil. Code invalid_argument for a
+// limit below 1, a reserve of the whole limit or more, and an unknown encoding or
+// tokenizer.
 func NewTokenLimiter(limit int, opts *TokenLimiterOptions) (host.Processor, error) {
 	if opts == nil {
 		opts = &TokenLimiterOptions{}
@@ -103,8 +103,8 @@ type SummarizerOptions struct {
 
 // NewSummarizer returns the processor that puts a model's summary in the place of all
 // but the newest target messages before a turn. It runs as a plugin in sandbox, which
-// has the models that it asks ([plugin.Options].Models) and the store in which it
-// keeps summaries; it is granted both. opts may be nil. Code invalid_argument for a
+// provides the models for summaries ([plugin.Options].Models) and the store for keeping
+// them; the plugin is granted both. opts may be nil. Code invalid_argument for a
 // target below 1 and no sandbox.
 func NewSummarizer(sandbox *plugin.Runtime, target int, opts *SummarizerOptions) (host.Processor, error) {
 	if opts == nil {
@@ -127,7 +127,7 @@ func NewSummarizer(sandbox *plugin.Runtime, target int, opts *SummarizerOptions)
 }
 
 // Must returns a processor that was made without an error, and panics with the error
-// otherwise: for configurations that the program itself holds.
+// otherwise: for configurations written in the program itself.
 func Must(p host.Processor, err error) host.Processor {
 	if err != nil {
 		panic("builtin: " + err.Error())
@@ -135,7 +135,7 @@ func Must(p host.Processor, err error) host.Processor {
 	return p
 }
 
-// Options say how a processor of [New] runs.
+// Options configure how a processor of [New] runs.
 type Options struct {
 	Sandbox *plugin.Runtime   // run as a plugin there; nil is natively
 	Tokens  host.TokenCounter // see [TokenLimiterOptions]
@@ -176,9 +176,9 @@ func Names() []string {
 }
 
 // Check returns the first fault of a processor's configuration, or nil.
-// tokens is the counter of the host that it is for: a tokenizer that it does not know
-// is refused, and any without a counter. Codes are not_found for a processor that is
-// none of [Names], and invalid_argument.
+// tokens is the host's counter: a tokenizer that it does not know is refused; without a
+// counter every tokenizer is. Codes are not_found for a processor that is not one of
+// [Names], and invalid_argument.
 func Check(name string, config json.RawMessage, tokens host.TokenCounter) error {
 	raw := pdk.Raw(orEmpty(config))
 	var err error
@@ -200,11 +200,12 @@ func Check(name string, config json.RawMessage, tokens host.TokenCounter) error 
 	return nil
 }
 
-// named is a counter that says which tokenizers it knows.
+// named is a counter that lists its tokenizers.
 type named interface{ Names() []string }
 
-// checkTokenizer looks for the tokenizer of a limiter's configuration. A counter that
-// does not list its own is not asked: a tokenizer may be a service that is down now.
+// checkTokenizer looks up the tokenizer of a limiter's configuration. A counter that
+// does not list its tokenizers is not asked: a tokenizer may be a service that is down
+// now.
 func checkTokenizer(config json.RawMessage, tokens host.TokenCounter) error {
 	var c struct{ Tokenizer string }
 	if err := json.Unmarshal(config, &c); err != nil || c.Tokenizer == "" { // a number is a limit alone

@@ -9,9 +9,9 @@
 // and plugins/summarizer. A configuration is checked when the processor is made, and
 // an error has the same words as for agenthost.yaml.
 //
-// They run natively: as Go functions, without a sandbox and its meter. With the
-// option Sandbox they run as the plugins that they also are, and their instructions
-// are metered; the effect on a conversation is the same. The summarizer asks a model
-// and keeps what it says, which a plugin does through its host, so it always has a
-// sandbox; package host/reduce summarizes natively.
+// They run natively: as Go functions, without a sandbox and its meter. With the option
+// Sandbox they run as plugins, and their instructions are metered; the effect on a
+// conversation is the same. The summarizer asks a model and stores the summaries, which
+// a plugin does through its host, so it always has a sandbox; package host/reduce
+// summarizes natively.
 package builtin

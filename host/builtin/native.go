@@ -13,8 +13,8 @@ import (
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
-// function is a processor that runs as a Go function. What applies it keeps memory
-// for the next call, so each call has one to itself.
+// function is a processor that runs as a Go function. An applier keeps memory for its
+// next call, so each call has an applier of its own from the pool.
 type function struct {
 	name     string
 	pool     sync.Pool // of applier
@@ -39,7 +39,7 @@ func native(name string, config pdk.Raw) (host.Processor, error) {
 	f := &function{name: name, encoding: encoding}
 	f.pool.New = func() any {
 		next, err := newApplier(config)
-		if err != nil { // it was made of the same before
+		if err != nil { // the same configuration has made an applier before
 			return applier(func(*pdk.Outline, *pdk.Edits) (pdk.Raw, error) { return "", err })
 		}
 		return next
@@ -67,8 +67,8 @@ func newLimiter(config pdk.Raw) (applier, error) {
 	}, nil
 }
 
-// encodingOf returns in what a limiter's messages are counted: by its tokenizer, or in
-// its encoding; "" is not at all, and it estimates.
+// encodingOf returns the tokenizer or encoding that a limiter's messages are counted
+// in; "" if the limiter estimates instead of counting.
 func encodingOf(config pdk.Raw) func(view *host.View) string {
 	encoding, ok := config.Get("tokenizer").Str()
 	if !ok || encoding == "" {

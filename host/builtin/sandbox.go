@@ -15,7 +15,7 @@ import (
 // idPrefix begins the ids of shipped plugins in a runtime, as in agenthost.yaml.
 const idPrefix = "builtin:"
 
-// module returns a shipped plugin and what it needs to be granted.
+// module returns a shipped plugin and the grants that it needs.
 func module(name string) ([]byte, plugin.Permissions) {
 	switch name {
 	case toolcallfilter.Name:
@@ -26,8 +26,8 @@ func module(name string) ([]byte, plugin.Permissions) {
 	return summarizer.Wasm, plugin.Permissions{Model: true, KV: plugin.Write}
 }
 
-// loading is held while a plugin is looked for and loaded: a runtime shows a slot
-// before its first version serves. It is all that the runtimes of a process share here.
+// loading is held while a plugin is looked up and loaded: a runtime lists a slot before
+// its first version serves. It is the only state here that a process's runtimes share.
 var loading sync.Mutex
 
 // sandboxed returns a processor of the plugin in a runtime, which loads it the first

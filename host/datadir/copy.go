@@ -14,9 +14,9 @@ import (
 )
 
 // OpenToRead opens a data directory for a caller that changes nothing: as [OpenShared]
-// does and, if this user can only read it, by a copy in a temporary directory, which
-// is removed when the directory is closed. Opening a store writes to it, also to mend
-// the traces of a crash. The caller is notified of the size of a copy, in bytes.
+// does and, if this user can only read it, by a copy in a temporary directory, which is
+// removed when the directory is closed: opening a store writes to it, also to recover
+// from a crash. notify is called with the size of a copy, in bytes.
 func OpenToRead(ctx context.Context, dir string, options *Options, notify func(copied int64)) (*Dir, error) {
 	d, err := OpenShared(ctx, dir, options)
 	if !errors.Is(err, kv.ErrReadOnly) {
@@ -25,8 +25,8 @@ func OpenToRead(ctx context.Context, dir string, options *Options, notify func(c
 	return OpenCopy(ctx, dir, options, notify)
 }
 
-// OpenCopy opens a copy of a data directory that no process has open. It is removed
-// when the directory is closed.
+// OpenCopy opens a copy of a data directory that no process has open. The copy is
+// removed when the directory is closed.
 func OpenCopy(ctx context.Context, dir string, options *Options, notify func(copied int64)) (_ *Dir, err error) {
 	copied, err := os.MkdirTemp("", "agenthost-read")
 	if err != nil {
@@ -50,10 +50,10 @@ func OpenCopy(ctx context.Context, dir string, options *Options, notify func(cop
 	return d, nil
 }
 
-// copyStore copies the files of a store that no process has open, and returns how
-// many bytes they hold.
+// copyStore copies the files of a store that no process has open, and returns their
+// size in bytes.
 func copyStore(ctx context.Context, to, from string) (size int64, err error) {
-	if from, err = filepath.EvalSymlinks(from); err != nil { // it may be a link to another disk
+	if from, err = filepath.EvalSymlinks(from); err != nil { // the directory may be a link to another disk
 		return 0, host.Errorf(host.FailedPrecondition, "copy a data directory that this user can only read: %w", err)
 	}
 	unlock, err := lockToRead(from)
@@ -75,12 +75,12 @@ func copyStore(ctx context.Context, to, from string) (size int64, err error) {
 		if d.IsDir() {
 			return os.Mkdir(filepath.Join(to, below), 0o700)
 		}
-		if d.Type()&fs.ModeSymlink != 0 { // without it the copy would be less than the store
+		if d.Type()&fs.ModeSymlink != 0 { // without the link's target the copy would be incomplete
 			return host.Errorf(host.FailedPrecondition, "%s is a symbolic link, which is not copied, and this user can only read the data directory", name).
 				WithHint("run this as a user that can write to it")
 		}
 		if !d.Type().IsRegular() {
-			return nil // a socket, or what is not the store's
+			return nil // a socket or another special file, not the store's
 		}
 		n, err := copySparse(filepath.Join(to, below), name)
 		size += n

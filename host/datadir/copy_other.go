@@ -2,6 +2,6 @@
 
 package datadir
 
-// lockToRead does nothing where a store is not locked by its directory: a file of
-// it that is open cannot be copied.
+// lockToRead does nothing where a store is not locked by its directory: an open file of
+// the store cannot be copied there.
 func lockToRead(string) (unlock func(), err error) { return func() {}, nil }

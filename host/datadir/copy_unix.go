@@ -11,9 +11,9 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// lockToRead keeps other processes from opening the store in dir until unlock: they
-// lock the directory, which needs no right to write. Code failed_precondition if
-// one has it open.
+// lockToRead keeps other processes from opening the store in dir until unlock, by the
+// lock on the directory, which needs no write permission. Code failed_precondition if
+// another process has the store open.
 func lockToRead(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

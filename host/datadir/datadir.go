@@ -19,16 +19,16 @@ import (
 
 // The names in a data directory.
 const (
-	StoreName  = "db"        // the store, which wants a directory to itself
+	StoreName  = "db"        // the store, which needs its own directory
 	TracesName = "traces"    // the traces of runs
 	SocketName = "data.sock" // the socket that other processes use the store through
 )
 
-// Options say how a data directory is opened. A nil *Options means the defaults.
+// Options configure the opening of a data directory. A nil *Options means the defaults.
 type Options struct {
 	// Getenv looks up the variables that hold the key: see [Key]. Default: os.Getenv.
 	Getenv func(string) string
-	// Logger gets what the store has to say. Default: nothing is logged.
+	// Logger receives the store's messages. Default: nothing is logged.
 	Logger *slog.Logger
 	// Verify reads every file of the store before it is used.
 	Verify bool
@@ -48,19 +48,19 @@ func (o *Options) filled() Options {
 	return out
 }
 
-// Dir is an open data directory, or the memory that stands in for one. Its Driver
-// is the store that all tenants' data is in. It is safe for concurrent use.
+// Dir is an open data directory, or memory in place of one. Its Driver is the store of
+// all tenants' data. It is safe for concurrent use.
 type Dir struct {
 	kv.Driver
 	db     *badgerkv.Store // nil in memory, and if another process has the directory open
 	shared *sockkv.Shared  // is the driver, if db is not nil
-	remove func() error    // removes the copy that the directory is; nil if it is no copy
+	remove func() error    // removes the directory if it is a copy; nil otherwise
 	getenv func(string) string
 }
 
-// Open opens a data directory, which is made if it does not exist, or memory for
-// "". The error of a directory that another process has open wraps [kv.ErrLocked];
-// code failed_precondition, resource_exhausted or data_loss otherwise.
+// Open opens a data directory, and makes a missing one; "" is memory. The error of a
+// directory that another process has open wraps [kv.ErrLocked]; other errors have code
+// failed_precondition, resource_exhausted or data_loss.
 func Open(dir string, options *Options) (*Dir, error) {
 	opts := options.filled()
 	if dir == "" {
@@ -108,9 +108,9 @@ func (d *Dir) Close() error {
 // used through another process.
 func (d *Dir) Badger() *badgerkv.Store { return d.db }
 
-// Serve has other processes of this user use the store over a listener until the
-// directory is closed. It reports whether there is a store to share: memory, and a
-// directory that is used through another process, are not shared.
+// Serve lets other processes of this user use the store over a listener until the
+// directory is closed. It reports whether the directory has a store to share: memory,
+// and a directory that is used through another process, are not shared.
 func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
 	if d.shared == nil {
 		return false, nil
@@ -123,8 +123,8 @@ func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
 	return true, nil
 }
 
-// Tenants yields the tenants that have data. A partition that no tenant can have is
-// the host's own. The directory must have its store on disk.
+// Tenants yields the tenants that have data. It skips partitions whose names no tenant
+// can have: they are the host's own. The directory must have its store on disk.
 func (d *Dir) Tenants(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for name, err := range d.db.Partitions(ctx) {
@@ -138,15 +138,14 @@ func (d *Dir) Tenants(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// StorePath returns where the store of a data directory is.
+// StorePath returns the path of a data directory's store.
 func StorePath(dir string) string { return filepath.Join(dir, StoreName) }
 
-// SocketPath returns where the socket is that shares a data directory's store.
+// SocketPath returns the path of the socket that shares a data directory's store.
 func SocketPath(dir string) string { return filepath.Join(dir, SocketName) }
 
-// checkMode refuses a data directory that others may write: they could put another
-// store into it and so decide the content of every conversation. Windows has no such
-// bits.
+// checkMode refuses a data directory that other users may write: they could replace the
+// store and so control the content of every conversation. Windows has no such mode bits.
 func checkMode(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o022 == 0 {

@@ -25,9 +25,9 @@ const keyBytes = 32
 // maxKeyFile bounds the bytes that are read of a key's file.
 const maxKeyFile = 4096
 
-// Key returns the key that data directories are encrypted with, from the variables
-// [KeyVariable] or [KeyFileVariable]; nil if neither is set. Code invalid_argument if
-// both are, or if the value is no key.
+// Key returns the encryption key of data directories, from the variables [KeyVariable]
+// or [KeyFileVariable]; nil if neither is set. Code invalid_argument if both are set, or
+// if the value is not a key.
 func Key(getenv func(string) string) ([]byte, error) {
 	text, file := getenv(KeyVariable), getenv(KeyFileVariable)
 	switch {
@@ -73,7 +73,7 @@ func parseKey(b []byte, source string) ([]byte, error) {
 	return nil, host.Errorf(host.InvalidArgument, "the data key in %s is not %d bytes in hexadecimal or base64", source, keyBytes).WithHint(makeKeyHint, "FILE")
 }
 
-// KeyFilePath returns where a data directory keeps its tenants' data keys.
+// KeyFilePath returns the file of a data directory's tenant data keys.
 func KeyFilePath(dir string) string { return filepath.Join(StorePath(dir), badgerkv.KeyFile) }
 
 // ReadBounded reads at most max bytes, and refuses more with code

@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/trace"
 )
 
-// TracesPath returns where the traces of a data directory are.
+// TracesPath returns the path of a data directory's traces.
 func TracesPath(dir string) string { return filepath.Join(dir, TracesName) }
 
 // OpenTraces opens the traces in the directory's path, encrypted like the store.
@@ -33,8 +33,8 @@ func (d *Dir) traceKeys(dir string) (*badgerkv.Keys, error) {
 	return Keys(dir, d.getenv)
 }
 
-// Keys reads the keys of a data directory from its key file, while no process or
-// another one has it open.
+// Keys reads the keys of a data directory from its key file. Another process may have
+// the directory open, or none.
 func Keys(dir string, getenv func(string) string) (*badgerkv.Keys, error) {
 	key, err := Key(getenv)
 	if err != nil {
@@ -47,8 +47,8 @@ func Keys(dir string, getenv func(string) string) (*badgerkv.Keys, error) {
 	return keys, nil
 }
 
-// ThreadOptions returns options for threads that take their traces with them when
-// they are deleted; nil for no traces.
+// ThreadOptions returns options that delete a thread's traces with the thread; nil for
+// no traces.
 func ThreadOptions(traces *trace.Log) *threads.Options {
 	if traces == nil {
 		return nil
@@ -57,7 +57,7 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 }
 
 // Erasures returns the deletion of tenants from the store, the traces and the queue.
-// Jobs may be nil if no queue runs in this process. The directory must have its
+// jobs may be nil if no queue runs in this process. The directory must have its
 // store on disk.
 func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }

@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// Verification is the result of [Dir.Verify]: the amount of data read, and what of
-// it is damaged.
+// Verification is the result of [Dir.Verify]: the amount of data read, and the damage
+// found.
 type Verification struct {
 	Tenants  int       `json:"tenants"`
 	Threads  int       `json:"threads"`
@@ -19,11 +19,11 @@ type Verification struct {
 	Blobs    int       `json:"blobs"`
 	Bytes    int64     `json:"bytes"`
 	Damaged  []Damaged `json:"damaged"`
-	// More says that more is damaged than is listed.
+	// More reports more damage than is listed.
 	More bool `json:"more,omitempty"`
 }
 
-// Damaged is an entry or a file whose content is not what was stored. Without a
+// Damaged is an entry or a file whose content differs from the stored one. Without a
 // thread it is an entry or a file of the store.
 type Damaged struct {
 	Tenant string      `json:"tenant,omitempty"`
@@ -31,7 +31,7 @@ type Damaged struct {
 	Error  *host.Error `json:"error"`
 }
 
-// maxDamaged bounds the list of damaged things.
+// maxDamaged bounds the list of damaged entries and files.
 const maxDamaged = 100
 
 func (v *Verification) addDamaged(tenant, thread string, err error) {
@@ -42,9 +42,9 @@ func (v *Verification) addDamaged(tenant, thread string, err error) {
 	v.Damaged = append(v.Damaged, Damaged{tenant, thread, host.AsError(err)})
 }
 
-// Verify reads all that the store holds: the tables, every entry, and every thread
-// of every tenant. It calls tell with the number of threads read. Damage is no
-// error but part of the result. The directory must have its store on disk.
+// Verify reads the whole store: the tables, every entry, and every thread of every
+// tenant. It calls tell with the number of threads read. Damage is part of the result,
+// not an error. The directory must have its store on disk.
 func (d *Dir) Verify(ctx context.Context, tell func(threads int)) (*Verification, error) {
 	out := &Verification{Damaged: []Damaged{}}
 	if err := d.db.Verify(); errors.Is(err, kv.ErrCorrupt) {
@@ -107,7 +107,7 @@ func (d *Dir) verifyTenant(ctx context.Context, tenant string, out *Verification
 }
 
 // verifyDigests compares every entry with its digest, also entries that no thread
-// shows: memories, jobs, plugins' keys, and the host's own.
+// contains: memories, jobs, plugins' keys, and the host's own.
 func (d *Dir) verifyDigests(ctx context.Context, out *Verification) error {
 	for partition, err := range d.db.Partitions(ctx) {
 		if err != nil {

@@ -1,16 +1,16 @@
-// Package erasure deletes tenants: from a store, and from everything beside it that
-// keeps what belongs to them.
+// Package erasure deletes tenants: from a store, and from every place beside it that
+// keeps tenants' data.
 //
 //	tenants := erasure.New(store, erasure.Func{What: "jobs", EraseFunc: jobs.EraseTenant})
-//	err := tenants.Resume(ctx) // what the last process did not end
+//	err := tenants.Resume(ctx) // complete the deletions of the last process
 //	err = tenants.Delete(ctx, "acme")
 //	report, err := tenants.Prove(ctx, "acme")
 //
-// A tenant's threads, sessions, artifacts, memory, jobs, journals and what plugins
-// keep for it are in its partition of the store. What lies elsewhere is a [Part].
-// From the moment that Delete has begun reads of the tenant find nothing, and writes
-// for it are refused; it has ended when nothing of the tenant is in any file. A
-// deletion that was interrupted is written down in the store, and Resume ends it.
+// A tenant's threads, sessions, artifacts, memory, jobs, journals and plugin keys are in
+// its partition of the store. Each place of other data is a [Part]. Once Delete has
+// begun, reads of the tenant find nothing, and writes for it are refused; Delete has
+// ended when no file contains data of the tenant. The store records an interrupted
+// deletion, and Resume completes it.
 package erasure
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Part is a place beside the store that keeps what belongs to tenants: whatever
-// stores something by tenant outside its partition has one.
+// Part is a place beside the store that keeps tenants' data. Every component that
+// stores data by tenant outside the tenant's partition provides one.
 type Part interface {
-	// Name says what the place keeps, in a word: "traces".
+	// Name names the kept data, in a word: "traces".
 	Name() string
-	// Erase removes all that the place has of a tenant. It may be repeated, and is,
-	// after a process was killed. The store serves no read or write of the tenant
-	// meanwhile.
+	// Erase removes all data of a tenant from the place. It is repeated after a process
+	// was killed, so it must be repeatable. The store serves no read or write of the
+	// tenant meanwhile.
 	Erase(ctx context.Context, tenant string) error
-	// Find counts what the place has of a tenant.
+	// Find counts the place's data of a tenant.
 	Find(ctx context.Context, tenant string) (int, error)
 }
 
@@ -60,12 +60,12 @@ type Tenants struct {
 	parts []Part
 }
 
-// New returns what deletes tenants from a store and parts beside it.
+// New returns the deletion of tenants from a store and the parts beside it.
 func New(store kv.Eraser, parts ...Part) *Tenants { return &Tenants{store, parts} }
 
-// Delete deletes all that is kept of a tenant, and returns when nothing of it is in
-// any file. If ctx ends, or the process, the tenant stays deleted for readers, and
-// Delete or Resume ends the rest. The name may be used again afterwards. Code
+// Delete deletes all data of a tenant, and returns when no file contains any of it. If
+// ctx or the process ends earlier, the tenant stays deleted for readers, and Delete or
+// Resume completes the deletion. The name may be used again afterwards. Code
 // resource_exhausted without room for merging files, unavailable if the store closes.
 func (t *Tenants) Delete(ctx context.Context, tenant string) error {
 	partition, err := host.TenantPartition(tenant)
@@ -75,7 +75,7 @@ func (t *Tenants) Delete(ctx context.Context, tenant string) error {
 	if err := t.store.BeginErase(ctx, partition); err != nil {
 		return kverror.Wrap(err, "delete tenant %q", tenant)
 	}
-	// Tombstones that a part writes leave the files with those of the partition.
+	// The parts' tombstones are removed from the files with those of the partition.
 	for _, p := range t.parts {
 		if err := p.Erase(ctx, partition); err != nil {
 			return kverror.Wrap(fmt.Errorf("%s: %w", p.Name(), err), "delete tenant %q", tenant)
@@ -84,8 +84,8 @@ func (t *Tenants) Delete(ctx context.Context, tenant string) error {
 	return kverror.Wrap(t.store.Erase(ctx, partition), "delete tenant %q", tenant)
 }
 
-// Resume ends deletions that were interrupted. One that fails does not keep it from
-// the others.
+// Resume completes interrupted deletions. If one fails, Resume continues with the
+// others.
 func (t *Tenants) Resume(ctx context.Context) error {
 	begun, err := t.store.Erasing(ctx)
 	if err != nil {
@@ -101,22 +101,22 @@ func (t *Tenants) Resume(ctx context.Context) error {
 // Report lists the stored data of a tenant.
 type Report struct {
 	Tenant string `json:"tenant"`
-	// Store is what the store's files have.
+	// Store is the data in the store's files.
 	Store *kv.Proof `json:"store"`
-	// Parts are the places beside it.
+	// Parts is the data in the places beside it.
 	Parts []Found `json:"parts"`
-	// Gone says that nothing was found.
+	// Gone reports that no data was found.
 	Gone bool `json:"gone"`
 }
 
-// Found is what a part has of a tenant.
+// Found counts a part's data of a tenant.
 type Found struct {
 	Part  string `json:"part"`
 	Found int    `json:"found"`
 }
 
-// Prove reads all that is kept, and says what of it is a tenant's. It takes as long
-// as reading every file of the store.
+// Prove reads all stored data, and reports a tenant's share. It takes as long as reading
+// every file of the store.
 func (t *Tenants) Prove(ctx context.Context, tenant string) (*Report, error) {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil {

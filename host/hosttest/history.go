@@ -11,21 +11,21 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// HistoryOptions say what [TestHistory] cannot see through the methods of an
-// adapter.
+// HistoryOptions describe the properties of an adapter that [TestHistory] cannot see
+// through its methods.
 type HistoryOptions struct {
-	// Status returns how the last turn of a thread ended, as the adapter stored
-	// it. With it the kit checks that a failed turn is marked.
+	// Status returns the stored finish reason of a thread's last turn. With it the kit
+	// checks that a failed turn is marked.
 	Status func(t *testing.T, adapter any, tenant, thread string) host.FinishReason
 
-	// NoState and NoProviders say that the adapter keeps neither the custom state of
-	// threads nor what context providers keep. The kit then wants none back.
+	// NoState and NoProviders are for an adapter that does not store the custom state of
+	// threads, or the state of context providers. The kit then expects none back.
 	NoState     bool
 	NoProviders bool
 
-	// Keeps returns what the adapter keeps of a message, which is a copy that it may
-	// change; parts in it are replaced, not written to. nil is all of it. An adapter
-	// over columns may say:
+	// Keeps returns the stored form of a message. Its argument is a copy that it may
+	// change; it must replace parts, not write to them. By default the whole message is
+	// stored. An example for an adapter with columns:
 	//
 	//	func(m *host.Message) *host.Message {
 	//		m.CreatedAt = m.CreatedAt.Truncate(time.Microsecond)
@@ -33,12 +33,12 @@ type HistoryOptions struct {
 	//		return m
 	//	}
 	//
-	// Ids, roles, and calls with their results are kept by all: a conversation cannot
-	// go on without them.
+	// Every adapter must keep ids, roles, and calls with their results: a conversation
+	// cannot continue without them.
 	Keeps func(m *host.Message) *host.Message
 }
 
-// kept returns what the adapter keeps of messages.
+// kept returns the stored form of messages.
 func (o *HistoryOptions) kept(t *testing.T, messages []*host.Message) []*host.Message {
 	t.Helper()
 	if o.Keeps == nil {
@@ -65,8 +65,8 @@ func toolIDs(m *host.Message) string {
 	return strings.Join(ids, "\n")
 }
 
-// TestHistory holds a history adapter to the rules of host's history
-// interfaces, each a subtest of its name:
+// TestHistory checks a history adapter against the rules of host's history interfaces,
+// each a subtest of its name:
 //
 //	func TestMyHistory(t *testing.T) {
 //		hosttest.TestHistory(t, func(t *testing.T) any { return newMyHistory(t) }, nil)
@@ -158,7 +158,7 @@ func (a *abilities) missing(needs string) string {
 	return ""
 }
 
-// historyRules are the rules; needs says which methods each is about.
+// historyRules are the rules; needs has the methods that each rule is about.
 var historyRules = []struct {
 	name, needs string
 	check       func(t *testing.T, a *abilities, opts *HistoryOptions)
@@ -200,12 +200,12 @@ var historyRules = []struct {
 	{"an answer that was taken back is none", "ugres", answersTakenBackAreNone},
 }
 
-// conversation is one thread of one tenant, seen through an adapter.
+// conversation is one thread of one tenant in an adapter.
 type conversation struct {
 	*abilities
 	t              *testing.T
 	tenant, thread string
-	line           string // the branch; empty is the thread's own line
+	line           string // the branch; empty for the thread's main line
 }
 
 // open makes a thread, if the adapter can, and returns it.
@@ -274,7 +274,7 @@ func (c *conversation) wantState(when, want string) {
 	}
 }
 
-// want compares the thread with what the adapter keeps of messages, by their JSON.
+// want compares the thread with the stored form of messages, by their JSON.
 func (c *conversation) want(messages ...*host.Message) {
 	c.t.Helper()
 	messages = c.opts.kept(c.t, messages)
@@ -291,8 +291,8 @@ func jsonLines(messages []*host.Message) []string {
 	return lines
 }
 
-// instant is when the kit's messages were made: to the nanosecond, so that a
-// store that rounds times is found.
+// instant is the creation time of the kit's messages, in nanoseconds, so that a store
+// that rounds times is found.
 var instant = time.Date(2025, time.March, 4, 5, 6, 7, 123456789, time.UTC)
 
 func message(id string, role host.Role, parts ...host.Part) *host.Message {

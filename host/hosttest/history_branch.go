@@ -7,7 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// The rules about taking answers back and about branches.
+// The rules about regenerated answers and branches.
 
 func busyThreadRefuses(t *testing.T, a *abilities, _ *HistoryOptions) {
 	req := &host.HistoryRequest{Tenant: "acme", Thread: "busy", Run: "run1", Network: "kit"}

@@ -56,8 +56,8 @@ func messagesKeepOrder(t *testing.T, a *abilities, _ *HistoryOptions) {
 	var want []*host.Message
 	for i := range 3 {
 		run := fmt.Sprint("run", i)
-		// Ids that sort against the order, and one time for all: only the order in
-		// which they were stored is right.
+		// The ids sort in reverse, and all times are equal: only the order of storing is
+		// right.
 		user := userSays(fmt.Sprintf("u%d", 9-i), fmt.Sprint("question ", i))
 		said := []*host.Message{
 			message(fmt.Sprintf("c%d", 9-i), host.Assistant, &host.ToolCall{ID: "call", Name: "look", Arguments: json.RawMessage(`{}`)}),
@@ -79,7 +79,7 @@ func messagesKeepBytes(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c.want(user, said, result)
 }
 
-// The hard messages hold what a store is likely to change: integers beyond
+// The hard messages contain values that a store is likely to change: integers beyond
 // 2^53, escapes, members and parts of unknown kinds.
 const (
 	hardUserMessage = `{"id":"u1","role":"user","parts":[{"type":"text","text":"a<b> & \"c\" é 🙂 \u0000","x_new":{"n":9007199254740993}},` +
@@ -261,8 +261,7 @@ func tenantsAreApart(t *testing.T, a *abilities, _ *HistoryOptions) {
 }
 
 func threadsAreApart(t *testing.T, a *abilities, _ *HistoryOptions) {
-	// Names of which one begins with the other: a store that scans by prefix
-	// mixes them up.
+	// One name is a prefix of the other: a store that scans by prefix mixes them up.
 	short, long := a.open(t, "acme", "t1"), a.open(t, "acme", "t10")
 	one, two := userSays("u1", "short"), userSays("u2", "long")
 	short.say("run1", one)

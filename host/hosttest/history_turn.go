@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// What a history knows of the turns that it has stored.
+// The rules about stored turns.
 
 // readTurn asks for the turn that answered a message.
 func (c *conversation) readTurn(input *host.Message) *host.StoredTurn {
@@ -112,7 +112,7 @@ func openMessagesHaveNoTurn(t *testing.T, a *abilities, _ *HistoryOptions) {
 	if got := c.readTurn(resent(next)); got == nil || got.Run != "r4" {
 		t.Errorf("ReadTurn of the other message = %+v, want run r4", got)
 	}
-	// A turn without an input tries again what the message before it asked.
+	// A turn without an input answers the message before it again.
 	last := host.UserText("And you?")
 	head = c.say("r5", last)
 	c.mustStore("r5", last, &host.Turn{Head: head, Status: host.FinishFailed, Error: host.Errorf(host.Unavailable, "away")})
@@ -141,7 +141,7 @@ func answersTakenBackAreNone(t *testing.T, a *abilities, opts *HistoryOptions) {
 	}
 }
 
-// resultsOf returns the results of one agent that said messages.
+// resultsOf returns the results of one agent with these messages.
 func resultsOf(messages ...*host.Message) []*host.Result {
 	return []*host.Result{{Agent: "kit", FinishReason: host.FinishStop, Rounds: 1, Messages: messages}}
 }

@@ -22,7 +22,7 @@ type runKey struct{ tenant, run string }
 // NewJournal returns an empty journal.
 func NewJournal() *Journal { return &Journal{runs: map[runKey]*host.RunRecord{}} }
 
-// Runs returns the runs that wait for answers or to be resumed, in no order.
+// Runs returns the runs that wait for answers or a resumption, in no order.
 func (j *Journal) Runs() []*host.RunRecord {
 	j.mu.Lock()
 	defer j.mu.Unlock()

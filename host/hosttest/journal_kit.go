@@ -13,9 +13,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// TestJournal holds a journal to what [host.Journal] promises. open returns an
-// empty one; reopen returns one on what the last one stored, as another process
-// would, and may be nil for a journal that does not survive.
+// TestJournal checks a journal against the contract of [host.Journal]. open returns an
+// empty journal; reopen opens the last one's data again, as another process would, and
+// may be nil for a journal that is not persistent.
 func TestJournal(t *testing.T, open func(testing.TB) host.Journal, reopen func(testing.TB, host.Journal) host.Journal) {
 	if reopen == nil {
 		reopen = func(_ testing.TB, j host.Journal) host.Journal { return j }
@@ -182,7 +182,7 @@ func (t *journalTest) racingTakers() {
 	}
 }
 
-// racers is how many do the same at once.
+// racers is the number of goroutines that make the same call at once.
 const racers = 16
 
 func (t *journalTest) race(fn func(i int)) {
@@ -218,7 +218,7 @@ func (t *journalTest) answersOnce() {
 	}
 }
 
-// findsQuestions is for journals that are a [host.QuestionKeeper].
+// findsQuestions checks journals that are a [host.QuestionKeeper].
 func (t *journalTest) findsQuestions() {
 	if _, ok := t.j.(host.QuestionKeeper); !ok {
 		t.Skip("the journal finds no questions")
@@ -253,7 +253,7 @@ func (t *journalTest) findsQuestions() {
 	t.wantCode("LeaveRun of a run that is answered", t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.RunRef, json.RawMessage(`1`), asks), host.Conflict)
 }
 
-// wantWaiting asks for runs that wait.
+// wantWaiting compares the waiting runs with the wanted ones.
 func (t *journalTest) wantWaiting(filter host.WaitingFilter, want ...string) {
 	t.Helper()
 	list, err := t.j.(host.QuestionKeeper).WaitingRuns(t.Context(), "acme", filter)

@@ -18,7 +18,7 @@ import (
 type History struct {
 	mu      sync.Mutex
 	threads map[threadKey]*memoryThread
-	begun   map[threadKey]*memoryThread // what threads were before the turn that runs on them
+	begun   map[threadKey]*memoryThread // copies of threads from before their running turn
 	locks   map[threadKey]chan struct{} // each holds a value while a turn is under way
 	calls   []string
 	turns   []*host.Turn
@@ -26,7 +26,7 @@ type History struct {
 
 type threadKey struct{ tenant, thread, branch string }
 
-// tenantOf returns the tenant of a call that may name none, as shipped stores have it.
+// tenantOf returns the tenant of a call, or the default tenant, as shipped stores do.
 func tenantOf(name string) string { return cmp.Or(name, host.DefaultTenant) }
 
 func keyOf(req *host.HistoryRequest) threadKey {
@@ -45,7 +45,7 @@ type memoryThread struct {
 	branches  int
 }
 
-// memoryEnd is where a turn ended and what the state was then.
+// memoryEnd is the position of a turn's end and the state at that end.
 type memoryEnd struct {
 	messages  int
 	input     string // id of the message that it answers
@@ -70,7 +70,7 @@ func (h *History) Seed(tenant, thread string, messages ...*host.Message) {
 	t.add(messages)
 }
 
-// Calls returns what the history was asked, in order, one line each.
+// Calls returns the calls of the history, in order, one line each.
 func (h *History) Calls() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +94,7 @@ func (h *History) Messages(tenant, thread string) []*host.Message {
 	return nil
 }
 
-// Note adds a line to what Calls returns, for a test that wraps the history.
+// Note adds a line to the result of Calls, for a test that wraps the history.
 func (h *History) Note(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +225,7 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	return nil
 }
 
-// put adds an artifact: a named one takes the place of the one of its name.
+// put adds an artifact: a named one replaces the artifact with the same name.
 func (t *memoryThread) put(a host.Artifact) {
 	i := slices.IndexFunc(t.artifacts, func(b host.Artifact) bool { return a.Name != "" && b.Name == a.Name })
 	if i < 0 {
@@ -266,7 +266,7 @@ func idsOf(messages []*host.Message) (ids []string) {
 	return ids
 }
 
-// Regenerate makes a user's message the last of the thread.
+// Regenerate makes a user's message the last one of the thread.
 func (h *History) Regenerate(_ context.Context, req *host.HistoryRequest, message string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -283,7 +283,7 @@ func (h *History) Regenerate(_ context.Context, req *host.HistoryRequest, messag
 	return t.headName(), nil
 }
 
-// upTo returns how many messages there are up to and with a user's message.
+// upTo returns the number of messages up to and including a user's message.
 func (t *memoryThread) upTo(message string) (int, error) {
 	i := slices.IndexFunc(t.messages, func(m *host.Message) bool { return m.ID == message })
 	if i < 0 {
@@ -295,8 +295,7 @@ func (t *memoryThread) upTo(message string) (int, error) {
 	return i + 1, nil
 }
 
-// first returns a thread that begins as t with its first n messages, at a head
-// that t has not had.
+// first returns a thread with the first n messages of t, at a head that t has not had.
 func (t *memoryThread) first(n int) *memoryThread {
 	out := &memoryThread{seen: map[string]bool{}, runs: maps.Clone(t.runs), head: t.head, branches: t.branches}
 	for _, end := range t.ends {
@@ -335,8 +334,8 @@ func (h *History) Branch(_ context.Context, req *host.HistoryRequest, message st
 	return key.branch, nil
 }
 
-// LockThread waits until no other turn is under way in the thread, or refuses
-// one that does not wait.
+// LockThread waits until no other turn runs in the thread, or refuses a turn that does
+// not wait.
 func (h *History) LockThread(ctx context.Context, req *host.HistoryRequest) (func(), error) {
 	key := keyOf(req)
 	lock := h.lock(key)
@@ -356,7 +355,8 @@ func (h *History) LockThread(ctx context.Context, req *host.HistoryRequest) (fun
 	}
 }
 
-// begin remembers what a thread is before a turn, and returns what ends that.
+// begin records a copy of a thread before a turn, and returns the function that drops
+// the copy and unlocks the thread.
 func (h *History) begin(key threadKey, lock chan struct{}) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

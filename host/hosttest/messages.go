@@ -14,27 +14,25 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// MessageStoresOptions say what [TestMessageStores] cannot see through the
-// methods of a store.
+// MessageStoresOptions describe the properties of a store that [TestMessageStores]
+// cannot see through its methods.
 type MessageStoresOptions struct {
-	// Limited returns stores on the same place that keep at most limit messages
-	// of a thread, or an error for a limit that they do not take. Nil leaves the
-	// rules of limits out.
+	// Limited returns stores on the same place that keep at most limit messages of a
+	// thread, or an error for an invalid limit. Nil skips the rules about limits.
 	Limited func(t *testing.T, limit int) (host.MessageStores, error)
 
-	// Secrets must not be in what a store serializes itself as: passwords,
-	// addresses, tokens.
+	// Secrets must not be in the serialized state of a store: passwords, addresses,
+	// tokens.
 	Secrets []string
 
-	// Embedded says that the messages are in the serialized state. Stores opened
-	// from one state are then independent; otherwise they are the same list.
+	// Embedded is set if the messages are in the serialized state. Stores opened from one
+	// state are then independent; otherwise they are the same list.
 	Embedded bool
 }
 
-// TestMessageStores holds message stores to the rules of [host.MessageStore] and
-// [host.MessageStores], each a subtest of its name. newStores returns stores on
-// an empty place; it is called once for each rule and cleans up through t. opts
-// may be nil.
+// TestMessageStores checks message stores against the rules of [host.MessageStore] and
+// [host.MessageStores], each a subtest of its name. newStores returns stores on an empty
+// place; it is called once for each rule and cleans up through t. opts may be nil.
 func TestMessageStores(t *testing.T, newStores func(t *testing.T) host.MessageStores, opts *MessageStoresOptions) {
 	t.Helper()
 	if opts == nil {
@@ -122,7 +120,7 @@ func (p place) state() json.RawMessage {
 	return state
 }
 
-// want holds a store to having these messages, as JSON has them.
+// want compares the messages of a store with these, as JSON.
 func (p place) want(messages ...*host.Message) {
 	p.t.Helper()
 	if diff := cmp.Diff(jsonLines(messages), jsonLines(p.list())); diff != "" {
@@ -193,7 +191,7 @@ func (t *messagesTest) tenants() {
 	one.add(m)
 	other.want()
 	one.want(m)
-	// What two tenants' names and threads' ids read like together is no name.
+	// A tenant's name and a thread's id must not be joined ambiguously.
 	t.open("acme:x", "y", nil).add(host.UserText("x"))
 	t.open("acme", "x:y", nil).want()
 }
@@ -205,7 +203,7 @@ func (t *messagesTest) threads() {
 		said[i] = host.UserText(fmt.Sprintf("in %q", id))
 		t.open("acme", id, nil).add(said[i])
 	}
-	if t.opts.Embedded { // the added messages are gone with the store
+	if t.opts.Embedded { // the added messages were lost with the store
 		return
 	}
 	for i, id := range ids {
@@ -333,7 +331,7 @@ func (t *messagesTest) refusesStates() {
 
 func (t *messagesTest) foreignState() {
 	if t.opts.Embedded {
-		return // who has the state has the messages
+		return // the state contains the messages
 	}
 	p := t.open("acme", "t1", nil)
 	p.add(host.UserText("for acme"))
@@ -456,5 +454,5 @@ func (t *messagesTest) limitsKeepPairs() {
 	open := []*host.Message{call("a", "b", "c"), result("a"), result("b"), result("c")}
 	q.add(said[0], open[0])
 	q.add(open[1:]...)
-	q.want(open...) // there is nothing else to keep
+	q.want(open...) // no other message could be kept
 }

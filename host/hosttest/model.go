@@ -19,16 +19,16 @@ type Reply struct {
 	Text         string
 	Calls        []*host.ToolCall  // an empty ID is filled in: call_1, call_2...
 	Parts        []host.Part       // after the above, unchanged
-	FinishReason host.FinishReason // default: tool_calls if there are any, else stop
+	FinishReason host.FinishReason // default: tool_calls with calls, else stop
 	Usage        host.Usage        // default: one token each way
-	Err          error             // instead of an answer, after what the fields above stream
+	Err          error             // instead of an answer, after the streamed fields above
 }
 
 // Say returns an answer of text.
 func Say(text string) Reply { return Reply{Text: text} }
 
-// Call returns an answer that calls one tool. Arguments is JSON, or whatever a
-// model might write for it.
+// Call returns an answer that calls one tool. arguments is JSON, or any text that a
+// model might write instead.
 func Call(tool, arguments string) Reply { return Say("").Call(tool, arguments) }
 
 // Call returns the answer with one more call.
@@ -40,9 +40,9 @@ func (r Reply) Call(tool, arguments string) Reply {
 // Fail returns a reply that is an error.
 func Fail(err error) Reply { return Reply{Err: err} }
 
-// Model is a [host.Model] that answers from a script and remembers what it was
-// asked. It streams its text word by word. Safe for concurrent use; the replies
-// are then given in the order of the questions.
+// Model is a [host.Model] that answers from a script and records its requests. It
+// streams its text word by word. Safe for concurrent use; the replies are then given in
+// the order of the requests.
 type Model struct {
 	name   string
 	answer func(ctx context.Context, req *host.ModelRequest) Reply
@@ -53,8 +53,8 @@ type Model struct {
 	calls    int
 }
 
-// NewModel returns a model that gives each reply once. When they have run out,
-// its answer is an error of code failed_precondition that says so.
+// NewModel returns a model that gives each reply once. After the last reply its answer
+// is an error of code failed_precondition.
 func NewModel(replies ...Reply) *Model {
 	return &Model{name: "scripted", replies: slices.Clone(replies)}
 }
@@ -71,7 +71,7 @@ func (m *Model) Named(name string) *Model {
 	return m
 }
 
-// Name returns "scripted", or what Named was given.
+// Name returns "scripted", or the name set by Named.
 func (m *Model) Name() string { return m.name }
 
 // Queue adds replies to the script.
@@ -81,8 +81,8 @@ func (m *Model) Queue(replies ...Reply) {
 	m.replies = append(m.replies, replies...)
 }
 
-// Requests returns what the model was asked, in order. The messages are the
-// host's: do not change them.
+// Requests returns the requests to the model, in order. The messages are the host's: do
+// not change them.
 func (m *Model) Requests() []*host.ModelRequest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +144,7 @@ func lastOf(req *host.ModelRequest) string {
 	return fmt.Sprintf("%s %.80s", m.Role, m.AppendCountedText(nil))
 }
 
-// response makes the whole answer and fills in what r leaves open.
+// response makes the whole answer, with defaults for the empty fields of r.
 func (m *Model) response(r *Reply) *host.ModelResponse {
 	resp := &host.ModelResponse{Model: m.name, FinishReason: r.FinishReason, Usage: r.Usage}
 	if r.Reasoning != "" {

@@ -10,26 +10,26 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// ProcessorCase is one view of history and what a processor makes of it.
+// ProcessorCase is one view of history and a processor's expected result.
 type ProcessorCase struct {
 	Name  string
 	View  []*host.Message
 	Model string            // the model the view is for; default "scripted"
 	Count host.TokenCounter // for processors that count; may be nil
 
-	// Want is compared by role and parts; ids and times that the processor makes
-	// up do not matter. A nil Want compares nothing.
+	// Want is compared by role and parts, not by the ids and times that the processor
+	// makes up. A nil Want compares nothing.
 	Want []*host.Message
 
-	// Code is the error that the processor must fail with; "" is none.
+	// Code is the code of the error that the processor must return; "" for success.
 	Code host.Code
 
-	// DropsInput says that the processor may drop the last message of the user,
-	// which a run would not forgive.
+	// DropsInput allows the processor to drop the last message of the user, which would
+	// fail in a run.
 	DropsInput bool
 }
 
-// TestProcessor holds a processor to the rules of [host.Processor] on each case
+// TestProcessor checks a processor against the rules of [host.Processor] on each case
 // and on views of the kit's own, which are of at most seven short messages and
 // counted by the first case's counter: calls and results stay together, the user's
 // last message stays, the result is the same each time and at once, and the view
@@ -98,7 +98,7 @@ func lastUser(messages []*host.Message) int {
 	return -1
 }
 
-// checkSame runs the processor a few times at once.
+// checkSame runs the processor a few times concurrently.
 func (c *ProcessorCase) checkSame(t *testing.T, p host.Processor, view func() *host.View, want []*host.Message) {
 	t.Helper()
 	const times = 4
@@ -118,8 +118,8 @@ func (c *ProcessorCase) checkSame(t *testing.T, p host.Processor, view func() *h
 	wg.Wait()
 }
 
-// bodies returns messages as JSON without what a processor may make up: ids and
-// times.
+// bodies returns messages as JSON without the ids and times, which a processor may make
+// up.
 func bodies(messages []*host.Message) []string {
 	lines := []string{}
 	for _, m := range messages {
@@ -129,9 +129,8 @@ func bodies(messages []*host.Message) []string {
 	return lines
 }
 
-// kitViews are views that processors tend to stumble over. Whether a processor
-// fails on one for a reason of its own is not the kit's affair, so they hold
-// nothing that is large.
+// kitViews returns views that processors often handle wrongly. They contain nothing
+// large, because a processor may have its own reasons to fail on that.
 func kitViews(t *testing.T) []ProcessorCase {
 	t.Helper()
 	call := func(id, calls string) *host.Message {

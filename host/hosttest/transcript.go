@@ -18,8 +18,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// TranscriptOptions are what transcripts may name beside what they define
-// themselves.
+// TranscriptOptions provide Go values that transcripts may name beside their own
+// definitions.
 type TranscriptOptions struct {
 	Tools      map[string]*host.Tool
 	Processors map[string]host.Processor
@@ -27,8 +27,8 @@ type TranscriptOptions struct {
 	Routers    map[string]host.Router
 	Tokens     host.TokenCounter
 
-	// Update has the files written instead of compared: give it a flag of the
-	// test's, and read the diff before you commit it.
+	// Update writes the files instead of comparing them: set it from a flag of the test,
+	// and read the diff before you commit it.
 	Update bool
 }
 
@@ -56,8 +56,8 @@ type TranscriptOptions struct {
 // if there is a history; an empty one has no input. "turn N: answers" resumes the
 // interrupted run before it: a JSON object from tool call ids to answers.
 //
-// What happened is compared with the sections "events", "requests" (what the
-// models were sent) and "history" (how the adapter was called) of each turn.
+// The results are compared with the sections "events", "requests" (sent to the
+// models) and "history" (calls of the adapter) of each turn.
 // With the option Update they are written instead. Ids are numbered in the order
 // in which they appear, times and durations are left out, and tools run one
 // after another, so that the files stay the same from run to run.
@@ -94,7 +94,7 @@ func RunTranscripts(t *testing.T, pattern string, opts *TranscriptOptions) {
 	}
 }
 
-// replay runs a transcript and returns the archive as it should be.
+// replay runs a transcript and returns the archive with the actual results.
 func replay(t *testing.T, archive *txtar.Archive, opts *TranscriptOptions) *txtar.Archive {
 	t.Helper()
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
@@ -179,7 +179,7 @@ func (s *stage) answers(data []byte) (*host.Request, error) {
 	return req, nil
 }
 
-// turn runs one turn and returns what happened.
+// turn runs one turn and returns its events, requests and calls as text.
 func (s *stage) turn(ctx context.Context, req *host.Request) (events, requests, calls string) {
 	var b strings.Builder
 	for ev, err := range s.host.Stream(ctx, s.target, req) {
@@ -214,7 +214,7 @@ func (s *stage) writeEvent(b *strings.Builder, ev host.Event) {
 // volatile are the members of events that differ from run to run.
 var volatile = []string{"created_at", "duration_us"}
 
-// unnamed returns an event without the names that it has of its run.
+// unnamed returns an event without the fields that name its run.
 func unnamed(data host.EventData) host.EventData {
 	switch d := data.(type) {
 	case *host.AgentStarted:
@@ -274,7 +274,7 @@ func without(v any, names []string) any {
 	return v
 }
 
-// newRequests tells what the models were sent since it was last called.
+// newRequests returns the requests to the models since its last call.
 func (s *stage) newRequests() string {
 	var b strings.Builder
 	all := s.model.Requests()

@@ -19,9 +19,9 @@ type TranscriptNetwork struct {
 	Agents []TranscriptAgent `json:"agents"` // in order
 	Tools  []TranscriptTool  `json:"tools"`
 
-	// Router is who is next: "model" for the default model router, the name of a
-	// router of the test's, or a list: what is answered when 0, 1, 2... agents
-	// have run; past its end, nobody. RunRouter is the request's router.
+	// Router chooses the next agent: "model" for the default model router, the name of a
+	// router of the test, or a list of its answers after 0, 1, 2... agents have run; past
+	// its end no agent is chosen. RunRouter is the request's router.
 	Router    json.RawMessage `json:"router"`
 	RunRouter json.RawMessage `json:"run_router"`
 
@@ -45,8 +45,8 @@ type TranscriptNetwork struct {
 // TranscriptHistory gives a transcript a history in memory.
 type TranscriptHistory struct {
 	Processors []string        `json:"processors"`
-	OfAgent    string          `json:"of_agent"` // the agent's own instead of the network's
-	Thread     string          `json:"thread"`   // what Messages are stored under
+	OfAgent    string          `json:"of_agent"` // the agent whose history it is, instead of the network's
+	Thread     string          `json:"thread"`   // the thread of Messages
 	Messages   []*host.Message `json:"messages"`
 }
 
@@ -55,7 +55,7 @@ type TranscriptAgent struct {
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
 	Instructions string   `json:"instructions"` // {{.state.x}} is replaced
-	OnCall       bool     `json:"on_call"`      // of the network, and told to no model
+	OnCall       bool     `json:"on_call"`      // of the network, and shown to no model
 	Prefill      string   `json:"prefill"`
 	Tools        []string `json:"tools"`
 	Processors   []string `json:"processors"`
@@ -63,11 +63,11 @@ type TranscriptAgent struct {
 	ToolChoice   string   `json:"tool_choice"`
 	MaxRounds    int      `json:"max_rounds"`
 	Disabled     bool     `json:"disabled"`
-	NoModel      bool     `json:"no_model"` // leave every model out
+	NoModel      bool     `json:"no_model"` // run without any model
 }
 
-// TranscriptTool is a tool that does the same each time. Parameters left out
-// take anything.
+// TranscriptTool is a tool with the same effect on each call. Without Parameters it
+// takes any arguments.
 type TranscriptTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -83,8 +83,8 @@ type TranscriptTool struct {
 	Emit        json.RawMessage `json:"emit"`      // as an event of kind "progress"
 }
 
-// newStage builds what a transcript describes. An error of the configuration is
-// what the transcript is about, perhaps.
+// newStage builds the network of a transcript. An error of the configuration may be the
+// transcript's subject.
 func newStage(archive *txtar.Archive, opts *TranscriptOptions) (*stage, error) {
 	s := &stage{}
 	def := TranscriptNetwork{Name: "network"}
@@ -298,7 +298,7 @@ func (b *builder) history() (*host.History, error) {
 	return host.NewHistory(b.stage.history, &host.HistoryOptions{Processors: processors})
 }
 
-// router makes a router from its description; nil is none.
+// router makes a router from its description; nil stays nil.
 func (b *builder) router(raw json.RawMessage) (host.Router, error) {
 	var name string
 	var steps []transcriptRoute

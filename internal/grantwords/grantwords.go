@@ -1,5 +1,5 @@
-// Package grantwords reads and writes permissions of plugins as the command line and
-// configurations have them: state=read, http='GET https://api.example.com'.
+// Package grantwords reads and writes permissions of plugins in the form of the command
+// line and of configurations: state=read, http='GET https://api.example.com'.
 package grantwords
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// Syntax is how permissions are written on the command line.
+// Syntax describes the form of permissions on the command line.
 const Syntax = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random"
 
-// Parse reads the permissions of --grant flags. One flag may hold several
-// with commas between, also as inspect prints them.
+// Parse reads the permissions of --grant flags. One flag may hold several, separated by
+// commas, also in the form that inspect prints.
 func Parse(list []string) (p plugin.Permissions, err error) {
 	for _, flag := range list {
 		for _, grant := range splitGrants(flag) {
@@ -32,8 +32,8 @@ func Parse(list []string) (p plugin.Permissions, err error) {
 	return p, nil
 }
 
-// splitGrants cuts a list of grants at its commas, but for those that methods, hosts
-// and addresses have between them.
+// splitGrants cuts a list of grants at its commas, except for the commas between methods,
+// hosts and addresses.
 func splitGrants(list string) (grants []string) {
 	for i, piece := range strings.Split(list, ",") {
 		last := len(grants) - 1
@@ -46,15 +46,15 @@ func splitGrants(list string) (grants []string) {
 	return grants
 }
 
-// beginsGrant reports whether a piece of a list behind a grant with commas of its own
-// is the next grant: it follows a space and is a permission's word.
+// beginsGrant reports whether a piece of a list, behind a grant with commas of its own,
+// is the next grant: it follows a space and begins with a permission's word.
 func beginsGrant(piece string) bool {
 	word, found := strings.CutPrefix(piece, " ")
 	name, _, _ := strings.Cut(word, "=")
 	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random"}, name)
 }
 
-// Add adds one permission, as it is written on the command line.
+// Add adds one permission in the form of the command line.
 func Add(p *plugin.Permissions, grant string) (err error) {
 	flags := map[string]*bool{"messages": &p.Messages, "clock": &p.Clock, "random": &p.Random, "model": &p.Model, "queue": &p.Queue}
 	levels := map[string]*plugin.Access{"state": &p.State, "kv": &p.KV}
@@ -91,12 +91,12 @@ func Add(p *plugin.Permissions, grant string) (err error) {
 
 var errHTTPGrant = errors.New("write http=HOST, http=HOST:PORT, http=https://HOST:PORT, http='GET,POST https://HOST' or http='https://HOST at 10.1.0.0/16'")
 
-// addressesWord stands before the addresses of a grant.
+// addressesWord introduces the addresses of a grant.
 const addressesWord = " at "
 
-// ParseHTTP reads HOST, HOST:PORT or SCHEME://HOST:PORT, with methods in
-// front if not all are meant, and behind it the ranges of addresses that the host
-// may have although they are not public.
+// ParseHTTP reads HOST, HOST:PORT or SCHEME://HOST:PORT, with methods in front unless
+// all are granted, and behind it the ranges of non-public addresses that the host may
+// have.
 func ParseHTTP(value string) (access plugin.HTTPAccess, err error) {
 	value, ranges, found := strings.Cut(value, addressesWord)
 	if found {
@@ -157,8 +157,8 @@ func parseSecretGrant(value string) (plugin.SecretAccess, error) {
 	return plugin.SecretAccess{Name: name, Hosts: list}, nil
 }
 
-// Asked writes what a manifest asks for, without addresses: those are the
-// operator's to grant.
+// Asked writes the permissions that a manifest asks for, without addresses: only the
+// operator names those.
 func Asked(p plugin.Permissions) []string {
 	p.HTTP = slices.Clone(p.HTTP)
 	for i := range p.HTTP {
@@ -167,5 +167,5 @@ func Asked(p plugin.Permissions) []string {
 	return Words(p)
 }
 
-// Words writes permissions as they are granted on the command line.
+// Words writes permissions in the form of the command line.
 func Words(p plugin.Permissions) []string { return p.Words() }

@@ -19,7 +19,7 @@ func Nearest(name string, words []string) string {
 	return best
 }
 
-// minPrefix is the least number of letters that stand for a word.
+// minPrefix is the least number of letters that abbreviate a word.
 const minPrefix = 3
 
 // distance returns how many letters must be changed, added, left out or swapped with

@@ -1,6 +1,5 @@
-// package termtext makes texts fit for a person at a terminal: names quoted for a
-// shell, foreign text without control characters, and the word that a misspelt one was
-// meant to be.
+// Package termtext prepares texts for a terminal: names quoted for a shell, text of
+// other parties without control characters, and the nearest match of a misspelt word.
 package termtext
 
 import (
@@ -9,8 +8,8 @@ import (
 	"unicode"
 )
 
-// ShellWord returns a word as a shell's command line takes it, for hints that name a
-// command: quoted where needed, without characters that a terminal acts on.
+// ShellWord returns a word for a shell's command line, for hints that name a command:
+// quoted where needed, without characters that control a terminal.
 func ShellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@+,=%", r))

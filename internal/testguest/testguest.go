@@ -1,11 +1,11 @@
-// Package testguest assembles small plugins for tests, byte by byte: most of them are
-// bad in a way that no compiler writes.
+// Package testguest assembles small plugins for tests, byte by byte: most of them have
+// faults that no compiler produces.
 package testguest
 
 import "slices"
 
-// Modules returns the plugins by the name that tests ask for them with. Each has one
-// page of memory, in which the data starts at 0.
+// Modules returns the plugins by the names that tests use. Each has one page of memory,
+// in which the data starts at 0.
 func Modules() map[string][]byte {
 	const noManifest = `{"code":"internal","message":"no manifest today"}`
 	const manifest = `{"abi":1,"name":"guest","tools":[{"name":"t"}]}`
@@ -24,7 +24,7 @@ func Modules() map[string][]byte {
 		"text":    []byte("this is not WebAssembly\n"),
 		"empty":   nil,
 		"nothing": []byte("\x00asm\x01\x00\x00\x00"),
-		// A component says so in its version.
+		// A component has another version field.
 		"component": []byte("\x00asm\x0d\x00\x01\x00"),
 
 		"loop":   tool(0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0),
@@ -37,7 +37,7 @@ func Modules() map[string][]byte {
 		"deep":   tool(0x20, 0, 0x10, importCount),
 		// Grow by a page until that fails, then trap.
 		"grow": tool(0x03, 0x40, 0x41, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, 0x00),
-		// Write a page of output for ever.
+		// Write a page of output in an endless loop.
 		"flood": tool(0x03, 0x40, 0x41, 0, 0x41, 0x80, 0x80, 0x04, 0x10, outputWrite, 0x0c, 0, 0x0b, 0x41, 0),
 
 		"says-text":  says("not json", 0),
@@ -103,8 +103,8 @@ func writeData(n int, status byte) []byte {
 	return slices.Concat([]byte{0x41, 0}, i32Const(n), []byte{0x10, outputWrite, 0x41, status})
 }
 
-// operation is a guest that answers every call with what a host operation does,
-// and with its status.
+// operation is a guest that answers every call with a host operation's response and
+// status.
 func operation(name, request string) []byte {
 	return operationOf(asking(`{"state":"read","messages":true,"http":[{"host":"example.com"}]}`), name, request)
 }
@@ -133,7 +133,7 @@ func operationOf(manifest, name, request string) []byte {
 	return m.bytes()
 }
 
-// module is a WebAssembly module, as far as these guests need one.
+// module has the parts of a WebAssembly module that these guests need.
 type module struct {
 	from     string // the module of its imports; default agenthost_v1
 	manifest string
@@ -151,8 +151,8 @@ func imports(from string, names ...string) []byte {
 	return Section(out, 2, list(entries...))
 }
 
-// extismConfig is an Extism plugin whose one function answers with what its
-// configuration has as thing.
+// extismConfig is an Extism plugin whose one function answers with the value of thing in
+// its configuration.
 func extismConfig(name string, hasResult bool) []byte {
 	const i32, i64, fn = 0x7f, 0x7e, 0x60
 	const key = "thing"
@@ -228,10 +228,11 @@ func Section(b []byte, id byte, contents []byte) []byte {
 
 func list(items ...[]byte) []byte { return append(ULEB(len(items)), slices.Concat(items...)...) }
 
-// String is a text as modules write names and data: its length and its bytes.
+// String returns a text in the encoding of modules' names and data: its length and its
+// bytes.
 func String(s string) []byte { return append(ULEB(len(s)), s...) }
 
-// ULEB is a number that is not negative as modules write it.
+// ULEB returns a non-negative number in LEB128, the encoding of modules.
 func ULEB(n int) []byte {
 	var b []byte
 	for ; n >= 0x80; n >>= 7 {
@@ -240,7 +241,7 @@ func ULEB(n int) []byte {
 	return append(b, byte(n))
 }
 
-// i32Const is an i32.const of a number that is not negative.
+// i32Const returns an i32.const of a non-negative number.
 func i32Const(n int) []byte {
 	b := []byte{0x41}
 	for ; n >= 0x40; n >>= 7 {

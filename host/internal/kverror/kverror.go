@@ -1,4 +1,4 @@
-// Package kverror gives the errors of stores the codes of the domain.
+// Package kverror maps the errors of stores to the codes of package host.
 package kverror
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// codes is the one table from a driver's errors to codes. The text of an error
-// is the sentinel's: what drivers add to it names files and keys.
+// codes is the one table from a driver's errors to codes. The text of an error is the
+// sentinel's: the details that drivers add to it name files and keys.
 var codes = []struct {
 	is   error
 	code host.Code
@@ -30,8 +30,8 @@ var codes = []struct {
 	{kv.ErrInvalid, host.InvalidArgument, ""},
 }
 
-// Wrap names the operation and gives a driver's error its code. It leaves
-// nil and errors that have a code alone.
+// Wrap names the operation and gives a driver's error its code. It returns nil and
+// errors with a code unchanged.
 func Wrap(err error, format string, args ...any) error {
 	var own *host.Error
 	if err == nil || errors.As(err, &own) {

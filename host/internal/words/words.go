@@ -26,7 +26,7 @@ const NoStemming = "none"
 // concurrent use.
 type Words struct {
 	language string
-	known    *[knownWords]atomic.Pointer[known] // stems that were found, by the hash of their words
+	known    *[knownWords]atomic.Pointer[known] // computed stems, by the hash of their words
 	seed     maphash.Seed
 }
 
@@ -51,7 +51,7 @@ func New(language string) (Words, error) {
 	return Words{language, new([knownWords]atomic.Pointer[known]), maphash.MakeSeed()}, nil
 }
 
-// Count returns how often each stem comes in text, and how many there are.
+// Count returns how often each stem occurs in text, and the number of all occurrences.
 func (w Words) Count(text string) (counts map[string]int, total int) {
 	counts = map[string]int{}
 	for stem := range w.Stems(text) {
@@ -76,14 +76,14 @@ func (w Words) Query(text string, n int) (stems []string) {
 	return stems
 }
 
-// Span is where a word is in its text, in bytes.
+// Span is the position of a word in its text, in bytes.
 type Span struct{ From, To int }
 
-// Stems yields the stem of every word of text, in order, with its place. Words of
-// scripts that have no spaces are the pairs of neighbouring letters.
+// Stems yields the stem of every word of text, in order, with its position. In scripts
+// without spaces each pair of neighbouring letters is a word.
 func (w Words) Stems(text string) iter.Seq2[string, Span] {
 	return func(yield func(string, Span) bool) {
-		from, solid := -1, false // the run of letters at hand, and whether it is of a script without spaces
+		from, solid := -1, false // the current run of letters, and whether its script has no spaces
 		end := func(to int) bool {
 			if from < 0 {
 				return true
@@ -118,7 +118,7 @@ func isLetter(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.M, r)
 }
 
-// unspaced reports whether r is of a script that has no spaces between words.
+// unspaced reports whether r belongs to a script without spaces between words.
 func unspaced(r rune) bool {
 	return r > unicode.MaxLatin1 &&
 		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -170,17 +170,18 @@ const (
 	b  = 0.75
 )
 
-// IDF is how much a word says that df of n texts have.
+// IDF returns the inverse document frequency of a word that df of n texts contain.
 func IDF(n, df int) float64 {
 	return math.Log(1 + (float64(n)-float64(df)+0.5)/(float64(df)+0.5))
 }
 
-// Score is what a word adds to the BM25 score of a text that has it times times
-// among length words, where texts have mean words.
+// Score returns a word's share of a text's BM25 score. The text has the word times times
+// among length words; the mean length of texts is mean.
 func Score(idf float64, times, length uint64, mean float64) float64 {
 	tf := float64(times)
 	return idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(length)/mean))
 }
 
-// Round makes equal the scores that differ by the order of additions alone.
+// Round rounds a score, so that scores that differ only by the order of additions are
+// equal.
 func Round(score float64) float64 { return math.Round(score*1e6) / 1e6 }

@@ -6,21 +6,21 @@
 //	})
 //	p, err := rt.LoadFile(ctx, "stats", "stats.wasm", &plugin.LoadOptions{Engine: extismsdk.Name})
 //
-// The sandbox of package plugin runs the same plugins and is the right place for
-// nearly all of them. This engine is for a plugin that is trusted as the program
-// itself is, and needs what only the SDK has: files (allowed_paths) or several
-// modules that are linked. What does not hold here:
+// The sandbox of package plugin runs the same plugins and is the right place for nearly
+// all of them. This engine is for a plugin that is trusted like the program itself, and
+// needs features that only the SDK has: files (allowed_paths) or several linked modules.
+// The differences from the sandbox:
 //
 //   - Instructions are not counted, so there is no budget of them, and calls of
 //     other tenants do not take turns with this plugin's.
-//   - HTTP requests are the SDK's: the hosts that are granted are reachable, on
-//     any port and under any address, and so is where they redirect to. Secrets are
-//     never filled in.
-//   - What a plugin logs is dropped, unless the program calls extism.SetLogLevel,
-//     which is for the whole process; then it goes to Options.Log.
+//   - HTTP requests are the SDK's: the granted hosts are reachable, on any port and
+//     under any address, and so are the hosts they redirect to. Secrets are never
+//     filled in.
+//   - A plugin's logs are dropped, unless the program calls extism.SetLogLevel, which
+//     is for the whole process; then they go to Options.Log.
 //   - Memory is bounded for each instance (the limit MemoryBytes), not for all
 //     together.
 //
-// Tenants, permissions for host operations, deadlines, and the limits on inputs,
-// outputs and host operations hold as ever.
+// Tenants, permissions for host operations, deadlines, and the limits on inputs, outputs
+// and host operations apply unchanged.
 package extismsdk

@@ -23,19 +23,19 @@ const maxIdle = 32
 // pageBytes is the unit of a module's memory.
 const pageBytes = 64 << 10
 
-// Options are for all plugins that one [New] is for.
+// Options are the options of all plugins of one [New].
 type Options struct {
-	// AllowedPaths are the directories that plugins may use, with the path under
-	// which they see them; "ro:" before a directory makes it read-only.
+	// AllowedPaths are the directories that plugins may use, with the paths that plugins
+	// see; "ro:" before a directory makes it read-only.
 	AllowedPaths map[string]string
 
 	// Linked are modules that plugins import from, by their names.
 	Linked []extism.Wasm
 
-	Log func(level extism.LogLevel, text string) // by many goroutines at once; nil drops it
+	Log func(level extism.LogLevel, text string) // called by many goroutines at once; nil drops the logs
 }
 
-// New returns what makes engines, for [plugin.Options.Engines]. opts may be nil.
+// New returns the constructor of engines, for [plugin.Options.Engines]. opts may be nil.
 func New(opts *Options) plugin.NewEngine {
 	var o Options
 	if opts != nil {
@@ -43,7 +43,7 @@ func New(opts *Options) plugin.NewEngine {
 	}
 	return func(ctx context.Context, wasm []byte, load *plugin.LoadOptions) (plugin.Engine, error) {
 		e := &engine{opts: o}
-		// The context is for compiling alone: what it makes outlives it.
+		// ctx is for the compilation alone: the compiled plugin outlives it.
 		compiled, err := extism.NewCompiledPlugin(context.WithoutCancel(ctx), manifest(&o, wasm, load),
 			extism.PluginConfig{EnableWasi: true, EnableHttpResponseHeaders: true}, []extism.HostFunction{hostCall()})
 		if err != nil {
@@ -66,8 +66,8 @@ func manifest(o *Options, wasm []byte, load *plugin.LoadOptions) extism.Manifest
 		AllowedPaths: o.AllowedPaths,
 		Memory: &extism.ManifestMemory{MaxPages: uint32(min(max(l.MemoryBytes/pageBytes, 1), math.MaxUint16+1)),
 			MaxVarBytes: int64(l.VarBytes), MaxHttpResponseBytes: most},
-		// A timeout of any length has the SDK end calls with their context, which
-		// is what bounds them.
+		// With a timeout of any length the SDK ends calls with their context; the context
+		// bounds them.
 		Timeout: uint64(max(l.Timeout.Milliseconds(), 1)),
 	}
 }
@@ -78,7 +78,7 @@ type engine struct {
 	compiled *extism.CompiledPlugin
 
 	mu   sync.Mutex
-	idle []instance // the longest unused first
+	idle []instance // the least recently used first
 }
 
 // instance is one tenant's.
@@ -97,7 +97,7 @@ func (e *engine) Call(ctx context.Context, call *plugin.EngineCall) ([]byte, boo
 	}
 	output, failed, err := inst.call(ctx, call)
 	if err != nil || call.Fresh {
-		_ = inst.plugin.Close(context.WithoutCancel(ctx)) // it is not used again, whatever becomes of it
+		_ = inst.plugin.Close(context.WithoutCancel(ctx)) // it is not used again, even if this fails
 	} else {
 		e.giveBack(ctx, inst)
 	}
@@ -107,7 +107,7 @@ func (e *engine) Call(ctx context.Context, call *plugin.EngineCall) ([]byte, boo
 // Close implements [plugin.Engine].
 func (e *engine) Close() error { return e.compiled.Close(context.Background()) }
 
-// take returns an instance for a call, the tenant's last one if there is any.
+// take returns an instance for a call, the tenant's last one if it has one.
 func (e *engine) take(ctx context.Context, call *plugin.EngineCall) (instance, error) {
 	if !call.Fresh {
 		if inst, ok := e.takeIdle(call.Tenant); ok {
@@ -118,7 +118,7 @@ func (e *engine) take(ctx context.Context, call *plugin.EngineCall) (instance, e
 	if err != nil {
 		return instance{}, err
 	}
-	p.Timeout = 0 // the context has one
+	p.Timeout = 0 // the context has a deadline
 	p.SetLogger(func(level extism.LogLevel, text string) {
 		if e.opts.Log != nil {
 			e.opts.Log(level, text)
@@ -153,7 +153,7 @@ func (e *engine) giveBack(ctx context.Context, inst instance) {
 	}
 }
 
-// call runs one export. With an error the instance is not to be used again.
+// call runs one export. After an error the instance must not be used again.
 func (inst instance) call(ctx context.Context, call *plugin.EngineCall) (output []byte, failed bool, err error) {
 	p := inst.plugin
 	p.AllowedHosts = p.AllowedHosts[:0]
@@ -165,7 +165,7 @@ func (inst instance) call(ctx context.Context, call *plugin.EngineCall) (output 
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
 	case err != nil:
-		// The SDK has one error for what the plugin says and for what breaks.
+		// The SDK has one error for the plugin's own errors and for its failures.
 		if text := p.GetErrorWithContext(ctx); text == "" || text != err.Error() {
 			return nil, false, err
 		}
@@ -179,7 +179,7 @@ func (inst instance) call(ctx context.Context, call *plugin.EngineCall) (output 
 		WithHint("the plugin is broken")
 }
 
-// callKey is where a call's context has the call.
+// callKey is the key of a call in its context.
 type callKey struct{}
 
 // hostCall is agenthost_call of pdk/ABI.md.

@@ -9,17 +9,16 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// erasePage is how many items go in one transaction. Each is two deletions at
-// most, so that this many are within [kv.MaxTxWrites] and [kv.MaxTxBytes].
+// erasePage is how many items one transaction removes. Each takes two deletions at most,
+// so that a page fits [kv.MaxTxWrites] and [kv.MaxTxBytes].
 const erasePage = 500
 
 var _ plugin.Eraser = (*Store)(nil)
 
-// Erase implements [plugin.Eraser]. Items go a page at a time, each with its share
-// of the usage, so whatever ends it leaves an owner with fewer items and a quota
-// that is right. Writes for the owner through this Store wait until it is done.
-// Whatever is damaged goes, too. Code unavailable if others write for the
-// owner all the time.
+// Erase implements [plugin.Eraser]. It removes a page of items at a time with their share
+// of the usage, so that an interrupted Erase leaves fewer items and a correct usage.
+// Writes for the owner through this Store wait until it is done. It removes damaged items
+// and records, too. Code unavailable if other processes keep writing for the owner.
 func (s *Store) Erase(ctx context.Context, owner plugin.Owner) (plugin.Erased, error) {
 	var sum plugin.Erased
 	p, err := placeOf(owner)
@@ -53,8 +52,8 @@ func (s *Store) Erase(ctx context.Context, owner plugin.Owner) (plugin.Erased, e
 		WithHint("unload the plugin, or take it from the tenant, and run it again")
 }
 
-// eraseSome removes some of an owner's items, or, where there are none, what is
-// left besides. It reports whether there may be more.
+// eraseSome removes a page of an owner's items or, without items, a page of the owner's
+// other entries. It reports whether more may be left.
 func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more bool, err error) {
 	pl, err := s.planErasing(ctx, p)
 	if err != nil {
@@ -87,7 +86,8 @@ func (s *Store) eraseSome(ctx context.Context, p place) (n plugin.Erased, more b
 	return n, more, err
 }
 
-// eraseRest removes what is there without items: that of damaged ones.
+// eraseRest removes the entries that damaged items leave: their times of expiry, then the
+// usage.
 func (pl *plan) eraseRest(ctx context.Context) (more bool, err error) {
 	page, err := kv.Unchecked(pl.driver).Scan(ctx, pl.place.partition, kv.Range{Prefix: pl.place.time, Limit: erasePage})
 	if err != nil {
@@ -103,7 +103,7 @@ func (pl *plan) eraseRest(ctx context.Context) (more bool, err error) {
 }
 
 // EraseTenant implements [plugin.Eraser]: it erases one plugin after the other, in
-// the order of their ids. What a plugin begins to keep meanwhile may stay.
+// the order of their ids. Items written by a plugin meanwhile may stay.
 func (s *Store) EraseTenant(ctx context.Context, tenant string) (plugin.Erased, error) {
 	var sum plugin.Erased
 	for from := kv.Key(""); ; {
@@ -117,12 +117,11 @@ func (s *Store) EraseTenant(ctx context.Context, tenant string) (plugin.Erased, 
 		if err != nil {
 			return sum, err
 		}
-		from = kv.NewKey(rootKey, id) + "\xff" // behind all that begins with it
+		from = kv.NewKey(rootKey, id) + "\xff" // behind all keys of this plugin
 	}
 }
 
-// nextPlugin returns the first plugin of which something is stored for a tenant,
-// from a key on.
+// nextPlugin returns the first plugin with stored entries for a tenant, starting at a key.
 func (s *Store) nextPlugin(ctx context.Context, tenant string, from kv.Key) (id string, found bool, err error) {
 	p, err := placeOf(plugin.Owner{Tenant: tenant})
 	if err != nil {

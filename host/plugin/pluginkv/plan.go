@@ -10,21 +10,21 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// plan is what a transaction will make of an owner's items. It holds only if
-// the usage is still what was read when it is committed.
+// plan is a transaction on an owner's items and its effect. Its commit requires that the
+// usage still has the revision read.
 type plan struct {
 	driver kv.Driver
 	place  place
 	now    time.Time
 
 	usage    usageRecord
-	revision uint64                 // of the usage; 0: there is none
-	damaged  bool                   // the usage cannot be read, and stays as it is
-	items    map[string]*storedItem // as the plan has made them; nil: absent
+	revision uint64                 // of the usage; 0: absent
+	damaged  bool                   // the usage cannot be read, and stays unchanged
+	items    map[string]*storedItem // after the plan; nil: absent
 	writes   map[kv.Key]kv.Write
 
-	expired int  // items that it removes because their time has passed
-	full    bool // something did not fit
+	expired int  // expired items that it removes
+	full    bool // a change did not fit
 }
 
 func (s *Store) newPlan(ctx context.Context, p place) (*plan, error) {
@@ -36,8 +36,7 @@ func (s *Store) newPlan(ctx context.Context, p place) (*plan, error) {
 	return pl, err
 }
 
-// planErasing is newPlan for what only removes: that needs no usage that can be
-// read.
+// planErasing is newPlan for a plan that only removes items: the usage may be damaged.
 func (s *Store) planErasing(ctx context.Context, p place) (*plan, error) {
 	pl := &plan{driver: s.driver, place: p, now: s.now(), usage: usageRecord{V: usageFormat},
 		items: map[string]*storedItem{}, writes: map[kv.Key]kv.Write{}}
@@ -64,7 +63,7 @@ func (s *Store) planErasing(ctx context.Context, p place) (*plan, error) {
 	return pl, nil
 }
 
-// item returns the item at a key, nil if there is none.
+// item returns the item at a key, nil if it is absent.
 func (pl *plan) item(ctx context.Context, key string) (*storedItem, error) {
 	if it, known := pl.items[key]; known {
 		return it, nil
@@ -84,8 +83,8 @@ func (pl *plan) item(ctx context.Context, key string) (*storedItem, error) {
 	return it, err
 }
 
-// change adds a change to the plan. Its error is a refusal of that change alone,
-// or the store's.
+// change adds a change to the plan. Its error refuses that change alone, or is the
+// store's.
 func (pl *plan) change(ctx context.Context, c *change) error {
 	it, err := pl.item(ctx, c.key)
 	if err != nil {
@@ -142,11 +141,10 @@ func (pl *plan) add(key string, value []byte, expires int64) {
 	pl.items[key] = &storedItem{value: value, expires: expires}
 }
 
-// write adds a write, in the place of one to the same key.
+// write adds a write, and replaces an earlier one to the same key.
 func (pl *plan) write(w kv.Write) { pl.writes[w.Key] = w }
 
-// expire removes a page of items whose time has passed, the longest passed
-// first.
+// expire removes a page of expired items, in the order of their expiry.
 func (pl *plan) expire(ctx context.Context) error {
 	if pl.usage.Timed == 0 {
 		return nil
@@ -177,8 +175,8 @@ func (pl *plan) expire(ctx context.Context) error {
 	return nil
 }
 
-// tx returns the transaction; without writes there is nothing to commit, unless
-// there is a usage of nothing.
+// tx returns the transaction. Without changes it is empty, unless it deletes the usage
+// of an owner without items.
 func (pl *plan) tx() (kv.Tx, error) {
 	tx := kv.Tx{Partition: pl.place.partition, Conds: []kv.Cond{kv.AtRevision(pl.place.usage, pl.revision)}}
 	if len(pl.writes) == 0 && (pl.damaged || pl.usage.Items != 0 || pl.revision == 0) {

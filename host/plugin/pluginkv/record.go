@@ -10,15 +10,15 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// What is stored of an owner, in its tenant's partition:
+// The stored entries of an owner, in its tenant's partition:
 //
 //	plugin/ID/usage          usageRecord, as long as there are items
 //	plugin/ID/item/ + key    an item: format, when it expires, its value
 //	plugin/ID/time/MS/ + key nothing; for each item that expires, in that order
 //
-// Keys of items stand at the end as they are, so that a prefix of one is a
-// prefix of the other. Whatever changes an owner's items changes its usage in the
-// same transaction, and only if it is what was read.
+// An item's key is the end of its entry's key, unescaped, so that a prefix of one is a
+// prefix of the other. Each transaction that changes an owner's items also changes the
+// owner's usage, under the condition that the usage is still at the revision read.
 const (
 	rootKey  = "plugin"
 	usageKey = "usage"
@@ -29,7 +29,7 @@ const (
 // usageFormat is the version of usageRecord.
 const usageFormat = 1
 
-// usageRecord is what an owner's items are together, expired ones among them.
+// usageRecord sums up an owner's items, including expired ones.
 type usageRecord struct {
 	V     int   `json:"v"`
 	Bytes int64 `json:"bytes"` // by plugin.ItemBytes
@@ -37,7 +37,7 @@ type usageRecord struct {
 	Timed int   `json:"timed"` // items that expire
 }
 
-// place is where an owner's items are.
+// place is the partition and the key prefixes of an owner's entries.
 type place struct {
 	partition          string
 	usage, items, time kv.Key
@@ -62,36 +62,36 @@ func placeOf(owner plugin.Owner) (place, error) {
 	return p, nil
 }
 
-// item is where an item is, or what a range of items begins with.
+// item returns the entry key of an item, or the prefix of a range of items.
 func (p *place) item(key string) kv.Key { return p.items + kv.Key(key) }
 
-// key is an item's key, of where it is.
+// key returns an item's key from its entry key.
 func (p *place) key(at kv.Key) string {
 	rest, _ := at.CutPrefix(p.items)
 	return string(rest)
 }
 
-// timed is where it is noted when an item expires.
+// timed returns the entry key that indexes an item by its time of expiry.
 func (p *place) timed(ms int64, key string) kv.Key {
 	return p.time.WithUint(uint64(ms)) + kv.Key(key)
 }
 
-// cutTimed takes such a key apart.
+// cutTimed splits such an entry key.
 func (p *place) cutTimed(at kv.Key) (ms int64, key string, ok bool) {
 	rest, ok := at.CutPrefix(p.time)
 	n, rest, isTime := rest.CutUint()
 	return int64(n), string(rest), ok && isTime && n <= math.MaxInt64
 }
 
-// itemFormat is the first byte of an item. It is none of the formats of
+// itemFormat is the first byte of an item. It differs from all formats of
 // [kv.EncodeRecord].
 const itemFormat = 0x10
 
-// itemHead is how many bytes stand before an item's value: the format, and when
-// it expires in milliseconds since 1970, 0 for never.
+// itemHead is the number of bytes before an item's value: the format, and the time of
+// expiry in milliseconds since 1970, 0 for never.
 const itemHead = 1 + 8
 
-// storedItem is an item as it was read.
+// storedItem is an item that was read.
 type storedItem struct {
 	value    []byte
 	expires  int64 // in milliseconds since 1970; 0: never
@@ -119,7 +119,7 @@ func encodeItem(value []byte, expires int64) []byte {
 	return append(b, value...)
 }
 
-// millis is a time as it is stored; one that was asked for is never 0.
+// millis returns the stored form of a time: 0 for the zero time, otherwise at least 1.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

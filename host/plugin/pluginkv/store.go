@@ -14,24 +14,23 @@ import (
 
 // Options are the optional parts of a store.
 type Options struct {
-	// Now is the clock that items expire by. Default: time.Now.
+	// Now is the clock for the expiry of items. Default: time.Now.
 	Now func() time.Time
 }
 
 // Store keeps items on a driver, each owner's in its tenant's partition. It is
 // safe for concurrent use, and so are several stores on one driver.
 //
-// What many goroutines write for one owner at the same time is committed
-// together; what many owners write, if the driver is a [kv.Group]. A write whose
-// context ends before it is its turn writes nothing; once it has begun it stays
-// for the outcome. One that the driver cannot say the outcome of ends with code
-// unavailable and may have been made.
+// Concurrent writes for one owner are committed together, and those for many owners, too,
+// if the driver is a [kv.Group]. A write whose context ends before the write begins
+// writes nothing; once begun, it waits for its outcome. A write with an outcome unknown
+// to the driver fails with code unavailable and may have been made.
 type Store struct {
 	driver kv.Driver
 	now    func() time.Time
 
 	mu    sync.Mutex
-	lines map[plugin.Owner]*line // of owners whose items are being written
+	lines map[plugin.Owner]*line // by owner, while items of the owner are being written
 }
 
 var _ plugin.Store = (*Store)(nil)
@@ -104,7 +103,7 @@ func (s *Store) List(ctx context.Context, owner plugin.Owner, opts plugin.ListOp
 		}
 		items = append(items, item)
 	}
-	if expired > expirePage { // the next list should not pass over them again
+	if expired > expirePage { // the next list need not skip them again
 		err = s.expire(ctx, owner, p)
 	}
 	return items, more, err
@@ -121,8 +120,8 @@ func (s *Store) Delete(ctx context.Context, owner plugin.Owner, key string, at *
 	return err
 }
 
-// storeError gives a driver's error its code. That a device is full is no
-// plugin's quota.
+// storeError gives a driver's error its code. A full device does not count as a full
+// quota of a plugin.
 func storeError(err error, doing string) error {
 	if errors.Is(err, kv.ErrNoSpace) {
 		return host.Errorf(host.Unavailable, "%s: %w", doing, kv.ErrNoSpace).WithHint("free some space; nothing was written")

@@ -10,11 +10,11 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// The bounds of what is written together.
+// The bounds of a batch.
 const (
 	maxBatch      = 256     // changes
-	maxBatchBytes = 1 << 20 // of their values; a single one may be alone
-	expirePage    = 100     // items that expire with a batch
+	maxBatchBytes = 1 << 20 // of their values; a larger value is written alone
+	expirePage    = 100     // expired items removed with a batch
 	maxAttempts   = 16      // to write a batch while others write for the same owner
 )
 
@@ -31,16 +31,16 @@ type change struct {
 	err      error
 }
 
-// line is where the changes for one owner wait. Its fields are guarded by
-// Store.mu, but for turn.
+// line is the queue of changes for one owner. Its fields except turn are guarded by
+// Store.mu.
 type line struct {
-	turn    chan struct{} // holds a value while somebody writes
+	turn    chan struct{} // a mutex: holds a value while a caller writes
 	waiting []*change
 	users   int
 }
 
-// write makes a change: with whatever else waits for the same owner when it is
-// this one's turn, or as part of what another writes.
+// write makes a change. The caller that gets the line's turn writes a batch of waiting
+// changes for the owner; the other callers wait for their changes in such a batch.
 func (s *Store) write(ctx context.Context, owner plugin.Owner, c *change) (int64, error) {
 	p, err := placeOf(owner)
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *Store) leave(owner plugin.Owner, l *line) {
 	}
 }
 
-// withdraw takes a change back and reports whether nobody writes it.
+// withdraw removes a change from the line. It reports false if a batch has the change
+// already.
 func (s *Store) withdraw(l *line, c *change) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,9 +112,8 @@ func (s *Store) withdraw(l *line, c *change) bool {
 	return true
 }
 
-// take returns the changes that are written next: those that have waited
-// longest, no two of them to one key, because each write of a key has a revision
-// of its own.
+// take returns the next batch: the changes that have waited longest, no two of them to
+// one key, because each write of a key has a revision of its own.
 func (s *Store) take(l *line) (batch []*change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +129,8 @@ func (s *Store) take(l *line) (batch []*change) {
 	return batch
 }
 
-// writeBatch writes changes and tells their callers. Nobody's context ends it:
-// it is many callers'.
+// writeBatch writes changes and notifies their callers. No caller's context ends it,
+// because it writes for many callers.
 func (s *Store) writeBatch(ctx context.Context, owner plugin.Owner, p place, batch []*change) {
 	ctx = context.WithoutCancel(ctx)
 	err := errors.New("the store panicked")
@@ -164,9 +164,9 @@ func refusal(err error) bool {
 	return code == host.Conflict || code == host.ResourceExhausted
 }
 
-// attempt plans writes and commits them, and again if somebody else has written
-// for the owner meanwhile. What the plan could not do for want of room is tried
-// once more when what has expired is gone.
+// attempt plans writes and commits them, and repeats both if another process or store
+// has written for the owner meanwhile. If a change did not fit, attempt removes all
+// expired items and plans once more.
 func (s *Store) attempt(ctx context.Context, owner plugin.Owner, p place, make func(*plan) error, made func(revision uint64)) error {
 	for tries, swept := 0, false; tries < maxAttempts; tries++ {
 		pl, err := s.newPlan(ctx, p)
@@ -207,7 +207,7 @@ func (s *Store) commit(ctx context.Context, pl *plan) (uint64, error) {
 	return kv.Apply(ctx, s.driver, tx)
 }
 
-// expire removes all items of an owner that have expired.
+// expire waits for the owner's turn and removes the owner's expired items.
 func (s *Store) expire(ctx context.Context, owner plugin.Owner, p place) error {
 	l := s.enter(owner, nil)
 	defer s.leave(owner, l)
@@ -220,7 +220,7 @@ func (s *Store) expire(ctx context.Context, owner plugin.Owner, p place) error {
 	return s.expireAll(ctx, p)
 }
 
-// expireAll does that where it is the caller's turn to write.
+// expireAll removes an owner's expired items. The caller has the line's turn.
 func (s *Store) expireAll(ctx context.Context, p place) error {
 	for tries := 0; tries < maxAttempts; {
 		pl, err := s.newPlan(ctx, p)
@@ -237,5 +237,5 @@ func (s *Store) expireAll(ctx context.Context, p place) error {
 			return storeError(err, "remove a plugin's keys")
 		}
 	}
-	return nil // somebody else is at it
+	return nil // another writer removes them
 }
