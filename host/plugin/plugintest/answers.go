@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// answers holds each answer to what pdk/ABI.md says of its export.
+// answers checks each answer against the rules of pdk/ABI.md for its export.
 func answers(g *guest) (broken []error) {
 	for _, c := range g.calls {
 		r, err := g.callFresh(c)
@@ -23,8 +23,8 @@ func answers(g *guest) (broken []error) {
 	return broken
 }
 
-// answer lists the faults of an answer: those that a run finds, and those that a run
-// with its own conversation and agents would find.
+// answer returns the faults of an answer that a run finds, or that a run with another
+// conversation and other agents would find.
 func (g *guest) answer(c Call, r *plugin.CallResult) error {
 	if err := g.plugin.CheckAnswer(c.Export, []byte(c.Input), r); err != nil {
 		return err
@@ -72,8 +72,8 @@ func processAnswer(c Call, output []byte) error {
 	return err
 }
 
-// conversation is what a process call is about: its messages, or as many with
-// as many parts as its outline says.
+// conversation returns the messages of a process call, or made-up ones with as many
+// messages and parts as its outline.
 func conversation(c Call) ([]*host.Message, error) {
 	var in struct {
 		Messages []*host.Message
@@ -92,7 +92,7 @@ func conversation(c Call) ([]*host.Message, error) {
 	return in.Messages, nil
 }
 
-// maxParts bounds the parts of a message that is made up after an outline.
+// maxParts bounds the parts of a message made up from an outline.
 const maxParts = 1000
 
 func provideAnswer(m *plugin.Manifest, output []byte) error {

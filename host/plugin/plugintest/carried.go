@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// unknownParts gives each message and each part a field, and each message a part,
-// of a later contract, and looks for them in the messages of the same id that
-// come back.
+// unknownParts adds a field of a later contract to each message and each part, and a part
+// of a later contract to each message, and looks for them in the returned messages with
+// the same id.
 func unknownParts(g *guest) (broken []error) {
 	for _, c := range g.histories() {
-		m, _ := members(c.Input) // histories has read it
+		m, _ := members(c.Input) // histories has decoded it
 		marked, sent, err := markMessages(m["messages"])
 		if err != nil {
 			broken = append(broken, c.problem("its messages: %w", err))
@@ -33,10 +33,10 @@ func unknownParts(g *guest) (broken []error) {
 	return broken
 }
 
-// laterPart is a part whose type no version of the contract knows.
+// laterPart is a part with a type unknown in every version of the contract.
 const laterPart = `{"type":"x-later","value":` + later + `}`
 
-// sentParts are the parts of messages, by their ids, as a guest is sent them.
+// sentParts are the parts of the messages sent to a guest, by message id.
 type sentParts map[string][]json.RawMessage
 
 func markMessages(raw json.RawMessage) (marked json.RawMessage, sent sentParts, err error) {
@@ -80,7 +80,7 @@ func messagesOf(output []byte) []json.RawMessage {
 		}
 	}
 	if json.Unmarshal(output, &out) != nil {
-		return nil // which is another rule's
+		return nil // another rule reports it
 	}
 	list := out.Messages
 	for _, e := range out.Edits {
@@ -91,7 +91,7 @@ func messagesOf(output []byte) []json.RawMessage {
 	return list
 }
 
-// carried says what a message that has come back has lost.
+// carried returns which parts or fields a returned message has lost.
 func carried(raw json.RawMessage, sent sentParts) error {
 	var m struct {
 		ID    string          `json:"id"`
@@ -108,7 +108,7 @@ func carried(raw json.RawMessage, sent sentParts) error {
 		return fmt.Errorf("message %s comes back without the part of type x-later that it had, or with another: %.200s", m.ID, raw)
 	}
 	if len(m.Parts) != len(sent[m.ID]) {
-		return nil // which part is which is not known
+		return nil // the parts cannot be matched
 	}
 	for i, back := range m.Parts {
 		if err := carriedPart(back, sent[m.ID][i]); err != nil {
@@ -118,9 +118,8 @@ func carried(raw json.RawMessage, sent sentParts) error {
 	return nil
 }
 
-// carriedPart says what a part that has come back has lost, if it is still one of
-// the type that it was. Its texts may be others; a number may not be another that
-// is nearly the same.
+// carriedPart returns which fields a returned part has lost, if its type is the same. Its
+// texts may differ; a number must not be rounded to a nearly equal one.
 func carriedPart(back, sent json.RawMessage) error {
 	b, _ := members(string(back)) // of an object alone
 	s, _ := members(string(sent))

@@ -19,7 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// Golden cases. What one looks like stands in [Check].
+// Golden cases. [Check] describes their form.
 
 // maxCaseBytes bounds a file of a case.
 const maxCaseBytes = 16 << 20
@@ -34,7 +34,7 @@ type goldenCase struct {
 	ops   []operation
 }
 
-// caseEnd is how a call ends. One of both is set.
+// caseEnd is the outcome of a call. One of both fields is set.
 type caseEnd struct {
 	output json.RawMessage
 	err    json.RawMessage
@@ -170,7 +170,7 @@ func (c *goldenCase) section(name string, data []byte) error {
 	return nil
 }
 
-// hasCode refuses a wanted error that any error would be.
+// hasCode refuses a wanted error without a code, which would match any error.
 func hasCode(raw []byte) error {
 	var code host.Code
 	m, err := members(string(raw))
@@ -183,8 +183,8 @@ func hasCode(raw []byte) error {
 	return nil
 }
 
-// readOperations reads what a plugin asks for. A member with a slip of the pen
-// would have it answered with nothing.
+// readOperations reads the recorded operations. It refuses unknown members: a misspelt
+// response would answer the plugin with nothing.
 func (c *goldenCase) readOperations(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -199,8 +199,8 @@ func (c *goldenCase) readOperations(raw []byte) error {
 	return nil
 }
 
-// check makes the call and says how it ends otherwise than the case wants. With
-// update it rewrites the case instead.
+// check makes the call and returns how its outcome differs from the case. With update it
+// rewrites the case instead.
 func (c *goldenCase) check(g *guest, update bool) []string {
 	r := &replay{c: c}
 	operate := r.answer
@@ -209,7 +209,7 @@ func (c *goldenCase) check(g *guest, update bool) []string {
 	}
 	got, err := c.run(g, operate)
 	if update && g.ctx.Err() != nil {
-		return problem(g.ctx.Err()) // which is not how the case ends
+		return problem(g.ctx.Err()) // not an outcome of the case
 	}
 	if update {
 		r.problems = append(r.problems, problem(c.write(got, err, r.asked))...)
@@ -237,7 +237,7 @@ func (c *goldenCase) run(g *guest, operate func(context.Context, string, []byte,
 		State: state, View: c.view(), Operate: operate})
 }
 
-// state is what operations on the state are recorded against: that of the input.
+// state returns the state for recorded operations: the state in the input.
 func (c *goldenCase) state() (*host.State, error) {
 	m, err := members(c.call.Input)
 	if err != nil || m["state"] == nil {
@@ -246,7 +246,7 @@ func (c *goldenCase) state() (*host.State, error) {
 	return host.NewState(m["state"], 0)
 }
 
-// view is the conversation that operations are recorded against, if there is one.
+// view returns the view for recorded operations: the conversation in the input, or nil.
 func (c *goldenCase) view() *host.View {
 	list, err := conversation(c.call)
 	if err != nil || len(list) == 0 {
@@ -255,7 +255,7 @@ func (c *goldenCase) view() *host.View {
 	return host.NewView(list, "m", nil)
 }
 
-// compare says how a call ended otherwise than it should.
+// compare returns how the outcome of a call differs from the wanted one.
 func (c *goldenCase) compare(got *plugin.CallResult, err error) []string {
 	failed := failure(got, err)
 	switch {
@@ -271,7 +271,7 @@ func (c *goldenCase) compare(got *plugin.CallResult, err error) []string {
 	return diffJSON(c.want.output, got.Output)
 }
 
-// failure is the error object of a call that failed, the guest's or the host's.
+// failure returns the error object of a failed call, the guest's or the host's.
 func failure(got *plugin.CallResult, err error) json.RawMessage {
 	switch {
 	case err == nil && got.GuestError:
@@ -305,7 +305,7 @@ func diffError(want, got json.RawMessage) []string {
 	return diffJSON(want, some)
 }
 
-// write stores how a call ended, and what it asked on the way.
+// write stores the outcome of a call, and the operations that it called.
 func (c *goldenCase) write(got *plugin.CallResult, err error, asked []operation) error {
 	c.drop(outputSection, errorSection, operationsSection)
 	if len(asked) > 0 {
@@ -348,7 +348,7 @@ func (c *goldenCase) add(name string, data []byte) {
 	var b bytes.Buffer
 	if json.Indent(&b, data, "", "  ") != nil {
 		b.Reset()
-		b.Write(data) // no JSON: the diff will say so
+		b.Write(data) // not JSON: the diff shows it
 	}
 	c.whole.Files = append(c.whole.Files, txtar.File{Name: name, Data: append(b.Bytes(), '\n')})
 }

@@ -20,11 +20,11 @@ type guest struct {
 	plugin  *plugin.Plugin
 	calls   []Call
 	repeats int
-	// uncalled are parts that no call was made up for: "tool NAME".
+	// uncalled are the parts without a made-up call: "tool NAME".
 	uncalled []string
 	stops    stops
 	cases    []*goldenCase
-	update   bool // the cases
+	update   bool // rewrite the cases
 }
 
 // callable are the exports that calls name.
@@ -37,7 +37,7 @@ func (g *guest) close() {
 	_ = g.runtime.Close(context.WithoutCancel(g.ctx))
 }
 
-// complete fills in what the options left out.
+// complete fills in the defaults of the options.
 func (g *guest) complete() {
 	if len(g.calls) == 0 {
 		o := ordinary{observes: exportsObserve(g.wasm)}
@@ -66,10 +66,10 @@ const (
 	outline   = `"outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}`
 )
 
-// maxOrdinaryCalls bounds the calls that are made up for one plugin.
+// maxOrdinaryCalls bounds the made-up calls for one plugin.
 const maxOrdinaryCalls = 100
 
-// ordinary makes up calls of what a manifest lists.
+// ordinary makes up calls of the parts in a manifest.
 type ordinary struct {
 	calls    []Call
 	uncalled []string
@@ -78,7 +78,7 @@ type ordinary struct {
 
 func (o *ordinary) addAll(m *plugin.Manifest) {
 	for _, t := range m.Tools {
-		if t.Export == "" { // else it is a function that takes any bytes, and not this contract's
+		if t.Export == "" { // otherwise it is an Extism function, which takes any bytes
 			o.add("tool", "tool", t.Name, "arguments", sample(t.Parameters), `"call_id":"c1","attempt":1,`+scope)
 		}
 	}
@@ -109,7 +109,7 @@ func (o *ordinary) addConfigured(export, kind, name string, schema json.RawMessa
 	o.add(export, kind, name, "config", sample(schema), rest)
 }
 
-// add adds a call with a value that fits the part's schema; nil is none.
+// add adds a call with a value that fits the part's schema; with nil it adds no call.
 func (o *ordinary) add(export, kind, name, member string, value json.RawMessage, rest string) {
 	switch {
 	case value == nil:
@@ -132,8 +132,8 @@ func exportsObserve(wasm []byte) bool {
 	return err == nil && slices.ContainsFunc(in.Exports, func(e plugin.Extern) bool { return e.Name == "agenthost_observe" })
 }
 
-// caseCalls are the cases that are answered without operations: the others get
-// their answers from the case alone.
+// caseCalls returns the calls of the cases without host operations: the other cases get
+// the answers of operations from the case alone.
 func (g *guest) caseCalls() (calls []Call) {
 	for _, c := range g.cases {
 		if len(c.ops) == 0 && c.want.err == nil && checkCall(c.call) == nil {
@@ -143,7 +143,7 @@ func (g *guest) caseCalls() (calls []Call) {
 	return calls
 }
 
-// exports returns the exports that are called, each once.
+// exports returns the called exports, each once.
 func (g *guest) exports() (list []string) {
 	for _, c := range g.calls {
 		if !slices.Contains(list, c.Export) {
@@ -153,11 +153,11 @@ func (g *guest) exports() (list []string) {
 	return list
 }
 
-// tenant is for whom calls are made.
+// tenant is the tenant of all calls.
 const tenant = "acme"
 
-// call makes a call under the limits of the test, which a plugin is not expected
-// to reach: see [stops].
+// call makes a call under the limits of the test. A plugin that reaches them is counted
+// in [stops].
 func (g *guest) call(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
 	if err := g.stops.reached(); err != nil {
 		return &plugin.CallResult{}, err
@@ -171,7 +171,7 @@ func (g *guest) callOnce(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
 	return p.Call(g.ctx, tenant, c.Export, []byte(c.Input), nil)
 }
 
-// callFresh makes a call of an instance that has had none.
+// callFresh makes a call of a new instance.
 func (g *guest) callFresh(c Call) (*plugin.CallResult, error) {
 	if err := g.stops.reached(); err != nil {
 		return &plugin.CallResult{}, err
@@ -193,8 +193,8 @@ func (g *guest) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, err
 	return g.callOnce(p, c)
 }
 
-// compare compares another way of making each call with a fresh instance's, which
-// it is given.
+// compare compares the result of other for each call with that of a new instance, which
+// other gets as its argument.
 func (g *guest) compare(other func(Call, *plugin.CallResult) (*plugin.CallResult, error), says string) (broken []error) {
 	for _, c := range g.calls {
 		want, err := g.callFresh(c)
@@ -209,14 +209,14 @@ func (g *guest) compare(other func(Call, *plugin.CallResult) (*plugin.CallResult
 	return broken
 }
 
-// reachesOut reports whether the plugin is granted something that may be another
-// in the next call, whatever the instance.
+// reachesOut reports whether the plugin is granted an input, such as the clock, that may
+// differ in the next call, also of a new instance.
 func (g *guest) reachesOut() bool {
 	p := g.plugin.Granted()
 	return p.Clock || p.Random || p.Model || p.KV != "" && p.KV != plugin.None || len(p.HTTP) > 0
 }
 
-// varies reports whether that makes a call's answers differ: then they are not
+// varies reports whether such an input makes a call's answers differ: they are then not
 // compared.
 func (g *guest) varies(c Call, want *plugin.CallResult) bool {
 	if !g.reachesOut() {
@@ -230,7 +230,7 @@ func sameResult(a, b *plugin.CallResult) bool {
 	return a.GuestError == b.GuestError && string(a.Output) == string(b.Output)
 }
 
-// shown is a result as a problem quotes it.
+// shown returns a result as text for a problem.
 func shown(r *plugin.CallResult, err error) string {
 	switch {
 	case err != nil:
@@ -245,7 +245,7 @@ func (c Call) problem(format string, args ...any) error {
 	return fmt.Errorf("%s with %.300s: %w", c.Export, c.Input, fmt.Errorf(format, args...))
 }
 
-// members reads an object.
+// members decodes the members of an object.
 func members(input string) (m map[string]json.RawMessage, err error) {
 	err = json.Unmarshal([]byte(input), &m)
 	if err == nil && m == nil {
@@ -258,7 +258,7 @@ func members(input string) (m map[string]json.RawMessage, err error) {
 func (c Call) with(name string, value json.RawMessage) Call {
 	m, err := members(c.Input)
 	if err != nil {
-		return c // of an input that checkCall has refused
+		return c // checkCall has refused this input
 	}
 	m[name] = value
 	input, err := json.Marshal(m)

@@ -10,9 +10,9 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// Integers, written otherwise. pdk/ABI.md has 2, 2.0 and 2e0 be the same, in the
-// fields that it calls integers and where a schema has the type; a host writes the
-// arguments of a run as digits, but need not.
+// Integers in other spellings. In pdk/ABI.md 2, 2.0 and 2e0 are the same in integer
+// fields and where a schema has the type integer; a host writes the arguments of a run as
+// digits, but need not.
 
 // integerSpellings are what may follow the digits of an integer.
 var integerSpellings = []string{".0", "e0"}
@@ -20,8 +20,8 @@ var integerSpellings = []string{".0", "e0"}
 // maxAddedIntegers bounds the optional integers that are added to one call.
 const maxAddedIntegers = 20
 
-// integersOtherwise says how a call is answered otherwise with its integers written
-// with a fraction of zero or an exponent. A call without integers is none of them.
+// integersOtherwise returns how the answer differs if the call's integers are written with
+// a fraction of zero or an exponent. A call without integers has no fault.
 func (g *guest) integersOtherwise(c Call) error {
 	member, schema := g.schemaOf(c)
 	c = withIntegers(c, member, schema)
@@ -49,7 +49,7 @@ func (g *guest) integersOtherwise(c Call) error {
 // and that schema.
 func (g *guest) schemaOf(c Call) (member string, schema json.RawMessage) {
 	var in struct{ Tool, Processor, Router, Provider string }
-	_ = json.Unmarshal([]byte(c.Input), &in) // one that cannot be read names no part
+	_ = json.Unmarshal([]byte(c.Input), &in) // an unreadable input names no part
 	m := g.plugin.Manifest()
 	switch c.Export {
 	case "tool":
@@ -80,8 +80,8 @@ func (g *guest) schemaOf(c Call) (member string, schema json.RawMessage) {
 	return "", nil
 }
 
-// withIntegers is the call with the optional integers of its schema, if it fits
-// the schema then.
+// withIntegers returns the call with the optional integers of its schema added, if the
+// result fits the schema.
 func withIntegers(c Call, member string, schema json.RawMessage) Call {
 	var in sampledSchema
 	own, err := members(c.Input)
@@ -115,7 +115,7 @@ func sortedNames(m map[string]json.RawMessage) []string {
 	return names
 }
 
-// resolve returns a schema, or what it refers to; nil if it is no object.
+// resolve returns a schema, or the schema that it refers to; nil if it is not an object.
 func (s sampler) resolve(schema json.RawMessage, depth int) *sampledSchema {
 	var in sampledSchema
 	switch {
@@ -168,7 +168,7 @@ func markEnvelope(n *jsonNode, member string, schema json.RawMessage) (found boo
 	return found
 }
 
-// plainName is a member's name without its quotes.
+// plainName returns a member's name without its quotes.
 func (m *jsonMember) plainName() (name string) {
 	_ = json.Unmarshal([]byte(m.name), &name) // it is a JSON string
 	return name
@@ -204,8 +204,8 @@ func (s sampler) mark(n *jsonNode, schema json.RawMessage, depth int) (found boo
 	return found
 }
 
-// plainIntegers is an answer with the spellings of integers as digits: a guest may
-// give back what it was given.
+// plainIntegers returns an answer with the integers spelled as digits: a guest may copy
+// the spelling of its input.
 func plainIntegers(r *plugin.CallResult) *plugin.CallResult {
 	v, err := decodeJSON(r.Output)
 	if err != nil {

@@ -111,7 +111,7 @@ func (d *differ) arrays(path string, want, got []any) {
 	}
 }
 
-// text is a value as a difference quotes it.
+// text returns a value as text for a difference.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

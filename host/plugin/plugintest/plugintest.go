@@ -18,31 +18,30 @@ import (
 // Options are the optional parts of a test.
 type Options struct {
 	Limits  plugin.Limits        // zero fields are the host's defaults
-	Granted plugin.Permissions   // of what the plugin asks for; default: nothing
+	Granted plugin.Permissions   // of the permissions that the plugin asks for; default: nothing
 	Extism  plugin.ExtismOptions // of an Extism plugin, such as its configuration
 	Runtime *plugin.Options      // of the runtime that it is loaded into, such as its CacheDir; may be nil. Default of Store and Queue: in memory
 
-	// Calls are what the plugin is called with. By default each thing that its
-	// manifest lists is called once (of more than 100, the first), a tool with
-	// arguments that fit its schema and the others with a short conversation and a
-	// configuration that fits (not a tool that is a function of an Extism plugin,
-	// which knows nothing of the contract); so are the inputs of Cases that need no
-	// recorded operation. A call may be answered with an error object, but not every
-	// call of an export.
+	// Calls are the calls of the plugin. By default each part in its manifest is called
+	// once (of more than 100, the first), a tool with arguments that fit its schema and
+	// the others with a short conversation and a configuration that fits (but not an
+	// Extism function that is a tool: it does not follow the contract); the inputs of
+	// Cases without recorded operations are called, too. A call may be answered with an
+	// error object, but not every call of an export.
 	Calls []Call
 
-	// Repeats is in how many calls memory must not grow; as many are made before,
-	// and again while it does: a garbage collector takes memory before it collects.
-	// Default 10,000.
+	// Repeats is the number of calls in which memory must not grow. As many calls are
+	// made before, and again while memory grows: a garbage collector takes memory before
+	// it collects. Default 10,000.
 	Repeats int
 
-	// Cases is a directory of golden cases, each of which is a rule of its own;
-	// what one looks like stands in [Check]. "" is none.
+	// Cases is a directory of golden cases, each of which is a rule of its own; [Check]
+	// describes their form. "" for no cases.
 	Cases string
 
-	// Update writes how the cases end into their files, instead of comparing it;
-	// host operations are answered by the host and recorded. A test passes its
-	// own flag: flag.Bool("update", false, ...).
+	// Update writes the results of the cases into their files instead of comparing them;
+	// the host answers and records host operations. A test passes its own flag:
+	// flag.Bool("update", false, ...).
 	Update bool
 }
 
@@ -56,19 +55,19 @@ type Call struct {
 // guest collects its first garbage at 4 MiB.
 const DefaultRepeats = 10_000
 
-// Result is how a plugin does by one rule.
+// Result is a plugin's result for one rule.
 type Result struct {
-	Rule     string        `json:"rule"`               // what it must hold to, as a claim
-	Problems []string      `json:"problems,omitempty"` // how it does not, each by itself; none: it does
+	Rule     string        `json:"rule"`               // the rule, as a claim
+	Problems []string      `json:"problems,omitempty"` // each violation of the rule; empty if there is no violation
 	Skipped  string        `json:"skipped,omitempty"`  // why the rule does not apply to this plugin
 	Took     time.Duration `json:"took_ns"`
 }
 
-// OK reports whether nothing is wrong. A rule that was skipped is OK.
+// OK reports whether the plugin has no problems with the rule. A skipped rule is OK.
 func (r *Result) OK() bool { return len(r.Problems) == 0 }
 
-// TestGuest holds a plugin to the rules, each as a subtest whose name is the
-// rule. opts may be nil.
+// TestGuest checks a plugin against the rules, each as a subtest named after it. opts may
+// be nil.
 func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 	t.Helper()
 	for r := range Check(t.Context(), wasm, opts) {
@@ -83,31 +82,30 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 	}
 }
 
-// Check holds a plugin to the rules, one after the other, and yields each result
-// when it is known; that a whole check takes seconds is for the calls that
-// memory is measured in. A module that cannot be loaded breaks the first rule,
-// and is held to no other. opts may be nil; a cancelled context shows as a
-// problem of the rule that it interrupts, and ends the check.
+// Check checks a plugin against the rules, one after the other, and yields each result
+// when it is known. A whole check takes seconds, most of them for the calls that measure
+// memory. A module that cannot be loaded breaks the first rule, and no other rule is
+// checked. opts may be nil; a canceled context becomes a problem of the rule that it
+// interrupts, and ends the check.
 //
-// A check ends, whatever the plugin does. Each call has the limits of the options;
-// a rule ends when three of its calls were ended by a limit of time or
-// instructions, or after two minutes, and the check when twelve calls were, which
-// is a problem of the last rule that it yields.
+// A check ends, whatever the plugin does. Each call has the limits of the options. A rule
+// ends after two minutes, or when a limit of time or instructions has ended three of its
+// calls; the check ends when such limits have ended twelve calls, which is a problem of
+// the last rule that it yields.
 //
 // A golden case in Options.Cases is a file NAME.txtar (sections that begin with
 // "-- name --", as golang.org/x/tools/txtar has them) or a directory NAME. Its
 // sections, or files, are
 //
 //	EXPORT.json      the input: tool.json, process.json, route.json, provide.json or observe.json
-//	output.json      the output that is wanted; or
-//	error.json       the error that is wanted: its code, and its other members if they are given
-//	operations.json  what the plugin asks of its host on the way, and is answered
+//	output.json      the wanted output; or
+//	error.json       the wanted error: its code, and its other members if given
+//	operations.json  the host operations that the plugin calls, with their answers
 //
-// JSON is compared as values, numbers as their text; a compared answer must be one
-// of the contract as well. operations.json is an array
-// of objects {"op", "request", "response" or "error"} in the order in which they
-// are asked for. A plugin that asks for anything else, or not for all of them,
-// breaks the case. Permissions are not looked at where answers are recorded ones.
+// JSON is compared as values, numbers as their text; a compared answer must also fit the
+// contract. operations.json is an array of objects {"op", "request", "response" or
+// "error"} in the order of the calls. A plugin that calls any other operation, or not all
+// of them, breaks the case. Permissions are not checked for recorded operations.
 func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 	return check(ctx, wasm, opts, rules())
 }
@@ -132,7 +130,7 @@ func check(ctx context.Context, wasm []byte, opts *Options, rules []*rule) iter.
 	}
 }
 
-// Rules returns the rules that [Check] holds a plugin to, in their order.
+// Rules returns the rules of [Check], in their order.
 func Rules() []string {
 	names := []string{loads}
 	for _, r := range rules() {
@@ -141,15 +139,15 @@ func Rules() []string {
 	return names
 }
 
-// loads is the first rule: without it there is nothing to test.
+// loads is the first rule: a plugin that breaks it cannot be tested further.
 const loads = "it loads, and its manifest and exports fit"
 
-// rule is something that a plugin must hold to.
+// rule is a rule that a plugin must follow.
 type rule struct {
 	name string
-	// check returns how a plugin does not hold to it.
+	// check returns the plugin's violations of the rule.
 	check func(g *guest) []error
-	// skip says why it does not apply to a plugin; "", or no such function: it does.
+	// skip returns why the rule does not apply to a plugin; "" if it does. May be nil.
 	skip func(g *guest) string
 }
 
@@ -185,7 +183,7 @@ func nothingOffered(g *guest) string {
 	return ""
 }
 
-// caseRules are the golden cases as rules.
+// caseRules returns the golden cases as rules.
 func (g *guest) caseRules() (list []*rule) {
 	for _, c := range g.cases {
 		list = append(list, &rule{"case " + c.name, func(g *guest) (broken []error) {
@@ -213,7 +211,7 @@ func (r *rule) result(g *guest) *Result {
 	return out
 }
 
-// load loads the plugin under test. Without it the result says why not.
+// load loads the plugin under test. If guest is nil, the result has the reason.
 func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	if opts == nil {
 		opts = &Options{}
@@ -227,7 +225,7 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		return nil, out
 	}
 	g := &guest{ctx: ctx, runtime: rt, jobs: jobs, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
-		// A host may keep an instance, whatever ours does by default.
+		// A host may reuse an instance, so the test does, whatever the default.
 		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Extism: opts.Extism, Isolation: plugin.IsolationReuse}}
 	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
 		out.Problems = append(out.Problems, err.Error())
@@ -262,8 +260,8 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	return g, out
 }
 
-// newRuntime returns a runtime with a store, and a queue of its own if opts have
-// none: close that before the runtime.
+// newRuntime returns a runtime with a store, and a queue of its own unless opts have one:
+// close the queue before the runtime.
 func newRuntime(ctx context.Context, opts *plugin.Options) (*plugin.Runtime, *queue.Queue, error) {
 	complete := plugin.Options{}
 	if opts != nil {
@@ -290,8 +288,8 @@ func newRuntime(ctx context.Context, opts *plugin.Options) (*plugin.Runtime, *qu
 	return rt, jobs, nil
 }
 
-// serves says why a host would not take the plugin into service in the place of
-// another version: it does not describe itself, or fails its health calls.
+// serves returns why a host would not deploy the plugin as a new version: it does not
+// describe itself, or fails its health calls.
 func (g *guest) serves() error {
 	s, err := g.runtime.NewSlot(g.ctx, "serving", g.wasm, &plugin.SlotOptions{LoadOptions: g.options})
 	if err == nil {
@@ -300,7 +298,7 @@ func (g *guest) serves() error {
 	return err
 }
 
-// checkCall refuses a call of the test's own that no rule could be held to.
+// checkCall refuses a call of the options that no rule could use.
 func checkCall(c Call) error {
 	if _, ok := callable[c.Export]; !ok {
 		return host.Errorf(host.InvalidArgument, "a call of the test names the export %q", c.Export).

@@ -19,7 +19,7 @@ type replay struct {
 	problems []string
 }
 
-// answer answers the next operation if it is the one that was recorded.
+// answer answers the next operation if it is the recorded one.
 func (r *replay) answer(_ context.Context, op string, request []byte, _ plugin.Operation) ([]byte, error) {
 	if r.next >= len(r.c.ops) {
 		return nil, r.unexpected(fmt.Sprintf("operation %d is %s with %.300s; the case has %d", r.next+1, op, request, len(r.c.ops)))
@@ -50,7 +50,7 @@ func (r *replay) end() {
 	}
 }
 
-// record has the host answer, and remembers it.
+// record passes an operation to the host, and records the answer.
 func (r *replay) record(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error) {
 	response, err := next(ctx, op, request)
 	done := operation{Op: op, Request: value(request), Response: value(response)}

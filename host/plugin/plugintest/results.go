@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// results has at least one call of each export answered with a result: a plugin
-// that refuses everything holds to every other rule.
+// results checks that at least one call of each export is answered with a result: a plugin
+// that refuses every call would follow all other rules.
 func results(g *guest) (broken []error) {
 	for _, export := range g.exports() {
 		if g.hasResult(export) {
@@ -47,7 +47,7 @@ func (g *guest) callsOf(export string) (list []Call) {
 	return list
 }
 
-// named reports whether a call or a case is of a part of the plugin: "tool NAME".
+// named reports whether a call or a case names a part of the plugin: "tool NAME".
 func (g *guest) named(part string) bool {
 	kind, name, _ := strings.Cut(part, " ")
 	is := func(c Call) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// maxDepth is how deep a plugin's reader must be able to look, and to give up.
+// maxDepth is the nesting of a bad input: deeper than pdk/ABI.md allows.
 const maxDepth = 20_000
 
 const deepNesting = "deep nesting"
@@ -52,15 +52,14 @@ func badInput(g *guest) (broken []error) {
 	return broken
 }
 
-// trapped reports whether a guest has given up on bad input rather than answered
-// it: an error too. To run until a limit ends it is not, except down a nesting
-// that it did not count.
+// trapped reports whether a guest trapped on bad input, which counts as an error, too. A
+// call that runs until a limit ends it does not count, except on deepNesting.
 func trapped(bad string, err error) bool {
 	code := host.CodeOf(err)
 	return code == host.Internal || code == host.ResourceExhausted && bad == deepNesting
 }
 
-// errorObject says why raw is not an error object. Names are case-sensitive.
+// errorObject returns why raw is not an error object. Names are case-sensitive.
 func errorObject(raw []byte) error {
 	var code host.Code
 	var message string
@@ -71,7 +70,7 @@ func errorObject(raw []byte) error {
 	return nil
 }
 
-// afterErrors has each call made by an instance that has answered bad input.
+// afterErrors makes each call of an instance that has answered bad input.
 func afterErrors(g *guest) []error {
 	return g.compare(func(c Call, _ *plugin.CallResult) (*plugin.CallResult, error) {
 		p, err := g.runtime.Load(g.ctx, "after", g.wasm, &g.options)
@@ -80,15 +79,15 @@ func afterErrors(g *guest) []error {
 		}
 		defer p.Close()
 		for _, bad := range badInputs {
-			if g.stops.rule < maxRuleStops-1 { // which leaves room for the call itself
-				_, _ = g.call(p, Call{c.Export, bad.input}) // how it is answered is another rule
+			if g.stops.rule < maxRuleStops-1 { // leave room for the call itself
+				_, _ = g.call(p, Call{c.Export, bad.input}) // another rule checks the answer
 			}
 		}
 		return g.call(p, c)
 	}, "after bad input it answers")
 }
 
-// later is a value that no version of the contract has given a meaning.
+// later is a value without a meaning in any version of the contract.
 const later = `{"a":[1,null,9007199254740993]}`
 
 func unknownFields(g *guest) []error {
@@ -97,9 +96,9 @@ func unknownFields(g *guest) []error {
 	}, "with an unknown field it answers")
 }
 
-// keptCalls is how many calls an instance answers that is compared. It is larger
-// than the number after which a guest does something else, such as let its
-// collector run, which the Go kit does after 64.
+// keptCalls is the number of compared calls of one instance. It is larger than the number
+// after which a guest may behave differently: the Go kit runs its garbage collector
+// after 64 calls.
 const keptCalls = 200
 
 func keptInstances(g *guest) []error {
@@ -113,10 +112,11 @@ func keptInstances(g *guest) []error {
 	}, "after calls like it it answers")
 }
 
-// sameCalls is how often a call is made that must be answered alike.
+// sameCalls is how often a call with a reproducible answer is repeated.
 const sameCalls = 50
 
-// reproducible are the calls of what must be so: routers and processors.
+// reproducible returns the calls whose answers must be reproducible: those of routers and
+// processors.
 func (g *guest) reproducible() (list []Call) {
 	for _, c := range g.calls {
 		if c.Export == "process" || c.Export == "route" {
@@ -136,8 +136,8 @@ func nothingReproducible(g *guest) string {
 	return ""
 }
 
-// sameAnswer holds routers and processors to one answer, and to one bill where
-// they start afresh.
+// sameAnswer checks that routers and processors give one answer, and that new instances
+// use the same number of instructions for it.
 func sameAnswer(g *guest) (broken []error) {
 	for _, c := range g.reproducible() {
 		var first *plugin.CallResult
@@ -160,11 +160,11 @@ func sameAnswer(g *guest) (broken []error) {
 	return broken
 }
 
-// bulk is how much longer an input is made where memory is scarce.
+// bulk is the number of bytes added to an input where memory is scarce.
 const bulk = 4 << 20
 
-// tightLimits has the calls made with half of what they need. A plugin that
-// does not look at whether memory could grow would answer something else.
+// tightLimits makes the calls with too little memory, instructions or time. A plugin that
+// does not check whether memory could grow would give another answer.
 func tightLimits(g *guest) (broken []error) {
 	for _, c := range g.calls {
 		small, err := g.callFresh(c)
@@ -181,7 +181,7 @@ func tightLimits(g *guest) (broken []error) {
 	return broken
 }
 
-// tight are limits under which a call has too little of something.
+// tight are limits with too little of one resource for a call.
 type tight struct {
 	what   string
 	limits plugin.Limits
@@ -196,15 +196,15 @@ func tighter(l plugin.Limits, needed *host.Cost) []tight {
 	return []tight{{"memory", memory, true}, {"instructions", instructions, false}, {"time", timeout, false}}
 }
 
-// squeeze says how a call under tight limits is answered otherwise than with
-// room, and other than by an error.
+// squeeze returns how the answer under tight limits differs from that with room, unless
+// it is an error.
 func (g *guest) squeeze(c Call, l plugin.Limits, bulky bool) error {
 	if bulky {
 		c = c.with("x-later", json.RawMessage(strconv.Quote(strings.Repeat("x", bulk))))
 	}
 	want, err := g.callFresh(c)
 	if err != nil {
-		return nil // it ends with an error even with room
+		return nil // the call fails even with room
 	}
 	got, err := g.callUnder(c, l)
 	switch {
@@ -217,12 +217,12 @@ func (g *guest) squeeze(c Call, l plugin.Limits, bulky bool) error {
 }
 
 const (
-	// memorySlack is what memory may grow by all the same.
+	// memorySlack is the growth of memory in a round that is tolerated.
 	memorySlack = 1 << 20
-	// memoryRounds is after how many rounds of calls, each of which grew memory
-	// by more than that, a guest is said to grow. A guest with a garbage collector
-	// takes a few megabytes before it collects for the first time: Go's takes
-	// four, and the collected heap a little more.
+	// memoryRounds is the number of rounds of calls, each of which must grow memory by
+	// more than that, before growth is a problem. A guest with a garbage collector takes
+	// a few megabytes before it collects for the first time: Go's takes four, and the
+	// collected heap a little more.
 	memoryRounds = 10
 )
 
@@ -235,9 +235,9 @@ func memory(g *guest) (broken []error) {
 	return broken
 }
 
-// grows says that memory grows in every round of calls, that it falls, or that a
-// call fails. Memory that falls has grown: a module cannot give memory back, so
-// that the instance has been replaced.
+// grows returns an error if memory grows in every round of calls, if it shrinks, or if a
+// call fails. A module cannot give memory back: if memory shrinks, it had grown until the
+// instance was replaced.
 func (g *guest) grows(c Call) error {
 	p, err := g.lasting()
 	if err != nil {
@@ -267,15 +267,15 @@ func (g *guest) grows(c Call) error {
 	return fmt.Errorf("memory grows from %d to %d bytes in %d calls, after %d before", first, before, memoryRounds*g.repeats, g.repeats)
 }
 
-// lasting loads the plugin such that an instance is replaced only for what it
-// does: not by its number of calls, nor for being idle.
+// lasting loads the plugin such that an instance is replaced only because of its own
+// behaviour: not for its number of calls, nor for being idle.
 func (g *guest) lasting() (*plugin.Plugin, error) {
 	options := g.options
 	options.Limits.MaxCallsPerInstance, options.Limits.IdleTime = math.MaxInt32, time.Hour
 	return g.runtime.Load(g.ctx, "lasting", g.wasm, &options)
 }
 
-// histories are the calls that hand a plugin messages which it may answer with.
+// histories returns the calls with messages that a plugin may include in its answer.
 func (g *guest) histories() (list []Call) {
 	for _, c := range g.calls {
 		m, err := members(c.Input)

@@ -9,13 +9,13 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// maxSampleDepth bounds how deep a sample nests, so that a schema which refers to
-// itself has an end.
+// maxSampleDepth bounds how deep a sample nests, so that the sample of a recursive schema
+// is finite.
 const maxSampleDepth = 16
 
-// sample returns a value that fits a JSON Schema, as far as one is found by its
-// types, its required members and its examples; nil if the value that is found
-// does not fit. No schema is one of an object without members.
+// sample returns a value that fits a JSON Schema, made from its types, its required
+// members and its examples; nil if the made value does not fit. Without a schema it is
+// an object without members.
 func sample(schema json.RawMessage) json.RawMessage {
 	if len(schema) == 0 {
 		return json.RawMessage("{}")
@@ -35,7 +35,7 @@ func sample(schema json.RawMessage) json.RawMessage {
 
 type sampler struct{ root json.RawMessage }
 
-// sampledSchema is what of a schema a sample is made of.
+// sampledSchema has the keywords of a schema that a sample is made from.
 type sampledSchema struct {
 	Ref        string                     `json:"$ref"`
 	Const      json.RawMessage            `json:"const"`
@@ -62,7 +62,7 @@ const (
 func (s sampler) of(schema json.RawMessage, depth int) json.RawMessage {
 	var in sampledSchema
 	if depth > maxSampleDepth || json.Unmarshal(schema, &in) != nil {
-		return json.RawMessage("null") // also the schema true, which takes anything
+		return json.RawMessage("null") // also for the schema true, which accepts any value
 	}
 	switch {
 	case in.Ref != "":
@@ -103,8 +103,8 @@ func (s sampler) ofType(in *sampledSchema, depth int) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// roomyNumber is the sample of a number with a lower bound alone, which is a limit
-// or a size more often than not: one that leaves room.
+// roomyNumber is the sample of a number with only a lower bound. Such a number is often a
+// limit or a size, so the sample leaves room.
 const roomyNumber = 1000
 
 func (in *sampledSchema) number() json.RawMessage {
@@ -135,7 +135,7 @@ func (in *sampledSchema) kind() string {
 	return "null"
 }
 
-// object has the members that are required, and no others.
+// object makes an object with the required members, and no others.
 func (s sampler) object(in *sampledSchema, depth int) json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, name := range in.Required[:min(len(in.Required), maxSampleItems)] {
@@ -144,8 +144,8 @@ func (s sampler) object(in *sampledSchema, depth int) json.RawMessage {
 	return mustJSON(out)
 }
 
-// at returns the part of the root schema that a reference names; nil if it is not
-// a pointer into the same document.
+// at returns the part of the root schema that a reference names; nil if the reference is
+// not a pointer into the same document.
 func (s sampler) at(ref string) json.RawMessage {
 	pointer, inside := strings.CutPrefix(ref, "#")
 	if !inside {
@@ -169,7 +169,7 @@ func (s sampler) at(ref string) json.RawMessage {
 	return slices.Clone(here)
 }
 
-// mustJSON writes values that can always be written.
+// mustJSON encodes values that always have JSON.
 func mustJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 
 // Sizes of an input that a guest must be able to read.
 const (
-	// shallowNesting and fullNesting are how deep values nest that a guest must
-	// pass over: the second is the deepest value that a host validates.
+	// shallowNesting and fullNesting are the depths of values that a guest must be able
+	// to skip: the second is the deepest value that a host validates.
 	shallowNesting, fullNesting = 100, 512
-	// absurdNesting is the deepest nesting that is JSON by pdk/ABI.md. A guest may
-	// give up on it, but not answer something else.
+	// absurdNesting is the deepest nesting that pdk/ABI.md allows. A guest may fail on it,
+	// but not give another answer.
 	absurdNesting = 9_990
 
 	largeText    = 1 << 20
@@ -20,7 +20,7 @@ const (
 	largeMembers = 10_000
 )
 
-// largeInputs has each call made with a further member that is deep or large.
+// largeInputs makes each call with an additional member that is deep or large.
 func largeInputs(g *guest) []error {
 	var broken []error
 	for _, in := range []struct {
@@ -44,7 +44,7 @@ func largeInputs(g *guest) []error {
 	return broken
 }
 
-// nested is a value whose objects and arrays are n deep.
+// nested returns a value whose objects and arrays are n deep.
 func nested(n int) string {
 	return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)
 }
@@ -57,8 +57,8 @@ func manyMembers(n int) string {
 	return string(append(b, '}'))
 }
 
-// passesOver says how a call with a further member is answered otherwise than
-// without; an answer that is an error, or none, is one too if mayErr says so.
+// passesOver returns how an additional member changes the answer of a call. With mayErr an
+// error object or a failed call is allowed, too.
 func (g *guest) passesOver(c Call, value string, mayErr bool) error {
 	want, err := g.callFresh(c)
 	if err != nil {

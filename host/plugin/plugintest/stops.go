@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// A plugin under test may loop, die or flood, by mistake or on purpose. Each of its
-// calls has limits, and here are those of the check.
+// A plugin under test may loop, trap or flood, by mistake or on purpose. Each of its calls
+// has limits; these are the limits of the whole check.
 const (
 	// maxRuleStops and maxStops are how many calls of a rule, and of a whole check,
 	// may be ended by a limit of time or instructions. The rule, and the check, ends
@@ -18,18 +18,18 @@ const (
 	maxRuleStops, maxStops = 3, 12
 
 	// maxRuleTime bounds the time of one rule. The rule about memory makes the most
-	// calls: at 1 ms each, it decides in half of that.
+	// calls: at 1 ms each, it takes half of that time.
 	maxRuleTime = 2 * time.Minute
 
-	// maxProblems bounds what a rule says.
+	// maxProblems bounds the problems of a rule.
 	maxProblems = 1000
 )
 
 // stops counts the calls that limits have ended.
 type stops struct{ rule, all int }
 
-// longCall is how many instructions make a call long. One that ends sooner, such
-// as by the limit on call depth, delays a check by less than a tenth of a second.
+// longCall is the number of instructions of a long call. A call that ends sooner, such as
+// by the limit on call depth, delays a check by less than a tenth of a second.
 const longCall = 100_000_000
 
 func (s *stops) count(r *plugin.CallResult, err error) {
@@ -40,7 +40,7 @@ func (s *stops) count(r *plugin.CallResult, err error) {
 	}
 }
 
-// reached says why no further calls are made.
+// reached returns why no further calls are made, or nil.
 func (s *stops) reached() error {
 	if s.rule < maxRuleStops {
 		return nil
@@ -51,7 +51,7 @@ func (s *stops) reached() error {
 // ended reports whether a check has been stopped so often that it ends.
 func (s *stops) ended() bool { return s.all >= maxStops }
 
-// bounded runs a rule in its time.
+// bounded runs a rule for at most maxRuleTime.
 func (g *guest) bounded(check func(*guest) []error) (broken []error) {
 	whole := g.ctx
 	defer func() { g.ctx = whole }()

@@ -17,8 +17,8 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// TestStore holds a [plugin.Store] to what the interface promises, each promise
-// as a subtest whose name is the rule, with a store of its own from open.
+// TestStore checks a [plugin.Store] against the contract of the interface. Each rule is a
+// subtest named after it, with a store of its own from open.
 func TestStore(t *testing.T, open func(t *testing.T) plugin.Store) {
 	t.Helper()
 	for _, r := range storeRules() {
@@ -30,8 +30,8 @@ func TestStore(t *testing.T, open func(t *testing.T) plugin.Store) {
 	}
 }
 
-// CheckStore is TestStore for programs: it yields a result for each rule. open
-// gives each an empty store.
+// CheckStore is TestStore for programs: it yields a result for each rule. open returns an
+// empty store for each rule.
 func CheckStore(ctx context.Context, open func() plugin.Store) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		for _, r := range storeRules() {
@@ -109,7 +109,7 @@ func (c *storeCheck) put(key, value string, opts plugin.PutOptions) int64 {
 	return revision
 }
 
-// refused wants a put to fail with a code.
+// refused checks that a put fails with a code.
 func (c *storeCheck) refused(key, value string, opts plugin.PutOptions, want host.Code) {
 	if opts.Quota == 0 {
 		opts.Quota = roomy
@@ -119,7 +119,7 @@ func (c *storeCheck) refused(key, value string, opts plugin.PutOptions, want hos
 	}
 }
 
-// has wants a key to have a value; code is that of the error that is wanted.
+// has checks the value of a key, or, with a code, the error of reading it.
 func (c *storeCheck) has(key, want string, code host.Code) plugin.Item {
 	it, err := c.s.Get(c.ctx, c.owner, key)
 	if host.CodeOf(err) != code || string(it.Value) != want || code == "" && it.Key != key {
@@ -136,7 +136,7 @@ func (c *storeCheck) delete(key string, at *int64, want host.Code) {
 	}
 }
 
-// lists wants a page to have these keys.
+// lists checks the keys of a page.
 func (c *storeCheck) lists(opts plugin.ListOptions, wantMore bool, want ...string) []plugin.Item {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = roomy
@@ -246,7 +246,7 @@ func storeQuota(ctx context.Context, s plugin.Store) []error {
 	c.refused("c", "", in, host.ResourceExhausted)
 	c.refused("a", "fives", in, host.ResourceExhausted)
 	c.has("a", "four", "")
-	c.put("a", "six", in) // less is always in order
+	c.put("a", "six", in) // a smaller value always fits
 	c.put("b", "fives", in)
 	c.refused("c", "", in, host.ResourceExhausted)
 	c.delete("a", nil, "")
@@ -265,7 +265,7 @@ func storeLists(ctx context.Context, s plugin.Store) []error {
 	c.lists(plugin.ListOptions{Limit: len(keys)}, false, keys...)
 	c.lists(plugin.ListOptions{Limit: 3}, true, keys[:3]...)
 	c.lists(plugin.ListOptions{Limit: 3, After: "a/1"}, true, keys[4:7]...)
-	c.lists(plugin.ListOptions{Limit: 100, After: "a/15"}, false, keys[5:]...) // one that is not there
+	c.lists(plugin.ListOptions{Limit: 100, After: "a/15"}, false, keys[5:]...) // a missing key
 	c.lists(plugin.ListOptions{Limit: 100, Prefix: "a/"}, false, keys[2:6]...)
 	c.lists(plugin.ListOptions{Limit: 2, Prefix: "a/", After: "a/1"}, false, keys[4:6]...)
 	c.lists(plugin.ListOptions{Limit: 100, Prefix: "a/", After: "Z"}, false, keys[2:6]...)
@@ -287,7 +287,7 @@ func storeLists(ctx context.Context, s plugin.Store) []error {
 	return c.errs
 }
 
-// manyItems is more than a store reads or removes at one time.
+// manyItems is more than a store reads or removes in one step.
 const manyItems = 300
 
 func storeExpiry(ctx context.Context, s plugin.Store) []error {
@@ -303,7 +303,7 @@ func storeExpiry(ctx context.Context, s plugin.Store) []error {
 	zero := int64(0)
 	c.put("001", "anew", plugin.PutOptions{At: &zero, Quota: roomy})
 	c.has("001", "anew", "")
-	for i := range manyItems - 2 { // there is room again
+	for i := range manyItems - 2 { // these have room again
 		c.put(fmt.Sprintf("new%d", i), "", plugin.PutOptions{Quota: quota + 1000})
 	}
 	c.has("later", "v", "")
@@ -315,7 +315,7 @@ func storeExpiry(ctx context.Context, s plugin.Store) []error {
 	return c.errs
 }
 
-// storeErases is about stores that are a [plugin.Eraser].
+// storeErases checks stores that are a [plugin.Eraser].
 func storeErases(ctx context.Context, s plugin.Store) []error {
 	e, ok := s.(plugin.Eraser)
 	if !ok {
@@ -351,7 +351,7 @@ func storeErases(ctx context.Context, s plugin.Store) []error {
 	if revision := c.put("000", "", plugin.PutOptions{}); revision <= last {
 		c.fail("revision %d follows %d, which was erased", revision, last)
 	}
-	fill(c) // all the room is there again
+	fill(c) // the whole quota is free again
 	for _, o := range others {
 		o.has("k", "v", "")
 	}
@@ -390,8 +390,8 @@ func storeSlices(ctx context.Context, s plugin.Store) []error {
 	return c.errs
 }
 
-// storeConcurrency has many goroutines count in one key, each try to take the
-// last room there is, and read entries while they are written.
+// storeConcurrency lets many goroutines count in one key, compete for the last room in
+// the quota, and read entries while they are written.
 func storeConcurrency(ctx context.Context, s plugin.Store) []error {
 	const goroutines, rounds = 8, 25
 	c := checkStore(ctx, s)
@@ -424,8 +424,8 @@ func storeConcurrency(ctx context.Context, s plugin.Store) []error {
 	return append(c.errs, full.errs...)
 }
 
-// increment adds a digit to the value of a key under the condition that no
-// other goroutine has.
+// increment adds a digit to the value of a key under the condition that no other
+// goroutine has changed it.
 func (c *storeCheck) increment(key string) {
 	for {
 		it, err := c.s.Get(c.ctx, c.owner, key)
@@ -444,7 +444,7 @@ func (c *storeCheck) increment(key string) {
 	}
 }
 
-// storeCancel has callers leave while they write.
+// storeCancel cancels callers while they write.
 func storeCancel(ctx context.Context, s plugin.Store) []error {
 	c := checkStore(ctx, s)
 	var wg sync.WaitGroup

@@ -17,7 +17,7 @@ type vector struct {
 	Base64   []byte // the document
 	Valid    bool
 	HostOnly bool `json:"host_only"`
-	deep     bool // it nests deeper than a guest must read
+	deep     bool // nested deeper than a guest must read
 }
 
 func (v *vector) document() string { return string(v.Base64) }
@@ -57,8 +57,8 @@ var allVectors = sync.OnceValues(func() (list []*vector, err error) {
 	return list, nil
 })
 
-// vectors has the plugin called with the golden vectors of what it reads, with the
-// names, arguments and configurations of its own calls in their places.
+// vectors calls the plugin with the golden vectors that it reads, with the names,
+// arguments and configurations of its own calls filled in.
 func vectors(g *guest) (broken []error) {
 	all, err := allVectors()
 	if err != nil {
@@ -89,8 +89,8 @@ func asked(history string) []byte {
 	return []byte(`{"processor":"",` + scope + `,"model":"m",` + history + `}`)
 }
 
-// refusesOther says that a processor takes the form of a conversation that its
-// manifest does not ask for. It may be a redaction, which must not fail open.
+// refusesOther returns an error if a processor accepts the form of a conversation that its
+// manifest does not ask for. The processor may be a redaction, which must not fail open.
 func (g *guest) refusesOther(v *vector, c Call) error {
 	if m, err := members(c.Input); err != nil || m[historyOf(v.document())] != nil {
 		return nil
@@ -101,8 +101,8 @@ func (g *guest) refusesOther(v *vector, c Call) error {
 	return nil
 }
 
-// callsLike returns a call for each part of the plugin that reads a vector: the
-// first that is answered with a result.
+// callsLike returns a call for each part of the plugin that reads a vector: the part's
+// first call that is answered with a result.
 func (g *guest) callsLike(v *vector) (list []Call) {
 	kind := requestKinds[v.Kind]
 	history := historyOf(v.document())
@@ -125,7 +125,7 @@ func (g *guest) callsLike(v *vector) (list []Call) {
 	return list
 }
 
-// historyOf is the member in which a request has its conversation; "" for neither.
+// historyOf returns the member of a request with its conversation; "" without one.
 func historyOf(document string) string {
 	m, _ := members(document) // of an object alone
 	for _, name := range []string{"messages", "outline"} {
@@ -136,7 +136,7 @@ func historyOf(document string) string {
 	return ""
 }
 
-// readsVector says how a plugin reads a vector wrongly, asked as c does.
+// readsVector returns how a plugin misreads a vector that is sent in place of call c.
 func (g *guest) readsVector(v *vector, c Call) error {
 	input, named := v.request(c)
 	r, err := g.callFresh(Call{c.Export, input})
@@ -144,21 +144,21 @@ func (g *guest) readsVector(v *vector, c Call) error {
 	case g.ctx.Err() != nil:
 		return g.ctx.Err()
 	case v.deep && err == nil && r.GuestError:
-		return nil // a guest may refuse what nests so deep, and not die of it
+		return nil // a guest may refuse such nesting, but not trap on it
 	case v.Valid && (err != nil || r.GuestError):
 		return Call{c.Export, input}.problem("which is right, is answered with %s", shown(r, err))
 	case v.Valid || v.HostOnly || err != nil || r.GuestError:
-		return nil // a guest that gives up has refused it
+		return nil // a trap counts as a refusal
 	case named && v.Kind != "process_in" && v.Kind != "message":
 		return nil // the fault is in a member that this part need not read
 	}
 	return Call{c.Export, input}.problem("which must be refused, is answered as if it were right: %.200s", r.Output)
 }
 
-// request is the vector as a request to the part that c calls. It reports whether
-// it names that part.
+// request returns the vector as a request to the part that c calls. named reports whether
+// the vector names that part.
 func (v *vector) request(c Call) (input string, named bool) {
-	own, _ := members(c.Input) // callsLike has read it
+	own, _ := members(c.Input) // callsLike has decoded it
 	document := v.document()
 	if v.Kind == "message" {
 		// Written by hand: a vector may not be JSON.

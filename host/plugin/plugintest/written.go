@@ -13,11 +13,10 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// The same JSON, written otherwise. A guest that reads JSON with a parser of its
-// own reads what its tests had, and what its host happens to write; pdk/ABI.md
-// lets a host write any JSON.
+// The same JSON in other spellings. A guest with a JSON parser of its own may read only
+// the spellings of its tests and of its usual host; pdk/ABI.md lets a host write any JSON.
 
-// writtenOtherwise has each call made with inputs that are the same value.
+// writtenOtherwise makes each call with other spellings of its input.
 func writtenOtherwise(g *guest) (broken []error) {
 	for _, c := range g.calls {
 		want, err := g.callFresh(c)
@@ -48,8 +47,8 @@ func writtenOtherwise(g *guest) (broken []error) {
 	return broken
 }
 
-// withLater is how a call with a small field that the guest does not know is
-// answered, where that is another rule's: want, if it is not answered at all.
+// withLater returns the answer of a call with a small unknown field, or want if the call
+// fails: another rule reports that.
 func (g *guest) withLater(c Call, want *plugin.CallResult) *plugin.CallResult {
 	r, err := g.callFresh(c.with("x-later", json.RawMessage("1")))
 	if err != nil {
@@ -64,9 +63,9 @@ type writing struct {
 
 	space, reverse bool
 	escape         func(b []byte, raw string) []byte // of strings; nil leaves them
-	double         bool                              // members of the envelope, of which the last counts
-	integers       string                            // what follows the digits of those that are marked
-	extra          string                            // a further member, which no version of the contract knows
+	double         bool                              // doubled members of the envelope, of which the last counts
+	integers       string                            // the suffix of marked integers
+	extra          string                            // an additional member, unknown in every version of the contract
 }
 
 func writings() []writing {
@@ -83,7 +82,7 @@ func writings() []writing {
 
 // jsonNode is a JSON value whose strings and numbers are their text.
 type jsonNode struct {
-	raw     string // of a value that is no object and no array
+	raw     string // of a value that is neither object nor array
 	members []jsonMember
 	items   []jsonNode
 	kind    byte // {, [, ", or 0
@@ -104,10 +103,10 @@ func parseJSON(text string) (jsonNode, error) {
 	return p.value(), nil
 }
 
-// nodeParser takes a text apart that is known to be JSON.
+// nodeParser parses a text that is known to be JSON.
 type nodeParser struct{ rest string }
 
-// skip passes over white space and over c, if that comes next.
+// skip skips white space, and then c, if c comes next.
 func (p *nodeParser) skip(c byte) bool {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	if p.rest == "" || p.rest[0] != c {
@@ -137,7 +136,7 @@ func (p *nodeParser) value() jsonNode {
 			n.items = append(n.items, p.value())
 		}
 		return n
-	case p.rest[0] == '"': // skip has passed over the white space
+	case p.rest[0] == '"': // skip has skipped the white space
 		return jsonNode{kind: '"', raw: p.str()}
 	}
 	return jsonNode{raw: p.take(strings.IndexAny(p.rest, ",]} \t\r\n"))}
@@ -154,7 +153,7 @@ func (p *nodeParser) str() string {
 	}
 }
 
-// take takes n bytes; a negative number takes all.
+// take consumes n bytes; a negative number consumes all.
 func (p *nodeParser) take(n int) string {
 	if n < 0 {
 		n = len(p.rest)
@@ -164,7 +163,7 @@ func (p *nodeParser) take(n int) string {
 	return taken
 }
 
-// write writes an object, in this way.
+// write writes an object in this spelling.
 func (w writing) write(n jsonNode) string {
 	b := w.append(nil, n, 0)
 	if w.extra != "" {
@@ -175,8 +174,8 @@ func (w writing) write(n jsonNode) string {
 	return string(b)
 }
 
-// historyMembers are the members of an envelope that hold a conversation, in which
-// a doubled field must be refused, or may be.
+// historyMembers are the members of an envelope with a conversation, in which a guest
+// must or may refuse a doubled field.
 var historyMembers = []string{`"messages"`, `"outline"`, `"responses"`, `"input"`, `"last"`}
 
 func (w writing) append(b []byte, n jsonNode, depth int) []byte {
@@ -216,7 +215,7 @@ func (w writing) appendMembers(b []byte, members []jsonMember, depth int) []byte
 		inner := w
 		other := m.value.other()
 		if slices.Contains(historyMembers, m.name) && depth == 0 {
-			inner.double, other = false, m.value // a guest may refuse another one before it meets this
+			inner.double, other = false, m.value // a guest may refuse another doubled field first
 		}
 		if w.double {
 			b = append(inner.appendMember(b, m.name, other, depth), ',')
@@ -231,7 +230,7 @@ func (w writing) appendMember(b []byte, name string, value jsonNode, depth int) 
 	return w.append(b, value, depth+1)
 }
 
-// other is another value of the same kind.
+// other returns another value of the same kind.
 func (n jsonNode) other() jsonNode {
 	switch {
 	case n.kind == '{' || n.kind == '[':
@@ -318,9 +317,9 @@ func escapedUnit(raw string) uint16 {
 	return uint16(u)
 }
 
-// sameValue reports whether two answers are the same but for how their JSON is
-// written; of errors, whether they have the same code, for a message may quote the
-// input. What differs of itself is not compared.
+// sameValue reports whether two answers are the same JSON value; for errors, whether they
+// have the same code, because a message may quote the input. Answers that vary from call
+// to call are not compared.
 func (g *guest) sameValue(c Call, got, want *plugin.CallResult) bool {
 	switch {
 	case got.GuestError != want.GuestError:
