@@ -131,7 +131,7 @@ func askHost(ctx context.Context, f *dataFlags, locked error, op string, args, r
 	return err
 }
 
-// backupResult is what data backup prints.
+// backupResult is the output of data backup.
 type backupResult struct {
 	File string `json:"file"`
 	badgerkv.BackupInfo
@@ -279,7 +279,7 @@ func restoreFile(ctx context.Context, env *environment, f *dataFlags, file strin
 	return info, backupError(file, err)
 }
 
-// backupError says what to do about a backup that cannot be read.
+// backupError adds the next step to the error of an unreadable backup.
 func backupError(file string, err error) error {
 	if err == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 )
 
 // variableMeaning is one line of the table of environment variables. Words in
-// angle brackets stand for others.
+// angle brackets are placeholders.
 type variableMeaning struct{ name, means string }
 
 // variableMeanings is the table; ENVIRONMENT.md has the same.

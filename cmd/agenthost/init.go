@@ -83,7 +83,7 @@ Templates:
 	return c
 }
 
-// initResult is what init --json prints.
+// initResult is the output of init --json.
 type initResult struct {
 	Dir      string   `json:"dir"`
 	Template string   `json:"template"`

@@ -89,7 +89,7 @@ func (l *live) serve(path string, clients *served) (*control.Server, error) {
 	})
 }
 
-// handler decodes what a request names.
+// handler decodes the arguments of a request for fn.
 func handler[A, R any](fn func(context.Context, A) (R, error)) control.Handler {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
@@ -182,7 +182,7 @@ func versionWords(v *plugin.VersionState) string {
 	return words
 }
 
-// shortDigest is enough of a digest to tell one module from another.
+// shortDigest returns the beginning of a digest, enough to identify a module.
 func shortDigest(d string) string {
 	const letters = 12
 	d = strings.TrimPrefix(d, "sha256:")

@@ -118,7 +118,7 @@ The exit code is 0 if there is nothing, and 3 otherwise.`,
 	return c
 }
 
-// checkResult is what check --json prints.
+// checkResult is the output of check --json.
 type checkResult struct {
 	File     string        `json:"file"`
 	OK       bool          `json:"ok"`

@@ -70,7 +70,7 @@ Each call follows the one before: what is shown is one caller's.`,
 	return c
 }
 
-// benchRun is one bench, from its flags to what it prints.
+// benchRun is one bench, from its flags to its output.
 type benchRun struct {
 	rawCall
 	flags benchFlags
@@ -88,7 +88,7 @@ func (b *benchRun) read(hasInput, hasFor bool) error {
 	return b.rawCall.read(hasInput)
 }
 
-// benchResult is what bench --json prints.
+// benchResult is the output of bench --json.
 type benchResult struct {
 	File       string      `json:"file"`
 	Export     string      `json:"export"`

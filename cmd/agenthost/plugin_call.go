@@ -162,7 +162,7 @@ func (s *sizeFlag) Set(text string) error {
 	return err
 }
 
-// rawCall is one plugin call, from its flags to what it prints.
+// rawCall is one plugin call, from its flags to its output.
 type rawCall struct {
 	env     *environment
 	flags   callFlags

@@ -170,7 +170,7 @@ func replaceFile(name string, text []byte) error {
 	return writeFileMode(name, text, info.Mode().Perm())
 }
 
-// contextLines is how many equal lines a diff shows around what differs.
+// contextLines is how many equal lines a diff shows around a difference.
 const contextLines = 2
 
 // printDiff shows how two texts differ: one piece, from the first line that is

@@ -75,7 +75,7 @@ The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.
 	return c
 }
 
-// guestTest is one test, from its flags to what it prints.
+// guestTest is one test, from its flags to its output.
 type guestTest struct {
 	env     *environment
 	flags   testFlags

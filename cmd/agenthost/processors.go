@@ -77,7 +77,7 @@ the turn's input, which may be edited but not dropped.`,
 	return c
 }
 
-// processorsTrial is one trial, from its flags to what it prints.
+// processorsTrial is one trial, from its flags to its output.
 type processorsTrial struct {
 	env     *environment
 	flags   tryFlags

@@ -33,8 +33,8 @@ type TranscriptOptions struct {
 }
 
 // RunTranscripts replays every file that pattern matches, each as a subtest in a
-// synctest bubble, where time stands still unless everything waits. A transcript
-// is a txtar archive:
+// synctest bubble, where time advances only when every goroutine waits. A transcript is
+// a txtar archive:
 //
 //	What must hold, and why. A paragraph or two.
 //

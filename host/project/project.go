@@ -82,7 +82,7 @@ var (
 	_ parts = (*plugin.Slot)(nil)
 )
 
-// Options are what a caller adds to a configuration.
+// Options are a caller's additions to a configuration.
 type Options struct {
 	// FS is the file system that [Load] reads. Default: the operating system's files.
 	FS      fs.FS

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// histogram counts numbers in buckets of which each is at most 1/64 wide, so
-// that a million calls take as little room as one.
+// histogram counts numbers in buckets, each at most 1/64 of its number wide, so that a
+// million calls take as little room as one.
 type histogram struct {
 	counts        map[int]int
 	n             int

@@ -34,7 +34,7 @@ const maxPathBytes = 103
 // at once.
 type Handler func(ctx context.Context, args json.RawMessage) (any, error)
 
-// Request is what a client sends.
+// Request is a client's request.
 type Request struct {
 	Op   string          `json:"op"`
 	Args json.RawMessage `json:"args,omitempty"`

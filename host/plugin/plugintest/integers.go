@@ -14,7 +14,7 @@ import (
 // fields and where a schema has the type integer; a host writes the arguments of a run as
 // digits, but need not.
 
-// integerSpellings are what may follow the digits of an integer.
+// integerSpellings are the suffixes that may follow the digits of an integer.
 var integerSpellings = []string{".0", "e0"}
 
 // maxAddedIntegers bounds the optional integers that are added to one call.

@@ -63,7 +63,7 @@ type writing struct {
 
 	space, reverse bool
 	escape         func(b []byte, raw string) []byte // of strings; nil leaves them
-	double         bool                              // doubled members of the envelope, of which the last counts
+	double         bool                              // doubled members of the envelope; the last one counts
 	integers       string                            // the suffix of marked integers
 	extra          string                            // an additional member, unknown in every version of the contract
 }

@@ -130,7 +130,7 @@ type Network struct {
 	OnCall        []string       `yaml:"on_call"`
 	Router        string         `yaml:"router"` // PLUGIN, PLUGIN/ROUTER, in_order or model
 	RouterConfig  map[string]any `yaml:"router_config"`
-	Routing       *Routing       `yaml:"routing"` // of a model: the router, or what a plugin delegates to
+	Routing       *Routing       `yaml:"routing"` // of a model: the router, or the one that a plugin delegates to
 	Model         string         `yaml:"model"`
 	Processors    []Use          `yaml:"processors"`
 	Providers     []Use          `yaml:"providers"`
