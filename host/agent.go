@@ -20,22 +20,24 @@ type Agent struct {
 
 // AgentOptions are the optional parts of an agent.
 type AgentOptions struct {
-	// Description is what routers are told. A network routed by a model needs it.
+	// Description describes the agent to routers. A network routed by a model needs
+	// it.
 	Description string
 
-	// Instructions is the system prompt. InstructionsFunc makes it anew for each
-	// run of the agent instead, once a run.
+	// Instructions is the system prompt. InstructionsFunc makes one for each run of
+	// the agent instead, once a run.
 	Instructions     string
 	InstructionsFunc InstructionsFunc
 
-	// Prefill is how the first answer of a run of the agent begins: the model
-	// goes on from there. Not every provider can.
+	// Prefill is the beginning of the first answer of a run of the agent: the model
+	// continues it. Not every provider can.
 	Prefill string
 
 	// Enabled says whether a network may choose the agent now; nil is yes. It is
-	// asked before each routing decision. A router in code may name an agent that
-	// is not enabled all the same. If none is at first, the run fails; later,
-	// routers are told of nobody, and one that asks a model ends the run.
+	// asked before each routing decision. A router in code may still name an agent
+	// that is not enabled. If no agent is enabled at the first decision, the run
+	// fails; later, routers receive an empty list, and one that asks a model ends
+	// the run.
 	Enabled func(ctx context.Context, req *InstructionsRequest) (bool, error)
 
 	Model      Model // default: the network's, then the host's
@@ -60,9 +62,9 @@ type AgentOptions struct {
 	StateSchema *Schema
 
 	// Output makes the agent answer with JSON of this schema: see [Result].Output.
-	// An answer that does not fit is told to the model once and asked for again;
-	// if that does not fit either, the run fails with code unavailable, and keeps
-	// it.
+	// An answer that does not fit is sent back to the model once with its errors; if
+	// the next one does not fit either, the run fails with code unavailable, and
+	// keeps that answer.
 	Output *Schema
 
 	// StopWhen ends a run of the agent early. It is asked after each round in
@@ -70,9 +72,9 @@ type AgentOptions struct {
 	// tools are kept, and the finish reason is stop.
 	StopWhen func(ctx context.Context, result *Result) (bool, error)
 
-	// ToolChoice holds for the first model call of a run of the agent; later ones
+	// ToolChoice holds for the first model call of a run of the agent; later calls
 	// are free, or the agent could never stop. [ToolChoiceNone] holds for all: a
-	// model that calls a tool nevertheless is told that it may not.
+	// model that still calls a tool gets an error as its result.
 	ToolChoice      ToolChoice
 	MaxRounds       int // model calls of one run of the agent; 0: until no tool is called, at most the host's limit
 	OnMaxRounds     OnMaxRounds
@@ -94,10 +96,10 @@ type AgentOptions struct {
 	// switch for that.
 	SerialTools bool
 
-	// JoinResults puts the results of the tools that one answer calls into one message,
-	// in the order of the calls, which is told when all are there. (So Genkit does it.)
-	// By default each result is a message of its own. Results that come later, as those
-	// of calls that had a question, are another message.
+	// JoinResults puts the results of the tools that one answer calls into one
+	// message, in the order of the calls, and emits it when all results are there.
+	// (So Genkit does it.) By default each result is a message of its own. Results
+	// that come later, as those of calls that had a question, are another message.
 	JoinResults bool
 }
 
@@ -209,7 +211,7 @@ func (a *Agent) with(opts AgentOptions) *Agent {
 // Name returns the agent's name.
 func (a *Agent) Name() string { return a.name }
 
-// Description returns what routers are told of the agent.
+// Description returns the description of the agent that routers see.
 func (a *Agent) Description() string { return a.opts.Description }
 
 func (a *Agent) info() AgentInfo {
@@ -243,10 +245,9 @@ func (a *Agent) enabled(ctx context.Context, req *InstructionsRequest) (bool, er
 var placeholder = regexp.MustCompile(`\{\{\s*\.state((?:\.[A-Za-z0-9_]+)*)\s*\}\}`)
 
 // TemplateInstructions returns instructions with {{.state.path}} replaced by
-// the state's value there: a string as it is, anything else as JSON, nothing
-// where there is none. There is no more to the language: for logic write an
-// [InstructionsFunc] or a provider. Code invalid_argument for any other use of
-// {{.
+// the state's value there: a string verbatim, any other value as JSON, an absent
+// one as nothing. The language has nothing else: for logic write an
+// [InstructionsFunc] or a provider. Code invalid_argument for any other use of {{.
 func TemplateInstructions(text string) (InstructionsFunc, error) {
 	if rest := placeholder.ReplaceAllString(text, " "); strings.Contains(rest, "{{") {
 		return nil, Errorf(InvalidArgument, "instructions use {{ for something other than {{.state.path}}").
@@ -298,7 +299,7 @@ func newToolSet(tools []*Tool) (toolSet, error) {
 	return s, nil
 }
 
-// current returns the set with each tool as it is now.
+// current returns the set with the current version of each live tool.
 func (s toolSet) current(ctx context.Context) toolSet {
 	if !s.live {
 		return s

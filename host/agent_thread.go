@@ -9,17 +9,16 @@ import (
 	"sync"
 )
 
-// AgentThread is a conversation with one agent that whoever talks to the agent
-// holds on to: give it with [Request].AgentThread, and serialize it between
-// turns. Nobody has to keep the conversation elsewhere. (A thread of a [History]
-// is the host's to keep, by its id; an agent thread is a value. The name, and
-// what it does, are Agent Framework's.)
+// AgentThread is a conversation with one agent that the caller holds: give it with
+// [Request].AgentThread, and serialize it between turns. No other store is needed.
+// (A thread of a [History] is the host's to keep, by its id; an agent thread is a
+// value. The name, and what it does, are Agent Framework's.)
 //
 // It is of one of three kinds, which the first answer decides. If the model's
-// service says that it keeps the conversation, that is where it is, and the
-// thread has its id: each turn sends what is new. If not, the messages are in a
-// [MessageStore]: that of [AgentOptions].Messages, or one in memory. A thread
-// that has had no answer is undecided.
+// service says that it keeps the conversation, the thread has only its id, and each
+// turn sends the new messages. If not, the messages are in a [MessageStore]: that
+// of [AgentOptions].Messages, or one in memory. A thread that has had no answer is
+// undecided.
 //
 // A turn is stored when it ends, in one write: its input and everything that was
 // finished, also if it failed, unless [ThreadOptions].DiscardOnFailure is set.
@@ -53,7 +52,7 @@ type ThreadKind string
 
 // The kinds of agent threads.
 const (
-	ThreadUndecided ThreadKind = "undecided" // nobody yet
+	ThreadUndecided ThreadKind = "undecided" // before the first answer
 	ThreadService   ThreadKind = "service"   // the model's service
 	ThreadStore     ThreadKind = "store"     // a message store
 )
@@ -65,8 +64,8 @@ type ThreadOptions struct {
 	Tenant string
 
 	// ID names the thread, and so do stores that keep several. Default: a fresh
-	// one. With a store that keeps messages by name, an id that was there before
-	// goes on with what it has.
+	// one. With a store that keeps messages by name, an id that has messages already
+	// continues with them.
 	ID string
 
 	// Conversation is one that the model's service has already: the thread is the
@@ -83,7 +82,7 @@ type ThreadOptions struct {
 	// it the service wins, which an event and the log say, once.
 	StrictStore bool
 
-	// DiscardOnFailure leaves the thread as it was if a run fails or is canceled.
+	// DiscardOnFailure leaves the thread unchanged if a run fails or is canceled.
 	DiscardOnFailure bool
 
 	// AnyAgent restores a thread that another agent serialized, or this one with
@@ -169,10 +168,10 @@ func (t *AgentThread) ID() string { return t.opts.ID }
 func (t *AgentThread) Tenant() string { return t.opts.Tenant }
 
 // Questions returns what the last run asks, if it was interrupted on a host without a
-// journal: a request with the thread and the Answers resumes it. A serialized thread
-// has them if none is about an approval or an agent used as a tool, which nobody who
-// can change the thread may answer; those are answered to the thread itself, or with a
-// [Journal].
+// journal: a request with the thread and the Answers resumes it. A serialized
+// thread has them if none is about an approval or an agent used as a tool: a client
+// that can change the thread must not answer those. They are answered to the thread
+// itself, or with a [Journal].
 func (t *AgentThread) Questions() []*Question {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,15 +215,15 @@ func (t *AgentThread) Conversation() string {
 	return t.service
 }
 
-// State returns the custom state that the last run left, nil if there is none.
+// State returns the custom state that the last run left, or nil.
 func (t *AgentThread) State() json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.state)
 }
 
-// Messages returns the conversation, oldest first. Code failed_precondition if
-// the model's service has it, for then nobody here does.
+// Messages returns the conversation, oldest first. Code failed_precondition if the
+// model's service has it, for then the thread has no copy.
 func (t *AgentThread) Messages(ctx context.Context) ([]*Message, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,7 +292,7 @@ func (t *AgentThread) messages(ctx context.Context) ([]*Message, error) {
 	return append(list, t.open...), err
 }
 
-// storeName is what a panic of the store is told by.
+// storeName names the store in the error of its panic.
 func (t *AgentThread) storeName() string { return fmt.Sprintf("message store %T", t.store) }
 
 // threadHistory is an agent thread as a run sees it.
@@ -357,7 +356,8 @@ func (h *threadHistory) AppendResults(ctx context.Context, req *HistoryRequest, 
 	return nil
 }
 
-// settle puts what was said where it belongs.
+// settle decides the kind of the thread and keeps the turn's messages accordingly:
+// in the store, or in t.open until the service or a store has them.
 func (t *AgentThread) settle(ctx context.Context, turn *Turn, said []*Message) error {
 	switch {
 	case turn.conversation != "":

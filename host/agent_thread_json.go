@@ -36,9 +36,8 @@ const MaxThreadBytes = 64 << 20
 //	waiting    the calls that the last run asks about: see [AgentThread.Questions]
 //	sum        of all other members, so that a damaged thread is found
 //
-// Its members may be put in another order and spaced anew, as databases do. A
-// run that is under way is not in it. Code resource_exhausted beyond
-// [MaxThreadBytes].
+// Its members may be reordered and reformatted, as databases do. A run that is
+// under way is not in it. Code resource_exhausted beyond [MaxThreadBytes].
 func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -340,7 +339,8 @@ func (e *envelope) check() error {
 	return nil
 }
 
-// checkEnvelope refuses what is another's.
+// checkEnvelope refuses the thread of another tenant, or of an agent that opts
+// exclude.
 func (t *AgentThread) checkEnvelope(e *envelope) error {
 	if e.tenant != t.opts.Tenant {
 		return Errorf(PermissionDenied, "the serialized thread is not this tenant's")

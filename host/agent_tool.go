@@ -13,7 +13,7 @@ import (
 type AgentToolOptions struct {
 	Name        string        // default: the agent's
 	Description string        // default: the agent's
-	Timeout     time.Duration // of one call; default: what is left of the run
+	Timeout     time.Duration // of one call; default: the rest of the run's
 }
 
 // NewAgentTool returns a tool that runs an agent. The model that calls it says
@@ -31,9 +31,9 @@ type AgentToolOptions struct {
 //
 // Agents may be tools of agents that are tools, [MaxAgentDepth] deep. When one asks
 // a person, the run around it does: it ends interrupted with the question, whose
-// Via leads there, and with the answer the agent goes on where it asked; what else
-// was called beside it has run and does not run again. Code invalid_argument for a
-// name that no provider takes or a missing description.
+// Via leads there, and with the answer the agent continues where it asked; the
+// other calls of that answer have run and do not run again. Code invalid_argument
+// for a name that no provider takes or a missing description.
 func NewAgentTool(agent *Agent, opts *AgentToolOptions) (*Tool, error) {
 	if agent == nil {
 		return nil, Errorf(InvalidArgument, "no agent to make a tool of")

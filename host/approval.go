@@ -61,7 +61,7 @@ func (tc *toolCalls) askPersons(ctx context.Context, calls []*toolCall) {
 	}
 }
 
-// questionBefore returns the question to ask before a call runs, nil if there is none.
+// questionBefore returns the question to ask before a call runs, or nil.
 func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall) (*Question, error) {
 	var err error
 	if c.attempt.Arguments, err = tool.arguments(ctx, c.part.Arguments, tc.limits.ArgumentBytes); err != nil {

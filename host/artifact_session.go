@@ -54,8 +54,8 @@ func (c *Call) EarlierArtifacts(ctx context.Context) ([]ArtifactRef, error) {
 
 // Artifact returns the artifact of a name as the session has it: the call's own,
 // else the run's, else that of an earlier turn, which is read from its history
-// now. It must not be changed. Code not_found if there is none, and for an empty
-// name.
+// now. It must not be changed. Code not_found if the session has no such artifact,
+// and for an empty name.
 func (c *Call) Artifact(ctx context.Context, name string) (*Artifact, error) {
 	if name == "" {
 		return nil, Errorf(NotFound, "an artifact without a name cannot be named").WithHint("Artifacts and EarlierArtifacts list them")

@@ -8,15 +8,15 @@ import (
 // Quota bounds what a tenant uses over all of its runs, beside the [Limits] of
 // each. Package quota has one for a single process. Implementations are safe for
 // concurrent use. An error ends the run with its code: resource_exhausted, and
-// retryable, for what is used up for now.
+// retryable, for a quota that is used up for now.
 type Quota interface {
 	// AskModel is called before a model is asked, each time. It may wait until it
 	// is the tenant's turn, as long as ctx, and returns for how long it did.
 	AskModel(ctx context.Context, tenant, model string) (waited time.Duration, err error)
 
-	// UseTokens books what a model call has used, also if it is more than what was
-	// left: the next call is then refused. It is called in runs that were cancelled
-	// as well, and must not wait.
+	// UseTokens books the tokens that a model call has used, even if fewer were
+	// left: the next call is then refused. It is called in canceled runs too, and
+	// must not wait.
 	UseTokens(tenant string, tokens int)
 
 	// CallTools is called before n tools are called together.

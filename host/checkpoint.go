@@ -46,7 +46,7 @@ type openCall struct {
 	Resumed  []Resumption `json:"resumed,omitempty"`
 	Inside   *inside      `json:"inside,omitempty"`
 
-	answer *Answer   // of the run that goes on
+	answer *Answer   // of the resuming run
 	begun  int       // the attempt that began, of a run that did not end
 	done   *callDone // its outcome, of a run that did not end
 }
@@ -60,15 +60,15 @@ type inside struct {
 	Calls  []*openCall `json:"calls"`
 }
 
-// turn returns the agent's run that goes on after the answers.
+// turn returns the saved run of the agent, which continues after the answers.
 func (in *inside) turn() *savedTurn {
 	result := *in.Result
 	result.Usage, result.FinishReason = Usage{}, FinishStop
 	return &savedTurn{agent: in.Agent, input: in.Input, calls: in.Calls, result: &result}
 }
 
-// addBranches puts the agents that wait behind calls, and behind theirs, where they
-// are found when the calls go on.
+// addBranches adds the agents that wait behind calls, and behind theirs, to byKey,
+// where a resumed call finds its agent.
 func addBranches(byKey map[string]*savedTurn, calls []*openCall) {
 	for _, call := range calls {
 		if call.Inside != nil {
@@ -169,7 +169,7 @@ func errOtherVersion(run string, version int) error {
 		WithHint("resume it with the version that began it")
 }
 
-// check says what is missing, if anything.
+// check returns an error of code data_loss if the checkpoint is incomplete.
 func (c *checkpoint) check() error {
 	if len(c.Calls) == 0 || c.Agent == "" {
 		return Errorf(DataLoss, "there is no question")
@@ -196,7 +196,7 @@ func checkOpen(calls []*openCall, depth int) error {
 	return nil
 }
 
-// turn returns the agent's run that goes on after the answers.
+// turn returns the saved run of the agent, which continues after the answers.
 func (c *checkpoint) turn(id string) *savedTurn {
 	return &savedTurn{agent: c.Agent, calls: c.Calls,
 		result: &Result{ID: id, Agent: c.Agent, CreatedAt: time.Now().UTC(), FinishReason: FinishStop, Rounds: c.Rounds}}

@@ -8,8 +8,8 @@ import (
 // Checkpoint is where an interrupted run stopped, of a host without a [Journal]: see
 // [RunResult].Checkpoint and [Request].Checkpoint. Keep it as its JSON, and where its
 // reader cannot change it: it says which calls were approved, with which arguments,
-// under which idempotency key. What is handed to a client that may change it is made
-// by [Checkpoint.ForClient]. It is immutable.
+// under which idempotency key. For a client that may change it, make another with
+// [Checkpoint.ForClient]. It is immutable.
 type Checkpoint struct {
 	tenant, run, target, thread string
 
@@ -31,8 +31,8 @@ func (c *Checkpoint) MarshalJSON() ([]byte, error) {
 	return json.Marshal(checkpointJSON{checkpointVersion, c.tenant, c.run, c.target, c.thread, c.left})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Code invalid_argument for what is
-// none, failed_precondition for one of another version.
+// UnmarshalJSON reads what MarshalJSON writes. Code invalid_argument for bytes that
+// are no checkpoint, failed_precondition for one of another version.
 func (c *Checkpoint) UnmarshalJSON(raw []byte) error {
 	var in checkpointJSON
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -82,8 +82,8 @@ func (c *Checkpoint) ForClient() *Checkpoint {
 	return &Checkpoint{run: c.run, target: c.target, left: left, unowned: true}
 }
 
-// maxClientCount bounds the counts that a client writes into a checkpoint: a run that
-// goes on from one counts up from there, and compares with its limits.
+// maxClientCount bounds the counts that a client writes into a checkpoint: a
+// resumed run counts up from there, and compares with its limits.
 const maxClientCount = 1 << 20
 
 func clientCount(n int) int { return min(max(n, 0), maxClientCount) }

@@ -55,8 +55,8 @@ func checksum(agent string, created time.Time, messages ...*Message) string {
 var escapedByGo = map[string]string{"003c": "<", "003e": ">", "0026": "&", "2028": "\u2028", "2029": "\u2029"}
 
 // plainJSON appends valid JSON to dst without white space between its tokens and
-// without the escapes of escapedByGo. dst may end where raw begins: what is
-// appended is not longer.
+// without the escapes of escapedByGo. dst may end where raw begins: the appended
+// JSON is not longer than raw.
 func plainJSON(dst, raw []byte) []byte {
 	inString := false
 	for i := 0; i < len(raw); i++ {
@@ -75,7 +75,7 @@ func plainJSON(dst, raw []byte) []byte {
 		}
 		dst = append(dst, c)
 		if c == '\\' {
-			i++ // what is escaped is no end of a string
+			i++ // an escaped quote does not end the string
 			dst = append(dst, raw[i])
 		}
 	}

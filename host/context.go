@@ -61,7 +61,7 @@ func (c *Call) again() *Call {
 type callOutput struct {
 	artifacts []Artifact
 	untold    []Artifact // of them and of its agent's, those that no event has told
-	held      bool       // they are told when the attempt is over: another may follow
+	held      bool       // emit the artifacts only when the attempt is over: another may follow
 	schedule  []string
 	events    int
 }

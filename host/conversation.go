@@ -2,7 +2,7 @@ package host
 
 import "slices"
 
-// conversation is what has been said: before this turn, and in it.
+// conversation holds the messages before this turn and of this turn.
 type conversation struct {
 	past           []*Message // before this turn, with open calls closed
 	input          *Message   // the user's message of this turn; may be nil

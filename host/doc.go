@@ -3,8 +3,8 @@
 // An [Agent] is instructions, a model and tools. A [Network] is a group of
 // agents with a [Router], shared [State] and a [History]. A [Host] runs either:
 // it stores the user's message, asks the router who is next, shows that agent's
-// model the conversation as the [Processor]s left it, runs the tools it calls,
-// and goes on until nobody is left to run. Everything that happens is an
+// model the conversation as the [Processor]s left it, runs the tools it calls, and
+// repeats that until the router names no agent. Everything that happens is an
 // [Event].
 //
 //	model, _ := openaimodel.New("gpt-4o-mini", &openaimodel.Options{Server: modelhttp.Options{APIKey: key}}) // any host.Model
@@ -22,13 +22,13 @@
 // sandbox and no model provider: those are packages below it that satisfy its
 // interfaces.
 //
-// A run may stop and be gone on with. One that needs a person's approval, a
-// tool's answer or a client's ends with a [Question]; a durable one whose process
-// was killed is left in the [Journal]; [Request].Resume goes on with either
-// (question.go, approval.go, checkpoint.go: what is asked; durable.go, step.go: what
-// is written down; replay.go, resume.go: how it is read again).
+// A run may stop and be resumed. One that needs a person's approval, a tool's
+// answer or a client's ends with a [Question]; a durable one whose process was
+// killed is left in the [Journal]; [Request].Resume continues either (question.go,
+// approval.go, checkpoint.go: questions; durable.go, step.go: recorded steps;
+// replay.go, resume.go: how both are read again).
 //
-// A conversation is kept by a [History], or by whoever talks to one agent, as an
+// A conversation is kept by a [History], or, with one agent, by the caller as an
 // [AgentThread]: a value that is serialized between turns, and whose messages are
 // with the model's service, in a [MessageStore] or in itself.
 //

@@ -18,9 +18,9 @@ import (
 type PatchOp = jsondoc.Op
 
 // Document is a JSON value that is patched and compared without being read
-// again. Numbers are kept as they were written, so integers of any size survive.
-// A document is immutable: a patched document shares the unchanged parts with the
-// one it was made from, so a patch costs what it touches. Safe for concurrent use.
+// again. Numbers keep their spelling, so integers of any size survive. A document
+// is immutable: a patched document shares the unchanged parts with the one it was
+// made from, so a patch costs what it touches. Safe for concurrent use.
 type Document struct{ doc *jsondoc.Document }
 
 // ReadDocument reads JSON. Malformed JSON and a value that is nested deeper than

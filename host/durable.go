@@ -8,14 +8,14 @@ import (
 )
 
 // A durable run writes down each step when it is done: an answer of a model, the
-// outcome of a tool call, a router's decision. What is done between two steps
+// outcome of a tool call, a router's decision. The work between two steps
 // (instructions, providers, processors, hooks, observers) is done again when the
 // run is resumed, and must bear that.
 
 // entry is one step of a run in the journal: State and In beside one of the rest.
 type entry struct {
 	In    string    `json:"in,omitempty"`    // the key of the call whose agent takes the step
-	State []PatchOp `json:"state,omitempty"` // what has changed of the state since the last step
+	State []PatchOp `json:"state,omitempty"` // the changes of the state since the last step
 
 	Begin  *beginning  `json:"begin,omitempty"` // the first
 	Route  *routeStep  `json:"route,omitempty"`
@@ -155,8 +155,8 @@ func (w *recorder) noteStep(e entry) {
 	w.waiting = append(w.waiting, raw)
 }
 
-// keepFailure keeps the first failure: what is not written down may not be followed by
-// anything.
+// keepFailure keeps the first failure: no step may follow one that was not written
+// down.
 func (w *recorder) keepFailure(err error) {
 	if w.failed == nil {
 		w.failed = err
@@ -172,9 +172,9 @@ func (w *recorder) err() error {
 	return w.failed
 }
 
-// commitStep stores a step and those before it. It has time of its own: what has
-// happened is written down after a cancel too. Steps that several calls bring at
-// once are stored together.
+// commitStep stores a step and those before it. Its context is not canceled with
+// the run's: a finished step is written down after a cancel too. Steps of several
+// calls at once are stored together.
 func (w *recorder) commitStep(ctx context.Context, e entry) error {
 	if w == nil {
 		return nil

@@ -106,9 +106,8 @@ func intPair(v []byte) (int, int, error) {
 	return *p[0], *p[1], nil
 }
 
-// plainPair reads [a,b] as kits write it; ok is false for what is written in
-// another way. A processor may answer with thousands, and encoding/json takes ten
-// times as long.
+// plainPair reads [a,b] as kits write it; ok is false for any other spelling. A
+// processor may answer with thousands, and encoding/json takes ten times as long.
 func plainPair(v []byte) (a, b int, ok bool) {
 	if len(v) < len("[0,0]") || v[0] != '[' || v[len(v)-1] != ']' {
 		return 0, 0, false
@@ -313,8 +312,8 @@ func (p *editPlan) result() []*Message {
 }
 
 // trim returns message i without the parts that are dropped. A processor drops the
-// same ones each time that it sees a message, so the result is kept with it: what
-// is known of its text need not be found out again.
+// same ones each time that it sees a message, so the result is kept with it: its
+// text is not measured and counted again.
 func (p *editPlan) trim(i int) *Message {
 	m := p.in[i]
 	var left [8]Part

@@ -20,11 +20,11 @@ type Code string
 // The codes. Each means the same wherever it appears.
 const (
 	InvalidArgument    Code = "invalid_argument"    // the caller's input or configuration is wrong
-	Unauthenticated    Code = "unauthenticated"     // nobody said who is asking
+	Unauthenticated    Code = "unauthenticated"     // the caller has not said who it is
 	PermissionDenied   Code = "permission_denied"   // who is asking may not
 	NotFound           Code = "not_found"           // the named thing does not exist
 	AlreadyExists      Code = "already_exists"      // the named thing exists and must not
-	Conflict           Code = "conflict"            // somebody else changed it first
+	Conflict           Code = "conflict"            // another caller changed it first
 	ResourceExhausted  Code = "resource_exhausted"  // a limit, budget or quota is used up
 	FailedPrecondition Code = "failed_precondition" // right request, wrong state of the system
 	DeadlineExceeded   Code = "deadline_exceeded"   // time ran out
@@ -197,8 +197,8 @@ func ContextError(ctx context.Context) error {
 	return &Error{Code: CodeOf(ctx.Err()), Message: cause.Error(), Err: cause}
 }
 
-// AsError returns err as an [*Error], wrapping what is not one yet under the
-// code [CodeOf] finds. AsError(nil) is nil.
+// AsError returns err as an [*Error], wrapping any other error under the code that
+// [CodeOf] finds. AsError(nil) is nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

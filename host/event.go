@@ -35,7 +35,7 @@ type (
 		Thread  string `json:"thread,omitempty"`
 		Branch  string `json:"branch,omitempty"`  // of the thread, if the run is not on its own line
 		Message string `json:"message,omitempty"` // id of the user's message
-		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one goes on with
+		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one resumes
 
 		// Replayed tells that the message was answered before: the events that follow
 		// are those of the stored turn, under the id of its run, each answer in one
@@ -182,7 +182,7 @@ type (
 	}
 
 	// StatePatched tells how the state changed: RFC 6902 operations. The first of
-	// a run replaces the whole document. A tool's changes are told when it makes
+	// a run replaces the whole document. A tool's changes are emitted when it makes
 	// them, each by itself; those of a tool that fails are taken back by another
 	// StatePatched before its ToolFinished. Changes that the reader is too slow for
 	// become one of the whole.

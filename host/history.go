@@ -42,24 +42,25 @@ import (
 // Who keeps the conversation is for each request to say. The server does: it
 // names the thread alone. The client does: it sends Messages with it, and
 // nothing is loaded. Both: the first request of a session loads, later ones send
-// what the client has by then. What is new is stored in all three. A client that
-// sends Messages keeps the state as well: the thread's is left as it is, unless
-// the request brings State or the thread is new.
+// the client's copy. New messages are stored in all three cases. A client that
+// sends Messages keeps the state as well: the thread's stays unchanged, unless the
+// request brings State or the thread is new.
 //
 // Methods are called in a goroutine of their own, one at a time for one run, any
 // number for others. Each must heed its context, which ends after
 // [Limits].HistoryTimeout, CommitTimeout for AppendResults, and with the run;
-// LockThread's ends with the run. One that goes on after that is left behind,
+// LockThread's ends with the run. A call that does not return then is abandoned,
 // and one that panics fails; the run ends in both cases. Requests and turns are
-// copies, which an adapter may keep and change; what it returns is shared and is
-// not changed by anybody. [Step] works in them.
+// copies, which an adapter may keep and change; the values it returns are shared
+// and never changed. [Step] works in them.
 type (
 	// ThreadCreator makes sure a thread exists.
 	ThreadCreator interface {
-		// CreateThread makes the thread that req names if there is none, and one of
-		// a fresh id if req names none. The given id stays, whatever is returned. An
-		// empty id for a thread that req does not name is an error of code internal.
-		// created says that the thread is new, so that there is nothing to load.
+		// CreateThread makes the thread that req names if it does not exist, and one
+		// of a fresh id if req names none. The given id stays, whatever is returned.
+		// An empty id for a thread that req does not name is an error of code
+		// internal. created says that the thread is new, so that there is nothing to
+		// load.
 		CreateThread(ctx context.Context, req *HistoryRequest) (thread string, created bool, err error)
 	}
 
@@ -93,8 +94,8 @@ type (
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
 
-	// RoundAppender stores what a run has said so far, while it goes on. It is
-	// used with [HistoryOptions].EachRound only.
+	// RoundAppender stores the messages of a run while it runs. It is used with
+	// [HistoryOptions].EachRound only.
 	RoundAppender interface {
 		// AppendRound stores the messages that round brings and that the thread
 		// does not have, in one commit guarded by round.Head, and returns the
@@ -137,7 +138,7 @@ type HistoryRequest struct {
 	Fence int64
 }
 
-// Loaded is a thread as it was stored.
+// Loaded is a stored thread.
 type Loaded struct {
 	Messages []*Message
 	State    json.RawMessage // custom state; nil if none was stored
@@ -148,8 +149,8 @@ type Loaded struct {
 	Providers map[string]json.RawMessage
 
 	// Tenant and Thread say whose it is, as the adapter found it stored beside
-	// the messages. The host refuses what is not what it asked for; empty ones it
-	// cannot check.
+	// the messages. The host refuses a thread other than the one it asked for; empty
+	// ones it cannot check.
 	Tenant string
 	Thread string
 
@@ -161,15 +162,14 @@ type Loaded struct {
 
 // Turn is what one run leaves behind.
 type Turn struct {
-	Head      string // the head as it was after the user's message; "" guards nothing
+	Head      string // the head after the user's message; "" guards nothing
 	Results   []*Result
 	State     json.RawMessage // nil when it must not be stored
 	Artifacts []Artifact
 
-	// Providers are the states of all context providers, by key; empty if nothing
-	// is kept any more, and nil when those of the thread must stay as they are. A
-	// turn that failed has those from before it. An adapter gives them back in
-	// Loaded.
+	// Providers are the states of all context providers, by key; empty if nothing is
+	// kept any more, and nil when those of the thread must stay unchanged. A failed
+	// turn has those from before it. An adapter gives them back in Loaded.
 	Providers map[string]json.RawMessage
 
 	Status FinishReason
@@ -213,7 +213,7 @@ func (t *Turn) Messages() []*Message {
 
 // HistoryOptions are the optional parts of a history.
 type HistoryOptions struct {
-	// Processors are applied to what is loaded before the network's and the
+	// Processors are applied to the loaded messages, before the network's and the
 	// agent's.
 	Processors []Processor
 

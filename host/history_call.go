@@ -84,12 +84,12 @@ func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) hi
 	})
 }
 
-// foreignCall is a call of somebody's code that may panic, or never return.
+// foreignCall is a call of an adapter's code, which may panic or never return.
 type foreignCall[T any] struct {
 	who, name, method, run string // name is the type, if there is one to tell
 	logger                 *slog.Logger
 	fn                     func(context.Context) (T, error)
-	late                   func(T) // takes an answer that nobody waits for any more; may be nil
+	late                   func(T) // takes an answer that comes too late for the caller; may be nil
 }
 
 // awaitForeignCall makes the call. One that does not return after its context has ended is

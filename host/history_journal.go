@@ -7,7 +7,7 @@ import "context"
 
 // maxJournaledHistory is how many bytes of a conversation are written down. A
 // longer one is loaded again: it would cost each durable run a write of its length,
-// where the run itself writes what is new.
+// where the run itself writes new messages only.
 const maxJournaledHistory = 256 << 10
 
 // journaledHistory returns the loaded conversation as a step of the journal; nil if nothing was, or
@@ -30,7 +30,7 @@ func (t *runThread) journaledHistory() *loadedStep {
 	return &loadedStep{Messages: raw, Providers: t.loaded.Providers}
 }
 
-// read returns what was written down, nil if that is nothing.
+// read returns the journaled conversation, nil if the journal has none.
 func (s *loadedStep) read() (*Loaded, error) {
 	if s == nil {
 		return nil, nil

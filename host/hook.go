@@ -18,8 +18,8 @@ import (
 // ToolEnd in that of their call, so several at once. What a hook may change it
 // changes in the value it is given, which is its own: messages and parts in it
 // are shared and must be replaced, not written to. An error from Start, Response
-// or Finish ends the run with it; one from a tool's hook fails that call and is
-// told to the model like a tool's. What a hook changes in the state stays, also if
+// or Finish ends the run with it; one from a tool's hook fails that call and
+// reaches the model like a tool's. What a hook changes in the state stays, also if
 // its call fails.
 //
 // What a reader of the stream has already seen is not taken back.
@@ -52,12 +52,13 @@ type StartHook struct {
 	SoFar *SoFar   // the results and the agents, and the conversation as no hook has changed it
 
 	// Instructions is the system prompt, and Messages the conversation before the
-	// processors, so that what redacts sees what a hook adds. Both are as they are
-	// without the hook. What it changes holds for this model call and for all later
-	// ones of the agent's run, and the same change made before each call is one
-	// change: a hook need not look at Round. Messages that are added keep their place.
-	// Nothing of it is stored: a run that goes on after a question, or in another
-	// process, has the changes that the hook makes from there on.
+	// processors, so that a redacting processor sees the messages that a hook adds.
+	// Both come without the hook's earlier changes. A change holds for this model
+	// call and for all later ones of the agent's run, and the same change made
+	// before each call is one change: a hook need not look at Round. Messages that
+	// are added keep their place. No change is stored: a run that is resumed, after
+	// a question or in another process, has the changes that the hook makes from
+	// there on.
 	Instructions string
 	Messages     []*Message
 
@@ -97,7 +98,7 @@ type ToolStartHook struct {
 type ToolEndHook struct {
 	Scope     Scope
 	State     *State
-	SoFar     *SoFar // as it was when the call began
+	SoFar     *SoFar // at the beginning of the call
 	ID        string
 	Tool      string
 	Arguments json.RawMessage
@@ -118,7 +119,7 @@ type FinishHook struct {
 
 	// Messages are the answers and tool results of the run. They may be replaced
 	// by others, which must be whole: every call answered, every result after its
-	// call. What is left is what later agents see and what is stored.
+	// call. Later agents see the messages that remain, and only those are stored.
 	Messages     []*Message
 	FinishReason FinishReason
 	Rounds       int

@@ -21,7 +21,7 @@ type Options struct {
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
 	Quota   Quota        // of tenants, over all of their runs; default: none
-	Meter   Meter        // is told of every event of every run; default: none
+	Meter   Meter        // receives every event of every run; default: none
 	Trace   Tracer       // is given every event that runs' readers get; default: none
 	Logger  *slog.Logger // nil discards
 
@@ -90,17 +90,19 @@ type Request struct {
 	// a client sent. It may be empty on a host with Options.SingleTenant.
 	Tenant string
 
-	Thread string // the conversation to go on with; "" starts one if there is a history
+	Thread string // the conversation to continue; "" starts one if there is a history
 
-	// Run is the id of the run, if whoever asks wants to know it before: one that no
-	// run had before, up to 256 bytes of UTF-8 without control characters. Default: a fresh one. A
-	// shipped history that has a turn of that run does not take another: the run ends
-	// with code already_exists beside its results, which are paid for by then, so an
-	// id that a client chose is not to get here unchecked.
+	// Run is the id of the run, for a caller that wants to know it beforehand: one
+	// that no run had before, up to 256 bytes of UTF-8 without control characters.
+	// Default: a fresh one. A shipped history that has a turn of that run does not
+	// take another: the run ends with code already_exists beside its results, which
+	// are paid for by then, so an id that a client chose is not to get here
+	// unchecked.
 	Run string
 
 	// Text is the user's input. Input is the same as a whole message, with an id
-	// of the client's. With neither the run goes on from what is there.
+	// of the client's. With neither the run continues from the end of the
+	// conversation.
 	//
 	// A message that is sent again, with its id, after a turn that completed is
 	// answered with the stored turn, if the history is a [TurnReader]: see
@@ -110,8 +112,9 @@ type Request struct {
 	Input *Message
 
 	// Messages is the conversation so far, if the client keeps it: then nothing
-	// is loaded, and everything is stored as usual. A model is told it as if it had
-	// been so: whoever must not speak as the system sends no message of that role.
+	// is loaded, and everything is stored as usual. The model takes it for the
+	// truth: check that a client which must not speak as the system sends no message
+	// of that role.
 	Messages []*Message
 
 	// Providers are the states of context providers, as the last run's result has
@@ -124,21 +127,21 @@ type Request struct {
 	// They may come with Answers, and stay what they are.
 	Artifacts []Artifact
 
-	// AgentThread is the conversation to go on with, if the target is an agent: see
-	// [Agent.NewThread]. Its messages are where it has them, and no history is
-	// used; Thread and Messages stay empty.
+	// AgentThread is the conversation to continue, if the target is an agent: see
+	// [Agent.NewThread]. Its messages are where it has them, and no history is used;
+	// Thread and Messages stay empty.
 	AgentThread *AgentThread
 
 	// Regenerate names a stored user's message to answer again; Text, Input and
 	// Messages stay empty. The thread shows it as its last message then, and what
 	// came after is kept in the thread's lineage. With NewBranch the thread stays
-	// as it is, and the new answer is on a branch of it, which the result names.
+	// unchanged, and the new answer is on a branch of it, which the result names.
 	// The history must be a [Regenerator], or a [Brancher]. Code not_found if the
 	// thread has no such message.
 	Regenerate string
 	NewBranch  bool
 
-	// Branch is the branch of the thread to go on with; empty is its own line.
+	// Branch is the branch of the thread to continue; empty is its own line.
 	Branch string
 
 	// Racing beats the history's way of racing; empty leaves it.
@@ -162,17 +165,17 @@ type Request struct {
 	// canceled has ended; only one that could not come to its end is left open.
 	Durable bool
 
-	// Resume names a run that was interrupted: this one goes on where that one
-	// stopped, in its thread and with its state, and Answers has an answer to
-	// each of its questions. A durable run whose process ended is gone on with in
-	// the same way, without answers and as the same run: what it has written down
-	// is not done again; Model and Router are given anew. The target is the interrupted run's; Thread, Text,
-	// Input, Messages, Instructions, ModelParameters and State stay empty. Nothing happens before
-	// the answers are found to fit. Codes: not_found for a run that is not there
-	// (or another tenant's), permission_denied for an answer to what was not
-	// asked, conflict if the questions were answered already or the thread has
-	// moved on since, failed_precondition for another target or a host without a
-	// journal, invalid_argument for the rest.
+	// Resume names a run that was interrupted: this one continues where that one
+	// stopped, in its thread and with its state, and Answers has an answer to each
+	// of its questions. A durable run whose process ended is resumed in the same
+	// way, without answers and as the same run: its recorded steps are not done
+	// again; the request gives Model and Router again. The target is the interrupted
+	// run's; Thread, Text, Input, Messages, Instructions, ModelParameters and State
+	// stay empty. Nothing happens before the answers are found to fit. Codes:
+	// not_found for a run that is not there (or another tenant's), permission_denied
+	// for an answer to a question that was not asked, conflict if the questions were
+	// answered already or the thread has moved on since, failed_precondition for
+	// another target or a host without a journal, invalid_argument for the rest.
 	Resume  string
 	Answers []Answer
 
@@ -240,14 +243,14 @@ type RunResult struct {
 	Cost         Cost            `json:"cost"`
 	Error        *Error          `json:"error,omitempty"`
 
-	// Replayed tells that the run's message had been answered before: Run is the one
-	// that did, Results, State and Artifacts are what is stored of it, and Usage and
-	// Cost are zero, as nothing was used.
+	// Replayed tells that the run's message had been answered before: Run is the run
+	// that answered it, Results, State and Artifacts are those stored of that run,
+	// and Usage and Cost are zero, as nothing was used.
 	Replayed bool `json:"replayed,omitempty"`
 
 	// Providers are the states of context providers, by key, of a run without a
-	// history: for whoever keeps its conversation. They are as they were before if
-	// the run failed.
+	// history: for the caller that keeps its conversation. After a failed run they
+	// are those from before it.
 	Providers map[string]json.RawMessage `json:"-"`
 
 	// Questions are what an interrupted run asks: see [Request].Resume.
@@ -268,9 +271,9 @@ func (r *RunResult) Text() string {
 
 // Stream runs an agent or a network and yields what happens. The run happens in
 // the caller's goroutine, between one event and the next: a slow reader slows
-// its own run and no other. A failure is told by [RunFinished] and then yielded
-// as the last error. Breaking out of the loop cancels the run; what was
-// finished is stored before the loop is left.
+// its own run and no other. A failure is in [RunFinished] and is then yielded as
+// the last error. Breaking out of the loop cancels the run; its finished messages
+// are stored before the loop is left.
 //
 // A request that cannot be run (nothing to answer, no model), or that the quota
 // refuses, yields its error alone: no event comes, and nothing was stored. Errors
@@ -287,7 +290,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		defer cancel()
 		r.events.yield, r.events.cancel = yield, cancel
 		if refused := r.admit(ctx); refused != nil {
-			stored, err := r.thread.readStoredTurn(ctx) // what is answered already costs nothing
+			stored, err := r.thread.readStoredTurn(ctx) // a turn answered already costs nothing
 			if err != nil || stored == nil {
 				yield(Event{}, refused)
 			} else if err := r.replay(stored); err != nil && !r.events.broken {

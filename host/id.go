@@ -9,11 +9,11 @@ import (
 // MaxIDBytes is the longest id of a thread, a run or a message, in every store.
 const MaxIDBytes = 256
 
-// ValidateID is the rule for ids and names that callers give to whoever stores
-// things under them: UTF-8 of 1 to limit bytes without control characters, which
-// could not be seen in a list and would be drawn by a terminal. Anything else, ".."
-// and "/" too, is a name and never a path. The error has the code
-// invalid_argument and begins with what, the thing that has the id.
+// ValidateID is the rule for ids and names under which callers have things stored:
+// UTF-8 of 1 to limit bytes without control characters, which could not be seen in
+// a list and would be drawn by a terminal. Anything else, ".." and "/" too, is a
+// name and never a path. The error has the code invalid_argument and begins with
+// what, the thing that has the id.
 func ValidateID(what, id string, limit int) error {
 	switch {
 	case id == "":

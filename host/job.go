@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Job is work that somebody has left for after a turn.
+// Job is work to be done after a turn.
 type Job struct {
 	ID      string          // given by the queue
 	Name    string          // of the handler that does it
@@ -19,12 +19,12 @@ type Job struct {
 	Key string
 
 	// Serial keeps jobs of a tenant apart: two of the same Serial never run at one
-	// time, and begin in the order in which they were left, but for those that are
-	// tried again. "" runs beside anything.
+	// time, and begin in the order in which they were enqueued, but for retries. ""
+	// runs beside anything.
 	Serial string
 
 	NotBefore time.Time // zero: as soon as the turn is stored
-	Scope     Scope     // who has left it; the tenant is whose job it is
+	Scope     Scope     // of the run that enqueued it; the job is the tenant's
 	Attempt   int       // from 1; set for the handler
 }
 

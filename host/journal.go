@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Journal keeps what a run must not forget when its process ends: the questions
-// of an interrupted run with what is needed to go on from them, and the steps of
-// a durable one. Records are the host's: a journal stores and returns them as
-// they are.
+// Journal keeps what a run must not forget when its process ends: the questions of
+// an interrupted run with its checkpoint, and the steps of a durable one. Records
+// are the host's: a journal stores and returns them unchanged.
 //
 // Implementations are safe for concurrent use, keep tenants apart, and have
 // stored what they return without an error. They prove themselves with
@@ -17,23 +16,23 @@ import (
 // journal of its runs: see [NewHistory].
 //
 // Each call must heed its context, which ends after [Limits].CommitTimeout, for
-// ReadRun after HistoryTimeout. One that goes on after that is left behind, and
+// ReadRun after HistoryTimeout. A call that does not return then is abandoned, and
 // one that panics fails; the run ends in both cases.
 type Journal interface {
 	// CreateRun stores a new run with its first steps, under fence 1; the fence
 	// of rec is not looked at. If rec.Answers names a run, that one is marked as
 	// answered by the new one in the same commit; code conflict if it is not
-	// interrupted (any more), not_found if there is none. Code already_exists
-	// for a run that is there.
+	// interrupted (any more), not_found if it does not exist. Code already_exists if
+	// the new run exists.
 	CreateRun(ctx context.Context, rec *RunRecord) error
 
-	// ReadRun returns a run with all its steps; code not_found if there is none.
+	// ReadRun returns a run with all its steps; code not_found if it does not exist.
 	ReadRun(ctx context.Context, tenant, run string) (*RunRecord, error)
 
 	// TakeRun makes the caller the owner of an open run: ref.Fence must be the
-	// run's, and the next one is returned. Whoever still has the old fence can
-	// store nothing any more. Code conflict if another was faster, or if the run
-	// is not open.
+	// run's, and the next one is returned. An owner with the old fence can store
+	// nothing any more. Code conflict if another was faster, or if the run is not
+	// open.
 	TakeRun(ctx context.Context, ref RunRef) (fence int64, err error)
 
 	// AppendSteps stores steps behind the first at ones, all or none; the same
@@ -62,9 +61,9 @@ type RunStatus string
 
 // The statuses of a run.
 const (
-	RunOpen        RunStatus = "open"        // it goes on, or its process has ended
+	RunOpen        RunStatus = "open"        // it is running, or its process has ended
 	RunInterrupted RunStatus = "interrupted" // it waits for answers
-	RunAnswered    RunStatus = "answered"    // another run goes on with the answers
+	RunAnswered    RunStatus = "answered"    // another run continues with the answers
 	RunEnded       RunStatus = "ended"
 )
 
@@ -81,8 +80,8 @@ type RunRecord struct {
 	Steps      []json.RawMessage
 }
 
-// journalOf returns the journal of a network's runs, nil if there is none: the host's,
-// or its history's. It is guarded: see [guardedJournal].
+// journalOf returns the journal of a network's runs, or nil: the host's, or its
+// history's. It is guarded: see [guardedJournal].
 func (h *Host) journalOf(history *History) *guardedJournal {
 	if g := h.guardJournal(history); g.journal != nil {
 		return &g
@@ -90,7 +89,7 @@ func (h *Host) journalOf(history *History) *guardedJournal {
 	return nil
 }
 
-// guardJournal is journalOf without an allocation where there is none.
+// guardJournal is journalOf without an allocation for a host without a journal.
 func (h *Host) guardJournal(history *History) guardedJournal {
 	j := h.opts.Journal
 	if j == nil && history != nil {

@@ -46,7 +46,7 @@ type Message struct {
 	Extra     Extra // fields of its JSON that this version does not know
 
 	size    atomic.Pointer[size]    // of the counted text, once it was asked for
-	trimmed atomic.Pointer[Message] // what was left when parts were dropped last
+	trimmed atomic.Pointer[Message] // the message without the parts last dropped
 	encoded atomic.Pointer[encoded] // for protocols that it was sent in
 }
 
@@ -71,7 +71,7 @@ type Part interface {
 }
 
 type (
-	// Text is what was said.
+	// Text is text in a message.
 	Text struct {
 		Text  string
 		Extra Extra

@@ -14,8 +14,8 @@ import (
 )
 
 // AppendJSON appends m's JSON to dst. Raw members (arguments, contents, unknown
-// fields) are written as they are and must be valid JSON, which is what every
-// way into a Message checks.
+// fields) are written verbatim and must be valid JSON, which every way into a
+// Message checks.
 func (m *Message) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = jsondoc.AppendString(dst, m.ID)
@@ -71,10 +71,10 @@ func AppendMessagesJSON(dst []byte, messages []*Message) []byte {
 	return append(dst, ']')
 }
 
-// UnmarshalJSON reads a message. It refuses, with code invalid_argument: what is
-// not JSON or not UTF-8, an unknown role, a part without a type, a call or
-// result without an id or a name, and a known field given twice. An absent id
-// or created_at stays empty: the host fills it.
+// UnmarshalJSON reads a message. It refuses, with code invalid_argument: bytes that
+// are not JSON or not UTF-8, an unknown role, a part without a type, a call or
+// result without an id or a name, and a known field given twice. An absent id or
+// created_at stays empty: the host fills it.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	if err := jsondoc.Check(b); err != nil {
 		return Errorf(InvalidArgument, "read message: %w", err)
@@ -111,10 +111,10 @@ func DecodeMessages(b []byte) ([]*Message, error) {
 	return out, nil
 }
 
-// Validate returns an error of code invalid_argument if m cannot be written as it
-// is: a text or a name that is not UTF-8, which JSON has no way to say, or
-// arguments, contents or unknown fields that are not JSON. What is read from JSON
-// is valid; a message that a program made is asked before it is stored.
+// Validate returns an error of code invalid_argument if m cannot be written as
+// JSON: a text or a name that is not UTF-8, which JSON has no way to say, or
+// arguments, contents or unknown fields that are not JSON. A message read from JSON
+// is valid; one that a program made is validated before it is stored.
 func (m *Message) Validate() error {
 	if err := m.checkStrings(); err != nil {
 		return err

@@ -31,9 +31,9 @@ const (
 
 // MemoryMessagesOptions are the optional parts of [NewMemoryMessages].
 type MemoryMessagesOptions struct {
-	// Reducer makes the list shorter. What it leaves out is gone: the list is all
-	// there is. (On package threads, and as a processor, nothing is lost.) Its
-	// failure is that of the call, and the list stays as it was.
+	// Reducer makes the list shorter. Messages that it leaves out are gone: the list
+	// is the only copy. (On package threads, and as a processor, nothing is lost.)
+	// Its failure fails the call, and the list stays unchanged.
 	Reducer MessageReducer
 	Trigger ReducerTrigger // default: BeforeMessagesRetrieval
 
@@ -105,7 +105,7 @@ func (m *memoryMessages) AddMessages(ctx context.Context, messages []*Message) e
 	if len(fresh) == 0 {
 		return nil
 	}
-	list := append(m.list, fresh...) // what it grows into is nobody else's
+	list := append(m.list, fresh...) // no other slice shares the memory it grows into
 	if m.stores.Trigger == AfterMessageAdded {
 		var err error
 		if list, err = m.reduced(ctx, list); err != nil {

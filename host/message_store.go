@@ -15,7 +15,7 @@ import (
 // The names are Agent Framework's, whose ChatMessageStore this is.
 type MessageStore interface {
 	// AddMessages appends messages in one commit, all or none. No messages are no
-	// commit. Adding again what was added last changes nothing, so a write whose
+	// commit. Adding the last messages again changes nothing, so a write whose
 	// answer got lost can be sent again. The messages are shared and must not be
 	// changed.
 	AddMessages(ctx context.Context, messages []*Message) error
@@ -26,7 +26,7 @@ type MessageStore interface {
 	ListMessages(ctx context.Context) ([]*Message, error)
 
 	// Serialize returns what [MessageStores].OpenStore needs to open the store
-	// again: a JSON object without secrets. It is opaque to everybody else.
+	// again: a JSON object without secrets. It is opaque to all other code.
 	Serialize(ctx context.Context) (json.RawMessage, error)
 }
 
@@ -76,8 +76,8 @@ type StoreRequest struct {
 // KeepNewest returns the newest limit messages of a conversation, and before
 // them its first system message if that is older, which does not count. A tool
 // call and its results stay together: where the limit would part them, both go;
-// if nothing else is left, both stay. A limit below 1 is none. The slice is
-// returned as it is if nothing goes, and a new one otherwise.
+// if nothing else is left, both stay. A limit below 1 is none. The same slice is
+// returned if no message goes, and a new one otherwise.
 func KeepNewest(messages []*Message, limit int) []*Message {
 	system := slices.IndexFunc(messages, func(m *Message) bool { return m.Role == System })
 	rest := messages

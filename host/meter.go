@@ -1,7 +1,7 @@
 package host
 
-// Meter is told what all runs of a host do, to sum it up. Package metrics has
-// one.
+// Meter receives the events of all runs of a host, to sum them up. Package metrics
+// has one.
 type Meter interface {
 	// Measure is called with each event of each run, before its reader gets it and
 	// also when the reader has left. Runs call it at the same time, and wait for

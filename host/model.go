@@ -37,9 +37,9 @@ type ModelRequest struct {
 	Scope           Scope       // who is asking, for logs; never sent
 
 	// Conversation is what the model's service keeps of the conversation, by the
-	// id of an earlier [ModelResponse]: Messages are then what has been said since,
-	// after the system messages, which come with every request. "" is nothing. A
-	// model whose service keeps none answers failed_precondition.
+	// id of an earlier [ModelResponse]: Messages are then those since, after the
+	// system messages, which come with every request. "" is none. A model whose
+	// service keeps none answers failed_precondition.
 	Conversation string
 }
 
@@ -48,7 +48,7 @@ type ModelRequest struct {
 // service ignores them.
 type Parameters map[string]json.RawMessage
 
-// ToolSpec is what a model is told of a tool.
+// ToolSpec describes a tool to a model.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -75,7 +75,7 @@ func (c ToolChoice) forces() bool { return c != "" && c != ToolChoiceAuto && c !
 type ModelChunk struct {
 	Text      string          // text delta
 	Reasoning string          // reasoning delta
-	ToolCall  *ToolCallDelta  // a call begins or goes on
+	ToolCall  *ToolCallDelta  // a call begins or continues
 	Retry     *RetryNotice    // the model is being asked again
 	Fallback  *FallbackNotice // another model is being asked
 	Response  *ModelResponse  // the whole answer; last
@@ -111,7 +111,7 @@ type ModelResponse struct {
 	Parts        []Part // reasoning, text, tool calls
 	FinishReason FinishReason
 	Usage        Usage
-	Raw          json.RawMessage // the provider's answer, if the model was told to keep it
+	Raw          json.RawMessage // the provider's answer, if the model is configured to keep it
 
 	// Conversation is set if the service keeps the conversation up to this answer:
 	// the id to ask on with. It may be another one after each answer.
@@ -127,7 +127,7 @@ const (
 	FinishToolCalls     FinishReason = "tool_calls"     // an answer that calls tools
 	FinishLength        FinishReason = "length"         // the answer was cut at its token limit
 	FinishContentFilter FinishReason = "content_filter" // the provider withheld the answer
-	FinishPaused        FinishReason = "paused"         // an answer that the provider's own tools interrupt; it goes on when asked again
+	FinishPaused        FinishReason = "paused"         // an answer that the provider's own tools interrupt; it continues when asked again
 	FinishMaxRounds     FinishReason = "max_rounds"     // an agent's rounds were used up
 	FinishMaxIterations FinishReason = "max_iterations" // a network's iterations were used up
 	FinishInterrupted   FinishReason = "interrupted"    // a tool asks a person

@@ -59,8 +59,8 @@ func normalPart(p Part) Part {
 	return p
 }
 
-// normalCall fills in what a call lacks. Arguments that are not JSON become a
-// JSON string, which the model is told about when the tool would run. Bytes that
+// normalCall fills in what a call lacks. Arguments that are not JSON become a JSON
+// string, and the model gets an error for it when the tool would run. Bytes that
 // are no UTF-8 become U+FFFD, as encoding/json has it.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
@@ -78,7 +78,7 @@ func normalCall(c *ToolCall) *ToolCall {
 	case len(args) == 0:
 		fixed.Arguments = json.RawMessage("{}")
 	case jsondoc.Check(args) == nil:
-		fixed.Arguments = args // without what is white space to Unicode and not to JSON
+		fixed.Arguments = args // without the white space of Unicode that JSON does not know
 	case jsondoc.Check(repaired) == nil:
 		fixed.Arguments = repaired
 	default:

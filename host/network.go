@@ -31,8 +31,8 @@ type NetworkOptions struct {
 	// options.
 	Routers []Router
 
-	// OnCall are agents that are not offered to routers and that no model is told
-	// of, but that a router, in code or in a sandbox, or a tool may name.
+	// OnCall are agents that no router and no model sees, but that a router, in code
+	// or in a sandbox, or a tool may name.
 	OnCall []*Agent
 
 	Model      Model // default: the host's
@@ -50,8 +50,8 @@ type NetworkOptions struct {
 	State any
 	// StateSchema types the state: the one that a run starts with fits it, and so
 	// does every change, or it is refused. [SchemaOf] makes one of a Go type; a
-	// change is then made with [UpdateState]. An empty state is one that nobody has
-	// set: what the schema requires is asked of the first change. A number beyond
+	// change is then made with [UpdateState]. An empty state counts as unset: the
+	// first change must bring the members that the schema requires. A number beyond
 	// every number type does not fit where the schema says something of it. Nil is
 	// any object.
 	StateSchema *Schema
@@ -73,7 +73,7 @@ type NetworkOptions struct {
 	Terms TermsRule
 
 	// DiscardOnFailure stores nothing of a failed run but the user's message.
-	// By default what was finished is kept, marked failed.
+	// By default the finished messages are kept, marked failed.
 	DiscardOnFailure bool
 }
 
@@ -96,11 +96,11 @@ var (
 	_ Target = (*Network)(nil)
 )
 
-// NewNetwork returns a network. Errors have code invalid_argument and name what
-// is wrong: no agent, two agents of one name, an agent without a description
-// where a model routes, an agent with a history of its own, a router that says
-// beforehand whom it names and names a stranger. Whether each agent has a model
-// depends on the host as well: see [Host.Check].
+// NewNetwork returns a network. Errors have code invalid_argument and name the
+// fault: no agent, two agents of one name, an agent without a description where a
+// model routes, an agent with a history of its own, a router that says beforehand
+// whom it names and names a stranger. Whether each agent has a model depends on the
+// host as well: see [Host.Check].
 func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, error) {
 	if opts == nil {
 		opts = &NetworkOptions{}
@@ -253,8 +253,7 @@ func (n *Network) checkHistory(a *Agent) error {
 // Name returns the network's name.
 func (n *Network) Name() string { return n.name }
 
-// Agents returns what routers are told of the network's agents. Those on call
-// are not among them.
+// Agents returns the network's agents as routers see them, without those on call.
 func (n *Network) Agents() []AgentInfo {
 	infos := make([]AgentInfo, len(n.agents))
 	for i, a := range n.agents {

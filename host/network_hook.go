@@ -8,8 +8,8 @@ import "context"
 // change in the state holds for the run and is stored with it.
 type NetworkHooks struct {
 	// Start is called when the thread is loaded, before the router is asked for the
-	// first time. A run that is resumed, or that goes on with an interrupted one, has
-	// had it.
+	// first time. It is not called in a run that is resumed or that resumes an
+	// interrupted one.
 	Start func(ctx context.Context, at *NetworkStartHook) error
 
 	// Finish is called when no agent is left to run, before the run's results are

@@ -21,9 +21,10 @@ type OutputSpec struct {
 }
 
 // SchemaOf returns the schema of a Go type's JSON, for [AgentOptions].Output.
-// What is optional (a pointer, omitempty) is told to the model as required and
-// nullable, and tags say more of a member, as for [NewTool]. Slices and maps that are
-// nil may be null, which is how Go writes them. Code invalid_argument for a type that JSON cannot hold.
+// An optional member (a pointer, omitempty) is required and nullable in the model's
+// schema, and tags say more of a member, as for [NewTool]. Slices and maps that are
+// nil may be null, which is how Go writes them. Code invalid_argument for a type
+// that JSON cannot hold.
 func SchemaOf[T any]() (*Schema, error) {
 	told, checked, err := schema.InferDocument(reflect.TypeFor[T]())
 	if err != nil {
@@ -65,7 +66,7 @@ func RunStateAs[T any](r *RunResult) (T, error) {
 	return v, nil
 }
 
-// outputSpec is what the agent's model is told of the output it wants.
+// outputSpec describes the wanted output to the agent's model.
 func (a *Agent) outputSpec() *OutputSpec {
 	s := a.opts.Output
 	if s == nil {
@@ -101,9 +102,9 @@ func (s *Schema) readOutput(text string) (json.RawMessage, error) {
 	return raw, s.Validate(raw)
 }
 
-// takeOutput reads the agent's output from its last answer. One that does not
-// fit is told to the model, once: the better answer takes its place, and the
-// exchange about it is not kept.
+// takeOutput reads the agent's output from its last answer. One that does not fit
+// goes back to the model once, with its fault: the better answer takes its place,
+// and the exchange about it is not kept.
 func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse) error {
 	s := t.agent.opts.Output
 	if s == nil || resp.FinishReason == FinishPaused || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
@@ -129,7 +130,7 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 	return nil
 }
 
-// repairOutput tells the model what is wrong with its answer and asks again.
+// repairOutput tells the model the fault of its answer and asks again.
 func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse, fault error) (*ModelResponse, error) {
 	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err

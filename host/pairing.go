@@ -8,17 +8,18 @@ import (
 )
 
 // Providers refuse a conversation in which a tool call has no result, or a
-// result no call. This file says what is whole, and makes it so.
+// result no call. This file checks that a conversation is whole, and makes it
+// whole.
 
-// checkHistory says what is wrong with a history, if anything.
+// checkHistory returns the first fault of a history.
 func checkHistory(messages []*Message) error {
 	_, first := faults(messages)
 	return first
 }
 
-// faults counts what is wrong with a history and returns the first fault:
-// unknown roles, ids that come twice, calls that are not answered (one still
-// open at the very end is not a fault), results without a call.
+// faults counts the faults of a history and returns the first: unknown roles, ids
+// that come twice, calls that are not answered (one still open at the very end is
+// not a fault), results without a call.
 func faults(messages []*Message) (n int, first error) {
 	fault := func(format string, args ...any) {
 		if n++; first == nil {
@@ -176,7 +177,7 @@ func withoutOrphanResults(messages []*Message) (out []*Message, dropped int) {
 const lostResult = "There is no result: the run ended before this tool had answered."
 
 // closingResult answers a call after the message last. Its id is the same each
-// time, for the message is made anew in each run and never stored.
+// time, for each run makes the message again and none stores it.
 func closingResult(last *Message, n int, c *ToolCall) *Message {
 	return &Message{
 		ID: fmt.Sprintf("%s/closed/%d", last.ID, n), Role: ToolRole, Agent: last.Agent, CreatedAt: last.CreatedAt,

@@ -101,7 +101,7 @@ func (v *View) CountTokens(ctx context.Context, encoding string, text []byte) (i
 	return v.counter.CountTokens(ctx, encoding, text)
 }
 
-// size is what is known of a message's counted text. It is made once a message.
+// size holds the measures of a message's counted text. It is made once a message.
 type size struct {
 	bytes, chars int
 	tokens       []tokenCount
@@ -202,16 +202,15 @@ func (p *funcProcessor) Process(ctx context.Context, view *View) (*Processed, er
 	return &Processed{Messages: out}, nil
 }
 
-// Optional returns p with another answer to failure: the processor is passed
-// over, which the run tells as an event, and the run goes on. That is right
-// for what saves tokens and wrong for what redacts.
+// Optional returns p with another answer to failure: the processor is skipped,
+// which is an event of the run, and the run continues. That is right for a
+// processor that saves tokens and wrong for one that redacts.
 func Optional(p Processor) Processor { return optionalProcessor{p} }
 
 type optionalProcessor struct{ Processor }
 
-// Process applies one processor to a view and checks the result. It returns the
-// new messages and what was reported. It is what a run does at each level,
-// without the run.
+// Process applies one processor to a view and checks the result. It returns the new
+// messages and the processor's report. A run does the same at each level.
 func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
 	done, err := namePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
 	if err != nil {

@@ -15,9 +15,9 @@ type Provider interface {
 	Provide(ctx context.Context, req *ProvideRequest) (*Provided, error)
 }
 
-// Observer is what a [Provider] may also be: told, after the agent's run, what
-// was said, or the error it failed with. A run that fails before the provider is
-// asked does not tell it. Its own failure is an event, not the run's.
+// Observer is an optional interface of a [Provider]: it receives, after the agent's
+// run, the run's messages or its error. It is not called for a run that fails
+// before the provider is asked. Its own failure is an event, not the run's.
 type Observer interface {
 	Observe(ctx context.Context, req *ObserveRequest) (*Cost, error)
 }

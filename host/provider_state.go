@@ -34,7 +34,7 @@ func NewProviderState(value json.RawMessage) *ProviderState {
 	return s.of("")
 }
 
-// Get decodes what is kept into v, and reports whether there is anything. Code
+// Get decodes the state into v, and reports whether there is one. Code
 // invalid_argument if it does not fit v.
 func (p *ProviderState) Get(v any) (bool, error) {
 	raw, _ := p.JSON()
@@ -47,9 +47,8 @@ func (p *ProviderState) Get(v any) (bool, error) {
 	return true, nil
 }
 
-// JSON returns what is kept, nil if that is nothing, and its revision: a number
-// that grows with each change in the run, 0 if nothing is kept. The bytes must not
-// be changed.
+// JSON returns the state, or nil, and its revision: a number that grows with each
+// change in the run, 0 if there is no state. The bytes must not be changed.
 func (p *ProviderState) JSON() (json.RawMessage, int64) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -58,7 +57,7 @@ func (p *ProviderState) JSON() (json.RawMessage, int64) {
 }
 
 // Set keeps v as JSON; one whose JSON is null is nothing. Codes: invalid_argument
-// for what has no JSON, resource_exhausted above [MaxProviderStateBytes].
+// for a value without JSON, resource_exhausted above [MaxProviderStateBytes].
 func (p *ProviderState) Set(v any) error {
 	_, err := p.set(v, -1)
 	return err
@@ -95,7 +94,7 @@ func (p *ProviderState) set(v any, at int64) (int64, error) {
 	return p.all.written + 1, nil
 }
 
-// keptState is a provider's state. What was loaded has revision 1.
+// keptState is a provider's state. A loaded one has revision 1.
 type keptState struct {
 	value    json.RawMessage
 	revision int64
@@ -132,8 +131,8 @@ func checkProviderStates(states map[string]json.RawMessage) error {
 
 func (s *providerStates) of(key string) *ProviderState { return &ProviderState{s, key} }
 
-// json returns the states to store, never nil: as they are or, if the run has
-// failed, as they were.
+// json returns the states to store, never nil: the current ones or, if the run has
+// failed, the loaded ones.
 func (s *providerStates) json(failed bool) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	if failed {

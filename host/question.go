@@ -19,7 +19,7 @@ const (
 	AskApproval QuestionKind = "approval"
 	// AskInput is a tool's own question: see [Interrupt].
 	AskInput QuestionKind = "input"
-	// AskResult asks for the result of a call that somebody else executes: see
+	// AskResult asks for the result of a call that the client executes: see
 	// [NewClientTool].
 	AskResult QuestionKind = "result"
 	// AskUnknown asks what became of a call: the process ended while the tool
@@ -27,7 +27,7 @@ const (
 	AskUnknown QuestionKind = "unknown"
 )
 
-// Question is what an interrupted run asks about one tool call. The run goes on
+// Question is what an interrupted run asks about one tool call. The run continues
 // when each of its questions has an [Answer].
 type Question struct {
 	ID        string          `json:"id"` // given by the host, and not to be guessed: only who was asked can answer
@@ -56,7 +56,7 @@ const (
 	// Approve lets the tool run, with other arguments if the answer has some.
 	// Where the outcome is unknown it lets it run again.
 	Approve Decision = "approve"
-	// Deny makes the call fail: the model is told the reason.
+	// Deny makes the call fail: the model receives the reason.
 	Deny Decision = "deny"
 	// Reply gives a value: to a tool's own question its answer, with which the
 	// tool is called again; to any other question the result of the call, which
@@ -84,7 +84,7 @@ type Resumption struct {
 // all that an answer must show.
 func newQuestionID() string { return uuid.NewString() }
 
-// maxDenialReason bounds what a model is told of a denial.
+// maxDenialReason bounds the reason of a denial that a model receives.
 const maxDenialReason = 4 << 10
 
 // check says whether an answer fits the question, before anything is done.
@@ -128,7 +128,7 @@ func (a *Answer) check(q *Question, limits *Limits) error {
 	return nil
 }
 
-// denied is what a model is told of a denial.
+// denied returns the error by which a model learns of a denial.
 func (a *Answer) denied(q *Question) *Error {
 	text := "A person did not allow this call."
 	switch q.Kind {

@@ -92,8 +92,8 @@ func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, 
 func (q *Question) expired(now time.Time) bool { return q.Expires != nil && !now.Before(*q.Expires) }
 
 // settled returns the answers to questions at a time: those that were given, and
-// the defaults of questions that have expired. over is the question at which the run
-// ends, nil if it goes on.
+// the defaults of questions that have expired. over is the question at which the
+// run ends, nil if it continues.
 func settled(questions []*Question, given []Answer, now time.Time) (answers []Answer, over *Question, err error) {
 	answers = given[:len(given):len(given)]
 	for _, q := range questions {
@@ -128,7 +128,7 @@ type AskedQuestion struct {
 	Expires *time.Time `json:"expires_at,omitempty"`
 }
 
-// WaitingFilter chooses runs that wait for answers. What is empty chooses all.
+// WaitingFilter chooses runs that wait for answers. An empty field excludes none.
 type WaitingFilter struct {
 	Key   string    // of a question of theirs
 	Due   time.Time // a question of theirs expires at this time or before
@@ -207,10 +207,11 @@ func (h *Host) FindQuestions(ctx context.Context, target Target, tenant, key str
 	return found, nil
 }
 
-// AnswerQuestion answers the question of a key and goes on with its run: req is the
-// request to resume it, without Resume and Answers. Errors are those of FindQuestions
-// and Run; code conflict if two runs ask questions of the key, and invalid_argument
-// if the run asks something else as well, which must be answered with it.
+// AnswerQuestion answers the question of a key and resumes its run: req is the
+// request to resume it, without Resume and Answers. Errors are those of
+// FindQuestions and Run; code conflict if two runs ask questions of the key, and
+// invalid_argument if the run asks something else as well, which must be answered
+// with it.
 func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, answer Answer, req *Request) (*RunResult, error) {
 	if req == nil {
 		req = &Request{}
@@ -238,13 +239,13 @@ func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, an
 }
 
 // SettleExpired resumes the runs of a target, for a tenant, that ask a question
-// whose time is over: those with defaults go on with them, the others end. A run that
-// also asks what still stands waits for that, unless it ends. It
-// returns how many went on or ended, and the first error of another kind, after all
-// were tried. A program calls it now and then, such as every minute; several may at
-// once, for a question is answered once. Sessions that a threads.Store keeps are
-// settled by a host on that store. Code failed_precondition for a host whose journal
-// is no [QuestionKeeper].
+// whose time is over: those with defaults continue with them, the others end. A run
+// that also asks a question that has not expired waits for it, unless it ends. It
+// returns how many continued or ended, and the first error of another kind, after
+// all were tried. A program calls it now and then, such as every minute; several
+// may at once, for a question is answered once. Sessions that a threads.Store keeps
+// are settled by a host on that store. Code failed_precondition for a host whose
+// journal is no [QuestionKeeper].
 func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) (n int, err error) {
 	var first error
 	now := time.Now()
@@ -273,8 +274,8 @@ func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) 
 	return n, err
 }
 
-// waitsForOthers reports whether a run asks, beside what has expired with a default,
-// something else that must be answered with it.
+// waitsForOthers reports whether a run asks, beside its expired questions with
+// defaults, another that must be answered with them.
 func (h *Host) waitsForOthers(ctx context.Context, target Target, tenant, run string, now time.Time) (bool, error) {
 	questions, err := h.Questions(ctx, target, tenant, run)
 	if err != nil {
@@ -315,7 +316,7 @@ func (h *Host) eachWaiting(ctx context.Context, target Target, tenant string, fi
 
 var _ QuestionKeeper = (*guardedJournal)(nil)
 
-// LeaveRun stores what is asked, if the journal keeps it.
+// LeaveRun stores the questions too, if the journal keeps them.
 func (g *guardedJournal) LeaveRun(ctx context.Context, ref RunRef, rest json.RawMessage, asks []AskedQuestion) error {
 	keeper, ok := g.journal.(QuestionKeeper)
 	if !ok {

@@ -225,7 +225,8 @@ type branches struct {
 	byKey map[string]*savedTurn
 }
 
-// takeSaved returns what is saved for a call, once: another attempt begins anew.
+// takeSaved returns the saved agent run of a call, once: another attempt starts
+// over.
 func (b *branches) takeSaved(key string) *savedTurn {
 	if b == nil {
 		return nil

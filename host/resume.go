@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How a run leaves its questions, and how another goes on with the answers.
+// How a run stores its questions, and how another continues with the answers.
 
 // storeQuestions stores what the run that has the answers will need.
 func (r *run) storeQuestions(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (r *run) storeQuestions(ctx context.Context) error {
 	return wrapError(err, "store the questions of run %q", r.scope.Run)
 }
 
-// checkResume refuses a request to go on that says something else as well.
+// checkResume refuses a request to resume that also has new content.
 func (r *run) checkResume() error {
 	req := r.req
 	if r.resume.run == "" {
@@ -52,7 +52,7 @@ func (r *run) checkResume() error {
 	return nil
 }
 
-// resumedRun returns the run that this one goes on with, nil if it begins anew.
+// resumedRun returns the record of the run that this one resumes, or nil.
 func (r *run) resumedRun(ctx context.Context) (*RunRecord, error) {
 	if r.resume.run == "" {
 		return nil, nil
@@ -149,7 +149,7 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	if ref.Fence, err = r.journal.store().TakeRun(ctx, ref); err != nil {
 		return wrapError(err, "take run %q over", rec.Run)
 	}
-	if movedOn != nil { // it has lost, and nobody can go on with it
+	if movedOn != nil { // it has lost the race and cannot be resumed
 		return errors.Join(movedOn, r.journal.store().EndRun(ctx, ref, RunEnded, nil))
 	}
 	r.journal.startRecording(newRecorder(r.state, r.journal.store(), ref, len(rec.Steps)))
@@ -185,9 +185,9 @@ func (r *run) restoreState(raw json.RawMessage) error {
 	return nil
 }
 
-// reopenThread takes over the conversation of a run whose process has ended, as it
-// was loaded then, or loads it again. If the thread has moved on, the run has lost
-// the race that it would have lost alive, before it costs more.
+// reopenThread takes over the conversation that a run loaded before its process
+// ended, or loads it again. If the thread has moved on, the run fails now, as it
+// would have failed alive, before it costs more.
 func (r *run) reopenThread(ctx context.Context, p *replay) error {
 	head, foreign := r.thread.head, r.thread.clientOwned
 	loaded, err := p.begin.History.read()
@@ -231,8 +231,8 @@ func errMovedOn(s *Scope) error {
 		WithHint("what it had done is not in the thread; say what is wanted as a new message")
 }
 
-// withoutOwn takes what the run itself has stored, round by round, out of what
-// was loaded. It reports whether that was the last to be stored.
+// withoutOwn removes the messages that the run itself has stored, round by round,
+// from loaded. It reports whether the last loaded message is one of them.
 func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 	own := p.messages()
 	var rest []*Message
@@ -250,8 +250,8 @@ func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 	return last
 }
 
-// restoreWithAnswers takes over what the interrupted run had, with the answers. over is the
-// question that has expired and ends the run, nil if it goes on.
+// restoreWithAnswers takes over the checkpoint of the interrupted run, with the
+// answers. over is the expired question that ends the run, nil if it continues.
 func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
 	if over != nil {
 		r.startFailure = errExpired(r.journal.resumes, over)
@@ -296,8 +296,8 @@ func (r *run) restoreCheckpoint(c *checkpoint) error {
 	return r.restoreState(c.State)
 }
 
-// checkAnswers holds what was approved to the tools of an agent, and of those that
-// are tools of its.
+// checkAnswers checks edited arguments of approved calls against the tools of an
+// agent, and of the agents that are its tools.
 func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*openCall) error {
 	for _, call := range calls {
 		tool := agent.set.current(ctx).byName[call.Part.Name]
@@ -361,7 +361,7 @@ func (t *runThread) checkLastMessage(c *checkpoint) error {
 	return nil
 }
 
-// continueTurn is an agent's run behind what is saved of it.
+// continueTurn continues an agent's run after its saved part.
 func (t *turn) continueTurn(ctx context.Context, saved *savedTurn) error {
 	switch {
 	case saved.result == nil:
@@ -443,7 +443,7 @@ func (c *toolCall) restoreOutcome(d *callDone) {
 	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
 }
 
-// continueInside lets a call of an agent go on where the agent asked.
+// continueInside continues a call of an agent where the agent asked.
 func (c *toolCall) continueInside(o *openCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
 }

@@ -50,7 +50,7 @@ func (req *RouteRequest) View() *View {
 	return v
 }
 
-// AgentInfo is what a router is told of an agent.
+// AgentInfo describes an agent to a router.
 type AgentInfo struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description,omitempty"`
@@ -90,8 +90,8 @@ func RouterFunc(name string, fn func(ctx context.Context, req *RouteRequest) (*R
 	return &funcRouter{name, fn}
 }
 
-// InOrder returns a router that has these agents run one after the other, each
-// once, and then nobody.
+// InOrder returns a router that runs these agents one after the other, each once,
+// and then stops.
 func InOrder(name string, agents ...string) Router {
 	return &orderRouter{name, slices.Clone(agents)}
 }
@@ -134,11 +134,11 @@ type ModelRouterOptions struct {
 
 	// Instructions are the system prompt; default: pick an agent or finish. The
 	// list of the agents follows them, unless OnRoute or Reader is set.
-	// InstructionsFunc makes the whole prompt anew for each decision instead.
+	// InstructionsFunc makes the whole prompt for each decision instead.
 	Instructions     string
 	InstructionsFunc func(ctx context.Context, req *RouteRequest) (string, error)
 
-	// OnRoute names who is next, from the model's answer; a nil route adds nobody.
+	// OnRoute names the next agents, from the model's answer; a nil route adds none.
 	// Default: what the tools select_agent and done were called with. With it, the
 	// model has no tools at all.
 	OnRoute func(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error)
@@ -148,11 +148,11 @@ type ModelRouterOptions struct {
 	Reader Router
 }
 
-// NewModelRouter returns a router that asks a model: it is told the agents'
-// names and descriptions and answers by calling select_agent or done. A name
-// that it invents is reported back to it, at most [MaxRouteAttempts] times. A
-// text-only answer ends the run. Options that exclude each other are an error of
-// the network that the router is for.
+// NewModelRouter returns a router that asks a model: it receives the agents' names
+// and descriptions and answers by calling select_agent or done. A name that it
+// invents is reported back to it, at most [MaxRouteAttempts] times. A text-only
+// answer ends the run. Options that exclude each other are an error of the network
+// that the router is for.
 func NewModelRouter(name string, opts *ModelRouterOptions) Router {
 	if opts == nil {
 		opts = &ModelRouterOptions{}
@@ -262,7 +262,7 @@ func routingInstructions(agents []AgentInfo) string {
 		"or call select_agent with the agent who should act next. Do not select an agent without need.\n\n" + AgentList(agents)
 }
 
-// AgentList returns agents as a model that routes is told of them, a line each.
+// AgentList returns the list of agents in a routing model's prompt, a line each.
 func AgentList(agents []AgentInfo) string {
 	var b strings.Builder
 	b.WriteString("The agents:\n")

@@ -235,8 +235,8 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *Mode
 	return resp, nil
 }
 
-// agentNamed returns the agent of that name: the network's, one on call, or one that
-// a router brought along. Nil if there is none.
+// agentNamed returns the agent of that name: the network's, one on call, or one
+// that a router brought along; or nil.
 func (r *routing) agentNamed(name string) *Agent {
 	if a := r.net.byName[name]; a != nil {
 		return a

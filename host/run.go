@@ -229,10 +229,9 @@ func (r *run) execute(ctx context.Context) error {
 	return r.finish(reason, err)
 }
 
-// loop asks the router and runs agents until there is nobody to run. At most n
-// iterations mean at most n questions and n agent runs: what the router would
-// have said after the last one is not known, so the run ends with the limit's
-// name.
+// loop asks the router and runs agents until no agent is left to run. At most n
+// iterations mean at most n questions and n agent runs: what the router would have
+// said after the last one is not known, so the run ends with the limit's name.
 func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	for {
 		if ctx.Err() != nil {
@@ -329,7 +328,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 	return result.Error
 }
 
-// wrapError says what was being done, keeping the code.
+// wrapError adds the operation to err's message and keeps its code.
 func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

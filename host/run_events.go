@@ -54,8 +54,8 @@ func (e *runEvents) emit(data EventData) {
 }
 
 // guard makes an error of a panic in code that the run calls, so that the run ends like
-// any that fails: what was finished is stored, and the thread is free. The
-// reader's own panic goes on.
+// any that fails: its finished messages are stored, and the thread is unlocked. A
+// panic of the reader itself is not recovered.
 func (e *runEvents) guard(who string, fn func() error) (err error) {
 	defer func() {
 		if e.reading {

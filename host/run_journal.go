@@ -18,13 +18,13 @@ type runJournal struct {
 	steps      *steps
 	resumes    string      // the id of the run that this one resumes
 	saved      *savedTurn  // the agent's turn to continue
-	branches   *branches   // agents used as tools that had begun; nil if there are none
+	branches   *branches   // agents used as tools that had begun; nil if none had
 	openCalls  []*openCall // the calls that wait for an answer
 	checkpoint *Checkpoint // of an interrupted run that no journal keeps
 	ended      *endStep    // how the run ended before its results were stored
 }
 
-// store returns the journal of the run, nil if there is none.
+// store returns the journal of the run, or nil.
 func (j *runJournal) store() *guardedJournal {
 	if j.guarded.journal == nil {
 		return nil

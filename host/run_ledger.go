@@ -58,9 +58,9 @@ func (l *runLedger) bookTokens(u Usage) {
 
 // bookUnfinished books the tokens of an answer that broke off, or was not
 // taken: its provider has worked for it all the same. Without the answer's own
-// count it is estimated from what was asked and what has come. A request that
-// was refused before it had anything to show costs nothing, unless the run's end
-// is why it broke off: how far the provider had got is then unknown.
+// count the tokens are estimated from the request and the received part of the
+// answer. A request that was refused before any output costs nothing, unless it
+// broke off because the run ended: the provider's progress is then unknown.
 func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
 	var u Usage
 	switch {
@@ -98,8 +98,8 @@ func (l *runLedger) addCost(c *Cost) {
 	}
 }
 
-// checkLeft fails if the run has used its tokens or instructions up. One call can go past
-// what is left, by as much as its own limits allow.
+// checkLeft fails if the run has used its tokens or instructions up. One call can
+// exceed the rest, by as much as its own limits allow.
 func (l *runLedger) checkLeft() error {
 	if used := l.spent.tokens.Load(); used >= int64(l.limits.RunTokens) {
 		return Errorf(ResourceExhausted, "run has used %d tokens of the limit RunTokens of %d", used, l.limits.RunTokens).

@@ -32,7 +32,7 @@ type runThread struct {
 	providers   *providerStates // of context providers
 }
 
-// open makes the thread, stores the user's message and loads what was before.
+// open makes the thread, stores the user's message and loads the earlier messages.
 func (r *run) open(ctx context.Context) error {
 	created, err := r.thread.enter(ctx)
 	if err != nil {
@@ -184,10 +184,10 @@ func checkMessages(messages []*Message) error {
 }
 
 // pastMessages returns the conversation before this turn, each message once. The
-// message just stored keeps the place that the thread gave it, if what follows
-// it there is what a run said: it was sent again, after an answer that was cut
-// short. Behind what somebody else has said since it goes to the end, for it is
-// the one to answer.
+// message just stored keeps the place that the thread gave it, if only messages of
+// runs follow it there: the client sent it again, after an answer that was cut
+// short. If another user message follows, it moves to the end, for it is the one to
+// answer.
 func (t *runThread) pastMessages(loaded *Loaded) ([]*Message, error) {
 	if err := checkMessages(loaded.Messages); err != nil {
 		return nil, Errorf(InvalidArgument, "the conversation cannot be used: %w", err)

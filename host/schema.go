@@ -12,11 +12,11 @@ import (
 // immutable and safe for concurrent use.
 type Schema struct {
 	schema *schema.Schema
-	told   json.RawMessage // as a model is told it
+	told   json.RawMessage // as models see it
 	strict bool            // told keeps the rules of strict providers
 }
 
-// JSON returns the schema as a model is told it. It must not be changed.
+// JSON returns the schema as models see it. It must not be changed.
 func (s *Schema) JSON() json.RawMessage { return s.told }
 
 // CompileSchema compiles a JSON Schema. It may refer to itself but to no other
@@ -51,9 +51,8 @@ func (s *Schema) ValidateContext(ctx context.Context, raw json.RawMessage) error
 	return schemaError(s.schema.Validate(ctx, raw))
 }
 
-// ValidateUnseen is Validate for values that are somebody else's: its error says
-// which places do not fit and which rules they break, and nothing of what is
-// there.
+// ValidateUnseen is Validate for values that the caller must not see: its error
+// names the places that do not fit and the rules that they break, and no values.
 func (s *Schema) ValidateUnseen(raw json.RawMessage) error {
 	return schemaError(s.schema.ValidateUnseen(context.Background(), raw))
 }

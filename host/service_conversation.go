@@ -149,9 +149,9 @@ func (s *serviceConversation) unsent(messages []*Message) []*Message {
 	return out
 }
 
-// viewOfUnsent is the view of a conversation that the model's service keeps: what is
-// new. Results of tools go as they are, for the service waits for each; the rest
-// passes the processors, which see nothing of what was sent before.
+// viewOfUnsent is the view of a conversation that the model's service keeps: its
+// new messages. Results of tools go unchanged, for the service waits for each; the
+// rest passes the processors, which do not see the messages sent before.
 func (t *turn) viewOfUnsent(ctx context.Context, messages []*Message) ([]*Message, error) {
 	var results, rest []*Message
 	for _, m := range messages {

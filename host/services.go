@@ -10,7 +10,7 @@ import (
 type services struct {
 	steps *steps
 	queue Enqueuer
-	scope func() Scope // of the run, whoever is at work in it
+	scope func() Scope // of the run and of the agent at work
 
 	mu    sync.Mutex
 	after []func(stored bool)
@@ -32,7 +32,7 @@ func (r *run) withServices(ctx context.Context) context.Context {
 
 // ModelOf returns the model of the agent whose tool, processor or provider runs
 // under ctx, or, for a router, the one that routers ask; nil outside a run and
-// where there is none.
+// where no model is configured.
 func ModelOf(ctx context.Context) Model {
 	m, _ := ctx.Value(modelKey{}).(Model)
 	return m

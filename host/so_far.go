@@ -21,7 +21,7 @@ type SoFar struct {
 	calls   int
 	agents  []*Agent
 	state   *State
-	initial func() *State // what the state begins with, where there is none yet
+	initial func() *State // the initial state, for history adapters before the thread is loaded
 }
 
 // soFar returns what the run has.
@@ -32,8 +32,8 @@ func (r *run) soFar(current []*Message) *SoFar {
 // soFar returns what the run has, with what the agent at work has said.
 func (t *turn) soFar() *SoFar { return t.run.soFar(t.result.Messages) }
 
-// Messages returns the conversation: what was loaded or sent, this turn's input,
-// the messages of all results, and what the agent at work and its tools have said.
+// Messages returns the conversation: the loaded or sent messages, this turn's
+// input, the messages of all results, and those of the agent at work and its tools.
 // It ends with open calls while those are at work.
 func (s *SoFar) Messages() []*Message {
 	if s == nil {
@@ -49,8 +49,8 @@ func (s *SoFar) Messages() []*Message {
 	return append(list, s.current...)
 }
 
-// Results returns the results of the agents that have run in this run, and in
-// those that it goes on with. The agent at work has none yet.
+// Results returns the results of the agents that have run in this run, and in those
+// that it resumes. The agent at work has none yet.
 func (s *SoFar) Results() []*Result {
 	if s == nil {
 		return nil
@@ -77,8 +77,8 @@ func (r *Result) shallow() *Result {
 	return &c
 }
 
-// Agents returns what routers are told of the network's agents, those that are not
-// enabled among them. Those on call are not.
+// Agents returns the network's agents as routers see them, with those that are not
+// enabled and without those on call.
 func (s *SoFar) Agents() []AgentInfo {
 	if s == nil {
 		return nil
@@ -90,7 +90,7 @@ func (s *SoFar) Agents() []AgentInfo {
 	return list
 }
 
-// CallCount returns how many agents have run in this run, as routers are told.
+// CallCount returns how many agents have run in this run: see [RouteRequest].
 func (s *SoFar) CallCount() int {
 	if s == nil {
 		return 0
@@ -98,8 +98,8 @@ func (s *SoFar) CallCount() int {
 	return s.calls
 }
 
-// State returns a copy of the run's state as it is now. Before the thread is
-// loaded it is what the request brings, over the network's default.
+// State returns a copy of the run's current state. Before the thread is loaded it
+// is the request's, over the network's default.
 func (s *SoFar) State() json.RawMessage {
 	if s == nil {
 		return nil

@@ -75,7 +75,7 @@ func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 		return nil, err
 	}
 	if len(doc) == 0 {
-		return s, nil // nobody has set it
+		return s, nil // it is unset
 	}
 	if err := s.checkFit(doc); err != nil {
 		return nil, Errorf(InvalidArgument, "state does not fit its schema: %w", err)
@@ -84,8 +84,8 @@ func newState(doc map[string]any, limit int, schema *Schema) (*State, error) {
 	return s, nil
 }
 
-// checkFit holds a document to the schema. What is as it was, and did fit, is not
-// looked at again if the schema says nothing that reaches further.
+// checkFit validates a document by the schema. Unchanged values that did fit are
+// not checked again if no rule of the schema reaches across them.
 func (s *State) checkFit(doc any) error {
 	if s.schema == nil {
 		return nil
@@ -157,7 +157,7 @@ func (s *State) Snapshot() (json.RawMessage, int64) {
 	return s.json(), s.revision
 }
 
-// Revision returns the number of the state as it is now.
+// Revision returns the state's current revision.
 func (s *State) Revision() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *State) json() json.RawMessage {
 	return s.encoded.JSON
 }
 
-// Patch applies RFC 6902 operations, all or none, to the state as it is now. Code
+// Patch applies RFC 6902 operations, all or none, to the current state. Code
 // invalid_argument for an operation that is malformed or does not apply and for a
 // result that does not fit the network's schema, conflict for a test that fails,
 // resource_exhausted if the result is too large.
@@ -290,7 +290,7 @@ func (s *State) Get(pointer string, v any) (bool, error) {
 	return true, nil
 }
 
-// at returns what is at a pointer as JSON.
+// at returns the value at a pointer as JSON.
 func (s *State) at(pointer string) (json.RawMessage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,9 +325,9 @@ func StateAs[T any](s *State) (T, error) {
 }
 
 // UpdateState reads the state as a T, has fn change it and writes the changes
-// back, with nothing in between. What T does not know stays as it is, except in
-// an array that fn changes: one with something in it that T does not know is
-// written whole. If fn fails nothing changes. fn must not use s.
+// back, with nothing in between. Members that T does not know stay unchanged,
+// except in an array that fn changes: an array with such members is written whole.
+// If fn fails nothing changes. fn must not use s.
 func UpdateState[T any](s *State, fn func(*T) error) error {
 	return s.change(func() error { return updateState(s, fn) })
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Tools that run at one time change one state. What a tool returns as its patch
-// was thought out from the state as the tool saw it; if somebody else has
-// changed the same place meanwhile, applying it would undo that without a word.
-// So each call sees the state through a view, which knows since when, and a patch
-// that meets another's change is a conflict.
+// Tools that run at one time change one state. A tool makes its patch from the
+// state that it saw; if another writer has changed the same place meanwhile, applying
+// the patch would undo that change silently. So each call sees the state through a
+// view, which knows since when, and a patch that meets another's change is a
+// conflict.
 
 // view is the state as one call sees it. tell is called after each change that is
 // made through it.
@@ -67,8 +67,8 @@ func (s *State) remember(doc any, ops []PatchOp) {
 	}
 }
 
-// patchSeen is Patch for what was thought out from what the view has seen: code
-// conflict if somebody else has changed a place since.
+// patchSeen is Patch for operations that were made from the state the view has
+// seen: code conflict if another writer has changed one of their places since.
 func (s *State) patchSeen(ops []PatchOp) error {
 	if len(ops) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (s *State) patchSeen(ops []PatchOp) error {
 	})
 }
 
-// overtaken returns the first place that ops change and that somebody else has
+// overtaken returns the first place that ops change and that another writer has
 // changed since the view has seen it.
 func (s *State) overtaken(ops []PatchOp) (string, bool) {
 	if s.revision == s.seen {
@@ -164,7 +164,7 @@ func elementAt(doc any, path string) footprint {
 
 // valueAt is a footprint of a value. An element that doc does not have yet, for
 // the patch itself appends it, stands for its array: its index means another
-// element as soon as somebody else appends.
+// element as soon as another writer appends.
 func valueAt(doc any, kind footprintKind, path string) footprint {
 	for i := 1; i < len(path); {
 		n := strings.IndexByte(path[i:], '/')
@@ -186,8 +186,8 @@ func valueAt(doc any, kind footprintKind, path string) footprint {
 }
 
 // meets reports whether it matters to f that g was there first. Appending to an
-// array that somebody else has appended to, or has changed an element of, does
-// not.
+// array does not conflict with another writer's append to it or change of an
+// element.
 func (f footprint) meets(g footprint) bool {
 	if g.kind == readsValue {
 		return false
@@ -198,7 +198,7 @@ func (f footprint) meets(g footprint) bool {
 	switch g.kind {
 	case changesValue:
 		return within(f.path, g.path) || within(g.path, f.path)
-	case movesElements: // touches what is below the array
+	case movesElements: // touches the elements below the array
 		return within(f.path, g.path) || within(g.path, f.path)
 	}
 	switch f.kind {
@@ -215,8 +215,8 @@ func within(path, outer string) bool {
 	return strings.HasPrefix(path, outer) && (len(path) == len(outer) || path[len(outer)] == '/')
 }
 
-// unsent is a list of changes that somebody will be told of. A tool can change a
-// state again and again before that, so what grows beyond the state itself, or
+// unsent is a list of changes that no event has sent yet. A tool can change a state
+// again and again before one does, so a list that grows beyond the state itself, or
 // beyond one patch, becomes one change of the whole.
 type unsent struct {
 	ops   []PatchOp
@@ -225,7 +225,7 @@ type unsent struct {
 
 const maxUnsent = 1 << 20 // bytes, or the limit of the state if that is more
 
-// add notes operations that led to s as it is. s.mu is held.
+// add records the operations that led to the current state s. s.mu is held.
 func (u *unsent) add(ops []PatchOp, s *State) {
 	u.bytes += jsondoc.SizeOfOps(ops)
 	if u.bytes <= max(maxUnsent, s.limit) && len(u.ops)+len(ops) <= jsondoc.MaxPatchOps {
@@ -267,7 +267,7 @@ type toldChange struct {
 	ops      []PatchOp
 }
 
-// add notes operations that led to s as it is. s.mu is held.
+// add records the operations that led to the current state s. s.mu is held.
 func (u *untold) add(ops []PatchOp, s *State) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

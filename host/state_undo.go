@@ -8,8 +8,9 @@ import (
 
 // A tool that fails leaves the state as if it had not run: its changes are taken
 // back. They are made at once, so other calls may have built on the state since.
-// So what is kept of a change is the place and what was there, and not the whole
-// document, and a place that another has changed since stays as that left it.
+// So the log keeps the place and the old value of a change, and not the whole
+// document, and a place that another writer has changed since keeps that writer's
+// value.
 
 // undoLog is what a call has changed, in order. It is guarded by the mutex of the
 // state.
@@ -28,9 +29,9 @@ type undoEntry struct {
 	revision int64
 }
 
-// maxUndoBytes bounds what is kept of the changes of one call, beside the document
-// before the first. Of a call that goes beyond it the changes are taken back
-// together, if no other has changed anything since.
+// maxUndoBytes bounds the undo log of one call, beside the document before its
+// first change. The changes of a call beyond it are taken back together, if no
+// other writer has changed anything since.
 const maxUndoBytes = 4 << 20
 
 // add keeps the changes of a patch; doc and revision are what there was before.

@@ -11,9 +11,9 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// ErrOutcomeUnknown says that the process ended while something ran that must
-// not run twice, so that nobody knows what became of it. A [Step] answers with
-// it; a tool call becomes a question of the kind [AskUnknown].
+// ErrOutcomeUnknown says that the process ended during work that must not run
+// twice, so that its outcome cannot be known. A [Step] answers with it; a tool call
+// becomes a question of the kind [AskUnknown].
 var ErrOutcomeUnknown = errors.New("the outcome is unknown")
 
 // StepOptions are the optional parts of a [Step].
@@ -29,10 +29,10 @@ type StepOptions struct {
 // fn again. Steps of one name wait for each other, as long as their contexts last;
 // one inside itself is an error of code failed_precondition.
 //
-// If the process ended while fn ran, nobody knows what it did: Step returns an
-// error that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
-// everything that runs in a run (tools, routers, hooks, processors); outside of
-// one fn just runs. Code invalid_argument for a result that is not JSON,
+// If the process ended while fn ran, its effect is unknown: Step returns an error
+// that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
+// everything that runs in a run (tools, routers, hooks, processors); outside of one
+// fn just runs. Code invalid_argument for a result that is not JSON,
 // resource_exhausted beyond 10,000 steps of a run or 32 MiB of results.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts *StepOptions) (T, error) {
 	var out T
@@ -90,7 +90,7 @@ func newStep() *step { return &step{turn: make(chan struct{}, 1)} }
 // inStep is the key of a context in which a step runs.
 type inStep struct{ *step }
 
-// enterStep waits until nobody else is at the step.
+// enterStep waits until no other call runs the step.
 func (st *step) enterStep(ctx context.Context, name string) error {
 	if ctx.Value(inStep{st}) != nil {
 		return Errorf(FailedPrecondition, "step %s is begun within itself", stepName(name)).WithHint("give each step a name of its own")

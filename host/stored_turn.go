@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// TurnReader is what a history adapter may also be: it finds the turn that answered
-// a message. A client that lost the answer sends its message again, with the same
-// id, and gets what is stored: no model is asked, no tool runs, nothing is charged
-// and nothing is stored.
+// TurnReader is an optional interface of a history adapter: it finds the turn that
+// answered a message. A client that lost the answer sends its message again, with
+// the same id, and gets the stored turn: no model is asked, no tool runs, nothing
+// is charged and nothing is stored.
 type TurnReader interface {
 	// ReadTurn returns the completed turn of the network req.Network that answered
 	// the message with the id of req.Input; nil if the thread does not show that
@@ -31,8 +31,8 @@ type StoredTurn struct {
 	Status    FinishReason
 }
 
-// readStoredTurn returns the stored turn that answered the run's input, nil if there is
-// none. Only a message with an id of its client's can have been sent before.
+// readStoredTurn returns the stored turn that answered the run's input, or nil.
+// Only a message with an id of its client's can have been sent before.
 func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 	if t.history == nil || t.history.readTurn == nil || t.scope.Thread == "" || t.req.Input == nil || t.req.Input.ID == "" {
 		return nil, nil

@@ -29,10 +29,10 @@ func ValidateTenant(name string) error {
 	return nil
 }
 
-// TenantPartition returns the name under which stores keep what is a tenant's. No
-// two tenants have the same; "" is another spelling of [DefaultTenant], for programs
-// that have one tenant only. What serves clients asks [Host.Tenant] before. Errors are
-// those of [ValidateTenant].
+// TenantPartition returns the name under which stores keep a tenant's data. No two
+// tenants have the same; "" is another spelling of [DefaultTenant], for programs
+// that have one tenant only. What serves clients asks [Host.Tenant] before. Errors
+// are those of [ValidateTenant].
 func TenantPartition(name string) (string, error) {
 	if name == "" {
 		return DefaultTenant, nil

@@ -9,12 +9,12 @@ import (
 // back, and let a conversation go two ways.
 
 type (
-	// Regenerator takes answers back, so that a stored message is answered anew.
+	// Regenerator takes answers back, so that a stored message is answered again.
 	Regenerator interface {
 		// Regenerate makes the user's message of that id the last that the thread
 		// shows, with the state of before its answer, and returns the thread's head.
 		// What came after is not lost, if the adapter can keep it; a thread that ends
-		// with the message is left as it is. Code not_found for a thread or a message
+		// with the message is unchanged. Code not_found for a thread or a message
 		// that there is not, invalid_argument for one that is not a user's.
 		Regenerate(ctx context.Context, req *HistoryRequest, message string) (head string, err error)
 	}

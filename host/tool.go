@@ -15,16 +15,16 @@ import (
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
 // tool's schema, and integers in them are written as digits: 2, not 2.0 or 2e0. An
-// error is told to the model and does not end the run: its
-// first line (of an [*Error], the message without the hint), at most 500 bytes, or
+// error becomes the call's result for the model and does not end the run: its first
+// line (of an [*Error], the message without the hint), at most 500 bytes, or
 // general words where it is one of files or connections. Stacks are left out, and
 // paths of files and addresses of servers read (path) and (address); pointers into
-// JSON, routes and addresses of web pages stay. What the model is not told is in
-// the host's log. (AgentKit sends it the name, the message and the stack.)
+// JSON, routes and addresses of web pages stay. The host's log has the whole error.
+// (AgentKit sends it the name, the message and the stack.)
 //
 // Handlers run concurrently, each in a goroutine of its own. One that panics has
-// failed. One that goes on after ctx has ended is left behind after a short
-// grace: the run goes on without it, so it must not change anything any more.
+// failed. One that does not return after ctx has ended is abandoned after a short
+// grace: the run continues without it, so it must not change anything any more.
 type ToolHandler func(ctx context.Context, call *Call) (*ToolOutput, error)
 
 // Tool is something a model may call. Make one with [NewTool] or [NewRawTool];
@@ -38,7 +38,7 @@ type Tool struct {
 	handler    ToolHandler
 	approve    ApprovalRule
 	terms      TermsRule
-	client     bool   // somebody else executes it
+	client     bool   // the client executes it
 	agent      *Agent // that the tool runs, if it is one
 	provider   string // the context provider that has added it, if one has
 	schema     *schema.Schema
@@ -77,7 +77,7 @@ const MaxToolRetries = 10
 
 // ToolOutput is what a tool answers.
 type ToolOutput struct {
-	Content   json.RawMessage // any JSON; absent, the model is told that the tool was executed
+	Content   json.RawMessage // any JSON; absent, the result says that the tool was executed
 	State     []PatchOp       // applied to the run's state, all or nothing
 	Artifacts []Artifact
 	Schedule  []string   // agents to run next
@@ -91,7 +91,7 @@ type ToolOutput struct {
 // Interrupt is a tool's own question: the run ends with finish reason
 // interrupted. When there is an answer the tool is called again, from its
 // beginning, with the answer in [Call].Resumed; a run of its own, in the same
-// thread, goes on then. What else the output says does not count.
+// thread, then continues. What else the output says does not count.
 type Interrupt struct {
 	Reason string          `json:"reason"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -124,9 +124,9 @@ type Artifact struct {
 //
 // enum lists values, separated by commas, of texts, numbers and booleans; of a
 // slice, array or map, those of its elements. format is one of JSON Schema's, of
-// texts alike; the model is told it, and arguments are not held to it: date, time,
-// date-time, email, uuid and the like are what every provider takes. description
-// may also be written as jsonschema.
+// texts alike; the model sees it, and arguments are not checked against it: date,
+// time, date-time, email, uuid and the like are what every provider takes.
+// description may also be written as jsonschema.
 //
 // It panics if In has no JSON Schema (a channel, a function, a cycle) or has a tag
 // that does not suit its field: that is a mistake in the program, not in its input.
@@ -196,7 +196,7 @@ func NewLiveTool(t *Tool, now func(ctx context.Context) *Tool) *Tool {
 	return &live
 }
 
-// current returns the tool as it is now.
+// current returns the current version of a live tool, and t for any other.
 func (t *Tool) current(ctx context.Context) *Tool {
 	if t.live == nil {
 		return t
@@ -238,8 +238,8 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 	return t, nil
 }
 
-// NewClientTool returns a tool that is only declared: the client, or whoever
-// reads the run's events, executes it. A call of it is a question of the kind
+// NewClientTool returns a tool that is only declared: the client, or another reader
+// of the run's events, executes it. A call of it is a question of the kind
 // [AskResult]; the arguments have been checked then. Errors have code
 // invalid_argument.
 func NewClientTool(spec ToolSpec) (*Tool, error) {

@@ -152,14 +152,14 @@ func (tc *toolCalls) sendArtifacts(c *Call) {
 type batch struct {
 	events chan any // an [EventData], or one of the types at [turn.deliver]
 	done   chan struct{}
-	over   chan struct{} // closed when nobody reads events any more
+	over   chan struct{} // closed when the run no longer reads events
 
 	mu     sync.Mutex
 	missed []any // what there was no room to mention: the last change, and a call once
 }
 
-// mention says that something changed or was made, if there is room; otherwise it is
-// told when the events that wait have been read.
+// mention queues the notice of a change or an artifact, if there is room; otherwise
+// it is sent when the waiting events have been read.
 func (b *batch) mention(what any) {
 	select {
 	case b.events <- what:

@@ -13,13 +13,12 @@ import (
 	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
-// What a model is told of a tool that failed, and what the operator's log has
-// beyond that.
+// What a model sees of a failed tool, and what the operator's log has beyond that.
 
 // maxFailureRead is how much of an error's text is looked at, and logged.
 const maxFailureRead = redact.MaxRead
 
-// toolSentence is what a model is told of a failure: one line, without paths,
+// toolSentence is the text of a failure for a model: one line, without paths,
 // addresses or stacks. The whole error stays on the host's side.
 func toolSentence(err error, run string) string {
 	var own *Error

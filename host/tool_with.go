@@ -2,11 +2,11 @@ package host
 
 import "context"
 
-// With returns the tool under other options, for one that somebody else made,
-// such as a plugin's. What is set takes the place of the tool's own; ReadOnly and
-// Idempotent can be added and not taken away, and Approve is asked after the
-// tool's own rule. A tool that may change has the options whatever it becomes.
-// Code invalid_argument for retries out of bounds.
+// With returns the tool under other options, for a tool made elsewhere, such as a
+// plugin's. An option that is set replaces the tool's own; ReadOnly and Idempotent
+// can be added and not taken away, and Approve is asked after the tool's own rule.
+// A live tool has the options in each of its versions. Code invalid_argument for
+// retries out of bounds.
 func (t *Tool) With(opts *ToolOptions) (*Tool, error) {
 	if opts == nil {
 		return t, nil

@@ -47,13 +47,13 @@ type toolCall struct {
 // clientKey names the call in events.
 func (c *toolCall) clientKey() string { return cmp.Or(c.key, c.attempt.IdempotencyKey) }
 
-// callsNone reports whether the model was told to call nothing.
+// callsNone reports whether the model must not call any tool.
 func (tc *toolCalls) callsNone() bool {
 	return tc.off || tc.agent.opts.ToolChoice == ToolChoiceNone
 }
 
-// toolNamed returns the tool of that name, nil if there is none that may be called: a
-// model that was told to call nothing may do so all the same.
+// toolNamed returns the tool of that name, nil if it may not be called: a model may
+// call tools even where the request allows none.
 func (tc *toolCalls) toolNamed(name string) *Tool {
 	if tc.callsNone() {
 		return nil

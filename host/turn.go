@@ -343,7 +343,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 }
 
 // namelessTool stands for the name in a call that has none; a history could not
-// be read back without it, and the model is told that there is no such tool.
+// be read back without it, and the model gets the error that there is no such tool.
 const namelessTool = "unnamed"
 
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
