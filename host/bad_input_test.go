@@ -1,5 +1,8 @@
 package host_test
 
+// Scenario: models, routers and tools answer wrongly, and the run ends or continues as
+// documented, with a conversation that can be read back.
+
 import (
 	"context"
 	"encoding/json"
@@ -16,9 +19,8 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
-// What models, routers and tools may do wrong, and what comes of it. What a tool
-// is called with is in tool_test.go, what adapters do in history_fault_test.go,
-// panics in panic_test.go, guests in host/plugin.
+// Wrong arguments of tools are in tool_bad_input_test.go, faults of adapters in
+// history_bad_test.go, panics in run_events_panic_test.go, guests in host/plugin.
 
 // A model that answers badly is told, or its answer is made fit to be kept: what
 // is stored can be read back, and sent again, always.

@@ -1,5 +1,8 @@
 package host_test
 
+// Scenario: the pages for readers keep to their length, their links lead to files, and
+// the map of the code names what exists.
+
 import (
 	"io/fs"
 	"os"

@@ -1,5 +1,8 @@
 package host_test
 
+// Scenario: packages of the module import only those that the import table and the fence
+// table allow.
+
 import (
 	"fmt"
 	"go/parser"

@@ -1,5 +1,7 @@
 package host_test
 
+// Scenario: the tests of the package leave no goroutine behind.
+
 import (
 	"testing"
 

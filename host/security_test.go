@@ -1,5 +1,7 @@
 package host_test
 
+// Scenario: each promise of SECURITY.md names a test that exists.
+
 import (
 	"io/fs"
 	"os"

@@ -1,5 +1,8 @@
 package host_test
 
+// Scenario: scripted models play the transcripts in testdata, whose events must be those
+// in the files.
+
 import (
 	"context"
 	"flag"
