@@ -67,9 +67,9 @@ type AgentOptions struct {
 	// keeps that answer.
 	Output *Schema
 
-	// StopWhen ends a run of the agent early. It is asked after each round in
-	// which tools ran, with what there is so far; nil is never. The results of the
-	// tools are kept, and the finish reason is stop.
+	// StopWhen ends a run of the agent early. It is asked after each round in which
+	// tools ran, with the result so far; nil is never. The results of the tools are
+	// kept, and the finish reason is stop.
 	StopWhen func(ctx context.Context, result *Result) (bool, error)
 
 	// ToolChoice holds for the first model call of a run of the agent; later calls
@@ -82,11 +82,11 @@ type AgentOptions struct {
 	MaxOutputTokens int
 
 	// ModelParameters are members of the requests to the model's service that have no
-	// option here, by the service's names for them: top_p, seed, stop, anything that
-	// JSON can hold. They take the place of what the host writes under such a name,
-	// such as temperature, and an object is put together with the host's. Models refuse
-	// the members that the host has to write itself (messages, tools, the limit of
-	// output) with code invalid_argument, and services those that they do not know.
+	// option here, by the service's names for them: top_p, seed, stop, any JSON.
+	// They replace the host's member of the same name, such as temperature, and an
+	// object is merged with the host's. Models refuse the members that the host has
+	// to write itself (messages, tools, the limit of output) with code
+	// invalid_argument, and services those that they do not know.
 	// [Request].ModelParameters stand over them. At most [MaxParameterBytes].
 	ModelParameters map[string]any
 
@@ -110,7 +110,7 @@ type OnMaxRounds string
 // MaxRounds is reached, and [AnswerAtMaxRounds] at the host's limits MaxRounds and
 // MaxConsecutiveToolFailures.
 const (
-	StopAtMaxRounds   OnMaxRounds = "stop"   // with what there is, and the finish reason max_rounds
+	StopAtMaxRounds   OnMaxRounds = "stop"   // with the messages so far, and the finish reason max_rounds
 	AnswerAtMaxRounds OnMaxRounds = "answer" // the same, when the model was asked once more with its tools off
 	FailAtMaxRounds   OnMaxRounds = "fail"   // with code resource_exhausted
 )
@@ -118,7 +118,7 @@ const (
 // InstructionsFunc makes an agent's system prompt.
 type InstructionsFunc func(ctx context.Context, req *InstructionsRequest) (string, error)
 
-// InstructionsRequest is what instructions can depend on.
+// InstructionsRequest holds the values that instructions can depend on.
 type InstructionsRequest struct {
 	Scope Scope
 	State *State

@@ -38,7 +38,7 @@ type AgentThread struct {
 	kind      ThreadKind
 	store     MessageStore // nil as long as a store in memory is not needed
 	service   string       // the service's id of the conversation
-	open      []*Message   // what no store has: see [AgentThread.tail]
+	open      []*Message   // the messages that no store has: see [tail]
 	known     int          // how many of open the service has
 	state     json.RawMessage
 	providers map[string]json.RawMessage // states of context providers, by their key
@@ -207,8 +207,8 @@ func (t *AgentThread) Kind() ThreadKind {
 }
 
 // Conversation returns the id by which the model's service keeps the
-// conversation; "" if it does not. It may change with every turn. One that is
-// kept can be gone on with by another thread: a fork.
+// conversation; "" if it does not. It may change with every turn. A stored one can
+// be continued by another thread: a fork.
 func (t *AgentThread) Conversation() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,8 +233,8 @@ func (t *AgentThread) Messages(ctx context.Context) ([]*Message, error) {
 	return t.messages(ctx)
 }
 
-// EditMessages has edit change the conversation: what it returns takes its place, in
-// one write. It waits for a run that has the thread. The messages that edit gets are
+// EditMessages replaces the conversation by the one that edit returns, in one
+// write. It waits for a run that has the thread. The messages that edit gets are
 // shared and must not be changed; it returns others in the place of those. Codes:
 // failed_precondition if the model's service has the conversation, unimplemented if
 // the thread's store is no [MessageEditor] (the one in memory is), invalid_argument
@@ -380,8 +380,8 @@ func (t *AgentThread) settle(ctx context.Context, turn *Turn, said []*Message) e
 	return nil
 }
 
-// tail returns what of a conversation must be kept beside a service that knows
-// some of it: the messages it has not been sent, behind its last answer if that
+// tail returns the messages to keep beside a service that has some of the
+// conversation: those that it has not received, behind its last answer if that
 // called tools whose results it does not have. known counts that answer.
 func tail(said []*Message, knows map[string]bool) (open []*Message, known int) {
 	last := -1

@@ -99,7 +99,7 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// threadSum hashes what a serialized thread says, however it is written down.
+// threadSum hashes the contents of a serialized thread, whatever its formatting.
 func threadSum(raw []byte) (string, error) {
 	doc, err := jsondoc.Decode(raw)
 	if err != nil {
@@ -190,8 +190,7 @@ type envelope struct {
 	waiting       *Checkpoint
 }
 
-// readEnvelope reads what a serialized thread says, and checks that nothing was
-// changed.
+// readEnvelope reads a serialized thread, and checks that nothing was changed.
 func readEnvelope(data []byte) (*envelope, error) {
 	if err := checkVersion(data); err != nil {
 		return nil, err
@@ -222,8 +221,8 @@ func readEnvelope(data []byte) (*envelope, error) {
 	return e, e.check()
 }
 
-// checkVersion looks at the version before anything else, so that a thread of a
-// newer version is called that.
+// checkVersion checks the version first, so that the error of a newer thread names
+// its version.
 func checkVersion(data []byte) error {
 	if err := jsondoc.Check(data); err != nil {
 		return err
@@ -359,7 +358,7 @@ func (t *AgentThread) checkEnvelope(e *envelope) error {
 	return nil
 }
 
-// take makes the thread what the envelope says.
+// take fills the thread from the envelope.
 func (t *AgentThread) take(ctx context.Context, e *envelope) error {
 	t.opts.ID, t.kind, t.service = e.id, e.kind, e.conversation
 	t.open, t.known, t.state, t.providers, t.answers = e.open, e.known, e.state, e.providers, e.answers

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// maxThreadAnswers is how many of its last messages an agent thread knows the turns
-// of: a client sends again what it sent last.
+// maxThreadAnswers is the number of last input messages whose turns an agent thread
+// remembers: a client repeats only a recent message.
 const maxThreadAnswers = 32
 
 // threadAnswer says where an agent thread has the answer to a message. Run is empty

@@ -16,18 +16,17 @@ type AgentToolOptions struct {
 	Timeout     time.Duration // of one call; default: the rest of the run's
 }
 
-// NewAgentTool returns a tool that runs an agent. The model that calls it says
-// what it wants in the argument "request"; the agent sees that as the user's
-// message and nothing of the conversation around it; its answer is the result:
-// its output, if it has an output schema, else its text.
+// NewAgentTool returns a tool that runs an agent. The calling model writes its
+// request in the argument "request"; the agent sees that as the user's message and
+// nothing of the conversation around it; its answer is the result: its output, if
+// it has an output schema, else its text.
 //
 // The agent works in the run it is called in: it shares the run's state, its
 // artifacts become the run's, agents that its tools schedule are scheduled, and
 // its tokens and tool calls count. It gets the model that it would have as an
 // agent of the network, and the processors of the history and the network apply
-// to it. What happens in it arrives on the stream as [ToolProgress] of the kind
-// "agent", whose data is the event. Nothing but the result joins the
-// conversation.
+// to it. Its events arrive on the stream as [ToolProgress] of the kind "agent",
+// whose data is the event. Nothing but the result joins the conversation.
 //
 // Agents may be tools of agents that are tools, [MaxAgentDepth] deep. When one asks
 // a person, the run around it does: it ends interrupted with the question, whose
@@ -76,7 +75,7 @@ func (t *turn) branch() *run {
 	n.conv.results, n.ledger.artifacts, n.routes.stack, n.conv.past = nil, nil, nil, nil
 	n.ledger.usage, n.ledger.cost, n.routes.iterations, n.events.seq = Usage{}, Cost{}, 0, 0
 	n.conv.inputInHistory = false
-	n.service.id, n.service.storedIDs = "", nil // what the run's service keeps is not the branch's
+	n.service.id, n.service.storedIDs = "", nil // the conversation of the run's service is not the branch's
 	n.events.depth++
 	return &n
 }
@@ -118,7 +117,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	fromBefore := len(n.ledger.artifacts)
 	result, err := n.runAgent(ctx, agent, saved)
 	for i, a := range n.ledger.artifacts {
-		if i < fromBefore { // another process made it, and may have told it
+		if i < fromBefore { // another process made it, and may have sent its event
 			c.putArtifact(a)
 		} else {
 			c.keepArtifact(a)

@@ -6,9 +6,9 @@ import (
 )
 
 // ApprovalRule says whether a person must agree to a call of a tool before it
-// runs. The reason is what they are shown; an empty one lets the call run. The
-// call's arguments have been checked; a rule may read the state and the scope,
-// and must not emit, schedule or make anything. An error fails the call.
+// runs. The person is shown the reason; an empty one lets the call run. The call's
+// arguments have been checked; a rule may read the state and the scope, and must
+// not emit, schedule or make anything. An error fails the call.
 //
 // A tool may have a rule, and so may a network and a host: the first that gives
 // a reason is enough. Rules are asked one after another in the run's goroutine,

@@ -19,9 +19,9 @@ type ArtifactLister interface {
 	// first put: a named one stands in the place of the one that it replaced. An
 	// unknown thread has none. The call reads no artifact: [ArtifactRef].Open does.
 	//
-	// A run calls it when a tool asks for the first time, and reads what one of
-	// its tools needs. Both may be called by several tools at once; the context
-	// of both ends after [Limits].HistoryTimeout and with the tool's.
+	// A run calls it when a tool asks for the first time, and reads the data that
+	// one of its tools needs. Both may be called by several tools at once; the
+	// context of both ends after [Limits].HistoryTimeout and with the tool's.
 	ThreadArtifacts(ctx context.Context, req *HistoryRequest) ([]ArtifactRef, error)
 }
 

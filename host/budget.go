@@ -23,7 +23,8 @@ type Quota interface {
 	CallTools(ctx context.Context, tenant string, n int) error
 }
 
-// AdmittingQuota is what a [Quota] may also be: it refuses runs before they begin.
+// AdmittingQuota is an optional interface of a [Quota]: it refuses runs before they
+// begin.
 type AdmittingQuota interface {
 	// AdmitRun is called before anything of a run is stored or sent. It fails if the
 	// tenant has nothing left, or if a first call of model would be refused for its
@@ -64,8 +65,8 @@ func (r *run) admit(ctx context.Context) error {
 	return r.host.admitRun(ctx, r.scope.Tenant, &r.routes)
 }
 
-// TimeQuota is what a [Quota] may also be: it bounds how long a tenant's runs take
-// together.
+// TimeQuota is an optional interface of a [Quota]: it bounds how long a tenant's
+// runs take together.
 type TimeQuota interface {
 	// UseTime books time that a run has taken: before each model call and each
 	// batch of tool calls, and at its end. Waiting for a thread or for a turn at a

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// checkpointVersion is the version of what a run leaves in a journal.
+// checkpointVersion is the version of checkpoints and journal records.
 const checkpointVersion = 1
 
-// checkpoint is what an interrupted run leaves for the one that has the answers.
-// What a thread has is not in it, so it grows with the run and not with the
+// checkpoint is the state of an interrupted run for the run that has the answers.
+// The thread's messages are not in it, so it grows with the run and not with the
 // conversation.
 type checkpoint struct {
 	V            int             `json:"v"`
@@ -51,8 +51,8 @@ type openCall struct {
 	done   *callDone // its outcome, of a run that did not end
 }
 
-// inside is what an agent used as a tool leaves when it asks. What it has used and
-// made is the run's already.
+// inside is the checkpoint of an agent used as a tool that asks. Its usage and its
+// artifacts are the run's already.
 type inside struct {
 	Agent  string      `json:"agent"`
 	Input  *Message    `json:"input"`
@@ -112,7 +112,7 @@ type savedTurn struct {
 	cost      Cost
 }
 
-// checkpoint returns what the run leaves when it ends with questions.
+// checkpoint returns the checkpoint of a run that ends with questions.
 func (r *run) checkpoint() *checkpoint {
 	interrupted := r.conv.results[len(r.conv.results)-1]
 	before := slices.Concat(r.conv.earlier, r.conv.results[:len(r.conv.results)-1])

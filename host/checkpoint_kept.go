@@ -31,8 +31,8 @@ func (c *Checkpoint) MarshalJSON() ([]byte, error) {
 	return json.Marshal(checkpointJSON{checkpointVersion, c.tenant, c.run, c.target, c.thread, c.left})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Code invalid_argument for bytes that
-// are no checkpoint, failed_precondition for one of another version.
+// UnmarshalJSON reads the output of MarshalJSON. Code invalid_argument for bytes
+// that are no checkpoint, failed_precondition for one of another version.
 func (c *Checkpoint) UnmarshalJSON(raw []byte) error {
 	var in checkpointJSON
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -55,7 +55,8 @@ func (c *Checkpoint) UnmarshalJSON(raw []byte) error {
 func (c *Checkpoint) Run() string { return c.run }
 
 // WithoutConversation returns a checkpoint without the messages and the states of
-// context providers, for who keeps these: they come with the request that resumes it.
+// context providers, for callers that keep these: they come with the request that
+// resumes it.
 func (c *Checkpoint) WithoutConversation() *Checkpoint {
 	out, left := *c, *c.left
 	left.Messages, left.Providers = nil, nil
@@ -63,12 +64,13 @@ func (c *Checkpoint) WithoutConversation() *Checkpoint {
 	return &out
 }
 
-// ForClient returns what of the checkpoint a client may have, and change: the calls
-// that wait, and where in the run they were made. The conversation and the state come
-// with the request that resumes it, and nothing in the checkpoint is believed that
-// could get around a rule: tools that need an approval are refused it, agents used as
-// tools cannot ask, and calls have new idempotency keys. Make it when the checkpoint is
-// handed out, and again of what comes back: JSON does not say that a client had it.
+// ForClient returns the part of the checkpoint that a client may have, and change:
+// the calls that wait, and where in the run they were made. The conversation and
+// the state come with the request that resumes it, and nothing in the checkpoint is
+// believed that could get around a rule: tools that need an approval are refused
+// it, agents used as tools cannot ask, and calls have new idempotency keys. Make it
+// when the checkpoint is handed out, and again of the one that comes back: JSON
+// does not say that a client had it.
 func (c *Checkpoint) ForClient() *Checkpoint {
 	left := &checkpoint{V: checkpointVersion, Input: c.left.Input, Last: c.left.Last, Iterations: clientCount(c.left.Iterations), Stack: c.left.Stack,
 		Agent: c.left.Agent, Rounds: clientCount(c.left.Rounds)}
@@ -88,8 +90,8 @@ const maxClientCount = 1 << 20
 
 func clientCount(n int) int { return min(max(n, 0), maxClientCount) }
 
-// forAnyone reports whether the checkpoint asks only what one that a client had can
-// be answered for.
+// forAnyone reports whether a client that had the checkpoint may answer all of its
+// questions.
 func (c *Checkpoint) forAnyone() bool {
 	return c != nil && !slices.ContainsFunc(c.left.Calls, func(call *openCall) bool { return !call.forAnyone() })
 }
@@ -98,9 +100,9 @@ func (c *openCall) forAnyone() bool {
 	return c.Inside == nil && (c.Question.Kind == AskResult || c.Question.Kind == AskInput)
 }
 
-// checkClientCalls holds the calls of a checkpoint that a client had to what such a
-// one can ask, and takes them from the conversation, where they are in the last
-// answer and have no result.
+// checkClientCalls checks that the calls of a client's checkpoint ask only what
+// such a checkpoint can ask, and takes them from the conversation, where they are
+// in the last answer and have no result.
 func checkClientCalls(resumes string, past []*Message, c *checkpoint) error {
 	open := map[string]*ToolCall{}
 	for _, m := range past {

@@ -15,10 +15,9 @@ import (
 // they differ between time zones and agree for different results; these do
 // neither.
 
-// Checksum returns a hash of what the result says and when: who spoke, the
-// answers and tool results, and the time of creation to the nanosecond. It
-// depends on no time zone and on no id. It is, in hexadecimal, the SHA-256 of
-// the JSON text
+// Checksum returns a hash of the result's agent, its answers and tool results, and
+// its time of creation to the nanosecond. It depends on no time zone and on no id.
+// It is, in hexadecimal, the SHA-256 of the JSON text
 //
 //	["AGENT","2006-01-02T15:04:05.999999999Z",["ROLE",PARTS],...]
 //
@@ -29,7 +28,7 @@ import (
 // read has the sum that it had.
 func (r *Result) Checksum() string { return checksum(r.Agent, r.CreatedAt, r.Messages...) }
 
-// Checksum returns a hash of what the message says and when: that of
+// Checksum returns a hash of the message's contents and time: that of
 // [Result.Checksum] for a result of the message's agent and time that holds this
 // one message.
 func (m *Message) Checksum() string { return checksum(m.Agent, m.CreatedAt, m) }

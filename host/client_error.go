@@ -49,8 +49,8 @@ func ClientError(err error, run string) *Error {
 	return &Error{Code: e.Code, Message: maskedText(e.Code, run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 }
 
-// maskedText is what a client reads in the place of a text that is not for it. A
-// run that was canceled has not failed.
+// maskedText is the text that a client reads in the place of one that is not for
+// it. A run that was canceled has not failed.
 func maskedText(code Code, run string) string {
 	if code == Canceled {
 		return "canceled"
@@ -160,8 +160,8 @@ type ClientEvent interface {
 	ForClient(run string) EventData
 }
 
-// ForClient returns the event with each error in it as [ClientError] has it. What
-// the event points to is not changed.
+// ForClient returns the event with each error in it as [ClientError] has it. The
+// values that the event points to are not changed.
 func (e Event) ForClient() Event {
 	switch d := e.Data.(type) {
 	case *RunFinished:

@@ -48,8 +48,8 @@ type Call struct {
 	stepsOver bool
 }
 
-// again returns the call for another attempt: what the last one left behind
-// beside an answer is gone.
+// again returns the call for another attempt, without the artifacts and schedule of
+// the last one.
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
@@ -57,10 +57,10 @@ func (c *Call) again() *Call {
 	}
 }
 
-// callOutput is what a handler left behind beside its result.
+// callOutput holds the effects of a handler beside its result.
 type callOutput struct {
 	artifacts []Artifact
-	untold    []Artifact // of them and of its agent's, those that no event has told
+	untold    []Artifact // of them and of its agent's, those that no event has sent
 	held      bool       // emit the artifacts only when the attempt is over: another may follow
 	schedule  []string
 	events    int
@@ -83,7 +83,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	}
 }
 
-// Progress is what a long call emits to say how far it is, under the kind
+// Progress is the progress report of a long call, emitted under the kind
 // [ProgressKind]: plugins emit the same. Any member may be left out.
 type Progress struct {
 	Message string  `json:"message,omitempty"` // one sentence for people
@@ -138,9 +138,9 @@ func (c *Call) AddArtifact(a Artifact) error {
 	return nil
 }
 
-// Artifacts returns what the run had made when the call began, and what the call
-// has made since. They must not be changed. Those of earlier turns are not among
-// them: see [Call.Artifact] and [Call.EarlierArtifacts].
+// Artifacts returns the run's artifacts at the beginning of the call, and the
+// call's own. They must not be changed. Those of earlier turns are not among them:
+// see [Call.Artifact] and [Call.EarlierArtifacts].
 func (c *Call) Artifacts() []Artifact {
 	list := slices.Clone(c.before)
 	for _, a := range c.made() {
@@ -167,7 +167,7 @@ func (c *Call) putArtifact(a Artifact) {
 	c.tellArtifact(a)
 }
 
-// keepArtifact is putArtifact for one that has been told.
+// keepArtifact is putArtifact for an artifact that an event has sent.
 func (c *Call) keepArtifact(a Artifact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *Call) hold(held bool) {
 	c.out.held = held
 }
 
-// release lets what the call holds be sent.
+// release lets the held artifacts of the call be sent.
 func (c *Call) release() { c.hold(false) }
 
 // tellChange has changes of the state sent, up to a revision.
@@ -232,8 +232,8 @@ func (c *Call) scheduled() []string {
 }
 
 // Schedule puts agents of the network at the end of the stack: they run after
-// this agent, before the router is asked whether there is more to do. A name
-// the network does not know makes the call fail.
+// this agent, before the router is asked again. A name the network does not know
+// makes the call fail.
 func (c *Call) Schedule(agents ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,9 +27,9 @@ func (c *conversation) messages() []*Message {
 	return out
 }
 
-// soFar returns the conversation with what the agent at work has said, for code
-// that the run calls. The slices of a run grow at their ends and are
-// replaced, never written to, so their beginnings are shared.
+// soFar returns the conversation with the messages of the agent at work, for code
+// that the run calls. The slices of a run grow at their ends and are replaced,
+// never written to, so their beginnings are shared.
 func (c *conversation) soFar(current []*Message, calls int, agents []*Agent, state *State) *SoFar {
 	s := &SoFar{past: slices.Clip(c.past), results: slices.Clip(c.results), current: slices.Clip(current),
 		calls: calls, agents: agents, state: state}

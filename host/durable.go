@@ -28,8 +28,8 @@ type entry struct {
 }
 
 type (
-	// beginning is what a run begins with: a request, or what an interrupted run
-	// left, with the answers.
+	// beginning is the beginning of a run: a request, or the checkpoint of an
+	// interrupted run, with the answers.
 	beginning struct {
 		V            int                        `json:"v"`
 		Input        *Message                   `json:"input,omitempty"`
@@ -45,12 +45,12 @@ type (
 		Branch       string                     `json:"branch,omitempty"`
 		From         *checkpoint                `json:"from,omitempty"`
 		Answers      []Answer                   `json:"answers,omitempty"`
-		Expired      *Question                  `json:"expired,omitempty"` // what the run ends with
+		Expired      *Question                  `json:"expired,omitempty"` // the question that ends the run
 		Stopped      bool                       `json:"stopped,omitempty"` // by the Start hook of the network
 	}
 
-	// loadedStep is what the history adapter answered, so that a run that is
-	// resumed does not ask it again.
+	// loadedStep is the history adapter's answer, so that a resumed run does not ask
+	// it again.
 	loadedStep struct {
 		Messages  json.RawMessage            `json:"messages"`
 		Providers map[string]json.RawMessage `json:"providers,omitempty"`
@@ -75,7 +75,7 @@ type (
 		Usage     Usage           `json:"usage"`
 		Output    json.RawMessage `json:"output,omitempty"`
 		Misfit    *Error          `json:"misfit,omitempty"`
-		Stack     []string        `json:"stack,omitempty"`   // who waits behind the agent
+		Stack     []string        `json:"stack,omitempty"`   // the agents that wait behind this one
 		Service   string          `json:"service,omitempty"` // the conversation that the model's service keeps
 		Cost      Cost            `json:"cost"`
 		Tokens    int64           `json:"tokens"`
@@ -88,7 +88,7 @@ type (
 		Done    *callDone `json:"done,omitempty"`
 	}
 
-	// callDone is what a call leaves: a message or a question.
+	// callDone is the outcome of a call: a message or a question.
 	callDone struct {
 		Message   *Message   `json:"message,omitempty"`
 		Open      *openCall  `json:"open,omitempty"`
@@ -138,8 +138,8 @@ func newRecorder(state *State, j Journal, ref RunRef, steps int) *recorder {
 	return &recorder{journal: j, state: state, ref: ref, next: steps}
 }
 
-// noteStep has a step stored with the next commit: what it says is only needed if
-// something follows it.
+// noteStep has a step stored with the next commit: it is only needed if another
+// step follows.
 func (w *recorder) noteStep(e entry) {
 	if w == nil {
 		return
@@ -277,8 +277,8 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 	return t.run.journal.recorder.commitStep(ctx, entry{In: t.calls.stepsIn, Answer: step})
 }
 
-// recordCallBegun writes down that a call begins which must not happen twice. No call
-// begins in a run that cannot write down what it does.
+// recordCallBegun writes down that a call begins which must not happen twice. No
+// call begins in a run that cannot record it.
 func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCall) error {
 	if tc.recorder == nil || tool.repeatable() {
 		return tc.recorder.err()
@@ -286,8 +286,8 @@ func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCal
 	return tc.recorder.commitStep(ctx, entry{In: tc.stepsIn, Call: &callStep{ID: c.part.ID, Attempt: c.attempt.Attempt}})
 }
 
-// repeatable reports whether a call may be made again when it is not known what
-// became of it. That of an agent is: its own steps are written down.
+// repeatable reports whether a call may be made again when its outcome is unknown.
+// That of an agent is: its own steps are written down.
 func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
 
 // recordCallDone writes a call's outcome down.

@@ -211,7 +211,7 @@ const (
 	trimmed
 )
 
-// editPlan collects what happens to each message before anything is built.
+// editPlan collects the edits of each message before any message is built.
 type editPlan struct {
 	in       []*Message
 	fate     []fate

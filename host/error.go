@@ -12,9 +12,9 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Code says what kind of failure an [Error] is. Callers branch on it with
-// [CodeOf], never on an error's text. The set is closed: the plugin contract,
-// HTTP and the command line use the same names.
+// Code is the kind of failure of an [Error]. Callers branch on it with [CodeOf],
+// never on an error's text. The set is closed: the plugin contract, HTTP and the
+// command line use the same names.
 type Code string
 
 // The codes. Each means the same wherever it appears.
@@ -80,7 +80,7 @@ func (c Code) ExitCode() int {
 type Error struct {
 	Code      Code
 	Message   string
-	Hint      string // what to do about it, in one sentence; may be empty
+	Hint      string // the remedy, in one sentence; may be empty
 	Retryable bool   // the same request may succeed later
 	Limit     string // the name of the limit that refused a request; may be empty
 
@@ -137,7 +137,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(errorJSON{e.Code, e.Message, e.Hint, e.Retryable, e.Limit, e.RetryAfter.Milliseconds()})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A code that this host does not
+// UnmarshalJSON reads the output of MarshalJSON. A code that this host does not
 // know becomes internal.
 func (e *Error) UnmarshalJSON(b []byte) error {
 	var j errorJSON

@@ -21,8 +21,9 @@ type Event struct {
 	Data    EventData
 }
 
-// EventData is what happened. The set is closed; its members are the types of
-// this file, all of them pointers. A reader leaves alone what it does not know.
+// EventData is the data of an event, by its type. The set is closed; its members
+// are the types of this file, all of them pointers. A reader ignores types and
+// members that it does not know.
 type EventData interface {
 	// Type returns the event's "type" in JSON.
 	Type() string
@@ -43,8 +44,8 @@ type (
 		Replayed bool `json:"replayed,omitempty"`
 	}
 
-	// RouteChosen tells what the router decided. An empty Next ends the run when
-	// the stack is empty.
+	// RouteChosen tells the router's decision. An empty Next ends the run when the
+	// stack is empty.
 	RouteChosen struct {
 		Router string   `json:"router"`
 		Call   int      `json:"call"` // agent runs before this decision
@@ -54,7 +55,7 @@ type (
 	}
 
 	// ThreadDecided tells that two could keep the messages of an agent thread, its
-	// message store and the model's service, and who does.
+	// message store and the model's service, and which of them does.
 	ThreadDecided struct {
 		Kind  ThreadKind `json:"kind"`
 		Store string     `json:"store"` // the type of the message store
@@ -66,8 +67,8 @@ type (
 		Result string `json:"result,omitempty"` // id of the [Result] that it makes
 	}
 
-	// ProcessorRan tells what a processor did to the view of history. Tokens are
-	// -1 when the host has no token counter.
+	// ProcessorRan tells a processor's changes to the view of history. Tokens are -1
+	// when the host has no token counter.
 	ProcessorRan struct {
 		Processor      string          `json:"processor"`
 		Level          string          `json:"level"` // history, network or agent
@@ -83,7 +84,7 @@ type (
 		Cost           *Cost           `json:"cost,omitempty"`
 	}
 
-	// ProviderRan tells what a context provider added.
+	// ProviderRan tells the additions of a context provider.
 	ProviderRan struct {
 		Provider     string `json:"provider"`
 		Instructions bool   `json:"instructions,omitempty"`
@@ -153,7 +154,7 @@ type (
 		Provider  string          `json:"provider,omitempty"` // that has added the tool
 	}
 
-	// ToolProgress is what a running tool emits.
+	// ToolProgress is an event that a running tool emits.
 	ToolProgress struct {
 		ID   string          `json:"id"`
 		Name string          `json:"name"`
@@ -209,7 +210,7 @@ type (
 		Usage        Usage        `json:"usage"`
 	}
 
-	// RunFinished closes every run, after what it leaves behind is stored.
+	// RunFinished closes every run, after its results are stored.
 	RunFinished struct {
 		FinishReason FinishReason `json:"finish_reason"`
 		Thread       string       `json:"thread,omitempty"`
@@ -293,7 +294,7 @@ func (*RunFinished) Type() string { return "run.finished" }
 // MarshalJSON writes the event as one object.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// AppendJSON appends to dst what MarshalJSON writes.
+// AppendJSON appends the output of MarshalJSON to dst.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	dst = strconv.AppendInt(append(dst, `{"seq":`...), e.Seq, 10)
 	dst = e.Time.AppendFormat(append(dst, `,"time":"`...), time.RFC3339Nano)

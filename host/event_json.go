@@ -20,7 +20,7 @@ func (e *UnknownEvent) Type() string { return e.Name }
 // MarshalJSON writes the data as it came.
 func (e *UnknownEvent) MarshalJSON() ([]byte, error) { return jsondoc.AppendRaw(nil, e.JSON), nil }
 
-// UnmarshalJSON reads what MarshalJSON writes. A type that this version does not
+// UnmarshalJSON reads the output of MarshalJSON. A type that this version does not
 // know becomes an [*UnknownEvent]. Code invalid_argument for anything else.
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var in struct {
@@ -55,7 +55,8 @@ func decodeEventData(name string, raw json.RawMessage) (EventData, error) {
 	return data, json.Unmarshal(raw, data)
 }
 
-// eventTypes is the one table from types to what they are read into.
+// eventTypes is the one table from names of types to the values that they are read
+// into.
 var eventTypes = map[string]func() EventData{
 	(*TextDelta)(nil).Type():      func() EventData { return new(TextDelta) },
 	(*ReasoningDelta)(nil).Type(): func() EventData { return new(ReasoningDelta) },

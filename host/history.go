@@ -34,17 +34,17 @@ import (
 // without CreateThread, but with Get, a fresh one; without both it has none. A
 // method that fails ends the run with its error: before any model is asked, but
 // for AppendRound; of AppendResults, beside the results. A run of a [Journal] that
-// is resumed calls LockThread, ThreadHead and AppendResults alone: what the others
-// did is done, and what Get answered is in the journal, unless it was more than
-// 256 kB; then Get is called again, and ThreadHead is not. One agent on its own is
-// kept exactly as a network of one.
+// is resumed calls LockThread, ThreadHead and AppendResults alone: the other calls
+// are done, and Get's answer is in the journal, unless it was more than 256 kB;
+// then Get is called again, and ThreadHead is not. One agent on its own is kept
+// exactly as a network of one.
 //
-// Who keeps the conversation is for each request to say. The server does: it
-// names the thread alone. The client does: it sends Messages with it, and
-// nothing is loaded. Both: the first request of a session loads, later ones send
-// the client's copy. New messages are stored in all three cases. A client that
-// sends Messages keeps the state as well: the thread's stays unchanged, unless the
-// request brings State or the thread is new.
+// Each request says which side keeps the conversation. The server: the request
+// names the thread alone. The client: it sends Messages with it, and nothing is
+// loaded. Both: the first request of a session loads, later ones send the client's
+// copy. New messages are stored in all three cases. A client that sends Messages
+// keeps the state as well: the thread's stays unchanged, unless the request brings
+// State or the thread is new.
 //
 // Methods are called in a goroutine of their own, one at a time for one run, any
 // number for others. Each must heed its context, which ends after
@@ -83,7 +83,7 @@ type (
 		Get(ctx context.Context, req *HistoryRequest) (*Loaded, error)
 	}
 
-	// ResultAppender stores what a run leaves behind.
+	// ResultAppender stores the turn of a run.
 	ResultAppender interface {
 		// AppendResults stores a turn in one commit, guarded by turn.Head. Of a run
 		// that failed it gets everything that was finished; Status then says so.
@@ -105,7 +105,8 @@ type (
 	}
 
 	// HeadReader tells a thread's head without its messages. A run that is resumed
-	// asks it whether the thread has moved on: what it had loaded is in the journal.
+	// asks it whether the thread has moved on: the messages that it had loaded are
+	// in the journal.
 	HeadReader interface {
 		// ThreadHead returns the head of the thread, "" if there is no thread.
 		ThreadHead(ctx context.Context, req *HistoryRequest) (head string, err error)
@@ -144,8 +145,8 @@ type Loaded struct {
 	State    json.RawMessage // custom state; nil if none was stored
 	Head     string
 
-	// Providers are the states of context providers, by key: what the thread's
-	// last turn that had any brought.
+	// Providers are the states of context providers, by key: those of the thread's
+	// last turn that had any.
 	Providers map[string]json.RawMessage
 
 	// Tenant and Thread say whose it is, as the adapter found it stored beside
@@ -160,7 +161,7 @@ type Loaded struct {
 	known        int
 }
 
-// Turn is what one run leaves behind.
+// Turn holds what one run stores at its end.
 type Turn struct {
 	Head      string // the head after the user's message; "" guards nothing
 	Results   []*Result
@@ -195,8 +196,8 @@ func (t *Turn) Completed() bool {
 	return t.Error == nil && len(t.Results) > 0
 }
 
-// Round is what a run has added to the conversation since it stored something
-// last: answers with the results of their tools, no call left open.
+// Round holds the messages that a run has added since it last stored any: answers
+// with the results of their tools, no call left open.
 type Round struct {
 	Head     string // the head as the run left it; "" guards nothing
 	Messages []*Message
@@ -217,12 +218,12 @@ type HistoryOptions struct {
 	// agent's.
 	Processors []Processor
 
-	// EachRound stores what each round of an agent leaves, its answer with the
-	// results of its tools, before the next model call, so that a process that
-	// dies loses one round and not the turn. It needs a [RoundAppender]. What a
-	// round has stored stays: a Finish hook that changes it comes too late, and a
-	// network with DiscardOnFailure is refused. A run in a [Journal] stores no
-	// rounds: its steps are there.
+	// EachRound stores the messages of each round of an agent, its answer with the
+	// results of its tools, before the next model call, so that a process that dies
+	// loses one round and not the turn. It needs a [RoundAppender]. Stored rounds
+	// stay: a Finish hook that changes it comes too late, and a network with
+	// DiscardOnFailure is refused. A run in a [Journal] stores no rounds: its steps
+	// are there.
 	EachRound bool
 
 	// Racing is how turns race on one thread, of requests that do not say: wait by

@@ -45,7 +45,7 @@ type historyAnswer[T any] struct {
 	err   error
 }
 
-// callHistory calls a method of the adapter with a copy of what the run asks.
+// callHistory calls a method of the adapter with a copy of the run's request.
 func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -68,7 +68,7 @@ func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T,
 }
 
 // fromAdapter keeps the text of a cause that is no [*Error] from clients, also
-// under code invalid_argument: an adapter does not speak of what they sent.
+// under code invalid_argument: an adapter's texts are not about the client's input.
 func fromAdapter(err error) error {
 	if err == nil || isOwnText(AsError(err), false) {
 		return err
@@ -92,8 +92,8 @@ type foreignCall[T any] struct {
 	late                   func(T) // takes an answer that comes too late for the caller; may be nil
 }
 
-// awaitForeignCall makes the call. One that does not return after its context has ended is
-// left behind: it would hold the run, and the thread, for ever.
+// awaitForeignCall makes the call. One that does not return after its context has
+// ended is abandoned: it would hold the run, and the thread, forever.
 func awaitForeignCall[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
 	answer := make(chan historyAnswer[T])
 	left := make(chan struct{})

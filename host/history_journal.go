@@ -2,8 +2,8 @@ package host
 
 import "context"
 
-// What a history adapter has answered is in the journal of a durable run, so that
-// one that is resumed asks it nothing but whether the thread has moved on.
+// The journal of a durable run has the history adapter's answer, so that a resumed
+// run asks the adapter only whether the thread has moved on.
 
 // maxJournaledHistory is how many bytes of a conversation are written down. A
 // longer one is loaded again: it would cost each durable run a write of its length,
@@ -11,7 +11,7 @@ import "context"
 const maxJournaledHistory = 256 << 10
 
 // journaledHistory returns the loaded conversation as a step of the journal; nil if nothing was, or
-// too much. What an agent thread has is not an adapter's answer.
+// too much. The messages of an agent thread are not an adapter's answer.
 func (t *runThread) journaledHistory() *loadedStep {
 	if t.loaded == nil || t.req.AgentThread != nil {
 		return nil

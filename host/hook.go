@@ -15,14 +15,13 @@ import (
 // and one before and one behind each tool.
 //
 // Start, Response and Finish run in the goroutine of the run, ToolStart and
-// ToolEnd in that of their call, so several at once. What a hook may change it
-// changes in the value it is given, which is its own: messages and parts in it
-// are shared and must be replaced, not written to. An error from Start, Response
-// or Finish ends the run with it; one from a tool's hook fails that call and
-// reaches the model like a tool's. What a hook changes in the state stays, also if
-// its call fails.
+// ToolEnd in that of their call, so several at once. A hook makes its changes in
+// the value it is given, which is its own: messages and parts in it are shared and
+// must be replaced, not written to. An error from Start, Response or Finish ends
+// the run with it; one from a tool's hook fails that call and reaches the model
+// like a tool's. A hook's changes of the state stay, also if its call fails.
 //
-// What a reader of the stream has already seen is not taken back.
+// Events already sent to a reader of the stream are not taken back.
 type Hooks struct {
 	// Start is called before each model call.
 	Start func(ctx context.Context, at *StartHook) error
@@ -104,9 +103,9 @@ type ToolEndHook struct {
 	Arguments json.RawMessage
 	Took      time.Duration
 
-	// Output and Err are what the tool answered. Either may be replaced, also to
-	// make an answer of a failure: what the tool asks for (a change of the state,
-	// an artifact, agents to schedule) is done after the hook.
+	// Output and Err are the tool's answer. Either may be replaced, also to make an
+	// answer of a failure: the effects that the tool asks for (a change of the
+	// state, an artifact, agents to schedule) happen after the hook.
 	Output *ToolOutput
 	Err    error
 }
@@ -139,7 +138,8 @@ func StopAfterTool(names ...string) func(context.Context, *Result) (bool, error)
 	}
 }
 
-// hookMessages checks what a hook made of messages: it may not be worse.
+// hookMessages checks the messages that a hook returns: they may have no more
+// faults than before.
 func (a *Agent) hookMessages(after, before []*Message, name string) ([]*Message, error) {
 	if slices.Equal(after, before) {
 		return before, nil
@@ -252,7 +252,7 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Dur
 }
 
 // guardCall makes an error of a panic, which would end the process in a call's
-// goroutine: that of a hook or a rule, or of what a tool has given out.
+// goroutine: that of a hook or a rule, or of a value that a tool has returned.
 func (tc *toolCalls) guardCall(tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// startEdits are what the Start hook of an agent has changed in the rounds so far.
-// They are kept as changes and not as a result, so that a round adds to those before
-// it, and the same change made in each round is one.
+// startEdits are the changes of an agent's Start hook in the rounds so far. They
+// are kept as changes and not as a result, so that a round adds to those before it,
+// and the same change made in each round is one.
 type startEdits struct {
 	instead *string // in the place of the instructions
 	affixes []affix // around the instructions, in the order in which they came
@@ -67,7 +67,7 @@ func (t *turn) prompt() string {
 	return text + t.closing
 }
 
-// editInstructions adds what a hook has made of instructions.
+// editInstructions adds a hook's changes of the instructions.
 func (e *startEdits) editInstructions(before, after string) {
 	if after == before {
 		return
@@ -95,7 +95,7 @@ func (e *startEdits) instructions(text string) string {
 	return text
 }
 
-// editMessages adds what a hook has made of a conversation.
+// editMessages adds a hook's changes of the conversation.
 func (e *startEdits) editMessages(before, after []*Message) {
 	if slices.Equal(before, after) {
 		return
@@ -108,7 +108,7 @@ func (e *startEdits) editMessages(before, after []*Message) {
 		e.dropped, e.replaced = map[string]bool{}, map[string]*Message{}
 	}
 	stays := make([]bool, len(before))
-	held := slices.Clone(e.added) // each is what one addition may repeat
+	held := slices.Clone(e.added) // each may be repeated by one addition
 	last := -1
 	for _, m := range after {
 		i, known := same[m]

@@ -37,12 +37,12 @@ type Options struct {
 	// none.
 	Terms TermsRule
 
-	// Journal keeps what runs leave to be gone on with. Default: the history, if
-	// it can.
+	// Journal keeps the records from which runs are resumed. Default: the history,
+	// if it can.
 	Journal Journal
 
-	// Queue takes what runs leave for after their turns: see [Enqueue]. Default:
-	// none.
+	// Queue takes the jobs that runs enqueue for after their turns: see [Enqueue].
+	// Default: none.
 	Queue Enqueuer
 }
 
@@ -62,11 +62,11 @@ func New(opts *Options) (*Host, error) {
 	return h, nil
 }
 
-// Check reports what would keep every run of target from beginning: an agent, or
-// a router that is a model, without a model; a history whose rounds cannot be
-// discarded. A program that calls it when it
-// starts learns of that before its first user does; a request that brings a model
-// of its own can run all the same. Code invalid_argument.
+// Check reports the faults that would keep every run of target from beginning: an
+// agent, or a router that is a model, without a model; a history whose rounds
+// cannot be discarded. A program that calls it when it starts learns of that before
+// its first user does; a request that brings a model of its own can run all the
+// same. Code invalid_argument.
 func (h *Host) Check(target Target) error {
 	n := target.network()
 	if err := h.historyOf(n).checkDiscard(n); err != nil {
@@ -124,7 +124,7 @@ type Request struct {
 
 	// Artifacts are those that the conversation has, if the client keeps it: tools
 	// read them like those of earlier turns, and they are not part of the result.
-	// They may come with Answers, and stay what they are.
+	// They may come with Answers, and stay unchanged.
 	Artifacts []Artifact
 
 	// AgentThread is the conversation to continue, if the target is an agent: see
@@ -194,7 +194,7 @@ type Request struct {
 	ClientCheckpoint bool
 }
 
-// Result is what one run of an agent left behind.
+// Result is the result of one run of an agent.
 type Result struct {
 	ID           string          `json:"id"` // of the run and the place in it: the same whenever it is stored again
 	Agent        string          `json:"agent"`
@@ -230,7 +230,7 @@ func (r *Result) ToolResults() []*ToolResult {
 	return out
 }
 
-// RunResult is what a whole run left behind.
+// RunResult is the result of a whole run.
 type RunResult struct {
 	Run          string          `json:"run"`
 	Thread       string          `json:"thread,omitempty"`
@@ -253,7 +253,7 @@ type RunResult struct {
 	// are those from before it.
 	Providers map[string]json.RawMessage `json:"-"`
 
-	// Questions are what an interrupted run asks: see [Request].Resume.
+	// Questions are those of an interrupted run: see [Request].Resume.
 	Questions []*Question `json:"questions,omitempty"`
 
 	// Checkpoint is where an interrupted run stopped, if the host has no journal that
@@ -269,11 +269,11 @@ func (r *RunResult) Text() string {
 	return r.Results[len(r.Results)-1].Text()
 }
 
-// Stream runs an agent or a network and yields what happens. The run happens in
-// the caller's goroutine, between one event and the next: a slow reader slows
-// its own run and no other. A failure is in [RunFinished] and is then yielded as
-// the last error. Breaking out of the loop cancels the run; its finished messages
-// are stored before the loop is left.
+// Stream runs an agent or a network and yields its events. The run happens in the
+// caller's goroutine, between one event and the next: a slow reader slows its own
+// run and no other. A failure is in [RunFinished] and is then yielded as the last
+// error. Breaking out of the loop cancels the run; its finished messages are stored
+// before the loop is left.
 //
 // A request that cannot be run (nothing to answer, no model), or that the quota
 // refuses, yields its error alone: no event comes, and nothing was stored. Errors

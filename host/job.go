@@ -12,7 +12,7 @@ import (
 type Job struct {
 	ID      string          // given by the queue
 	Name    string          // of the handler that does it
-	Payload json.RawMessage // what the handler is given
+	Payload json.RawMessage // for the handler
 
 	// Key has the queue take a job once: a second one of the tenant with the same
 	// Name and Key is refused with code already_exists. "" is no key.
@@ -35,7 +35,7 @@ type Enqueuer interface {
 	// outlives the process. In a run (ctx is the run's) it begins after the run's
 	// turn is stored, and never if that is not; elsewhere it begins at once. Codes:
 	// already_exists for a Key that was used before, resource_exhausted for a queue
-	// that is full, invalid_argument for what can be no job.
+	// that is full, invalid_argument for an invalid job.
 	Enqueue(ctx context.Context, job *Job) (id string, err error)
 }
 
@@ -46,13 +46,13 @@ type EnqueueOptions struct {
 	NotBefore time.Time
 }
 
-// Enqueue leaves work for after the turn of the run that ctx belongs to, in the
-// host's queue ([Options].Queue): the handler of that name gets payload as JSON
-// and is tried until it succeeds, or is given up. It works in everything that
-// runs in a run: tools, routers, hooks, processors, providers. A tool that may be
-// called again for one call gives the call's IdempotencyKey as Key. Codes:
-// failed_precondition outside of a run and without a queue, invalid_argument for
-// a payload that is no JSON, and the queue's own.
+// Enqueue adds a job to be done after the turn of the run that ctx belongs to, in
+// the host's queue ([Options].Queue): the handler of that name gets payload as JSON
+// and is tried until it succeeds, or is given up. It works in everything that runs
+// in a run: tools, routers, hooks, processors, providers. A tool that may be called
+// again for one call gives the call's IdempotencyKey as Key. Codes:
+// failed_precondition outside of a run and without a queue, invalid_argument for a
+// payload that is no JSON, and the queue's own.
 func Enqueue(ctx context.Context, name string, payload any, opts *EnqueueOptions) (id string, err error) {
 	s, _ := ctx.Value(servicesKey{}).(*services)
 	if s == nil {

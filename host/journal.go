@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Journal keeps what a run must not forget when its process ends: the questions of
+// Journal keeps the data of a run that must outlive its process: the questions of
 // an interrupted run with its checkpoint, and the steps of a durable one. Records
 // are the host's: a journal stores and returns them unchanged.
 //
@@ -47,8 +47,8 @@ type Journal interface {
 	EndRun(ctx context.Context, ref RunRef, status RunStatus, rest json.RawMessage) error
 }
 
-// RunRef names a run, and who writes to it: a commit with a fence that is not
-// the run's is refused, so that a host that was taken for dead changes nothing.
+// RunRef names a run and its owner: a commit with a fence that is not the run's is
+// refused, so that a host that was taken for dead changes nothing.
 type RunRef struct {
 	Tenant string
 	Thread string // "" for a run without a history
@@ -109,9 +109,10 @@ func errAnswered(rec *RunRecord) error {
 		WithHint("an answer counts once; what came of it is in thread %q, and what else is wanted is a new message there", rec.Thread)
 }
 
-// Questions returns what an interrupted run of a target asks, for who has not
-// read its events. Code not_found for a run that is not there,
-// conflict for one whose questions are answered, failed_precondition for one that asks nothing and for a host without a journal.
+// Questions returns the questions of an interrupted run of a target, for a caller
+// that has not read its events. Code not_found for a run that is not there,
+// conflict for one whose questions are answered, failed_precondition for one that
+// asks nothing and for a host without a journal.
 func (h *Host) Questions(ctx context.Context, target Target, tenant, run string) ([]*Question, error) {
 	tenant, err := h.Tenant(tenant)
 	if err != nil {

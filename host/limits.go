@@ -58,7 +58,7 @@ type Limits struct {
 	RunTimeout       time.Duration // one run (10 min)
 	ToolTimeout      time.Duration // one tool call (1 min)
 	HistoryTimeout   time.Duration // one call of a history adapter before the model is asked (15 s)
-	CommitTimeout    time.Duration // storing what a run leaves behind, after a cancel too (15 s)
+	CommitTimeout    time.Duration // storing a run's results, after a cancel too (15 s)
 }
 
 func (l Limits) withDefaults() Limits {

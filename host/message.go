@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Role says who a message is from.
+// Role is the kind of speaker of a message.
 type Role string
 
 // The roles.
@@ -27,7 +27,7 @@ func (r Role) Valid() bool {
 	return r == System || r == User || r == Assistant || r == ToolRole
 }
 
-// Message is one entry of a conversation: who said it, and its parts in order.
+// Message is one entry of a conversation: its speaker, and its parts in order.
 //
 // Its JSON is the plugin contract's:
 //
@@ -77,7 +77,7 @@ type (
 		Extra Extra
 	}
 
-	// Reasoning is what a model thought before it spoke. Signature is the
+	// Reasoning is a model's reasoning before its answer. Signature is the
 	// provider's, and must go back to it unchanged.
 	Reasoning struct {
 		Text      string
@@ -230,8 +230,8 @@ func (m *Message) Clone() *Message {
 	return c
 }
 
-// AppendCountedText appends to dst what a tokenizer counts of m: its text and
-// data, the JSON of its calls, its results' content. Roles, agents, metadata,
+// AppendCountedText appends to dst the text of m that a tokenizer counts: its text
+// and data, the JSON of its calls, its results' content. Roles, agents, metadata,
 // reasoning and media are not counted.
 func (m *Message) AppendCountedText(dst []byte) []byte {
 	for _, p := range m.Parts {

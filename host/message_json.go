@@ -125,8 +125,7 @@ func (m *Message) Validate() error {
 	return nil
 }
 
-// checkStrings refuses strings that AppendJSON would write with U+FFFD in the
-// place of what they say.
+// checkStrings refuses strings that AppendJSON would write with U+FFFD in them.
 func (m *Message) checkStrings() error {
 	if !utf8.ValidString(m.ID) || !utf8.ValidString(string(m.Role)) || !utf8.ValidString(m.Agent) || !validNames(m.Extra) {
 		return errNotUTF8("a name of the message")
@@ -165,7 +164,7 @@ func validNames(extra Extra) bool {
 	return true
 }
 
-// partStrings returns what of a part becomes JSON strings.
+// partStrings returns the texts of a part that become JSON strings.
 func partStrings(p Part) []string {
 	switch p := p.(type) {
 	case *Text:
@@ -460,7 +459,7 @@ func timeValue(name string, v []byte, into *time.Time) error {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	t = t.UTC()
-	if err != nil || t.Year() < 0 || t.Year() > 9999 { // a zone can push it out of what can be written
+	if err != nil || t.Year() < 0 || t.Year() > 9999 { // a zone can push it out of the years that can be written
 		return fmt.Errorf("%s is %.40q, not an RFC 3339 time", name, s)
 	}
 	*into = t

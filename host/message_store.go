@@ -7,9 +7,9 @@ import (
 )
 
 // MessageStore keeps the messages of one [AgentThread]: a list to append to and
-// to read. What it returns is sent to the model, so keeping it short enough is
-// the store's business. Implementations are safe for concurrent use, prove
-// themselves with hosttest.TestMessageStores, and may also be a
+// to read. The returned messages are sent to the model, so keeping them short
+// enough is the store's business. Implementations are safe for concurrent use,
+// prove themselves with hosttest.TestMessageStores, and may also be a
 // [MessageClearer] and a [MessageEditor].
 //
 // The names are Agent Framework's, whose ChatMessageStore this is.
@@ -25,19 +25,19 @@ type MessageStore interface {
 	// for one that cannot be read.
 	ListMessages(ctx context.Context) ([]*Message, error)
 
-	// Serialize returns what [MessageStores].OpenStore needs to open the store
-	// again: a JSON object without secrets. It is opaque to all other code.
+	// Serialize returns the argument with which [MessageStores].OpenStore opens the
+	// store again: a JSON object without secrets. It is opaque to all other code.
 	Serialize(ctx context.Context) (json.RawMessage, error)
 }
 
-// MessageClearer is what a [MessageStore] may also be.
+// MessageClearer is an optional interface of a [MessageStore].
 type MessageClearer interface {
 	// ClearMessages forgets all messages.
 	ClearMessages(ctx context.Context) error
 }
 
-// MessageEditor is what a [MessageStore] may also be: see [AgentThread.EditMessages].
-// The store in memory is one.
+// MessageEditor is an optional interface of a [MessageStore]: see
+// [AgentThread.EditMessages]. The store in memory is one.
 type MessageEditor interface {
 	// SetMessages puts messages in the place of all that the store has, in one
 	// commit. The messages are shared and must not be changed. Code
@@ -69,7 +69,7 @@ type StoreRequest struct {
 	// Thread is the thread's id, which no other thread of the tenant's has.
 	Thread string
 
-	// State is what the store serialized itself as; nil for a new thread.
+	// State is the store's serialized form; nil for a new thread.
 	State json.RawMessage
 }
 

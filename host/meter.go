@@ -11,7 +11,7 @@ type Meter interface {
 	Measure(scope Scope, ev Event)
 }
 
-// Tracer keeps what runs did, to be read afterwards. Package trace has one.
+// Tracer keeps the events of runs, to be read afterwards. Package trace has one.
 type Tracer interface {
 	// Trace is called with each event that the reader of a run gets, in that order,
 	// before the reader gets it and also when the reader has left. Runs call it at the

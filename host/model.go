@@ -32,12 +32,12 @@ type ModelRequest struct {
 	Temperature     *float64
 	Output          *OutputSpec // answer with JSON; nil is text
 	MaxOutputTokens int         // 0 is the provider's default
-	Parameters      Parameters  // members of the request to the service, beside what the fields here make
+	Parameters      Parameters  // members of the request to the service, beside those of the fields here
 	SerialTools     bool        // ask for at most one tool call an answer; more are run one after the other
 	Scope           Scope       // who is asking, for logs; never sent
 
-	// Conversation is what the model's service keeps of the conversation, by the
-	// id of an earlier [ModelResponse]: Messages are then those since, after the
+	// Conversation is the id, from an earlier [ModelResponse], of the conversation
+	// that the model's service keeps: Messages are then those since, after the
 	// system messages, which come with every request. "" is none. A model whose
 	// service keeps none answers failed_precondition.
 	Conversation string
@@ -159,7 +159,7 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Cost is what sandboxed code used.
+// Cost is the usage of sandboxed code.
 type Cost struct {
 	Plugin       string `json:"plugin,omitempty"` // registration id
 	Instructions int64  `json:"instructions"`

@@ -7,8 +7,8 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// What a model answers, before anything is done with it: its calls put into one
-// form, its size held to the limits, its tokens estimated where it names none.
+// Normalizing a model's answer: its calls get one form, its size is checked, its
+// tokens are estimated where it names none.
 
 // normalCalls makes an answer's calls fit for a history: each has a name and an
 // id of its own, and arguments that are JSON. A call that comes twice, with the
@@ -59,9 +59,9 @@ func normalPart(p Part) Part {
 	return p
 }
 
-// normalCall fills in what a call lacks. Arguments that are not JSON become a JSON
-// string, and the model gets an error for it when the tool would run. Bytes that
-// are no UTF-8 become U+FFFD, as encoding/json has it.
+// normalCall fills in the missing fields of a call. Arguments that are not JSON
+// become a JSON string, and the model gets an error for it when the tool would run.
+// Bytes that are no UTF-8 become U+FFFD, as encoding/json has it.
 func normalCall(c *ToolCall) *ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
 	if c.ID != "" && c.Name != "" && jsondoc.Check(c.Arguments) == nil {
@@ -87,8 +87,8 @@ func normalCall(c *ToolCall) *ToolCall {
 	return &fixed
 }
 
-// backquotedStrings makes JSON strings of what stands between backquotes
-// outside strings: models that write code write {"code": `x := "y"`}.
+// backquotedStrings makes JSON strings of the texts between backquotes outside
+// strings: models that write code write {"code": `x := "y"`}.
 func backquotedStrings(args []byte) json.RawMessage {
 	out := make([]byte, 0, len(args)+8)
 	for i := 0; i < len(args); i++ {
@@ -157,8 +157,8 @@ func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*Model
 // way: more would make sums of it overflow.
 const maxAnswerTokens = 1 << 30
 
-// counted returns a usage as books can bear it. A server that counts below
-// nothing would give its tenant back what others have cost.
+// counted returns a usage as books can bear it. A negative count of a server would
+// refund its tenant the cost of other calls.
 func (u Usage) counted() Usage {
 	for _, n := range []*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.ReasoningTokens} {
 		*n = min(max(*n, 0), maxAnswerTokens)

@@ -7,8 +7,8 @@ import (
 
 // How a run asks a model: processors, quota, the answer as it comes.
 
-// modelCalls asks models for a run: within its limits and its quota, with what
-// processors leave of the conversation, and with events of what comes.
+// modelCalls asks models for a run: within its limits and its quota, with the
+// conversation as processors leave it, and with events of the answer.
 type modelCalls struct {
 	events *runEvents
 	ledger *runLedger
@@ -29,8 +29,8 @@ type viewSource struct {
 	own      []*Message // the messages that the agent about to be asked has made
 }
 
-// process applies processors level by level, each to what the one before left. Own
-// are the messages that the agent about to be asked has made.
+// process applies processors level by level, each to the messages that the one
+// before left. Own are the messages that the agent about to be asked has made.
 func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) ([]*Message, error) {
 	for _, level := range levels {
 		for _, p := range level.processors {

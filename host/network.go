@@ -24,11 +24,11 @@ type Network struct {
 type NetworkOptions struct {
 	Description string
 
-	// Router picks who is next; default: a model router over the network's model.
+	// Router picks the next agents; default: a model router over the network's
+	// model.
 	Router Router
-	// Routers may be delegated to, by name. One that is named "default" is what
-	// others delegate to under that name, in the place of a model router without
-	// options.
+	// Routers may be delegated to, by name. Others delegate to one named "default"
+	// under that name, in the place of a model router without options.
 	Routers []Router
 
 	// OnCall are agents that no router and no model sees, but that a router, in code
@@ -41,8 +41,8 @@ type NetworkOptions struct {
 	History    *History // default: the host's
 
 	// MaxIterations bounds the agent runs of one run, and the questions to the
-	// router. Reaching it ends the run with finish reason max_iterations, for
-	// what the router would have said next is not known. 0 is the host's limit.
+	// router. Reaching it ends the run with finish reason max_iterations, for the
+	// router's next decision is not known. 0 is the host's limit.
 	MaxIterations int
 
 	// State is the state that a run starts with, as JSON: each run gets a copy,
@@ -77,7 +77,7 @@ type NetworkOptions struct {
 	DiscardOnFailure bool
 }
 
-// Target is what a host can run: an [*Agent] or a [*Network].
+// Target is an [*Agent] or a [*Network]: a host can run either.
 type Target interface {
 	Name() string
 	network() *Network
@@ -124,8 +124,8 @@ func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, e
 	return n, nil
 }
 
-// checkDefault holds a default state, if one is given, to the schema. Without
-// one, what the schema requires is the requests' to bring.
+// checkDefault holds a default state, if one is given, to the schema. Without one,
+// requests must bring the members that the schema requires.
 func (n *Network) checkDefault(state *State) error {
 	if n.opts.State == nil || n.opts.StateSchema == nil {
 		return nil
@@ -184,8 +184,8 @@ func (n *Network) checkRouters() error {
 	return nil
 }
 
-// checkRouter finds what can be known beforehand of a router, and whether it asks
-// a model.
+// checkRouter finds the faults of a router that can be known beforehand, and
+// whether it asks a model.
 func (n *Network) checkRouter(r Router) (byModel bool, err error) {
 	switch r := r.(type) {
 	case *modelRouter:

@@ -4,8 +4,8 @@ import "context"
 
 // NetworkHooks are functions that are called at the beginning and the end of each
 // run of a network. Either may be nil. They run in the goroutine of the run; an
-// error ends the run with it, and so does a panic, with code internal. What they
-// change in the state holds for the run and is stored with it.
+// error ends the run with it, and so does a panic, with code internal. Their
+// changes of the state hold for the run and are stored with it.
 type NetworkHooks struct {
 	// Start is called when the thread is loaded, before the router is asked for the
 	// first time. It is not called in a run that is resumed or that resumes an
@@ -26,8 +26,8 @@ type NetworkStartHook struct {
 	SoFar *SoFar
 
 	// Stop, set to true, ends the run here, with finish reason stop and no result:
-	// no router is asked, no agent runs, Finish is not called, and what the thread
-	// has is the user's message.
+	// no router is asked, no agent runs, Finish is not called, and the thread gets
+	// the user's message only.
 	Stop bool
 }
 

@@ -82,8 +82,8 @@ func (p *pairing) answer(id string) bool {
 	return false
 }
 
-// close returns the calls that are open and forgets them. What it returns holds until
-// the next message is read.
+// close returns the calls that are open and forgets them. The returned value is
+// valid until the next message is read.
 func (p *pairing) close() []*ToolCall {
 	open := p.open
 	p.open = p.open[:0]

@@ -45,8 +45,8 @@ func withParameters(parameters, over map[string]json.RawMessage) map[string]json
 	return out
 }
 
-// parameters returns what the turn's model is asked with: the agent's parameters, and
-// the request's over them.
+// parameters returns the model parameters of the turn: the agent's, and the
+// request's over them.
 func (t *turn) parameters() (map[string]json.RawMessage, error) {
 	own, err := encodeParameters(t.agent.opts.ModelParameters)
 	if err != nil {

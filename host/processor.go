@@ -24,12 +24,12 @@ type Processor interface {
 	Process(ctx context.Context, view *View) (*Processed, error)
 }
 
-// Processed is what a processor did. At most one of Messages and Edits is set;
+// Processed is the report of a processor. At most one of Messages and Edits is set;
 // neither, or a nil *Processed, means unchanged. Afterwards the host checks that
 // roles are known, ids unique, every tool result after its call, every call
 // answered (or still open at the very end), and that the current input is still
-// there: it may be edited but not dropped. A result that breaks a rule which
-// the view kept fails the processor.
+// there: it may be edited but not dropped. A result that breaks a rule which the
+// view kept fails the processor.
 type Processed struct {
 	Messages []*Message
 	Edits    []Edit
@@ -37,7 +37,7 @@ type Processed struct {
 	Cost     *Cost           // set by sandboxed processors
 }
 
-// View is what a processor sees. Messages must not be changed in place.
+// View is the input of a processor. Messages must not be changed in place.
 type View struct {
 	Scope    Scope
 	Model    string // the model the view is for
@@ -46,9 +46,9 @@ type View struct {
 
 	// Own is how many of Messages, the last ones, stand from the first that the
 	// agent about to be asked has said, or had a tool answer, since its router
-	// picked it. A processor that filters what agents did leaves them alone: an
-	// agent that does not see its own calls makes them again until a limit ends the
-	// run. 0 is none.
+	// picked it. A processor that filters the messages of agents leaves these alone:
+	// an agent that does not see its own calls makes them again until a limit ends
+	// the run. 0 is none.
 	Own int
 
 	counter TokenCounter
@@ -252,10 +252,10 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	return out, done, nil
 }
 
-// ProcessAll applies processors in their order, each to what the one before has left,
-// as a run does at each level. It returns the messages that are left and what each
-// processor reported: nil for one that is [Optional] and failed, which is passed over.
-// The error of any other ends it, with the processor's name.
+// ProcessAll applies processors in their order, each to the messages that the one
+// before has left, as a run does at each level. It returns the remaining messages
+// and each processor's report: nil for one that is [Optional] and failed, which is
+// skipped. The error of any other ends it, with the processor's name.
 func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*Processed, error) {
 	own := view.Messages[max(0, len(view.Messages)-max(0, view.Own)):]
 	at, reports := *view, make([]*Processed, len(list))

@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Provider is a context provider: it adds what it knows before an agent runs.
+// Provider is a context provider: it adds its knowledge before an agent runs.
 // Implementations are safe for concurrent use. An error ends the run.
 type Provider interface {
 	Name() string
@@ -22,9 +22,9 @@ type Observer interface {
 	Observe(ctx context.Context, req *ObserveRequest) (*Cost, error)
 }
 
-// ProvideRequest is what a provider sees: the history as it will be processed,
-// with this turn's input; the run's state; and what the provider itself keeps in
-// the thread.
+// ProvideRequest is the input of a provider: the history before the processors,
+// with this turn's input; the run's state; and the provider's own state in the
+// thread.
 type ProvideRequest struct {
 	Scope    Scope
 	Messages []*Message
@@ -32,11 +32,11 @@ type ProvideRequest struct {
 	Own      *ProviderState
 }
 
-// Provided is what a provider adds, for this run of the agent. Instructions are
-// joined to the agent's by a line break, those of several providers in the order
-// of the providers. Messages come behind the history and before this turn, in the
-// same order; with Store they are part of the agent's result instead, behind this
-// turn's input, and stored with it. Tools join the agent's.
+// Provided holds a provider's additions, for this run of the agent. Instructions
+// are joined to the agent's by a line break, those of several providers in the
+// order of the providers. Messages come behind the history and before this turn, in
+// the same order; with Store they are part of the agent's result instead, behind
+// this turn's input, and stored with it. Tools join the agent's.
 //
 // Who has added something is said where it goes: [MetadataProvider] of a message
 // names the provider, and so do the events of a call of its tools.
@@ -67,9 +67,9 @@ func attributed(messages []*Message, provider string) []*Message {
 	return out
 }
 
-// ObserveRequest is what an observer sees.
+// ObserveRequest is the input of an observer.
 type ObserveRequest struct {
 	ProvideRequest
-	Responses []*Message // what the agent said and its tools answered
+	Responses []*Message // the agent's answers and its tools' results
 	Err       error      // why the agent's run failed, if it did
 }

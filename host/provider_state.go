@@ -13,12 +13,12 @@ import (
 // as JSON.
 const MaxProviderStateBytes = 64 << 10
 
-// ProviderState is what one context provider keeps in a thread, from run to run:
-// any JSON. No other provider sees it, and neither do tools, routers and clients.
-// What a run changes of it is stored with the run's turn, and forgotten if the run
-// fails; without a history it is in the run's result: see [RunResult].Providers. An
-// agent's provider has one of its own in each agent that it is given to, a network's
-// has one in the network. Safe for concurrent use.
+// ProviderState is the state that one context provider keeps in a thread, from run
+// to run: any JSON. No other provider sees it, and neither do tools, routers and
+// clients. A run's changes of it are stored with the run's turn, and dropped if the
+// run fails; without a history it is in the run's result: see
+// [RunResult].Providers. An agent's provider has one of its own in each agent that
+// it is given to, a network's has one in the network. Safe for concurrent use.
 type ProviderState struct {
 	all *providerStates
 	key string
@@ -119,7 +119,7 @@ func newProviderStates(loaded map[string]json.RawMessage) *providerStates {
 	return s
 }
 
-// checkProviderStates refuses what no provider has written.
+// checkProviderStates refuses states that no provider can have written.
 func checkProviderStates(states map[string]json.RawMessage) error {
 	for _, raw := range states {
 		if len(raw) > MaxProviderStateBytes || jsondoc.Check(raw) != nil {

@@ -11,8 +11,8 @@ import (
 // search or an interpreter. The declaration is sent to models of that provider
 // untouched, beside the agent's tools; to others it is not sent, so that an agent
 // can have one for each of the models it may be run with. The host runs nothing:
-// what the provider did comes in the answer, which carries parts that it does not
-// know back as they came.
+// the provider's work comes in the answer, whose unknown parts go back to the
+// provider verbatim.
 type ProviderTool struct {
 	// Provider names the models that know the tool: "anthropic" are those of
 	// package anthropicmodel, "openai" of openaimodel, "gemini" of geminimodel.
@@ -33,7 +33,7 @@ func (p ProviderTool) name() string {
 	return d.Name
 }
 
-// check holds a declaration to what can be sent.
+// check refuses a declaration that cannot be sent.
 func (p ProviderTool) check() error {
 	raw := bytes.TrimLeft(p.Declaration, jsondoc.Space)
 	switch {
@@ -57,7 +57,7 @@ func (req *ModelRequest) ProviderToolsOf(provider string) []json.RawMessage {
 	return out
 }
 
-// checkProviderTools refuses what no provider could tell apart.
+// checkProviderTools refuses declarations that no provider could tell apart.
 func (a *Agent) checkProviderTools() error {
 	for _, t := range a.opts.ProviderTools {
 		if err := t.check(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// QuestionKind says what a run asks from outside.
+// QuestionKind is the kind of answer that a run waits for.
 type QuestionKind string
 
 // The kinds of questions.
@@ -22,13 +22,13 @@ const (
 	// AskResult asks for the result of a call that the client executes: see
 	// [NewClientTool].
 	AskResult QuestionKind = "result"
-	// AskUnknown asks what became of a call: the process ended while the tool
-	// ran, and the tool is not one that may run twice.
+	// AskUnknown asks for the outcome of a call: the process ended while the tool
+	// ran, and the tool must not run twice.
 	AskUnknown QuestionKind = "unknown"
 )
 
-// Question is what an interrupted run asks about one tool call. The run continues
-// when each of its questions has an [Answer].
+// Question is the question of an interrupted run about one tool call. The run
+// continues when each of its questions has an [Answer].
 type Question struct {
 	ID        string          `json:"id"` // given by the host, and not to be guessed: only who was asked can answer
 	Kind      QuestionKind    `json:"kind"`
@@ -48,7 +48,7 @@ type Question struct {
 	Via []string `json:"via,omitempty"`
 }
 
-// Decision is what an answer decides.
+// Decision is the decision of an answer.
 type Decision string
 
 // The decisions.
@@ -68,7 +68,7 @@ const (
 type Answer struct {
 	Question  string          `json:"question"` // its ID
 	Decision  Decision        `json:"decision"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // of an approval: instead of what the model wrote
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of an approval: instead of the model's
 	Reason    string          `json:"reason,omitempty"`    // of a denial
 	Value     json.RawMessage `json:"value,omitempty"`     // of a reply: any JSON
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// QuestionTerms say by what name a question is found and how long it stands.
+// QuestionTerms give a question a name to be found by and a time to expire.
 type QuestionTerms struct {
 	// Key is a name of the program's own for the question, such as the number of an
 	// order: see [Host.FindQuestions]. At most [MaxIDBytes]. Keys are a tenant's, and
-	// not secret: a program that answers by key decides who may.
+	// not secret: a program that answers by key checks the permission itself.
 	Key string
 
 	// Timeout is how long the question stands; 0 is for ever. After that no answer is
@@ -19,9 +19,9 @@ type QuestionTerms struct {
 	// anyone: see [Host.SettleExpired].
 	Timeout time.Duration
 
-	// Default is the answer after Timeout; nil is none. It must fit the question, as any
-	// answer does: there is no approval of what asks for a value. Its Question is not
-	// looked at.
+	// Default is the answer after Timeout; nil is none. It must fit the question, as
+	// any answer does: a question that asks for a value cannot be approved. Its
+	// Question is not looked at.
 	Default *Answer
 }
 
@@ -121,7 +121,7 @@ func errExpired(run string, q *Question) error {
 	return Errorf(DeadlineExceeded, "question %q of run %q about %s has expired: there was no answer until %s", q.ID, run, q.Tool, q.Expires.Format(time.RFC3339))
 }
 
-// AskedQuestion is what a [QuestionKeeper] knows of a question.
+// AskedQuestion is the record of a question in a [QuestionKeeper].
 type AskedQuestion struct {
 	ID      string     `json:"id"`
 	Key     string     `json:"key,omitempty"`
@@ -149,12 +149,13 @@ func (f WaitingFilter) Takes(asks []AskedQuestion) bool {
 // MaxWaitingRuns is how many runs a [QuestionKeeper] returns at once.
 const MaxWaitingRuns = 100
 
-// QuestionKeeper is what a [Journal] may also be, so that questions are found by
-// their keys and times, across restarts. Without it they are answered by the id of
-// their run alone.
+// QuestionKeeper is an optional interface of a [Journal], so that questions are
+// found by their keys and times, across restarts. Without it they are answered by
+// the id of their run alone.
 type QuestionKeeper interface {
-	// LeaveRun is EndRun with the status interrupted for a run that asks; what it
-	// asks is stored in the same commit. (Of CreateRun that is [RunRecord].Asks.)
+	// LeaveRun is EndRun with the status interrupted for a run that asks; its
+	// questions are stored in the same commit. (Of CreateRun that is
+	// [RunRecord].Asks.)
 	LeaveRun(ctx context.Context, ref RunRef, rest json.RawMessage, asks []AskedQuestion) error
 
 	// WaitingRuns returns runs of a tenant that are interrupted and that filter

@@ -162,8 +162,8 @@ func (p *replay) call(in string, c *callStep) error {
 	return fmt.Errorf("there is no call %q", c.ID)
 }
 
-// joinOutcomes joins the outcomes of the last calls to what there is, as [turn.addResult]
-// does in a run.
+// joinOutcomes adds the outcomes of the last calls to the agent's result, as
+// [turn.addResult] does in a run.
 func (p *replay) joinOutcomes(in string, t *savedTurn) {
 	var joined *Message
 	for _, o := range t.calls {
@@ -270,7 +270,7 @@ func (r *run) applyReplay(p *replay) error {
 	return nil
 }
 
-// messages returns the ids of what the run has said.
+// messages returns the ids of the run's messages.
 func (p *replay) messages() map[string]bool {
 	ids := map[string]bool{}
 	add := func(r *Result) {

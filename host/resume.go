@@ -9,7 +9,7 @@ import (
 
 // How a run stores its questions, and how another continues with the answers.
 
-// storeQuestions stores what the run that has the answers will need.
+// storeQuestions stores the checkpoint for the run that has the answers.
 func (r *run) storeQuestions(ctx context.Context) error {
 	j := r.journal.store()
 	if j == nil {
@@ -156,7 +156,7 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	return nil
 }
 
-// restoreBeginning takes over what the request had said.
+// restoreBeginning takes over the content of the original request.
 func (r *run) restoreBeginning(b *beginning) error {
 	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stoppedAtStart = b.Input, b.Foreign, b.Branch, b.Stopped
 	r.content.messages, r.content.providers = b.Messages, b.Providers
@@ -274,7 +274,7 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Ans
 	return r.restoreCheckpoint(c)
 }
 
-// restoreCheckpoint takes over what the interrupted run had.
+// restoreCheckpoint takes over the interrupted run's state.
 func (r *run) restoreCheckpoint(c *checkpoint) error {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
 	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
@@ -399,7 +399,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 		if o.answer != nil {
 			key := c.attempt.IdempotencyKey
 			c.applyAnswer(o)
-			if t.run.resume.fromClient() { // nothing but the answer is what it says
+			if t.run.resume.fromClient() { // only the answer can be trusted
 				c.admitted, c.key = false, o.Key
 				c.attempt.IdempotencyKey, c.attempt.Arguments = key, c.part.Arguments
 			}
@@ -448,7 +448,7 @@ func (c *toolCall) continueInside(o *openCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
 }
 
-// applyAnswer does with a call what the answer says.
+// applyAnswer applies an answer to its call.
 func (c *toolCall) applyAnswer(o *openCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed = o.Key, o.Attempt+1, o.Resumed
 	c.admitted = true

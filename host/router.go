@@ -10,14 +10,14 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Router picks who runs next in a network. It is asked before the first agent
-// and after every agent's run; that, the stack of agents that wait and what a
-// router sees are AgentKit's. Implementations are safe for concurrent use; an
-// error ends the run, and so does a panic, with code internal. Route must heed its
-// context: a run cannot end before it returns. (One in a sandbox is stopped.)
+// Router picks the next agents of a network. It is asked before the first agent and
+// after every agent's run; that, the stack of waiting agents and the router's input
+// are AgentKit's. Implementations are safe for concurrent use; an error ends the
+// run, and so does a panic, with code internal. Route must heed its context: a run
+// cannot end before it returns. (One in a sandbox is stopped.)
 //
-// A router that knows beforehand whom it may name has a method Agents() []string
-// as well, and is held to it when its network is made.
+// A router that knows beforehand which agents it may name has a method Agents()
+// []string as well; the network checks those names when it is made.
 type Router interface {
 	Name() string
 	Route(ctx context.Context, req *RouteRequest) (*Route, error)
@@ -126,8 +126,8 @@ func (r *funcRouter) Route(ctx context.Context, req *RouteRequest) (*Route, erro
 const DefaultRouter = "default"
 
 // ModelRouterOptions change a model router. It has no tools but its own two: an
-// agent that needs tools to decide is an agent, and a router in code reads what it
-// left in the state.
+// agent that needs tools to decide is an agent, and a router in code reads its
+// findings from the state.
 type ModelRouterOptions struct {
 	Model      Model // default: the run's
 	Processors []Processor
@@ -139,8 +139,8 @@ type ModelRouterOptions struct {
 	InstructionsFunc func(ctx context.Context, req *RouteRequest) (string, error)
 
 	// OnRoute names the next agents, from the model's answer; a nil route adds none.
-	// Default: what the tools select_agent and done were called with. With it, the
-	// model has no tools at all.
+	// Default: the arguments of the tools select_agent and done. With it, the model
+	// has no tools at all.
 	OnRoute func(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error)
 
 	// Reader is OnRoute as a router, which may be one in a sandbox: the answer is
@@ -206,7 +206,8 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 		WithHint("describe the agents better, or route in code")
 }
 
-// read returns what the model's answer says, or what to tell it about that.
+// read returns the route of the model's answer, or a correction to send to the
+// model.
 func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, string, error) {
 	if r.readsItself() {
 		route, complaint := readChoice(resp, req.Agents)
@@ -290,8 +291,8 @@ func routingTools(agents []AgentInfo) []ToolSpec {
 	}
 }
 
-// readChoice returns the route that the first call asks for, or what to tell
-// the model.
+// readChoice returns the route that the first call asks for, or a correction to
+// send to the model.
 func readChoice(resp *ModelResponse, agents []AgentInfo) (route *Route, complaint string) {
 	m := Message{Parts: resp.Parts}
 	calls := m.ToolCalls()

@@ -7,7 +7,7 @@ import (
 
 // How a run chooses the agent that runs next.
 
-// routing is what a run's routers have decided.
+// routing holds the decisions of a run's routers.
 type routing struct {
 	net     *Network
 	chosen  Router // of the request; nil if it names none

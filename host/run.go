@@ -35,12 +35,12 @@ type run struct {
 
 	state         *State
 	sentState     any    // the request's state, as JSON from its first use on
-	keyPrefix     string // what the idempotency keys of tool calls begin with
+	keyPrefix     string // of the idempotency keys of tool calls
 	services      *services
 	clientAnswers bool // answers to questions come with a checkpoint that a client had
 
 	stoppedAtStart bool  // by the Start hook of the network
-	startFailure   error // what that hook failed with
+	startFailure   error // the failure of that hook
 }
 
 func newRun(h *Host, n *Network, req *Request) (*run, error) {
@@ -230,8 +230,8 @@ func (r *run) execute(ctx context.Context) error {
 }
 
 // loop asks the router and runs agents until no agent is left to run. At most n
-// iterations mean at most n questions and n agent runs: what the router would have
-// said after the last one is not known, so the run ends with the limit's name.
+// iterations mean at most n questions and n agent runs: the router's decision after
+// the last one is not known, so the run ends with the limit's name.
 func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	for {
 		if ctx.Err() != nil {

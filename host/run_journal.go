@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// runJournal is what a run writes into the journal, and reads from there when it resumes.
+// runJournal writes a run into the journal, and reads it from there when the run
+// resumes.
 type runJournal struct {
 	scope   *Scope
 	resume  *resumption

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// runLedger counts what a run uses and makes.
+// runLedger counts a run's usage and artifacts.
 type runLedger struct {
 	events *runEvents
 	quota  Quota
@@ -21,8 +21,8 @@ type runLedger struct {
 	bookedUntil time.Time  // until when the run's time is booked; zero before it begins to work
 }
 
-// bookTime books the time since it was booked last. What agents used as tools take
-// is the time of the call.
+// bookTime books the time since it was booked last. The time of an agent used as a
+// tool is the time of the call.
 func (l *runLedger) bookTime() {
 	quota, ok := l.quota.(TimeQuota)
 	if !ok || l.events.depth > 0 || l.bookedUntil.IsZero() {
@@ -90,7 +90,7 @@ func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
 	return nil
 }
 
-// addCost adds what sandboxed code has used.
+// addCost adds the usage of sandboxed code.
 func (l *runLedger) addCost(c *Cost) {
 	if c != nil {
 		l.cost.Add(c)
@@ -112,7 +112,7 @@ func (l *runLedger) checkLeft() error {
 	return nil
 }
 
-// madeBefore returns what the run, and the runs around it, have made.
+// madeBefore returns the artifacts of the run and of the runs around it.
 func (l *runLedger) madeBefore() []Artifact {
 	list := slices.Clone(l.around)
 	if len(list) == 0 {
@@ -124,7 +124,7 @@ func (l *runLedger) madeBefore() []Artifact {
 	return list
 }
 
-// spent is what a run has used, with the agents that run as tools in it.
+// spent is the usage of a run, with the agents that run as tools in it.
 type spent struct{ tokens, toolCalls, artifacts, artifactBytes, instructions atomic.Int64 }
 
 // countArtifact counts one that a call has made, if there is room for it.

@@ -2,8 +2,8 @@ package host
 
 import "encoding/json"
 
-// requestContent is what a request brings beside the user's message. A run that resumes
-// another has the content of that run's request.
+// requestContent is the content of a request beside the user's message. A run that
+// resumes another has the content of that run's request.
 type requestContent struct {
 	messages     []*Message                 // the client's conversation
 	providers    map[string]json.RawMessage // the client's states of context providers
@@ -23,15 +23,16 @@ func contentOf(req *Request) (requestContent, error) {
 		instructions: req.Instructions, parameters: parameters}, nil
 }
 
-// resumption says which run a request resumes, and with what.
+// resumption names the run that a request resumes, and has its answers or
+// checkpoint.
 type resumption struct {
 	run        string // empty if the run begins
 	answers    []Answer
 	checkpoint *Checkpoint // nil if the journal has the run
 }
 
-// resumptionOf returns what a request resumes: the run that it names, or that of the
-// checkpoint that it or its agent thread brings.
+// resumptionOf returns the resumption of a request: of the run that it names, or
+// that of the checkpoint that it or its agent thread brings.
 func resumptionOf(req *Request) (resumption, error) {
 	c := req.Checkpoint
 	if c == nil && req.AgentThread != nil {

@@ -22,7 +22,7 @@ type runThread struct {
 	requests historyRequester
 
 	history     *History
-	loaded      *Loaded // what the adapter answered; nil if it was not asked
+	loaded      *Loaded // the adapter's answer; nil if it was not asked
 	branch      string  // of the thread; empty is its own line
 	branched    bool    // the run began the branch
 	head        string
@@ -159,8 +159,8 @@ func (t *runThread) load(ctx context.Context, created bool) (*Loaded, error) {
 	return loaded, nil
 }
 
-// checkLoaded holds an adapter to what it was asked for. Whose the other
-// conversation is is not told: what reads the error may be another tenant.
+// checkLoaded refuses a conversation other than the one asked for. The error does
+// not name the owner of the other: another tenant may read it.
 func (t *runThread) checkLoaded(loaded *Loaded) error {
 	if loaded.Tenant != "" && loaded.Tenant != t.scope.Tenant || loaded.Thread != "" && loaded.Thread != t.scope.Thread {
 		return Errorf(DataLoss, "history adapter returned another conversation").WithHint("nothing of it was used; the adapter mixes threads up")
@@ -279,9 +279,9 @@ func stateMembers(layer any) (map[string]any, error) {
 	return decodeState(raw)
 }
 
-// storeRound stores what the run has said since it stored something last, current being
-// the result of the agent at work. The journal of a run that has one does so already,
-// and a run that is resumed wants the thread as it left it.
+// storeRound stores the messages of the run that are not stored yet, current being
+// the result of the agent at work. The journal of a run that has one does so
+// already, and a run that is resumed wants the thread as it left it.
 func (t *turn) storeRound(ctx context.Context) error {
 	thread := &t.run.thread
 	if thread.history == nil || !thread.history.eachRound || t.run.events.depth > 0 || t.run.journal.recorder != nil {
@@ -326,8 +326,7 @@ func (t *runThread) notStored(result *Result) []*Message {
 	return out
 }
 
-// commit stores what the run leaves behind, once, also when it failed or was
-// cancelled.
+// commit stores the turn of the run, once, also when it failed or was canceled.
 func (r *run) commit(ctx context.Context, reason FinishReason, failure error) error {
 	if r.thread.history == nil || r.thread.history.appendResult == nil || r.routes.iterations == 0 && failure == nil {
 		return nil
@@ -349,7 +348,8 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 	return r.thread.storeTurn(ctx, turn)
 }
 
-// storeTurn stores what a run leaves behind, with time of its own: also after a cancel.
+// storeTurn stores the turn of a run with a timeout of its own: also after a
+// cancel.
 func (t *runThread) storeTurn(ctx context.Context, turn *Turn) error {
 	_, err := callHistory(context.WithoutCancel(ctx), t, historyCall[struct{}]{method: "AppendResults", limit: t.limits.commit(), call: func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
 		return struct{}{}, t.history.appendResult(ctx, req, turn.copyOf())

@@ -6,9 +6,10 @@ import (
 )
 
 // A model's service may keep the conversation. An agent thread whose service does
-// has its id, and a run sends what the service does not know.
+// has its id, and a run sends the messages that the service does not have.
 
-// serviceConversation is what a run knows of a conversation that the model's service keeps.
+// serviceConversation is a run's record of a conversation that the model's service
+// keeps.
 type serviceConversation struct {
 	scope *Scope
 
@@ -68,7 +69,8 @@ func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *rep
 	}
 }
 
-// noteConversation takes an answer's word for who keeps the conversation.
+// noteConversation records from an answer whether the service keeps the
+// conversation.
 func (t *turn) noteConversation(resp *ModelResponse) error {
 	thread := t.run.service.thread
 	if thread == nil || t.run.events.depth > 0 {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// services are what a run offers to what runs in it, beyond what each part is
-// handed: sandboxed code reaches them through the host, never by itself.
+// services are offered by a run to the code in it, beside that code's arguments:
+// sandboxed code reaches them through the host, never by itself.
 type services struct {
 	steps *steps
 	queue Enqueuer
@@ -56,7 +56,7 @@ func AfterCommit(ctx context.Context, fn func(stored bool)) bool {
 	return true
 }
 
-// callAfterCommit calls what waits for the commit.
+// callAfterCommit calls the functions that wait for the commit.
 func (s *services) callAfterCommit(stored bool) {
 	s.mu.Lock()
 	after := s.after

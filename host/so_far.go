@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// SoFar is what a run has so far: its conversation, the results of the agents that
-// have run, the network's agents, the state. Hooks, [InstructionsFunc], tools in Go
-// and history adapters are given one. It is as the run was when the code was called,
-// but for the state, and may be kept and used by any number of goroutines. Slices
-// and results are copies; messages are shared, as everywhere, and must be replaced,
-// not written to. The methods of a nil SoFar return nothing.
+// SoFar is the content of a run so far: its conversation, the results of the agents
+// that have run, the network's agents, the state. Hooks, [InstructionsFunc], tools
+// in Go and history adapters are given one. It is as the run was when the code was
+// called, but for the state, and may be kept and used by any number of goroutines.
+// Slices and results are copies; messages are shared, as everywhere, and must be
+// replaced, not written to. The methods of a nil SoFar return nothing.
 //
-// Sandboxed plugins see what their contract says and nothing of this.
+// Sandboxed plugins see the data of their contract and nothing of this.
 type SoFar struct {
 	past    []*Message // before this turn
 	input   *Message   // nil if past holds it
@@ -24,12 +24,12 @@ type SoFar struct {
 	initial func() *State // the initial state, for history adapters before the thread is loaded
 }
 
-// soFar returns what the run has.
+// soFar returns the run's content so far.
 func (r *run) soFar(current []*Message) *SoFar {
 	return r.conv.soFar(current, r.routes.iterations, r.net.agents, r.state)
 }
 
-// soFar returns what the run has, with what the agent at work has said.
+// soFar returns the run's content so far, with the messages of the agent at work.
 func (t *turn) soFar() *SoFar { return t.run.soFar(t.result.Messages) }
 
 // Messages returns the conversation: the loaded or sent messages, this turn's
@@ -111,6 +111,6 @@ func (s *SoFar) State() json.RawMessage {
 	if state == nil {
 		return nil
 	}
-	own := &State{stateCore: state.stateCore} // a view of its own: what it has seen is not what the run has
+	own := &State{stateCore: state.stateCore} // a view of its own, whose revision is not the run's
 	return slices.Clone(own.JSON())
 }

@@ -26,15 +26,15 @@ type State struct {
 	over bool                 // the call has failed, and changes nothing any more; guarded by mu
 }
 
-// stateCore is what all views of a state share.
+// stateCore is the part that all views of a state share.
 type stateCore struct {
 	limit   int
-	schema  *Schema // what it has to fit; nil is anything
+	schema  *Schema // it must fit this schema; nil is any object
 	watched bool    // a run sends its changes as events
 
 	mu        sync.Mutex
 	doc       any              // decoded with json.Number; replaced, never changed
-	encoded   *jsondoc.Encoded // doc as JSON, or what doc was when that was last asked for
+	encoded   *jsondoc.Encoded // doc as JSON, or an earlier doc's JSON
 	size      int              // of doc as JSON
 	fits      bool             // doc has been held to the schema
 	revision  int64
@@ -317,7 +317,7 @@ func (s *State) Set(pointer string, v any) error {
 	return s.Patch([]PatchOp{{Op: op, Path: pointer, Value: raw}})
 }
 
-// StateAs returns the state as a T. What T does not know is left out.
+// StateAs returns the state as a T. Members that T does not know are left out.
 func StateAs[T any](s *State) (T, error) {
 	var v T
 	_, err := s.Get("", &v)
@@ -362,10 +362,10 @@ func updateState[T any](s *State, fn func(*T) error) error {
 // it is in the operations.
 type update struct{ before, after bytes.Buffer }
 
-// updates are what typed updates that are over have left to others.
+// updates keeps the buffers of finished typed updates for others.
 var updates = sync.Pool{New: func() any { return new(update) }}
 
-// keptUpdateBytes bounds each half of what the next update gets.
+// keptUpdateBytes bounds each buffer of a kept update.
 const keptUpdateBytes = 1 << 20
 
 func (u *update) put() {

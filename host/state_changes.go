@@ -23,8 +23,9 @@ func (s *State) view(tell func(revision int64)) *State {
 	return &State{stateCore: s.stateCore, seen: s.revision, base: s.doc, tell: tell, undo: &undoLog{}}
 }
 
-// hookView is the state as the hooks around the call of a view see it. What they
-// change is the call's to others, and is not taken back if the call fails.
+// hookView is the state as the hooks around the call of a view see it. Their
+// changes count as the call's for other calls, and are not taken back if the call
+// fails.
 func (s *State) hookView() *State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +33,7 @@ func (s *State) hookView() *State {
 }
 
 // endView says that no patch is returned to the view any more. The view still
-// works, unless its changes were taken back: a tool may have been left behind with it.
+// works, unless its changes were taken back: an abandoned tool may have it.
 func (s *State) endView() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +54,8 @@ type change struct {
 	takenBack bool // the call has failed
 }
 
-// remember notes what ops change, if there is a call that may have to know. doc
-// is the document before.
+// remember records the places that ops change, if a call may have to know. doc is
+// the document before.
 func (s *State) remember(doc any, ops []PatchOp) {
 	if s.views == 0 {
 		return
@@ -104,7 +105,7 @@ func (s *State) overtaken(ops []PatchOp) (string, bool) {
 	return "", false
 }
 
-// footprint is what an operation touches.
+// footprint is a place that an operation touches.
 type footprint struct {
 	kind footprintKind
 	path string // of the value or the array
@@ -114,14 +115,14 @@ type footprint struct {
 type footprintKind uint8
 
 const (
-	readsValue    footprintKind = iota // what copy takes
+	readsValue    footprintKind = iota // the source of a copy
 	changesValue                       // at the path, or below it
 	movesElements                      // of an array: their indices are others now
 	appends                            // to an array
 )
 
-// footprints returns what ops touch in doc. A test touches nothing, and fails by
-// itself if it must.
+// footprints returns the places that ops touch in doc. A test touches nothing, and
+// fails by itself if it must.
 func footprints(doc any, ops []PatchOp) []footprint {
 	out := make([]footprint, 0, len(ops))
 	for _, op := range ops {
@@ -139,7 +140,7 @@ func footprints(doc any, ops []PatchOp) []footprint {
 	return out
 }
 
-// elementAt returns what adding or removing something at a path touches.
+// elementAt returns the footprint of adding or removing a value at a path.
 func elementAt(doc any, path string) footprint {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -253,7 +254,7 @@ func (s *State) applyAgain(ops []PatchOp) error {
 	return s.replace(doc, growth, ops)
 }
 
-// untold are changes that no event has told yet, each by itself and with the
+// untold are changes that no event has sent yet, each by itself and with the
 // revision that it led to. They have the bounds of [unsent].
 type untold struct {
 	mu      sync.Mutex

@@ -12,7 +12,7 @@ import (
 // document, and a place that another writer has changed since keeps that writer's
 // value.
 
-// undoLog is what a call has changed, in order. It is guarded by the mutex of the
+// undoLog holds the changes of a call, in order. It is guarded by the mutex of the
 // state.
 type undoLog struct {
 	begun    bool
@@ -34,7 +34,7 @@ type undoEntry struct {
 // other writer has changed anything since.
 const maxUndoBytes = 4 << 20
 
-// add keeps the changes of a patch; doc and revision are what there was before.
+// add keeps the changes of a patch; doc and revision are those before.
 func (l *undoLog) add(doc any, revision int64, changes []jsondoc.Undo) {
 	if !l.begun {
 		l.begun, l.doc, l.revision = true, doc, revision
@@ -52,9 +52,9 @@ func (l *undoLog) add(doc any, revision int64, changes []jsondoc.Undo) {
 	}
 }
 
-// takeBack takes back what the call has changed through this view of the state, and
-// ends the view: a handler that was left behind changes nothing after that. It does
-// nothing to the state itself.
+// takeBack undoes the call's changes through this view of the state, and ends the
+// view: an abandoned handler changes nothing after that. It does nothing to the
+// state itself.
 func (s *State) takeBack() {
 	s.change(func() error {
 		log := s.undo
@@ -114,7 +114,7 @@ func (s *State) setSince(u *undoEntry) *State {
 	return nil
 }
 
-// markTakenBack says that nothing stands on what this view has changed.
+// markTakenBack records that no later change stands on this view's changes.
 func (s *State) markTakenBack() {
 	for i := range s.changes {
 		s.changes[i].takenBack = s.changes[i].takenBack || s.changes[i].by == s

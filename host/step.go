@@ -23,11 +23,11 @@ type StepOptions struct {
 	Idempotent bool
 }
 
-// Step runs fn once per run and name, and returns what it returned as JSON reads
-// it. A second Step of the name returns the first one's result, in a durable run
-// also in another process. Failures are not kept: the next Step of the name runs
-// fn again. Steps of one name wait for each other, as long as their contexts last;
-// one inside itself is an error of code failed_precondition.
+// Step runs fn once per run and name, and returns its result as JSON reads it. A
+// second Step of the name returns the first one's result, in a durable run also in
+// another process. Failures are not kept: the next Step of the name runs fn again.
+// Steps of one name wait for each other, as long as their contexts last; one inside
+// itself is an error of code failed_precondition.
 //
 // If the process ended while fn ran, its effect is unknown: Step returns an error
 // that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
@@ -69,7 +69,7 @@ const (
 	maxStepBytes = 32 << 20 // of their results together
 )
 
-// steps remembers what the steps of one run returned.
+// steps remembers the results of the steps of one run.
 type steps struct {
 	rec *recorder // set before anything runs
 
@@ -107,7 +107,7 @@ func (st *step) leaveStep() { <-st.turn }
 
 func newSteps() *steps { return &steps{done: map[string]*step{}} }
 
-// restore takes over what another process wrote down.
+// restore takes over the steps that another process recorded.
 func (s *steps) restore(named map[string]*namedStep) {
 	for name, n := range named {
 		st := newStep()
@@ -183,7 +183,7 @@ func (s *steps) step(name string) (*step, error) {
 	return st, nil
 }
 
-// endStep keeps what a step returned. The caller has the step.
+// endStep keeps the result of a step. The caller has the step.
 func (s *steps) endStep(ctx context.Context, name string, st *step, result json.RawMessage) error {
 	if s.rec != nil && jsondoc.Check(result) != nil {
 		return Errorf(InvalidArgument, "result of step %s is not JSON", stepName(name))

@@ -33,11 +33,11 @@ func (c *Call) stepKey(name string) (string, error) {
 	return strconv.Quote(c.Scope.Agent) + "/" + c.Tool + "/" + name, nil
 }
 
-// BeginStep begins a step as [Call.Step] does, for who cannot hand over a
-// function. If done, the step was done before, and result is what it returned.
-// Otherwise the caller does it now and says so with [Call.EndStep]; until then
-// others that begin it wait. One that the call begins again, or that is not ended
-// when the call ends, has failed. Errors are those of [Step].
+// BeginStep begins a step as [Call.Step] does, for callers that cannot pass a
+// function. If done, the step was done before, and result is its result. Otherwise
+// the caller does it now and says so with [Call.EndStep]; until then others that
+// begin it wait. One that the call begins again, or that is not ended when the call
+// ends, has failed. Errors are those of [Step].
 func (c *Call) BeginStep(ctx context.Context, name string, opts *StepOptions) (result json.RawMessage, done bool, err error) {
 	key, err := c.stepKey(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Call) EndStep(ctx context.Context, name string, result json.RawMessage)
 	return c.steps.endStep(ctx, key, st, result)
 }
 
-// endSteps gives up what the call has begun and not ended.
+// endSteps gives up the steps that the call has begun and not ended.
 func (c *Call) endSteps() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

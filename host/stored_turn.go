@@ -14,11 +14,12 @@ import (
 type TurnReader interface {
 	// ReadTurn returns the completed turn of the network req.Network that answered
 	// the message with the id of req.Input; nil if the thread does not show that
-	// message, its turns failed or were interrupted, or what they said is not whole
+	// message, its turns failed or were interrupted, or their messages are not whole
 	// any more. A turn that was tried again without an input answers the message
 	// before it. Code conflict if the thread's message of that id says something
-	// else. It is called while the run has the thread, where there is a [ThreadLocker];
-	// for a run that its tenant's quota refuses it is called without.
+	// else. It is called while the run has the thread, where there is a
+	// [ThreadLocker]; for a run that its tenant's quota refuses it is called
+	// without.
 	ReadTurn(ctx context.Context, req *HistoryRequest) (*StoredTurn, error)
 }
 

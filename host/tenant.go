@@ -10,8 +10,8 @@ const MaxTenantBytes = 255
 // takes no request of that name: see [Host.Tenant].
 const DefaultTenant = "default"
 
-// reservedTenants begins the names of what stores keep beside the tenants' data: a
-// tenant of such a name would share it.
+// reservedTenants is the prefix of the names under which stores keep other data
+// than the tenants': a tenant of such a name would share it.
 const reservedTenants = "agenthost/"
 
 // ValidateTenant returns an error of code invalid_argument if no tenant can have
@@ -31,8 +31,8 @@ func ValidateTenant(name string) error {
 
 // TenantPartition returns the name under which stores keep a tenant's data. No two
 // tenants have the same; "" is another spelling of [DefaultTenant], for programs
-// that have one tenant only. What serves clients asks [Host.Tenant] before. Errors
-// are those of [ValidateTenant].
+// that have one tenant only. A server asks [Host.Tenant] first. Errors are those of
+// [ValidateTenant].
 func TenantPartition(name string) (string, error) {
 	if name == "" {
 		return DefaultTenant, nil

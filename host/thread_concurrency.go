@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// What a history adapter may do beside keeping a conversation: take an answer
-// back, and let a conversation go two ways.
+// Optional interfaces of a history adapter: taking an answer back, and branching a
+// conversation.
 
 type (
 	// Regenerator takes answers back, so that a stored message is answered again.
 	Regenerator interface {
 		// Regenerate makes the user's message of that id the last that the thread
 		// shows, with the state of before its answer, and returns the thread's head.
-		// What came after is not lost, if the adapter can keep it; a thread that ends
-		// with the message is unchanged. Code not_found for a thread or a message
-		// that there is not, invalid_argument for one that is not a user's.
+		// Later messages are not lost, if the adapter can keep them; a thread that
+		// ends with the message is unchanged. Code not_found for a thread or a
+		// message that does not exist, invalid_argument for one that is not a user's.
 		Regenerate(ctx context.Context, req *HistoryRequest, message string) (head string, err error)
 	}
 
-	// Brancher keeps conversations that leave a thread's own where it is. What it
-	// returns is in [HistoryRequest].Branch of every later call of the run, and
-	// each method then reads and writes that branch of the thread.
+	// Brancher keeps conversations that leave a thread's own where it is. The
+	// returned branch is in [HistoryRequest].Branch of every later call of the run,
+	// and each method then reads and writes that branch of the thread.
 	Brancher interface {
 		// Branch begins a branch of the thread and returns its name, which is not
 		// empty. With a message it begins as the thread up to and with that one;
@@ -31,7 +31,8 @@ type (
 	}
 )
 
-// Racing says what happens to a turn that comes while another runs on its thread.
+// Racing is the concurrency policy for a turn that comes while another runs on its
+// thread.
 type Racing string
 
 // The kinds of racing.
@@ -52,7 +53,7 @@ func (r Racing) Valid() bool {
 	return r == "" || slices.Contains([]Racing{RaceWait, RaceConflict, RaceBranch}, r)
 }
 
-// errRunning is what LockThread answers a turn that does not wait.
+// errRunning is LockThread's error for a turn that does not wait.
 func errRunning(thread string, err error) error {
 	return &Error{Code: Conflict, Message: "another turn is running on thread " + quote(thread), Err: err,
 		Hint: "nothing of this one was stored; send it again when that has ended, or let turns wait or branch"}
@@ -119,8 +120,8 @@ func (t *runThread) checkRegenerate() error {
 	return nil
 }
 
-// concurrency returns what the run does if another one has the thread. A run that
-// resumes another waits: that one has its place already.
+// concurrency returns the run's concurrency policy. A run that resumes another
+// waits: that one has its place already.
 func (t *runThread) concurrency() Racing {
 	switch {
 	case t.resume.run != "":
@@ -188,7 +189,7 @@ func (t *runThread) beginBranch(ctx context.Context) error {
 	return nil
 }
 
-// takeAnswerBack takes back what came after the message that the request names.
+// takeAnswerBack takes back the messages after the one that the request names.
 func (t *runThread) takeAnswerBack(ctx context.Context) error {
 	message := t.req.Regenerate
 	if t.branched {

@@ -75,7 +75,7 @@ type ToolOptions struct {
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
 const MaxToolRetries = 10
 
-// ToolOutput is what a tool answers.
+// ToolOutput is the answer of a tool.
 type ToolOutput struct {
 	Content   json.RawMessage // any JSON; absent, the result says that the tool was executed
 	State     []PatchOp       // applied to the run's state, all or nothing
@@ -91,7 +91,7 @@ type ToolOutput struct {
 // Interrupt is a tool's own question: the run ends with finish reason
 // interrupted. When there is an answer the tool is called again, from its
 // beginning, with the answer in [Call].Resumed; a run of its own, in the same
-// thread, then continues. What else the output says does not count.
+// thread, then continues. The output's other fields are ignored.
 type Interrupt struct {
 	Reason string          `json:"reason"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -166,7 +166,7 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 	return tool
 }
 
-// argumentError says what fits the schema and not the Go type.
+// argumentError names the argument that fits the schema and not the Go type.
 func argumentError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -258,7 +258,7 @@ const (
 	maxToolName       = 64
 )
 
-// checkToolName holds names to what every provider takes.
+// checkToolName refuses names that not every provider takes.
 func checkToolName(name string) error {
 	ok := name != "" && len(name) <= maxToolName
 	for i := 0; ok && i < len(name); i++ {
@@ -272,7 +272,7 @@ func checkToolName(name string) error {
 	return nil
 }
 
-// arguments checks and unwraps what the model wrote, and writes its integers as
+// arguments checks and unwraps the model's arguments, and writes their integers as
 // digits. Its error is a sentence for the model.
 func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (json.RawMessage, error) {
 	if len(raw) > limit {
@@ -292,7 +292,7 @@ func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (j
 	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
 }
 
-// readArguments forgives models what can be understood: nothing at all is no
+// readArguments accepts faults that can be understood: an empty text is no
 // arguments, and a string that holds JSON is that JSON.
 func readArguments(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)

@@ -10,8 +10,8 @@ import (
 // ended.
 const toolGrace = 2 * time.Second
 
-// awaitHandler runs the handler. One that does not return after its context has ended
-// is left behind: it would hold the run, and the thread, for ever.
+// awaitHandler runs the handler. One that does not return after its context has
+// ended is abandoned: it would hold the run, and the thread, forever.
 func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

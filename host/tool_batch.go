@@ -13,7 +13,7 @@ import (
 const eventQueue = 64
 
 // runTools runs the calls of one answer in parallel and adds their results in
-// the order of the calls. Only what must end the run is an error.
+// the order of the calls. Only a failure that must end the run is an error.
 func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
 	if err := t.run.ledger.admitToolCalls(ctx, len(parts)); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (tc *toolCalls) parallelCalls() int {
 }
 
 // runBatch runs calls at most parallelCalls at a time, begun in their order, and
-// passes on what they emit. It returns when all have an answer.
+// passes on their events. It returns when all have an answer.
 func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	b := &batch{events: make(chan any, eventQueue), done: make(chan struct{}, len(calls)), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
@@ -94,7 +94,8 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	}
 }
 
-// deliver sends what a call has said, after what it had changed and made by then.
+// deliver sends an event of a call, after the call's changes and artifacts until
+// then.
 func (tc *toolCalls) deliver(b *batch, said any) {
 	switch said := said.(type) {
 	case changed:
@@ -117,9 +118,9 @@ func (tc *toolCalls) deliver(b *batch, said any) {
 	}
 }
 
-// What calls say in a batch beside events of their own. That something changed or
-// was made is said without waiting: what it was is kept elsewhere, within bounds, so
-// that no call and no reader's pace holds up a change.
+// Notices of calls in a batch beside their own events. The notice of a change or an
+// artifact is sent without waiting: its content is kept elsewhere, within bounds,
+// so that no call and no slow reader holds up a change.
 type (
 	changed  struct{ revision int64 } // of the state
 	made     struct{ call *Call }     // an artifact
@@ -148,14 +149,14 @@ func (tc *toolCalls) sendArtifacts(c *Call) {
 	}
 }
 
-// batch is what the calls of one answer share while they run.
+// batch is shared by the calls of one answer while they run.
 type batch struct {
 	events chan any // an [EventData], or one of the types at [turn.deliver]
 	done   chan struct{}
 	over   chan struct{} // closed when the run no longer reads events
 
 	mu     sync.Mutex
-	missed []any // what there was no room to mention: the last change, and a call once
+	missed []any // notices for which there was no room: the last change, and a call once
 }
 
 // mention queues the notice of a change or an artifact, if there is room; otherwise

@@ -13,7 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
-// What a model sees of a failed tool, and what the operator's log has beyond that.
+// The text of a failed tool for the model, and the rest for the operator's log.
 
 // maxFailureRead is how much of an error's text is looked at, and logged.
 const maxFailureRead = redact.MaxRead
@@ -54,7 +54,7 @@ func toolWords(text string) string {
 	return "The tool failed."
 }
 
-// logWithheld writes down what the model is not told of a failure.
+// logWithheld logs the parts of a failure that the model does not receive.
 func (tc *toolCalls) logWithheld(tool string, err error) {
 	if err == nil {
 		return

@@ -17,8 +17,8 @@ func (o *ToolOutput) own() *ToolOutput {
 	return &own
 }
 
-// applyOutput checks an answer and then applies what it does to the state and the
-// run: all of it or none.
+// applyOutput checks an answer and then applies its effects to the state and the
+// run: all or none.
 func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 	if n := len(out.Content); n > tc.limits.ResultBytes {
 		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, tc.limits.ResultBytes)
@@ -62,8 +62,7 @@ func (tc *toolCalls) checkSchedule(c *toolCall, out *ToolOutput) error {
 	return nil
 }
 
-// ensureOutput makes sure that there is an output: a failure becomes a sentence for
-// the model.
+// ensureOutput makes an output of a failure: a sentence for the model.
 func (c *toolCall) ensureOutput(run string) {
 	if c.err == nil {
 		return

@@ -61,8 +61,8 @@ func (tc *toolCalls) toolNamed(name string) *Tool {
 	return tc.tools.byName[name]
 }
 
-// callTool finds the tool, checks the arguments, runs the handler and takes
-// what it answers.
+// callTool finds the tool, checks the arguments, runs the handler and takes its
+// answer.
 func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, error) {
 	tool := tc.toolNamed(c.part.Name)
 	switch {
@@ -80,7 +80,7 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 	return out, err
 }
 
-// runCall is a call of a tool that there is.
+// runCall calls a tool that exists.
 func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	if !c.checked {
 		var err error

@@ -15,7 +15,7 @@ type turn struct {
 	run              *run
 	agent            *Agent
 	model            Model
-	instructions     string // without what the Start hook changes
+	instructions     string // without the Start hook's changes
 	closing          string // behind the instructions, for the last answer
 	startEdits       startEdits
 	modelParams      Parameters
@@ -35,7 +35,7 @@ type turn struct {
 // resultID names the result of the agent at work.
 func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keyPrefix, r.routes.iterations) }
 
-// runAgent runs an agent; saved has what there is of its run already.
+// runAgent runs an agent; saved has the part of its run that is done.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
 	r.scope.Agent = a.name
 	stepsIn := "" // the run's own
@@ -130,7 +130,7 @@ func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
 	return &ProvideRequest{Scope: t.run.scope, Messages: t.run.conv.messages(), State: t.run.state, Own: t.run.thread.providers.of(p.key)}
 }
 
-// responses are what the agent has said and its tools have answered.
+// responses are the agent's answers and its tools' results.
 func (t *turn) responses() []*Message {
 	if t.replaced { // a hook has made others of them
 		return t.result.Messages
@@ -274,8 +274,8 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 	return t.hookFinish(ctx)
 }
 
-// answerWithoutTools asks the model for the last time, for an answer with what
-// there is. done says that the start hook stopped it.
+// answerWithoutTools asks the model a last time, without tools. done says that the
+// start hook stopped it.
 func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
 	t.calls.off = true
 	t.closing = "\n\n" + limit.notice + " Answer now with what you have, and say what is missing."
@@ -285,7 +285,7 @@ func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done
 }
 
 // round asks the model once and runs the tools it calls. No answer and no error
-// is what the start hook stopped.
+// means that the start hook stopped the call.
 func (t *turn) round(ctx context.Context) (*Message, error) {
 	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err
@@ -377,8 +377,8 @@ func (tc *toolCalls) providerOf(tool string) string {
 	return ""
 }
 
-// withProvided puts what providers have added before what this turn has: behind
-// what stays the same from turn to turn. A model's service that keeps the
+// withProvided puts the providers' messages before this turn's: behind the part
+// that stays the same from turn to turn. A model's service that keeps the
 // conversation has it from the first call on.
 func (t *turn) withProvided(view []*Message) []*Message {
 	if len(t.provided) == 0 || t.run.service.id != "" && t.called {
@@ -400,8 +400,8 @@ func (t *turn) withProvided(view []*Message) []*Message {
 	return slices.Insert(slices.Clone(view), at, t.provided...)
 }
 
-// view returns what the model is shown: the conversation through the processors
-// of the history, the network and the agent.
+// view returns the model's view: the conversation through the processors of the
+// history, the network and the agent.
 func (t *turn) view(ctx context.Context, messages []*Message) ([]*Message, error) {
 	if t.run.service.id != "" {
 		return t.viewOfUnsent(ctx, messages)
@@ -424,7 +424,7 @@ func (t *turn) ownMessages() []*Message {
 	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
 }
 
-// bytesPerToken is a rough rule for models that do not say what they used.
+// bytesPerToken is a rough rule for models that do not report their usage.
 const bytesPerToken = 4
 
 func errNoAnswer() error {
