@@ -87,7 +87,7 @@ type AgentOptions struct {
 	// object is merged with the host's. Models refuse the members that the host has
 	// to write itself (messages, tools, the limit of output) with code
 	// invalid_argument, and services those that they do not know.
-	// [Request].ModelParameters stand over them. At most [MaxParameterBytes].
+	// [Request].ModelParameters override them. At most [MaxParameterBytes].
 	ModelParameters map[string]any
 
 	// SerialTools makes the agent's tools run one after the other, in the order in
@@ -98,12 +98,13 @@ type AgentOptions struct {
 
 	// JoinResults puts the results of the tools that one answer calls into one
 	// message, in the order of the calls, and emits it when all results are there.
-	// (So Genkit does it.) By default each result is a message of its own. Results
-	// that come later, as those of calls that had a question, are another message.
+	// (So Genkit does it.) By default each result is a message of its own. Later
+	// results, as those of calls that had a question, are another message.
 	JoinResults bool
 }
 
-// OnMaxRounds says how an agent's run ends whose model would call tools for ever.
+// OnMaxRounds says how an agent's run ends at the limits MaxRounds and
+// MaxConsecutiveToolFailures.
 type OnMaxRounds string
 
 // The ways to end. The zero value is [StopAtMaxRounds] where the agent's own

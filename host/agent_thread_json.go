@@ -313,7 +313,7 @@ func (e *envelope) readProviders(raw json.RawMessage) error {
 	})
 }
 
-// check holds the members to their kind.
+// check refuses members that do not belong to the thread's kind.
 func (e *envelope) check() error {
 	switch {
 	case !validThreadID(e.id):

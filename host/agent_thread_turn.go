@@ -28,8 +28,8 @@ func (a *threadAnswer) valid() bool {
 		a.Rounds >= 0 && a.Count >= 0 && (a.Run == "") == (a.First == "") && (a.Run == "") == (a.Count == 0)
 }
 
-// noteAnswer notes which message a turn has answered. A turn without an input of its
-// own tries again what the one before it asked.
+// noteAnswer notes which message a turn has answered. A turn without an input of
+// its own answers the previous turn's input again.
 func (t *AgentThread) noteAnswer(req *HistoryRequest, turn *Turn) {
 	last := len(t.answers) - 1
 	open := last >= 0 && t.answers[last].Run == ""

@@ -21,8 +21,8 @@ func ApproveAlways(reason string) ApprovalRule {
 }
 
 // ApproveWhen returns the rule that a person must agree to the calls whose
-// arguments fit a schema. A call of which the schema cannot tell, because it
-// takes too many checks, fails: arguments made to be that long do not get by.
+// arguments fit a schema. A call whose check exceeds the schema's limit fails:
+// arguments made to be that long do not get by.
 func ApproveWhen(arguments *Schema, reason string) ApprovalRule {
 	return func(_ context.Context, call *Call) (string, error) {
 		switch err := arguments.Validate(call.Arguments); CodeOf(err) {

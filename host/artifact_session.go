@@ -16,8 +16,8 @@ import (
 type ArtifactLister interface {
 	// ThreadArtifacts lists the artifacts of the thread that req names, or of the
 	// branch of it, as the thread shows it now, in the order in which they were
-	// first put: a named one stands in the place of the one that it replaced. An
-	// unknown thread has none. The call reads no artifact: [ArtifactRef].Open does.
+	// first put: a named one has the place of the one that it replaced. An unknown
+	// thread has none. The call reads no artifact: [ArtifactRef].Open does.
 	//
 	// A run calls it when a tool asks for the first time, and reads the data that
 	// one of its tools needs. Both may be called by several tools at once; the
@@ -140,7 +140,7 @@ func (t *runThread) storedArtifacts(ctx context.Context) ([]ArtifactRef, error) 
 	return callHistory(ctx, t, historyCall[[]ArtifactRef]{method: "ThreadArtifacts", limit: t.limits.history(), call: t.history.artifacts})
 }
 
-// boundRef holds the reading of an artifact to the limits of a history call.
+// boundRef applies the limits of a history call to the reading of an artifact.
 func (t *runThread) boundRef(ref ArtifactRef) ArtifactRef {
 	open := ref.Open
 	ref.Open = func(ctx context.Context) (*Artifact, error) {

@@ -71,6 +71,6 @@ type TimeQuota interface {
 	// UseTime books time that a run has taken: before each model call and each
 	// batch of tool calls, and at its end. Waiting for a thread or for a turn at a
 	// model is not booked. When it is used up, AskModel and CallTools fail. It is
-	// called in runs that were cancelled as well, and must not wait.
+	// called in canceled runs too, and must not wait.
 	UseTime(tenant string, d time.Duration)
 }

@@ -11,7 +11,7 @@ type conversation struct {
 	results        []*Result
 }
 
-// messages returns the conversation as it stands: past, input, results.
+// messages returns the current conversation: past, input, results.
 func (c *conversation) messages() []*Message {
 	n := len(c.past) + 1
 	for _, res := range c.results {

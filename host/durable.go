@@ -219,7 +219,7 @@ func (r *run) createRecord(ctx context.Context, begin *beginning) error {
 	return nil
 }
 
-// beginJournal makes a durable run one.
+// beginJournal begins the journal of a durable run.
 func (r *run) beginJournal(ctx context.Context) error {
 	if !r.durable() {
 		return nil

@@ -8,16 +8,16 @@ import (
 )
 
 // UnknownEvent is an event of a type that this version does not know, or that is
-// another package's. JSON is its data as it came.
+// another package's. JSON is its data verbatim.
 type UnknownEvent struct {
 	Name string
 	JSON json.RawMessage
 }
 
-// Type returns the type that the event came with.
+// Type returns the type in the event's JSON.
 func (e *UnknownEvent) Type() string { return e.Name }
 
-// MarshalJSON writes the data as it came.
+// MarshalJSON writes the data verbatim.
 func (e *UnknownEvent) MarshalJSON() ([]byte, error) { return jsondoc.AppendRaw(nil, e.JSON), nil }
 
 // UnmarshalJSON reads the output of MarshalJSON. A type that this version does not

@@ -76,7 +76,7 @@ type (
 	HistoryLoader interface {
 		// Get returns the thread's messages in conversation order, with or without
 		// the message just stored; an unknown thread is empty, not an error, and so
-		// is nil. A message that comes twice is taken once, at its first place. A
+		// is nil. A message that occurs twice is taken once, at its first place. A
 		// message that is nil, of no known role or with a part that is nil, and a
 		// thread or tenant that is not the one asked for, end the run with code
 		// data_loss.
@@ -89,7 +89,7 @@ type (
 		// that failed it gets everything that was finished; Status then says so.
 		// Storing the turn of one run again does nothing. Another turn of a run that
 		// has one, which the ids of its messages tell, is stored too or an error of
-		// code already_exists, not dropped. The context is not cancelled with the
+		// code already_exists, not dropped. The context is not canceled with the
 		// run's.
 		AppendResults(ctx context.Context, req *HistoryRequest, turn *Turn) error
 	}
@@ -122,7 +122,7 @@ type (
 	}
 )
 
-// HistoryRequest says whose history is asked for.
+// HistoryRequest names the thread, and the run that asks for it.
 type HistoryRequest struct {
 	Tenant  string
 	Thread  string // "" when the run named none and none is created yet
@@ -187,7 +187,7 @@ type Turn struct {
 	known        map[string]bool
 }
 
-// Completed reports whether the turn came to its end, and asks nothing.
+// Completed reports whether the turn was completed, without a question.
 func (t *Turn) Completed() bool {
 	switch t.Status {
 	case FinishFailed, FinishCanceled, FinishInterrupted:
@@ -221,7 +221,7 @@ type HistoryOptions struct {
 	// EachRound stores the messages of each round of an agent, its answer with the
 	// results of its tools, before the next model call, so that a process that dies
 	// loses one round and not the turn. It needs a [RoundAppender]. Stored rounds
-	// stay: a Finish hook that changes it comes too late, and a network with
+	// stay: a Finish hook is too late to change them, and a network with
 	// DiscardOnFailure is refused. A run in a [Journal] stores no rounds: its steps
 	// are there.
 	EachRound bool
@@ -311,8 +311,8 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	return h, nil
 }
 
-// checkDiscard refuses to promise that a failed run leaves nothing when its
-// rounds have been stored.
+// checkDiscard refuses a network with DiscardOnFailure whose history stores each
+// round.
 func (h *History) checkDiscard(n *Network) error {
 	if h == nil || !h.eachRound || !n.opts.DiscardOnFailure {
 		return nil

@@ -45,8 +45,8 @@ func (s *loadedStep) read() (*Loaded, error) {
 	return &Loaded{Messages: messages, Providers: s.Providers}, nil
 }
 
-// checkHead asks whether the thread is where the run has left it. An adapter that
-// cannot tell says so when the results are stored.
+// checkHead fails if the thread has moved on since the run wrote to it last. An
+// adapter that cannot tell says so when the results are stored.
 func (t *runThread) checkHead(ctx context.Context) error {
 	if t.history == nil || t.history.threadHead == nil || t.head == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 // Hooks are functions that are called at fixed points of each run of an agent.
 // Any may be nil. The names follow AgentKit's lifecycle: start, response, finish,
-// and one before and one behind each tool.
+// and one before and one after each tool call.
 //
 // Start, Response and Finish run in the goroutine of the run, ToolStart and
 // ToolEnd in that of their call, so several at once. A hook makes its changes in
@@ -33,8 +33,8 @@ type Hooks struct {
 	// ToolStart is called before each call of a tool whose arguments fit.
 	ToolStart func(ctx context.Context, at *ToolStartHook) error
 
-	// ToolEnd is called behind each call of a tool that has run, also behind one
-	// that failed.
+	// ToolEnd is called after each call of a tool that has run, also after a failed
+	// one.
 	ToolEnd func(ctx context.Context, at *ToolEndHook) error
 
 	// Finish is called when the agent has said everything. It is not called for a
@@ -42,7 +42,7 @@ type Hooks struct {
 	Finish func(ctx context.Context, at *FinishHook) error
 }
 
-// StartHook is where an agent stands before a model call.
+// StartHook is the state of an agent's run before a model call.
 type StartHook struct {
 	Scope Scope
 	State *State

@@ -8,11 +8,11 @@ import (
 )
 
 // startEdits are the changes of an agent's Start hook in the rounds so far. They
-// are kept as changes and not as a result, so that a round adds to those before it,
-// and the same change made in each round is one.
+// are kept as changes and not as their result, so that a round adds to those before
+// it, and the same change made in each round is one.
 type startEdits struct {
 	instead *string // in the place of the instructions
-	affixes []affix // around the instructions, in the order in which they came
+	affixes []affix // around the instructions, in the order of their addition
 
 	dropped  map[string]bool     // messages by id
 	replaced map[string]*Message // by id
@@ -27,8 +27,8 @@ type addedMessage struct {
 	message *Message
 }
 
-// hookStart asks the Start hook and returns the conversation as it and those of the
-// rounds before have left it.
+// hookStart asks the Start hook and returns the conversation with its changes and
+// those of the rounds before.
 func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message, stop bool, err error) {
 	hook := t.agent.opts.Hooks.Start
 	if hook == nil {

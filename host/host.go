@@ -33,8 +33,7 @@ type Options struct {
 
 	// Approve says which calls of any tool a person must agree to; nil is none.
 	Approve ApprovalRule
-	// Terms says under which terms questions about calls of any tool stand; nil is
-	// none.
+	// Terms gives the terms of questions about calls of any tool; nil is none.
 	Terms TermsRule
 
 	// Journal keeps the records from which runs are resumed. Default: the history,
@@ -64,9 +63,9 @@ func New(opts *Options) (*Host, error) {
 
 // Check reports the faults that would keep every run of target from beginning: an
 // agent, or a router that is a model, without a model; a history whose rounds
-// cannot be discarded. A program that calls it when it starts learns of that before
-// its first user does; a request that brings a model of its own can run all the
-// same. Code invalid_argument.
+// cannot be discarded. A program that calls it at its start finds them before its
+// first user does; a request that brings a model of its own can run all the same.
+// Code invalid_argument.
 func (h *Host) Check(target Target) error {
 	n := target.network()
 	if err := h.historyOf(n).checkDiscard(n); err != nil {
@@ -122,9 +121,9 @@ type Request struct {
 	// empty, unless Messages are given.
 	Providers map[string]json.RawMessage
 
-	// Artifacts are those that the conversation has, if the client keeps it: tools
-	// read them like those of earlier turns, and they are not part of the result.
-	// They may come with Answers, and stay unchanged.
+	// Artifacts are those of the conversation, if the client keeps it: tools read
+	// them like those of earlier turns, and they are not part of the result. They
+	// may come with Answers, and stay unchanged.
 	Artifacts []Artifact
 
 	// AgentThread is the conversation to continue, if the target is an agent: see
@@ -133,26 +132,26 @@ type Request struct {
 	AgentThread *AgentThread
 
 	// Regenerate names a stored user's message to answer again; Text, Input and
-	// Messages stay empty. The thread shows it as its last message then, and what
-	// came after is kept in the thread's lineage. With NewBranch the thread stays
-	// unchanged, and the new answer is on a branch of it, which the result names.
-	// The history must be a [Regenerator], or a [Brancher]. Code not_found if the
-	// thread has no such message.
+	// Messages stay empty. The thread then shows it as its last message, and keeps
+	// the later messages in its lineage. With NewBranch the thread stays unchanged,
+	// and the new answer is on a branch of it, which the result names. The history
+	// must be a [Regenerator], or a [Brancher]. Code not_found if the thread has no
+	// such message.
 	Regenerate string
 	NewBranch  bool
 
 	// Branch is the branch of the thread to continue; empty is its own line.
 	Branch string
 
-	// Racing beats the history's way of racing; empty leaves it.
+	// Racing overrides the history's concurrency policy; empty keeps that.
 	Racing Racing
 
 	// Instructions are for this run alone: they follow the instructions of every
 	// agent in it, after a blank line. Nothing stores them.
 	Instructions string
 
-	// ModelParameters are for this run alone: they stand over those of every agent in
-	// it, see [AgentOptions].ModelParameters; nil as a value leaves the agent's out.
+	// ModelParameters are for this run alone: they override those of every agent in
+	// it, see [AgentOptions].ModelParameters; nil as a value removes the agent's.
 	// Routers that ask a model do without.
 	ModelParameters map[string]any
 
@@ -276,7 +275,7 @@ func (r *RunResult) Text() string {
 // before the loop is left.
 //
 // A request that cannot be run (nothing to answer, no model), or that the quota
-// refuses, yields its error alone: no event comes, and nothing was stored. Errors
+// refuses, yields its error alone: no event is sent, and nothing is stored. Errors
 // are of type [*Error]; that of a refusal has code resource_exhausted, Limit and
 // RetryAfter.
 func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {

@@ -40,10 +40,9 @@ type Journal interface {
 	// not the run's, or if it is not open.
 	AppendSteps(ctx context.Context, ref RunRef, at int, steps []json.RawMessage) error
 
-	// EndRun gives an open run its last status, interrupted or ended, and puts
-	// rest in the place of all its steps; a nil rest leaves none. Code conflict if
-	// ref.Fence is not the run's, or if it is not open. A run that has ended may
-	// be forgotten.
+	// EndRun gives an open run its last status, interrupted or ended, and replaces
+	// all its steps by rest; with a nil rest it has none. Code conflict if ref.Fence
+	// is not the run's, or if it is not open. A run that has ended may be forgotten.
 	EndRun(ctx context.Context, ref RunRef, status RunStatus, rest json.RawMessage) error
 }
 
@@ -56,7 +55,7 @@ type RunRef struct {
 	Fence  int64 // counts the owners, from 1
 }
 
-// RunStatus says where a journaled run stands.
+// RunStatus is the status of a journaled run.
 type RunStatus string
 
 // The statuses of a run.
@@ -110,7 +109,7 @@ func errAnswered(rec *RunRecord) error {
 }
 
 // Questions returns the questions of an interrupted run of a target, for a caller
-// that has not read its events. Code not_found for a run that is not there,
+// that has not read its events. Code not_found for a run that does not exist,
 // conflict for one whose questions are answered, failed_precondition for one that
 // asks nothing and for a host without a journal.
 func (h *Host) Questions(ctx context.Context, target Target, tenant, run string) ([]*Question, error) {

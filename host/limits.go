@@ -30,10 +30,10 @@ const (
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say
-// "unlimited". An agent that comes to MaxRounds or MaxConsecutiveToolFailures ends as
-// its [OnMaxRounds] says, by default with an answer. Breaking another one ends the
-// run, or the call, with an error of code resource_exhausted (deadline_exceeded for
-// times) that names the limit.
+// "unlimited". An agent that reaches MaxRounds or MaxConsecutiveToolFailures ends
+// as its [OnMaxRounds] says, by default with an answer. Breaking another one ends
+// the run, or the call, with an error of code resource_exhausted (deadline_exceeded
+// for times) that names the limit.
 type Limits struct {
 	MaxIterations int // agent runs of one network run (50)
 	MaxRounds     int // model calls of one agent run, but for one without tools at their end (50)

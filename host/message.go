@@ -50,8 +50,8 @@ type Message struct {
 	encoded atomic.Pointer[encoded] // for protocols that it was sent in
 }
 
-// Extra holds JSON object members that this version does not know, in the order
-// in which they came, so that they survive a round trip.
+// Extra holds JSON object members that this version does not know, in their order,
+// so that they survive a round trip.
 type Extra []Member
 
 // Member is one member of a JSON object.
@@ -144,7 +144,7 @@ func (*Media) Type() string { return "media" }
 // Type returns "data".
 func (*Data) Type() string { return "data" }
 
-// Type returns the type that the part came with.
+// Type returns the type in the part's JSON.
 func (p *Unknown) Type() string { return p.Kind }
 
 func (p *Text) extra() Extra       { return p.Extra }

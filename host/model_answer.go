@@ -11,8 +11,8 @@ import (
 // tokens are estimated where it names none.
 
 // normalCalls makes an answer's calls fit for a history: each has a name and an
-// id of its own, and arguments that are JSON. A call that comes twice, with the
-// same id and the same words, is one.
+// id of its own, and arguments that are JSON. A call that occurs twice, with the
+// same id, name and arguments, is one.
 func normalCalls(parts []Part) []Part {
 	seen := map[string]*ToolCall{}
 	out := make([]Part, 0, len(parts))

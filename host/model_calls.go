@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// How a run asks a model: processors, quota, the answer as it comes.
+// How a run asks a model: processors, quota, the answer as it streams.
 
 // modelCalls asks models for a run: within its limits and its quota, with the
 // conversation as processors leave it, and with events of the answer.
@@ -106,8 +106,8 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *ModelReques
 	return resp, nil
 }
 
-// listen reads an answer and checks it. shown is how many bytes of it have come;
-// beside an error resp is the answer that is not taken, if there is one.
+// listen reads an answer and checks it. shown is the number of its bytes received;
+// beside an error resp is the rejected answer, or nil.
 func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
@@ -162,7 +162,7 @@ func (c *modelCalls) pass(chunk *ModelChunk, show bool) int {
 	return n
 }
 
-// countOwn returns how many messages of a view stand from the first own one on.
+// countOwn returns the number of a view's messages from the first own one on.
 // Processors may have edited, moved and dropped some, so ids tell.
 func countOwn(view, own []*Message) int {
 	if len(own) == 0 {

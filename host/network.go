@@ -68,8 +68,8 @@ type NetworkOptions struct {
 	// Approve says which calls of the network's tools a person must agree to;
 	// nil is none.
 	Approve ApprovalRule
-	// Terms says under which terms questions about calls of the network's tools
-	// stand; nil is none.
+	// Terms gives the terms of questions about calls of the network's tools; nil is
+	// none.
 	Terms TermsRule
 
 	// DiscardOnFailure stores nothing of a failed run but the user's message.
@@ -98,9 +98,9 @@ var (
 
 // NewNetwork returns a network. Errors have code invalid_argument and name the
 // fault: no agent, two agents of one name, an agent without a description where a
-// model routes, an agent with a history of its own, a router that says beforehand
-// whom it names and names a stranger. Whether each agent has a model depends on the
-// host as well: see [Host.Check].
+// model routes, an agent with a history of its own, a router whose Agents method
+// names an agent that the network does not have. Whether each agent has a model
+// depends on the host as well: see [Host.Check].
 func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, error) {
 	if opts == nil {
 		opts = &NetworkOptions{}
@@ -124,7 +124,7 @@ func NewNetwork(name string, agents []*Agent, opts *NetworkOptions) (*Network, e
 	return n, nil
 }
 
-// checkDefault holds a default state, if one is given, to the schema. Without one,
+// checkDefault checks a default state, if one is given, by the schema. Without one,
 // requests must bring the members that the schema requires.
 func (n *Network) checkDefault(state *State) error {
 	if n.opts.State == nil || n.opts.StateSchema == nil {

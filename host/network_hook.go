@@ -18,7 +18,7 @@ type NetworkHooks struct {
 	Finish func(ctx context.Context, at *NetworkFinishHook) error
 }
 
-// NetworkStartHook is where a network stands before its first agent runs.
+// NetworkStartHook is the state of a network's run before its first agent runs.
 type NetworkStartHook struct {
 	Scope Scope
 	State *State

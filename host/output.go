@@ -12,8 +12,8 @@ import (
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
-// OutputSpec asks a model to answer with JSON of a schema. A model that cannot
-// be held to one ignores it: the host checks every answer.
+// OutputSpec asks a model to answer with JSON of a schema. A model without support
+// for one ignores it: the host checks every answer.
 type OutputSpec struct {
 	Name   string          // of the agent, made fit for providers
 	Schema json.RawMessage // JSON Schema

@@ -18,7 +18,7 @@ func checkHistory(messages []*Message) error {
 }
 
 // faults counts the faults of a history and returns the first: unknown roles, ids
-// that come twice, calls that are not answered (one still open at the very end is
+// that occur twice, calls that are not answered (one still open at the very end is
 // not a fault), results without a call.
 func faults(messages []*Message) (n int, first error) {
 	fault := func(format string, args ...any) {
@@ -90,8 +90,8 @@ func (p *pairing) close() []*ToolCall {
 	return open
 }
 
-// movesOn reports whether m can only come when no call is open. More calls of
-// the same answer can still come: some providers give each a message.
+// movesOn reports whether m is possible only when no call is open. More calls of
+// the same answer are possible: some providers give each a message.
 func movesOn(m *Message) bool {
 	switch m.Role {
 	case User, System:

@@ -44,11 +44,11 @@ type View struct {
 	Messages []*Message
 	Input    string // id of this turn's input, which may be edited but not dropped; "" for none
 
-	// Own is how many of Messages, the last ones, stand from the first that the
-	// agent about to be asked has said, or had a tool answer, since its router
-	// picked it. A processor that filters the messages of agents leaves these alone:
-	// an agent that does not see its own calls makes them again until a limit ends
-	// the run. 0 is none.
+	// Own is the number of Messages, the last ones, from the first that the agent
+	// about to be asked, or one of its tools, has added since its router picked it.
+	// A processor that filters the messages of agents leaves these alone: an agent
+	// that does not see its own calls makes them again until a limit ends the run. 0
+	// is none.
 	Own int
 
 	counter TokenCounter
@@ -272,8 +272,8 @@ func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, 
 	return at.Messages, reports, nil
 }
 
-// checkInputKept holds a processor to editing the user's input, not dropping
-// it.
+// checkInputKept fails for a processor that dropped the user's input instead of
+// editing it.
 func (v *View) checkInputKept(after []*Message) error {
 	isInput := func(m *Message) bool { return m.ID == v.Input && m.Role == User && len(m.Parts) > 0 }
 	if v.Input != "" && slices.ContainsFunc(v.Messages, isInput) && !slices.ContainsFunc(after, isInput) {

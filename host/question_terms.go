@@ -8,13 +8,13 @@ import (
 
 // QuestionTerms give a question a name to be found by and a time to expire.
 type QuestionTerms struct {
-	// Key is a name of the program's own for the question, such as the number of an
-	// order: see [Host.FindQuestions]. At most [MaxIDBytes]. Keys are a tenant's, and
-	// not secret: a program that answers by key checks the permission itself.
+	// Key is the program's name for the question, such as the number of an order:
+	// see [Host.FindQuestions]. At most [MaxIDBytes]. Keys are a tenant's, and not
+	// secret: a program that answers by key checks the permission itself.
 	Key string
 
-	// Timeout is how long the question stands; 0 is for ever. After that no answer is
-	// taken but Default; without Default the run ends, failed with code
+	// Timeout is the time until the question expires; 0 is never. After that no
+	// answer is taken but Default; without Default the run ends, failed with code
 	// deadline_exceeded. Both happen when the run is resumed, without answers, by
 	// anyone: see [Host.SettleExpired].
 	Timeout time.Duration
@@ -28,11 +28,11 @@ type QuestionTerms struct {
 // MaxQuestionTimeout is the longest [QuestionTerms].Timeout.
 const MaxQuestionTimeout = 10 * 366 * 24 * time.Hour
 
-// TermsRule says under which terms a question about a call stands; nil is under
-// none. A tool may have a rule, and so may a network and a host: the first that
-// gives terms counts, after those of the tool's own [Interrupt]. It is asked in the
-// run's goroutine, once for each question, and may read the state and the scope. An
-// error fails the call.
+// TermsRule returns the terms of a question about a call; nil is none. A tool may
+// have a rule, and so may a network and a host: the first that gives terms counts,
+// after those of the tool's own [Interrupt]. It is asked in the run's goroutine,
+// once for each question, and may read the state and the scope. An error fails the
+// call.
 type TermsRule func(ctx context.Context, call *Call, q *Question) (*QuestionTerms, error)
 
 // setTerms gives a call's question its terms.

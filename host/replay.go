@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// replay is a run as its steps tell it.
+// replay is a run rebuilt from its steps.
 type replay struct {
 	begin      *beginning
 	results    []*Result

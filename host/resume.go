@@ -316,8 +316,8 @@ func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*op
 	return nil
 }
 
-// checkEditedArguments holds the arguments that a person put in the place of the model's
-// to the tool's schema. A tool that a provider brings is not known yet: its
+// checkEditedArguments checks the arguments that a person put in the place of the
+// model's by the tool's schema. A tool that a provider brings is not known yet: its
 // arguments are checked when it runs.
 func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call *openCall) error {
 	if len(call.answer.Arguments) == 0 {

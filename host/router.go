@@ -23,7 +23,7 @@ type Router interface {
 	Route(ctx context.Context, req *RouteRequest) (*Route, error)
 }
 
-// RouteRequest is where a network stands.
+// RouteRequest is the state of a network's run for its router.
 type RouteRequest struct {
 	Scope     Scope
 	Input     *Message    // the user's message of this turn

@@ -25,7 +25,7 @@ type routing struct {
 	modelAsked   bool              // a model was asked which agent is next
 }
 
-// first returns the router that is asked first: the request's beats the network's.
+// first returns the router that is asked first: the request's, else the network's.
 func (r *routing) first() Router {
 	if r.chosen != nil {
 		return r.chosen

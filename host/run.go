@@ -273,8 +273,8 @@ func statusOf(err error) FinishReason {
 	return FinishFailed
 }
 
-// runTimeout is why a run's context ends at the host's limit. It is made for
-// each run, so it is put into words only when it comes to that.
+// runTimeout is the cause of a run's context that ended at the host's limit. It is
+// made for each run, so its text is made only when it is read.
 type runTimeout time.Duration
 
 func (d runTimeout) Error() string {
@@ -284,8 +284,8 @@ func (d runTimeout) Error() string {
 // Is makes it a context.DeadlineExceeded.
 func (runTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// withContextCode gives err the code of the context's end, if it is a consequence of
-// that, and the name of the host's limit, if it was one.
+// withContextCode sets err's code to that of ctx's end, if err is a consequence of
+// it, and names the host's limit that set the deadline.
 func withContextCode(ctx context.Context, err error) error {
 	if !endedBy(ctx, err) {
 		return err

@@ -57,10 +57,10 @@ func (l *runLedger) bookTokens(u Usage) {
 }
 
 // bookUnfinished books the tokens of an answer that broke off, or was not
-// taken: its provider has worked for it all the same. Without the answer's own
-// count the tokens are estimated from the request and the received part of the
-// answer. A request that was refused before any output costs nothing, unless it
-// broke off because the run ended: the provider's progress is then unknown.
+// taken: its provider has still worked for it. Without the answer's own count the
+// tokens are estimated from the request and the received part of the answer. A
+// request that was refused before any output costs nothing, unless it broke off
+// because the run ended: the provider's progress is then unknown.
 func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
 	var u Usage
 	switch {

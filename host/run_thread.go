@@ -348,7 +348,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 	return r.thread.storeTurn(ctx, turn)
 }
 
-// storeTurn stores the turn of a run with a timeout of its own: also after a
+// storeTurn stores the turn of a run, with a timeout of its own, also after a
 // cancel.
 func (t *runThread) storeTurn(ctx context.Context, turn *Turn) error {
 	_, err := callHistory(context.WithoutCancel(ctx), t, historyCall[struct{}]{method: "AppendResults", limit: t.limits.commit(), call: func(ctx context.Context, req *HistoryRequest) (struct{}, error) {

@@ -19,7 +19,7 @@ type serviceConversation struct {
 	storedIDs map[string]bool // ids of messages that the service has
 }
 
-// checkThread holds a request to the agent thread that it brings.
+// checkThread refuses a request that does not fit its agent thread.
 func (r *run) checkThread() error {
 	t := r.req.AgentThread
 	if t == nil {

@@ -36,7 +36,7 @@ type stateCore struct {
 	doc       any              // decoded with json.Number; replaced, never changed
 	encoded   *jsondoc.Encoded // doc as JSON, or an earlier doc's JSON
 	size      int              // of doc as JSON
-	fits      bool             // doc has been held to the schema
+	fits      bool             // doc has been checked by the schema
 	revision  int64
 	pending   untold   // changes since the last event, if watched; it has a mutex of its own
 	journaled bool     // a run writes its changes down

@@ -14,8 +14,8 @@ import (
 // view, which knows since when, and a patch that meets another's change is a
 // conflict.
 
-// view is the state as one call sees it. tell is called after each change that is
-// made through it.
+// view is the state as one call sees it. tell is called after each change through
+// it.
 func (s *State) view(tell func(revision int64)) *State {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -202,7 +202,7 @@ func (s *steps) endStep(ctx context.Context, name string, st *step, result json.
 	return s.rec.commitStep(ctx, entry{Step: &namedStep{Name: name, Done: true, Result: result}})
 }
 
-// failed notes that a step came to nothing, so that the next one runs again.
+// failed records that a step failed, so that the next call runs it again.
 func (s *steps) failed(name string) {
 	s.rec.noteStep(entry{Step: &namedStep{Name: name, Failed: true}})
 }

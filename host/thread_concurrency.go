@@ -19,7 +19,7 @@ type (
 		Regenerate(ctx context.Context, req *HistoryRequest, message string) (head string, err error)
 	}
 
-	// Brancher keeps conversations that leave a thread's own where it is. The
+	// Brancher keeps conversations that branch off a thread without changing it. The
 	// returned branch is in [HistoryRequest].Branch of every later call of the run,
 	// and each method then reads and writes that branch of the thread.
 	Brancher interface {
@@ -35,7 +35,7 @@ type (
 // thread.
 type Racing string
 
-// The kinds of racing.
+// The concurrency policies.
 const (
 	// RaceWait waits for the other, with the limits of [ThreadLocker]. It is the
 	// default.
@@ -44,7 +44,7 @@ const (
 	// is stored or any model is asked.
 	RaceConflict Racing = "conflict"
 	// RaceBranch runs the later turn at once, on a branch of its own, which begins
-	// as the thread was before the other turn.
+	// with the thread's messages before the other turn.
 	RaceBranch Racing = "branch"
 )
 

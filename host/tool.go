@@ -63,8 +63,8 @@ type ToolOptions struct {
 	// [NetworkOptions].Approve and [Options].Approve.
 	Approve ApprovalRule
 
-	// Terms says under which terms questions about calls stand; nil is none. See
-	// also [NetworkOptions].Terms and [Options].Terms.
+	// Terms gives the terms of questions about calls; nil is none. See also
+	// [NetworkOptions].Terms and [Options].Terms.
 	Terms TermsRule
 
 	// Schema is the Parameters of [NewRawTool], compiled before: many tools can be
@@ -186,10 +186,10 @@ func NewRawTool(spec ToolSpec, handler ToolHandler, opts *ToolOptions) (*Tool, e
 }
 
 // NewLiveTool returns a tool that may change while agents have it: at the start
-// of each agent's run, now is asked for the tool as it then is, and the whole of
-// that run has its description, parameters and handler. The name stays: if now
-// returns nil, a tool of another name or one that is live itself, the run has
-// the tool t. now is called by many runs at once and must be quick.
+// of each agent's run, now is called for the current tool, and the whole of that
+// run has its description, parameters and handler. The name stays: if now returns
+// nil, a tool of another name or one that is live itself, the run has the tool t.
+// now is called by many runs at once and must be quick.
 func NewLiveTool(t *Tool, now func(ctx context.Context) *Tool) *Tool {
 	live := *t
 	live.live = now

@@ -45,8 +45,8 @@ func isA[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// toolWords returns the line that a model may read of a text, or general words if
-// nothing is left of it.
+// toolWords returns the line of a text that a model may read, or general words if
+// no part remains.
 func toolWords(text string) string {
 	if line := redact.Line(text); line != "" {
 		return line

@@ -166,7 +166,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	tc.recordCallDone(ctx, c)
 }
 
-// interrupt leaves the call open and ends the run: a person is asked.
+// interrupt keeps the call open and ends the run with its questions.
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)

@@ -76,7 +76,7 @@ func bothApprove(first, second ApprovalRule) ApprovalRule {
 	}
 }
 
-// check holds the options to their bounds.
+// check refuses options out of their bounds.
 func (o *ToolOptions) check(tool string) error {
 	if o.Retries < 0 || o.Retries > MaxToolRetries {
 		return Errorf(InvalidArgument, "retries of tool %q are %d, not 0 to %d", tool, o.Retries, MaxToolRetries)

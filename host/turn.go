@@ -138,8 +138,8 @@ func (t *turn) responses() []*Message {
 	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
 }
 
-// observe tells the observers how it went, those that were asked before. It has time of its own: a cancelled
-// run is something to learn from as well.
+// observe tells the outcome to the providers that were asked before and are
+// observers. It has a timeout of its own: observers learn from canceled runs too.
 func (t *turn) observe(ctx context.Context, failure error) {
 	for _, p := range ownedProviders(t.run.net, t.agent)[:t.providersAsked] {
 		o, ok := p.Provider.(Observer)
@@ -216,7 +216,7 @@ type roundsLimit struct {
 	ofAgent bool   // the agent's, and not the host's
 }
 
-// reachedLimit returns the limit that the agent's run has come to, nil if none.
+// reachedLimit returns the limit that the agent's run has reached, or nil.
 func (t *turn) reachedLimit() *roundsLimit {
 	of, own := t.run.limits.MaxRounds, false
 	if n := t.agent.opts.MaxRounds; n > 0 && n <= of {
