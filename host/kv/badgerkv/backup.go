@@ -19,60 +19,61 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// What marks a backup.
+// The header values that mark a backup.
 const (
 	backupFormat   = "agenthost.backup"
-	plainBackup    = 1 // entries have their values as they are
+	plainBackup    = 1 // values are not sealed
 	sealedBackup   = 2 // values are sealed with data keys, see [Store.backupValue]
 	backupVersion  = sealedBackup
 	maxHeaderBytes = 1 << 10
 	saltBytes      = 16
 	revisionBytes  = 8
 	restoreTemp    = ".restore-*"
-	// spaceEvery is after how many restored bytes room on the device is looked at.
+	// spaceEvery is how many restored bytes lie between two checks of the device's free
+	// space.
 	spaceEvery = 16 << 20
-	// progressEvery is after how many bytes progress is told.
+	// progressEvery is how many bytes lie between two calls of Progress.
 	progressEvery = 1 << 20
 )
 
-// backupHeader is the first line of a backup, JSON. What follows it is sealed:
-// entries, each the lengths of its key and value as uvarints and the two, the key
-// as [engineKey] has it, in the order of keys. In a sealed backup the value is the
-// revision that the entry had, in eight bytes, and the value as it was sealed then.
+// backupHeader is the first line of a backup, JSON. The entries follow, sealed, in the
+// order of keys: each is the lengths of its key and value as uvarints, the key as
+// [engineKey] makes it, and the value. In a sealed backup the value is the entry's
+// revision, in eight bytes, and the value as the store sealed it.
 type backupHeader struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Created time.Time `json:"created_at"`
-	// Encrypted says that it takes the store's key to read the rest.
+	// Encrypted says that reading the rest takes the store's key.
 	Encrypted bool   `json:"encrypted"`
 	Salt      []byte `json:"salt"`
 }
 
-// BackupInfo is what is known of a backup.
+// BackupInfo describes a backup.
 type BackupInfo struct {
 	Created   time.Time `json:"created_at"`
 	Encrypted bool      `json:"encrypted"`
 	Entries   int       `json:"entries"`
 	Bytes     int64     `json:"bytes"` // of keys and values
-	// Erased is how many entries a restore left out, because their partitions were
-	// erased after the backup was made.
+	// Erased is how many entries a restore left out because their partitions were
+	// erased after the backup.
 	Erased int `json:"erased,omitempty"`
 }
 
-// Progress is told how far a backup or restore is.
+// Progress receives how many entries and bytes a backup or restore has processed.
 type Progress func(entries int, bytes int64)
 
-// Backup writes everything that the store holds to w, as it is at one moment,
-// while the store is in use. If the store has a key, so does the backup: the same
-// one; and every value in it is sealed with its partition's data key, which is not
-// in the backup: [Restore] asks for the [KeyFile]. progress may be nil. What was written is a backup only if there is no
-// error; one that is cut off is found out when it is read.
+// Backup writes all entries of the store to w, as of one moment, while the store is in
+// use. The backup of a store with a key is encrypted with that key, and every value in
+// it is sealed with its partition's data key, which is not in the backup: [Restore]
+// asks for the [KeyFile]. progress may be nil. After an error, the bytes in w are no
+// backup; readers detect a backup that was cut off.
 func (s *Store) Backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("back up store: %w", err)
 	}
 	defer s.mu.RUnlock()
-	s.snapshots.RLock() // an erasure waits for what reads an old moment
+	s.snapshots.RLock() // an erasure waits for readers of an old moment
 	defer s.snapshots.RUnlock()
 	info, err := s.backup(ctx, w, progress)
 	if err != nil {
@@ -110,7 +111,7 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 		}
 		return item.Value(func(value []byte) (err error) {
 			if value, err = s.backupValue(key, item, value); err != nil {
-				if s.keys.isErasing(partitionIn(key)) { // since it was looked at
+				if s.keys.isErasing(partitionIn(key)) { // the erasure began after the check above
 					return nil
 				}
 				return err
@@ -125,8 +126,9 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 	return t.end(), out.Close()
 }
 
-// backupValue returns a value as a backup has it: of a store with a key, its revision
-// and the value, sealed. A large value is in the backup itself.
+// backupValue returns the bytes that a backup has for a value: in a store with a key,
+// the revision and the sealed value. The backup contains a large value itself, not its
+// reference.
 func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []byte, err error) {
 	partition := partitionIn(key)
 	sealed := item.UserMeta()&sealedMeta != 0
@@ -142,7 +144,7 @@ func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []by
 	if !s.keys.seals() {
 		return value, nil
 	}
-	if !sealed { // or it is of an earlier version
+	if !sealed { // a value of an earlier version of the format
 		if err := s.keys.ensure([]string{partition}); err != nil {
 			return nil, err
 		}
@@ -153,7 +155,7 @@ func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []by
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, revisionBytes+len(value)), item.Version()), value...), nil
 }
 
-// each calls fn with every item whose key begins with prefix, at one moment.
+// each calls fn with every item whose key begins with prefix, as of one moment.
 func (s *Store) each(ctx context.Context, prefix []byte, fn func(*badger.Item) error) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -209,11 +211,11 @@ func (t *tally) end() *BackupInfo {
 	return &t.info
 }
 
-// VerifyBackup reads a backup to its end and checks that it is whole and is what
-// was written. key is that of the store it is from, nil for none.
+// VerifyBackup reads a backup to its end and checks that it is whole and unchanged. key
+// is the key of the store that made it, nil for none.
 //
-// Errors: [kv.ErrCorrupt], [kv.ErrKey] if it has another key, [kv.ErrFormat] if it
-// is no backup or a newer version's; errors of r.
+// Errors: [kv.ErrCorrupt], [kv.ErrKey] if the backup has another key, [kv.ErrFormat] if
+// r is no backup or one of a newer version; errors of r.
 func VerifyBackup(ctx context.Context, r io.Reader, key []byte, progress Progress) (*BackupInfo, error) {
 	info, err := readBackup(ctx, r, key, progress, func(backupHeader, []byte, []byte) error { return nil })
 	if err != nil {
@@ -325,24 +327,25 @@ func (e *entryReader) length(limit uint64) (int, error) {
 
 // RestoreOptions are the optional parts of a restore.
 type RestoreOptions struct {
-	// Store is how the new store is opened; its Key is the new store's.
+	// Store are the options with which the new store is opened; its Key is the new
+	// store's.
 	Store Options
-	// BackupKey is the key that the backup is sealed with; nil is Store.Key.
+	// BackupKey is the key with which the backup is sealed; nil is Store.Key.
 	BackupKey []byte
-	// KeyFile is the path of the [KeyFile] of the store that the backup is of, or of a
-	// copy of it that is not older than the backup. A backup of a store with a key
-	// cannot be restored without; of one that has none, it says what was erased since.
+	// KeyFile is the path of the [KeyFile] of the store that made the backup, or of a
+	// copy that is not older than the backup. Restoring a sealed backup requires it;
+	// for a backup without a key, it lists the partitions erased since.
 	KeyFile  string
 	Progress Progress
 }
 
-// Restore makes a store in dir out of a backup. dir must not exist, or be empty.
-// The store is made aside and put in its place when it is whole: if that fails,
-// dir is as it was. Revisions are counted anew, and data keys are new ones.
-// Partitions that were erased after the backup was made are left out.
+// Restore makes a store in dir from a backup. dir must not exist, or be empty. Restore
+// fills a temporary directory and renames it to dir when it is whole: a restore that
+// fails leaves dir unchanged. The new store counts its revisions from the start and has
+// new data keys. Partitions that were erased after the backup are left out.
 //
-// Errors: those of [VerifyBackup] and [Open]; [kv.ErrInvalid] if dir has anything
-// in it; [kv.ErrKey] if the backup asks for a key file and there is none, or if it
+// Errors: those of [VerifyBackup] and [Open]; [kv.ErrInvalid] if dir is not empty;
+// [kv.ErrKey] if the backup asks for a key file and opts names none, or if the key file
 // is sealed with another key than the backup and the new store.
 func Restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (*BackupInfo, error) {
 	if opts == nil {
@@ -389,7 +392,7 @@ func restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions)
 	return info, syncDir(parent)
 }
 
-// checkVacant refuses a directory that has anything in it.
+// checkVacant refuses a directory that is not empty.
 func checkVacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -421,7 +424,7 @@ func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_
 	f := &filler{ctx: ctx, store: s, old: old}
 	s.keys.unsaved = true
 	if old != nil {
-		s.keys.setSalt(old.salt) // the names of blobs' directories are made with it
+		s.keys.setSalt(old.salt) // the salt goes into the names of blob directories
 	}
 	info, err := readBackup(ctx, r, key, opts.Progress, f.add)
 	if err != nil {
@@ -441,9 +444,9 @@ func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_
 	return info, nil
 }
 
-// oldKeys reads the key file of the store that the backup is of; nil if none is
-// named. It has the key that the backup has or, if that was changed since, the one
-// of the new store.
+// oldKeys reads the key file of the store that made the backup; nil if o names none.
+// The backup's key opens the file or, if the store's key was changed since, the new
+// store's key.
 func (o *RestoreOptions) oldKeys(backupKey []byte) (*keyring, error) {
 	if o.KeyFile == "" {
 		return nil, nil
@@ -467,10 +470,10 @@ func (o *RestoreOptions) oldKeys(backupKey []byte) (*keyring, error) {
 type filler struct {
 	ctx      context.Context
 	store    *Store
-	old      *keyring // of the store that the backup is of; may be nil
+	old      *keyring // of the store that made the backup; may be nil
 	tx       kv.Tx
 	bytes    int
-	unlooked int // bytes since room on the device was looked at
+	unlooked int // bytes since the last check of free space
 	erased   int
 }
 
@@ -497,7 +500,8 @@ func (f *filler) add(h backupHeader, key, value []byte) error {
 	return nil
 }
 
-// open returns the value of an entry, or nil if its partition was erased since.
+// open returns the value of an entry, or nil if its partition was erased after the
+// backup.
 func (f *filler) open(h backupHeader, key, value []byte) ([]byte, error) {
 	partition := partitionIn(key)
 	if f.old != nil && (f.old.isErasing(partition) || h.Version < sealedBackup && f.old.erasedAt(partition).After(h.Created)) {
@@ -540,8 +544,8 @@ func (f *filler) flush() error {
 }
 
 // Partitions yields the names of the partitions that have entries, in no
-// particular order. It is for whoever operates the store: a [kv.Driver] has no
-// such method, because no tenant may learn the name of another.
+// particular order. It is for the store's operator: a [kv.Driver] has no such method,
+// because no tenant may learn the name of another.
 func (s *Store) Partitions(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var after []byte
@@ -562,8 +566,8 @@ func (s *Store) Partitions(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// partitionAfter returns the first partition with keys above after, and what is
-// above all of its keys; nil if there is none.
+// partitionAfter returns the first partition with keys above after, and a bound above
+// all keys of the partition; a nil end says that no such partition exists.
 func (s *Store) partitionAfter(ctx context.Context, after []byte) (name string, end []byte, err error) {
 	if err := s.enter(ctx); err != nil {
 		return "", nil, err

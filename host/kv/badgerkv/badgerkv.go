@@ -19,9 +19,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// How Badger is set up. Memory stays below 100 MB; with one of the two
-// memtables being flushed, 2 tables at level 0 start a compaction and 6 hold
-// back writers.
+// Settings of Badger. Memory stays below 100 MB; with one of the two memtables being
+// flushed, 2 tables at level 0 start a compaction and 6 hold back writers.
 const (
 	memTableSize      = 16 << 20
 	numMemTables      = 2
@@ -35,35 +34,34 @@ const (
 	lastLevel         = 6 // of the seven that Badger has by default
 )
 
-// DefaultMinFree is the space that must be free for a commit, in bytes: enough
-// for the files Badger makes on its own account, one memtable being written to
-// a table and two more tables being merged.
+// DefaultMinFree is how many bytes must be free for a commit: enough for the files that
+// Badger writes by itself, one memtable being written to a table and two more tables
+// being merged.
 const DefaultMinFree = 128 << 20
 
-// closeFree is the space that must be free to close a store: for the table that
-// the memtable becomes.
+// closeFree is how many bytes must be free to close a store: enough for the table of
+// the memtable.
 const closeFree = 2 * memTableSize
 
 // Options are settings of a store. The zero value is the default of each.
 type Options struct {
-	// Logger receives what Badger says, its routine messages at level debug.
-	// nil discards them.
+	// Logger receives Badger's messages, routine ones at level debug. nil discards
+	// them.
 	Logger *slog.Logger
-	// MinFree is how many bytes must be free on the device for a commit to
-	// begin; with less, it is refused with [kv.ErrNoSpace]. Badger writes
-	// through memory maps, and on a full device such a write ends the process,
-	// which loses nothing that was acknowledged.
-	// 0 is [DefaultMinFree].
+	// MinFree is how many bytes must be free on the device for a commit to begin; with
+	// less, the commit fails with [kv.ErrNoSpace]. Badger writes through memory maps,
+	// and on a full device such a write ends the process, which loses nothing that was
+	// acknowledged. 0 is [DefaultMinFree].
 	MinFree uint64
-	// Key encrypts what the store keeps, with AES: 16, 24 or 32 bytes. nil does
-	// not encrypt. A store has the key that it was made with; see [Rekey].
+	// Key encrypts the store, with AES: 16, 24 or 32 bytes. nil does not encrypt. A
+	// store keeps the key that it was created with; see [Rekey].
 	Key []byte
-	// Verify reads every table before the store opens, see [Check]. It is done in
-	// any case for a store whose last process did not close it.
+	// Verify reads every table before the store opens, see [Check]. Open also does so,
+	// whatever Verify says, if the last process did not close the store.
 	Verify bool
-	// PurgeInterval is how long after a deletion the deleted bytes are in the store's
-	// files at most, apart from the time that a purge takes, see [Store.Purge]. 0 is
-	// [DefaultPurgeInterval], negative is never.
+	// PurgeInterval is how long deleted bytes stay in the store's files at most, apart
+	// from the time that a purge takes, see [Store.Purge]. 0 is [DefaultPurgeInterval],
+	// negative is never.
 	PurgeInterval time.Duration
 }
 
@@ -74,24 +72,24 @@ type Store struct {
 	key      []byte
 	logger   *slog.Logger
 	interval time.Duration           // Options.PurgeInterval
-	commit   func(*badger.Txn) error // badger.Txn.Commit, but for tests that make it fail
+	commit   func(*badger.Txn) error // badger.Txn.Commit; tests replace it to make it fail
 
 	keys  *keyring
 	blobs *blobs
-	turn  chan struct{} // holds a token while a commit is made
+	turn  chan struct{} // the commit token: full while a commit runs
 	heads heads
-	// snapshots is held for reading by what reads one moment for long: while it is,
-	// nothing of that moment leaves the files.
+	// snapshots is held for reading by long reads of one moment: meanwhile, no entry of
+	// that moment leaves the files.
 	snapshots sync.RWMutex
-	purging   chan struct{}         // holds a token while a purge runs
-	pacer     atomic.Pointer[pacer] // of the merge that runs
-	purges    sync.WaitGroup        // of the goroutine that purges
+	purging   chan struct{}         // full while a purge runs
+	pacer     atomic.Pointer[pacer] // of the running merge
+	purges    sync.WaitGroup        // of the purging goroutine
 	closing   closeSignal
-	broken    atomic.Pointer[error] // why no more commits are made
+	broken    atomic.Pointer[error] // the error that stopped all commits
 
 	uncollected atomic.Bool // a killed process may have left blobs
 
-	stopInventory func() // and waits for its end
+	stopInventory func() // and waits until it has stopped
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
@@ -100,21 +98,21 @@ type Store struct {
 
 var _ kv.Driver = (*Store)(nil)
 
-// closeSignal ends what runs for long when the store begins to close.
+// closeSignal ends long-running work when the store begins to close.
 type closeSignal struct {
 	sync.Mutex
 	ch chan struct{}
 }
 
-// Open opens the store in dir, creating the directory and the store if there is
-// none. nil options are the defaults. The caller closes the store.
+// Open opens the store in dir, creating the directory and the store if they do not
+// exist. nil options are the defaults. The caller closes the store.
 //
 // Errors: [kv.ErrLocked] if the store is open already, here or in another
-// process; [kv.ErrReadOnly] if dir cannot be written to; [kv.ErrFormat] if dir
-// holds something else, or a store of a newer version; [kv.ErrCorrupt] if the
-// store's files are damaged; [kv.ErrNoSpace] if the device is full;
-// [kv.ErrInvalid] if dir is empty, or a file, or the key has a size that no key
-// has; [kv.ErrKey] if the key is not the store's, in which case nothing is changed.
+// process; [kv.ErrReadOnly] if dir cannot be written to; [kv.ErrFormat] if dir holds
+// other files, or a store of a newer version; [kv.ErrCorrupt] if the store's files are
+// damaged; [kv.ErrNoSpace] if the device is full; [kv.ErrInvalid] if dir is empty, or a
+// file, or the key is not of an allowed size; [kv.ErrKey] if the key is not the
+// store's, in which case Open changes nothing.
 func Open(dir string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -153,7 +151,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	s.uncollected.Store(inv == nil || !inv.Clean)
-	if _, err = openKeyring(abs, s.key, made); err != nil { // before anything is changed
+	if _, err = openKeyring(abs, s.key, made); err != nil { // before Open changes anything
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if err := prepareFiles(abs, opts, s.logger); err != nil {
@@ -192,7 +190,7 @@ func (s *Store) badgerOptions() badger.Options {
 	return badgerOptions(s.dir, s.logger).WithLogger(l).WithEncryptionKey(s.key)
 }
 
-// startPurges has the store purge itself until stopPurges.
+// startPurges starts the scheduled purges, which run until stopPurges.
 func (s *Store) startPurges() {
 	s.closing.Lock()
 	s.closing.ch = make(chan struct{})
@@ -207,7 +205,7 @@ func (s *Store) startPurges() {
 	})
 }
 
-// stopPurges ends purges and erasures, which go on when they are asked for again.
+// stopPurges ends purges and erasures; the next call of each resumes the work.
 func (s *Store) stopPurges() {
 	s.closing.Lock()
 	select {
@@ -219,8 +217,8 @@ func (s *Store) stopPurges() {
 	s.purges.Wait()
 }
 
-// prepareKeys reads the key file, makes that of a store which has none, and then
-// says in the store's format that it has one. No other process has the store open.
+// prepareKeys reads the key file, writes one for a store that has none, and then
+// records in the store's format that it has one. No other process has the store open.
 func (s *Store) prepareKeys(made bool) (err error) {
 	if s.keys, err = openKeyring(s.dir, s.key, made); err != nil {
 		return err
@@ -232,7 +230,7 @@ func (s *Store) prepareKeys(made bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.keys.wraps > 1 { // a process was killed while it changed the store's key
+	if s.keys.wraps > 1 { // a process was killed during Rekey
 		return s.keys.saveAll(true)
 	}
 	if isSealedFormat(format) {
@@ -247,8 +245,8 @@ func (s *Store) prepareKeys(made bool) (err error) {
 	return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedFormat))
 }
 
-// startInventory writes the inventory of the store as Badger has opened it, and
-// keeps it until stopInventory.
+// startInventory writes the inventory of the store as Badger has opened it, and updates
+// it until stopInventory.
 func (s *Store) startInventory() error {
 	last, _ := markOf(s.dir, badger.ManifestFilename)
 	if err := writeInventory(s.dir, open); err != nil {
@@ -355,8 +353,8 @@ func (s *Store) entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
 	return kv.Entry{Key: key, Value: value, Revision: item.Version()}, nil
 }
 
-// again calls read until it does not meet a blob that was collected after the entry
-// was read: an entry that is still there has its blob.
+// again repeats read while it meets a blob that was collected after its entry was read:
+// the blob of an entry that still exists is there.
 func again[T any](read func() (T, error)) (v T, err error) {
 	for range maxBlobReads {
 		if v, err = read(); !errors.Is(err, errBlobMissing) {
@@ -398,7 +396,7 @@ func (s *Store) scan(ctx context.Context, txn *badger.Txn, partition string, r k
 	low, high := r.Bounds()
 	it := txn.NewIterator(badger.IteratorOptions{
 		Reverse: r.Reverse,
-		Prefix:  base, // and not r.Prefix, or seek could not step back over high
+		Prefix:  base, // not r.Prefix, or seek could not step back over high
 	})
 	defer it.Close()
 	for seek(it, base, low, high, r.Reverse); it.Valid(); it.Next() {
@@ -438,10 +436,10 @@ func seek(it *badger.Iterator, base []byte, low, high kv.Key, reverse bool) {
 }
 
 // Verify reads every table of the store and compares checksums, and every large value
-// in [BlobDir]. It returns [kv.ErrCorrupt] if one differs. Badger skips a damaged block when it looks
-// for keys, which makes the keys in it seem absent, so this is the way to know.
-// It may be called while the store is in use, and takes as long as reading all
-// of its files.
+// in [BlobDir]. It returns [kv.ErrCorrupt] if one differs. Badger skips a damaged block
+// when it looks for keys, which makes the block's keys seem absent; only Verify reports
+// them. It may be called while the store is in use, and takes as long as reading all of
+// the store's files.
 func (s *Store) Verify() error {
 	if err := s.enter(context.Background()); err != nil {
 		return fmt.Errorf("verify store: %w", err)
@@ -456,8 +454,8 @@ func (s *Store) Verify() error {
 	return nil
 }
 
-// verify returns the panic of Badger 4.9.6 as an error: it finds the damaged
-// block and then reads the name of the block through a nil pointer.
+// verify returns a panic of Badger 4.9.6 as an error: Badger finds a damaged block and
+// then reads the block's name through a nil pointer.
 func verify(db *badger.DB) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -467,9 +465,9 @@ func verify(db *badger.DB) (err error) {
 	return db.VerifyChecksum()
 }
 
-// Close implements [kv.Driver]. If there is no room on the device for the table
-// that Badger writes at the end, it returns [kv.ErrNoSpace] and the store stays
-// open: Close it again when there is, or end the process, which loses nothing.
+// Close implements [kv.Driver]. If the device has no room for the table that Badger
+// writes last, Close returns [kv.ErrNoSpace] and the store stays open: free some space
+// and call Close again, or end the process, which loses nothing.
 func (s *Store) Close() error {
 	s.stopPurges()
 	s.mu.Lock()
@@ -492,12 +490,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// closeFiles has Badger close its files. Before, it says so in the inventory: Badger
-// makes a table of its logs and removes them.
+// closeFiles records in the inventory that Badger is closing, when Badger makes a table
+// of its logs and removes them, and then has Badger close its files.
 func (s *Store) closeFiles() error {
 	if err := writeInventory(s.dir, closing); err != nil {
-		// Without one the next start reads all tables; with that of an open store
-		// it would miss the logs that are about to go.
+		// Without an inventory the next start reads all tables; with the inventory of
+		// an open store, it would report the logs that Badger removes now as missing.
 		s.logger.Warn("write the inventory of the store that closes", "error", err)
 		_ = os.Remove(filepath.Join(s.dir, inventoryFile))
 	}

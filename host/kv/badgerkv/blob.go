@@ -19,7 +19,7 @@ import (
 )
 
 // A value of at least blobBytes is a file of its own, a blob, and Badger has a
-// reference to it: Badger holds and merges only small values, whatever is uploaded.
+// reference to it: Badger holds and merges only small values, whatever callers store.
 //
 // A blob lies in BlobDir, in a directory of its partition, under its address: a keyed
 // digest of its content. The key is derived from the partition's data key or, in a
@@ -28,7 +28,7 @@ import (
 // to its partition and address. The file and the directories above it are synced
 // before the commit that refers to it begins.
 const (
-	// BlobDir is the directory in a store's that has its large values.
+	// BlobDir is the directory for large values, inside that of a store.
 	BlobDir = "blobs"
 	// blobBytes is the size of the smallest value that is a blob.
 	blobBytes = 128 << 10
@@ -37,7 +37,8 @@ const (
 
 	addressInfo  = "agenthost blob address 1"
 	addressBytes = sha256.Size
-	// maxBlobReads is how often an entry is read again whose blob was collected since.
+	// maxBlobReads is how often an entry is read while each time a collection removes
+	// its blob in between.
 	maxBlobReads = 3
 )
 
@@ -77,34 +78,35 @@ func decodeReference(b []byte) (*blobReference, error) {
 	return r, nil
 }
 
-// errBlobMissing is a reference whose file is not there: the entry was deleted since
-// it was read, or the store is damaged.
+// errBlobMissing is the error for a reference without a file: the entry was deleted
+// after it was read, or the store is damaged.
 var errBlobMissing = errors.New("the file of a large value is missing")
 
 // blobs are the large values of a store.
 type blobs struct {
 	dir      string // of the store
-	least    int    // blobBytes, but for tests
+	least    int    // blobBytes; tests set less
 	keys     *keyring
-	syncFile func(*os.File) error   // (*os.File).Sync, but for tests that watch it
+	syncFile func(*os.File) error   // (*os.File).Sync; tests watch it
 	syncDir  func(dir string) error // syncDir, likewise
 
 	// inCommit is held for reading from before a blob is written until the commit that
-	// refers to it has ended, for writing by an erasure that waits for these.
+	// refers to it has ended. An erasure locks it for writing to wait for those
+	// commits.
 	inCommit sync.RWMutex
 
 	mu      sync.Mutex
 	pinned  map[string]*blobPin // by path
-	touched map[string]bool     // paths that commits named since a collection began; nil if none runs
-	overrun bool                // more than touched holds
-	ready   map[string]bool     // directories that are there and synced
+	touched map[string]bool     // paths that commits named since the collection began; nil while no collection runs
+	overrun bool                // commits named more paths than touched may hold
+	ready   map[string]bool     // directories that exist and are synced
 }
 
-// blobPin keeps a blob from being removed while commits that refer to it run.
+// blobPin protects a blob from removal while commits that refer to it run.
 type blobPin struct {
 	commits  int
-	made     bool // by one of them
-	referred bool // one of them succeeded, or may have
+	made     bool // one of these commits wrote the file
+	referred bool // one of these commits succeeded, or may have
 }
 
 func newBlobs(dir string, keys *keyring) *blobs {
@@ -113,8 +115,8 @@ func newBlobs(dir string, keys *keyring) *blobs {
 
 func (b *blobs) root() string { return filepath.Join(b.dir, BlobDir) }
 
-// partitionDir is the directory of a partition's blobs. Its name is a digest, with
-// the key file's salt if the store is encrypted: names of partitions are not shown.
+// partitionDir is the directory of a partition's blobs. Its name is a digest, with the
+// key file's salt if the store is encrypted, and does not show the partition's name.
 func (b *blobs) partitionDir(partition string) string {
 	if b.keys.seals() {
 		return filepath.Join(b.root(), b.keys.digest(partition))
@@ -123,13 +125,13 @@ func (b *blobs) partitionDir(partition string) string {
 	return filepath.Join(b.root(), hex.EncodeToString(sum[:16]))
 }
 
-// path is where a blob lies.
+// path returns the path of a blob.
 func (b *blobs) path(partition string, address [addressBytes]byte) string {
 	name := hex.EncodeToString(address[:])
 	return filepath.Join(b.partitionDir(partition), name[:2], name)
 }
 
-// relative is a path as errors name it.
+// relative returns a path as errors name it.
 func (b *blobs) relative(path string) string {
 	if name, err := filepath.Rel(b.dir, path); err == nil {
 		return filepath.ToSlash(name)
@@ -138,7 +140,7 @@ func (b *blobs) relative(path string) string {
 }
 
 // addressOf returns the address of a value under a key; without one, under a key that
-// is made of the partition's name.
+// is derived from the partition's name.
 func addressOf(partition string, key *partitionKey, value []byte) (address [addressBytes]byte, err error) {
 	var derived []byte
 	if key != nil {
@@ -154,7 +156,7 @@ func addressOf(partition string, key *partitionKey, value []byte) (address [addr
 	return address, nil
 }
 
-// blobPlace is what a blob's seal is bound to.
+// blobPlace returns the additional data of a blob's seal.
 func blobPlace(partition string, address [addressBytes]byte) []byte {
 	b := append([]byte{ownSpace, 'b', byte(len(partition))}, partition...)
 	return append(b, address[:]...)
@@ -198,7 +200,7 @@ func readBlobFile(path string, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := min(info.Size(), int64(limit)+1) // one more, so that a longer file is found out
+	size := min(info.Size(), int64(limit)+1) // one more, to detect a longer file
 	content := make([]byte, size)
 	if _, err := io.ReadFull(f, content); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -206,7 +208,7 @@ func readBlobFile(path string, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// openBlob returns the value in the content of a file.
+// openBlob returns the value in a file's content, unsealed.
 func openBlob(partition string, ref *blobReference, key *partitionKey, content []byte) (value []byte, err error) {
 	value = content
 	if key != nil {
@@ -224,9 +226,9 @@ func openBlob(partition string, ref *blobReference, key *partitionKey, content [
 	return value, nil
 }
 
-// write makes sure that a value is in a file, synced, and returns its reference and
-// the path, which it has pinned: the caller unpins it when its commit has ended, also
-// if write fails.
+// write makes sure that a synced file has the value, and returns the value's reference
+// and the path. It has pinned the path: the caller unpins it when the commit has ended,
+// also if write fails.
 func (b *blobs) write(partition string, value []byte) (ref *blobReference, path string, err error) {
 	ref = &blobReference{size: len(value)}
 	var key *partitionKey
@@ -255,8 +257,8 @@ func (b *blobs) write(partition string, value []byte) (ref *blobReference, path 
 	return ref, path, nil
 }
 
-// holds reports whether the file at path has the value already, and makes it durable
-// if so: the commit that wrote it may not have ended.
+// holds reports whether the file at path has the value already, and then makes the file
+// durable: the commit that wrote it may not have ended.
 func (b *blobs) holds(path, partition string, ref *blobReference, key *partitionKey, value []byte) bool {
 	content, err := readBlobFile(path, ref.size+sealOverhead)
 	if err != nil {
@@ -273,7 +275,8 @@ func (b *blobs) holds(path, partition string, ref *blobReference, key *partition
 	return errors.Join(b.syncFile(f), f.Close(), b.syncDir(filepath.Dir(path)), b.prepareDir(filepath.Dir(path))) == nil
 }
 
-// writeFile writes a file aside, syncs it, gives it its name and syncs that.
+// writeFile writes a temporary file, syncs it, renames it to path and syncs the
+// directory.
 func (b *blobs) writeFile(path string, content []byte) (err error) {
 	temps := filepath.Join(b.root(), blobTempDir)
 	for _, dir := range []string{temps, filepath.Dir(path)} {
@@ -316,7 +319,7 @@ func (b *blobs) prepareDir(dir string) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	// Another goroutine or a killed process may have made it and not synced its name.
+	// Another goroutine or a killed process may have made dir and not synced its name.
 	for at := dir; at != b.dir; at = filepath.Dir(at) {
 		if err := b.syncDir(filepath.Dir(at)); err != nil {
 			return err
@@ -331,7 +334,7 @@ func (b *blobs) prepareDir(dir string) error {
 	return nil
 }
 
-// maxReadyDirs bounds how many directories are known to be there.
+// maxReadyDirs bounds the directories that the store remembers as existing.
 const maxReadyDirs = 64 << 10
 
 func (b *blobs) pin(path string) {
@@ -352,8 +355,8 @@ func (b *blobs) pin(path string) {
 	}
 }
 
-// unpin ends a commit's use of a blob. One that a commit has made is removed when no
-// commit that named it has succeeded.
+// unpin ends a commit's use of a blob. The last commit removes a new blob if none of
+// the commits that named it succeeded.
 func (b *blobs) unpin(path string, referred bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,11 +367,11 @@ func (b *blobs) unpin(path string, referred bool) {
 	}
 	delete(b.pinned, path)
 	if p.made && !p.referred {
-		_ = os.Remove(path) // a collection removes it otherwise
+		_ = os.Remove(path) // or else the next collection removes it
 	}
 }
 
-// removeTemps removes what a killed process was writing.
+// removeTemps removes the temporary files of killed processes.
 func (b *blobs) removeTemps() error {
 	return fileError(os.RemoveAll(filepath.Join(b.root(), blobTempDir)))
 }

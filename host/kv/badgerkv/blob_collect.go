@@ -19,14 +19,14 @@ import (
 const (
 	// blobBatch is how many blobs a collection or an erasure removes between two rests.
 	blobBatch = 64
-	// maxTouched bounds the blobs that are remembered while a collection runs.
+	// maxTouched bounds the blobs that a running collection remembers.
 	maxTouched = 1 << 20
 	// markBatch is how many entries a collection reads between two rests.
 	markBatch = 1024
 )
 
-// collectBlobs removes the blobs that no entry refers to: those of entries that were
-// deleted or replaced, and those whose commit a killed process did not make. Only one
+// collectBlobs removes the blobs that no entry refers to: those of deleted and replaced
+// entries, and those that a killed process wrote and did not commit. Only one
 // collection runs at a time: the caller has the token of purges.
 func (s *Store) collectBlobs(ctx context.Context) error {
 	dirs, err := os.ReadDir(s.blobs.root())
@@ -45,7 +45,7 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 			unseen[filepath.Join(s.blobs.root(), d.Name())] = true
 		}
 	}
-	// Partitions that are being erased are the erasure's to remove.
+	// The erasure removes the blobs of partitions that are being erased.
 	for _, partition := range s.keys.erasingNames() {
 		delete(unseen, s.blobs.partitionDir(partition))
 	}
@@ -65,7 +65,7 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 		}
 		delete(unseen, dir)
 		err = s.collectDir(ctx, dir, partition)
-		if errors.Is(err, kv.ErrCorrupt) { // of one tenant, and another's erasure waits for this
+		if errors.Is(err, kv.ErrCorrupt) { // one tenant's damage must not fail another tenant's erasure
 			s.logger.Warn("large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
 			err = nil
 		}
@@ -73,7 +73,7 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 			return err
 		}
 	}
-	for dir := range unseen { // of partitions that have no entries
+	for dir := range unseen { // directories of partitions without entries
 		if err := s.collectDir(ctx, dir, ""); err != nil {
 			return err
 		}
@@ -96,14 +96,15 @@ func (b *blobs) endCollection() {
 	b.touched = nil
 }
 
-// errOverrun is a collection during which more was written than it can remember.
+// errOverrun is the error of a collection during which commits wrote more blobs than it
+// can remember.
 var errOverrun = fmt.Errorf("more than %d large values were written meanwhile; it is tried again", maxTouched)
 
-// collectDir removes the blobs in the directory of a partition that no entry of it
-// refers to; an empty partition has no entries. What a commit has named since the
-// collection began stays, so a blob that was written after the references were read
-// is safe. It holds the addresses of the partition's blobs in memory, some 50 bytes
-// each.
+// collectDir removes the blobs in a partition's directory that no entry of the
+// partition refers to; an empty partition name stands for no entries. Blobs that a
+// commit has named since the collection began stay, so a blob written after the
+// references were read is safe. It holds the addresses of the partition's blobs in
+// memory, some 50 bytes each.
 func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 	used := map[[addressBytes]byte]bool{}
 	if partition != "" {
@@ -115,8 +116,8 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 			return err
 		}
 	}
-	// A reader of an older moment needs more: a backup. One that begins from here on
-	// sees what is marked.
+	// A reader of an older moment, a backup, needs more blobs. Readers that begin from
+	// here on need only the blobs in use.
 	for !s.snapshots.TryLock() {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
@@ -146,7 +147,8 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 }
 
 // settled returns when the commits that a reader may have seen have their outcome, and
-// an error if one is in doubt: what it has deleted may be there at the next start.
+// an error if one is in doubt: the entries that it deleted may exist again at the next
+// start.
 func (s *Store) settled(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -222,7 +224,8 @@ func listBlobs(dir string) (paths []string, err error) {
 }
 
 // eachReference calls fn with every reference in the entries whose engine keys begin
-// with prefix, a page at a time: nothing is held open while it rests between two.
+// with prefix, a page at a time: it holds no transaction open while it rests between
+// two pages.
 func (s *Store) eachReference(ctx context.Context, prefix []byte, fn func(engineKey []byte, version uint64, ref *blobReference) error) error {
 	for after := []byte(nil); ; {
 		began := time.Now()
@@ -238,7 +241,7 @@ func (s *Store) eachReference(ctx context.Context, prefix []byte, fn func(engine
 }
 
 // pageOfReferences reads the next page of entries above the engine key after, and
-// returns the last key in it; nil if there are no more.
+// returns the last key in it; nil if no entries follow.
 func (s *Store) pageOfReferences(ctx context.Context, prefix, after []byte, fn func([]byte, uint64, *blobReference) error) (last []byte, err error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -280,8 +283,8 @@ func (s *Store) pageOfReferences(ctx context.Context, prefix, after []byte, fn f
 // eraseBlobs removes the blobs of a partition that is being erased, and their
 // directory.
 func (s *Store) eraseBlobs(ctx context.Context, partition string) error {
-	// Commits that had begun before the partition was marked have ended after this, and
-	// those that begin later are refused before they write.
+	// Taking the lock waits for commits that began before the partition was marked;
+	// commits that begin later are refused before they write.
 	s.blobs.inCommit.Lock()
 	//lint:ignore SA2001 it is a barrier
 	s.blobs.inCommit.Unlock()
@@ -311,7 +314,7 @@ func (s *Store) eraseBlobs(ctx context.Context, partition string) error {
 	return fileError(syncDir(s.blobs.root()))
 }
 
-// forgetDirs has directories be made again.
+// forgetDirs forgets which directories exist, so that the next commits make them again.
 func (b *blobs) forgetDirs() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +334,7 @@ func (s *Store) verifyBlobs(ctx context.Context) error {
 		}
 		err = s.eachReference(ctx, engineKey(partition, ""), func(key []byte, version uint64, ref *blobReference) error {
 			_, err := s.blobs.read(partition, ref.encode())
-			if err != nil && s.isCurrent(key, version) { // or it was deleted meanwhile
+			if err != nil && s.isCurrent(key, version) { // else it was deleted meanwhile
 				return err
 			}
 			return nil
@@ -342,7 +345,7 @@ func (s *Store) verifyBlobs(ctx context.Context) error {
 	}
 }
 
-// isCurrent reports whether an entry is still the one of that version.
+// isCurrent reports whether an entry still has that version.
 func (s *Store) isCurrent(engineKey []byte, version uint64) bool {
 	if s.keys.isErasing(partitionIn(engineKey)) {
 		return false
@@ -353,9 +356,9 @@ func (s *Store) isCurrent(engineKey []byte, version uint64) bool {
 	return err == nil && item.Version() == version || err != nil && !errors.Is(err, badger.ErrKeyNotFound)
 }
 
-// prepareBlobs readies the store for large values, and removes what a killed process
-// was writing. It says in the store's format that there may be some: an earlier version
-// would take references for values.
+// prepareBlobs readies the store for large values, and removes the temporary files of
+// killed processes. It records in the store's format that the store may have large
+// values: an earlier version would take references for values.
 func (s *Store) prepareBlobs() error {
 	s.blobs = newBlobs(s.dir, s.keys)
 	want := plainBlobFormat
@@ -374,7 +377,8 @@ func (s *Store) prepareBlobs() error {
 	return s.blobs.removeTemps()
 }
 
-// changeFormat writes the store's format, and leaves the time at which it was made.
+// changeFormat writes the store's format and keeps the format file's time, which is
+// when the store was made.
 func (s *Store) changeFormat(format int) error {
 	path, made := filepath.Join(s.dir, formatFile), s.made()
 	if err := writeFormat(path, format); err != nil || made.IsZero() {
@@ -383,7 +387,7 @@ func (s *Store) changeFormat(format int) error {
 	return os.Chtimes(path, made, made)
 }
 
-// collectUncollected removes blobs whose commit a killed process did not make.
+// collectUncollected removes blobs that a killed process wrote and did not commit.
 func (s *Store) collectUncollected(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -402,13 +406,14 @@ func (s *Store) collectUncollected(ctx context.Context) error {
 	return nil
 }
 
-// countBlobs returns how many blobs a partition has, of any entries.
+// countBlobs returns how many blobs a partition has, whether entries refer to them or
+// not.
 func (s *Store) countBlobs(partition string) (int, error) {
 	paths, err := listBlobs(s.blobs.partitionDir(partition))
 	return len(paths), err
 }
 
-// checkBlobDir refuses what no store has in the place of its blobs.
+// checkBlobDir refuses a path of BlobDir that is no directory.
 func checkBlobDir(dir string) error {
 	info, err := os.Lstat(filepath.Join(dir, BlobDir))
 	if err != nil || info.IsDir() {

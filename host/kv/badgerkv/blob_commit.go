@@ -11,12 +11,12 @@ import (
 type blobWrites struct {
 	store *Store
 	refs  map[int][][]byte // by Tx, of each of its writes; nil where the value is small
-	paths map[int][]string // by Tx, what is pinned
+	paths map[int][]string // by Tx, the pinned paths
 }
 
 // writeBlobs writes the large values of the Txs at the positions of valid to files,
-// and returns the positions of those that may be committed: the others have their
-// error. The caller ends the writes.
+// and returns the positions of the Txs that may be committed; the results of the others
+// have their errors. The caller ends the writes.
 func (s *Store) writeBlobs(txs []kv.Tx, valid []int, results []kv.Result) (*blobWrites, []int) {
 	if !s.blobs.areIn(txs, valid) {
 		return nil, valid
@@ -34,7 +34,7 @@ func (s *Store) writeBlobs(txs []kv.Tx, valid []int, results []kv.Result) (*blob
 	return w, left
 }
 
-// areIn reports whether one of the Txs at those positions has a large value.
+// areIn reports whether one of the Txs at the positions of valid has a large value.
 func (b *blobs) areIn(txs []kv.Tx, valid []int) bool {
 	for _, i := range valid {
 		for _, w := range txs[i].Writes {
@@ -86,7 +86,7 @@ func (w *blobWrites) of(i int) [][]byte {
 	return w.refs[i]
 }
 
-// end is called when the commits have ended.
+// end unpins the blobs. The caller calls it when the commits have ended.
 func (w *blobWrites) end(results []kv.Result) {
 	if w == nil {
 		return

@@ -21,23 +21,23 @@ const (
 	tableExt    = ".sst"
 	logExt      = ".mem"
 	valueLogExt = ".vlog"
-	// LostDir is the directory, inside that of a store, to which tables are moved
-	// that its MANIFEST does not name. A process that is killed while Badger merges
-	// tables leaves such tables, and they hold nothing that is not elsewhere; after
-	// damage they may be the only copy. [Open] moves them and never deletes them;
-	// [Store.Erase] removes those that may hold what it erases.
+	// LostDir is the directory, inside that of a store, for tables that the MANIFEST
+	// does not name. A process that is killed while Badger merges tables leaves some,
+	// and other tables hold all of their entries; after damage they may be the only
+	// copy. [Open] moves them and never deletes them; [Store.Erase] removes those that
+	// may hold entries of the erased partition.
 	LostDir = "lost"
 
 	manifestHeader  = 8       // magic text and versions
-	recordHeader    = 8       // length and checksum, in the MANIFEST and the list of keys
-	maxDataKeyBytes = 4 << 10 // one record of the list of keys
+	recordHeader    = 8       // length and checksum, in the MANIFEST and the key registry
+	maxDataKeyBytes = 4 << 10 // one record of the key registry
 )
 
 // Check reads the files of the store in dir without opening it, and changes
-// nothing. Badger ends the process when it meets some damages, in goroutines of
-// its own; Check meets them first. It reads all tables, and compares the MANIFEST
-// and the list of keys with what the last close, or the last look of the process
-// that had the store open, wrote of them. The store must not be open.
+// nothing. Badger, in goroutines of its own, ends the process when it meets some kinds
+// of damage; Check reports these first. It reads all tables, and compares the MANIFEST
+// and the key registry with the inventory that the last close, or the process that had
+// the store open, wrote last. The store must not be open.
 //
 // Errors: [kv.ErrCorrupt], which names the file; [kv.ErrLocked]; [kv.ErrKey];
 // [kv.ErrInvalid] if dir is not the directory of a store.
@@ -68,9 +68,9 @@ func Check(dir string, opts *Options) error {
 	return nil
 }
 
-// prepareFiles examines the files of the store before Badger opens them, moves
-// tables that nothing names to [LostDir], and marks the store as open. Where the
-// directory cannot be locked another process has it open, which Badger reports.
+// prepareFiles examines the files of the store before Badger opens them, moves tables
+// that the MANIFEST does not name to [LostDir], and marks the store as open. If the
+// directory cannot be locked, another process has it open, which Badger reports.
 func prepareFiles(dir string, opts *Options, logger *slog.Logger) error {
 	unlock, ok := lockDir(dir)
 	if !ok {
@@ -96,9 +96,8 @@ func prepareFiles(dir string, opts *Options, logger *slog.Logger) error {
 	return writeInventory(dir, opening)
 }
 
-// unmadeStore reports whether the directory has none of the files that hold
-// entries, and no inventory: of a new store, or of one whose process was killed
-// while it made it.
+// unmadeStore reports whether the directory has no inventory and none of the files that
+// hold entries: the store is new, or its process was killed while it made the store.
 func unmadeStore(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, inventoryFile))
 	return errors.Is(err, fs.ErrNotExist) && len(namesWith(dir, tableExt))+len(namesWith(dir, logExt)) == 0 &&
@@ -118,8 +117,8 @@ func manifestTables(dir string) int {
 }
 
 // examine finds damage without changing anything, and returns the tables that the
-// MANIFEST does not name. Whole reads every table; without it, those of a store
-// that was closed cleanly and has not touched them since are taken as they are.
+// MANIFEST does not name. Whole reads every table; without it, examine skips the tables
+// that are unchanged since a clean close.
 func examine(dir string, key []byte, whole bool) (unnamed []string, err error) {
 	inv, err := readInventory(dir)
 	if err != nil {
@@ -178,17 +177,17 @@ func examine(dir string, key []byte, whole bool) (unnamed []string, err error) {
 			unnamed = append(unnamed, name)
 		}
 	}
-	// A process that ends while it writes the first table of all leaves a table
-	// that nothing names; the inventory then knows the MANIFEST as it is.
+	// A process that ends while it writes the store's first table leaves a table that
+	// the MANIFEST does not name; the inventory then has the MANIFEST, and no tables.
 	if len(named) == 0 && len(unnamed) > 0 && (inv.Manifest.Bytes == 0 || len(inv.Tables) > 0) {
 		return nil, damaged(badger.ManifestFilename, fmt.Sprintf("it names no table, and there is %s", unnamed[0]))
 	}
 	return unnamed, nil
 }
 
-// replayManifest reads the MANIFEST as Badger does, but refuses one of which no
-// change set can be read: Badger writes the first one together with the file. It
-// also returns where the last whole record ends.
+// replayManifest reads the MANIFEST as Badger does, but refuses one without a readable
+// change set: Badger writes the first change set together with the file. It also
+// returns the end of the last whole record.
 func replayManifest(dir string) (m badger.Manifest, end int64, err error) {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -216,12 +215,12 @@ func manifestStart(b []byte) int {
 	return manifestHeader + recordLength(b[manifestHeader:])
 }
 
-// registryStart returns the length of the vector and the known text of a list of
-// keys, which a change of the store's key writes anew.
+// registryStart returns the length of the vector and the known text of a key registry;
+// a change of the store's key rewrites both.
 func registryStart(b []byte) int { return min(len(b), registryHeaderBytes) }
 
 // openKeys returns the keys of the tables and logs. Badger allocates as much as a
-// record's length says, so every record is looked at before.
+// record's length says, so openKeys checks every record first.
 func openKeys(dir string, key []byte) (*badger.KeyRegistry, error) {
 	b, err := os.ReadFile(filepath.Join(dir, badger.KeyRegistryFileName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,7 +249,7 @@ func openKeys(dir string, key []byte) (*badger.KeyRegistry, error) {
 	return keys, nil
 }
 
-// dataKey returns the bytes of a key, nil for the id of none.
+// dataKey returns the bytes of a key, nil for id 0.
 func dataKey(keys *badger.KeyRegistry, id uint64) ([]byte, error) {
 	k, err := keys.DataKey(id)
 	switch {
@@ -266,7 +265,7 @@ func tableName(id uint64) string { return fmt.Sprintf("%06d", id) + tableExt }
 
 // namesWith returns the regular files of dir with an extension, in order.
 func namesWith(dir, ext string) []string {
-	entries, _ := os.ReadDir(dir) // a directory that cannot be read fails elsewhere
+	entries, _ := os.ReadDir(dir) // an unreadable directory fails elsewhere
 	var names []string
 	for _, e := range entries {
 		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), ext) {
@@ -277,7 +276,7 @@ func namesWith(dir, ext string) []string {
 	return names
 }
 
-// moveToLost moves a table to [LostDir], beside what is there.
+// moveToLost moves a table to [LostDir], beside the tables that are there.
 func moveToLost(dir, name string) error {
 	lost := filepath.Join(dir, LostDir)
 	if err := os.Mkdir(lost, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

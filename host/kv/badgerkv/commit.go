@@ -10,29 +10,28 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Badger refuses a transaction of 15 % of its memtable. A group of Txs that
-// share a Badger transaction stays below that, and so does any one Tx.
+// Badger refuses a transaction of 15 % of its memtable. A group of Txs that share a
+// Badger transaction stays below that size, and so does any single Tx.
 const (
 	maxGroupBytes  = memTableSize * 15 / 100
 	maxGroupWrites = 8 << 10
-	// writeOverhead is what Badger adds to a write (12 bytes) and what
-	// engineKey adds to its key, and a seal to its value.
+	// writeOverhead is the size that Badger (12 bytes), engineKey and a seal add to a
+	// write.
 	writeOverhead = 12 + 2 + sealOverhead
 	// groupOverhead is for the end marker of a transaction, deletionKey and blobsKey.
 	groupOverhead = 256
 	largestTx     = kv.MaxTxBytes + kv.MaxTxWrites*(writeOverhead+kv.MaxPartitionBytes)
 )
 
-// What the sizes must be to each other, or this does not compile.
+// Relations between the sizes. A violation does not compile.
 const (
 	_ uint = maxGroupBytes - groupOverhead - largestTx - 1 // every Tx fits
 	_ uint = maxGroupWrites - kv.MaxTxWrites
 	_ uint = valueThreshold - kv.MaxValueBytes - 1 // every value is inline
 )
 
-// Commit implements [kv.Driver]. Txs that follow each other and do not touch
-// keys that an earlier one of them writes share one Badger transaction and so
-// one sync.
+// Commit implements [kv.Driver]. Consecutive Txs share one Badger transaction, and so
+// one sync, until one touches a key that an earlier one writes.
 func (s *Store) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	results := make([]kv.Result, len(txs))
 	if len(txs) > kv.MaxCommitTxs {
@@ -83,9 +82,9 @@ func fail(results []kv.Result, which []int, err error) {
 	}
 }
 
-// commitSome waits for its turn, commits as many of the Txs at the positions
-// of valid as go together, sets their results and returns their number. An
-// error means that it wrote nothing.
+// commitSome waits for the commit token, commits as many of the Txs at the positions of
+// valid as fit into one group, sets their results and returns their number. An error
+// means that it wrote nothing.
 func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, blobs *blobWrites, results []kv.Result) (int, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -131,8 +130,8 @@ func (s *Store) ensureDataKeys(txs []kv.Tx, valid []int) error {
 	return s.keys.ensure(partitions)
 }
 
-// finish commits the group and gives its Txs, whose positions are which, their
-// revision or the error.
+// finish commits the group and sets the revision or the error of its Txs, whose
+// positions are which.
 func (s *Store) finish(g *group, which []int, results []kv.Result) {
 	if g.writes == 0 {
 		return
@@ -159,14 +158,14 @@ func (s *Store) commitGroup(g *group) error {
 	return s.commitTxn(g.txn)
 }
 
-// commitTxn commits a transaction. The caller has the turn.
+// commitTxn commits a transaction. The caller holds the commit token.
 func (s *Store) commitTxn(txn *badger.Txn) error {
 	err := s.commit(txn)
 	if err == nil {
 		return nil
 	}
-	// What was written may be found at the next start or not. Whether a later
-	// sync covers what this one did not, nobody can say, so there is none.
+	// The next start may find the writes or not. A later sync may not cover the data
+	// that this one failed to sync, so the store makes no more commits.
 	broken := fmt.Errorf("%w after a failed write (%v); restart, and check the device", kv.ErrReadOnly, err)
 	s.broken.CompareAndSwap(nil, &broken)
 	return fmt.Errorf("%w: %v; read back to find out", kv.ErrInDoubt, err)
@@ -217,13 +216,13 @@ func (tx *engineTx) size() int {
 type group struct {
 	store *Store
 	txn   *badger.Txn
-	// revision is what the writes of the group will have.
+	// revision is the revision that the group's writes will have.
 	revision uint64
 	txs      []engineTx
 	written  map[string]bool // engine keys
 	bytes    int
 	writes   int
-	err      error // of Badger, for all of the group
+	err      error // of Badger, for the whole group
 }
 
 func (s *Store) newGroup() *group {
@@ -280,8 +279,8 @@ func (g *group) add(tx engineTx) error {
 	return nil
 }
 
-// read returns an entry for a condition to look at: without its value, unless the
-// condition is one on that.
+// read returns the entry that a condition is checked against: with its value only if
+// the condition is on the value.
 func (g *group) read(engineKey []byte, c kv.Cond) (kv.Entry, error) {
 	if e, ok := g.store.heads.get(engineKey); ok {
 		return e, nil
@@ -322,8 +321,8 @@ func (g *group) set(key, value []byte, meta byte) error {
 	return g.txn.SetEntry(badger.NewEntry(key, sealed).WithMeta(meta | sealedMeta))
 }
 
-// note keeps the first error of Badger, which spoils the whole group. None is
-// expected: sizes are within Badger's.
+// note keeps the first error of Badger, which fails the whole group. No error is
+// expected: the sizes are within Badger's limits.
 func (g *group) note(err error) {
 	if err != nil && g.err == nil {
 		g.err = fmt.Errorf("%w: %v", kv.ErrInvalid, err)

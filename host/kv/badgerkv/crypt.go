@@ -15,16 +15,16 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Badger keeps the keys that its files are encrypted with in a file of its own,
-// which begins with an initialization vector and a known text, encrypted with the
-// store's key or, in a store without one, plain.
+// Badger keeps the keys of its files in the key registry, a file that begins with an
+// initialization vector and a known text, encrypted with the store's key or, in a store
+// without one, plain.
 const (
 	registryText        = "Hello Badger"
 	registryHeaderBytes = aes.BlockSize + len(registryText)
 )
 
-// checkKey refuses a key that is not the store's. Badger would, too, but after it
-// has begun to change things, and in one word for three mistakes.
+// checkKey refuses a key that is not the store's. Badger would refuse it too, but after
+// its first changes, and with one message for three mistakes.
 func checkKey(dir string, key []byte) error {
 	if err := checkKeySize(key); err != nil {
 		return err
@@ -69,13 +69,12 @@ func checkKeySize(key []byte) error {
 	return fmt.Errorf("%w: the key has %d bytes, not 16, 24 or 32; make one with: openssl rand -hex 32", kv.ErrInvalid, len(key))
 }
 
-// Rekey changes the key of the encrypted store in dir, which nobody may have
-// open. The store's data is encrypted with keys of its own, which are encrypted
-// with this one, so that is done at once; the old key is of no use afterwards. It
-// happens whole or not at all. Each partition gets a new data key as well, for what
-// is written from then on; with both keys the same, that is all that happens. To
-// encrypt a store that is not, or to have all data under fresh keys, restore a
-// backup into a new directory.
+// Rekey changes the key of the encrypted store in dir, which no process may have open.
+// It is fast: data is encrypted with data keys, and only these are encrypted with the
+// store's key. Afterwards the old key is of no use. The change happens whole or not at
+// all. Each partition also gets a new data key, for later writes; if both keys are the
+// same, Rekey only does that. To encrypt a store without a key, or to have all data
+// under fresh keys, restore a backup into a new directory.
 //
 // Errors: those of [Open]; [kv.ErrKey] if old is not its key, [kv.ErrInvalid] if
 // either key is empty or of another size.
@@ -86,17 +85,17 @@ func Rekey(dir string, old, key []byte) error {
 	if err := checkKeySize(key); err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
-	s, err := Open(dir, &Options{Key: old}) // nobody else has it, and old is its key
+	s, err := Open(dir, &Options{Key: old}) // no other process has the store open, and old is its key
 	if err != nil {
 		return err
 	}
 	if err := s.Close(); err != nil {
 		return err
 	}
-	if err := writeInventory(s.dir, opening); err != nil { // the list of keys will not be as the close left it
+	if err := writeInventory(s.dir, opening); err != nil { // the key registry is about to change
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
-	// Until the list of keys is written, either key opens the key file.
+	// Until the key registry is written, either key opens the key file.
 	ring, err := readKeyring(filepath.Join(s.dir, KeyFile), old)
 	if err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, err)

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// A data key seals any number of values: each is sealed with AES-256-GCM under a key of
-// its own, which is derived from the data key and half of a random nonce of 24 bytes
-// (XAES-256-GCM, C2SP). The nonces of one key may be random for 2^80 values; 12 bytes,
-// which GCM has itself, are enough for 2^32. Keys of earlier versions are narrow: they
-// seal with 12 bytes, and a partition that has one gets another when it is written to.
+// A data key seals any number of values: each value is sealed with AES-256-GCM under
+// its own key, derived from the data key and half of a random nonce of 24 bytes
+// (XAES-256-GCM, C2SP). The nonces of one key may be random for 2^80 values; the 12
+// bytes of plain GCM are enough for 2^32. Keys of earlier versions are narrow: they
+// seal with 12 bytes, and a partition with a narrow key gets a new one at its next
+// write.
 const (
 	wideNonceBytes = 24
-	// wideOverhead is what a seal adds to a text.
+	// wideOverhead is the size that a seal adds to a text.
 	wideOverhead = wideNonceBytes + 16
 )
 
@@ -51,7 +52,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// newKeyCipher prepares a key: its subkey is that of CMAC.
+// newKeyCipher prepares a key: its subkey is the first subkey of CMAC.
 func newKeyCipher(key []byte) (*keyCipher, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -67,7 +68,7 @@ func newKeyCipher(key []byte) (*keyCipher, error) {
 	return c, nil
 }
 
-// derive returns the AEAD of a nonce and what is left of the nonce for it.
+// derive returns the AEAD of a nonce and the rest of the nonce, which that AEAD takes.
 func (c *keyCipher) derive(nonce []byte) (cipher.AEAD, []byte, error) {
 	var key [2 * aes.BlockSize]byte
 	for i := range 2 {
@@ -105,7 +106,7 @@ func (k *partitionKey) seal(dst, text, place []byte) ([]byte, error) {
 	return aead.Seal(append(dst, nonce[:]...), rest, text, place), nil
 }
 
-// errNotSealed is a text that seal has not returned.
+// errNotSealed is the error for a text that seal has not returned.
 var errNotSealed = errors.New("it is not what was sealed")
 
 // open undoes seal.
@@ -149,8 +150,8 @@ func (r *keyring) keyOf(partition string, id uint64) *partitionKey {
 	return nil
 }
 
-// setSalt changes what digests of partitions' names are made with, of a store that
-// has none yet.
+// setSalt changes the salt of the digests of partitions' names, in a store that has no
+// digests yet.
 func (r *keyring) setSalt(salt []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +165,7 @@ func (r *keyring) sealsWide(partition string) bool {
 	return of != nil && !of.byID[of.latest].narrow
 }
 
-// takeBack forgets the latest key of a partition, which is not in the file. The lock is
+// takeBack forgets the latest key of a partition, which could not be saved. The lock is
 // held.
 func (r *keyring) takeBack(partition string) {
 	of := r.keys[partition]

@@ -16,16 +16,16 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// A store's directory says in a file what it is, so that another program's
-// directory is not written into and a newer version's is not misread. The file
-// is there before Badger makes its first.
+// A file in a store's directory names the store's format, so that the package neither
+// writes into another program's directory nor misreads a newer version's. It is written
+// before Badger makes its first file.
 const (
 	formatFile   = "FORMAT"
 	formatName   = "agenthost-badgerkv"
 	plainFormat  = 1 // of a store without a key, or one made before there were data keys
 	sealedFormat = 2 // values are sealed with data keys, which are in [KeyFile]
-	// Stores that have an inventory and may have values in files of their own, see
-	// [BlobDir]: all that this version has opened.
+	// Formats of stores that have an inventory and may have large values in [BlobDir]:
+	// of every store that this version has opened.
 	plainBlobFormat  = 3
 	sealedBlobFormat = 4
 	formatVersion    = sealedBlobFormat
@@ -58,8 +58,8 @@ func prepareDir(dir string) (string, error) {
 	return abs, checkFormat(abs)
 }
 
-// makeDir makes dir and what is missing above it, and syncs each new name: a
-// commit is not durable in a directory that the next start does not find.
+// makeDir makes dir and its missing parents, and syncs each new name: a commit is not
+// durable in a directory that the next start does not find.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -76,8 +76,8 @@ func makeDir(dir string) error {
 	return syncDir(parent)
 }
 
-// syncDir makes the names in dir durable, where a system can do that and lets
-// this user do it.
+// syncDir makes the names in dir durable, where the system supports it and permits it
+// to this user.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -151,7 +151,7 @@ func parseFormat(b []byte) (int, error) {
 
 func formatLine(version int) string { return fmt.Sprintf("%s %d", formatName, version) }
 
-// checkEmpty refuses a directory in which somebody else keeps files.
+// checkEmpty refuses a directory that has another program's files.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -168,8 +168,8 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// writeFormat writes the file so that it is there whole or not at all. Two
-// processes may do it at once; they write the same.
+// writeFormat writes the file atomically. Two processes may do so at once; they write
+// the same.
 func writeFormat(path string, version int) error {
 	return replaceFile(path, formatTemp, []byte(formatLine(version)+"\n"))
 }
@@ -184,7 +184,7 @@ func readSmall(path string, limit int) ([]byte, error) {
 	b := make([]byte, limit)
 	n, err := f.Read(b)
 	if n == 0 && err != nil {
-		return nil, nil // an empty file, judged by what is not in it
+		return nil, nil // the caller reports an empty file
 	}
 	return b[:n], nil
 }
@@ -205,9 +205,8 @@ func fileError(err error) error {
 	}
 }
 
-// openError translates what Badger says when it cannot open. Badger gives
-// texts without the errors behind them, so the texts are what there is to
-// go by; the tests of this package hold them still.
+// openError translates Badger's errors on opening. Badger formats the underlying errors
+// into texts, so openError matches the texts; the tests of this package pin them.
 func openError(dir string, err error) error {
 	text := err.Error()
 	switch {
@@ -224,7 +223,7 @@ func openError(dir string, err error) error {
 	}
 }
 
-// readError translates what Badger says when it cannot read a value.
+// readError translates Badger's error on reading a value.
 func readError(err error) error {
 	if containsAny(err.Error(), "checksum", "corrupt") {
 		return fmt.Errorf("%w: %v; restore it from a backup", kv.ErrCorrupt, err)
@@ -241,7 +240,7 @@ func containsAny(text string, words ...string) bool {
 	return false
 }
 
-// lockedError names the process that has the store open, as far as it is known.
+// lockedError names the process that has the store open, if it is known.
 func lockedError(dir string) error {
 	b, err := readSmall(filepath.Join(dir, lockFile), maxLockSize)
 	pid, perr := strconv.Atoi(string(bytes.TrimSpace(b)))

@@ -9,8 +9,8 @@
 // The key of an entry is the byte 0x01, the length of the partition in one
 // byte, the partition, the key. Because the length comes first, no partition's
 // keys can begin with another's. Keys that begin with 0x00 are the package's
-// own. The value is stored as it is, beside its key: values are below Badger's
-// threshold, so its value log and that log's garbage collector have no work.
+// own. The value is stored beside its key: values are below Badger's threshold, so its
+// value log and that log's garbage collector have no work.
 //
 // # Large values
 //
@@ -21,20 +21,19 @@
 // values are one file within a partition and never across two. The file and its
 // directories are synced before the commit that refers to it. With Options.Key it is
 // sealed with the partition's data key, bound to the partition and its name. A reader
-// compares what is there with the name. Purges remove the files that no entry refers
-// to, also those of commits that failed or were killed; where nothing is deleted, a
-// collection does so within Options.PurgeInterval of a large value that was written; backups, [Store.Verify],
-// [Store.Erase] and [Store.Prove] cover them.
+// compares the content with the name. Purges remove the files that no entry refers to,
+// also those of commits that failed or were killed; where nothing is deleted, a
+// collection does so within Options.PurgeInterval of the write of a large value;
+// backups, [Store.Verify], [Store.Erase] and [Store.Prove] cover them.
 //
 // # Revisions
 //
 // A revision is the version that Badger gives to a key, which is the timestamp
-// of the commit. Commits are made one at a time, so the timestamp is known
-// before the commit: the next one after what the transaction reads at. Being
-// one at a time, they cannot conflict in Badger's sense either, and its
-// conflict detection is off. Concurrent callers lose little by it, because a
-// Badger transaction waits for the sync of the ones before it anyway; what
-// makes commits fast is giving many of them to one Commit.
+// of the commit. Commits are made one at a time, so the timestamp is known before the
+// commit: it is the one after the transaction's read timestamp. Serial commits cannot
+// conflict in Badger's sense, and its conflict detection is off. Concurrent callers
+// lose little, because a Badger transaction waits for the sync of the ones before it
+// anyway; what makes commits fast is giving many of them to one Commit.
 //
 // After a restart Badger counts on from the highest version it finds, and
 // compaction removes deleted keys together with their versions. A deletion
@@ -45,39 +44,39 @@
 //
 // With Options.Key everything in the directory is encrypted but for the names of
 // files, how much there is and when it was written: Badger encrypts tables and
-// logs with AES-CTR under data keys, of which it makes a new one every ten days,
-// and those under this key. Values are sealed before that with a data key of their
-// partition (XAES-256-GCM, whose keys seal any number of values), bound to their partition, key and revision. The data keys
-// are in [KeyFile], sealed with the store's key; it is written when a partition is
-// first written to, and when one is erased. Names of keys are Badger's to encrypt
-// alone, whose encryption is no seal: a file that was changed is found by its
-// checksum, which keeps out no attacker who can write there. [Rekey] changes the
-// store's key and the data keys. A directory that was made before there were data
-// keys is read as it is; what it holds is sealed when it is written again, or when a
-// backup of it is made.
+// logs with AES-CTR under data keys, of which it makes a new one every ten days, and
+// the data keys under Options.Key. Values are sealed before that with a data key of
+// their partition (XAES-256-GCM, whose keys seal any number of values), bound to their
+// partition, key and revision. The data keys are in [KeyFile], sealed with the store's
+// key; it is written when a partition is first written to, and when one is erased.
+// The keys of entries are encrypted by Badger alone, whose encryption does not
+// authenticate: a checksum detects a changed file, but not an attacker who can write
+// there. [Rekey] changes the store's key and the data keys. In a directory that was
+// made before data keys existed, values are read unsealed; each is sealed when it is
+// written again, or when a backup is made.
 //
 // # Erasure
 //
-// [Store.Erase] removes a partition: at once out of sight, and its data key out of
-// the key file; then out of tables and logs, by having Badger drop the tables that only
-// have its keys, while other callers wait for some tenths of a second. [Store.Prove]
-// reads them all to say so. An erasure that was interrupted is in [Store.Erasing]. What
-// was erased is listed in the key file, by a digest of its name, for [Restore] to leave
-// it out.
+// [Store.Erase] first hides a partition from readers and removes its data key from the
+// key file; then it removes the entries from tables and logs: Badger drops the tables
+// that only have the partition's keys, while other callers wait for some tenths of a
+// second. [Store.Prove] reads all tables and logs to prove it. [Store.Erasing] lists
+// interrupted erasures. The key file lists erased partitions by a digest of the name,
+// for [Restore] to leave them out.
 //
-// What is deleted otherwise leaves the files with the next [Store.Purge], which a
-// store does by itself within Options.PurgeInterval. A purge merges every table down to
-// the last level once, resting eight times as long as it works, or less where others
-// write faster than that: of a store of S bytes it writes some S, and what overlaps.
+// Other deleted entries leave the files with the next [Store.Purge], which a store runs
+// by itself within Options.PurgeInterval. A purge merges every table down to the last
+// level once, resting eight times as long as it works, or less where callers write
+// faster: in a store of S bytes it writes about S, and the overlapping tables.
 //
 // # Backups
 //
-// [Store.Backup] writes all entries as they are at one moment, sealed with the
-// store's key, and their values with data keys that are not in it; [Restore] makes a
-// store out of that and the key file, with the same key, another or none, and
-// [VerifyBackup] only reads it. There are no incremental backups: Badger
-// forgets that a key was deleted once its tables are merged, so a chain of them
-// would bring deleted entries back.
+// [Store.Backup] writes all entries as of one moment, sealed with the store's key, and
+// their values with data keys that are not in the backup; [Restore] makes a store from
+// the backup and the key file, with the same key, another or none, and [VerifyBackup]
+// only reads the backup. There are no incremental backups: Badger forgets that a key
+// was deleted once its tables are merged, so a chain of increments would bring deleted
+// entries back.
 //
 // # Damage
 //
@@ -86,23 +85,23 @@
 // goroutine of its own meets a damaged table. [Open] therefore reads these files
 // before Badger does, and compares them with an inventory of the package's own,
 // written when the store opens and closes and within a second of a change of the
-// MANIFEST. After a clean close any difference is [kv.ErrCorrupt]; after a crash so
-// is a MANIFEST that is shorter than it was, a table that is missing or whose
-// checksums differ, a missing log, and a log in which whole commits follow a
-// damaged one. The error names the file, and nothing has changed. After a crash,
-// and with Options.Verify, every table is read, which takes about a second per
-// gigabyte; after a clean close, those whose size or time of change differ.
+// MANIFEST. After a clean close any difference is [kv.ErrCorrupt]; after a crash so is
+// a MANIFEST that became shorter, a table that is missing or whose checksums differ, a
+// missing log, and a log in which whole commits follow a damaged one. The error names
+// the file, and nothing has changed. After a crash, and with Options.Verify, every
+// table is read, which takes about a second per gigabyte; after a clean close, those
+// whose size or time of change differ.
 //
-// Tables that nothing names are moved to the directory "lost" inside the store's,
-// and never deleted.
+// Tables that the MANIFEST does not name are moved to the directory "lost" inside the
+// store's; only an erasure deletes them.
 //
-// A large value whose file is missing or changed is [kv.ErrCorrupt] when it is read,
-// and to [Store.Verify].
+// A large value whose file is missing or changed is [kv.ErrCorrupt] to its reader and
+// to [Store.Verify].
 //
-// Not found is damage of the last commit before a crash, which looks like one that
-// did not reach the disk, and bits of a table that change under an unchanged time:
-// Options.Verify and [Store.Verify] find these. Without a lock on directories, as
-// on Windows, files are not read before Badger does.
+// [Open] does not find damage of the last commit before a crash, which looks like one
+// that did not reach the disk, nor changed bits of a table with an unchanged time:
+// Options.Verify and [Store.Verify] find the latter. On systems without a lock on
+// directories, such as Windows, the files are not examined before Badger reads them.
 //
 // # Rough edges
 //
@@ -110,13 +109,13 @@
 // store is open: the keys in it seem absent. [Store.Verify] finds it; run it
 // before a backup is trusted and after a device has failed.
 //
-// A read that begins while a commit is being synced waits for that sync, unless it
-// is of a key that commits are guarded by ([kv.AtRevision]) and write again and
-// again: of those the latest are kept in memory.
+// A read that begins while a commit is being synced waits for that sync, except for a
+// key that a commit both checked ([kv.AtRevision]) and wrote: the latest entries of
+// such keys are kept in memory.
 //
-// Badger writes through memory maps, so a full device would end the process
-// with a signal instead of an error. Commits are therefore refused while there
-// is still room, see Options.MinFree, and so is closing. If somebody else fills
-// the device to the end between that look and the write, the process ends;
-// nothing that was acknowledged is lost, as after any crash.
+// Badger writes through memory maps, so a full device would end the process with a
+// signal instead of an error. The store therefore refuses commits, and closing, before
+// the device is full, see Options.MinFree. If another program fills the device between
+// that check and the write, the process ends; nothing that was acknowledged is lost, as
+// after any crash.
 package badgerkv

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxEraseRounds bounds how often an erasure drops a partition until nothing of it
-	// is left. A second round is for a merge of level 0 that failed during the first,
+	// maxEraseRounds bounds how often an erasure drops a partition until no entry is
+	// left. A second round is for a merge of level 0 that failed during the first,
 	// which Badger only logs.
 	maxEraseRounds = 8
-	// drainedBytes is how little an erasure leaves in the level that level 0 is merged
-	// into before it drops a partition, if that takes it at most maxDrainMerges merges,
-	// between which it rests eraseShare times as long as they take.
+	// drainedBytes is the size to which an erasure drains the level below level 0
+	// before it drops a partition, in at most maxDrainMerges merges; after each merge
+	// it rests eraseShare times as long as the merge took.
 	drainedBytes   = 4 << 20
 	maxDrainMerges = 128
 	eraseShare     = 4
@@ -63,7 +63,8 @@ func (s *Store) Erasing(ctx context.Context) ([]string, error) {
 
 // Erase implements [kv.Eraser]. It returns when no table, no log and no blob has an
 // entry of the partition. Other callers wait while Badger drops the partition's tables,
-// for the time of merging some tens of megabytes, whatever the size of the partition.
+// which takes as long as merging some tens of megabytes, whatever the size of the
+// partition.
 func (s *Store) Erase(ctx context.Context, partition string) error {
 	if err := s.BeginErase(ctx, partition); err != nil {
 		return err
@@ -91,7 +92,8 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 }
 
 // erasePrefix removes every version of every key of a prefix from the files. No purge
-// runs meanwhile: each of them stops Badger's compactions and starts them again.
+// may run meanwhile: purges and erasures both stop Badger's compactions and start them
+// again.
 func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
 	select {
 	case s.purging <- struct{}{}:
@@ -119,9 +121,9 @@ func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
 
 // dropPrefix has Badger drop the tables that only have keys of the prefix, unread, and
 // rewrite those at their borders without them. Badger refuses writes meanwhile, so
-// commits wait for their turn here. It does nothing if every key is deleted, as when a
-// process was killed after a deletion: the entry at the prefix itself, which is no key
-// of a caller's, makes it look.
+// commits wait for their turn here. Badger does nothing if every key is deleted, as
+// after a process was killed behind a deletion; the entry that dropPrefix writes at the
+// prefix itself, which is no caller's key, makes it look.
 func (s *Store) dropPrefix(ctx context.Context, prefix []byte) error {
 	mark := func(txn *badger.Txn) error {
 		return errors.Join(txn.Set(prefix, nil), txn.Set([]byte(eraseKey), nil))
@@ -136,8 +138,8 @@ func (s *Store) dropPrefix(ctx context.Context, prefix []byte) error {
 	return s.waitForReplaced(ctx, logs)
 }
 
-// dropInTurn drops a prefix while no commit is made, and returns the logs of memtables
-// that are tables now.
+// dropInTurn holds the commit token, drops a prefix, and returns the logs of the
+// memtables that Badger made tables of.
 func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -152,7 +154,8 @@ func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, e
 		return nil, err
 	}
 	if err := s.db.DropPrefix(prefix); err != nil {
-		// Badger may have the memtable twice in its list, and would end the process.
+		// Badger may have the memtable in its list twice, and would end the process on
+		// a write.
 		broken := fmt.Errorf("%w after a partition could not be dropped (%v); restart, and check the device", kv.ErrReadOnly, err)
 		s.broken.CompareAndSwap(nil, &broken)
 		return nil, fileError(err)
@@ -160,16 +163,16 @@ func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, e
 	return logs, nil
 }
 
-// drainUpperLevels merges level 0, and the level that it is merged into, downwards, and
-// waits for compactions that run: what is left in them, and what was written meanwhile,
-// is what commits wait for when a prefix is dropped. Where others write too fast for
-// that, they wait longer then.
+// drainUpperLevels merges level 0, and the level below it, downwards, and waits for
+// running compactions: when a prefix is dropped, commits wait for the merge of the
+// entries that these levels still have. If callers write faster than it merges, their
+// commits wait longer.
 func (s *Store) drainUpperLevels(ctx context.Context) error {
 	return s.flatten(&pacer{ctx: ctx, store: s, share: eraseShare, left: s.undrained, maxMerges: maxDrainMerges})
 }
 
-// undrained returns the size of level 0 and of the level that it is merged into, if
-// that is not the last; 0 if it is little.
+// undrained returns the size of level 0 and of the level below it, unless that is the
+// last; 0 if the size is small.
 func (s *Store) undrained() int64 {
 	levels := s.db.Levels()
 	bytes, limit := levels[0].Size, int64(0)
@@ -185,7 +188,8 @@ func (s *Store) undrained() int64 {
 	return bytes
 }
 
-// countVersions counts what tables and logs have of a prefix, deletion marks too.
+// countVersions counts the versions of keys of a prefix in tables and logs, also
+// deletion marks.
 func (s *Store) countVersions(ctx context.Context, prefix []byte) (n int, err error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -200,8 +204,8 @@ func (s *Store) countVersions(ctx context.Context, prefix []byte) (n int, err er
 	return n, nil
 }
 
-// eraseLost removes the tables in [LostDir] that have keys of a prefix, or of which
-// that cannot be told: a table that a killed process left may have what is to go.
+// eraseLost removes the tables in [LostDir] that have keys of a prefix, and those that
+// it cannot read: a table of a killed process may have entries of the partition.
 func (s *Store) eraseLost(prefix []byte) error {
 	names, _ := filepath.Glob(filepath.Join(s.dir, LostDir, "*")) // the pattern is right
 	for _, name := range names {

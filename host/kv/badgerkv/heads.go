@@ -8,22 +8,22 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// heads are entries that a commit was guarded by and wrote anew, as the next
-// commit of the same kind will: the heads of threads. Badger looks for older
-// versions of a key in every level, and has whoever begins to read wait for the
-// sync of what is being written; of these neither is needed, for nobody else
-// writes to the directory. What is not here is read from Badger.
+// heads caches entries that a commit both checked and wrote, because the next commit of
+// the same kind will read them: the heads of threads. Badger looks for older versions
+// of a key in every level, and a new read waits for the sync of the running commit; a
+// cached entry needs neither, because no other process writes to the directory. Other
+// entries are read from Badger.
 //
-// A key that is being written is not here from before the write until its outcome
-// is known, so nobody reads what was there before after somebody has read what
-// came. Safe for concurrent use.
+// A key is not cached from before its write until the outcome is known, so no caller
+// reads the old entry after another caller has read the new one. Safe for concurrent
+// use.
 type heads struct {
 	mu         sync.Mutex
-	young, old map[string]kv.Entry // by engine key; what is asked for becomes young
+	young, old map[string]kv.Entry // by engine key; get moves an entry to young
 	bytes      int                 // of young
 }
 
-// maxHeadBytes bounds each half of what is kept, maxHead one entry.
+// maxHeadBytes bounds each half of the cache, maxHead one value.
 const (
 	maxHeadBytes = 2 << 20
 	maxHead      = 4 << 10
@@ -56,7 +56,7 @@ func (h *heads) put(key string, e kv.Entry) {
 	h.bytes += len(key) + len(e.Key) + len(e.Value) + headOverhead
 }
 
-// forget drops what a commit writes, before it does.
+// forget drops the keys that a commit is about to write.
 func (h *heads) forget(written map[string]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *heads) forgetPartition(prefix []byte) {
 	}
 }
 
-// keep takes over what tx wrote that it was guarded by.
+// keep caches the entries that tx both checked by revision and wrote.
 func (h *heads) keep(tx engineTx, revision uint64) {
 	for i, c := range tx.Conds {
 		if c.Kind != kv.CondRevision {

@@ -19,11 +19,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// The inventory of a store is a file beside Badger's own, which says what they
-// were when it was written: at a clean close, when the store opens, and within
-// inventoryInterval of a change of the MANIFEST. Badger replays a MANIFEST as far
-// as it can be read and deletes the tables that it does not name; without the
-// inventory, a MANIFEST that was cut short opens as a smaller or an empty store.
+// The inventory of a store is a file beside Badger's files, which describes them as of
+// its writing: at a clean close, when the store opens, and within inventoryInterval of
+// a change of the MANIFEST. Badger replays a MANIFEST as far as it can be read and
+// deletes the tables that it does not name; without the inventory, a MANIFEST that was
+// cut short opens as a smaller or an empty store.
 const (
 	inventoryFile    = "INVENTORY"
 	inventoryVersion = 1
@@ -31,11 +31,11 @@ const (
 	// inventoryInterval is how often a store that is open looks whether its
 	// MANIFEST has changed.
 	inventoryInterval = time.Second
-	// maxInventoryBytes holds some 100,000 tables, of 64 MB each.
+	// maxInventoryBytes has room for some 100,000 tables, of 64 MB each.
 	maxInventoryBytes = 16 << 20
 )
 
-// inventory is what the file says.
+// inventory is the content of the file.
 type inventory struct {
 	Version int `json:"version"`
 	// Clean is set by a close that ended well, and not while the store is open.
@@ -43,24 +43,23 @@ type inventory struct {
 	Manifest logPrefix  `json:"manifest"`
 	Registry logPrefix  `json:"registry"`
 	Tables   []fileMark `json:"tables"` // named by the MANIFEST
-	// Created is how many tables the MANIFEST says were made, also of those that
-	// are not named any more.
+	// Created is how many tables the MANIFEST has ever named.
 	Created int       `json:"created"`
 	Logs    []logMark `json:"logs"` // of memtables, the oldest first
 }
 
-// logPrefix is the beginning of a file that only grows, up to the moment at which
-// it was measured. A file that was written anew since begins otherwise.
+// logPrefix is the beginning of a file that only grows, as long as it was when
+// measured. A file that was replaced since begins with other bytes.
 type logPrefix struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// First is the digest of the first FirstBytes bytes, by which a file that was
-	// cut is told from one that was written anew.
+	// First is the digest of the first FirstBytes bytes, which differs in a replaced
+	// file, but not in one that was cut.
 	FirstBytes int64  `json:"first_bytes"`
 	First      string `json:"first"`
 }
 
-// fileMark tells a file that was not touched from one that was.
+// fileMark detects that a file was changed.
 type fileMark struct {
 	Name     string `json:"name"`
 	Bytes    int64  `json:"bytes"`
@@ -70,12 +69,11 @@ type fileMark struct {
 // logMark is the mark of the log of a memtable.
 type logMark struct {
 	fileMark
-	Used bool `json:"used"` // a table is made of it before it is removed
+	Used bool `json:"used"` // Badger makes a table of the log before it removes the log
 }
 
-// readInventory returns the inventory of the store in dir, or nil if it has none
-// or one that cannot be read: that of a store of an earlier version, and a damaged
-// one, from which nothing follows.
+// readInventory returns the inventory of the store in dir, or nil if it is missing, as
+// in a store of an earlier version, or damaged, in which case nothing can be concluded.
 func readInventory(dir string) (*inventory, error) {
 	f, err := os.Open(filepath.Join(dir, inventoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,14 +124,14 @@ func (inv *inventory) write(dir string) (err error) {
 type moment int
 
 const (
-	opening moment = iota // Badger has not begun, and may drop logs without a record
-	open                  // Badger drops a log when it was full and a table has it
-	closing               // Badger makes a table of what there is, and drops all logs
+	opening moment = iota // Badger has not opened the files, and may drop logs without a record
+	open                  // Badger drops a full log once a table has its commits
+	closing               // Badger makes a table of the memtable, and drops all logs
 	closed
 )
 
 // takeInventory measures the files of the store in dir. The store may be in use:
-// its MANIFEST and list of keys only grow, and both are measured once.
+// its MANIFEST and key registry only grow, and both are measured once.
 func takeInventory(dir string, at moment) (*inventory, error) {
 	inv := &inventory{Version: inventoryVersion, Clean: at == closed}
 	var err error
@@ -162,7 +160,7 @@ func takeInventory(dir string, at moment) (*inventory, error) {
 	return inv, nil
 }
 
-// manifestTries is how often a MANIFEST is measured that changes meanwhile.
+// manifestTries is how often a MANIFEST that changes meanwhile is measured.
 const manifestTries = 10
 
 // measureManifest measures the MANIFEST and replays what it has measured: a record
@@ -183,8 +181,8 @@ func (inv *inventory) measureManifest(dir string) (badger.Manifest, error) {
 }
 
 // logWillBeTable reports whether the MANIFEST will name one more table when a log is
-// gone. Of an open store only that of the log which is written to is sure to come:
-// the tables of older ones may be named already, and their logs not yet removed.
+// gone. In an open store only the current log's table is sure to be new: the MANIFEST
+// may already name the tables of older logs, which are not yet removed.
 func logWillBeTable(dir, name string, at moment, newest bool) bool {
 	if at == open {
 		return newest
@@ -192,7 +190,8 @@ func logWillBeTable(dir, name string, at moment, newest bool) bool {
 	return logUsed(filepath.Join(dir, name))
 }
 
-// removeInventoryTemps removes what a process left that was killed while it wrote.
+// removeInventoryTemps removes the temporary files of processes that were killed while
+// they wrote the inventory.
 func removeInventoryTemps(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, inventoryTemp))
 	for _, path := range left {
@@ -211,9 +210,9 @@ func markOf(dir, name string) (fileMark, bool) {
 }
 
 // measureLog returns the prefix of a file that a crash cannot take back: whole
-// records, which are synced before they are counted. Next returns the length of
-// the record at the beginning of its argument, 0 if there is none; the first of
-// them is what no later write changes.
+// records, which are synced before they are counted. Next returns the length of the
+// first record of its argument, 0 if it has no whole record; no later write changes the
+// first record of the file.
 func measureLog(dir, name string, next func([]byte) int) (logPrefix, error) {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -235,9 +234,9 @@ func measureLog(dir, name string, next func([]byte) int) (logPrefix, error) {
 	return logPrefix{Bytes: int64(end), SHA256: digest(b[:end]), FirstBytes: int64(first), First: digest(b[:first])}, nil
 }
 
-// recordLength returns the length of a record of a MANIFEST or a list of keys,
-// which begins with the length of its content and a checksum. It is 0 if b does
-// not hold the whole record.
+// recordLength returns the length of a record of a MANIFEST or a key registry, which
+// begins with the length of its content and a checksum. It is 0 if b does not hold the
+// whole record.
 func recordLength(b []byte) int {
 	if len(b) < recordHeader {
 		return 0
@@ -249,8 +248,8 @@ func recordLength(b []byte) int {
 	return int(n)
 }
 
-// check compares the file as it is now with its prefix. A file that was written
-// anew since has another first part, and is not judged, but after a clean stop.
+// check compares the file with its prefix. A replaced file has another first part;
+// check judges it only after a clean close.
 func (p logPrefix) check(dir, name string, clean bool) (rewritten bool, err error) {
 	if p.Bytes == 0 {
 		return false, nil
@@ -286,8 +285,8 @@ func damaged(name, why string) error {
 	return fmt.Errorf("%w: file %s: %s; nothing was changed: restore a backup into a new directory", kv.ErrCorrupt, name, why)
 }
 
-// keepInventory writes the inventory whenever the MANIFEST has changed, until stop
-// is closed. A failed write is tried again with the next look.
+// keepInventory writes the inventory whenever the MANIFEST has changed, until stop is
+// closed. It repeats a failed write at the next interval.
 func (s *Store) keepInventory(stop <-chan struct{}, last fileMark) {
 	ticker := time.NewTicker(inventoryInterval)
 	defer ticker.Stop()

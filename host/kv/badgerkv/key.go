@@ -6,7 +6,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// What the first byte of a Badger key says.
+// The first byte of a Badger key.
 const (
 	ownSpace  = 0x00 // keys of this package
 	dataSpace = 0x01 // entries
@@ -21,13 +21,13 @@ var deletionKey = string([]byte{ownSpace, 'd'})
 // lastKey is above every key that may be stored.
 var lastKey = strings.Repeat("\xff", kv.MaxKeyBytes+1)
 
-// engineKey is where Badger has the entry at key of partition. With an empty
-// key, it is what all keys of the partition begin with.
+// engineKey returns the Badger key of an entry. With an empty key, it returns the
+// prefix of all keys of the partition.
 func engineKey(partition string, key kv.Key) []byte {
 	return appendEngineKey(make([]byte, 0, 2+len(partition)+len(key)), partition, key)
 }
 
-// partitionIn is the partition of an engine key.
+// partitionIn returns the partition of an engine key.
 func partitionIn(engineKey []byte) string {
 	if len(engineKey) < 2 || len(engineKey) < 2+int(engineKey[1]) {
 		return ""

@@ -23,47 +23,46 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// KeyFile is the file in a store's directory that has the data keys of its
-// partitions, sealed with the store's key, and the list of partitions that were
-// erased. It is in no backup, and restoring a backup asks for it: what was erased
-// since the backup was made does not come back. A copy of it belongs on another
-// device, and one that is older than an erasure undoes that.
+// KeyFile is the file in a store's directory that has the data keys of its partitions,
+// sealed with the store's key, and the list of erased partitions. It is in no backup,
+// and restoring a backup asks for it, so that partitions erased since the backup do not
+// come back. Keep a copy on another device; restoring with a copy that is older than an
+// erasure undoes the erasure.
 const KeyFile = "KEYS"
 
 const (
 	keyFileFormat   = "agenthost.keys"
-	keyFileVersion  = 2 // 1 has narrow keys alone
+	keyFileVersion  = 2 // version 1 has only narrow keys
 	keyFileTemp     = KeyFile + ".tmp*"
 	maxKeyFileBytes = 512 << 20 // some millions of partitions
 	wrapInfo        = "agenthost key file 1"
 	dataKeyBytes    = 32
 )
 
-// Sealed values begin with the id of their data key; a seal adds its random nonce and
-// its tag, a narrow key's fewer than sealOverhead.
+// Sealed values begin with the id of their data key; a seal adds a random nonce and a
+// tag. A seal of a narrow key adds fewer bytes than sealOverhead.
 const (
 	keyIDBytes   = 8
 	sealOverhead = keyIDBytes + wideOverhead
 	leastSealed  = keyIDBytes + 12 + 16
-	// sealedMeta marks a sealed value in Badger. Values of stores made before there
-	// were data keys have 0.
+	// sealedMeta marks a sealed value in Badger. Values of stores made before data keys
+	// existed have 0.
 	sealedMeta = 1
 )
 
-// keyFileHeader is the first line of the file, JSON. What follows it is a
-// [keyFileBody], sealed with a key of this file's own if the store has a key.
+// keyFileHeader is the first line of the file, JSON. A [keyFileBody] follows, sealed
+// with the file's own key if the store has a key.
 type keyFileHeader struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Wraps are the file's own key, sealed with the store's; two while that is
-	// being changed.
+	// Wraps are the file's own key, sealed with the store's key; two while Rekey runs.
 	Wraps [][]byte `json:"wraps,omitempty"`
 }
 
 type keyFileBody struct {
 	Salt     []byte           `json:"salt"`
 	Next     uint64           `json:"next"`               // the id of the next data key
-	Unsealed bool             `json:"unsealed,omitempty"` // the store may have values without a seal
+	Unsealed bool             `json:"unsealed,omitempty"` // the store may have unsealed values
 	Keys     []dataKeyRecord  `json:"keys,omitempty"`
 	Erasing  []erasingRecord  `json:"erasing,omitempty"`
 	Erased   map[string]int64 `json:"erased,omitempty"` // by the digest of the partition's name, Unix microseconds
@@ -81,36 +80,36 @@ type erasingRecord struct {
 	Since     time.Time `json:"since"`
 }
 
-// dataKeys are those of one partition.
+// dataKeys are the data keys of one partition.
 type dataKeys struct {
 	latest uint64
 	byID   map[uint64]*partitionKey
 }
 
-// keyring holds the data keys of a store's partitions, and which of them are being
-// erased or were. Every change is on disk before a method returns. Safe for
+// keyring holds the data keys of a store's partitions, and which partitions are being
+// erased or were erased. Every change is on disk before a method returns. Safe for
 // concurrent use.
 type keyring struct {
 	dir      string
 	storeKey []byte // nil: values are not sealed, and there are no data keys
 
-	// unsaved leaves new data keys in memory until the next save: of a store that is
-	// there only when all of it is.
+	// unsaved leaves new data keys in memory until the next save, in a store that a
+	// restore makes: it is no store before it is whole.
 	unsaved bool
 
 	mu       sync.RWMutex
-	wraps    int // how many store keys open the file
+	wraps    int // number of store keys that open the file
 	salt     []byte
 	next     uint64
 	unsealed bool
 	keys     map[string]*dataKeys
-	owners   map[uint64]string // the partitions of the data keys, by id; also of some that are gone
+	owners   map[uint64]string // the partitions of the data keys, by id; also of some destroyed keys
 	erasing  map[string]time.Time
 	erased   map[string]int64
 }
 
-// openKeyring reads the key file in dir. Without one the keyring is empty; made
-// says that the store has values already.
+// openKeyring reads the key file in dir. Without one the keyring is empty; made says
+// that the store already has values.
 func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
 	r, err := readKeyring(filepath.Join(dir, KeyFile), storeKey)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +126,7 @@ func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
 	return r, nil
 }
 
-// readKeyring reads a key file. A storeKey that does not open it is [kv.ErrKey].
+// readKeyring reads a key file. If storeKey does not open it, the error is [kv.ErrKey].
 func readKeyring(path string, storeKey []byte) (*keyring, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -323,7 +322,7 @@ func overwrite(f *os.File) error {
 	return f.Sync()
 }
 
-// replaceFile writes a file so that it is there whole or as it was before.
+// replaceFile writes a file atomically: afterwards it is whole or unchanged.
 func replaceFile(path, temp string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), temp)
 	if err != nil {
@@ -344,8 +343,8 @@ func replaceFile(path, temp string, content []byte) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-// removeTemps removes what a process left that was killed while it wrote the key
-// file: its keys may have been destroyed since.
+// removeTemps removes the temporary files of processes that were killed while they
+// wrote the key file: keys in them may have been destroyed since.
 func (r *keyring) removeTemps() error {
 	names, _ := filepath.Glob(filepath.Join(r.dir, keyFileTemp)) // the pattern is right
 	for _, name := range names {
@@ -358,7 +357,7 @@ func (r *keyring) removeTemps() error {
 
 func (r *keyring) seals() bool { return len(r.storeKey) > 0 }
 
-// ensure makes data keys for those partitions that have none.
+// ensure makes data keys for those of the partitions that have none.
 func (r *keyring) ensure(partitions []string) error {
 	if !r.seals() || r.hasAll(partitions) {
 		return nil
@@ -395,7 +394,7 @@ func (r *keyring) hasAll(partitions []string) bool {
 	return true
 }
 
-// saveAll writes the file, whatever is in it.
+// saveAll writes the file.
 func (r *keyring) saveAll(wipe bool, storeKeys ...[]byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -414,12 +413,13 @@ func (r *keyring) newKey(partition string) {
 	r.next++
 }
 
-// sealedWith is what a value is bound to: its partition, its key and its revision.
+// sealedWith returns the additional data of a value's seal: its partition, its key and
+// its revision.
 func sealedWith(engineKey []byte, revision uint64) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clip(engineKey), revision)
 }
 
-// seal returns a value as the store keeps it.
+// seal returns a value in the form that the store keeps.
 func (r *keyring) seal(engineKey []byte, revision uint64, value []byte) ([]byte, error) {
 	id, key := r.latestKey(partitionIn(engineKey))
 	if key == nil {
@@ -430,7 +430,8 @@ func (r *keyring) seal(engineKey []byte, revision uint64, value []byte) ([]byte,
 	return key.seal(out, value, sealedWith(engineKey, revision))
 }
 
-// errNoDataKey is a value whose data key is destroyed, or in another key file.
+// errNoDataKey is the error for a value whose data key is destroyed, or in another key
+// file.
 var errNoDataKey = fmt.Errorf("%w: the key file has no data key for it; put back the key file of this store", kv.ErrCorrupt)
 
 // unseal undoes seal.
@@ -449,13 +450,13 @@ func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]by
 	return value, nil
 }
 
-// textPlace is what a text is bound to that lies outside the store.
+// textPlace returns the additional data of the seal of a text outside the store.
 func textPlace(partition, purpose string) []byte {
 	b := append([]byte{ownSpace, 't', byte(len(partition))}, partition...)
 	return append(b, purpose...)
 }
 
-// sealText returns text sealed with the data key of a partition, or as it is if the
+// sealText returns text sealed with the data key of a partition, or text itself if the
 // store has no key.
 func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, error) {
 	id, key := r.latestKey(partition)
@@ -472,7 +473,7 @@ func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, erro
 	return key.seal(out, text, textPlace(partition, purpose))
 }
 
-// openText undoes sealText. The text says by the id of its key whose it is.
+// openText undoes sealText. The id of the text's data key determines the partition.
 func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < leastSealed {
 		return nil, fmt.Errorf("%w: a sealed text is cut off", kv.ErrCorrupt)
@@ -492,8 +493,8 @@ func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
 	return text, nil
 }
 
-// value returns what a store has at a key, sealed or, in a store of an earlier
-// version, not.
+// value returns the value in a store's entry, which is sealed or, in a store of an
+// earlier version, plain.
 func (r *keyring) value(engineKey []byte, revision uint64, meta byte, raw []byte) ([]byte, error) {
 	switch {
 	case meta&sealedMeta != 0:
@@ -532,7 +533,7 @@ func (r *keyring) beginErasing(partition string) error {
 	return nil
 }
 
-// endErasing takes the mark away and notes that the partition was erased.
+// endErasing removes the mark and records that the partition was erased.
 func (r *keyring) endErasing(partition string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -559,8 +560,8 @@ func (r *keyring) erasedAt(partition string) time.Time {
 	return time.Time{}
 }
 
-// digest is how a partition is listed that was erased: the list does not tell
-// names to a reader who does not know them.
+// digest returns the digest by which the file lists an erased partition: the list
+// reveals no names.
 func (r *keyring) digest(partition string) string {
 	sum := sha256.Sum256(append(slices.Clone(r.salt), partition...))
 	return hex.EncodeToString(sum[:16])
@@ -579,8 +580,8 @@ func (r *keyring) hasKey(partition string) bool {
 	return r.keys[partition] != nil
 }
 
-// rotate gives every partition a new data key. What is stored is read with the old
-// ones.
+// rotate gives every partition a new data key. Stored values are read with the old
+// keys.
 func (r *keyring) rotate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -589,7 +590,7 @@ func (r *keyring) rotate() {
 	}
 }
 
-// inherit takes over what another store has erased.
+// inherit takes over another store's list of erased partitions.
 func (r *keyring) inherit(from *keyring) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

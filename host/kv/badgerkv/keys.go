@@ -8,23 +8,23 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Keys encrypt what is kept beside a store, in files, with the data keys of its
-// partitions: when a partition is erased, that cannot be read either. Safe for
+// Keys encrypts files that are kept beside a store, with the data keys of its
+// partitions: after a partition is erased, its files cannot be read either. Safe for
 // concurrent use.
 type Keys struct {
 	dir      string
 	storeKey []byte
-	store    *Store // nil: the key file is read, and another process may write it
+	store    *Store // nil: Keys reads the key file, which another process may write
 
 	mu   sync.Mutex
 	ring *keyring
 }
 
-// Keys returns the keys of the store, which may be used for as long as it is open.
+// Keys returns the keys of the store. The caller may use them while the store is open.
 func (s *Store) Keys() *Keys { return &Keys{store: s, ring: s.keys} }
 
 // ReadKeys reads the key file of the store in dir, which may be open in another
-// process. Without a key file there are no keys, and nothing is encrypted.
+// process. Without a key file, Keys has no keys and encrypts nothing.
 //
 // Errors: [kv.ErrKey] if the key is not the store's, [kv.ErrCorrupt] if the file is
 // damaged.
@@ -45,8 +45,8 @@ func (k *Keys) read() error {
 }
 
 // Seal returns text encrypted with the data key of a partition, for a purpose that
-// [Keys.Open] names, too; or text itself if the store is not encrypted. The error is
-// [kv.ErrErasing] while the partition is being erased.
+// [Keys.Open] must also name; or text itself if the store is not encrypted. The error
+// is [kv.ErrErasing] while the partition is being erased.
 func (k *Keys) Seal(partition, purpose string, text []byte) ([]byte, error) {
 	if err := kv.ValidateKey(partition, "k"); err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
@@ -67,8 +67,8 @@ func (k *Keys) Seal(partition, purpose string, text []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open undoes Seal. The error is [kv.ErrCorrupt] if the data key is destroyed, or
-// sealed is not what Seal returned.
+// Open undoes Seal. The error is [kv.ErrCorrupt] if the data key is destroyed, or Seal
+// did not return sealed for this purpose.
 func (k *Keys) Open(purpose string, sealed []byte) ([]byte, error) {
 	k.mu.Lock()
 	ring := k.ring

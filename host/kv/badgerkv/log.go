@@ -9,8 +9,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// logger passes Badger's messages to slog. What Badger calls information is
-// about its own housekeeping, which here is debugging.
+// logger passes Badger's messages to slog. Badger's information messages are about its
+// own housekeeping, so they get level debug.
 type logger struct {
 	slog *slog.Logger
 	info func(format string) // is called before each message of level information; may be nil

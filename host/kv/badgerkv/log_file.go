@@ -26,13 +26,13 @@ const (
 	recordEndsCommit  = 1 << 7
 	recordEndBytes    = len("!badger!txn") + 8 // key of the record that ends a commit
 	maxRevisionDigits = 20
-	logAllocation     = 2 * memTableSize // of a log that is being written
+	logAllocation     = 2 * memTableSize // of the log that Badger writes to
 )
 
 // checkLogs examines the logs of the memtables. Badger replays a log up to the
 // first record that is not right, because the end of the last commit may not have
-// reached the disk, and cuts off the rest: also commits that were synced, if the
-// damage is in front of them.
+// reached the disk, and cuts off the rest, including synced commits if the damage
+// precedes them.
 func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 	names := namesWith(dir, logExt)
 	if err := checkNewestLog(names, inv); err != nil {
@@ -49,7 +49,7 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 			return fileError(err)
 		}
 		if len(b) == 0 && (!written[name] || oldest && anyWritten(dir, names[i+1:])) {
-			continue // see removeUnmade; or it was being removed, which begins with cutting it off
+			continue // see removeUnmade; or a removal was interrupted, which begins by cutting the file off
 		}
 		oldest = false
 		if len(b) < logHeaderBytes {
@@ -66,7 +66,7 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 	return nil
 }
 
-// anyWritten reports whether a log has something in it.
+// anyWritten reports whether one of the logs is not empty.
 func anyWritten(dir string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -74,9 +74,9 @@ func anyWritten(dir string, names []string) bool {
 	})
 }
 
-// checkNewestLog finds that a log is missing. Badger removes logs from the oldest
-// on, when a table has what is in them, and there is always a newer one then. A log
-// without a commit it removes as it opens, before there is another.
+// checkNewestLog detects a missing log. Badger removes a log, oldest first, when a
+// table has its commits, and a newer log exists by then. When Badger opens, it removes
+// a log without a commit before it makes another.
 func checkNewestLog(names []string, inv *inventory) error {
 	for _, l := range slices.Backward(inv.Logs) {
 		if !l.Used {
@@ -98,15 +98,15 @@ func logID(name string) int {
 	return id
 }
 
-// checkFlushed finds that the MANIFEST lacks tables of logs that are gone: Badger
-// removes a log when the MANIFEST names the table that was made of it.
+// checkFlushed detects that the MANIFEST lacks the tables of removed logs: Badger
+// removes a log only after the MANIFEST names the log's table.
 func checkFlushed(dir string, inv *inventory, created int) error {
 	names := namesWith(dir, logExt)
 	if len(inv.Logs) == 0 || len(names) == 0 {
 		return nil
 	}
 	oldest, newest := logID(names[0]), logID(inv.Logs[len(inv.Logs)-1].Name)
-	flushed := max(0, oldest-newest-1) // begun since, and only begun when the one before was full
+	flushed := max(0, oldest-newest-1) // logs that were begun since, each when the one before was full
 	for _, l := range inv.Logs {
 		if l.Used && logID(l.Name) < oldest {
 			flushed++
@@ -118,8 +118,8 @@ func checkFlushed(dir string, inv *inventory, created int) error {
 	return nil
 }
 
-// logUsed reports whether a log has a whole commit, which Badger makes a table of.
-// One with the beginning of a commit alone, or with none, it removes as it opens.
+// logUsed reports whether a log has a whole commit, which Badger makes a table of. When
+// it opens, Badger removes a log with no commit or only the beginning of one.
 func logUsed(path string) bool {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -138,8 +138,8 @@ func logUsed(path string) bool {
 	return false
 }
 
-// checkLog finds that whole commits follow a record that is not right, and that a
-// log was cut: Badger cuts logs only where a commit ends.
+// checkLog detects whole commits behind a damaged record, and a log that was cut:
+// Badger cuts logs only where a commit ends.
 func checkLog(b, key []byte) error {
 	stream, err := newLogCipher(b, key)
 	if err != nil {
@@ -161,8 +161,8 @@ func checkLog(b, key []byte) error {
 	}
 	// One commit may be unfinished. Its end is on the disk if its records reached
 	// the disk in another order; the end of a later one says that it was synced.
-	// What is within a value is no record, and may look like any: a value is what a
-	// caller says it is, and in a store without a key it lies here as it is.
+	// Bytes within a value may look like a record: callers choose values, and in a
+	// store without a key the log has them unencrypted.
 	commits := 0
 	for at := skipTorn(b, next); at+2 < len(b); at++ {
 		if b[at] != recordEndsCommit || b[at+1] != 0 {
@@ -181,9 +181,9 @@ func checkLog(b, key []byte) error {
 	return nil
 }
 
-// skipTorn returns where to look for commits behind a record that is not right: after
-// it, if it is one that a process was killed in the middle of writing, so that its
-// end and all that follows were never written.
+// skipTorn returns where to look for commits behind a damaged record: after it, if a
+// process was killed in the middle of writing it, so that its end and all that follows
+// were never written.
 func skipTorn(b []byte, at int) int {
 	r, _ := readRecord(b, at)
 	if r.end > 0 && isZero(b[r.end-1:]) {
@@ -192,13 +192,13 @@ func skipTorn(b []byte, at int) int {
 	return at
 }
 
-// isZero reports whether b is zeros, which is what was never written.
+// isZero reports whether b is all zeros, as in a part of a file that was never written.
 func isZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
-// checkValueLogs examines the beginning of Badger's value logs, of which a store
-// uses no more: its values lie in tables.
+// checkValueLogs examines the beginning of Badger's value logs. A store does not use
+// the rest: its values are in tables.
 func checkValueLogs(dir string, keys *badger.KeyRegistry) error {
 	for _, name := range namesWith(dir, valueLogExt) {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -209,7 +209,7 @@ func checkValueLogs(dir string, keys *badger.KeyRegistry) error {
 		var header [logHeaderBytes + 1]byte
 		n, _ := f.ReadAt(header[:], 0)
 		if n < logVectorAt {
-			continue // Badger begins it anew
+			continue // Badger writes it again from the start
 		}
 		if _, err := dataKey(keys, binary.BigEndian.Uint64(header[:])); err != nil {
 			return damaged(name, err.Error())
@@ -221,7 +221,7 @@ func checkValueLogs(dir string, keys *badger.KeyRegistry) error {
 	return nil
 }
 
-// record is where a record of a log lies.
+// record holds the positions of a record in a log.
 type record struct {
 	flags              byte
 	at, keyAt, valueAt int
@@ -230,7 +230,8 @@ type record struct {
 
 func (r record) endsCommit() bool { return r.flags&recordEndsCommit != 0 }
 
-// readRecord reads the record at a place of a log, if there is a right one.
+// readRecord reads the record at a position of a log, and reports whether its form and
+// checksum are right.
 func readRecord(b []byte, at int) (record, bool) {
 	r := record{at: at}
 	if at+2 > len(b) {
@@ -256,7 +257,7 @@ func readRecord(b []byte, at int) (record, bool) {
 	return r, crc32.Checksum(b[at:r.checksumAt], castagnoli) == binary.BigEndian.Uint32(b[r.checksumAt:])
 }
 
-// logCipher decrypts records. A nil block is that of a log that is not encrypted.
+// logCipher decrypts records. Its block is nil for a log that is not encrypted.
 type logCipher struct {
 	block  cipher.Block
 	vector [aes.BlockSize]byte

@@ -8,8 +8,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// mergeTables merges every table that is above the last level now down to it, and waits
-// until the files of those that were merged are gone.
+// mergeTables merges every table that is now above the last level down to it, and waits
+// until the files of the merged tables are gone.
 func (s *Store) mergeTables(ctx context.Context) error {
 	var above lineage
 	left := func() int64 { return above.follow(s.db.Tables()) }
@@ -19,8 +19,8 @@ func (s *Store) mergeTables(ctx context.Context) error {
 	return s.waitForReplaced(ctx, nil)
 }
 
-// waitForReplaced returns when the tables that Badger does not use any more and the logs
-// are gone: readers hold them.
+// waitForReplaced waits until the tables that Badger no longer uses, and the logs, are
+// gone: readers may hold them.
 func (s *Store) waitForReplaced(ctx context.Context, logs []string) error {
 	unused, err := s.unusedTables()
 	for err == nil && (len(unused) > 0 || anyExists(logs)) {
@@ -32,14 +32,14 @@ func (s *Store) waitForReplaced(ctx context.Context, logs []string) error {
 	return err
 }
 
-// lineage is the tables above the last level that have what such tables had when it was
-// first looked at. Between two looks there is at most one merge.
+// lineage tracks the tables above the last level that have entries which were there at
+// the first call of follow. At most one merge happens between two calls.
 type lineage struct {
-	seen  map[uint64]bool // the tables of the last look
+	seen  map[uint64]bool // the tables at the last call
 	heirs map[uint64]bool
 }
 
-// follow looks at the tables, and returns the size of those that are left to merge.
+// follow examines the tables, and returns the size of those that are left to merge.
 func (l *lineage) follow(tables []badger.TableInfo) (bytes int64) {
 	seen, first := make(map[uint64]bool, len(tables)), l.seen == nil
 	for _, t := range tables {
@@ -51,7 +51,7 @@ func (l *lineage) follow(tables []badger.TableInfo) (bytes int64) {
 	}
 	heirs := map[uint64]bool{}
 	for _, t := range tables {
-		made := !l.seen[t.ID] && (t.Level > 0 || first) // and no memtable before
+		made := !l.seen[t.ID] && (t.Level > 0 || first) // a merge made it, not a flush of a memtable
 		if t.Level < lastLevel && (l.heirs[t.ID] || merged && made) {
 			heirs[t.ID] = true
 			bytes += int64(t.OnDiskSize)
@@ -61,14 +61,14 @@ func (l *lineage) follow(tables []badger.TableInfo) (bytes int64) {
 	return bytes
 }
 
-// stopMerging is what the pacer panics with to end the merges early.
+// stopMerging is the pacer's panic value that ends the merges early.
 type stopMerging struct{ err error }
 
-// flatten runs Badger's Flatten, which merges the tables of the first level that has
-// some into the next, one after the other, until there is one level: with others who
-// write there may always be two. Flatten has no context and no pace. It does call the
-// logger between two merges, in its own goroutine and with no lock held: there it
-// rests, and from there it is ended, by a panic that is caught here.
+// flatten runs Badger's Flatten, which repeatedly merges the first level that has
+// tables into the next, until one level is left; with concurrent writers there may
+// always be two. Flatten has no context and never rests. It does call the logger
+// between two merges, in its own goroutine and with no lock held: there the pacer
+// rests, and ends Flatten by a panic that flatten recovers.
 func (s *Store) flatten(p *pacer) (err error) {
 	s.pacer.Store(p)
 	defer s.pacer.Store(nil)
@@ -85,27 +85,28 @@ func (s *Store) flatten(p *pacer) (err error) {
 	return s.db.Flatten(1)
 }
 
-// flattenStep is how the message begins that Flatten logs before each merge.
+// flattenStep is the beginning of the message that Flatten logs before each merge.
 const flattenStep = "Attempting to compact with "
 
 // pacer rests between the merges of a Flatten, and ends it. The store merges nothing
-// else meanwhile, so level 0 fills again: it is merged first, and what it adds to the
-// next level can be more than the rests leave time for. So when the pacer meets level 0
-// again and no less is left than when it met it before, it halves the rests. Once they
-// are shorter than merges, it gives up if it may, or commits wait during merges: others
-// get half as much of the time with each step, so there is an end.
+// else meanwhile, so level 0 fills again: Flatten merges it first, and may add more to
+// the next level than it can merge between the rests. So if level 0 has tables again
+// and no fewer bytes are left to merge than the last time, the pacer halves the rests.
+// Once rests are shorter than merges, the pacer gives up if it may; otherwise it holds
+// commits back during merges. Each step halves the time of other callers, so the merges
+// end.
 type pacer struct {
 	ctx   context.Context
 	store *Store
-	share float64      // how many times as long as a merge a rest is
-	left  func() int64 // is asked before each merge how many bytes are; 0 ends them
-	// maxMerges is after how many merges it gives up; 0 is never.
+	share float64      // the length of a rest, as a multiple of the merge's
+	left  func() int64 // called before each merge, returns the bytes left to merge; 0 ends the merges
+	// maxMerges is the number of merges after which the pacer gives up; 0 is never.
 	maxMerges int
 
 	last     time.Time // when the last rest ended; zero before the first merge
 	merges   int
-	leftThen int64 // when level 0 was met last
-	holding  bool  // the turn to commit
+	leftThen int64 // the bytes left when level 0 last had tables
+	holding  bool  // the commit token
 }
 
 // next is called before each merge.
@@ -140,7 +141,8 @@ func (p *pacer) givesUp() bool {
 	return p.maxMerges > 0 && (p.merges >= p.maxMerges || p.share < 1 && p.store.db.Levels()[0].NumTables == 0)
 }
 
-// adapt shortens the rests if others write faster than what is left becomes less.
+// adapt shortens the rests if callers write so fast that no fewer bytes are left to
+// merge.
 func (p *pacer) adapt(left int64) {
 	if p.store.db.Levels()[0].NumTables == 0 {
 		return
@@ -151,7 +153,7 @@ func (p *pacer) adapt(left int64) {
 	p.leftThen = left
 }
 
-// rest lets others have the machine, and ends early if they fill level 0.
+// rest leaves the machine to other callers, and ends early if they fill level 0.
 func (p *pacer) rest(worked time.Duration) {
 	until := time.Now().Add(min(time.Duration(p.share*float64(worked)), maxRest))
 	for time.Now().Before(until) && (p.share < 1 || p.store.db.Levels()[0].NumTables < level0Tables) {
@@ -161,7 +163,7 @@ func (p *pacer) rest(worked time.Duration) {
 	}
 }
 
-// hold keeps others from committing until release.
+// hold takes the commit token, which keeps others from committing until release.
 func (p *pacer) hold() error {
 	select {
 	case p.store.turn <- struct{}{}:

@@ -14,8 +14,8 @@ import (
 )
 
 // Prove implements [kv.Eraser]. It reads every entry in the store's tables and logs,
-// and lists its files. It takes as long as reading all files, and other callers are
-// served meanwhile.
+// and lists its files. It takes as long as reading all files; other callers do not
+// wait.
 func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) {
 	if err := kv.ValidateKey(partition, "k"); err != nil {
 		return nil, fmt.Errorf("prove what is stored: %w", err)
@@ -36,8 +36,8 @@ func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) 
 	return p, nil
 }
 
-// proveEntries reads every version of every entry. A key is told to be of the
-// partition by its own bytes, not by where it lies.
+// proveEntries reads every version of every entry. It recognizes the partition's keys
+// by their own bytes, not by their position.
 func (s *Store) proveEntries(ctx context.Context, p *kv.Proof, partition string) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -65,8 +65,8 @@ func (s *Store) proveEntries(ctx context.Context, p *kv.Proof, partition string)
 // maxTableWait bounds how long a proof waits for tables that the store does not use.
 const maxTableWait = 10 * time.Second
 
-// proveFiles lists the files. A table that the store does not use is one that a
-// reader still holds or a merge is writing, which end, or one that was left over.
+// proveFiles lists the files. A table that the store does not use is held by a reader,
+// or being written by a merge, both of which end, or is left over.
 func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
 	prefix := engineKey(partition, "")
 	unused, err := s.unusedTables()
@@ -111,7 +111,7 @@ func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) e
 	})
 }
 
-// ignoreMissing is nil for the error of a file that is gone.
+// ignoreMissing returns err, or nil if err says that a file does not exist.
 func ignoreMissing(err error) error {
 	if os.IsNotExist(err) {
 		return nil
@@ -119,8 +119,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// stillUnused returns those of the tables that the store does not use and that are
-// still there.
+// stillUnused returns those of the tables that still exist and that the store does not
+// use.
 func (s *Store) stillUnused(names []string) ([]string, error) {
 	now, err := s.unusedTables()
 	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(now, name) }), err

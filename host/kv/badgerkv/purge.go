@@ -15,27 +15,29 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Badger keeps what was deleted or replaced in its log and tables until compaction
-// meets it, which for a table that nothing new overlaps is never. A purge has it
-// met: filler entries make the memtable full, so that it becomes a table and its
-// log is removed; then each table is merged down to the last level, with the tables
-// there that overlap it, which leaves one version of each key and no deletion marks.
+// Badger keeps deleted and replaced entries in its log and tables until a compaction
+// reads them, which never happens to a table without newer overlapping tables. A purge
+// causes these compactions: filler entries make the memtable full, so that it becomes a
+// table and its log is removed; then each table is merged down to the last level, with
+// the overlapping tables there, which leaves one version of each key and no deletion
+// marks.
 const (
-	// DefaultPurgeInterval is how long after a deletion its bytes are in the files at
-	// most, apart from the time that the purge takes.
+	// DefaultPurgeInterval is how long deleted bytes stay in the files at most, apart
+	// from the time that the purge takes.
 	DefaultPurgeInterval = 24 * time.Hour
-	// purgeFree is the space that must be free for a purge beyond that for a commit:
-	// for the filler, the table it becomes, and a merge.
+	// purgeFree is how many bytes must be free for a purge beyond those for a commit:
+	// enough for the filler, its table, and a merge.
 	purgeFree = 8 * memTableSize
-	// fillerBytes is the size of a filler entry, of which a commit has fillerEntries.
-	// They are zeros, of which a table keeps little.
+	// fillerBytes is the size of a filler entry, fillerEntries their number in a
+	// commit. They are zeros, which a table compresses well.
 	fillerBytes   = 512 << 10
 	fillerEntries = 3
 	// maxFillers bounds the filler commits of a flush: four memtables' worth.
 	maxFillers = 4 * memTableSize / (fillerBytes * fillerEntries)
-	// purgeShare is how many times as long as it worked a purge rests at first, so that
-	// other callers keep their speed; maxRest bounds one rest, and restCheck is how often
-	// a rest looks whether others fill level 0, which only the purge empties meanwhile.
+	// purgeShare is the length of a purge's first rests, as a multiple of the work
+	// before, so that other callers keep their speed; maxRest bounds one rest, and
+	// restCheck is how often a rest checks whether callers fill level 0, which only the
+	// purge empties meanwhile.
 	purgeShare = 8
 	maxRest    = 2 * time.Second
 	restCheck  = 20 * time.Millisecond
@@ -43,23 +45,24 @@ const (
 
 // The package's own keys beside deletionKey.
 var (
-	// purgeKey has the time of the last purge; its version says what it covers.
+	// purgeKey has the time of the last purge; its version says which deletions that
+	// purge covers.
 	purgeKey  = string([]byte{ownSpace, 'p'})
 	fillerKey = string([]byte{ownSpace, 'f'})
-	// eraseKey is written by every erasure, for its version: a revision that was given
-	// once is not given again, also when the entries that had it are gone.
+	// eraseKey is written by every erasure, for its version: a revision is given once,
+	// even if the entries that had it are gone.
 	eraseKey = string([]byte{ownSpace, 'e'})
-	// blobsKey is written with every large value, which may take the place of another,
-	// for its version; collectKey has the time of the last collection of large values.
+	// blobsKey is written with every large value, which may replace another, for its
+	// version; collectKey has the time of the last collection of large values.
 	blobsKey   = string([]byte{ownSpace, 'b'})
 	collectKey = string([]byte{ownSpace, 'c'})
 )
 
-// Purge removes from the files what was deleted or replaced before the call: the
-// bytes of deleted entries are in no table, no log and no blob when it returns. It rests
-// between its steps, so that other callers keep most of their speed, less when they write
-// faster than it merges, and waits for backups that began before. A store purges itself,
-// see Options.PurgeInterval.
+// Purge removes the entries that were deleted or replaced before the call from the
+// files: when it returns, their bytes are in no table, no log and no blob. It rests
+// between its steps, so that other callers keep most of their speed, less when they
+// write faster than it merges, and waits for backups that began before. A store purges
+// itself, see Options.PurgeInterval.
 //
 // Errors: [kv.ErrNoSpace] if the device has too little room for merging tables,
 // [kv.ErrClosed], ctx's.
@@ -80,7 +83,8 @@ func (s *Store) purge(ctx context.Context) error {
 	return s.purgeOpen(ctx)
 }
 
-// purgeOpen purges a store that cannot be closed meanwhile; ctx is of untilClose.
+// purgeOpen purges the store. The caller keeps it open meanwhile; ctx is from
+// untilClose.
 func (s *Store) purgeOpen(ctx context.Context) error {
 	select {
 	case s.purging <- struct{}{}:
@@ -121,7 +125,7 @@ func (s *Store) untilClose(ctx context.Context) (context.Context, context.Cancel
 	})
 }
 
-// purgeEnded is why ctx has ended: the caller's reason, or that the store closes.
+// purgeEnded returns why ctx has ended: the caller's reason, or that the store closes.
 func (s *Store) purgeEnded(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), kv.ErrClosed) {
 		return kv.ErrClosed
@@ -131,9 +135,8 @@ func (s *Store) purgeEnded(ctx context.Context) error {
 
 func (s *Store) checkPurgeSpace(context.Context) error { return checkFree(s.dir, s.minFree+purgeFree) }
 
-// waitForSnapshots waits for readers of an old moment, for whom Badger keeps what
-// was deleted since, and for files that they hold. A read that begins later sees
-// the deletions.
+// waitForSnapshots waits for readers of an old moment, for which Badger keeps files and
+// entries that were deleted since. A read that begins later sees the deletions.
 func (s *Store) waitForSnapshots(ctx context.Context) error {
 	for !s.snapshots.TryLock() {
 		if err := sleep(ctx, restCheck); err != nil {
@@ -141,7 +144,7 @@ func (s *Store) waitForSnapshots(ctx context.Context) error {
 		}
 	}
 	defer s.snapshots.Unlock()
-	s.db.NewTransaction(false).Discard() // what is below its timestamp may go
+	s.db.NewTransaction(false).Discard() // Badger may drop deleted versions below its timestamp
 	return nil
 }
 
@@ -156,8 +159,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// flushMemtable returns when what was written before it is in tables and the logs
-// that had it are gone.
+// flushMemtable returns when all earlier writes are in tables and their logs are gone.
 func (s *Store) flushMemtable(ctx context.Context) error {
 	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
 	if err != nil {
@@ -178,7 +180,7 @@ func (s *Store) flushMemtable(ctx context.Context) error {
 	return s.commitOwn(ctx, deleteFillers)
 }
 
-// putFillers writes the filler entries over, deleteFillers deletes them.
+// putFillers overwrites the filler entries, deleteFillers deletes them.
 func putFillers(txn *badger.Txn) error {
 	for i := range byte(fillerEntries) {
 		if err := txn.Set(append([]byte(fillerKey), i), make([]byte, fillerBytes)); err != nil {
@@ -197,9 +199,8 @@ func deleteFillers(txn *badger.Txn) error {
 	return nil
 }
 
-// settleLevel0 has Badger merge the tables of level 0 if there are no others:
-// Flatten is content with them as they are, and Badger when there are fewer than
-// level0Tables.
+// settleLevel0 makes Badger merge the tables of level 0 if all tables are there:
+// Flatten merges nothing then, and Badger by itself nothing below level0Tables tables.
 func (s *Store) settleLevel0(ctx context.Context) error {
 	for s.onlyLevel0() {
 		if s.db.Levels()[0].NumTables < level0Tables {
@@ -232,12 +233,12 @@ func anyExists(paths []string) bool {
 	return false
 }
 
-// newestExists reports whether the last of the logs is there: while it is the one
-// that is written to, filling it has it closed.
+// newestExists reports whether the last of the logs exists: while Badger writes to it,
+// filling it makes Badger close it.
 func newestExists(logs []string) bool { return len(logs) > 0 && anyExists(logs[len(logs)-1:]) }
 
-// commitOwn commits entries of the package's own or deletions of what no caller
-// sees any more.
+// commitOwn commits entries of the package's own, or deletions of entries that no
+// caller sees any more.
 func (s *Store) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -256,7 +257,8 @@ func (s *Store) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error
 	return s.commitTxn(txn)
 }
 
-// versionOf returns the version of one of the package's own keys, 0 if there is none.
+// versionOf returns the version of one of the package's own keys, 0 if the key is not
+// written.
 func (s *Store) versionOf(key string) (uint64, error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -270,9 +272,10 @@ func (s *Store) versionOf(key string) (uint64, error) {
 	return item.Version(), nil
 }
 
-// note writes down in the key done when that was which covers what cause stands for, up
-// to a version of it. What came meanwhile gets the version of the note, which does not
-// cover it.
+// note writes the time of the work that covers the changes under the key cause, up to
+// the version covered, to the key done. It writes cause again if cause has a later
+// version, so that both get the same version and the next work covers the later
+// changes.
 func (s *Store) note(ctx context.Context, done, cause string, covered uint64) error {
 	return s.commitOwn(ctx, func(txn *badger.Txn) error {
 		if now, err := s.versionOf(cause); err != nil {

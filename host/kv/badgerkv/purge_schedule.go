@@ -19,13 +19,14 @@ func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err er
 	return s.dueAfter(purgeKey, deletionKey, interval)
 }
 
-// collectionDue returns when the next collection of large values is due, if there is no
-// purge before; ok is false if none was written since the last.
+// collectionDue returns when the next collection of large values is due, unless a purge
+// precedes it; ok is false if no large value was written since the last collection.
 func (s *Store) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
 	return s.dueAfter(collectKey, blobsKey, interval)
 }
 
-// dueAfter returns an interval after what the key done notes, if cause was written since.
+// dueAfter returns the time in the key done plus an interval; ok is false if cause was
+// not written since.
 func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -53,8 +54,8 @@ func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.T
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(value))).Add(interval), true, nil
 }
 
-// made is when the store was made, as its format file says; if that cannot be read,
-// long ago.
+// made returns the modification time of the format file, which is when the store was
+// made; if that cannot be read, the zero time.
 func (s *Store) made() time.Time {
 	info, err := os.Stat(filepath.Join(s.dir, formatFile))
 	if err != nil {
@@ -63,15 +64,15 @@ func (s *Store) made() time.Time {
 	return info.ModTime()
 }
 
-// purgeChecks is how many times an interval the store looks whether a purge is due,
-// firstPurgeCheck when it does so first at the latest: a command that runs for a
-// moment does not begin a purge that it would break off.
+// purgeChecks is how many times an interval the store checks whether a purge is due,
+// firstPurgeCheck the latest time of the first check: a command that runs for a moment
+// does not begin a purge that it would break off.
 const (
 	purgeChecks     = 24
 	firstPurgeCheck = time.Minute
 )
 
-// keepPurged purges the store whenever that is due, until ctx ends.
+// keepPurged purges the store whenever a purge is due, until ctx ends.
 func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 	every := max(interval/purgeChecks, time.Millisecond)
 	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {

@@ -13,10 +13,10 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// A backup is cut into pieces, each sealed with its number and whether it is the
-// last one: what was changed, left out, put elsewhere or cut off is found. A
-// backup without a key is sealed with a key that everyone knows, which finds the
-// same by accident but keeps nothing secret.
+// A backup is cut into pieces, each sealed with its number and whether it is the last
+// one: readers detect a piece that was changed, left out, moved or cut off. A backup
+// without a key is sealed with a public key value, which detects accidental damage but
+// keeps nothing secret.
 const (
 	pieceBytes = 64 << 10
 	lastPiece  = 1 << 31 // in the length of a piece
@@ -35,7 +35,7 @@ func newSeal(key, salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// nonce is a piece's own: the key is one backup's.
+// nonce returns the nonce of a piece; each backup has its own key.
 func nonce(n uint64, last bool) []byte {
 	b := binary.BigEndian.AppendUint64(nil, n)
 	if last {
@@ -48,7 +48,7 @@ func nonce(n uint64, last bool) []byte {
 type sealer struct {
 	w      io.Writer
 	aead   cipher.AEAD
-	header []byte // is sealed with every piece
+	header []byte // the additional data of every piece
 	n      uint64
 	buf    []byte
 	out    []byte
@@ -57,7 +57,7 @@ type sealer struct {
 func (s *sealer) Write(b []byte) (int, error) {
 	total := len(b)
 	for len(b) > 0 {
-		if len(s.buf) == pieceBytes { // there is more, so it is not the last
+		if len(s.buf) == pieceBytes { // more bytes follow, so this piece is not the last
 			if err := s.piece(false); err != nil {
 				return 0, err
 			}
@@ -85,8 +85,8 @@ func (s *sealer) piece(last bool) error {
 	return err
 }
 
-// unsealer reads what a sealer wrote. Its end is io.EOF; a stream that ends
-// earlier is [kv.ErrCorrupt].
+// unsealer reads the pieces that a sealer wrote. It returns io.EOF after the last
+// piece, [kv.ErrCorrupt] for a stream that ends earlier.
 type unsealer struct {
 	r      io.Reader
 	aead   cipher.AEAD
@@ -94,7 +94,7 @@ type unsealer struct {
 	n      uint64
 	last   bool
 	in     []byte
-	buf    []byte // opened and not read
+	buf    []byte // unsealed and not yet read
 }
 
 func (u *unsealer) Read(b []byte) (int, error) {
@@ -137,7 +137,7 @@ func (u *unsealer) piece() error {
 	return nil
 }
 
-// end is io.EOF if nothing follows the last piece.
+// end returns io.EOF if nothing follows the last piece.
 func (u *unsealer) end() error {
 	switch n, err := u.r.Read(make([]byte, 1)); {
 	case n > 0:

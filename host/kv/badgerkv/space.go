@@ -6,12 +6,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// checkSpace returns kv.ErrNoSpace if less than minFree is free where the store
-// lies.
+// checkSpace returns kv.ErrNoSpace if less than minFree is free on the store's device.
 func (s *Store) checkSpace() error { return checkFree(s.dir, s.minFree) }
 
-// checkFree returns kv.ErrNoSpace if less is free where dir lies. Where that
-// cannot be asked, there is taken to be room.
+// checkFree returns kv.ErrNoSpace if less than least is free on dir's device. It
+// returns nil if the system does not say.
 func checkFree(dir string, least uint64) error {
 	free, ok := freeBytes(dir)
 	if !ok || free >= least {

@@ -5,5 +5,5 @@ package badgerkv
 // freeBytes is not known on this system.
 func freeBytes(string) (uint64, bool) { return 0, false }
 
-// lockDir knows of no lock on this system, so that nothing is done under it.
+// lockDir has no lock on this system; callers then skip the work that needs it.
 func lockDir(string) (unlock func(), ok bool) { return nil, false }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// freeBytes is the space that this user may still fill on dir's device.
+// freeBytes returns the number of bytes that this user may still write on dir's device.
 func freeBytes(dir string) (uint64, bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -16,8 +16,8 @@ func freeBytes(dir string) (uint64, bool) {
 	return st.Bavail * uint64(st.Bsize), true
 }
 
-// lockDir takes the lock that Badger holds on the directory of an open store. It
-// reports whether nobody has it.
+// lockDir takes the lock that Badger holds on the directory of an open store. ok is
+// false if another process has the store open.
 func lockDir(dir string) (unlock func(), ok bool) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -28,8 +28,8 @@ func lockDir(dir string) (unlock func(), ok bool) {
 		return nil, false
 	}
 	return func() {
-		// Closing is not enough: a process that is being started has the file open
-		// until it runs, and with it the lock.
+		// Closing is not enough: a child process that is being started inherits the
+		// open file, and with it the lock, until it executes its program.
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 		_ = f.Close()
 	}, true

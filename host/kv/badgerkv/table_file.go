@@ -20,7 +20,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Bounds of what a table may claim before its checksums are known.
+// Bounds of the sizes that a table may declare before its checksums are verified.
 const (
 	maxTableBytes    = 1 << 30
 	maxChecksumBytes = 64
@@ -82,7 +82,7 @@ func checkTable(path string, manifest badger.TableManifest, keys *badger.KeyRegi
 	return nil
 }
 
-// readIndex returns the index, and where it begins, once its checksum holds.
+// readIndex returns the index, and its offset, after verifying its checksum.
 func readIndex(f io.ReaderAt, size int64) (index []byte, begin int64, err error) {
 	cut := errors.New("it is cut off")
 	n, err := lengthBefore(f, size)
@@ -145,7 +145,7 @@ func checkBlock(block, key []byte, compression options.CompressionType) error {
 	return compare(block[:end-n], block[end-n:end])
 }
 
-// decrypt undoes AES-CTR, whose vector follows the text.
+// decrypt undoes AES-CTR; the initialization vector follows the text.
 func decrypt(b, key []byte) ([]byte, error) {
 	if key == nil {
 		return b, nil
@@ -162,9 +162,9 @@ func decrypt(b, key []byte) ([]byte, error) {
 	return text, nil
 }
 
-// compare returns an error if data has not the checksum that sum encodes: a
-// protobuf message with the algorithm in field 1 and the value in field 2, both
-// varints and left out if 0.
+// compare returns an error if data does not have the checksum that sum encodes: a
+// protobuf message with the algorithm in field 1 and the value in field 2, both varints
+// and left out if 0.
 func compare(data, sum []byte) error {
 	var fields [3]uint64
 	for len(sum) > 0 {

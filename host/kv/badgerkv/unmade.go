@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// removeUnmade removes the files that Badger had created and not given a size
-// when its process was killed. They hold nothing, and Badger does not open a
-// directory that has them. Those of a store that is open are left to who has it.
+// removeUnmade removes the empty files of a process that was killed after Badger had
+// created them and before it set their size. Badger does not open a directory that has
+// such files. removeUnmade leaves the files of an open store to its process.
 func removeUnmade(dir string) error {
 	if len(unmade(dir)) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func removeUnmade(dir string) error {
 
 // unmade returns the logs and memory tables of no size.
 func unmade(dir string) (paths []string) {
-	entries, _ := os.ReadDir(dir) // Badger says what it cannot read
+	entries, _ := os.ReadDir(dir) // Badger reports an unreadable directory
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); ext != ".mem" && ext != ".vlog" {
 			continue
