@@ -1,8 +1,8 @@
-// Package fallbackmodel makes one model of several: it asks the next one when one
-// fails.
+// Package fallbackmodel combines several models into one: when a model fails, it asks
+// the next.
 //
-// A list of models goes in, the preferred one first. A [host.Model] comes out that
-// stands where any model does. A model that fails before a part of its answer was
-// shown is replaced by the next for that request, with an event; it is then asked
-// last for a while.
+// Its input is a list of models, the preferred one first. The result is a [host.Model],
+// for use wherever one is needed. If a model fails before a part of its answer was
+// shown, the next one answers that request, with an event; the failed model is then
+// asked last for a while.
 package fallbackmodel

@@ -19,8 +19,8 @@ const (
 	maxModels       = 8
 )
 
-// Model is a model that has others to ask when one fails. It stands where any
-// model does: an agent's, a network's, a run's. It is safe for concurrent use.
+// Model is a model that asks the next of several when one fails. It serves wherever a
+// model does: for an agent, a network or a run. It is safe for concurrent use.
 type Model struct {
 	models   []host.Model
 	on       []host.Code
@@ -30,7 +30,7 @@ type Model struct {
 	cooled []cooling // by model
 }
 
-// cooling is a model that failed and is left alone for a while.
+// cooling says until when a model that failed is asked last, and why.
 type cooling struct {
 	until time.Time
 	err   *host.Error
@@ -40,27 +40,28 @@ type cooling struct {
 type Options struct {
 	// On are the codes after which the next model is asked: by default unavailable,
 	// deadline_exceeded, resource_exhausted and internal, which another server may
-	// not have. What the request itself causes (invalid_argument) and what somebody
-	// must see and mend (unauthenticated, permission_denied, not_found) is returned.
+	// not have. Errors that the request causes (invalid_argument) and errors that the
+	// operator must correct (unauthenticated, permission_denied, not_found) are
+	// returned.
 	On []host.Code
 
-	// Cooldown is for how long a model that failed is asked last (30 s). A negative
-	// one has every request begin with the first model.
+	// Cooldown is how long a failed model is asked last (30 s). With a negative one
+	// every request begins with the first model.
 	Cooldown time.Duration
 }
 
 var _ host.Model = (*Model)(nil)
 
-// New returns a model that asks the first of models, and the next one
-// when that fails before anything of its answer has been passed on; what was
-// shown to somebody cannot be taken back. Each change is announced by a chunk
-// and so by an event, [host.ModelFellBack]. A failed model is asked last for a while,
-// so that not every request waits for what is down. The caller's own end
-// (canceled, its deadline) is never a reason. If all fail the error is the last
-// one's, with what the others said. Each model's own retries come first.
+// New returns a model that asks the first of models, and the next one when that fails
+// before a part of its answer has been passed on; an answer that a user has seen cannot
+// be taken back. Each change is announced by a chunk and so by an event,
+// [host.ModelFellBack]. A failed model is asked last for a while, so that not every
+// request waits for a model that is down. The end of the caller's context (canceled,
+// its deadline) is never a reason. If all models fail, the error is the last one's,
+// with the messages of the others. Each model's own retries come first.
 //
-// Code invalid_argument for less than one model or more than eight, one that is
-// nil, or a code that does not exist.
+// The error has code invalid_argument for less than one model or more than eight, a nil
+// model, or a code that does not exist.
 func New(models []host.Model, opts *Options) (*Model, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -115,8 +116,8 @@ func (f *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 	}
 }
 
-// order returns which models to ask one after the other: those that cool down
-// last. skipped is why the first is not first.
+// order returns the indices of the models in the order of asking: those that cool down
+// come last. skipped is why the first model does not come first, nil if it does.
 func (f *Model) order(now time.Time) (order []int, skipped *host.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,8 +135,8 @@ func (f *Model) order(now time.Time) (order []int, skipped *host.Error) {
 	return order, skipped
 }
 
-// ask passes on the answer of one model. began says that something of it has
-// been, left that nobody listens any more.
+// ask passes on the answer of one model. began says that a part of the answer was
+// passed on, left that the caller has stopped reading.
 func (f *Model) ask(ctx context.Context, m host.Model, req *host.ModelRequest, yield func(host.ModelChunk, error) bool) (began, left bool, err error) {
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
@@ -156,7 +157,8 @@ func errNoAnswer() error {
 	return host.Errorf(host.Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
 }
 
-// judge has a model cool down that has failed, and ends that of one that has not.
+// judge begins the cooldown of a model that failed, and ends that of a model that
+// answered.
 func (f *Model) judge(ctx context.Context, i int, err error) {
 	if f.cooldown < 0 || ctx.Err() != nil || err != nil && !slices.Contains(f.on, host.CodeOf(err)) {
 		return
@@ -173,8 +175,8 @@ func (f *Model) notice(from, to int, why *host.Error) *host.FallbackNotice {
 	return &host.FallbackNotice{From: f.models[from].Name(), To: f.models[to].Name(), Code: why.Code, Reason: why.Message}
 }
 
-// afterAll is the error of the last model that was asked, with what those before
-// it said.
+// afterAll returns the error of the last model, with the messages of the models before
+// it.
 func afterAll(err error, said []string) error {
 	if len(said) < 2 {
 		return err

@@ -11,20 +11,20 @@ import (
 	"sync"
 )
 
-// A checked value is checkedMark, a digest and the value. The digest is of the
-// partition, the key and the value, so a value is also not that of another key. It is
-// no seal: who can write to the store can write a digest. A store that encrypts has one.
+// A checked value is checkedMark, a digest and the value. The digest covers the
+// partition, the key and the value, so it also detects a value moved from another key.
+// It is no seal: an attacker who can write to the store can write a digest. A store
+// that encrypts seals its values.
 //
-// A value without the mark was stored before there were digests, and is returned
-// unchanged. The mark begins with a byte that no format of a record has, and
-// is long enough for a change of it to be told from that.
+// A value without the mark was stored before digests existed, and is returned
+// unchanged. The mark begins with a byte that no record format has, and is long enough
+// to tell a damaged mark from a missing one.
 const (
 	checkedMark = "\x02\xc5\x9e\x17\x01"
 	digestBytes = 8
-	// checkedOverhead is what a checked value has more than the value.
+	// checkedOverhead is how many bytes a checked value is longer than the value.
 	checkedOverhead = len(checkedMark) + digestBytes
-	// sameMarkBytes is how many bytes of a mark that was changed are still there at
-	// least.
+	// sameMarkBytes is how many bytes of a damaged mark are at least unchanged.
 	sameMarkBytes = len(checkedMark) - 1
 )
 
@@ -34,10 +34,9 @@ const MaxCheckedBytes = MaxValueBytes - checkedOverhead
 // Checked returns a driver over d that stores a digest with every value that is not
 // empty, and compares it when the value is read: a value that was changed, cut or moved
 // to another key on the way to d, in it, or back, is [ErrCorrupt] with its key. Older
-// values without a digest are read unchanged. A [Fence] compares with the value that
-// was put through a Checked driver. A value may have
-// [MaxCheckedBytes]. A Checked driver is returned unchanged. It is a [Locker] if d is
-// one.
+// values without a digest are read unchanged. A [Fence] compares the value without its
+// digest. A value may have [MaxCheckedBytes]. A Checked driver is returned unchanged.
+// It is a [Locker] if d is one.
 func Checked(d Driver) Driver {
 	switch c := d.(type) {
 	case *checked:
@@ -101,7 +100,7 @@ func (c *checked) Scan(ctx context.Context, partition string, r Range) (Page, er
 // buffers hold values with their digests while they are committed.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxBuffer is the largest buffer that is kept for another commit.
+// maxBuffer is the largest buffer that is kept for reuse.
 const maxBuffer = 1 << 20
 
 // Commit implements [Driver].
@@ -119,7 +118,7 @@ func (c *checked) Commit(ctx context.Context, txs ...Tx) []Result {
 	for i, tx := range txs {
 		out[i], room = tx.withDigests(room)
 	}
-	results := c.driver.Commit(ctx, out...) // which keeps no reference to a value
+	results := c.driver.Commit(ctx, out...) // Commit keeps no reference to a value
 	for i := range results {
 		if failed := (*PreconditionError)(nil); errors.As(results[i].Err, &failed) && failed.Cond.Kind == CondFence {
 			results[i] = c.commitWithoutDigests(ctx, txs[i], out[i], results[i])
@@ -131,9 +130,9 @@ func (c *checked) Commit(ctx context.Context, txs ...Tx) []Result {
 	return results
 }
 
-// commitWithoutDigests commits a Tx again of which a fence did not hold, if that is so
-// because the value there was stored before there were digests: with the revision of
-// that value for a condition. Txs that followed it in its Commit come before it then.
+// commitWithoutDigests commits a Tx again whose fence failed because the stored value
+// is older than digests: it replaces the fence by a condition on that value's revision.
+// Txs that followed it in its Commit then precede it.
 func (c *checked) commitWithoutDigests(ctx context.Context, tx, stored Tx, failed Result) Result {
 	old := false
 	for i, cond := range tx.Conds {
@@ -157,7 +156,7 @@ func (c *checked) commitWithoutDigests(ctx context.Context, tx, stored Tx, faile
 // Close implements [Driver].
 func (c *checked) Close() error { return c.driver.Close() }
 
-// sizeWithDigests returns how many bytes the values of a Tx have with digests.
+// sizeWithDigests returns the size of a Tx's values with digests.
 func (tx Tx) sizeWithDigests() int {
 	n := 0
 	for _, w := range tx.Writes {
@@ -235,8 +234,8 @@ func CheckEntry(partition string, e Entry) (Entry, error) {
 	return e, fmt.Errorf("%w: the value of key %s is not what was stored; restore it from a backup", ErrCorrupt, e.Key)
 }
 
-// Damaged reads everything in a partition and yields the entries whose values are not
-// what a [Checked] driver has stored, or that cannot be read ([EntryError]), each with
+// Damaged reads a whole partition and yields the entries whose values differ from those
+// that a [Checked] driver has stored, or that cannot be read ([EntryError]), each with
 // its [ErrCorrupt]. Another error is yielded last, with a zero Entry. d may be Checked
 // or not.
 func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, error] {
@@ -247,7 +246,7 @@ func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, e
 			damaged := (*EntryError)(nil)
 			switch {
 			case errors.As(err, &damaged) && r.Limit > 1:
-				r.Limit, unread = 1, damaged.Key // what precedes it is read alone
+				r.Limit, unread = 1, damaged.Key // reads the entries before it one by one
 				continue
 			case errors.As(err, &damaged):
 				if !yield(Entry{Key: damaged.Key}, err) {

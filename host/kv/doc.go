@@ -42,8 +42,8 @@
 //		Writes:    []kv.Write{kv.Put(headKey, next), kv.Put(log.WithUint(8), message)},
 //	})
 //
-// [Group] commits together what many goroutines commit at the same time, which is
-// what a store that syncs is fast at.
+// [Group] combines the concurrent commits of many goroutines, which makes a store that
+// syncs fast.
 //
 // # Revisions and fences
 //
@@ -54,15 +54,15 @@
 // gaps between them.
 //
 // A fence is a key whose value says who may write, such as the lease of a run.
-// A Tx with [Fence] commits only while that value is still what its writer
-// believes, so a writer that lost its lease cannot write, however late its
-// request arrives.
+// A Tx with [Fence] commits only while the key still has the value that its writer
+// expects, so a writer that lost its lease cannot write, however late its request
+// arrives.
 //
 // # Digests
 //
 // [Checked] puts a digest in front of every value and compares it when the value is
-// read, so that whatever was changed below it is [ErrCorrupt]. The packages that store
-// something use their drivers so.
+// read, so that a value changed below it is [ErrCorrupt]. The packages that store data
+// wrap their drivers with it.
 //
 // # Limits
 //

@@ -5,38 +5,40 @@ import (
 	"fmt"
 )
 
-// What a store can say. Test for them with errors.Is: drivers wrap them in
-// errors that name what they were doing, the cause and what to do next.
+// The errors of a store. Test for them with errors.Is: drivers wrap them in errors that
+// name the operation, the cause and the remedy.
 var (
-	// ErrNotFound is the answer of Get where there is no entry.
+	// ErrNotFound is the error of Get for a missing entry.
 	ErrNotFound = errors.New("key not found")
-	// ErrPrecondition is what every *[PreconditionError] is.
+	// ErrPrecondition matches every *[PreconditionError].
 	ErrPrecondition = errors.New("precondition does not hold")
-	// ErrInvalid is a request that can never succeed, such as an empty key.
+	// ErrInvalid is the error of a request that can never succeed, such as an empty
+	// key.
 	ErrInvalid = errors.New("invalid request")
-	// ErrTooLarge is what every *[LimitError] is.
+	// ErrTooLarge matches every *[LimitError].
 	ErrTooLarge = errors.New("too large")
-	// ErrClosed is the answer of every method after Close.
+	// ErrClosed is the error of every method after Close.
 	ErrClosed = errors.New("store is closed")
-	// ErrReadOnly is the answer to a write where none is allowed: the store
-	// lies in a place that this process cannot write to, or it stopped taking
-	// writes after one of them failed half-way.
+	// ErrReadOnly is the error of a write to a store that takes none: this process
+	// cannot write to its directory, or the store stopped taking writes after one of
+	// them failed half-way.
 	ErrReadOnly = errors.New("store takes no writes")
-	// ErrNoSpace is the answer to a write for which the device has no room.
+	// ErrNoSpace is the error of a write for which the device has no room.
 	ErrNoSpace = errors.New("no space left for the store")
 	// ErrInDoubt is the error of a Tx that may or may not have been written.
 	ErrInDoubt = errors.New("outcome of the commit is unknown")
-	// ErrLocked is the answer of opening a store that is open elsewhere.
+	// ErrLocked is the error of opening a store that is open elsewhere.
 	ErrLocked = errors.New("store is in use")
-	// ErrKey is the answer of opening an encrypted store, or reading a backup of
-	// one, without its key.
+	// ErrKey is the error of opening an encrypted store, or reading its backup, without
+	// its key.
 	ErrKey = errors.New("wrong encryption key")
-	// ErrErasing is the answer to a write to a partition that is being erased; reads
-	// find nothing there. It can be written to again when the erasure has ended.
+	// ErrErasing is the error of a write to a partition that is being erased; reads
+	// find nothing there. The partition accepts writes again when the erasure has
+	// ended.
 	ErrErasing = errors.New("partition is being erased")
-	// ErrCorrupt is data that differs from the written data.
+	// ErrCorrupt is the error for data that differs from the written data.
 	ErrCorrupt = errors.New("stored data is damaged")
-	// ErrFormat is data in a format that this version does not know.
+	// ErrFormat is the error for data in a format that this version does not know.
 	ErrFormat = errors.New("unknown format of stored data")
 )
 
@@ -83,8 +85,8 @@ func (e *PreconditionError) found() string {
 	}
 }
 
-// EntryError is an [ErrCorrupt] of one entry that a Scan met, which ends with it: who
-// removes entries needs no more of it than its key.
+// EntryError is an [ErrCorrupt] of one entry, with which a Scan ends. It has the key,
+// which suffices to remove the entry.
 type EntryError struct {
 	Key Key
 	Err error
@@ -96,9 +98,9 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %s: %v", e.Key, 
 // Unwrap returns the entry's fault.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// LimitError is a request beyond one of the limits of this package.
+// LimitError is the error of a request beyond one of the limits of this package.
 type LimitError struct {
-	// What is the thing that is too large, in words: "key", "value of key ...".
+	// What names the thing that is too large: "key", "value of key ...".
 	What string
 	// Got is its size, Max the limit, both in Unit ("bytes", "writes", ...).
 	Got, Max int

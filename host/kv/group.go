@@ -6,19 +6,18 @@ import (
 	"sync"
 )
 
-// MaxGroupBytes bounds the Txs that [Group] commits together, as [Tx.Size] has
-// it. One Commit that is larger goes alone.
+// MaxGroupBytes bounds the [Tx.Size] of the Txs that [Group] commits together. A larger
+// Commit forms a group alone.
 const MaxGroupBytes = 8 << 20
 
-// Group returns a driver over d that commits together what waits to be
-// committed. While one group is written the next one gathers, so a store that
-// syncs once a Commit syncs once for the whole group; a Tx that comes while no group
-// is written does not wait. Each Tx has the result that it would
-// have alone, and Close closes d.
+// Group returns a driver over d that combines waiting commits into groups. While one
+// group is written the next one gathers, so a store that syncs once a Commit syncs once
+// for the whole group; a Tx that arrives while no group is written does not wait. Each
+// Tx has the same result as alone, and Close closes d.
 //
-// Partitions take turns in a group: one with many writers does not hold up
-// another's. A Commit whose context ends while it waits writes nothing; once its
-// group is being written it stays for the outcome.
+// A group takes commits from the partitions round-robin: a partition with many writers
+// does not delay another's. A Commit whose context ends while it waits writes nothing;
+// once its group is being written it waits for the outcome.
 func Group(d Driver) Driver {
 	return &grouped{Driver: d, queues: map[string][]*waiting{}}
 }
@@ -27,9 +26,9 @@ type grouped struct {
 	Driver
 
 	mu      sync.Mutex
-	leading bool                  // a waiter writes, or was chosen to
+	leading bool                  // a waiter writes, or was chosen as leader
 	queues  map[string][]*waiting // by partition
-	order   []string              // the partitions that wait, in the order of their turns
+	order   []string              // the partitions with waiting commits, in round-robin order
 }
 
 // waiting is one Commit.
@@ -37,10 +36,10 @@ type waiting struct {
 	ctx     context.Context
 	txs     []Tx
 	bytes   int
-	lead    chan struct{} // closed when it is to write the next group
+	lead    chan struct{} // closed to make it the leader, which writes the next group
 	told    bool          // lead is closed
 	taken   bool          // it is in a group
-	done    chan struct{} // closed when results are there
+	done    chan struct{} // closed when results are set
 	results []Result
 }
 
@@ -64,7 +63,7 @@ func (g *grouped) Commit(ctx context.Context, txs ...Tx) []Result {
 	return g.await(ctx, w)
 }
 
-// await waits until w is written, and leads if w is chosen to.
+// await waits until w is written, and writes a group if w is chosen as leader.
 func (g *grouped) await(ctx context.Context, w *waiting) []Result {
 	for {
 		select {
@@ -83,8 +82,8 @@ func (g *grouped) await(ctx context.Context, w *waiting) []Result {
 	}
 }
 
-// heard makes that w can be told to lead again, should its group be full before
-// its own turn.
+// heard lets w be chosen as leader again, if the group that it writes is full before it
+// includes w.
 func (g *grouped) heard(w *waiting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,8 +98,8 @@ func ended(n int, err error) []Result {
 	return results
 }
 
-// leave takes w out of its queue and reports whether it was in it. If it was to
-// lead, another does.
+// leave removes w from its queue and reports whether w was in it. If w was chosen as
+// leader, leave chooses another.
 func (g *grouped) leave(w *waiting) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +140,8 @@ func (g *grouped) forget(partition string) {
 	}
 }
 
-// tell has the next in line write the next group. The lock is held.
+// tell chooses the longest waiting commit of the next partition as leader. The lock is
+// held.
 func (g *grouped) tell() {
 	if len(g.order) == 0 {
 		g.leading = false
@@ -154,8 +154,8 @@ func (g *grouped) tell() {
 	}
 }
 
-// take returns the next group: from each partition in turn the longest waiting, until
-// the group is full. The lock is held.
+// take returns the next group: the longest waiting commits of the partitions,
+// round-robin, until the group is full. The lock is held.
 func (g *grouped) take() (group []*waiting) {
 	txs, bytes := 0, 0
 	for len(g.order) > 0 {
@@ -178,7 +178,7 @@ func (g *grouped) take() (group []*waiting) {
 	return group
 }
 
-// write commits one group and tells who writes the next.
+// write commits one group and chooses the next leader.
 func (g *grouped) write() {
 	g.mu.Lock()
 	group := g.take()
@@ -201,7 +201,7 @@ func (g *grouped) write() {
 	for _, w := range group {
 		txs = append(txs, w.txs...)
 	}
-	// The group is many callers': none of them ends it.
+	// The group belongs to many callers: no caller's context ends it.
 	results := g.Driver.Commit(context.WithoutCancel(group[0].ctx), txs...)
 	for _, w := range group {
 		w.results, results = results[:len(w.txs):len(w.txs)], results[len(w.txs):]

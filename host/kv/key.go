@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Key is where an entry is stored within its partition. Keys are ordered by
-// their bytes. A store takes any bytes; keys of one application should be made
-// with [NewKey], [Key.With] and [Key.WithUint], which join elements so that
+// Key is the position of an entry within its partition. Keys are ordered by their
+// bytes. A store takes any bytes; keys of one application should be made with [NewKey],
+// [Key.With] and [Key.WithUint], which join elements so that
 //
 //   - two lists of elements are two keys, whatever bytes the elements hold;
 //   - keys compare as their elements do, one after another: strings by bytes,
@@ -20,8 +20,8 @@ import (
 // A Key is a string, so it can be compared, shared and used in a map.
 type Key string
 
-// How an element is written. The tag comes first, so that a reader knows what
-// follows and a string can never be taken for a number.
+// The encoding of elements. The tag comes first, so that a reader knows what follows
+// and a string can never be taken for a number.
 //
 // A string is tagString, its bytes, terminator. The terminator is below every
 // byte of a string and never one of them: 0x00 is written 0x01 0x01, and 0x01
@@ -65,8 +65,8 @@ func appendString(b []byte, s string) []byte {
 	}
 }
 
-// nextEscape is where the first byte of s is that is written or read in a way
-// of its own, or the length of s.
+// nextEscape returns the index of the first byte of s that is escaped, or the length of
+// s.
 func nextEscape(s string) int {
 	for i := range len(s) {
 		if s[i] <= escape {
@@ -84,8 +84,8 @@ func (k Key) WithUint(n uint64) Key {
 	return Key(binary.BigEndian.AppendUint64(b, n))
 }
 
-// CutPrefix returns what follows prefix in k, for reading the elements that a
-// scan of prefix found: the Cut methods take it apart from the front.
+// CutPrefix returns the rest of k after prefix, for reading the elements of a key from
+// a scan of prefix: the Cut methods parse it from the front.
 func (k Key) CutPrefix(prefix Key) (rest Key, ok bool) {
 	s, ok := strings.CutPrefix(string(k), string(prefix))
 	return Key(s), ok

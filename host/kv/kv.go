@@ -8,9 +8,8 @@ import (
 // Driver is a store of ordered keys. All methods may be called from any number
 // of goroutines at once. Drivers prove themselves with kvtest.Run.
 //
-// Byte slices belong to the caller on both sides: a driver keeps no reference
-// to a slice it was given after the call returns, and what it returns it never
-// touches again.
+// Byte slices belong to the caller on both sides: a driver keeps no reference to an
+// argument after the call returns, and never touches a returned slice again.
 //
 // An error names the operation. Callers branch on the sentinels of this
 // package with errors.Is, and on *[PreconditionError] and *[LimitError] with
@@ -33,8 +32,8 @@ type Driver interface {
 	// after another in the order given. The results are in that order, one for
 	// each Tx; one that fails takes no other with it. A result without error
 	// means that the Tx is as durable as the store makes anything: a
-	// persistent store has synced it. Committing several together lets a
-	// store sync once for all of them.
+	// persistent store has synced it. Committing several Txs together lets a store sync
+	// once for all of them.
 	//
 	// The Err of a result is one of these. All but the last mean that nothing
 	// of the Tx was written.
@@ -66,7 +65,7 @@ type Entry struct {
 	Revision uint64
 }
 
-// Page is what one Scan found.
+// Page is the result of one Scan.
 type Page struct {
 	// Entries are in the order of the Range, at most as many as its Limit.
 	Entries []Entry

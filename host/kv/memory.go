@@ -170,7 +170,7 @@ type table struct {
 	chunks [][]*Entry // in the order of their keys, none empty
 }
 
-// find returns where in which chunk key is or would be.
+// find returns the chunk c and the index i within it at which key is or would be.
 func (t *table) find(key Key) (c, i int, ok bool) {
 	c, ok = slices.BinarySearchFunc(t.chunks, key, func(chunk []*Entry, k Key) int {
 		return strings.Compare(string(chunk[0].Key), string(k))
@@ -223,7 +223,7 @@ func (t *table) ascend(low, high Key) iter.Seq[*Entry] {
 	}
 }
 
-// descend yields what ascend does, backwards.
+// descend yields the entries of ascend in reverse order.
 func (t *table) descend(low, high Key) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		c, i := len(t.chunks), 0

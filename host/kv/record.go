@@ -8,8 +8,8 @@ import (
 )
 
 // formatJSON is the first byte of a record that is plain JSON. Other bytes are
-// for formats to come, such as compressed or encrypted records; a version that
-// does not know one says so instead of misreading it.
+// for formats to come, such as compressed or encrypted records; a version that does not
+// know a format returns an error instead of misreading the record.
 const formatJSON = 0x01
 
 // EncodeRecord returns v as a value to store: a byte that names the format,
@@ -25,10 +25,10 @@ func EncodeRecord(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// DecodeRecord reads into v, a pointer, what EncodeRecord wrote. A number that
-// lands in an interface becomes a json.Number, so that no digit is lost. The
-// error is [ErrFormat] if the format is not known, as in a record written by a
-// newer version, and [ErrCorrupt] if the rest is not JSON for v.
+// DecodeRecord reads a value that EncodeRecord wrote into v, a pointer. A number in an
+// interface becomes a json.Number, so that no digit is lost. The error is [ErrFormat]
+// if the format is not known, as in a record written by a newer version, and
+// [ErrCorrupt] if the rest is not JSON for v.
 func DecodeRecord(value []byte, v any) error {
 	if len(value) == 0 {
 		return fmt.Errorf("decode record %T: %w: it is empty", v, ErrCorrupt)

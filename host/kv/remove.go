@@ -6,8 +6,8 @@ import (
 )
 
 // Remove deletes every key of a partition that begins with prefix, a page at a
-// time: a reader may see some of them gone and others not. Entries written there
-// meanwhile may stay. Of a [Checked] driver it removes damaged entries, too.
+// time: a reader may see some of them removed and others not. Entries written there
+// meanwhile may stay. From a [Checked] driver it also removes damaged entries.
 func Remove(ctx context.Context, d Driver, partition string, prefix Key) error {
 	d = Unchecked(d)
 	r := Range{Prefix: prefix, Limit: min(MaxScanLimit, MaxTxWrites)}

@@ -4,11 +4,11 @@ package kv
 // end or from a key inside, up to Limit of them. The zero Range is the first
 // page of a whole partition in ascending order.
 type Range struct {
-	// Prefix is what every key begins with; empty is the whole partition.
+	// Prefix is the prefix of every key; empty is the whole partition.
 	Prefix Key
 	// From is the key to begin with, included if it exists. Ascending, the
-	// page has keys >= From; with Reverse, keys <= From. It need not begin
-	// with Prefix: what counts is where both hold.
+	// page has keys >= From; with Reverse, keys <= From. It need not begin with Prefix:
+	// the page has the keys that satisfy both.
 	From Key
 	// After is From without the key itself, which is how the next page begins
 	// after the last key of this one. Only one of From and After may be set.
@@ -47,9 +47,9 @@ func (r Range) Validate(partition string) error {
 	return within("range", r.Limit, MaxScanLimit, "entries as limit")
 }
 
-// Bounds turns the range into what engines understand: all keys k with
-// low <= k < high, where an empty high is no bound. If no key can be in range,
-// low >= high and high is not empty.
+// Bounds returns the range as bounds, which engines understand: all keys k with low <=
+// k < high, where an empty high is no bound. If no key can be in range, low >= high and
+// high is not empty.
 func (r Range) Bounds() (low, high Key) {
 	low, high = r.Prefix, r.Prefix.successor()
 	switch {
@@ -109,8 +109,8 @@ func NewPageBuilder(r Range) *PageBuilder {
 	return &PageBuilder{limit: limit}
 }
 
-// Room reports whether another entry may be added. Ask only when there is one:
-// if the answer is no, the page says that there are More.
+// Room reports whether another entry may be added. Call it only when another entry
+// exists: if it returns false, it sets the page's More.
 func (b *PageBuilder) Room() bool {
 	if len(b.page.Entries) < b.limit && b.bytes < MaxScanBytes {
 		return true

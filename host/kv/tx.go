@@ -21,7 +21,7 @@ type Tx struct {
 
 // Result is the outcome of one Tx.
 type Result struct {
-	// Revision is what every key put by the Tx now has; 0 if the Tx failed or
+	// Revision is the new revision of every key put by the Tx; 0 if the Tx failed or
 	// wrote nothing.
 	Revision uint64
 	// Err is nil if the Tx was committed. See [Driver].Commit for the rest.
@@ -44,13 +44,13 @@ func Put(key Key, value []byte) Write { return Write{Key: key, Value: value} }
 // Delete removes the entry at key. Deleting a missing key is no error.
 func Delete(key Key) Write { return Write{Key: key, Delete: true} }
 
-// CondKind says what a condition asks of its key.
+// CondKind is the kind of a condition.
 type CondKind int
 
-// The kinds of conditions. The zero value is none of them, so a Cond that was
-// never filled in is refused rather than taken to hold.
+// The kinds of conditions. The zero value is none of them, so an empty Cond is refused
+// rather than taken to hold.
 const (
-	// CondAbsent holds while there is no entry at the key.
+	// CondAbsent holds while the key has no entry.
 	CondAbsent CondKind = iota + 1
 	// CondRevision holds while the entry at the key has Cond.Revision.
 	CondRevision
@@ -67,7 +67,7 @@ type Cond struct {
 	Value    []byte // of CondFence
 }
 
-// Absent holds while there is no entry at key.
+// Absent holds while key has no entry.
 func Absent(key Key) Cond { return Cond{Kind: CondAbsent, Key: key} }
 
 // AtRevision holds while the entry at key is the one written at revision: it
@@ -85,8 +85,8 @@ func AtRevision(key Key, revision uint64) Cond {
 func Fence(key Key, value []byte) Cond { return Cond{Kind: CondFence, Key: key, Value: value} }
 
 // Check returns nil if c holds for e, the entry at c.Key or the zero Entry
-// for a missing key, and otherwise the error of condition number index. It is how
-// drivers decide, so that all decide alike.
+// for a missing key, and otherwise the error of condition number index. Drivers call
+// it, so that all of them decide alike.
 func (c Cond) Check(index int, e Entry) error {
 	if c.holds(e) {
 		return nil
@@ -108,8 +108,8 @@ func (c Cond) holds(e Entry) bool {
 	}
 }
 
-// Size is the number of bytes of all keys and values in the Tx, conditions
-// included: what [MaxTxBytes] bounds.
+// Size is the number of bytes of all keys and values in the Tx, conditions included.
+// [MaxTxBytes] bounds it.
 func (tx Tx) Size() int {
 	n := 0
 	for _, c := range tx.Conds {

@@ -7,11 +7,11 @@ import (
 
 // differ compares documents.
 type differ struct {
-	work int // that applying the patch will be
-	read int // how many bytes of JSON may still be looked at
+	work int // of applying the patch
+	read int // how many bytes of JSON may still be read
 }
 
-// diff returns the operations that make after of before, which is at path.
+// diff returns the operations that turn before, the value at path, into after.
 func (w *differ) diff(path string, depth int, before, after any) []Op {
 	if identical(before, after) {
 		return nil
@@ -42,13 +42,13 @@ func (w *differ) diff(path string, depth int, before, after any) []Op {
 	return ops
 }
 
-// worth returns how short a value has to be for its whole to be sent instead of
-// ops: who shows a value keeps what no operation touches, so it has to be far
-// shorter.
+// worth returns the length below which a whole value replaces ops. It must be far
+// shorter than ops, because a display keeps the parts of a value that no operation
+// touches.
 func worth(path string, ops []Op) int { return sizeOfDiff(ops)/2 - SizeOfChange - len(path) }
 
-// objects takes members in the order of their names, so that the result is the
-// same every time.
+// objects compares members in the order of their names, so that the result is
+// deterministic.
 func (w *differ) objects(path string, depth int, before, after map[string]any) []Op {
 	var ops []Op
 	names := make([]string, 0, 8)
@@ -79,8 +79,8 @@ func (w *differ) objects(path string, depth int, before, after map[string]any) [
 	return ops
 }
 
-// arrays leaves alone what both begin and end with. Between that, elements are
-// compared by their place; the rest is added, or removed from its end.
+// arrays skips the elements with which both arrays begin and end. It compares the
+// elements between them by position; the surplus is added, or removed from the end.
 func (w *differ) arrays(path string, depth int, before, after []any) []Op {
 	first := 0
 	for first < min(len(before), len(after)) && identical(before[first], after[first]) {
@@ -125,11 +125,11 @@ func sizeOfDiff(ops []Op) int {
 	return n
 }
 
-// smaller reports whether a document's JSON is shorter than n bytes. It looks no
-// further than that.
+// smaller reports whether a document's JSON is shorter than n bytes. It reads no more
+// than n bytes of it.
 func smaller(doc any, n int) bool { return room(doc, n) > 0 }
 
-// room returns what is left of n after a document's JSON, or nothing.
+// room returns n less the size of a document's JSON, at least 0.
 func room(doc any, n int) int {
 	switch v := doc.(type) {
 	case []any:
@@ -156,8 +156,8 @@ func room(doc any, n int) int {
 	return max(n, 0)
 }
 
-// identical is Equal for those to whom 1 and 1.0 are two things. What
-// two documents share is not looked into.
+// identical is Equal, except that 1 and 1.0 differ. It does not look into parts that
+// two documents share.
 func identical(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

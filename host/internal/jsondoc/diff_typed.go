@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// DiffTyped returns the operations that do to doc what was done to a Go value,
-// which encoding/json wrote as before and writes as after. What doc has and the
-// value does not know stays as it is. Only what differs is decoded.
+// DiffTyped returns the operations that make the changes of a Go value in doc; before
+// and after are the value as encoding/json wrote it. Members of doc that the Go type
+// does not know stay unchanged. Only the parts that differ are decoded.
 func DiffTyped(doc any, before, after []byte) ([]Op, error) {
-	if !utf8.Valid(before) || !utf8.Valid(after) { // a type may write itself
+	if !utf8.Valid(before) || !utf8.Valid(after) { // a type may have its own MarshalJSON
 		return nil, errorf(Invalid, "write state: not valid UTF-8")
 	}
 	w := differ{read: levelsRead * (len(before) + len(after))}
 	return w.typed(nil, "", 0, doc, before, after), nil
 }
 
-// typed is diffDocuments for what is in all three.
+// typed is diffDocuments for a value that all three have.
 func (w *differ) typed(ops []Op, path string, depth int, doc any, before, after []byte) []Op {
 	if bytes.Equal(before, after) {
 		return ops
@@ -49,7 +49,7 @@ func (w *differ) typedMembers(ops []Op, path string, depth int, doc any, members
 	return ops
 }
 
-// elements returns what was done to an array in which nothing is unknown.
+// elements returns the changes of an array without unknown members.
 func (w *differ) elements(path string, depth int, before, after []byte) []Op {
 	ops := w.diffJSON(path, depth, before, after)
 	if len(ops) > MaxPatchOps/2 || w.work > maxPatchWork/2 {
@@ -65,14 +65,14 @@ func placeOf(raw []byte) Optional {
 	return Optional{DecodeValid(raw), true}
 }
 
-// writtenAs reports whether a document is what the JSON raw says, with the same
-// members, elements and texts, and numbers that are written alike.
+// writtenAs reports whether a document equals the JSON raw, with the same members,
+// elements and texts, and numbers that are written alike.
 func writtenAs(doc any, raw []byte) bool {
 	rest, ok := afterSame(doc, next(raw))
 	return ok && len(next(rest)) == 0
 }
 
-// afterSame returns what follows the first value in raw, if that value is doc.
+// afterSame returns the rest of raw after its first value, if that value is doc.
 func afterSame(doc any, raw []byte) ([]byte, bool) {
 	switch v := doc.(type) {
 	case map[string]any:
@@ -98,8 +98,8 @@ func sameScalar(doc any, raw []byte) bool {
 	return false
 }
 
-// afterSameMembers takes an object in which a member is given twice for one that
-// has another member beside it: all that is written is there.
+// afterSameMembers takes an object that gives a member twice for one with two members:
+// it counts every member that is written.
 func afterSameMembers(members map[string]any, raw []byte) ([]byte, bool) {
 	if raw[0] != '{' {
 		return raw, false
@@ -137,10 +137,10 @@ func afterSameElements(list []any, raw []byte) ([]byte, bool) {
 	return raw[1:], raw[0] == ']'
 }
 
-// diffDocuments appends the operations that do to doc what was done to before,
-// which became after: by member for objects, whole values otherwise. doc is
-// before, or more than before: what only doc has is left as it is. Members are
-// taken in order of their names, so the result is the same every time.
+// diffDocuments appends the operations that make in doc the changes from before to
+// after: by member for objects, whole values otherwise. doc is before, possibly with
+// more members, which stay unchanged. Members are compared in the order of their names,
+// so the result is deterministic.
 func diffDocuments(ops []Op, path string, doc, before, after Optional) []Op {
 	am, changed := after.Value.(map[string]any)
 	switch {

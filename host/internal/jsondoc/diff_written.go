@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Documents that were read each by itself share nothing, but most of what is
-// written in them is the same. So they are compared as they are written: what is
-// written alike is the same, and only the rest is decoded. The JSON is valid and
-// there is no white space around it.
+// Documents that were read separately share no values, but most of their JSON is the
+// same. So their JSON is compared: parts with equal bytes are equal, and only the rest
+// is decoded. The JSON is valid and has no white space around it.
 
-// levelsRead bounds how often bytes are looked at, for each level of what is
-// nested looks at what is below it. What is deeper is decoded.
+// levelsRead bounds how often bytes are read, because each level of nesting reads the
+// levels below it. Deeper values are decoded.
 const levelsRead = 16
 
-// diffJSON is diff for documents as they are written.
+// diffJSON is diff for documents as JSON.
 func (w *differ) diffJSON(path string, depth int, before, after []byte) []Op {
 	if bytes.Equal(before, after) {
 		return nil
@@ -63,7 +62,7 @@ func (w *differ) objectsJSON(path string, depth int, members []memberPair) []Op 
 	return ops
 }
 
-// arraysJSON is arrays for what differs in two of them.
+// arraysJSON is arrays for the difference of two arrays.
 func (w *differ) arraysJSON(path string, depth int, c difference) []Op {
 	same := c.same()
 	both := min(len(c.before), len(c.after))
@@ -85,16 +84,16 @@ func (w *differ) arraysJSON(path string, depth int, c difference) []Op {
 	return ops
 }
 
-// difference is what two objects or two arrays have between what is written alike
-// at their beginnings and at their ends.
+// difference holds the parts of two objects or two arrays between the equal bytes at
+// their beginnings and at their ends.
 type difference struct {
 	object        bool
-	head, tail    []byte // with the bracket after which, or before which, they stand
+	head, tail    []byte // with the opening, or the closing, bracket
 	first         int    // how many parts the head has
 	before, after []part
 }
 
-// part is an element, or a member with its name as it is written.
+// part is an element, or a member with its name as JSON.
 type part struct{ name, value []byte }
 
 // differing reports false for values that are not both objects or both arrays.
@@ -116,8 +115,8 @@ func differing(before, after []byte) (c difference, ok bool) {
 	}
 	c.head = before[:len(before)-len(b)]
 	for len(b) != len(a) || len(b) > alikeAtEnd {
-		// Parts that end as far from the end are the same from there on, if they
-		// are written alike.
+		// Once the rests have the same length and lie within the equal bytes at the
+		// end, they are equal.
 		longer := len(b) - len(a)
 		var p part
 		if longer >= 0 {
@@ -133,7 +132,7 @@ func differing(before, after []byte) (c difference, ok bool) {
 	return c, true
 }
 
-// cut takes the first part off.
+// cut removes the first part.
 func (c *difference) cut(b []byte) (p part, rest []byte) {
 	if c.object {
 		end := StringEnd(b, 0) + 1
@@ -160,14 +159,14 @@ func (c *difference) same() int {
 	return n
 }
 
-// memberPair is a member of two objects, nil in the one that does not have it.
+// memberPair is a member of two objects; its value is nil for an object without it.
 type memberPair struct {
 	name          string
 	before, after []byte
 }
 
-// members returns the members that differ in the order of their names. It
-// reports false if one is given twice: only the last of them counts then.
+// members returns the members that differ, in the order of their names. It reports
+// false if an object gives one twice: then only the last counts.
 func (c *difference) members() ([]memberPair, bool) {
 	all := make([]memberPair, 0, len(c.before)+len(c.after))
 	for _, p := range c.before {
@@ -202,8 +201,8 @@ func (m *memberPair) join(n memberPair) bool {
 	return true
 }
 
-// holdsAny reports whether any of the members is among those that are written at
-// the beginning of b.
+// holdsAny reports whether any of the members is among the members at the beginning of
+// b.
 func holdsAny(b []byte, members []memberPair) bool {
 	names := make(map[string]struct{}, len(members))
 	for _, m := range members {
@@ -220,7 +219,7 @@ func holdsAny(b []byte, members []memberPair) bool {
 	return false
 }
 
-// shorter is smaller for a document as it is written.
+// shorter is smaller for a document as JSON.
 func shorter(raw []byte, n int) bool {
 	for i := 0; i < len(raw) && n > 0; i++ {
 		switch raw[i] {
@@ -240,7 +239,7 @@ func shorter(raw []byte, n int) bool {
 	return n > 0
 }
 
-// commonPrefix returns how many bytes a and b begin with alike.
+// commonPrefix returns the length of the longest common prefix of a and b.
 func commonPrefix(a, b []byte) int {
 	n := 0
 	for len(a)-n >= 8 && len(b)-n >= 8 {
@@ -255,7 +254,7 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// commonSuffix returns how many bytes they end with alike.
+// commonSuffix returns the length of the longest common suffix of a and b.
 func commonSuffix(a, b []byte) int {
 	n := 0
 	for len(a)-n >= 8 && len(b)-n >= 8 {

@@ -5,19 +5,19 @@
 //     [DecodeMembers]), for formats that keep unknown members in their order;
 //   - into a decoded value ([Decode], [DecodeStrict]): maps, slices, strings, bools
 //     and nil, with numbers as [json.Number], so that integers of any size survive;
-//   - as a [Document], which is decoded when something first looks into it.
+//   - as a [Document], which is decoded at its first use.
 //
-// Out come operations of RFC 6902 ([Op]) that lead from one value to another, the
-// values that operations lead to, and JSON again.
+// It computes the RFC 6902 operations ([Op]) that turn one value into another, applies
+// operations, and writes JSON again.
 //
 // A [Patcher] copies the objects and arrays on the way to a change, each once, and
 // shares the rest with the value before; [Document.Diff] and [Encoded.Next] pass
-// over shared parts. So patching, comparing and writing cost what has changed.
-// Decoded values are therefore never changed once another value may share them.
+// over shared parts. So patching, comparing and writing take time in proportion to the
+// change. Decoded values are therefore never changed once another value may share them.
 //
-// Two differs stand here: that of decoded values, for documents that one was
-// patched into the other, and that of documents as they are written, for two
-// that were read each by itself. The second decodes only the parts that differ.
+// The package has two differs: one of decoded values, for a document and its patched
+// version, and one of JSON, for two documents that were read separately. The second
+// decodes only the parts that differ.
 //
 // Every operation is bounded: the number of operations and their work, the depth
 // of values and pointers, and the digits of numbers that are compared. A refusal is

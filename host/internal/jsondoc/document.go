@@ -7,18 +7,18 @@ import (
 )
 
 // Document is a JSON value that is patched and compared without being read
-// again. Numbers are kept as they were written, so integers of any size survive.
-// A document is immutable: what was patched shares what did not change with what
-// it came from, so a patch costs what it touches. Safe for concurrent use.
+// again. Numbers keep their digits as written, so integers of any size survive. A
+// document is immutable: a patched document shares its unchanged parts with the
+// original, so a patch costs as much as it touches. Safe for concurrent use.
 type Document struct {
-	raw     json.RawMessage // as it was read; nil for what was made of another
+	raw     json.RawMessage // the JSON that was read; nil for a document made from another
 	decoded atomic.Pointer[any]
 	family  *family
 }
 
-// family are the documents that were made of one that was read.
+// family is shared by a document that was read and the documents made from it.
 type family struct {
-	last atomic.Pointer[Encoded] // that was made
+	last atomic.Pointer[Encoded] // the Encoded that was made last
 }
 
 // Read reads JSON. Malformed JSON and a value that is nested deeper than [MaxDepth]
@@ -40,14 +40,14 @@ func (f *family) of(doc any) *Document {
 	return d
 }
 
-// tree decodes the document when somebody first looks into it: one that is only
-// compared is not decoded.
+// tree decodes the document at the first call: a document that is only compared is not
+// decoded.
 func (d *Document) tree() any {
 	if doc := d.decoded.Load(); doc != nil {
 		return *doc
 	}
 	doc := DecodeValid(d.raw)
-	d.decoded.CompareAndSwap(nil, &doc) // all that ask get the same one
+	d.decoded.CompareAndSwap(nil, &doc) // all callers get the same one
 	return *d.decoded.Load()
 }
 
@@ -74,10 +74,9 @@ func (d *Document) IsObject() bool {
 // and texts, and numbers that are written alike.
 func (d *Document) Equal(e *Document) bool { return identical(d.tree(), e.tree()) }
 
-// Patch returns the document that RFC 6902 operations lead to, all of them or
-// none. The error is [Invalid] for an operation that is malformed or does not
-// apply, [TestFailed] for a test that fails, [TooMuch] for too many operations or
-// too much work.
+// Patch returns the document after RFC 6902 operations, all of them or none. The error
+// is [Invalid] for an operation that is malformed or does not apply, [TestFailed] for a
+// test that fails, [TooMuch] for too many operations or too much work.
 func (d *Document) Patch(ops []Op) (*Document, error) {
 	doc, _, err := ApplyTo(d.tree(), ops)
 	if err != nil {
@@ -86,9 +85,9 @@ func (d *Document) Patch(ops []Op) (*Document, error) {
 	return d.family.of(doc), nil
 }
 
-// Without returns the document without what is at RFC 6901 pointers. An element
-// of an array becomes null, so that the others keep their places. A pointer that
-// leads nowhere, and the root, leave the document as it is.
+// Without returns the document without the values at RFC 6901 pointers. An element of
+// an array becomes null, so that the others keep their positions. A pointer without a
+// value, and the root, are ignored.
 func (d *Document) Without(pointers ...string) *Document {
 	p := Patcher{Doc: d.tree()}
 	for _, pointer := range pointers {
@@ -109,10 +108,10 @@ func (d *Document) Without(pointers ...string) *Document {
 	return d.family.of(p.Doc)
 }
 
-// Diff returns operations that make other of d: add, remove and replace, by
-// member and by element, or the whole where that is less than half. What
-// both share, since one was patched from the other, costs nothing to compare.
-// Of two that were read each by itself, what is written alike is not decoded.
+// Diff returns operations that turn d into other: add, remove and replace, by member
+// and by element, or of the whole value if that is less than half as long. Parts that
+// both share, because one was patched from the other, cost nothing to compare. If both
+// were read separately, parts with equal bytes are not decoded.
 func (d *Document) Diff(other *Document) []Op {
 	var w differ
 	var ops []Op

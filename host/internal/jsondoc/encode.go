@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Encoded is a document with its JSON. That of a document that was made of it is
-// written from it: what both share is copied as it stands, so encoding again
-// costs little more than the copy.
+// Encoded is a document with its JSON. The JSON of a document patched from it is
+// written with its help: the JSON of shared parts is copied, so encoding again costs
+// little more than the copy.
 type Encoded struct {
 	doc  any
 	JSON json.RawMessage
 }
 
-// Next returns that of another document, as Encode has it.
+// Next returns another document with its JSON, which equals that of Encode.
 func (e *Encoded) Next(doc any) *Encoded {
 	if e == nil || e.JSON == nil {
 		return &Encoded{doc, Encode(doc)}
@@ -31,7 +31,7 @@ func (e *Encoded) Next(doc any) *Encoded {
 // in the order of the members' names, so it goes through each once.
 type encoder struct{ dst, old []byte }
 
-// value writes now. What is next in the old JSON is was.
+// value writes now. The next value in the old JSON is was.
 func (w *encoder) value(was, now any) {
 	switch n := now.(type) {
 	case map[string]any:
@@ -99,15 +99,15 @@ func (w *encoder) add(begin int, name string, now map[string]any) {
 	w.dst = appendValue(w.dst, now[name])
 }
 
-// comma is one, but for what begins at begin.
+// comma writes a comma, except at begin.
 func (w *encoder) comma(begin int) {
 	if len(w.dst) > begin {
 		w.dst = append(w.dst, ',')
 	}
 }
 
-// array takes what both end with for the same elements, and the others by their
-// places.
+// array matches the shared elements at the end of both arrays, and the others by
+// position.
 func (w *encoder) array(was, now []any) {
 	same := 0
 	for same < min(len(was), len(now)) && Shared(was[len(was)-1-same], now[len(now)-1-same]) {
@@ -142,7 +142,7 @@ func (w *encoder) element(begin int, was, now any) {
 }
 
 // shared reports whether two values are one object or array that two documents
-// share, or the same scalar. It looks no further.
+// share, or the same scalar. It does not compare contents.
 func Shared(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ type Kind uint8
 
 // The kinds of errors.
 const (
-	Invalid    Kind = iota + 1 // the JSON is malformed, or an operation is or does not apply
+	Invalid    Kind = iota + 1 // the JSON or an operation is malformed, or an operation does not apply
 	TestFailed                 // the operation test found another value
 	TooMuch                    // more operations, work or depth than the bounds of the package allow
 )
@@ -33,8 +33,7 @@ func (e *Error) Error() string { return e.message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// KindOf returns the kind of the outermost [*Error] in err's chain, 0 if there is
-// none.
+// KindOf returns the kind of the outermost [*Error] in err's chain, 0 if it has none.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {

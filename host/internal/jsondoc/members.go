@@ -53,7 +53,7 @@ func DecodeMembers(b []byte, members ...Member) error {
 type MemberSet uint64
 
 // Add notes a member and refuses a known name that comes twice: two readers might
-// choose differently, and a filter could be passed by.
+// choose different values, and so bypass a filter.
 func (s *MemberSet) Add(name string, known ...string) error {
 	for i, k := range known {
 		if k != name {

@@ -20,7 +20,7 @@ func InRange(n json.Number) bool {
 		return true
 	}
 	_, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
-	if _, err := strconv.ParseInt(exponent, 10, 32); exponent != "" && err != nil { // that of 0, too
+	if _, err := strconv.ParseInt(exponent, 10, 32); exponent != "" && err != nil { // also for the number 0
 		return false
 	}
 	d := DecimalOf(n)
@@ -55,17 +55,17 @@ func OutOfRange(doc any) (huge json.Number) {
 	return huge
 }
 
-// EqualNumbers compares numbers as RFC 6902 has it (1, 1.0 and 10e-1 are equal)
-// and exactly, however large they are.
+// EqualNumbers compares numbers by value, as RFC 6902 requires (1, 1.0 and 10e-1 are
+// equal), and exactly, however large they are.
 func EqualNumbers(a, b json.Number) bool { return a == b || DecimalOf(a) == DecimalOf(b) }
 
-// Decimal is a number as its digits, without zeros at either end, and the power
-// of ten of the last one.
+// Decimal is a number as its digits, without zeros at either end, and the power of ten
+// of the last digit.
 type Decimal struct {
 	Negative bool
 	Digits   string
 	Exponent int64
-	Overflow json.Number // the number, when its exponent is beyond counting
+	Overflow json.Number // the number, if its exponent is too large to compute with
 }
 
 // DecimalOf returns the value of a number.

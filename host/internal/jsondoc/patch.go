@@ -70,8 +70,8 @@ func (op *Op) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// complete reports what an operation lacks; seen has the bits of op, path, from
-// and value, in this order.
+// complete returns an error that names the missing member of an operation; seen has the
+// bits of op, path, from and value, in this order.
 func (op *Op) complete(seen MemberSet) error {
 	need := map[string]MemberSet{
 		"add": 0b1011, "replace": 0b1011, "test": 0b1011, "remove": 0b0011, "move": 0b0111, "copy": 0b0111,
@@ -87,9 +87,8 @@ func (op *Op) complete(seen MemberSet) error {
 	return nil
 }
 
-// The bounds of a patch. Work is counted in values: each that is moved, or
-// pushed aside in an array, is one; each that is copied is copyWork, for it
-// takes memory.
+// The bounds of a patch. Work is counted in values: each value that is moved, or
+// shifted in an array, is one; each copied value is copyWork, because it takes memory.
 const (
 	MaxPatchOps     = 10_000
 	maxPointerDepth = 128
@@ -105,8 +104,8 @@ var (
 	errTest      = errors.New("the value there is another")
 )
 
-// ApplyTo returns the document that ops lead to, and by how many bytes its
-// JSON is longer. doc is not changed.
+// ApplyTo returns the document after ops, and by how many bytes its JSON is longer. doc
+// is not changed.
 func ApplyTo(doc any, ops []Op) (after any, growth int, err error) {
 	p := Patcher{Doc: doc}
 	if err := p.Apply(ops); err != nil {
@@ -138,21 +137,21 @@ func kindOfPatch(err error) Kind {
 	return Invalid
 }
 
-// Patcher applies operations to a document that others hold too: it copies the
-// objects and arrays that lie on the way to a change, each once, and shares the
-// rest. So a patch costs what it touches, not what there is.
+// Patcher applies operations to a document that other holders share: it copies the
+// objects and arrays on the path to a change, each once, and shares the rest. So the
+// cost of a patch depends on the parts that it touches, not on the document's size.
 type Patcher struct {
 	Doc        any
 	Growth     int    // of the document's JSON, in bytes
-	RecordUndo bool   // set it to have Undo filled
-	Undo       []Undo // how the changes are taken back, in the order in which they were made
+	RecordUndo bool   // the caller sets it to fill Undo
+	Undo       []Undo // the undo records of the changes, in the order of the changes
 
 	work int
 	own  map[uintptr]struct{} // objects and arrays that are the patcher's, by their address
 }
 
-// mine returns an object or array that may be changed. What the patcher does not
-// own is kept alive by the document it came from, so no address means two things.
+// mine returns an object or array that the patcher may change. The original document
+// keeps the shared containers alive, so no address is reused.
 func (p *Patcher) mine(doc any) any {
 	switch v := doc.(type) {
 	case map[string]any:
@@ -164,7 +163,7 @@ func (p *Patcher) mine(doc any) any {
 		return c
 	case []any:
 		if len(v) == 0 {
-			return v[:0:0] // nothing to share, and no room that others have too
+			return v[:0:0] // an empty array, whose capacity no holder shares
 		}
 		if p.owns(addressOf(v)) {
 			return v
@@ -318,7 +317,7 @@ func (p *Patcher) setElement(pointer string, c []any, key string, value any) err
 	return nil
 }
 
-// insert puts value into the array c, which pointer leads into.
+// insert puts value into the array c, at pointer.
 func (p *Patcher) insert(pointer string, c []any, key string, value any) (err error) {
 	i := len(c)
 	if key != "-" {
@@ -336,8 +335,8 @@ func (p *Patcher) insert(pointer string, c []any, key string, value any) (err er
 	return p.putBack(pointer, c)
 }
 
-// putBack puts an array that has become longer or shorter in its own place; an
-// element of it is at pointer.
+// putBack stores an array whose length has changed in its container; pointer is that of
+// one of its elements.
 func (p *Patcher) putBack(pointer string, c []any) error {
 	at := pointer[:strings.LastIndexByte(pointer, '/')]
 	if at == "" {
@@ -391,7 +390,7 @@ func (p *Patcher) remove(pointer string) (any, error) {
 	return value, nil
 }
 
-// parent returns what a pointer leads into, to be changed.
+// parent returns the container of a pointer's value, for the patcher to change.
 func (p *Patcher) parent(pointer string) (parent any, key string, err error) {
 	i := strings.LastIndexByte(pointer, '/')
 	if i < 0 {
@@ -414,8 +413,8 @@ func (p *Patcher) parent(pointer string) (parent any, key string, err error) {
 	return parent, key, nil
 }
 
-// descend makes what is below a token the patcher's. It is there, and the
-// container is the patcher's.
+// descend makes the value below a token the patcher's own. The value exists, and the
+// patcher owns the container.
 func (p *Patcher) descend(container any, token string) any {
 	name, _ := unescapeToken(token)
 	switch c := container.(type) {
@@ -427,13 +426,13 @@ func (p *Patcher) descend(container any, token string) any {
 		c[i] = p.mine(c[i])
 		return c[i]
 	}
-	return nil // Lookup has been here
+	return nil // Lookup has checked the path
 }
 
-// SizeOfChange is about how long an operation is without its texts.
+// SizeOfChange is the approximate length of an operation without its texts.
 const SizeOfChange = 72
 
-// SizeOfOps returns about how long operations are as JSON.
+// SizeOfOps returns the approximate length of operations as JSON.
 func SizeOfOps(ops []Op) (n int) {
 	for _, op := range ops {
 		n += SizeOfChange + len(op.Path) + len(op.From) + len(op.Value)

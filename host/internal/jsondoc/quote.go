@@ -7,8 +7,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. It escapes what JSON requires and
-// nothing else; bytes that are not UTF-8 become U+FFFD.
+// AppendString appends s as a JSON string. It escapes only the characters that JSON
+// requires; bytes that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -72,7 +72,7 @@ func sizeOfString(s string) int {
 // Quote returns s as a JSON string.
 func Quote(s string) json.RawMessage { return AppendString(make([]byte, 0, len(s)+2), s) }
 
-// AppendRaw appends JSON as it is written, null if there is none.
+// AppendRaw appends raw unchanged, or null if raw is empty.
 func AppendRaw(dst []byte, raw json.RawMessage) []byte {
 	if len(raw) == 0 {
 		return append(dst, "null"...)

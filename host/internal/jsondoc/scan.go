@@ -114,7 +114,7 @@ func StringEnd(b []byte, i int) int {
 	return len(b) - 1
 }
 
-// Unquote returns the string that the JSON string v says.
+// Unquote returns the string that the JSON string v encodes.
 func Unquote(v []byte) (string, bool) {
 	if len(v) < 2 || v[0] != '"' {
 		return "", false
@@ -127,8 +127,8 @@ func Unquote(v []byte) (string, bool) {
 	return s, err == nil
 }
 
-// unquoted returns the bytes of the string that the JSON string v says, of v
-// itself where it can.
+// unquoted returns the bytes of the string that the JSON string v encodes; they alias v
+// where possible.
 func unquoted(v []byte) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
@@ -137,7 +137,7 @@ func unquoted(v []byte) []byte {
 	return []byte(s)
 }
 
-// Check returns an error that says where b is not JSON in UTF-8.
+// Check returns an error with the position at which b is not JSON in UTF-8.
 func Check(b []byte) error {
 	if !utf8.Valid(b) {
 		return fmt.Errorf("not valid UTF-8")

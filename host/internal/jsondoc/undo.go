@@ -2,12 +2,12 @@ package jsondoc
 
 import "strings"
 
-// Undo is how one change is taken back.
+// Undo records one change so that it can be undone.
 type Undo struct {
 	kind    undoKind
 	Path    string   // of the value, or the array
 	index   int      // in the array
-	was, is Optional // at the path; of an element, what was taken out or put in
+	was, is Optional // values at the path; of an element, the removed or inserted one
 }
 
 type undoKind uint8
@@ -18,17 +18,17 @@ const (
 	undoRemoval                 // from an array
 )
 
-// OfValue reports whether the change has set or removed the value at a path, and not
-// put an element into an array or taken one out.
+// OfValue reports whether the change has set or removed the value at a path, rather
+// than inserted or removed an element of an array.
 func (u *Undo) OfValue() bool { return u.kind == undoValue }
 
-// Size is about how many bytes are kept.
+// Size returns the approximate number of bytes that u keeps.
 func (u *Undo) Size() int {
 	return SizeOfChange + len(u.Path) + Size(u.was.Value) + Size(u.is.Value)
 }
 
-// Inverse returns the operation that takes a change back in the patcher's document,
-// if what the change left is there still.
+// Inverse returns the operation that undoes a change in the patcher's document, if the
+// result of the change is still there.
 func (p *Patcher) Inverse(u *Undo) (Op, bool) {
 	if u.kind == undoValue {
 		v, err := Lookup(p.Doc, u.Path)
@@ -55,9 +55,9 @@ func (p *Patcher) Inverse(u *Undo) (Op, bool) {
 	return Op{Op: "remove", Path: ElementPath(u.Path, i)}, i >= 0
 }
 
-// nearest returns where a value stands in a list, from an index on to both sides:
-// others may have moved it. It is -1 if the value is gone, or the list is too long
-// to look through.
+// nearest returns the index of a value in a list, searching from an index to both
+// sides: later changes may have moved it. It returns -1 if the value is gone, or the
+// list is too long to search.
 func (p *Patcher) nearest(list []any, from int, value any) int {
 	for d := range len(list) + from {
 		if p.spend(1) != nil {
@@ -72,22 +72,22 @@ func (p *Patcher) nearest(list []any, from int, value any) int {
 	return -1
 }
 
-// noteValue keeps what a change does to a member, or to an element in its place.
+// noteValue records the change of a member, or the replacement of an element.
 func (p *Patcher) noteValue(path string, was, is Optional) {
 	if p.RecordUndo {
 		p.note(Undo{kind: undoValue, Path: path, was: was, is: is})
 	}
 }
 
-// noteElement keeps that an element was put into an array, or taken out of it.
+// noteElement records that an element was inserted into an array, or removed from it.
 func (p *Patcher) noteElement(kind undoKind, pointer string, index int, v any) {
 	if p.RecordUndo {
 		p.note(Undo{kind: kind, Path: pointer[:strings.LastIndexByte(pointer, '/')], index: index, was: Optional{v, true}, is: Optional{v, true}})
 	}
 }
 
-// note keeps a change. What it refers to must not change any more, so the patcher
-// gives up that it is its own.
+// note records a change. The values in it must not change any more, so the patcher
+// gives up their ownership.
 func (p *Patcher) note(u Undo) {
 	p.disown(u.was.Value)
 	p.disown(u.is.Value)

@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// A document is JSON decoded into any, numbers as json.Number so that integers
-// of any size survive. The reader is our own: encoding/json needs a Decoder and
-// its buffers to keep numbers (13 allocations for {"order":1042}, this takes 4),
-// and does not tell whether a member came twice.
+// A document is JSON decoded into any, numbers as json.Number so that integers of any
+// size survive. The package has its own reader, because encoding/json needs a Decoder
+// and its buffers to keep numbers (13 allocations for {"order":1042}, this reader makes
+// 4), and does not report a member that came twice.
 
-// Decode reads JSON. The last of members that have one name counts.
+// Decode reads JSON. Of several members with one name the last counts.
 func Decode(raw []byte) (any, error) {
 	d, err := decode(raw)
 	return d.doc, err
@@ -25,7 +25,7 @@ type decoder struct {
 	rest   []byte
 	doc    any
 	values int    // values read
-	yield  func() // gives the processor to others; nil is runtime.Gosched
+	yield  func() // yields the processor; nil is runtime.Gosched
 	twice  bool   // some object has a member twice
 	huge   json.Number
 }
@@ -39,15 +39,15 @@ func decode(raw []byte) (*decoder, error) {
 	return d, nil
 }
 
-// DecodeValid decodes what Check has accepted.
+// DecodeValid decodes JSON that Check has accepted.
 func DecodeValid(raw []byte) any {
 	d := decoder{rest: raw}
 	return d.value()
 }
 
-// DecodeStrict decodes JSON and counts its values. It refuses what two readers
-// may read differently, for a check of one reader's value would say nothing of
-// the other's: a member given twice, a number beyond every number type.
+// DecodeStrict decodes JSON and counts its values. It refuses JSON that two readers may
+// read differently, a member given twice or a number beyond every number type: a check
+// of one reader's value would say nothing about the other's.
 func DecodeStrict(raw []byte) (doc any, nodes int, err error) {
 	d, err := decode(raw)
 	switch {
@@ -206,8 +206,8 @@ func Size(doc any) int {
 	return len("null")
 }
 
-// sizeOfMember returns how long the name of a member is with what surrounds it,
-// in an object that has others beside it.
+// sizeOfMember returns the length of a member's name with its punctuation, in an object
+// with others members before it.
 func sizeOfMember(others int, name string) int {
 	return sizeOfString(name) + len(":") + min(others, 1)
 }
@@ -227,7 +227,7 @@ func MarshalInto(b *bytes.Buffer, v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// copyValue returns a copy that shares no object and no array.
+// copyValue returns a deep copy, which shares no object and no array.
 func copyValue(doc any) any {
 	switch v := doc.(type) {
 	case map[string]any:
@@ -246,7 +246,7 @@ func copyValue(doc any) any {
 	return doc
 }
 
-// Depth returns how deep objects and arrays are nested; that of a scalar is 0.
+// Depth returns how deep objects and arrays are nested; a scalar's depth is 0.
 func Depth(doc any) int {
 	deepest := 0
 	switch v := doc.(type) {
@@ -297,7 +297,7 @@ func CountValues(doc any) int {
 	return n
 }
 
-// Equal reports whether two values are equal as RFC 6902 has it: members in any
+// Equal reports whether two values are equal as RFC 6902 defines it: members in any
 // order, and numbers by their value.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
@@ -342,7 +342,7 @@ func TypeName(doc any) string {
 
 func isObject(doc any) bool { _, ok := doc.(map[string]any); return ok }
 
-// SortedNames returns the names of members in their order.
+// SortedNames returns the names of members in ascending order.
 func SortedNames[T any](m map[string]T) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -352,13 +352,13 @@ func SortedNames[T any](m map[string]T) []string {
 	return keys
 }
 
-// Optional is the value at a place in a document, or the absence of one.
+// Optional is the value at a position in a document, or its absence.
 type Optional struct {
 	Value   any
 	Present bool
 }
 
-// Member returns the member of an object, absent if there is none.
+// Member returns the member of an object, or an absent value.
 func (p Optional) Member(key string) Optional {
 	m, _ := p.Value.(map[string]any)
 	v, ok := m[key]

@@ -1,10 +1,10 @@
 // Package redact takes paths, addresses and stacks out of the text of a failure.
 //
-// The text of any error goes in: one line, the report of a panic, the traceback of
-// another language. One line comes out that a model may read. Pointers into JSON,
+// The input is the text of any error: one line, the report of a panic, the traceback of
+// another language. The output is one line that a model may read. Pointers into JSON,
 // routes of an API and addresses of web pages stay, because a model can act on them;
-// paths of files, addresses of servers and addresses that name a user become
-// general words. Texts are bounded, so a long one costs no more than [MaxRead] bytes.
+// paths of files, addresses of servers and addresses that name a user become general
+// words. Texts are bounded, so a long one costs no more than [MaxRead] bytes.
 package redact
 
 import (
@@ -15,22 +15,22 @@ import (
 
 // The bounds of texts, in bytes.
 const (
-	MaxLine = 500     // of a line that comes out
-	MaxRead = 8 << 10 // of a text that is looked at
+	MaxLine = 500     // of a line of output
+	MaxRead = 8 << 10 // of a text that is read
 )
 
-// Line returns the first line of a text, at most [MaxLine] bytes of it, without
-// stacks, paths and addresses of servers; "" if nothing is left.
+// Line returns the first line of a text, at most [MaxLine] bytes of it, without stacks,
+// paths and addresses of servers; it may be empty.
 func Line(text string) string {
 	return Cut(strings.Join(strings.Fields(withoutPlaces(firstLine(text))), " "))
 }
 
-// tracebackBegins begins the text of a failure in Python, whose last line says
-// what happened.
+// tracebackBegins is the beginning of a traceback in Python, whose last line has the
+// error.
 const tracebackBegins = "Traceback (most recent call last)"
 
-// stackBegins is where a stack begins in a line that was made of many. What is
-// said to be at a place is not one, but for the place in a program.
+// stackBegins matches the beginning of a stack in a line that was joined from many.
+// After "at" it only matches positions in a program, not other places.
 var stackBegins = regexp.MustCompile(`(?:^|\s)(?:goroutine \d+ \[|at (?:async |new )?[\w.$<>]+ ?\((?:[^()]*[./\\:][^()]*:\d+|native|Native Method|Unknown Source|<anonymous>)\)|File "[^"]*", line \d+)`)
 
 func firstLine(text string) string {
@@ -45,18 +45,18 @@ func firstLine(text string) string {
 	return line
 }
 
-// What stands in the place of what a model is not told.
+// The words that replace text which is withheld from the model.
 const (
 	somePath    = "(path)"
 	someAddress = "(address)"
 )
 
-// withUser is an address that may name a user, and say a password of any
+// withUser matches an address that may have a user name and a password of any
 // characters.
 var withUser = regexp.MustCompile("(?i)[a-z][a-z0-9+.-]*://[^\\s\"'<>`]*@[^\\s\"'<>`,;)]*")
 
-// withoutUsers puts general words in the place of addresses that name a user. In
-// one of a page an @ may come after the server's name.
+// withoutUsers replaces addresses that name a user by general words. In the address of
+// a page an @ may also follow the server's name.
 func withoutUsers(line string) string {
 	return withUser.ReplaceAllStringFunc(line, func(address string) string {
 		scheme, rest, _ := strings.Cut(address, "://")
@@ -68,16 +68,16 @@ func withoutUsers(line string) string {
 	})
 }
 
-// withoutPlaces puts general words in the place of paths of files and addresses of
-// servers. Pointers into JSON, routes of an API and addresses of web pages stay:
-// they are what a model can act on.
+// withoutPlaces replaces paths of files and addresses of servers by general words.
+// Pointers into JSON, routes of an API and addresses of web pages stay, because a model
+// can act on them.
 func withoutPlaces(line string) string {
 	if !strings.ContainsAny(line, `/\:`) {
 		return line
 	}
 	line = withoutUsers(line)
 	var b strings.Builder
-	windows := false // the word before was a path of Windows, which may have spaces
+	windows := false // the previous word was a Windows path, which may have spaces
 	for len(line) > 0 {
 		n := strings.IndexAny(line, wordEnds)
 		if n < 0 {
@@ -86,7 +86,7 @@ func withoutPlaces(line string) string {
 		word := line[:n]
 		onWindows := isWindowsPath(word)
 		switch {
-		case windows && strings.Contains(word, `\`): // the rest of the path before
+		case windows && strings.Contains(word, `\`): // the rest of that path
 		case onWindows:
 			b.WriteString(somePath)
 		default:
@@ -105,7 +105,7 @@ func withoutPlaces(line string) string {
 // wordEnds are the characters between the words of a failure.
 const wordEnds = " \t\"'`<>|(){},;="
 
-// isWindowsPath reports whether a word begins as a path of Windows does.
+// isWindowsPath reports whether a word begins like a Windows path.
 func isWindowsPath(word string) bool {
 	if strings.HasPrefix(word, `\\`) {
 		return len(word) > 2
@@ -115,9 +115,9 @@ func isWindowsPath(word string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// withoutPlace returns a word, or what stands for it.
+// withoutPlace returns a word, or the words that replace it.
 func withoutPlace(word string) string {
-	bare := strings.Trim(word, ".,:!?-") // the last is of an arrow
+	bare := strings.Trim(word, ".,:!?-") // - is of an arrow
 	if scheme, rest, ok := strings.Cut(bare, "://"); ok {
 		authority, _, _ := strings.Cut(rest, "/")
 		switch {
@@ -162,15 +162,15 @@ func isNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// systemRoots are the first names of paths on machines, and of little else.
+// systemRoots are names that begin absolute paths of files, and little else.
 var systemRoots = map[string]bool{
 	"home": true, "root": true, "tmp": true, "var": true, "etc": true, "usr": true, "opt": true, "srv": true, "mnt": true,
 	"proc": true, "sys": true, "dev": true, "boot": true, "sbin": true, "nix": true, "Users": true, "Volumes": true,
 	"Library": true, "Applications": true, "private": true, "workspace": true, "builds": true,
 }
 
-// isFile reports whether a word is a path as operating systems have them, or ends
-// as a file's name does; numbered, that a line's number follows it.
+// isFile reports whether a word is a path of an operating system, or ends like a file's
+// name; numbered says that a line number follows it.
 func isFile(word string, numbered bool) bool {
 	if strings.HasPrefix(word, "~/") {
 		return true
@@ -179,7 +179,7 @@ func isFile(word string, numbered bool) bool {
 	last := names[len(names)-1]
 	switch absolute := word != "" && word[0] == '/'; {
 	case len(names) == 1:
-		return numbered && hasExtension(last) // a place in a program
+		return numbered && hasExtension(last) // a position in a program
 	case absolute && systemRoots[names[0]]:
 		return true
 	case !absolute && strings.Contains(strings.TrimLeft(names[0], "."), "."): // a server's name
@@ -188,7 +188,7 @@ func isFile(word string, numbered bool) bool {
 	return numbered || hasExtension(last)
 }
 
-// hasExtension reports whether a name ends as a file's does: "a.go", "pool.yaml".
+// hasExtension reports whether a name ends like a file's: "a.go", "pool.yaml".
 func hasExtension(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	ext := name[dot+1:]

@@ -1,7 +1,7 @@
 // Package retry spaces the attempts of an operation that fails: each wait is twice as
 // long as the one before, up to a limit, with jitter, so that callers that failed
-// together do not come back together. What may be tried again, and how often, is for
-// the caller to decide.
+// together do not come back together. The caller decides which operations it retries,
+// and how often.
 package retry
 
 import (
@@ -20,7 +20,7 @@ type Backoff struct {
 	Earlier, Later float64
 }
 
-// Wait returns the wait after so many failures, at least one, in a row.
+// Wait returns the wait after the given number of consecutive failures, at least one.
 func (b Backoff) Wait(failures int) time.Duration {
 	d := min(b.First, b.Last)
 	for range failures - 1 {

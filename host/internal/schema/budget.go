@@ -8,14 +8,14 @@ import (
 
 // Schemas come from plugins and values from models and guests, and a small schema
 // can ask for more work than any machine has: twenty definitions that each refer to
-// the next one twice are a million checks of one value. Every step of a validation
-// is therefore paid for before it is taken, in units of work. A unit takes 2 to 27 ns
-// in the worst schemas that are known, as BenchmarkSchemaBar measures it.
+// the next one twice are a million checks of one value. Every step of a validation is
+// therefore charged in advance, in units of work. A unit takes 2 to 27 ns in the worst
+// known schemas, as BenchmarkSchemaBar measures.
 
-// The bounds of one validation. A value gets baseWork, more for each value within
-// it and for each byte, and never more than maxWork; finding the words for what
-// does not fit gets explainWork on top. Together they bound the processor time of
-// one validation, whatever the schema and the value are.
+// The bounds of one validation. A value gets baseWork, more for each value within it
+// and for each byte, and never more than maxWork; explaining the faults gets
+// explainWork on top. Together they bound the processor time of one validation,
+// whatever the schema and the value are.
 const (
 	baseWork     = 1_000_000
 	workPerValue = 400
@@ -24,9 +24,8 @@ const (
 	explainWork  = 500_000
 )
 
-// pieceWork is how much work is done before other goroutines get the processor:
-// less than a millisecond, and less than 10 where the collector of garbage has its
-// share.
+// pieceWork is how much work is done before other goroutines get the processor: less
+// than a millisecond, and less than 10 with garbage collection.
 const pieceWork = 20_000
 
 // maxValueDepth bounds the nesting of a value that is validated, and of a schema
@@ -38,8 +37,8 @@ const maxValueDepth = 512
 // maxValueDepth and maxChain it bounds the stack: a step takes less than 1 kB.
 const maxNestedRules = 4096
 
-// TooManyChecksError says that a schema and a value together ask for more than a
-// bound allows, so that nothing is known of the value.
+// TooManyChecksError says that a schema and a value together ask for more work than a
+// bound allows, so that it is not known whether the value fits.
 type TooManyChecksError struct{ what string }
 
 func (e TooManyChecksError) Error() string { return e.what }
@@ -49,12 +48,12 @@ func errTooDeep() error {
 	return fmt.Errorf("JSON is nested deeper than %d", maxValueDepth)
 }
 
-// workMeter is what is left of one validation.
+// workMeter holds the remaining work of one validation.
 type workMeter struct {
-	ctx   context.Context // nil: it cannot be ended
+	ctx   context.Context // nil: the validation cannot be ended
 	left  int
-	piece int    // work since other goroutines had the processor
-	yield func() // gives it to them; nil is runtime.Gosched
+	piece int    // work since the last yield
+	yield func() // yields the processor; nil is runtime.Gosched
 }
 
 // workFor returns the work that a value of so many nodes and bytes gets.
@@ -62,9 +61,9 @@ func workFor(nodes, size int) int {
 	return min(baseWork+workPerValue*nodes+workPerByte*size, maxWork)
 }
 
-// spend pays for a step before it is taken. It panics with a workStop if the step
-// is not taken, and now and then it lets other goroutines go first. A step costs at
-// most what the longest string of a value costs to read once.
+// spend charges a step before it is taken. It panics with a workStop if the step may
+// not be taken, and regularly yields to other goroutines. A step costs at most as much
+// as reading the longest string of a value once.
 func (m *workMeter) spend(n int) {
 	m.left -= n
 	if m.piece += n; m.left < 0 || m.piece > pieceWork {
@@ -90,7 +89,7 @@ func (m *workMeter) pause() {
 // workStop ends a validation from within.
 type workStop struct{ err error }
 
-// stopped runs work and returns why it was stopped, nil if it came to its end.
+// stopped runs work and returns why it was stopped, nil if it was completed.
 func stopped(work func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {

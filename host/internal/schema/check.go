@@ -29,31 +29,31 @@ const (
 	bytesPerCompare = 128
 )
 
-// checker holds one value to a schema. A first run says whether the value fits,
-// and stops at the first fault; a second one, for values that do not fit, finds
-// the faults.
+// checker checks one value against a schema. A first run finds whether the value fits,
+// and stops at the first fault; a second one, for values that do not fit, finds the
+// faults.
 type checker struct {
 	workMeter
 	steps int
 
 	explaining bool
 	quiet      int      // above 0: faults here are not faults of the value
-	path       []string // of the value at hand, while explaining
+	path       []string // of the current value, while explaining
 	faults     faultList
 
 	seen journal
 }
 
 // fits reports whether a value fits a rule. The error says why that cannot be
-// told.
+// determined.
 func (c *checker) fits(r *rule, v any) (ok bool, err error) {
 	c.reset()
 	err = stopped(func() { ok = c.check(r, v, false) })
 	return ok, err
 }
 
-// explain returns the faults of a value that does not fit, or those that were
-// found before the work for it was used up.
+// explain returns the faults of a value that does not fit, or those that it finds
+// before its work is used up.
 func (c *checker) explain(r *rule, v any) (*faultList, error) {
 	c.reset()
 	c.left, c.explaining = explainWork, true
@@ -66,10 +66,10 @@ func (c *checker) explain(r *rule, v any) (*faultList, error) {
 
 func (c *checker) reset() { *c = checker{workMeter: c.workMeter} }
 
-// goesOn reports whether a value with a fault is looked at further.
+// goesOn reports whether the check of a value with a fault continues.
 func (c *checker) goesOn() bool { return c.explaining && c.quiet == 0 }
 
-// fault notes what is wrong with the value at hand. It returns false.
+// fault notes a fault of the current value. It returns false.
 func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
 	if c.goesOn() {
 		c.spend(len(c.path))
@@ -78,8 +78,8 @@ func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
 	return false
 }
 
-// check holds a value to a rule. tracked says that a rule above it asks
-// which members and items were looked at.
+// check checks a value against a rule. tracked says that a rule above it asks which
+// members and items were evaluated.
 func (c *checker) check(r *rule, v any, tracked bool) bool {
 	c.spend(ruleWork)
 	if r.verdict != nil {
@@ -174,7 +174,7 @@ func (c *checker) isWhole(n json.Number) bool {
 	return d.Overflow == "" && d.Exponent >= 0
 }
 
-// among reports whether a value is one of a set.
+// among reports whether a value is in a set.
 func (c *checker) among(set *valueSet, v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -194,7 +194,7 @@ func (c *checker) among(set *valueSet, v any) bool {
 	return false
 }
 
-// equal compares two values, as far as they are alike.
+// equal compares two values, up to the first difference.
 func (c *checker) equal(a, b any) bool {
 	c.spend(1)
 	switch a := a.(type) {
@@ -237,16 +237,16 @@ func (c *checker) equal(a, b any) bool {
 	return a == b
 }
 
-// maxFormatText bounds a text that has one of the library's formats, but for those
-// of addresses, which may hold data: the library takes a text apart in one piece.
+// maxFormatText bounds a text that has one of the library's formats, except those of
+// addresses, which may hold data: the library parses a text in one piece.
 const maxFormatText = 64 << 10
 
-// format holds a value to a format of the library. A text that has to be a pattern
-// is compiled.
+// format checks a value against a format of the library. It compiles a text that has to
+// be a pattern.
 func (c *checker) format(f *jsonschema.Format, v any) error {
 	text, ok := v.(string)
 	if !ok {
-		return nil // formats are of texts
+		return nil // formats only apply to texts
 	}
 	if f.Name == "regex" {
 		work := patternWork(text)
@@ -330,8 +330,8 @@ func (c *checker) number(r *numberRule, n json.Number) bool {
 	return ok
 }
 
-// fractionWork is what a number costs as a fraction, with the digits that its
-// exponent stands for: the fraction is brought to its lowest terms.
+// fractionWork returns the cost of a number as a fraction, with the digits that its
+// exponent stands for: the fraction is reduced to its lowest terms.
 func (c *checker) fractionWork(n json.Number) int {
 	if len(n) < wholeDigits && !strings.ContainsAny(string(n), "eE") {
 		return 2 * exactWork
@@ -425,7 +425,7 @@ func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
 	}
 }
 
-// knownMembers looks at the members that a rule names, and at no others.
+// knownMembers checks the members that a rule names, and no others.
 func (c *checker) knownMembers(r *objectRule, obj map[string]any, tracked bool) bool {
 	ok := true
 	for _, name := range r.names {
@@ -444,8 +444,8 @@ func (c *checker) knownMembers(r *objectRule, obj map[string]any, tracked bool) 
 	return ok
 }
 
-// member holds one member to what the rule says of it. known is false if that is
-// nothing.
+// member checks one member against the rules for its name. known is false if the rule
+// has none for it.
 func (c *checker) member(r *objectRule, name string, v any) (known, ok bool) {
 	ok = true
 	part, known := r.members[name]
@@ -472,7 +472,7 @@ func (c *checker) ownNames(r *rule, obj map[string]any) bool {
 		return true
 	}
 	path := c.path
-	c.path = nil // the library says nothing of where a name is
+	c.path = nil // the library's faults of names have no path
 	ok := true
 	for name := range c.eachMember(obj) {
 		c.spend(2)
@@ -560,7 +560,7 @@ func (c *checker) items(r *arrayRule, list []any, tracked bool) bool {
 	return ok
 }
 
-// contains counts the elements that fit. Only how many there are is a fault.
+// contains counts the elements that fit. Only their number can be a fault.
 func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
 	var matched []int
 	n := 0
@@ -577,7 +577,7 @@ func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
 			matched = append(matched, i)
 		}
 		if !tracked && (r.greatest == nil && n >= r.fewest || r.greatest != nil && n > *r.greatest) {
-			break // no more can change it
+			break // more matches cannot change the result
 		}
 	}
 	c.quiet--
@@ -592,7 +592,7 @@ func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
 	return true
 }
 
-// item holds an element to a rule.
+// item checks an element against a rule.
 func (c *checker) item(r *rule, v any, i int) bool {
 	if c.goesOn() {
 		return c.below(r, v, strconv.Itoa(i))
@@ -600,7 +600,7 @@ func (c *checker) item(r *rule, v any, i int) bool {
 	return c.below(r, v, "")
 }
 
-// below holds a value within the one at hand to a rule.
+// below checks a value within the current one against a rule.
 func (c *checker) below(r *rule, v any, name string) bool {
 	named := c.goesOn()
 	if named {
@@ -615,7 +615,7 @@ func (c *checker) below(r *rule, v any, name string) bool {
 	return ok
 }
 
-// combine applies the rules that say how others together decide.
+// combine applies the rules that combine others: allOf, anyOf, if and the like.
 func (c *checker) combine(r *rule, v any, tracked bool) bool {
 	ok := true
 	if r.not != nil && c.silently(r.not, v, tracked) {
@@ -660,7 +660,7 @@ func (c *checker) anyOf(parts []*rule, v any, tracked bool) (ok bool) {
 	mark := c.faults.mark()
 	for _, part := range parts {
 		if ok = c.check(part, v, tracked) || ok; ok && !tracked {
-			break // all that fit say what they have looked at
+			break // every part that fits adds the members and items that it evaluated
 		}
 	}
 	if ok {
@@ -687,9 +687,9 @@ func (c *checker) oneOf(parts []*rule, v any, tracked bool) bool {
 	return matched >= 0
 }
 
-// journal remembers which members and items of the value at hand have been looked
-// at, for unevaluatedProperties and unevaluatedItems. What a part has seen that
-// did not fit is taken back.
+// journal remembers which members and items of the current value have been evaluated,
+// for unevaluatedProperties and unevaluatedItems. The entries of a part that did not
+// fit are removed.
 type journal struct {
 	names []string
 	spans []span
@@ -714,7 +714,8 @@ func (c *checker) seeSpan(from, to int) {
 	c.seen.spans = append(c.seen.spans, span{from, to})
 }
 
-// unseen holds what no rule has looked at since mark to the rules for it.
+// unseen checks the members and items that no rule has evaluated since mark against the
+// rules for unevaluated ones.
 func (c *checker) unseen(r *rule, v any, mark journalMark) bool {
 	ok := true
 	switch v := v.(type) {
@@ -776,7 +777,7 @@ func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
 	return ok
 }
 
-// twins returns the places of two elements that are equal, or 0, 0.
+// twins returns the indices of two equal elements, or 0, 0.
 func (c *checker) twins(list []any) (int, int) {
 	if len(list) < 2 {
 		return 0, 0

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// plainFields returns a type that encoding/json reads like t, with a field of a name in
-// the place of each embedded one that JSON has under a name: the library that infers
-// schemas promotes the fields of every embedded struct. Without such a field it is t.
-// A type in known has its schema already.
+// plainFields returns a type that encoding/json reads like t, with a named field in
+// place of each embedded field that JSON has under a name: the library that infers
+// schemas promotes the fields of every embedded struct. Without such a field it returns
+// t. A type in known has its schema already.
 func (in *inference) plainFields(t reflect.Type) reflect.Type {
 	plain, _ := in.plain(t, map[reflect.Type]bool{}, false)
 	return plain
 }
 
-// plain is plainFields for a part of a type. It also reports whether the type is another
-// one; with anew it is for any struct, which then has no methods. A type within itself is
-// left alone: no schema can be inferred from it.
+// plain is plainFields for a part of a type. It also reports whether the type has
+// changed; the last parameter makes it replace any struct, which then has no methods. A
+// recursive type stays unchanged: no schema can be inferred from it.
 func (in *inference) plain(t reflect.Type, within map[reflect.Type]bool, anew bool) (plain reflect.Type, changed bool) {
 	if in.known[t] != nil || within[t] {
 		return t, false

@@ -12,56 +12,54 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Before the library compiles a schema its work is estimated: the library cannot be
-// stopped, it goes through all parts for each part, and each part has its place
-// written out from the top.
+// The work of compiling a schema is estimated first, because the library cannot be
+// stopped, visits all parts for each part, and writes out the path of each part from
+// the top.
 
-// maxSchemaNesting bounds how deep the parts of a schema stand within each other in
-// one document. References are not followed. Schemas that generators make of whole
-// services reach 12.
+// maxSchemaNesting bounds the nesting of the parts of a schema in one document, without
+// following references. Schemas that generators make of whole services reach 12.
 const maxSchemaNesting = 64
 
-// maxCompileWork bounds what a schema takes to compile, in nanoseconds as the
-// estimate has them.
+// maxCompileWork bounds the estimated nanoseconds to compile a schema.
 const maxCompileWork = 3_000_000_000
 
-// What the library's steps take, in nanoseconds.
+// The times of the library's steps, in nanoseconds.
 const (
-	partTime     = 15_000 // to hold a part to the rules for schemas, and to compile it
+	partTime     = 15_000 // to check a part against the meta-schema, and to compile it
 	valueTime    = 300    // to read one more value of the schema
-	lookTime     = 5      // to look at one part on the way to another
-	placeTime    = 50     // to write out one byte of the places of parts
-	comparedSize = 32     // bytes of a place that are compared in a nanosecond
-	baseTime     = 60     // to look at one part that has an address of its own
-	keptTime     = 200    // to keep one part where a reference leads to
+	lookTime     = 5      // to visit one part on the way to another
+	placeTime    = 50     // to write one byte of the paths of parts
+	comparedSize = 32     // bytes of a path that are compared in a nanosecond
+	baseTime     = 60     // to visit one part that has its own address
+	keptTime     = 200    // to keep one part that a reference leads to
 	addressTime  = 5      // to read one byte of an address
 	nodeTime     = 100    // to compare one value in a list whose values must differ
 	numberTime   = 8_000  // the same of a number: both are read as fractions
 	equalSize    = 32     // bytes of a text that are compared in a nanosecond
 )
 
-// maxPairs is how long a list is of which the library compares each value with each
-// other one.
+// maxPairs is the length up to which the library compares each value of a list with
+// each other one.
 const maxPairs = 20
 
-// sizeEstimate is what the work for a schema follows from.
+// sizeEstimate holds the sizes from which the work for a schema is estimated.
 type sizeEstimate struct {
 	parts   int // schemas within it, itself included
 	values  int // JSON values
-	places  int // bytes of the places of all parts
+	places  int // bytes of the paths of all parts
 	anchors int
 	refs    int
 	named   int // bytes of all references and anchors
 	bases   int // $id
 	address int // bytes of the longest $id
-	strays  int // places that references lead to and that no keyword makes a part
+	strays  int // values that references lead to and that no keyword makes a part
 	deepest int
 	lists   int  // nanoseconds to compare the values of lists of names
 	enums   int  // and those of enum
-	oldEnum bool // a draft is in use in which they must differ, too
+	oldEnum bool // a draft is in use in which enum's values must differ, too
 
 	beyond  string   // a keyword whose count no int holds
-	roots   []any    // what has an $id, within the document
+	roots   []any    // parts that have an $id, within the document
 	targets []string // JSON pointers of references
 }
 
@@ -85,7 +83,7 @@ func estimate(doc any) error {
 	return nil
 }
 
-// newSizeEstimate adds up a schema, with all that its references lead to.
+// newSizeEstimate adds up a schema and all values that its references lead to.
 func newSizeEstimate(doc any) *sizeEstimate {
 	s := &sizeEstimate{}
 	s.part(doc, 1, 0)
@@ -108,7 +106,7 @@ func newSizeEstimate(doc any) *sizeEstimate {
 	return s
 }
 
-// work estimates what the library takes, in nanoseconds.
+// work estimates how many nanoseconds the library takes.
 func (s *sizeEstimate) work() int {
 	looks := s.parts + s.refs
 	return s.compareWork() + s.parts*partTime + s.values*valueTime + s.places*placeTime +
@@ -117,7 +115,7 @@ func (s *sizeEstimate) work() int {
 		(s.named+(s.refs+s.bases)*s.address)*addressTime
 }
 
-// compareWork is the part of it for lists whose values must differ.
+// compareWork is the part of work for lists whose values must differ.
 func (s *sizeEstimate) compareWork() int {
 	if s.oldEnum {
 		return s.lists + s.enums
@@ -125,8 +123,8 @@ func (s *sizeEstimate) compareWork() int {
 	return s.lists
 }
 
-// strayAt returns what a JSON pointer leads to, if that is no part of the schema
-// by its keywords alone.
+// strayAt returns the value at a JSON pointer, if no keyword makes it a part of the
+// schema.
 func strayAt(doc any, pointer string) (v any, stray bool) {
 	const (
 		isPart = iota // the value is a schema
@@ -176,7 +174,7 @@ func strayAt(doc any, pointer string) (v any, stray bool) {
 
 var pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
 
-// The keywords of all drafts under which schemas stand.
+// The keywords of all drafts that contain schemas.
 var (
 	partKeywords = words("not", "additionalProperties", "items", "additionalItems", "propertyNames", "contains", "if", "then", "else",
 		"unevaluatedProperties", "unevaluatedItems", "contentSchema")
@@ -196,9 +194,8 @@ func words(list ...string) map[string]bool {
 	return set
 }
 
-// part adds a part of a schema at a place of so many bytes. Values that are no
-// part by a keyword are only counted: where a reference leads to them they are added
-// then.
+// part adds a part of a schema whose path has place bytes. Values that no keyword makes
+// a part are only counted; they are added if a reference leads to them.
 func (s *sizeEstimate) part(v any, level, place int) {
 	s.values++
 	s.parts++
@@ -247,14 +244,14 @@ func (s *sizeEstimate) part(v any, level, place int) {
 	}
 }
 
-// fitsInt reports whether an int holds a number, whatever its fraction is.
+// fitsInt reports whether an int holds the integer part of a number.
 func fitsInt(n json.Number) bool {
 	r, ok := new(big.Rat).SetString(string(n))
 	return ok && new(big.Int).Quo(r.Num(), r.Denom()).IsInt64()
 }
 
-// compared adds what the library does to find out whether the values of a keyword's
-// list differ, whether they may stand there or not.
+// compared adds the library's work to find out whether the values of a keyword's list
+// differ, also of values that the keyword does not allow.
 func (s *sizeEstimate) compared(keyword string, v any) {
 	switch keyword {
 	case "enum":
@@ -284,9 +281,9 @@ func newDraft(dialect string) bool {
 	return strings.Contains(dialect, "/2020-12/") || strings.Contains(dialect, "/2019-09/")
 }
 
-// comparing estimates what it takes to see that the values of a list differ, in
-// nanoseconds. Those of a long list have a hash, but one that does not tell [[],[]]
-// from [[[]]] and -1 from 1, so a list or object may be compared with each before it.
+// comparing estimates how many nanoseconds it takes to find that the values of a list
+// differ. The library hashes the values of a long list, but [[],[]] and [[[]]], or -1
+// and 1, have the same hash, so a list or object may be compared with each before it.
 func comparing(list []any) int {
 	n, others := 0, 0
 	for _, v := range list {
@@ -301,7 +298,7 @@ func comparing(list []any) int {
 	return n
 }
 
-// comparedTime estimates what it takes to compare a value with one that is equal.
+// comparedTime estimates the time to compare a value with an equal one.
 func comparedTime(v any) int {
 	n := nodeTime
 	switch v := v.(type) {

@@ -11,18 +11,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// What a value does not fit is said in the library's words. A sentence is bounded
-// whatever the value and the schema hold.
+// Faults are described in the library's words. A sentence is bounded for every value
+// and every schema.
 const (
-	maxFaults     = 5   // that one sentence lists
-	maxListed     = 20  // names or values that a fault lists
+	maxFaults     = 5   // listed in one sentence
+	maxListed     = 20  // names or values listed in a fault
 	maxShownBytes = 200 // of a text that is shown
 )
 
-// faultList is what is wrong with a value, and where.
+// faultList holds the faults of a value, and their paths.
 type faultList struct {
 	list []fault
-	n    int  // with those that are not listed
+	n    int  // including faults that are not listed
 	cut  bool // there may be more
 }
 
@@ -31,7 +31,7 @@ type fault struct {
 	kind jsonschema.ErrorKind
 }
 
-// saidFault is a fault with words of its own.
+// saidFault is a fault with its own words.
 type saidFault struct {
 	jsonschema.ErrorKind
 	words string
@@ -51,7 +51,7 @@ func (l *faultList) add(path []string, kind func() jsonschema.ErrorKind) {
 	}
 }
 
-// sentence says what is wrong and where, each in the words of tell.
+// sentence lists the faults and their paths, each fault in the words of tell.
 func (l *faultList) sentence(tell func(*fault) string) string {
 	parts := make([]string, 0, len(l.list)+1)
 	for i := range l.list {
@@ -87,7 +87,7 @@ func shownPath(path []string) string {
 	return b.String()
 }
 
-// faultOf says what is wrong with a value, and mostly the value.
+// faultOf describes a fault, mostly with the value.
 func faultOf(f *fault) string {
 	if said, ok := f.kind.(*saidFault); ok {
 		return said.words

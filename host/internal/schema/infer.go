@@ -13,16 +13,15 @@ import (
 	inferjson "github.com/google/jsonschema-go/jsonschema"
 )
 
-// Infer returns the schema of a Go type twice: as a model is told it, with
-// every optional property required and nullable, which is what strict providers
-// take; and as arguments are checked against it, where an optional property may
-// be left out as well, because models do.
+// Infer returns the schema of a Go type twice: told is for models, with every optional
+// property required and nullable, as strict providers demand; checked is for validating
+// arguments, where an optional property may also be left out, because models do.
 func Infer(t reflect.Type) (told, checked json.RawMessage, err error) {
 	return schemasOf(t, func(*inferjson.Schema) {})
 }
 
-// InferDocument is Infer for documents that Go writes as well, such as
-// states: slices and maps that are nil are null there.
+// InferDocument is Infer for documents that Go also writes, such as states: nil slices
+// and maps are null there.
 func InferDocument(t reflect.Type) (told, checked json.RawMessage, err error) {
 	return schemasOf(t, func(s *inferjson.Schema) {
 		isMap := s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.Not == nil
@@ -32,8 +31,8 @@ func InferDocument(t reflect.Type) (told, checked json.RawMessage, err error) {
 	})
 }
 
-// schemasOf returns the schema as it is told and, after a function was called with
-// each part of it, as it is checked.
+// schemasOf returns the schema for models and, after calling loosen with each part of
+// it, the schema for validation.
 func schemasOf(t reflect.Type, loosen func(*inferjson.Schema)) (told, checked json.RawMessage, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -78,12 +77,13 @@ func requireAll(s *inferjson.Schema) {
 	}
 }
 
-// inference refines what the library infers by what Go's types and tags say beside.
+// inference refines the library's inferred schemas by information from Go's types and
+// tags.
 type inference struct {
-	known map[reflect.Type]*inferjson.Schema // of types that write themselves
+	known map[reflect.Type]*inferjson.Schema // of types with their own JSON
 }
 
-// refine makes pointers nullable and nothing else, and passes on to the parts of t.
+// refine makes pointers nullable and nothing else, and refines the parts of t.
 func (in *inference) refine(s *inferjson.Schema, t reflect.Type) error {
 	nullable := false
 	for t.Kind() == reflect.Pointer {
@@ -114,7 +114,7 @@ func (in *inference) refineParts(s *inferjson.Schema, t reflect.Type) error {
 
 func (in *inference) refineFields(s *inferjson.Schema, t reflect.Type) error {
 	fields := reflect.VisibleFields(t)
-	last := map[string]int{} // of fields with one name the library takes the last
+	last := map[string]int{} // the library takes the last of fields with one name
 	for i, f := range fields {
 		if name, _ := jsonField(f); !f.Anonymous && f.IsExported() {
 			last[name] = i
@@ -140,7 +140,7 @@ func (in *inference) refineFields(s *inferjson.Schema, t reflect.Type) error {
 	return nil
 }
 
-// jsonField returns a field's name in JSON, and whether it may be left out there.
+// jsonField returns a field's name in JSON, and whether JSON may omit the field.
 func jsonField(f reflect.StructField) (name string, optional bool) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	if name == "-" && options == "" {
@@ -155,7 +155,7 @@ func jsonField(f reflect.StructField) (name string, optional bool) {
 	return name, optional
 }
 
-// The tags of a field that say more of its parameter: see [NewTool].
+// The tags of a field that describe its parameter: see [NewTool].
 const (
 	tagDescription = "description"
 	tagEnum        = "enum"
@@ -193,7 +193,7 @@ func applyTags(s *inferjson.Schema, f reflect.StructField) error {
 	return nil
 }
 
-// elements returns the schema of what a list or map holds, at any depth; s itself if
+// elements returns the schema of a list's or map's elements, at any depth; s itself if
 // it is neither.
 func elements(s *inferjson.Schema) *inferjson.Schema {
 	for {
@@ -208,7 +208,7 @@ func elements(s *inferjson.Schema) *inferjson.Schema {
 	}
 }
 
-// typeBesideNull is the schema's type, beside null; "" if there is none.
+// typeBesideNull returns the schema's type other than null, or "".
 func typeBesideNull(s *inferjson.Schema) string {
 	for _, kind := range s.Types {
 		if kind != "null" {
@@ -218,7 +218,7 @@ func typeBesideNull(s *inferjson.Schema) string {
 	return s.Type
 }
 
-// enumValue reads a value of an enumeration. Numbers stay as they are written.
+// enumValue reads a value of an enumeration. Numbers keep their spelling.
 func enumValue(kind, text string) (any, error) {
 	switch kind {
 	case "string":
@@ -239,7 +239,7 @@ func enumValue(kind, text string) (any, error) {
 	return nil, fmt.Errorf("it is for texts, numbers and booleans")
 }
 
-// makeNullable lets s take null, an enumeration too.
+// makeNullable makes s accept null, also in an enumeration.
 func makeNullable(s *inferjson.Schema) {
 	switch {
 	case s.Type != "":
@@ -252,8 +252,8 @@ func makeNullable(s *inferjson.Schema) {
 	}
 }
 
-// withoutNull takes null out of s's types. One that took nothing else is the
-// library's for a pointer to what can be anything.
+// withoutNull removes null from s's types. A schema that takes only null is the
+// library's schema of a pointer to any value.
 func withoutNull(s *inferjson.Schema) {
 	types := slices.DeleteFunc(slices.Clone(s.Types), func(kind string) bool { return kind == "null" })
 	switch {
@@ -267,8 +267,8 @@ func withoutNull(s *inferjson.Schema) {
 	}
 }
 
-// textTypes finds the types within t that write themselves as JSON in their own
-// way, which their Go form says nothing about: as text, or as anything.
+// textTypes finds the types within t that marshal themselves, as text or as any JSON,
+// so that their Go form does not show their schema.
 func textTypes(t reflect.Type, known map[reflect.Type]*inferjson.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return

@@ -7,21 +7,21 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// A number whose value is an integer has many spellings: 2, 2.0, 2e0. JSON Schema
-// takes all of them for an integer, and models that speak through protocols without
-// integers write the second; most languages read only the first into an integer.
-// Tools are therefore passed arguments in which it is the only one.
+// A number whose value is an integer has many spellings: 2, 2.0, 2e0. JSON Schema takes
+// all of them for an integer, and models behind protocols without integers write the
+// second; most languages read only the first into an integer. Tools therefore receive
+// arguments in the first spelling.
 
-// maxIntegerDigits is how many digits an integer may come to that is written
-// otherwise in arguments: as many as 64 bits hold. Beyond it a number stays as the
-// model wrote it, or four bytes, 1e999999999, could become a billion.
+// maxIntegerDigits bounds the digits of an integer that is rewritten: as many as 64
+// bits hold. Longer numbers keep the model's spelling, or the eleven bytes 1e999999999
+// could become a billion.
 const maxIntegerDigits = 20
 
-// CanonicalIntegers returns valid JSON with its integers written as digits. It is
-// raw itself where they are.
+// CanonicalIntegers returns valid JSON with its integers written as digits, or raw
+// itself if they already are.
 func CanonicalIntegers(raw json.RawMessage) json.RawMessage {
 	var out []byte
-	copied := 0 // how much of raw is in out
+	copied := 0 // bytes of raw that are in out
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		if c == '"' {
@@ -56,8 +56,8 @@ func numberEnd(b []byte) int {
 	return len(b)
 }
 
-// integerDigits returns a number as digits, if its value is an integer and it is
-// written in another way.
+// integerDigits returns a number as digits, if its value is an integer in another
+// spelling.
 func integerDigits(number []byte) (digits []byte, ok bool) {
 	mantissa, exponent := number, 0
 	if i := bytes.IndexAny(number, "eE"); i >= 0 {
@@ -86,11 +86,12 @@ func integerDigits(number []byte) (digits []byte, ok bool) {
 	return append(digits, bytes.Repeat([]byte("0"), exponent)...), true
 }
 
-// hugeExponent stands for all exponents of that size: no number that a host reads
-// has as many digits as would make an integer of one with its negative.
+// hugeExponent stands for all larger exponents, too: no number that a host reads has
+// enough digits to be an integer with the exponent -hugeExponent.
 const hugeExponent = 1 << 27
 
-// smallExponent returns the value of an exponent, at most hugeExponent either way.
+// smallExponent returns the value of an exponent, limited to hugeExponent in both
+// directions.
 func smallExponent(text []byte) int {
 	negative := text[0] == '-'
 	n := 0

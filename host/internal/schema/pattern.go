@@ -18,20 +18,20 @@ import (
 // millions of instructions, and classes of letters are lists of ranges.
 const (
 	maxPatternSize = 100_000 // instructions of all patterns of a schema together
-	maxPatternWork = 600_000 // to read them, in bytes of plain pattern
+	maxPatternWork = 600_000 // to parse them, in bytes of plain pattern
 	tableWork      = 400     // the same of a class such as \pL
 	foldWork       = 10_000  // of a range of letters of any case
 )
 
-// A value may have to be a pattern, in drafts where formats count. It is read in one
-// piece, so it is bounded.
+// In drafts where formats count, a value may have to be a pattern. The pattern is
+// parsed in one piece, so it is bounded.
 const (
 	maxFormatPattern = 12_000 // as maxPatternWork
 	patternByteWork  = 16     // units of work for a byte of plain pattern
 )
 
-// patternWorkShare: an instruction takes about this part of a unit of work for
-// each byte of a text.
+// patternWorkShare is the divisor of the work of a match: an instruction takes about
+// this part of a unit for each byte of a text.
 const patternWorkShare = 2
 
 // pattern is a regular expression with the size of its program.
@@ -45,14 +45,14 @@ type patternSet struct {
 	ctx        context.Context // of the compilation
 	compiled   map[string]*pattern
 	size, work int
-	bound      error // that a pattern is beyond, if one is
+	bound      error // the bound that a pattern exceeds, if one does
 }
 
 func newPatternSet(ctx context.Context) *patternSet {
 	return &patternSet{ctx: ctx, compiled: map[string]*pattern{}}
 }
 
-// compile is the library's regular expression engine.
+// compile is the regular expression engine that the library calls.
 func (set *patternSet) compile(s string) (jsonschema.Regexp, error) {
 	if p, ok := set.compiled[s]; ok {
 		return p, nil
@@ -78,7 +78,7 @@ func (set *patternSet) compile(s string) (jsonschema.Regexp, error) {
 
 var errLargePattern = errors.New("the pattern has too many instructions")
 
-// compilePattern compiles a pattern whose program has at most so many
+// compilePattern compiles a pattern whose program has at most the given number of
 // instructions.
 func compilePattern(s string, most int) (*pattern, error) {
 	tree, err := syntax.Parse(s, syntax.Perl)
@@ -96,8 +96,8 @@ func compilePattern(s string, most int) (*pattern, error) {
 	return &pattern{re, size}, nil
 }
 
-// patternWork returns what a pattern takes to read: classes of letters are long
-// lists, and with (?i) each letter of a range is looked up by itself.
+// patternWork returns the work of parsing a pattern: classes of letters are long lists,
+// and with (?i) each letter of a range is looked up separately.
 func patternWork(s string) int {
 	work := len(s) + tableWork*(strings.Count(s, `\p`)+strings.Count(s, `\P`))
 	if !ignoresCase(s) {
@@ -111,7 +111,7 @@ func patternWork(s string) int {
 	return work
 }
 
-// ignoresCase reports whether a pattern has flags among which is i.
+// ignoresCase reports whether a pattern sets the flag i.
 func ignoresCase(s string) bool {
 	for {
 		var found bool
@@ -128,8 +128,8 @@ func ignoresCase(s string) bool {
 	}
 }
 
-// programSize returns how many instructions a pattern becomes, at most
-// maxPatternSize+1: repetitions are written out.
+// programSize returns the number of instructions that a pattern compiles to, at most
+// maxPatternSize+1: repetitions are expanded.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -144,8 +144,8 @@ func programSize(re *syntax.Regexp) int {
 	return min(n, maxPatternSize+1)
 }
 
-// matches reports whether a pattern matches a text. A long text is read piece by
-// piece, so that others get the processor meanwhile.
+// matches reports whether a pattern matches a text. It reads a long text piece by
+// piece, and yields the processor in between.
 func (c *checker) matches(p *pattern, text string) bool {
 	work := len(text) * (p.size + 1) / patternWorkShare
 	if work <= pieceWork {
@@ -155,7 +155,7 @@ func (c *checker) matches(p *pattern, text string) bool {
 	return p.MatchReader(&pacedText{c, text, (p.size + patternWorkShare) / patternWorkShare})
 }
 
-// pacedText is a text that is paid for as it is read.
+// pacedText charges the work of a text while it is read.
 type pacedText struct {
 	checker *checker
 	rest    string

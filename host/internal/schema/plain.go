@@ -7,13 +7,12 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// plainRule is a schema that says no more than most do: types, members, which
-// are required, what strings may be. It says of most values at once, and of many
-// at the same time, that they fit. Of what it is not sure of the validator
-// decides, which also has the words for what is wrong.
+// plainRule is a schema with only the most common keywords: types, members, required
+// members, enumerations of strings. It quickly accepts most values that fit. Other
+// values go to the validator, which also describes their faults.
 //
-// A part of it that says more is opaque: nothing surely fits there, but for what
-// has been there before and did.
+// A part of it with other keywords is opaque: the plain rule accepts no value there,
+// except an unchanged value that fitted before.
 type plainRule struct {
 	opaque      bool
 	kinds       kinds // none is any
@@ -58,7 +57,7 @@ func newPlainRule(doc any) *plainRule {
 	return s
 }
 
-// keyword takes a keyword in. It reports false for one that is not plain.
+// keyword adds a keyword to the rule. It reports false for one that is not plain.
 func (s *plainRule) keyword(name string, v any) (ok bool) {
 	switch name {
 	case "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions":
@@ -67,7 +66,7 @@ func (s *plainRule) keyword(name string, v any) (ok bool) {
 		s.kinds, ok = plainKinds(v)
 	case "enum":
 		if s.enum, ok = plainStrings(v); ok {
-			slices.Sort(s.enum) // there may be thousands, and a value for each
+			slices.Sort(s.enum) // it may have thousands of entries, and each is searched for in turn
 		}
 	case "required":
 		s.required, ok = plainStrings(v)
@@ -123,8 +122,8 @@ func plainMembers(v any) (map[string]*plainRule, bool) {
 // fits reports whether a value surely fits.
 func (s *plainRule) fits(v any) bool { return s.stillFits(v, jsondoc.Optional{}) }
 
-// StillFits reports whether what has come in the place of a value that fits, if
-// one was there, surely fits, too. What both share is not looked at again.
+// stillFits reports whether v surely fits. was is the fitting value that v replaces, or
+// absent; parts that both share are not checked again.
 func (s *plainRule) stillFits(v any, was jsondoc.Optional) bool {
 	if was.Present && jsondoc.Shared(v, was.Value) {
 		return true
@@ -159,7 +158,7 @@ func (s *plainRule) stillFits(v any, was jsondoc.Optional) bool {
 
 func (s *plainRule) has(k kinds) bool { return s.kinds == 0 || s.kinds&k == k }
 
-// isDigits reports whether a number is written as a whole one.
+// isDigits reports whether a number is written without fraction and exponent.
 func isDigits(n json.Number) bool {
 	for i := range len(n) {
 		if c := n[i]; (c < '0' || c > '9') && (c != '-' || i > 0) {

@@ -13,17 +13,17 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// A rule is a schema, or a part of one, as values are held to it. The library
-// resolves references and dialects; the host applies the rules itself, because the
-// library's validator can be neither metered nor stopped, and its stack grows with
+// A rule is a schema, or a part of one, in the form in which values are checked. The
+// library resolves references and dialects; the host applies the rules itself, because
+// the library's validator can be neither metered nor stopped, and its stack grows with
 // the schema and the value.
 
 // maxChain bounds how many rules may apply to one value within each other, by
-// $ref, allOf, anyOf, oneOf, not, if, then, else and dependentSchemas. A schema
-// that applies to a value by way of itself has no longest chain and is refused.
+// $ref, allOf, anyOf, oneOf, not, if, then, else and dependentSchemas. A schema that
+// applies itself to the same value has no longest chain and is refused.
 const maxChain = 128
 
-// rule is what one place of a schema says.
+// rule is the rule of one part of a schema.
 type rule struct {
 	verdict  *bool // the schemas true, false and {}
 	types    kinds // none is any
@@ -31,14 +31,14 @@ type rule struct {
 	enum     *valueSet
 	format   *jsonschema.Format
 	ref      *rule
-	onlyRef  bool // what stands beside $ref does not count, before draft 2019-09
+	onlyRef  bool // before draft 2019-09, keywords beside $ref do not count
 
-	object *objectRule // nil where nothing is said, as below
+	object *objectRule // nil without such keywords, as below
 	array  *arrayRule
 	text   *textRule
 	number *numberRule
 
-	combined            bool // one of those below is there
+	combined            bool // one of the rules below is set
 	not                 *rule
 	allOf, anyOf, oneOf []*rule
 	when, then, or      *rule // if, then, else
@@ -49,7 +49,7 @@ type rule struct {
 	chain int // the longest one from here, 0 before it is known
 }
 
-// tracks reports whether a rule asks which members and items others have looked at.
+// tracks reports whether a rule asks which members and items others have evaluated.
 func (r *rule) tracks() bool { return r.restMembers != nil || r.restItems != nil }
 
 type objectRule struct {
@@ -69,7 +69,7 @@ type patternRule struct {
 	rule *rule
 }
 
-// dependency is what a member asks of the object that has it.
+// dependency is the requirement that a member's presence puts on its object.
 type dependency struct {
 	member   string
 	required []string
@@ -82,13 +82,13 @@ type arrayRule struct {
 	unique        bool
 	first         []*rule // of the first elements
 	rest          *rule   // of those after them
-	noRest        bool    // there are none
-	all           bool    // first and rest tell of every element
+	noRest        bool    // no more elements are allowed
+	all           bool    // first and rest evaluate every element
 	contains      *rule
-	fewest        int // elements that contains fits
+	fewest        int // elements that must fit contains
 	fewestGiven   bool
 	greatest      *int
-	containsMarks bool // what contains fits is evaluated, from draft 2020-12 on
+	containsMarks bool // elements that fit contains are evaluated, from draft 2020-12 on
 }
 
 type textRule struct {
@@ -96,7 +96,7 @@ type textRule struct {
 	pattern     *pattern
 }
 
-// numberRule holds a number to bounds. Whole ones that fit are compared as such.
+// numberRule checks a number against bounds. Integers of 64 bits are compared as such.
 type numberRule struct {
 	bounds     []numberBound
 	multipleOf *big.Rat
@@ -135,8 +135,8 @@ func newRules(root *jsonschema.Schema) (*rule, error) {
 	return r, nil
 }
 
-// of returns the rule of a part, which is filled in later: parts refer to each
-// other in circles and in chains of any length.
+// of returns the rule of a part, which is filled in later: parts refer to each other in
+// cycles and in chains of any length.
 func (set *ruleSet) of(s *jsonschema.Schema) *rule {
 	if s == nil {
 		return nil
@@ -290,8 +290,8 @@ func newNumberRule(s *jsonschema.Schema) *numberRule {
 // onPath marks a rule while the longest chain through it is looked for.
 const onPath = -1
 
-// longestChain returns how many rules may apply to one value within each other
-// from r on, r included. above is how many have come before it on the way.
+// longestChain returns how many rules may apply to one value within each other from r
+// on, r included. above is the number of rules before r in the chain.
 func (r *rule) longestChain(above int) (int, error) {
 	switch {
 	case r == nil:
@@ -334,8 +334,8 @@ func (r *rule) inPlace() []*rule {
 	return list
 }
 
-// valueSet holds the values of enum or const: those without parts are found at
-// once, the others are compared one after another.
+// valueSet holds the values of enum or const: it looks up scalars in a map, and
+// compares the others one after another.
 type valueSet struct {
 	scalars map[any]struct{}
 	others  []any
@@ -354,7 +354,7 @@ func newValueSet(values []any) *valueSet {
 	return set
 }
 
-// scalarKey returns what is the same for values without parts that are equal.
+// scalarKey returns a key that is the same for equal scalars.
 func scalarKey(v any) (key any, ok bool) {
 	switch v := v.(type) {
 	case nil, bool, string:

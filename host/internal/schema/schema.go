@@ -21,8 +21,8 @@ type Schema struct {
 	rule   *rule
 }
 
-// maxBytes bounds a schema. Those that generators make of whole services
-// reach 431 kB.
+// maxBytes bounds a schema. Schemas that generators make of whole services reach 431
+// kB.
 const maxBytes = 512 << 10
 
 // noRemote refuses to load other documents: a plugin's schema must not make the
@@ -33,7 +33,7 @@ func (noRemote) Load(url string) (any, error) {
 	return nil, fmt.Errorf("refers to %q; a schema may only refer to itself", url)
 }
 
-// maxCompileError bounds the words for a schema that does not compile.
+// maxCompileError bounds the message for a schema that does not compile.
 const maxCompileError = 1000
 
 func Compile(ctx context.Context, raw json.RawMessage) (*Schema, error) {
@@ -74,7 +74,8 @@ func Compile(ctx context.Context, raw json.RawMessage) (*Schema, error) {
 	return &Schema{doc: doc, object: takesObject(doc), plain: newPlainRule(doc), rule: r}, nil
 }
 
-// decodeBounded is decodeStrict for what is nested no deeper than maxValueDepth.
+// decodeBounded is jsondoc.DecodeStrict for JSON that is nested no deeper than
+// maxValueDepth.
 func decodeBounded(raw []byte) (doc any, nodes int, err error) {
 	if err := jsondoc.Check(raw); err != nil {
 		return nil, 0, err
@@ -105,8 +106,8 @@ func (s *Schema) Validate(ctx context.Context, raw json.RawMessage) error {
 	return err
 }
 
-// ValidateUnseen is Validate with an error that says which places do not fit and which
-// rules they break, and nothing of the values there.
+// ValidateUnseen is Validate with an error that names the paths that do not fit and the
+// rules that they break, but shows no values.
 func (s *Schema) ValidateUnseen(ctx context.Context, raw json.RawMessage) error {
 	_, err := s.check(ctx, raw, ruleOf)
 	return err
@@ -117,18 +118,19 @@ func (s *Schema) ValidateValue(v any, size int) error {
 	if jsondoc.Depth(v) > maxValueDepth {
 		return errTooDeep()
 	}
-	if huge := jsondoc.OutOfRange(v); huge != "" { // as a fraction it has as many digits
+	if huge := jsondoc.OutOfRange(v); huge != "" { // its fraction would have as many digits as the exponent says
 		return jsondoc.ErrOutOfRange(huge)
 	}
 	return s.newCheck(context.Background(), jsondoc.CountValues(v), size).validate(v, faultOf)
 }
 
 // StillFits reports whether a decoded value is sure to fit. was is a value that does
-// fit, or absent: parts that v shares with it are passed over. False says nothing.
+// fit, or absent: parts that v shares with it are skipped. False means that the value
+// may or may not fit.
 func (s *Schema) StillFits(v any, was jsondoc.Optional) bool { return s.plain.stillFits(v, was) }
 
-// check decodes a value and checks it. Its error says which value is wrong and
-// how, in the words of tell.
+// check decodes a value and validates it. Its error lists the faults, in the words of
+// tell.
 func (s *Schema) check(ctx context.Context, raw json.RawMessage, tell func(*fault) string) (any, error) {
 	v, nodes, err := decodeBounded(raw)
 	if err != nil {
@@ -140,7 +142,7 @@ func (s *Schema) check(ctx context.Context, raw json.RawMessage, tell func(*faul
 	return v, s.newCheck(ctx, nodes, len(raw)).validate(v, tell)
 }
 
-// check holds values to a schema, with the work that one value gets.
+// check validates values against a schema, within the work of one value.
 type check struct {
 	checker
 	schema *Schema
@@ -159,7 +161,7 @@ func (c *check) validate(v any, tell func(*fault) string) error {
 	return c.misfit(v, tell)
 }
 
-// misfit says what is wrong with a value that does not fit.
+// misfit returns the error for a value that does not fit.
 func (c *check) misfit(v any, tell func(*fault) string) error {
 	faults, err := c.explain(c.schema.rule, v)
 	if err != nil {
@@ -168,9 +170,8 @@ func (c *check) misfit(v any, tell func(*fault) string) error {
 	return errors.New(faults.sentence(tell))
 }
 
-// Arguments returns a model's Arguments as they fit, which may be without nulls
-// that strict providers have models write. Both attempts share the work of one
-// value.
+// Arguments returns a model's arguments if they fit, or fit without the nulls that
+// strict providers make models write. Both attempts share the work of one value.
 func (s *Schema) Arguments(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	v, nodes, err := decodeBounded(raw)
 	if err != nil {
@@ -216,8 +217,7 @@ func Wrap(raw json.RawMessage) json.RawMessage {
 		`},"required":["value"],"additionalProperties":false` + string(outer) + `}`)
 }
 
-// Complete spells out what an object's schema may leave unsaid and
-// providers insist on.
+// Complete adds the members that an object's schema may omit and providers require.
 func Complete(raw json.RawMessage) json.RawMessage {
 	has := map[string]bool{}
 	_ = jsondoc.EachMember(raw, func(name string, _ []byte) error { // it is an object
@@ -238,10 +238,9 @@ func Complete(raw json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte{'{'}, rest)
 }
 
-// withoutNulls returns v without the optional members that are null where the
-// schema does not take null: strict providers have models write null for what
-// they leave out. Each null looks through the names that are required, which is
-// work like any other.
+// withoutNulls returns v without the optional members that are null where the schema
+// does not take null: strict providers make models write null for members that they
+// leave out. The search for each null among the required names is charged.
 func (c *check) withoutNulls(v any) (trimmed any, err error) {
 	err = stopped(func() { trimmed = c.trim(c.schema.doc, v) })
 	return trimmed, err
@@ -273,7 +272,7 @@ func (c *check) trim(schema, v any) any {
 	return v
 }
 
-// lists reports whether a list of names has one.
+// lists reports whether a list of names has the given one.
 func (c *check) lists(names []any, name string) bool {
 	for _, n := range names {
 		c.spend(1 + len(name)/bytesPerCompare)
@@ -292,5 +291,5 @@ func takesNull(schema any) bool {
 	case []any:
 		return slices.Contains(t, any("null"))
 	}
-	return true // as far as can be seen here
+	return true // a schema without type may take null
 }

@@ -48,8 +48,8 @@ type inventory struct {
 	Logs    []logMark `json:"logs"` // of memtables, the oldest first
 }
 
-// logPrefix is the beginning of a file that only grows, as long as it was when
-// measured. A file that was replaced since begins with other bytes.
+// logPrefix describes the beginning of a file that only grows: the whole file at the
+// time of measuring. A file that was replaced since begins with other bytes.
 type logPrefix struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`

@@ -10,19 +10,18 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// What Benchmark measures with.
+// The sizes of Benchmark.
 const (
 	benchWriters = 64
 	benchValue   = 1 << 10
-	benchLog     = 2000 // entries of the log that is read
+	benchLog     = 2000 // entries of the log to read
 	benchPage    = 50
 	benchGroup   = 64 // Txs in one Commit
 )
 
-// Benchmark measures what the host does most: appending a message to one of
-// many logs under the revision of its head, committed alone and together with
-// others; reading a key; reading the end of a log. newStore returns an empty
-// store for each.
+// Benchmark measures the host's most frequent operations: appending a message to one of
+// many logs under the revision of its head, committed alone and together with others;
+// reading a key; reading the end of a log. newStore returns an empty store for each.
 func Benchmark(b *testing.B, newStore func(b *testing.B) kv.Driver) {
 	b.Run("append/writers=64", func(b *testing.B) { benchAppend(b, newStore(b)) })
 	b.Run("append/grouped=64", func(b *testing.B) { benchGrouped(b, newStore(b)) })

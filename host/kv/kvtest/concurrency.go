@@ -13,7 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// How hard the rules here push. Every commit of a durable store is a sync.
+// The numbers of goroutines and repetitions. Every commit of a durable store is a sync.
 const (
 	goroutines = 8
 	increments = 20
@@ -95,9 +95,9 @@ var concurrencyRules = []rule{
 	}},
 }
 
-// hammer calls f from many goroutines, increments times each. They begin
-// together and let each other run between calls, or on a fast store the first
-// would be done before the last begins.
+// hammer calls f from many goroutines, increments times each. They begin together and
+// yield between calls, because on a fast store the first would end before the last
+// begins.
 func hammer(t *testing.T, f func(goroutine int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -119,8 +119,8 @@ func hammer(t *testing.T, f func(goroutine int) error) {
 }
 
 // increment adds one to the counter under the condition that guard makes of the
-// entry it read (the zero Entry for a missing one), trying again while others
-// are faster. Of those that try at once one always succeeds, so this ends.
+// entry it read (the zero Entry for a missing one), and repeats while others are
+// faster. Of concurrent attempts one always succeeds, so this ends.
 func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) error {
 	for {
 		e, err := d.Get(ctx, tenant, "counter")
@@ -145,8 +145,8 @@ func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) e
 	}
 }
 
-// readersSeeWhole writes two keys always together, for as long as it takes
-// others to read them many times: a page never has one without the other.
+// readersSeeWhole writes two keys always together, while other goroutines read them
+// many times: a page never has one without the other.
 func readersSeeWhole(t *testing.T, s Store) {
 	d := open(t, s)
 	done := make(chan struct{})

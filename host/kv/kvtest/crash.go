@@ -20,7 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// What Crash does.
+// The environment and the sizes of Crash.
 const (
 	crashDirEnv  = "KVTEST_CRASH_DIR" // set in the child
 	crashRounds  = 6
@@ -30,26 +30,27 @@ const (
 	crashWriters = 4       // goroutines in the child
 	crashSteps   = 100_000 // of each; a child that is not killed ends
 	crashParts   = 3       // keys that one Tx puts
-	crashKeep    = 5       // how many Txs' keys are there at a time
+	crashKeep    = 5       // number of Txs whose keys exist at a time
 	crashPart    = 4 << 10 // bytes of the largest value
 	crashAck     = "kvtest ack "
 )
 
-// crashPartitions are what every writer writes to, in one Commit of two Txs.
+// crashPartitions are the partitions to which every writer writes, in one Commit of two
+// Txs.
 var crashPartitions = []string{"left", "right"}
 
-// Crash checks that a store loses nothing it acknowledged and keeps nothing by
-// halves when its process is killed. It runs the test binary again as a child
-// that opens the store, writes to it from several goroutines and prints each
-// acknowledgement; kills the child at some moment with SIGKILL; opens the store
-// itself and compares; and does so several times with the same directory.
+// Crash checks that a store whose process is killed loses no acknowledged commit and
+// keeps no half of a transaction. It runs the test binary again as a child that opens
+// the store, writes to it from several goroutines and prints each acknowledgement;
+// kills the child at some moment with SIGKILL; opens the store itself and compares; and
+// does so several times with the same directory.
 //
 // Crash must be called from a test of its own: the child runs the test that
 // called it, by name, and Crash does not return there.
 //
-// A killed process leaves what it wrote in the system's cache, so this finds
-// writes that were acknowledged before they left the process and transactions
-// that were cut in two, and does not find a missing sync.
+// The writes of a killed process stay in the system's cache, so Crash finds writes that
+// were acknowledged before they left the process and transactions that were cut in two,
+// and does not find a missing sync.
 func Crash(t *testing.T, openDir func(dir string) (kv.Driver, error)) {
 	if dir := os.Getenv(crashDirEnv); dir != "" {
 		crashChild(dir, openDir)
@@ -80,13 +81,13 @@ func (c chain) part(n, i uint64) kv.Key {
 	return c.key().With("part").WithUint(n).WithUint(i)
 }
 
-// value is what part i of Tx n holds; its length depends on both.
+// value returns the value of part i of Tx n; its length depends on both.
 func (c chain) value(n, i uint64) []byte {
 	size := (n*2654435761 + i*40503 + c.writer) % crashPart
 	return fmt.Appendf(nil, "%s %d %d %d %s", c.partition, c.writer, n, i, strings.Repeat("x", int(size)))
 }
 
-// tx is Tx n of the chain, under the revision that n-1 has.
+// tx returns Tx n of the chain, under the revision of Tx n-1.
 func (c chain) tx(n, revision uint64) kv.Tx {
 	tx := kv.Tx{
 		Partition: c.partition,
@@ -117,7 +118,7 @@ func (c chain) state(ctx context.Context, d kv.Driver) (n, revision uint64, err 
 
 // crashChild writes until it is killed. It never returns.
 func crashChild(dir string, openDir func(dir string) (kv.Driver, error)) {
-	go func() { // The parent holds the other end: when that is gone, so is the reason to write.
+	go func() { // The parent holds the other end: the child exits when the parent is gone.
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(2)
 	}()
@@ -192,7 +193,7 @@ func killChild(t *testing.T, dir string, acks int, acked map[chain]uint64) {
 	}
 	seen := readAcks(stdout, acked, func(n int) {
 		if n == acks {
-			_ = cmd.Process.Kill() // what the pipe still has is read before EOF
+			_ = cmd.Process.Kill() // the lines in the pipe are read before EOF
 		}
 	})
 	_ = cmd.Wait() // "signal: killed"
@@ -210,7 +211,7 @@ func testBinary(t *testing.T) string {
 	return path
 }
 
-// exactly is the -test.run pattern of one test.
+// exactly returns the -test.run pattern of one test.
 func exactly(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
@@ -255,9 +256,9 @@ func checkCrashed(t *testing.T, dir string, openDir func(dir string) (kv.Driver,
 	}
 }
 
-// checkChain checks that the head is the last acknowledged commit, or the one
-// commit after it that was under way, and that its parts are there, all and
-// alone. It returns the head, where the next child continues.
+// checkChain checks that the head is the last acknowledged commit, or the one commit
+// after it that was in progress, and that the store has exactly its parts. It returns
+// the head, where the next child continues.
 func checkChain(t *testing.T, d kv.Driver, c chain, acked uint64) (n uint64) {
 	t.Helper()
 	n, _, err := c.state(t.Context(), d)

@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// durableRules are about the entries after Close and Open. They are skipped
-// for a store that forgets.
+// durableRules check the entries after Close and Open. Run skips them for a store that
+// is not durable.
 var durableRules = []rule{
 	{"what was committed is there after reopening", func(t *testing.T, s Store) {
 		d := open(t, s)
@@ -57,7 +57,7 @@ var durableRules = []rule{
 			if rev <= last {
 				t.Errorf("round %d: revision %d, but the key had %d before", i, rev, last)
 			}
-			for range 5 { // the last thing the store knows is a deletion
+			for range 5 { // the store's last write is a deletion
 				last = put(t, d, "k", "v")
 				del(t, d, "k")
 			}
@@ -118,8 +118,8 @@ func deletedStayDeleted(t *testing.T, s Store) {
 	}
 }
 
-// wantEverything checks that tenant has exactly the entries of want, as Get
-// tells it and as Scan does in both directions.
+// wantEverything checks that tenant has exactly the entries of want, by Get and by Scan
+// in both directions.
 func wantEverything(t *testing.T, d kv.Driver, want map[kv.Key]string) {
 	t.Helper()
 	for k, v := range want {

@@ -28,9 +28,9 @@ type rule struct {
 	check func(t *testing.T, s Store)
 }
 
-// Run checks a driver against every rule. newStore returns a store that is
-// empty and that nothing else uses; it is called once for each rule, and once
-// before to see whether the store is durable.
+// Run checks a driver against every rule. newStore returns an empty store without other
+// users; Run calls it once for each rule, and once before to find out whether the store
+// is durable.
 func Run(t *testing.T, newStore func(t *testing.T) Store) {
 	rules := slices.Concat(readWriteRules, revisionRules, condRules, commitRules, scanRules,
 		partitionRules, limitRules, lifeRules, concurrencyRules, modelRules)
@@ -104,7 +104,7 @@ func del(t testing.TB, d kv.Driver, key kv.Key) {
 	apply(t, d, kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Delete(key)}})
 }
 
-// wantValue checks what tenant has at key and returns its revision.
+// wantValue checks the value that tenant has at key and returns its revision.
 func wantValue(t testing.TB, d kv.Driver, key kv.Key, want string) uint64 {
 	t.Helper()
 	e, err := d.Get(t.Context(), tenant, key)
@@ -126,7 +126,7 @@ func wantAbsent(t testing.TB, d kv.Driver, key kv.Key) {
 	}
 }
 
-// wantIs checks that what failed with target.
+// wantIs checks that the operation named by what failed with target.
 func wantIs(t testing.TB, what string, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -144,7 +144,7 @@ func scan(t testing.TB, d kv.Driver, partition string, r kv.Range) kv.Page {
 	return page
 }
 
-// keys are the keys of a page, for comparing.
+// keys returns the keys of a page, for comparing.
 func keys(p kv.Page) []kv.Key {
 	ks := make([]kv.Key, len(p.Entries))
 	for i, e := range p.Entries {
@@ -181,7 +181,7 @@ func outline(tx kv.Tx) string {
 	return s
 }
 
-// canceled is a context that has ended.
+// canceled returns a context that has ended.
 func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

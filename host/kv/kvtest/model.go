@@ -29,7 +29,7 @@ var modelRules = []rule{
 	}},
 }
 
-// model is what a store must hold, as maps from key to entry.
+// model is the expected content of a store, as maps from key to entry.
 type model struct {
 	d          kv.Driver
 	partitions []string
@@ -37,7 +37,7 @@ type model struct {
 	revisions  map[string]map[kv.Key][]uint64 // every revision a key ever had, ascending
 }
 
-// The few keys and values that a run draws from, so that they meet.
+// The few keys and values from which a run draws, so that its operations often meet.
 var (
 	modelKeys   = []kv.Key{"\x00", "a", "a\x00", "aa", "a\xff", "b", "\xff"}
 	modelValues = []string{"", "1", "2", "\x00"}
@@ -144,7 +144,7 @@ func (m *model) apply(tx kv.Tx, res kv.Result) error {
 	return nil
 }
 
-// holds is the meaning of a condition, said again without the code under test.
+// holds evaluates a condition independently of the code under test.
 func holds(c kv.Cond, e kv.Entry) bool {
 	switch c.Kind {
 	case kv.CondAbsent:
@@ -217,7 +217,7 @@ func drawRange(t *rapid.T) kv.Range {
 	return r
 }
 
-// inRange is every entry of r in r's order, whatever its limit.
+// inRange returns every entry of r in r's order, whatever its limit.
 func (m *model) inRange(partition string, r kv.Range) []kv.Entry {
 	var in []kv.Entry
 	for _, k := range slices.Sorted(maps.Keys(m.entries[partition])) {

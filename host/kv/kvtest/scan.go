@@ -129,8 +129,8 @@ var scanRules = []rule{
 	}},
 }
 
-// manyKeys writes keys in random order, deletes and replaces some, and compares
-// every key and pages from random places with a sorted list.
+// manyKeys writes keys in random order, deletes and replaces some, and compares every
+// key and pages from random positions with a sorted list.
 func manyKeys(t *testing.T, s Store) {
 	const n = 3000
 	d := open(t, s)

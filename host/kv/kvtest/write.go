@@ -226,7 +226,7 @@ var condRules = []rule{
 	}},
 }
 
-// conds is a store whose keys have every history that a condition can meet.
+// conds is a store with keys of every history that a condition can meet.
 type conds struct {
 	t        *testing.T
 	d        kv.Driver
@@ -262,7 +262,8 @@ func (c *conds) holds(cond kv.Cond) {
 	del(c.t, c.d, "witness")
 }
 
-// fails checks that a Tx under cond does not commit, and what it found.
+// fails checks that a Tx under cond does not commit, and the revision that the error
+// reports.
 func (c *conds) fails(cond kv.Cond, found uint64) {
 	c.t.Helper()
 	err := c.commit(cond)

@@ -11,7 +11,7 @@ import (
 )
 
 // Client is the driver of another process. Safe for concurrent use. When the other
-// process ends, reads return [kv.ErrClosed], and commits that were on their way
+// process ends, reads return [kv.ErrClosed], and commits in progress return
 // [kv.ErrInDoubt].
 type Client struct {
 	conn    net.Conn
@@ -24,7 +24,7 @@ type Client struct {
 	last    uint64
 	waiting map[uint64]chan *response
 	closed  bool
-	gone    bool // nothing comes any more
+	gone    bool // no more answers arrive
 }
 
 var (
@@ -32,8 +32,7 @@ var (
 	_ kv.Locker = (*Client)(nil)
 )
 
-// Dial connects to a process that serves a driver at an address, as [net.Dial]
-// has them.
+// Dial connects to a process that serves a driver at an address as of [net.Dial].
 func Dial(ctx context.Context, network, address string) (*Client, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -42,7 +41,7 @@ func Dial(ctx context.Context, network, address string) (*Client, error) {
 	return NewClient(conn), nil
 }
 
-// NewClient uses a connection, which belongs to it from then on.
+// NewClient returns a client on a connection, which the client then owns.
 func NewClient(conn net.Conn) *Client {
 	c := &Client{conn: conn, waiting: map[uint64]chan *response{}}
 	c.reading.Go(c.read)
@@ -93,9 +92,9 @@ func (c *Client) begin(ctx context.Context) error {
 // errGone says that the other process ended before it answered.
 var errGone = &remoteError{"the process that has the store is gone", kv.ErrClosed}
 
-// ask sends a request and waits for its answer. When ctx ends, the other process
-// is notified; with stay the answer is waited for all the same. sent is the id of the
-// request, 0 if the other process never had it whole.
+// ask sends a request and waits for its answer. When ctx ends, it notifies the other
+// process; with stay it then still waits for the answer. sent is the id of the request,
+// 0 if the other process never received it whole.
 func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response, sent uint64, err error) {
 	answer := make(chan *response, 1)
 	c.mu.Lock()
@@ -126,8 +125,8 @@ func (c *Client) ask(ctx context.Context, req *request, stay bool) (r *response,
 	return nil, req.ID, ctx.Err()
 }
 
-// lose ends the connection after a request that could not be sent whole: nothing
-// that comes after it could be read.
+// lose ends the connection after a request that could not be sent whole: the other
+// process could read no later request.
 func (c *Client) lose(id uint64) {
 	_ = c.conn.Close()
 	c.mu.Lock()
@@ -170,7 +169,7 @@ func (c *Client) Get(ctx context.Context, partition string, key kv.Key) (kv.Entr
 	return r.Entries[0].kv(), nil
 }
 
-// failed is an error of the other process; when ctx has ended, that is why.
+// failed returns an error of the other process, or that of ctx if ctx has ended.
 func (c *Client) failed(ctx context.Context, e *wireError) error {
 	err := fromWire(e, nil)
 	if ctx.Err() != nil && (e.Name == "canceled" || e.Name == "deadline") {
@@ -235,7 +234,7 @@ func failAll(results []kv.Result, err error) []kv.Result {
 	return results
 }
 
-// together is how many of the Txs go into one message.
+// together returns how many of the Txs fit into one message.
 func together(txs []kv.Tx, which []int) int {
 	bytes := 0
 	for n, i := range which {
@@ -299,7 +298,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.calls.Lock() // started calls are waited for
+	c.calls.Lock() // wait for started calls
 	defer c.calls.Unlock()
 	_ = c.conn.Close()
 	c.reading.Wait()

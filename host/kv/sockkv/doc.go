@@ -1,22 +1,21 @@
-// Package sockkv shares a [kv.Driver] of one process with others of the same user
-// over a socket: an embedded database is one process's, and a command line, a
-// second host or a tool may still need its data.
+// Package sockkv shares a [kv.Driver] of one process with other processes of the same
+// user over a socket: only one process can open an embedded database, and a command
+// line, a second host or a tool may also need its data.
 //
 // The process that has the store wraps it and serves:
 //
 //	shared := sockkv.Share(kv.Group(store))
 //	shared.Serve(listener)
 //
-// Another dials and has a driver like any other, which passes the same kit:
+// Another process dials and has a driver like any other, which passes the same kit:
 //
 //	d, err := sockkv.Dial(ctx, "unix", path)
 //
-// What several processes commit at the same time is committed together by the
-// group committer of the one that has the store. Locks are shared, too: the process that
-// [Shared.Lock]s or [Client.Lock]s a name has it alone, and one whose process ends
-// is free. So turns of several processes on one thread wait for each other, as
-// those of one process do.
+// The group committer of the process that has the store combines the concurrent commits
+// of all processes. Locks are shared, too: one process at a time holds the lock of a
+// name by [Shared.Lock] or [Client.Lock], and its end frees the lock. So turns of
+// several processes on one thread wait for each other, like those of one process.
 //
-// Who may open the socket may read and write everything: its file must be this
-// user's alone.
+// A process that may open the socket may read and write everything: only this user may
+// have access to its file.
 package sockkv

@@ -9,19 +9,19 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// MaxWaiting is how many may wait for one lock.
+// MaxWaiting is how many callers may wait for one lock.
 const MaxWaiting = 1024
 
 type lockKey struct{ partition, name string }
 
-// lockTable has a queue for every name that is locked. The first in it has the
+// lockTable has a queue for every locked name. The first caller in the queue has the
 // lock.
 type lockTable struct {
 	mu     sync.Mutex
 	queues map[lockKey][]chan struct{}
 }
 
-// lock waits until the caller has a name alone, in the order of asking.
+// lock waits until the caller holds the lock of a name, in the order of calls.
 func (l *lockTable) lock(ctx context.Context, partition, name string, wait bool) (unlock func(), err error) {
 	if err := kv.ValidateKey(partition, kv.Key(name)); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
@@ -57,7 +57,7 @@ func (l *lockTable) enter(key lockKey, turn chan struct{}, wait bool) error {
 	return nil
 }
 
-// leave takes a turn out of the queue. If it had the lock, the next has it.
+// leave removes a caller from the queue. If the caller had the lock, the next gets it.
 func (l *lockTable) leave(key lockKey, turn chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,18 +13,19 @@ import (
 
 // The bounds of a server.
 const (
-	// MaxConnections is how many may be connected; more are closed.
+	// MaxConnections is how many clients may be connected; further connections are
+	// closed.
 	MaxConnections = 64
-	// MaxRequests is how many requests of a connection are worked on at a time;
-	// the next is not read before one has its answer.
+	// MaxRequests is how many requests of a connection are processed at a time; the
+	// server reads the next after it has answered one.
 	MaxRequests = 256
 	// writeTime is how long a client may take to read an answer before its
 	// connection is closed.
 	writeTime = time.Minute
 )
 
-// Shared is a driver that other processes can use, too. It is a [kv.Driver] for
-// the process that has it. Safe for concurrent use.
+// Shared is a driver that other processes can use, too. It is a [kv.Driver] for its own
+// process. Safe for concurrent use.
 type Shared struct {
 	kv.Driver
 	locks   lockTable
@@ -43,15 +44,15 @@ var (
 	_ kv.Locker = (*Shared)(nil)
 )
 
-// Share wraps a driver. It belongs to the result, whose Close closes it.
+// Share wraps a driver. The result owns the driver, and its Close closes it.
 func Share(d kv.Driver) *Shared {
 	s := &Shared{Driver: d, conns: map[net.Conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// Lock implements [kv.Locker] among all who share the driver. It returns
-// [kv.ErrBusy] also when [MaxWaiting] wait already.
+// Lock implements [kv.Locker] among all processes that share the driver. It also
+// returns [kv.ErrBusy] when [MaxWaiting] callers wait already.
 func (s *Shared) Lock(ctx context.Context, partition, name string, wait bool) (unlock func(), err error) {
 	return s.locks.lock(ctx, partition, name, wait)
 }
@@ -74,7 +75,7 @@ func (s *Shared) accept(l net.Listener) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of file descriptors, for one: give others time to close theirs
+		case err != nil: // for example out of file descriptors: give connections time to close
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-s.ctx.Done():
@@ -104,7 +105,7 @@ func (s *Shared) begin(conn net.Conn) bool {
 	return true
 }
 
-// Close ends all connections, waits for what they began, and closes the driver.
+// Close ends all connections, waits for their requests, and closes the driver.
 func (s *Shared) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -122,7 +123,7 @@ func (s *Shared) Close() error {
 	return s.Driver.Close()
 }
 
-// connection is a client.
+// connection is the connection of a client.
 type connection struct {
 	shared *Shared
 	conn   net.Conn
@@ -133,8 +134,8 @@ type connection struct {
 	held    map[uint64]func()             // locks, by the request that took them
 }
 
-// serve answers until the connection ends. Then whatever it waited for is given
-// up, and its locks are free.
+// serve answers requests until the connection ends. Then it cancels the running
+// requests and frees the client's locks.
 func (c *connection) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	slots := make(chan struct{}, MaxRequests)
@@ -164,7 +165,7 @@ func (c *connection) serve(ctx context.Context) {
 	}
 }
 
-// aside handles a request that has no answer.
+// aside handles a request without an answer, and reports whether req is one.
 func (c *connection) aside(req *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +207,7 @@ func (c *connection) reply(r *response) {
 	defer c.writing.Unlock()
 	_ = c.conn.SetWriteDeadline(time.Now().Add(writeTime))
 	if send(c.conn, r) != nil {
-		_ = c.conn.Close() // after half an answer no other can be read
+		_ = c.conn.Close() // after half an answer the client can read no other
 	}
 }
 

@@ -11,13 +11,12 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// A message is its length in four bytes, the highest first, and JSON. Names, keys
-// and values are bytes, so in base64.
+// A message is its length in four bytes, the highest first, and JSON. Names, keys and
+// values are bytes, and therefore in base64.
 
 // The bounds of a message.
 const (
-	// MaxMessageBytes is the largest message: a page of a scan is the largest
-	// thing that there is.
+	// MaxMessageBytes is the largest message, which is a page of a scan.
 	MaxMessageBytes = 16 << 20
 	// maxSentBytes and maxSentTxs bound the Txs of one message.
 	maxSentBytes = kv.MaxTxBytes
@@ -92,7 +91,7 @@ type result struct {
 	Error    *wireError `json:"error,omitempty"`
 }
 
-// wireError is an error by its name, with what a precondition that failed has.
+// wireError is an error by its name, with the fields of a failed precondition.
 type wireError struct {
 	Name  string `json:"name"`
 	Text  string `json:"text"`
@@ -100,7 +99,7 @@ type wireError struct {
 	Found uint64 `json:"found,omitempty"`
 }
 
-// names are how sentinels are called on the wire.
+// names returns the sentinels by their names on the wire.
 func names() map[string]error {
 	return map[string]error{
 		"not_found": kv.ErrNotFound, "precondition": kv.ErrPrecondition, "invalid": kv.ErrInvalid, "too_large": kv.ErrTooLarge,
@@ -136,7 +135,7 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.is }
 
-// fromWire returns the error; conds are those of the Tx that it is of.
+// fromWire returns the error; conds are those of its Tx.
 func fromWire(e *wireError, conds []kv.Cond) error {
 	if e == nil {
 		return nil

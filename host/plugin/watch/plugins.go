@@ -23,12 +23,12 @@ const moduleExt = ".wasm"
 // is its default.
 type Options struct {
 	Settle   time.Duration // how long a file must not have changed before it is loaded (100 ms)
-	Interval time.Duration // between two looks at a directory in which nothing changes (1 s)
-	MaxFiles int           // modules (1,000); of more, those that are known stay and the rest, by name, is left out
+	Interval time.Duration // between two reads of a directory in which nothing changes (1 s)
+	MaxFiles int           // most modules (1,000); beyond it, loaded ones stay and the others, by name, are left out
 	Logger   *slog.Logger  // nil discards
 
 	// Slot gives the grants, limits and guards of a plugin by its id; nil, and a nil
-	// answer, are the defaults. It is asked when the plugin is first loaded.
+	// answer, are the defaults. It is called when the plugin is first loaded.
 	Slot func(id string) *plugin.SlotOptions
 
 	// Unload unloads a plugin whose file is removed, without waiting for its calls
@@ -39,7 +39,7 @@ type Options struct {
 	// ModuleBytes is the largest file that is read (16 MiB).
 	ModuleBytes int
 
-	// Told, if set, is called for everything that is tried, in order.
+	// Told, if set, is called with the outcome of every attempt, in order.
 	Told func(Outcome)
 }
 
@@ -49,21 +49,21 @@ type Outcome struct {
 	Removed bool                 // the file is gone
 	ID      string               // of the plugin
 	Version *plugin.VersionState // nil if nothing was loaded
-	Err     error                // why the version does not serve; the one before it serves still
+	Err     error                // why the version does not serve; the previous version still serves
 }
 
 // Plugins keeps the slots of a runtime in step with the .wasm files of a directory
 // until ctx ends. A file NAME.wasm is the plugin NAME, of 1 to 64 letters, digits,
 // "_", "-" and "."; others are left out with a warning. A new file is loaded, a
 // changed one replaces the version that serves, as [plugin.Slot.Replace] does,
-// and one that cannot be loaded or fails its health calls changes nothing. A
-// file that is written again with the same bytes is loaded again only if they
-// neither serve nor are held back: because the version failed, or was rolled back.
+// and one that cannot be loaded or fails its health calls changes nothing. A file that
+// is written again with the same bytes is loaded again only if these neither serve nor
+// are held back: if the version failed, or was rolled back.
 //
-// A slot of that id which the program has made itself is replaced in the same
-// way. The slots stay when ctx ends; they are the runtime's to close. Code
-// invalid_argument for options out of range and for a directory that cannot be read
-// at first; nil when ctx ends.
+// If the program has made the slot of that id itself, its version is replaced in the
+// same way. The slots stay when ctx ends; the runtime closes them. Code
+// invalid_argument for options out of range and for a directory that cannot be read at
+// first; nil when ctx ends.
 func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *Options) error {
 	if opts == nil {
 		opts = &Options{}
@@ -84,17 +84,17 @@ func Plugins(ctx context.Context, rt *plugin.Runtime, dir string, opts *Options)
 type follower struct {
 	runtime *plugin.Runtime
 	opts    Options
-	warned  map[string]bool // names that a warning was logged for
+	warned  map[string]bool // names for which a warning was logged
 }
 
 var pluginID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// maxWarned bounds the names that are remembered to warn of them once.
+// maxWarned bounds the names that are remembered so that each is warned of once.
 const maxWarned = 100
 
 func (f *follower) isPlugin(name string) bool {
 	id, ok := strings.CutSuffix(name, moduleExt)
-	if !ok || strings.HasPrefix(name, ".") { // a hidden one is being written
+	if !ok || strings.HasPrefix(name, ".") { // a hidden file is one being written
 		return false
 	}
 	if pluginID.MatchString(id) {
@@ -138,8 +138,8 @@ func (f *follower) log(out *Outcome) {
 	}
 }
 
-// unloadWait is how long an unloaded plugin's calls are waited for, and a change of
-// it that is in progress before that is tried again.
+// unloadWait is how long to wait for the calls of an unloaded plugin, and before a
+// retry while the plugin is being changed.
 const unloadWait = 50 * time.Millisecond
 
 func (f *follower) remove(ctx context.Context, id string) error {
@@ -152,7 +152,7 @@ func (f *follower) remove(ctx context.Context, id string) error {
 		if host.CodeOf(err) != host.DeadlineExceeded || ctx.Err() != nil {
 			return err
 		}
-		if s.Current() == nil { // it is closed when its last call or pin ends
+		if s.Current() == nil { // the slot closes when its last call or pin ends
 			return nil
 		}
 	}
@@ -168,7 +168,7 @@ func (f *follower) load(ctx context.Context, c *watch.Change, id string) (tried 
 	wasm, err := c.Read(f.opts.ModuleBytes)
 	if err != nil {
 		code := host.CodeOf(err)
-		return code != host.NotFound && code != host.Conflict, nil, err // gone or changed again: the next look sees that
+		return code != host.NotFound && code != host.Conflict, nil, err // gone or changed again: the next read sees that
 	}
 	if s := f.runtime.Slot(id); s != nil {
 		if has(s, wasm) {

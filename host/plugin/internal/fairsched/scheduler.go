@@ -19,9 +19,9 @@ import (
 // is served like one with a single call. Within a flow, calls that have started run
 // before those that have not, and the rest in the order of arrival.
 //
-// The scheduler also bounds the calls that have started. A flow may have as many as
-// are still free, so a single greedy one gets half, and there is always room for
-// the next.
+// The scheduler also bounds the calls that have started. A flow may start as many calls
+// as others could still start, so a single greedy flow gets half, and the next flow
+// always has room.
 //
 // All methods may be called by many goroutines at once.
 type Scheduler struct {
@@ -39,8 +39,8 @@ type Scheduler struct {
 // Flow is one party to a [Scheduler], for example a tenant, and all its calls. Its
 // unexported fields are guarded by the scheduler's mutex.
 type Flow struct {
-	// Memory is how many bytes the calls of the flow have. The scheduler makes no use
-	// of it; it is here because a call's host finds its flow without a lookup.
+	// Memory is how many bytes the calls of the flow hold. The scheduler does not use
+	// it; it is here because the host of a call has its flow without a lookup.
 	Memory atomic.Int64
 
 	name      string
@@ -61,11 +61,11 @@ type Waiter struct {
 // The numbers below are in the caller's unit of use; they fit instructions of a
 // WebAssembly guest, of which a core runs one to two billion a second.
 const (
-	// MaxCredit is how far the use of an idle flow may fall behind the others': so
-	// much it gets before all others when it comes back, some milliseconds.
+	// MaxCredit is how far the use of an idle flow may fall behind the others': when it
+	// returns, it gets this much, some milliseconds, before all others.
 	MaxCredit = 10_000_000
-	// quantum is how much further than another flow the flow of a running call gets
-	// before the call gives its permit to the other: half a millisecond and more,
+	// quantum is by how much the use of a running call's flow may exceed another's
+	// before the call gives its permit to the other flow: half a millisecond and more,
 	// long against the cost of the switch.
 	quantum = 1_000_000
 	// longQuantum is the same towards calls of the same flow.
@@ -79,7 +79,7 @@ const (
 // ErrBusy says that no permit was free within the caller's patience.
 var ErrBusy = errors.New("every turn is taken")
 
-// New returns a scheduler with so many permits, in which so many calls may have
+// New returns a scheduler with running permits, in which at most calls calls may have
 // started at a time.
 func New(running, calls int) *Scheduler {
 	return &Scheduler{permits: running, maxCalls: calls, flows: map[string]*Flow{}}
@@ -201,7 +201,7 @@ func (s *Scheduler) Check(f *Flow, used, ran int64) (w *Waiter) {
 	return w
 }
 
-// flow returns the flow of a name, made if there is none.
+// flow returns the flow of a name, and makes a missing one.
 func (s *Scheduler) flow(name string) *Flow {
 	f := s.flows[name]
 	if f == nil {
@@ -215,17 +215,17 @@ func (s *Scheduler) flow(name string) *Flow {
 	return f
 }
 
-// forget removes a call from its flow. A flow is kept as long as it has used more
-// than others, so that coming back does not make it a newcomer.
+// forget removes a call from its flow. It keeps a flow that has used more than others,
+// so that a flow does not lose its debt by leaving.
 func (s *Scheduler) forget(f *Flow) {
 	if f.calls--; f.calls == 0 && f.pass <= s.clock-MaxCredit {
 		delete(s.flows, f.name)
 	}
 }
 
-// sweep removes the flows that would get the same if they were new. If that leaves
-// more than half, it removes all flows without calls: memory is worth more than a
-// few milliseconds of fairness.
+// sweep removes the flows that a new flow would be equal to. If more than half of the
+// flows remain, it removes all flows without calls: memory is worth more than a few
+// milliseconds of fairness.
 func (s *Scheduler) sweep() {
 	idle := func(most int64) {
 		for name, f := range s.flows {
@@ -376,7 +376,7 @@ func (s *Scheduler) Await(ctx context.Context, f *Flow, w *Waiter, patience time
 func (s *Scheduler) withdraw(f *Flow, w *Waiter) {
 	if !w.granted {
 		s.dequeue(f, w)
-		s.dispatch() // what stood behind it may be free to go
+		s.dispatch() // calls behind it may now be able to run
 		return
 	}
 	<-w.ready

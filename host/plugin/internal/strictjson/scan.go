@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// The functions below take JSON apart that is known to be valid. encoding/json would look at
+// The functions below parse JSON that is known to be valid. encoding/json would read
 // every byte once more for each level, and make a map of each object.
 
 // eachMember calls f with the name and value of each member of an object, until
@@ -40,7 +40,7 @@ func EachItem(raw []byte, f func(item []byte) error) error {
 	return nil
 }
 
-// next returns the index of the first byte from i on that is no space.
+// next returns the index of the first byte from i on that is not white space.
 func next(raw []byte, i int) int {
 	for raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r' {
 		i++
@@ -103,7 +103,7 @@ func unquote(quoted []byte) (string, error) {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1]), nil
 	}
-	var s string // of this branch only: its address makes it an allocation
+	var s string // declared in this branch, because taking its address allocates
 	err := json.Unmarshal(quoted, &s)
 	return s, err
 }

@@ -17,10 +17,9 @@ import (
 // MaxListed bounds the lists that are read item by item.
 const MaxListed = 50_000
 
-// Unmarshal reads a document into the struct that into points to. Unlike
-// encoding/json it tells names apart by their case, takes only an object for a
-// struct, and refuses text that is not UTF-8 and a list of more than [MaxListed]
-// items.
+// Unmarshal reads a document into the struct that into points to. Unlike encoding/json
+// it takes names as case-sensitive, accepts only an object for a struct, and refuses
+// text that is not UTF-8 and a list of more than [MaxListed] items.
 func Unmarshal(raw []byte, into any) error {
 	return UnmarshalContext(context.Background(), raw, into)
 }
@@ -32,7 +31,7 @@ func UnmarshalContext(ctx context.Context, raw []byte, into any) error {
 		return errors.New("not valid UTF-8")
 	}
 	if !json.Valid(raw) {
-		return json.Unmarshal(raw, into) // it says what is wrong
+		return json.Unmarshal(raw, into) // it returns the syntax error
 	}
 	if err := yield(ctx); err != nil {
 		return err
@@ -53,8 +52,8 @@ type reader struct {
 	read int // bytes since the last yield
 }
 
-// pieceBytes is how much a reader reads between two yields: 5 ms of the members
-// that take longest.
+// pieceBytes is how many bytes a reader reads between two yields: 5 ms with the slowest
+// members.
 const pieceBytes = 256 << 10
 
 // yield calls the method Pace of ctx, if it has one, and returns the error of a ctx
@@ -69,7 +68,7 @@ func yield(ctx context.Context) error {
 	return nil
 }
 
-// took counts bytes that were read of a document, and yields after each piece.
+// took counts the bytes read from a document, and yields after each piece.
 func (r *reader) took(n int) error {
 	if r.read += n; r.read < pieceBytes {
 		return nil
@@ -98,8 +97,9 @@ func (r *reader) value(raw []byte, v reflect.Value) error {
 	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
-// items returns how many items a list of texts or numbers has. To count in the
-// quotes of a text would be slower; a list as long as that is checked again.
+// items returns how many items a list of texts or numbers has, or more, but never
+// falsely more than [MaxListed]. It first counts all commas, also those within texts,
+// and reads texts only if these are too many, which is faster.
 func items(raw []byte) int {
 	n := bytes.Count(raw, []byte{','}) + 1
 	if n <= MaxListed {
@@ -127,18 +127,18 @@ func (r *reader) object(raw []byte, v reflect.Value) error {
 	case 'n':
 		return errors.New("it is null, not an object")
 	default:
-		return json.Unmarshal(raw, v.Addr().Interface()) // it says what it is
+		return json.Unmarshal(raw, v.Addr().Interface()) // it returns the error with the type found
 	}
 	names := jsonNames(v.Type())
 	values := make([][]byte, len(names))
 	err := eachMember(raw, func(name string, value []byte) error {
 		if i := slices.Index(names, name); i >= 0 && name != "" {
-			values[i] = value // the last one counts
+			values[i] = value // the last value of a member counts
 		}
 		return r.took(len(name) + len(value))
 	})
 	for i, value := range values {
-		carried := v.Field(i).Type() == reflect.TypeFor[json.RawMessage]() // whatever it is
+		carried := v.Field(i).Type() == reflect.TypeFor[json.RawMessage]() // of any type
 		if err != nil || value == nil || !carried && string(value) == "null" {
 			continue
 		}
@@ -151,7 +151,7 @@ func (r *reader) object(raw []byte, v reflect.Value) error {
 
 func (r *reader) list(raw []byte, v reflect.Value) error {
 	if raw[0] != '[' {
-		return json.Unmarshal(raw, v.Addr().Interface()) // null, or what it says
+		return json.Unmarshal(raw, v.Addr().Interface()) // null, or the error with the type found
 	}
 	n := 0
 	_ = EachItem(raw, func([]byte) error { n++; return nil })
@@ -179,7 +179,7 @@ func jsonNames(t reflect.Type) []string {
 	return names
 }
 
-// jsonName is the name of a field in JSON; "" is of one that has none.
+// jsonName returns the name of a field in JSON; "" for a field that JSON does not have.
 func jsonName(f reflect.StructField) string {
 	if !f.IsExported() {
 		return ""

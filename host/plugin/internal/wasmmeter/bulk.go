@@ -2,32 +2,31 @@ package wasmmeter
 
 // Bulk memory operations in pieces.
 //
-// memory.fill, memory.copy and memory.init are one instruction each, however
-// many bytes they touch, and nothing interrupts one: 64 MiB of memory that was
-// never touched take tens of milliseconds, because the system has to find the
-// pages. So a call of one of them becomes a call of a function that the pass
-// adds, which does in one instruction what is no longer than a piece, and
-// anything longer piece by piece, with a charge and a look before each.
+// memory.fill, memory.copy and memory.init are one instruction each, however many bytes
+// they touch, and nothing interrupts one: 64 MiB of untouched memory take tens of
+// milliseconds, because the system has to find the pages. So each of them becomes a
+// call of a function that the pass adds. It does a range no longer than a piece in one
+// instruction, and a longer one piece by piece, with a charge and a fuel check before
+// each.
 //
-// What can be seen from inside the guest stays the same:
+// The guest sees no difference:
 //
-//   - The bounds of the whole are checked before the first piece. What is out of
-//     them goes to the instruction in one, which traps and writes nothing; as
-//     does one whose data segment was dropped, with the first piece.
+//   - The bounds of the whole range are checked before the first piece. A range out of
+//     bounds goes to the instruction whole, which traps and writes nothing; if the data
+//     segment was dropped, the first piece does.
 //   - A copy goes upwards if it moves bytes down, and downwards if it moves them
-//     up, so that no piece writes over what another has yet to read.
-//   - The charge is the sum of the pieces' charges, which is that of the whole,
-//     because a piece is an even number of bytes.
+//     up, so that no piece overwrites bytes that another has yet to read.
+//   - The charge is the sum of the pieces' charges, which equals the charge of the
+//     whole, because a piece is an even number of bytes.
 //
-// Short operations cost what they did: where there is a call of this function now
-// there was one that charged. Tables have no such functions: table.fill,
-// table.copy and table.init move eight bytes for each of at most TableEntries
-// entries, under a megabyte. memory.grow only reserves: the pages come when they
-// are touched.
+// Short operations are as fast as without pieces: the call of this function replaces a
+// call that charged. Tables have no such functions: table.fill, table.copy and
+// table.init move eight bytes for each of at most TableEntries entries, under a
+// megabyte. memory.grow only reserves: the pages come when they are touched.
 
-// bulkPiece is how many bytes a bulk memory operation touches between two looks:
-// under half a millisecond even where each page is new. It is even, for
-// costByte's sake.
+// bulkPiece is how many bytes a bulk memory operation touches between two fuel checks:
+// under half a millisecond even where each page is new. It is even, so that costByte
+// charges whole units.
 const bulkPiece = 256 << 10
 
 // bulkHelper is a function that the pass adds for a bulk memory operation.
@@ -55,7 +54,7 @@ func (t *meter) helper(kind editKind, segment uint32) uint32 {
 	return n
 }
 
-// name is what stack traces show.
+// name returns the helper's name in stack traces.
 func (h bulkHelper) name() string {
 	switch h.kind {
 	case editFill:
@@ -66,8 +65,8 @@ func (h bulkHelper) name() string {
 	return exportPrefix + "init"
 }
 
-// helperCode writes a helper: what is too long and within bounds in pieces, and
-// then what is left, or all of it.
+// helperCode writes a helper: a range that is too long and within bounds is done in
+// pieces, then the rest of it, or any other range, in one instruction.
 func (t *meter) helperCode(h bulkHelper) []byte {
 	f := []byte{0, opBlock, blockEmpty}
 	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, t.piece())
@@ -105,8 +104,8 @@ func sum(f []byte, local byte) []byte {
 	return append(f, opLocalGet, local, opI64ExtU, opLocalGet, bulkLength, opI64ExtU, opI64Add)
 }
 
-// pieces does pieces from the lowest address up until no more than one is left.
-// The moving locals go along.
+// pieces does pieces from the lowest address up until no more than one is left, and
+// advances the moving locals.
 func (t *meter) pieces(f []byte, h bulkHelper, moving ...byte) []byte {
 	f = t.payPiece(append(f, opLoop, blockEmpty))
 	f = append(f, opLocalGet, bulkTo, opLocalGet, bulkFrom)
@@ -132,7 +131,7 @@ func (t *meter) step(f []byte, local, op byte) []byte {
 	return append(appendConst(append(f, opLocalGet, local), opI32Const, t.piece()), op, opLocalSet, local)
 }
 
-// again ends a loop that goes on while more than a piece is left.
+// again ends a loop that repeats while more than a piece is left.
 func (t *meter) again(f []byte) []byte {
 	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, t.piece())
 	return append(f, opI32GtU, opBrIf, 0, opEnd)
@@ -140,7 +139,7 @@ func (t *meter) again(f []byte) []byte {
 
 func (t *meter) piece() int64 { return int64(t.limits.bulkPiece) }
 
-// payPiece charges a piece and looks.
+// payPiece charges a piece and checks the fuel.
 func (t *meter) payPiece(f []byte) []byte {
 	return t.look(t.charge(f, uint32(t.piece())*costByte>>costShift), false)
 }

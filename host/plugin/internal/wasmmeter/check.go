@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// This file says what is wrong with a module that is well formed: limits that
-// it breaks, names that it may not use, things that this host does not have.
+// This file reports the problems of a well-formed module: limits that it exceeds, names
+// that it may not use, features that this host does not have.
 
 // tooMany refuses a module that has more of something than a limit allows.
 func tooMany(subject string, n int, what string, limit int) error {
@@ -14,7 +14,8 @@ func tooMany(subject string, n int, what string, limit int) error {
 		WithHint("make the module smaller (strip it, drop what it does not use), or raise the limit if you trust its author")
 }
 
-// problems lists what prepare refuses a module for before it looks at its code.
+// problems lists the reasons for which prepare refuses a module before it reads its
+// code.
 func (m *Module) problems(l *Limits) []error {
 	var list []error
 	for _, c := range []struct {
@@ -95,7 +96,7 @@ func importedOthers(list []Import) error {
 		WithHint("let the module define and export its own %s", i.Kind)
 }
 
-// pagesSize says for people how much a number of pages is.
+// pagesSize returns a number of pages as a size for people to read.
 func pagesSize(pages uint32) string {
 	if pages%16 == 0 && pages > 0 {
 		return fmt.Sprintf("%d MiB", pages/16)
@@ -103,7 +104,7 @@ func pagesSize(pages uint32) string {
 	return fmt.Sprintf("%d KiB", uint64(pages)*64)
 }
 
-// sizeProblems refuses memories and tables that begin larger than they may get.
+// sizeProblems refuses memories and tables whose initial size exceeds the maximum.
 func (m *Module) sizeProblems(l *Limits) (list []error) {
 	for _, mem := range m.memories {
 		if mem.Min > l.MemoryPages {

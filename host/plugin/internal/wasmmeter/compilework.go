@@ -5,7 +5,7 @@ import "time"
 // This file estimates how long wazero takes to compile a function, because some
 // small ones take minutes: 400 nested loops with 400 locals are 6 kB and 81 s.
 
-// shape is what the time to compile a function depends on.
+// shape counts the parts of a function on which its compile time depends.
 type shape struct {
 	blocks  int // basic blocks that the compiler makes
 	loops   int
@@ -22,13 +22,13 @@ type shape struct {
 	bulk    int // operations on a length
 }
 
-// The times below are measured on one core of a 2020s server (wazero 1.12,
-// amd64), each with modules made of one thing, and rounded up. Real modules
-// take a third of their estimate: 1.0 s of 3.5 s for a 3 MB Go guest, 0.3 s of
-// 1.0 s for QuickJS. BenchmarkCompileWork compares.
+// The times below are measured on one core of a 2020s server (wazero 1.12, amd64), each
+// with modules that consist of the measured part, and rounded up. Real modules take a
+// third of their estimate: 1.0 s of 3.5 s for a 3 MB Go guest, 0.3 s of 1.0 s for
+// QuickJS. BenchmarkCompileWork compares.
 const (
 	workByte     = 400 * time.Nanosecond // of code
-	workFunction = 3 * time.Microsecond  // a function with nothing in it
+	workFunction = 3 * time.Microsecond  // an empty function
 	workDivide   = 5 * time.Microsecond  // a division
 	workLocal    = 25 * time.Nanosecond  // declared
 	workGlobal   = 10 * time.Nanosecond  // of the module, for each function
@@ -104,7 +104,7 @@ func (l *Limits) allowedWork(size int) time.Duration {
 // workBytes is the size for which code may take as long again.
 const workBytes = 800_000
 
-// budget adds up what the functions of a module take to compile.
+// budget adds up the compile times of a module's functions.
 type budget struct {
 	limits  *Limits
 	mutable int // mutable globals
@@ -116,8 +116,8 @@ func newBudget(m *Module, l *Limits) *budget {
 	return &budget{limits: l, mutable: m.mutableGlobals(), allowed: l.allowedWork(m.vectors[secCode].items.size())}
 }
 
-// add adds the function that was scanned last. It refuses the module when the
-// function or all of them so far take too long.
+// add adds the function that was scanned last. It refuses the module when that
+// function, or all functions so far, take too long.
 func (b *budget) add(s *codeScan) error {
 	w := s.work(b.mutable)
 	if allowed := b.limits.allowedWork(s.size()); w > allowed {

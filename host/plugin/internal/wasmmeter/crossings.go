@@ -11,24 +11,24 @@ import "math/bits"
 // cost a copy for every such local: a loop around 9,900 locals that are set in a
 // branch that is never taken spends 20 us on each iteration of six instructions.
 //
-// The number of these copies is what liveness analysis says, and that is done here:
-// a local crosses a merge if it is set within the frame that the merge ends (or, of
-// a loop, begins) and is live behind it. Only functions with more than freeCrossing
-// locals that are set are analysed; the others cannot have more copies than are
-// free. The same analysis tells how many locals are live at each basic block, which
-// is what the compiler's own liveness analysis and register allocation take their
-// time for (compilework.go).
+// Liveness analysis gives the number of these copies, and this file does it: a local
+// crosses a merge if it is set within the frame that the merge ends (or, of a loop,
+// begins) and is live behind it. Only functions with more than freeCrossing locals that
+// are set are analysed; the others cannot have more copies than are free. The same
+// analysis gives the number of live locals at each basic block, on which the time of
+// the compiler's own liveness analysis and register allocation depends
+// (compilework.go).
 //
 // The analysis reads the accesses of locals and the control instructions of a
 // function backwards, twice. The first pass ignores branches back to loops and
 // finds which locals are live at each loop's header. A local that is live at a
-// header is live at every branch back to it, and as good as live at the headers of
-// the loops inside; with these as what branches back find, the second pass is
+// header is live at every branch back to it, and as good as live at the headers of the
+// loops inside. The second pass takes these locals as live at branches back; it is
 // exact, or errs upwards where a loop sets a local before it reads it.
 
-// freeCrossing is how many values may cross a merge, be passed to a function or
-// live in a block without a price: about as many as there are registers to copy
-// between. Few merges of honest code have more; in 2 MB of Go there are 8 to 25.
+// freeCrossing is how many values may cross a merge, be passed to a function or live in
+// a block without a price: about as many as the machine has registers. Few merges of
+// honest code have more; in 2 MB of Go there are 8 to 25.
 const freeCrossing = 16
 
 // beyondFree is how many of n values have a price.
@@ -55,8 +55,8 @@ type crossEvent uint32
 const crossKindBits = 3
 
 // crossWords bounds the analysis of a function: its events that touch all locals,
-// times the words of a set of locals. Beyond it all locals are taken for live
-// everywhere, and the function is refused for the time to compile it.
+// times the words of a set of locals. Beyond it the analysis takes all locals for live
+// everywhere, and the function is refused for its compile time.
 const crossWords = 1 << 24
 
 // crossings is the analysis of one function; its slices are used again.
@@ -71,7 +71,7 @@ type crossings struct {
 	words   int
 	set     localSet // locals that are set anywhere
 	alive   localSet // live at the place that is read
-	headers localSet // of each loop: what is live at its header
+	headers localSet // of each loop: locals live at its header
 	loopNo  []int32  // of each frame that is a loop: its place in headers
 	stack   []crossFrame
 }
@@ -166,7 +166,7 @@ func (c *crossings) otherwise(id int32) {
 	c.join(crossElse, uint32(id))
 }
 
-// of is how many locals cross the merge of a frame.
+// of returns how many locals cross the merge of a frame.
 func (c *crossings) of(id int32) int {
 	if id >= 0 && int(id) < len(c.counts) {
 		return int(c.counts[id])
@@ -206,14 +206,14 @@ func (c *crossings) analyse(blocks, deepest int) bool {
 	return true
 }
 
-// header is what is live at the header of a loop.
+// header returns the locals that are live at the header of a loop.
 func (c *crossings) header(id int32) localSet {
 	at := int(c.loopNo[id]) * c.words
 	return c.headers[at : at+c.words]
 }
 
-// backwards reads the events from the last to the first: without branches back, and
-// then with them, for the result.
+// backwards reads the events from the last to the first: the first time without
+// branches back, and again with them, for the result.
 func (c *crossings) backwards(again bool) {
 	c.alive = c.alive.empty(c.words)
 	c.stack = c.stack[:0]
@@ -282,7 +282,7 @@ func (c *crossings) push(id int32, again bool) {
 func (c *crossings) pop(again bool) {
 	n := len(c.stack) - 1
 	f := &c.stack[n]
-	crossing := f.label // of a loop: what branches back find
+	crossing := f.label // of a loop: locals live at branches back
 	switch c.ops[f.id] {
 	case opLoop:
 		if !again {

@@ -2,9 +2,9 @@ package wasmmeter
 
 import "iter"
 
-// This file reads custom sections: the plugin's manifest, the names of functions,
-// which stack traces show, and the toolchains that made the module, for hints. All
-// others are counted and skipped.
+// This file reads custom sections: the plugin's manifest, the names of functions, which
+// stack traces show, and the toolchains that made the module, for hints. It counts and
+// skips all others.
 
 // ManifestSection is the custom section that holds a plugin's manifest.
 const ManifestSection = "agenthost.manifest"
@@ -15,8 +15,8 @@ type nameEntry struct {
 	name  []byte
 }
 
-// customSections are the custom sections of a module, with the contents of those
-// that have a meaning here.
+// customSections describes the custom sections of a module, with the contents of those
+// that the pass uses.
 type customSections struct {
 	count      int
 	bytes      int
@@ -71,8 +71,8 @@ func (c *customSections) readManifest(r *reader) {
 	c.manifest = r.take(uint32(r.left()), "the manifest")
 }
 
-// readNames reads the name section: a list of subsections, of which the module's
-// name (0) and the functions' (1) are of use here.
+// readNames reads the name section: a list of subsections, of which it uses the
+// module's name (0) and the functions' (1).
 func (c *customSections) readNames(r *reader) {
 	if c.named {
 		r.fail("it has two name sections")
@@ -110,8 +110,8 @@ func (c *customSections) readFuncNames(r *reader) {
 	}
 }
 
-// skipLocalNames reads the names of locals and forgets them. It reads them only
-// because wazero does, and refuses what it finds damaged.
+// skipLocalNames reads the names of locals and forgets them. It reads them only because
+// wazero does, which refuses damaged ones.
 func (r *reader) skipLocalNames() {
 	for n := r.count(2, "functions with named locals"); n > 0 && r.err == nil; n-- {
 		r.u32("a function with named locals")

@@ -11,12 +11,12 @@ import (
 // segments, and wazero evaluates an expression for each, for every instance.
 // Segments that lie close together in memory become one, with the zeros between
 // them written out. Memory holds zeros there already, because it is the
-// module's own and no other segment touches it. What is longer than a dataPiece is
-// cut, because copying a segment is one call of memmove, in which Go can stop nothing.
+// module's own and no other segment touches it. Segments longer than a dataPiece are
+// cut, because copying a segment is one call of memmove, which Go cannot preempt.
 
-// mergeGap is up to how many zeros are written out between two segments. It
-// takes 36,459 segments to 11, for 0.4 MB more in a file of 3.3 MB; with 16 there
-// are 34,445 left.
+// mergeGap is the most zeros that are written out between two segments. It reduces
+// 36,459 segments to 11, for 0.4 MB more in a file of 3.3 MB; a gap of 16 leaves
+// 34,445.
 const mergeGap = 64
 
 // dataPiece is the longest segment that is written.
@@ -28,10 +28,10 @@ type dataRun struct {
 	parts        []DataSegment
 }
 
-// mergeData returns the merged segments, or nil if they have to stay as they
-// are: because code refers to them by number, because one is passive, has an
-// offset that is not a constant or does not fit into memory (that must fail as
-// it does), or because two overlap, so that their order matters.
+// mergeData returns the merged segments, or nil if the segments have to stay unchanged:
+// code refers to them by number, one is passive, has an offset that is not a constant
+// or does not fit into memory (it must still fail), or two overlap, so that their order
+// matters.
 func (t *meter) mergeData() []dataRun {
 	m := t.m
 	if t.scan.usesSegments || len(m.Data) == 0 || len(m.memories) != 1 {
@@ -58,10 +58,10 @@ func (t *meter) mergeData() []dataRun {
 	return runs
 }
 
-// pieces is how many segments a run is written as.
+// pieces returns how many segments a run is written as.
 func (r *dataRun) pieces() uint32 { return max(1, (r.size+dataPiece-1)/dataPiece) }
 
-// countPieces is how many segments runs are written as.
+// countPieces returns how many segments runs are written as.
 func countPieces(runs []dataRun) (n uint32) {
 	for i := range runs {
 		n += runs[i].pieces()
@@ -86,7 +86,7 @@ func (t *meter) mergedData(runs []dataRun) []byte {
 	return b
 }
 
-// appendData appends what a run has between two addresses.
+// appendData appends the bytes of a run between two addresses.
 func (t *meter) appendData(b []byte, run *dataRun, from, to uint32) []byte {
 	at := from
 	first, _ := slices.BinarySearchFunc(run.parts, from, func(d DataSegment, from uint32) int {

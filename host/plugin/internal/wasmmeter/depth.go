@@ -3,45 +3,45 @@ package wasmmeter
 // How deep a guest recursed, in calls and in bytes of stack.
 //
 // wazero keeps every value that does not fit into a register in a slot of its own
-// in the frame of its function, so a frame's weight follows the values that the
-// function produces, not its locals: 8 kB of code have frames of 10 kB and more. The
+// in the frame of its function, so a frame's size depends on the values that the
+// function produces, not on its locals: 8 kB of code have frames of 10 kB and more. The
 // depth counter therefore holds two counts in one i64, for the price of one: the
-// weights of limit CallDepth in its low bits, and units of stack above them. The sign
-// is that of the units, so the check that was there sees when they are used up. Each
-// frame takes at least as many units as it has weight, so a host that hands out no
-// more units than there is weight left sees both (see callStack).
+// weights of limit CallDepth in its low bits, and units of stack above them. The
+// counter's sign is that of the units, so the existing check detects when they are used
+// up. Each frame takes at least as many units as it has weight, so a host that grants
+// no more units than weight is left detects both (see callStack in the package plugin).
 
 const (
 	// depthBits is how many bits of the depth counter count weights, with a sign.
 	depthBits = 24
-	// MaxCallDepth is how much of the limit CallDepth counts: frames of that many
-	// functions need more stack than wazero has for them.
+	// MaxCallDepth is the effective maximum of the limit CallDepth: frames of that many
+	// functions need more stack than wazero has.
 	MaxCallDepth = 1 << (depthBits - 2)
 	// StackUnit is how many bytes of stack a unit is.
 	StackUnit = 64
 
-	// valueBytes is what a value takes of a frame; a vector takes two.
+	// valueBytes is the size of a value in a frame; a vector takes two.
 	valueBytes = 8
-	// frameBytes is what every frame has: return address, saved registers.
+	// frameBytes is the fixed size of every frame: return address, saved registers.
 	frameBytes = 128
-	// miscValues is how many values one instruction produces that becomes a loop.
+	// miscValues is how many values an instruction that compiles to a loop produces.
 	miscValues = 16
 )
 
 // PackDepth makes a depth counter of weights and units of stack.
 func PackDepth(calls, units int64) int64 { return units<<depthBits + calls }
 
-// UnpackDepth is the inverse of [PackDepth]; calls below zero are more than the limit
-// CallDepth.
+// UnpackDepth is the inverse of [PackDepth]; calls below zero say that the limit
+// CallDepth is exceeded.
 func UnpackDepth(depth int64) (calls, units int64) {
 	calls = depth << (64 - depthBits) >> (64 - depthBits)
 	return calls, (depth - calls) >> depthBits
 }
 
-// frameEstimate is how many bytes of stack the compiled function that was scanned
-// last takes, for nearly all functions more than it does: what each instruction
-// produces, what it declares, and what merges where values of a local meet. The host
-// compares it with what a call takes in fact.
+// frameEstimate estimates how many bytes of stack the function that was scanned last
+// takes when compiled; for nearly all functions it is too high. It adds the values that
+// instructions produce, the declared locals, and the merges of a local's values. The
+// host compares it with the stack that a call takes in fact.
 func (s *codeScan) frameEstimate() int64 {
 	values := s.made + 2*s.sets + int64(s.locals)
 	values += int64(s.shape.loops) * min(s.sets, int64(s.locals))
@@ -51,14 +51,14 @@ func (s *codeScan) frameEstimate() int64 {
 	return frameBytes + valueBytes*values
 }
 
-// depthWeight is what the function that was scanned last takes of the depth counter
-// while it runs.
+// depthWeight returns how much the function that was scanned last takes of the depth
+// counter while it runs.
 func (s *codeScan) depthWeight() int64 {
 	calls := s.frameWeight()
 	return PackDepth(calls, max(calls, (s.frameEstimate()+StackUnit-1)/StackUnit))
 }
 
-// countValues counts what an instruction produces.
+// countValues counts the values that an instruction produces.
 func (s *codeScan) countValues(op byte) {
 	if !s.live {
 		return

@@ -7,7 +7,7 @@
 //
 //   - A module that is damaged, beyond a limit, or uses anything later than
 //     WebAssembly 2.0 is refused with an error that says why.
-//   - The metered module computes what the original computes, and an invalid
+//   - The metered module computes the same results as the original, and an invalid
 //     module stays invalid.
 //   - The same bytes and limits give the same bytes, and the same call of the
 //     metered module costs the same fuel, on every machine.
@@ -38,9 +38,9 @@
 //     anything else. So instantiation runs no code of the guest, and an instance
 //     that is filled from an image runs none at all.
 //   - Its memory and its tables have a maximum, at most the limit.
-//   - Its custom sections are gone, but for the names of its functions, among
-//     which those of the pass show in stack traces.
-//   - memory.fill, memory.copy and a memory.init of a long segment are calls of
+//   - Its custom sections are gone, except for the names of its functions, which stack
+//     traces show, those of added functions too.
+//   - memory.fill, memory.copy and the memory.init of a long segment are calls of
 //     functions that do them in pieces (bulk.go).
 //   - Data segments that lie close together are one (data.go), and forward jumps
 //     in Go code take the short way (jumps.go).
@@ -48,21 +48,20 @@
 // fuel counts down: each stretch of straight code subtracts its price before it
 // runs, bulk operations (memory.fill, memory.copy, memory.grow, table.copy...)
 // subtract a price by their length as well. At function entries, loop headers,
-// bulk operations and wherever code is long without any (stretch.go) a guest
-// whose fuel is below zero calls the fuel check, and continues with the result as
-// its new fuel. So:
+// bulk operations, and within long code without any of these (stretch.go), a guest
+// whose fuel is below zero calls the fuel check, and continues with the result as its
+// new fuel. So:
 //
 //   - The meter of the call in progress travels in the context given to Call,
 //     which wazero hands to the fuel check.
-//   - Before a call the host sets fuel to a quantum, which is how long the guest
-//     may run between two looks at the deadline; 1,000,000 is 0.1 to 0.3 ms.
-//     Leaving it at 0 is right too, and costs one fuel check.
-//   - The fuel check gets the fuel that is left, which is negative, and owed. It
-//     looks at the context, the call's budget and the tenant's. To continue it
-//     returns fuel + quantum and counts quantum as granted; to stop the guest it
-//     panics with an error, which wazero makes the error of the call, and
-//     errors.Is and errors.As see through it. A result below zero is allowed and
-//     leads to another fuel check soon.
+//   - Before a call the host sets fuel to a quantum, which is how long the guest may
+//     run between two checks of the deadline; 1,000,000 is 0.1 to 0.3 ms. Leaving it at
+//     0 is right too, and costs one fuel check.
+//   - The fuel check receives the fuel that is left, which is negative, and owed. It
+//     checks the context, the call's budget and the tenant's. To continue it returns
+//     fuel + quantum and counts quantum as granted; to stop the guest it panics with an
+//     error, which wazero makes the error of the call, and errors.Is and errors.As see
+//     through it. A result below zero is allowed and leads to another fuel check soon.
 //   - After a call that returned: spent = granted - fuel. The same input costs
 //     the same on every machine and with any quantum.
 //   - After a call that failed, for whatever reason: spent is computed alike;
@@ -87,16 +86,15 @@
 //
 // # Prices
 //
-// One unit is one instruction; instructions.go has the dear ones. Labels and nops
-// are free, and so are ends, but for the values that cross them (crossings.go).
-// [PriceVersion] says which prices a bill has. A stretch of code may include a
-// few units for instructions right after it that are jumped over, always the same
+// One unit is one instruction; instructions.go lists the expensive ones. Labels and
+// nops are free, and so are ends, except for the values that cross them (crossings.go).
+// [PriceVersion] identifies the prices of a usage report. A stretch of code may include
+// a few units for instructions right after it that are jumped over, always the same
 // (slack).
 //
 // # The pass is not a validator
 //
 // It does not check types. But because it adds a function, globals and types,
-// every index is checked against the original module before anything is added,
-// so that what is invalid before stays invalid after, which wazero then finds
-// when it compiles the result.
+// every index is checked against the original module before anything is added, so that
+// an invalid module stays invalid, and wazero refuses to compile it.
 package wasmmeter

@@ -2,16 +2,16 @@ package wasmmeter
 
 import "github.com/agenthost/agenthost/host"
 
-// refuse returns the error for a module that is malformed or beyond a limit:
-// what was found and what is allowed. WithHint adds what to do. Its code is
-// invalid_argument, also for limits: no waiting and no quota makes the same
-// file acceptable, which resource_exhausted would promise.
+// refuse returns the error for a module that is malformed or beyond a limit, with the
+// finding and the bound. WithHint adds the remedy. Its code is invalid_argument, also
+// for limits: resource_exhausted would promise that waiting or more quota makes the
+// same file acceptable.
 func refuse(format string, args ...any) *host.Error {
 	return host.Errorf(host.InvalidArgument, format, args...)
 }
 
-// unsupported returns the error for a module that is in order, but for another
-// host: a component, a later WebAssembly, another ABI.
+// unsupported returns the error for a sound module that needs another host: a
+// component, a later WebAssembly, another ABI.
 func unsupported(format string, args ...any) *host.Error {
 	return host.Errorf(host.FailedPrecondition, format, args...)
 }

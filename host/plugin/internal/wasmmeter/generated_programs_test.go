@@ -1,5 +1,8 @@
 package wasmmeter
 
+// Scenario: programs generated from random choices run plain and metered, with the same
+// results and an exact price.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,8 @@
 package wasmmeter
 
+// Scenario: a real Go guest runs plain and metered, with the same results and a
+// reproducible price.
+
 import (
 	"bytes"
 	"context"

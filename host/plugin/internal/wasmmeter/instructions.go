@@ -1,10 +1,10 @@
 package wasmmeter
 
-// This file knows every instruction of WebAssembly 2.0: what follows its
-// opcode, and what it costs. An opcode that is not here is refused, so nothing
-// later than 2.0 (threads, exceptions, tail calls, typed references) runs.
+// This file lists every instruction of WebAssembly 2.0: the operands of its opcode, and
+// its price. Other opcodes are refused, so nothing later than 2.0 (threads, exceptions,
+// tail calls, typed references) runs.
 
-// operands says what follows an opcode.
+// operands says which operands follow an opcode.
 type operands uint8
 
 const (
@@ -101,27 +101,27 @@ const (
 type instruction struct {
 	operands operands
 	cost     uint16
-	grows    int8 // by how much the operand stack does, where that is fixed
+	grows    int8 // change of the operand stack's height, where it is fixed
 }
 
 // PriceVersion is the version of the prices of instructions, and changes with them:
-// the same call may cost other units under another version, so every bill has it.
-// Version 1 had no price for loops and for values that cross merges.
+// the same call may cost a different number of units under another version, so every
+// usage report has it. Version 1 had no price for loops and for values that cross
+// merges.
 const PriceVersion = 2
 
-// Prices in units; whatever is not listed costs 1, and what does nothing at run
-// time (block, else, end, nop) costs 0. With wazero's compiler a plain
-// instruction takes 0.1 to 0.3 ns, because a stack machine's gets and constants
-// become operands. The prices need only be right to a factor of a few: they
-// bound the time that a unit can take, so that a slice of units is a slice of
-// time.
+// Prices in units; an instruction that is not listed costs 1, and one without effect at
+// run time (block, else, end, nop) costs 0. With wazero's compiler a plain instruction
+// takes 0.1 to 0.3 ns, because a stack machine's gets and constants become operands.
+// The prices need only be right to a factor of a few: they bound the time that a unit
+// can take, so that a quantum of units is a quantum of time.
 const (
 	costCall     = 5   // a call
 	costIndirect = 10  // a call through a table
 	costImport   = 300 // a call of the host, on top of costCall or costIndirect: it leaves compiled code
 	costDivide   = 10  // division, remainder, square root
 	costBulk     = 10  // a bulk operation, before its length
-	costLoop     = 1   // an iteration of a loop, the first too: it looks at the fuel
+	costLoop     = 1   // an iteration of a loop, the first too: it checks the fuel
 	costCross    = 2   // a value beyond freeCrossing that crosses a merge, or that a call passes: a copy in memory
 	costReload   = 1   // a mutable global beyond freeCrossing, after a call
 	costLeave    = 500 // memory.grow, table.grow, ref.func: they leave compiled code

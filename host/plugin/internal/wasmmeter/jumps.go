@@ -5,9 +5,9 @@ package wasmmeter
 // WebAssembly has no goto, so the Go compiler writes a function as one loop
 // around a jump table: to go from one basic block to another it puts the
 // block's number into a local, goes back to the loop's header, and lets the
-// table decide. Every jump passes the loop's header, where the metering pass
-// has to charge and to look. But a jump forward needs neither: its target is
-// the end of a block that is open around it, which a plain branch reaches. So
+// table decide. Every jump passes the loop's header, where the metering pass has to add
+// a charge and a fuel check. But a jump forward needs neither: its target is the end of
+// a block that is open around it, which a plain branch reaches. So
 //
 //	i32.const 5  local.set $pc  br $loop
 //
@@ -16,10 +16,10 @@ package wasmmeter
 //	i32.const 5  local.set $pc  br $block5
 //
 // where the loop begins with blocks, local.get $pc and a br_table that maps 5 to
-// $block5, and $block5 is still open. Nothing else can happen on the way from
-// the one to the other, so the two are the same for whatever code has this
-// shape, from whatever compiler. It makes a metered Go guest faster than a plain
-// one; jumps backward, which are what loops are made of, stay as they are.
+// $block5, and $block5 is still open. No other instruction runs between the branch and
+// its target, so both forms do the same, whichever compiler made the code. The change
+// makes a metered Go guest faster than a plain one; jumps backward, which form the
+// loops, stay unchanged.
 
 // dispatch describes a loop that begins with a jump table.
 type dispatch struct {
@@ -27,7 +27,7 @@ type dispatch struct {
 	blocks int      // how many blocks the loop begins with
 	local  uint32   // the local that says where to go
 	end    int      // where the code after the table begins
-	labels []uint32 // the table, its default last; empty if there is none
+	labels []uint32 // the table, its default last; empty without a table
 }
 
 // find reads code that begins with a loop, which will be the given frame; if no
@@ -73,7 +73,7 @@ func operandOf(b []byte, at int, op byte) (operand uint32, next int) {
 	return v, at + 1 + n
 }
 
-// frame returns which frame the table goes to for a value of the local.
+// frame returns the frame to which the table jumps for a value of the local.
 func (d *dispatch) frame(value int32) int {
 	i := min(uint64(uint32(value)), uint64(len(d.labels)-1))
 	top := d.loop + d.blocks

@@ -25,21 +25,22 @@ type Limits struct {
 	Nesting     int // blocks in one another
 	TableLabels int // entries in the jump tables of a function
 
-	// CompileTime bounds the estimated time to compile the module, and each
-	// function: this long, and as long again for every 800 kB of code.
+	// CompileTime bounds the estimated time to compile the module, and each function:
+	// it allows this time, and as much again for every 800 kB of code.
 	CompileTime time.Duration
 
 	MemoryPages  uint32 // the maximum of the metered module's memory
 	TableEntries uint32 // the maximum of each of its tables
 	CallDepth    int64  // the weights that its depth counter begins with
 
-	bulkPiece int // bytes of a bulk memory operation between two looks; even
-	stretch   int // units of code between two looks
+	bulkPiece int // bytes of a bulk memory operation between two fuel checks; even
+	stretch   int // units of code between two fuel checks
 	tail      int // the same after a call
 }
 
-// The defaults of Limits. In brackets, the most that was seen in a 16 MB Go guest with an HTTP client and regular expressions, QuickJS, and plugins
-// in Rust, Zig, C++ and Haskell.
+// The defaults of Limits. In brackets, the largest number found in a 16 MB Go guest
+// with an HTTP client and regular expressions, QuickJS, and plugins in Rust, Zig, C++
+// and Haskell.
 const (
 	defaultModuleBytes     = 16 << 20
 	defaultCustomBytes     = 16 << 20
@@ -105,9 +106,9 @@ func (l *Limits) WithDefaults() *Limits {
 // frameValues is how many values a frame of weight 1 may hold.
 const frameValues = 64
 
-// frameWeight is what a function takes of the depth while it runs: 1, and 1
-// more for every frameValues locals and operands. How much stack that is the depth
-// counter says beside it (depth.go).
+// frameWeight returns how much weight a function takes of the depth counter while it
+// runs: 1, and 1 more for every frameValues locals and operands. The depth counter has
+// the bytes of stack separately (depth.go).
 func (s *codeScan) frameWeight() int64 {
 	return 1 + int64((s.locals+uint64(max(s.top, 0)))/frameValues)
 }

@@ -4,8 +4,8 @@ import "slices"
 
 // This file writes the metered module.
 
-// What the pass adds, by the names that the host knows it under. A module that
-// uses them itself is refused.
+// Names that the pass adds to a module, by which the host finds the additions. A module
+// that uses one of them itself is refused.
 const (
 	ImportModule = "agenthost_meter"        // the import's module
 	ImportCheck  = "tick"                   // the import
@@ -16,16 +16,15 @@ const (
 	StartExport  = exportPrefix + "start"   // () -> (): the start function
 )
 
-// cheapLeaf is the price up to which a function that calls nothing may go
-// without looking at the fuel: whoever calls it looks for it (see stretch).
+// cheapLeaf is the highest price of a function that calls nothing and does not check
+// the fuel: its callers check for it (see stretch).
 const cheapLeaf = 64
 
 // meter writes the metered module.
 //
-// The one added import stands after the others, at the index of the first
-// function defined here, and that function moves behind the last. So no other
-// index changes, and the code of most functions stays as it is but for what is
-// put in.
+// The one added import follows the others, at the index of the first defined function,
+// and that function moves behind the last. So no other index changes, and the code of
+// most functions is copied unchanged around the insertions.
 type meter struct {
 	m      *Module
 	limits *Limits
@@ -33,7 +32,7 @@ type meter struct {
 	frame  int64 // bytes of stack that the heaviest frame takes, by estimate
 
 	tick  uint32 // function index of the import
-	moved uint32 // where the function that had this index went
+	moved uint32 // the new index of the function that had tick's
 	check uint32 // function index of the first added function
 	fuel  uint32 // index of the first added global, of which there are two
 
@@ -50,19 +49,19 @@ type meter struct {
 
 // The functions that are added, relative to meter.check.
 const (
-	addedCheck  = iota // () -> (): gets the next slice
+	addedCheck  = iota // () -> (): gets the next quantum
 	addedCharge        // (length i32, weight i64) -> i32: charges, returns length
 	addedGrow          // the same for memory.grow and table.grow
-	addedFuncs         // those that every module gets; bulk helpers follow
+	addedFuncs         // the functions that every module gets; bulk helpers follow
 )
 
 // addedStart is the index, relative to meter.check, of the function that calls the
-// start function. It is exported in that one's place, because an export declares
-// a function for ref.func, which a start section does not: an invalid module would
-// become a valid one.
+// start function. It is exported in place of the start function, because an export
+// declares a function for ref.func, which a start section does not: exporting the start
+// function would make an invalid module valid.
 func (t *meter) addedStart() uint32 { return addedFuncs + uint32(len(t.helpers)) }
 
-// addedCount is how many functions are added.
+// addedCount returns how many functions are added.
 func (t *meter) addedCount() uint32 {
 	n := t.addedStart()
 	if t.m.start >= 0 {
@@ -82,7 +81,7 @@ func newMeter(m *Module, l *Limits) *meter {
 	return t
 }
 
-// remap returns where a function of the original module is.
+// remap returns the new index of a function of the original module.
 func (t *meter) remap(function uint32) uint32 {
 	if function == t.tick {
 		return t.moved
@@ -99,7 +98,7 @@ func (t *meter) write() ([]byte, error) {
 	chargeType := t.addType([]byte{typeI32, typeI64}, []byte{typeI32})
 	bulkType := t.addType([]byte{typeI32, typeI32, typeI32}, nil)
 
-	// The code comes first: it may add types, and says whether data may be merged.
+	// The code comes first: it may add types, and decides whether data may be merged.
 	code, err := t.code()
 	if err != nil {
 		return nil, err
@@ -124,8 +123,8 @@ func (t *meter) addType(params, results []byte) uint32 {
 	return t.typeCount - 1
 }
 
-// section appends a section that lists things: those of the original, with the
-// function indices in them put right, and those that were added.
+// section appends a section that lists entries: those of the original, with remapped
+// function indices, and the added ones.
 func (t *meter) section(id byte, added uint32, entries []byte) {
 	v := t.m.vectors[id]
 	if v.count+added == 0 {
@@ -136,8 +135,7 @@ func (t *meter) section(id byte, added uint32, entries []byte) {
 	t.out = appendSection(t.out, id, append(b, entries...))
 }
 
-// appendOriginal appends a span of the original with the function indices in it
-// put right.
+// appendOriginal appends a span of the original with remapped function indices.
 func (t *meter) appendOriginal(b []byte, s span) []byte {
 	refs := t.m.funcRefs
 	first, _ := slices.BinarySearchFunc(refs, s.start, func(r funcRef, at int) int { return r.at.start - at })
@@ -272,10 +270,10 @@ func (t *meter) codeSection(entries []byte) {
 
 // function writes one function into t.body.
 //
-// A function that calls others gives its weight in depth back on every way out,
-// so all ways lead through one place: its code becomes a block, and a return a
-// branch to the block's end. Labels keep their numbers, because the block's
-// label takes the place of the function's.
+// A function that calls others returns its weight to depth on every way out, so all
+// ways out pass through one place: its code becomes a block, and a return a branch to
+// the block's end. Labels keep their numbers, because the block's label takes the place
+// of the function's.
 func (t *meter) function(i int) error {
 	s := &t.scan
 	if err := s.scan(i); err != nil {
@@ -301,9 +299,9 @@ func (t *meter) function(i int) error {
 	return nil
 }
 
-// entry writes what stands at a function's start: its weight in depth if it
-// calls, the charge of its first point, and a look at both, unless it is cheap
-// or begins with a loop that looks.
+// entry writes the code at a function's start: it subtracts the function's weight from
+// depth if it calls others, charges the first point, and checks both, unless the
+// function is cheap or begins with a loop, which checks them.
 func (t *meter) entry(b []byte, weight int64) []byte {
 	s := &t.scan
 	if s.calls {
@@ -363,7 +361,7 @@ func (t *meter) addTo(b []byte, global uint32, op byte, n int64) []byte {
 	return appendU32(append(b, opGlobalSet), global)
 }
 
-// look calls the check if fuel is below zero, or depth if it counts here.
+// look calls the fuel check if fuel is below zero or, with depth set, if depth is.
 func (t *meter) look(b []byte, depth bool) []byte {
 	b = appendU32(append(b, opGlobalGet), t.fuel)
 	if depth {
@@ -421,15 +419,15 @@ func (t *meter) addedCode(b []byte) []byte {
 	return b
 }
 
-// pay subtracts what the given code leaves on the stack from the fuel, and looks.
+// pay subtracts the number that the given code leaves on the stack from the fuel, and
+// checks the fuel.
 func (t *meter) pay(b, cost []byte) []byte {
 	b = append(appendU32(append(b, opGlobalGet), t.fuel), cost...)
 	b = appendU32(append(b, opI64Sub, opGlobalSet), t.fuel)
 	return t.look(b, false)
 }
 
-// dataSections writes the code section, between the number of data segments and
-// the segments.
+// dataSections writes the number of data segments, the code section and the segments.
 func (t *meter) dataSections(code []byte) {
 	runs := t.mergeData()
 	n := uint32(len(t.m.Data))
@@ -448,7 +446,7 @@ func (t *meter) dataSections(code []byte) {
 }
 
 // nameSection writes the names of the module and its functions, which stack
-// traces show. All other custom sections stay behind.
+// traces show. No other custom section is copied.
 func (t *meter) nameSection() {
 	b := appendName(nil, "name")
 	if len(t.m.custom.moduleName) > 0 {
@@ -458,8 +456,8 @@ func (t *meter) nameSection() {
 	t.out = appendSection(t.out, secCustom, b)
 }
 
-// functionNames lists names by index, in order. The moved function's comes where
-// that function went, and those of the added functions come last.
+// functionNames lists names by index, in order. The moved function's name is at its new
+// index, and the names of added functions come last.
 func (t *meter) functionNames() []byte {
 	var list, moved []byte
 	n, next := uint32(0), uint32(0)

@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// The WebAssembly binary format (core 2.0 without anything later). It is read
-// strictly: a module that is accepted has no byte that was not understood. What
-// was read are spans of the original instead of copies, because the metering pass
-// copies most of a module as it stands. read.go reads modules,
-// read_section.go what is in their sections, reader.go numbers and
-// names.
+// The WebAssembly binary format (core 2.0 without anything later). It is read strictly:
+// the reader has understood every byte of an accepted module. The parsed structures
+// hold spans of the original instead of copies, because the metering pass copies most
+// of a module unchanged. read.go reads modules, read_section.go the contents of
+// sections, reader.go numbers and names.
 
 // Section identifiers, in the numbering of the format.
 const (
@@ -107,8 +106,8 @@ type span struct{ start, end int }
 
 func (s span) size() int { return s.end - s.start }
 
-// vector is the contents of a section that lists things: how many, and where
-// they stand after their number.
+// vector is the contents of a section that lists entries: their number, and the span
+// that they take after it.
 type vector struct {
 	count uint32
 	items span
@@ -161,7 +160,7 @@ type Export struct {
 // funcBody is one function's entry in the code section.
 type funcBody struct {
 	locals  span   // the declaration of locals, with its count
-	nLocals uint64 // how many that declares, without parameters
+	nLocals uint64 // number of declared locals, without parameters
 	code    span   // the instructions, with the last end
 }
 
@@ -173,18 +172,18 @@ type DataSegment struct {
 	bytes         span
 }
 
-// Size is how many bytes the segment has.
+// Size returns how many bytes the segment has.
 func (d DataSegment) Size() int { return d.bytes.size() }
 
-// Module is the structure of a module: everything that can be read of it without
-// looking at the instructions of its functions. It never changes.
+// Module is the structure of a module: everything except the instructions of its
+// functions. It never changes.
 type Module struct {
 	Digest [sha256.Size]byte // of the module's bytes; set by Read
 	wasm   []byte
 
 	Types    []FuncType
 	Imports  []Import
-	imported [4]int   // how many of Imports are of each kind
+	imported [4]int   // number of Imports of each kind
 	funcs    []uint32 // type index of each function, imported ones first
 	Tables   []Table  // imported ones first
 	memories []Bounds // imported ones first

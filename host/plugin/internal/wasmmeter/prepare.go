@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Version changes whenever Prepare makes another module of the same bytes. It is
-// part of the key of a cache of metered modules, so that a host never runs those of
-// an older version. TestMeterVersion says when to raise it.
+// Version changes whenever Prepare makes a different module from the same bytes. It is
+// part of the cache key of metered modules, so that a host never runs a module of an
+// older version. TestMeterVersion fails when it must be raised.
 const Version = 5
 
 // Metered is a module that passed the checks, and its metered form.
@@ -27,9 +27,9 @@ type Metered struct {
 // Prepare checks a module against the limits and meters it; nil limits are the
 // defaults. It is a pure function: the same bytes and limits give the same
 // bytes, on every machine. Its time is proportional to the module's size, about
-// 10 ms for a megabyte. An error is a *host.Error that says what was found, what
-// is allowed and what to do: invalid_argument for a module that is damaged or
-// beyond a limit, failed_precondition for one of another kind of host.
+// 10 ms for a megabyte. An error is a *host.Error with the finding, the bound and the
+// remedy: invalid_argument for a module that is damaged or beyond a limit,
+// failed_precondition for one that needs another kind of host.
 func Prepare(wasm []byte, l *Limits) (*Metered, error) {
 	l = l.WithDefaults()
 	m, err := Survey(wasm, l)
@@ -39,7 +39,7 @@ func Prepare(wasm []byte, l *Limits) (*Metered, error) {
 	return m.Meter(l)
 }
 
-// Survey reads a module's structure and holds it to the limits. It reads no
+// Survey reads a module's structure and checks it against the limits. It reads no
 // instructions. Errors are those of [Prepare].
 func Survey(wasm []byte, l *Limits) (*Module, error) {
 	l = l.WithDefaults()
@@ -66,8 +66,8 @@ func (m *Module) Meter(l *Limits) (*Metered, error) {
 	return &Metered{Module: m, Wasm: metered, Key: sha256.Sum256(metered), Restorable: t.restorable()}, nil
 }
 
-// Read reads a module's structure. It refuses a module that is damaged or no core
-// module, not one beyond a limit, and reads no instructions.
+// Read reads a module's structure. It refuses a module that is damaged or not a core
+// module, but not one beyond a limit, and reads no instructions.
 func Read(wasm []byte) (*Module, error) {
 	m, err := parse(wasm)
 	if err != nil {
@@ -77,7 +77,7 @@ func Read(wasm []byte) (*Module, error) {
 	return m, nil
 }
 
-// Check returns everything that [Prepare] would refuse a module for, nil if it
+// Check returns every reason for which [Prepare] would refuse a module, nil if it
 // accepts the module.
 func Check(wasm []byte, l *Limits) []error {
 	l = l.WithDefaults()
@@ -98,9 +98,8 @@ func Check(wasm []byte, l *Limits) []error {
 }
 
 // WithManifest returns the module with the given manifest in its custom section
-// agenthost.manifest, in place of one that it may have had. The section comes
-// last, and nothing else changes, so the same module and manifest give the same
-// bytes.
+// agenthost.manifest, in place of an earlier one. The section comes last, and nothing
+// else changes, so the same module and manifest give the same bytes.
 func WithManifest(wasm, manifest []byte) ([]byte, error) {
 	m, err := parse(wasm)
 	if err != nil {
@@ -115,13 +114,13 @@ func WithManifest(wasm, manifest []byte) ([]byte, error) {
 	return appendSection(out, secCustom, append(appendName(nil, ManifestSection), manifest...)), nil
 }
 
-// Size is how many bytes the module has.
+// Size returns how many bytes the module has.
 func (m *Module) Size() int { return len(m.wasm) }
 
-// Functions is how many functions the module defines, without those it imports.
+// Functions returns how many functions the module defines, not counting imports.
 func (m *Module) Functions() int { return len(m.bodies) }
 
-// Manifest returns the contents of the manifest section, nil if there is none.
+// Manifest returns the contents of the manifest section, nil without one.
 func (m *Module) Manifest() []byte { return m.custom.manifest }
 
 // SavedGlobals returns the indices of the mutable globals with a numeric type. The
@@ -136,11 +135,11 @@ func (m *Module) SavedGlobals() []int {
 	return list
 }
 
-// GlobalExport is the name that the metered module exports a global under, by its
-// index.
+// GlobalExport returns the name under which the metered module exports the global with
+// index i.
 func GlobalExport(i int) string { return fmt.Sprintf("%s%d", globalPrefix, i) }
 
-// restorable is [Metered.Restorable].
+// restorable computes [Metered.Restorable].
 func (t *meter) restorable() bool {
 	for _, g := range t.m.Globals {
 		if g.Mutable && g.Value < typeF64 {

@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// This file reads a module section by section, and checks what more than one of
-// them has a say in.
+// This file reads a module section by section, and checks the rules that involve
+// several sections.
 
 // wasmMagic opens every module; the version after it is 1 for core modules.
 var wasmMagic = []byte("\x00asm")
 
-// checkPreamble refuses what is not a core module, each with its own sentence.
+// checkPreamble refuses a file that is not a core module, with a message for each kind
+// of file.
 func checkPreamble(wasm []byte) error {
 	switch {
 	case len(wasm) == 0:
@@ -38,8 +39,8 @@ func checkPreamble(wasm []byte) error {
 	return nil
 }
 
-// describeStart names the first bytes of a file that is no module, and what
-// they look like.
+// describeStart names the first bytes of a file that is no module, and the kind of file
+// that they suggest.
 func describeStart(b []byte) string {
 	shown := b[:min(len(b), 8)]
 	for _, kind := range []struct{ prefix, what string }{
@@ -55,8 +56,8 @@ func describeStart(b []byte) string {
 }
 
 // parseModule reads a module. It checks the form of everything but the
-// instructions of functions, and every index outside them. It allocates in
-// proportion to the module's size, whatever the module announces.
+// instructions of functions, and every index outside them. It allocates in proportion
+// to the module's size, whatever counts the module declares.
 func parse(wasm []byte) (*Module, error) {
 	if err := checkPreamble(wasm); err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func (m *Module) readSection(r *reader, id int) {
 	m.vectors[id] = vector{n, span{start, r.pos}}
 }
 
-// sectionReader returns what reads one entry of a section, and the least
-// number of bytes that an entry takes.
+// sectionReader returns the function that reads one entry of a section, and the
+// smallest size of an entry in bytes.
 func (m *Module) sectionReader(id int) (read func(*reader), size int) {
 	switch id {
 	case secType:
@@ -156,7 +157,7 @@ func (m *Module) sectionReader(id int) (read func(*reader), size int) {
 	panic("plugin: no reader for section " + sectionNames[id])
 }
 
-// checkWhole checks what more than one section has a say in.
+// checkWhole checks the rules that involve several sections.
 func (m *Module) checkWhole() error {
 	r := &reader{pos: len(m.wasm), end: len(m.wasm)}
 	if defined := len(m.funcs) - m.imported[ExternFunc]; defined != len(m.bodies) {

@@ -160,8 +160,8 @@ func (m *Module) constExpr(r *reader, want byte) (value int32, constant bool) {
 	return value, constant
 }
 
-// readFuncRef reads a function's index and remembers where it stands. The
-// function section comes before every section that has such indices.
+// readFuncRef reads a function's index and remembers its position. The function section
+// comes before every section that has such indices.
 func (m *Module) readFuncRef(r *reader) uint32 {
 	start := r.pos
 	i := r.index(len(m.funcs), "function")

@@ -7,9 +7,8 @@ import (
 
 // This file reads bytes, numbers and names of the WebAssembly binary format.
 
-// reader walks bytes. The first thing that is wrong stays in err, and from then
-// on every method returns zero, so that callers check once at the end of what
-// belongs together.
+// reader walks bytes. The first error stays in err, and from then on every method
+// returns zero, so that callers check once, after a group of reads.
 type reader struct {
 	b   []byte
 	pos int
@@ -17,7 +16,7 @@ type reader struct {
 	err error
 }
 
-// fail records what is wrong, with the place where it was found.
+// fail records an error, with the position where it was found.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = refuse("the module is damaged at byte %d: %s", r.pos, fmt.Sprintf(format, args...)).
@@ -74,8 +73,8 @@ func (r *reader) signed(bits int, what string) int64 {
 	return v
 }
 
-// count reads the length of a vector whose entries have at least size bytes, so
-// that a number alone cannot make us allocate.
+// count reads the length of a vector whose entries have at least size bytes, so that a
+// declared length alone causes no allocation.
 func (r *reader) count(size int, what string) uint32 {
 	n := r.u32("the number of " + what)
 	if uint64(n)*uint64(size) > uint64(r.left()) {
@@ -114,9 +113,9 @@ func (r *reader) index(n int, what string) uint32 {
 	return i
 }
 
-// leb32 decodes an unsigned LEB128 number of at most 32 bits and returns how
-// many bytes it took, 0 if there is none. Longer forms than necessary are
-// allowed, as in the specification, but not more than five bytes.
+// leb32 decodes an unsigned LEB128 number of at most 32 bits and returns its length in
+// bytes, 0 if b does not begin with one. Longer forms than necessary are allowed, as in
+// the specification, but not more than five bytes.
 func leb32(b []byte) (v uint32, n int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint32(b[0]), 1
@@ -134,8 +133,8 @@ func leb32(b []byte) (v uint32, n int) {
 	return 0, 0
 }
 
-// sleb decodes a signed LEB128 number of at most bits bits (32, 33 or 64) and
-// returns how many bytes it took, 0 if there is none.
+// sleb decodes a signed LEB128 number of at most bits bits (32, 33 or 64) and returns
+// its length in bytes, 0 if b does not begin with one.
 func sleb(b []byte, bits int) (v int64, n int) {
 	most := (bits + 6) / 7
 	shift := 0
@@ -149,7 +148,7 @@ func sleb(b []byte, bits int) (v int64, n int) {
 		if i == most-1 {
 			// The bits beyond the number's must repeat its sign.
 			used := bits - 7*i
-			rest := int8(c<<1) >> used // arithmetic: the sign of bit 6 and what is above the number's sign bit
+			rest := int8(c<<1) >> used // arithmetic shift: bit 6 as the sign, and the bits above the number's sign bit
 			if rest != 0 && rest != -1 {
 				return 0, 0
 			}

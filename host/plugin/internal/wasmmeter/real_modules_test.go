@@ -1,5 +1,8 @@
 package wasmmeter
 
+// Scenario: the compiled plugins of the repository run plain and metered, with the same
+// calls, memory and price.
+
 import (
 	"bytes"
 	"context"

@@ -5,21 +5,20 @@ import (
 	"strconv"
 )
 
-// This file reads the instructions of a function once, checks every index in
-// them, and notes what the metering pass has to change.
+// This file reads the instructions of a function once, checks every index in them, and
+// notes the changes that the metering pass has to make.
 //
-// What is charged where. A point is a place in the code where a charge can
-// stand; each instruction belongs to the point whose execution is the same
-// event as its own. A new point begins at the function's start, a loop's
-// header, the branches of an if, after a conditional branch, and after the end
-// of a block that something jumps to. After the end of a block that nothing
-// leaves but through its end, the point from before the block goes on: whoever
-// entered the block comes out of it. But what follows a call or a look is charged
-// after it (stretch.go). So a charge is exact, and stands in few places;
-// only a guest that traps has paid for what it did not reach. Then points that
-// cost little are charged with the point before them (see slack), so that a guest
-// may pay for a few instructions that it jumped over. It never pays for less than
-// it runs.
+// Where instructions are charged: a point is a position in the code where a charge can
+// stand; each instruction belongs to the point that executes exactly when it does. A
+// new point begins at the function's start, a loop's header, the branches of an if,
+// after a conditional branch, and after the end of a block that something jumps to.
+// After the end of a block that control leaves only through its end, the point from
+// before the block continues: control that entered the block comes out of it. But code
+// behind a call or a fuel check is charged after it (stretch.go). So charges are exact,
+// and few; only a guest that traps has paid for instructions that it did not reach.
+// Then points that cost little are charged with the point before them (see slack), so
+// that a guest may pay for a few instructions that it jumped over. It never pays for
+// less than it runs.
 
 // frame is a block, loop or if that is open, or the function itself.
 type frame struct {
@@ -27,7 +26,7 @@ type frame struct {
 	live     bool  // control can reach its start
 	branched bool  // a live branch goes to its label
 	thenLive bool  // of an else: the then branch reached its end
-	entry    bool  // is one of those that a jump table leads to, see dispatch
+	entry    bool  // a jump table leads to it, see dispatch
 	id       int32 // its number in crossings
 	outside  int32 // the outermost frame that a live branch from inside goes to
 	point    int32 // the point that the code before it belongs to
@@ -39,7 +38,7 @@ type frame struct {
 	out    stretch // what branches to its label bring along
 }
 
-// passes is how many values a branch to the frame's label passes.
+// passes returns how many values a branch to the frame's label passes.
 func (f *frame) passes() int {
 	if f.op == opLoop {
 		return int(f.params)
@@ -47,20 +46,20 @@ func (f *frame) passes() int {
 	return int(f.results)
 }
 
-// slack is how much of what may be jumped over a point may charge for. With 0
-// charges would be exact.
+// slack bounds the price of instructions that a point charges for and control may jump
+// over. With 0 charges would be exact.
 const slack = 12
 
 // point is a place where a charge can stand.
 type point struct {
 	cost uint32
-	// over is the point that is passed before this one, and at least as often;
-	// -1 for a loop's header, which is passed again and again.
+	// over is the point that control passes before this one, and at least as often; -1
+	// for a loop's header, which control passes repeatedly.
 	over int32
 	more uint32 // the part of cost that came from points after this one
 }
 
-// editKind says what an edit puts into the code.
+// editKind says which code an edit inserts.
 type editKind uint8
 
 const (
@@ -75,8 +74,7 @@ const (
 	editInit                   // the same for memory.init of data segment arg
 )
 
-// edit is a change at a place of the original module: skip bytes go, and
-// something comes instead.
+// edit is a change at a position of the original module: it replaces skip bytes.
 type edit struct {
 	at, skip int32
 	kind     editKind
@@ -110,7 +108,7 @@ type codeScan struct {
 	made, sets int64 // values that instructions produce, and that locals are set to
 	vectors    bool  // some of them
 
-	unseen  stretch // what control may have spent on its way here
+	unseen  stretch // units that control may have spent since the last fuel check
 	barrier int32   // the first point that what comes now may belong to
 
 	straight  bool // nothing but plain instructions so far
@@ -131,14 +129,14 @@ type codeScan struct {
 	cross    crossings
 
 	// Of the whole module.
-	leaves       map[int]uint64 // what the functions cost that do not look, see leaf
+	leaves       map[int]uint64 // prices of the functions that do not check the fuel, see leaf
 	usesSegments bool           // memory.init or data.drop
 	keepsState   bool           // writes a table or drops a segment
 }
 
-// scan reads the function with the given index in the code section. If values have
-// a price that cross merges, which is not known before all of it is read, it reads it
-// again.
+// scan reads the function with the given index in the code section. If values that
+// cross merges have a price, which is known only after the whole function is read, scan
+// reads it again.
 func (s *codeScan) scan(i int) error {
 	s.index = i + s.m.imported[ExternFunc]
 	body := &s.m.bodies[i]
@@ -175,9 +173,9 @@ func (s *codeScan) read(body *funcBody) {
 	}
 }
 
-// mergePoints charges what is cheap with what stands before it, for code that is
-// a tenth smaller and a twentieth faster: 34 % more bytes become 24 % on
-// QuickJS, which has many small branches.
+// mergePoints charges cheap points together with the point before them, for code that
+// is a tenth smaller and a twentieth faster: on QuickJS, which has many small branches,
+// metering adds 24 % to the bytes instead of 34 %.
 func (s *codeScan) mergePoints() {
 	for i := len(s.points) - 1; i > 0; i-- {
 		p := &s.points[i]
@@ -329,7 +327,7 @@ func (s *codeScan) next() {
 // pay adds the cost of an instruction to the current point.
 func (s *codeScan) pay(cost uint16) { s.payLong(uint32(cost)) }
 
-// payLong is pay for what has no small bound.
+// payLong is pay for a cost without a small bound.
 func (s *codeScan) payLong(cost uint32) {
 	if s.live {
 		s.points[s.cur].cost += cost
@@ -367,7 +365,7 @@ func (s *codeScan) pass(f FuncType) {
 	s.grow(int32(len(f.Results)))
 }
 
-// edit notes a change; code that never runs needs none but of indices.
+// edit notes a change; dead code needs only changes of indices.
 func (s *codeScan) edit(at, skip int, kind editKind, arg uint32) {
 	if s.live || kind == editIndex {
 		s.edits = append(s.edits, edit{int32(at), int32(skip), kind, arg})
@@ -402,7 +400,7 @@ func (s *codeScan) reindex(at int, f uint32) {
 	}
 }
 
-// operands reads what follows the rarer one-byte opcodes.
+// operands reads the operands of the rarer one-byte opcodes.
 func (s *codeScan) operands(at int, op byte, ins instruction) {
 	switch ins.operands {
 	case opsI64:
@@ -464,7 +462,7 @@ func (s *codeScan) bulk(at int, kind editKind, weight uint32) {
 	s.edit(at, 0, kind, weight)
 }
 
-// illegal refuses an opcode and names what it probably is.
+// illegal refuses an opcode and names the later feature that it probably belongs to.
 func (s *codeScan) illegal(at int, op byte) {
 	if s.err != nil {
 		return
@@ -546,16 +544,16 @@ func (s *codeScan) tableWrite(at int, kind editKind) {
 	s.bulk(at, kind, costEntry)
 }
 
-// segment checks the index of a segment; n is -1 where a module has not said
-// how many it has, and then may not name any.
+// segment checks the index of a segment; n is -1 if the module has not declared the
+// number of its segments, and then it may not name any.
 func (s *codeScan) segment(what string, n int64) uint32 {
 	segment := s.u32()
 	s.within(segment, uint64(max(n, 0)), what)
 	return segment
 }
 
-// initialise notes what a memory.init needs: one of a segment that is no longer
-// than a piece is charged by its length, and any other is done in pieces.
+// initialise notes the edit for a memory.init: with a segment no longer than a piece it
+// is charged by its length, otherwise it is done in pieces.
 func (s *codeScan) initialise(at int, segment uint32) {
 	if int64(segment) < int64(len(s.m.Data)) && s.m.Data[segment].bytes.size() > s.limits.bulkPiece {
 		s.inPieces(at, editInit, segment)
@@ -572,8 +570,8 @@ func (s *codeScan) inPieces(at int, kind editKind, segment uint32) {
 	s.edit(at, s.pos-at, kind, segment)
 }
 
-// vector reads an instruction after 0xfd. Its number is read in its shortest
-// form only, because wazero looks at its first byte alone.
+// vector reads an instruction after 0xfd. It accepts the opcode's number only in its
+// shortest form, because wazero reads only the first byte.
 func (s *codeScan) vector(at int) instruction {
 	sub := s.byte()
 	if sub >= 0x80 && s.byte() != 1 || vectorOps[sub].operands == opsIllegal {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// This file follows control through a function: which code can be reached, and
-// which charge it belongs to.
+// This file follows control through a function: it finds which code can be reached, and
+// to which charge the code belongs.
 
-// control reads what follows an instruction that decides where to go on.
+// control reads the operands of a control instruction and follows it.
 func (s *codeScan) control(at int, op byte, ins instruction) {
 	switch ins.operands {
 	case opsBlock:
@@ -46,7 +46,7 @@ func (s *codeScan) control(at int, op byte, ins instruction) {
 	}
 }
 
-// stop notes that control does not reach what follows.
+// stop notes that control does not reach the code that follows.
 func (s *codeScan) stop() {
 	s.live = false
 	if s.cross.on {
@@ -60,7 +60,7 @@ func (s *codeScan) blocks(n int) {
 	s.weigh(n)
 }
 
-// weigh notes that as many basic blocks have what is live here.
+// weigh notes that the locals and operands live here are live in n basic blocks.
 func (s *codeScan) weigh(n int) {
 	if !s.live {
 		return
@@ -124,7 +124,7 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	s.straight = false
 	if op == opLoop {
 		s.look()
-		s.weigh(3) // the look is an if with a call in it
+		s.weigh(3) // the fuel check is an if with a call in it
 		s.pay(costLoop)
 		s.payCrossing(s.cross.of(id) + int(arity[0]))
 	} else {
@@ -132,7 +132,7 @@ func (s *codeScan) open(at int, op byte, arity [2]int32) {
 	}
 }
 
-// newPoint makes what follows belong to a charge of its own.
+// newPoint starts a point, to which the code that follows belongs.
 func (s *codeScan) newPoint(kind editKind, over int32) {
 	if !s.live {
 		return
@@ -186,9 +186,9 @@ func (s *codeScan) close() {
 	merges := f.branched && f.op != opLoop || f.op >= opIf
 	switch left := int(f.outside) < i; {
 	case !s.live:
-	case !left && f.point >= s.barrier: // what entered the frame comes out of it
+	case !left && f.point >= s.barrier: // control that entered the frame comes out of it
 		s.cur = f.point
-	case f.op == opLoop || f.op == opBlock && !f.branched: // no other way leads here
+	case f.op == opLoop || f.op == opBlock && !f.branched: // control has no other way here
 	default:
 		s.newPoint(editCharge, f.point)
 	}
@@ -218,8 +218,8 @@ func (s *codeScan) branch(label uint32) {
 	}
 }
 
-// straighten returns the label that a br reaches in the end: another than its
-// own where it jumps forward through a jump table.
+// straighten returns the label that a br finally reaches, which differs from its own if
+// it jumps forward through a jump table.
 func (s *codeScan) straighten(at int, label uint32) uint32 {
 	if at != s.setEnd || len(s.jumps.labels) == 0 || s.setLocal != s.jumps.local {
 		return label

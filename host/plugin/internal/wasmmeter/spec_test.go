@@ -1,5 +1,8 @@
 package wasmmeter
 
+// Scenario: the WebAssembly 2.0 test suite runs on plain and on metered modules side by
+// side.
+
 import (
 	"context"
 	"encoding/json"

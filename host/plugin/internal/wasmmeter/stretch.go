@@ -1,40 +1,40 @@
 package wasmmeter
 
-// Looks in code that has no loops.
+// Fuel checks in code that has no loops.
 //
-// Code without a loop looks at its function's entry, and then goes on to its end.
-// A function of two megabytes takes milliseconds for that, and one that calls
-// cheap leaves, which do not look, much longer. Worse is what comes after a call:
-// a function that calls itself a thousand times has a thousand ends waiting, and
-// nothing looks while they follow one another. So what control may have spent
-// since it last looked is followed through each function, and where that is too
-// much, there is a look. What follows a call is charged when the call is over, so
-// that those looks see it.
+// Code without a loop checks the fuel at its function's entry, and then runs to its
+// end. A function of two megabytes takes milliseconds for that, and one that calls
+// cheap leaves, which do not check, much longer. Returns are worse: after a recursion
+// of a thousand calls the thousand ends run one after another without a check. So the
+// pass follows through each function how many units control may have spent since the
+// last check, and adds a check where they are too many. Code behind a call is charged
+// after the call, so that these checks cover it.
 
 const (
-	// longStretch is how many units a function may spend between two looks.
+	// longStretch is how many units a function may spend between two fuel checks.
 	longStretch = 10_000
-	// longTail is the same after a call, where as many functions as may call one
-	// another go on one after the other: a million units for 10,000 of them.
+	// longTail is the same after a call, where all functions of a recursion may
+	// continue one after the other: a million units for 10,000 of them.
 	longTail = 100
-	// leafBytes is how much code a function may have that does not look. It bounds
-	// what is read twice, and few leaves that are cheap have more.
+	// leafBytes is the largest code of a function that does not check the fuel. It
+	// bounds the code that is read twice, and few cheap leaves have more.
 	leafBytes = 128
 )
 
-// stretch is what control may have spent on its way to a place since it looked.
+// stretch is how many units control may have spent between the last fuel check and a
+// position.
 type stretch struct {
 	cost   uint64
-	called bool // it has come back from a function
+	called bool // control has returned from a call since
 }
 
-// join makes s what control may bring along that comes from two places.
+// join merges another way of control into s: the maximum of both.
 func (s *stretch) join(from stretch) {
 	s.cost, s.called = max(s.cost, from.cost), s.called || from.called
 }
 
-// after is what control brings along to the place after a frame's end, which it
-// may reach by itself.
+// after returns the stretch of control behind a frame's end; live says that control
+// also reaches the end by itself.
 func (f *frame) after(live bool, unseen stretch) stretch {
 	s := stretch{}
 	if f.branched && f.op != opLoop {
@@ -52,7 +52,7 @@ func (f *frame) after(live bool, unseen stretch) stretch {
 	return s
 }
 
-// tooLong reports whether there has to be a look before the next instruction.
+// tooLong reports whether the next instruction needs a fuel check before it.
 func (s *codeScan) tooLong() bool {
 	most := s.limits.stretch
 	if s.unseen.called {
@@ -61,28 +61,29 @@ func (s *codeScan) tooLong() bool {
 	return s.live && s.unseen.cost > uint64(most)
 }
 
-// lookHere puts a look where there is no loop.
+// lookHere inserts a fuel check outside a loop's header.
 func (s *codeScan) lookHere() {
 	s.look()
 	s.blocks(3) // as an if with a call in it
 	s.shape.calls++
 }
 
-// look puts a charge here, of all that follows, and a look.
+// look inserts a charge for the code that follows, and a fuel check.
 func (s *codeScan) look() {
 	s.newPoint(editLook, -1)
 	s.barrier, s.unseen = s.cur, stretch{}
 }
 
-// cameBack notes that a function was called, which may have spent a price after
-// its last look. What follows is charged by itself, unless the function was a leaf.
+// cameBack notes a call of a function that may have spent cost units after its last
+// fuel check. The code that follows is charged separately, unless the function was a
+// leaf.
 func (s *codeScan) cameBack(cost uint64, called bool) {
 	switch {
 	case !s.live:
 	case !called:
 		s.unseen.cost += cost
 	default:
-		if cost == 0 { // it has looked
+		if cost == 0 { // it has checked the fuel
 			s.unseen = stretch{}
 		}
 		s.unseen.cost += cost
@@ -92,12 +93,12 @@ func (s *codeScan) cameBack(cost uint64, called bool) {
 	}
 }
 
-// leaf reports whether the function that was scanned last does not look.
+// leaf reports whether the function that was scanned last does without a fuel check.
 func (s *codeScan) leaf() bool {
 	return !s.calls && s.size() <= leafBytes && s.total() <= cheapLeaf
 }
 
-// findLeaves looks for the functions that will not look.
+// findLeaves finds the functions that will not check the fuel.
 func (s *codeScan) findLeaves() {
 	s.leaves = map[int]uint64{}
 	for i := range s.m.bodies {
@@ -107,7 +108,7 @@ func (s *codeScan) findLeaves() {
 	}
 }
 
-// total is what a function costs without repetition.
+// total returns the price of a function whose loops run once.
 func (s *codeScan) total() uint64 {
 	sum := uint64(0)
 	for _, p := range s.points {

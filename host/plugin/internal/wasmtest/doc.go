@@ -1,7 +1,7 @@
-// Package wasmtest writes WebAssembly modules for tests. In goes a small text
-// format ([Assemble]), out comes a module in the binary format.
+// Package wasmtest assembles WebAssembly modules for tests from a small text format
+// ([Assemble]).
 //
-// The assembler encodes what it is given and checks nothing: damaged and invalid
-// modules are what many tests are about. It shares no code with the packages
-// that read modules, so that a wrong number in one of them fails a test.
+// The assembler checks nothing, because many tests need damaged and invalid modules. It
+// shares no code with the packages that read modules, so that a wrong number in one of
+// them fails a test.
 package wasmtest
