@@ -1,9 +1,9 @@
-// Package linearmem gives instances of guests their memory, and counts it. In go
-// sizes and flows, out comes memory outside the Go heap (where the system allows)
-// that never moves, is zero where it is new, and is given back at once.
+// Package linearmem allocates the memory of guest instances, and counts it for flows.
+// Where the system allows, the memory lies outside the Go heap, never moves, and
+// returns to the system at once when it is freed. New memory is zero.
 //
-// It promises that all memory together, with what the host claims for instances
-// beside it, stays within one [Budget], that no flow can have more of it than is
-// free, and that long stretches are read and cleared in pieces ([Range]), between
-// which others run. Only this package maps and unmaps memory.
+// It promises that all memory together, with the host's claims for instances, stays
+// within one [Budget], that no flow can have more of it than is free, and that long
+// ranges are read and cleared in pieces ([Range]), between which other goroutines run.
+// Only this package maps and unmaps memory.
 package linearmem

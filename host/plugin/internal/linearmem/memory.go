@@ -9,27 +9,27 @@ import (
 )
 
 // Budget bounds the linear memory of all instances together. Their memory lies outside the Go heap where the
-// system allows: the collector neither scans it nor lets it stand around twice,
-// and an instance that is closed gives it back at once. The running calls of a flow may
-// have as much of it as is still free, so a single greedy one gets half, and there is
-// always some for the next. What is idle is to be given up when the budget is
-// [Budget.Tight]. Its methods may be called by many goroutines at once.
+// system allows: the collector neither scans it nor retains freed memory, and closing
+// an instance returns its memory at once. The running calls of a flow may use as much
+// memory as is still free, so a single greedy flow gets half, and the next flow always
+// gets some. The host closes idle instances when the budget is [Budget.Tight]. Its
+// methods may be called by many goroutines at once.
 type Budget struct {
 	Limit int64        // bytes; set before the first use
 	used  atomic.Int64 // bytes that guests have
 }
 
-// Memory is the linear memory of one instance. Its address never changes. It is for
-// one goroutine at a time.
+// Memory is the linear memory of one instance. On Linux and macOS its address never
+// changes. It is for one goroutine at a time.
 type Memory struct {
-	// NextSize is the size that the next Reallocate gives instead of the one that it is
-	// asked for; all beyond is zero then. -1 is for the size that it is asked for.
+	// NextSize is the size that the next Reallocate sets instead of the requested one;
+	// memory beyond it is zero then. -1 means the requested size.
 	NextSize int
 
 	budget *Budget
-	flow   *fairsched.Flow // of the call that runs, nil while none does
+	flow   *fairsched.Flow // of the running call, nil without one
 	space  Space
-	size   int // what the guest has
+	size   int // the guest's size in bytes
 }
 
 // Reallocate changes the size of the memory and returns it. It returns nil for a size
@@ -66,20 +66,20 @@ func (m *Memory) Lend(to *fairsched.Flow) {
 	}
 }
 
-// Free gives the memory back.
+// Free returns the memory to the system.
 func (m *Memory) Free() {
 	m.budget.take(int64(-m.size), m.flow)
 	m.size, m.flow = 0, nil
 	m.space.Free()
 }
 
-// Claim is memory that the host holds for an instance beside the module's own.
+// Claim is memory that the host holds for an instance in addition to the module's own.
 type Claim struct {
 	Budget *Budget         // nil: the claim is not counted
-	Flow   *fairsched.Flow // of the call that runs, nil while none does
+	Flow   *fairsched.Flow // of the running call, nil without one
 	size   int64
 
-	refused bool // a claim for more
+	refused bool // a claim for more was refused
 }
 
 // Set changes the size of the claim. It reports false, and changes nothing, if the
@@ -93,7 +93,7 @@ func (c *Claim) Set(n int64) bool {
 	return true
 }
 
-// Size is how many bytes are claimed.
+// Size returns how many bytes are claimed.
 func (c *Claim) Size() int64 { return c.size }
 
 // Refused reports whether a call of Set has failed.
@@ -110,7 +110,8 @@ func (c *Claim) Lend(to *fairsched.Flow) {
 	}
 }
 
-// take adds n bytes to those in use, and to those of a flow, unless that is too many.
+// take adds n bytes to those in use, and to those of a flow, unless that exceeds the
+// budget or the flow's part.
 func (b *Budget) take(n int64, by *fairsched.Flow) bool {
 	own := int64(0)
 	if by != nil {
@@ -126,17 +127,18 @@ func (b *Budget) take(n int64, by *fairsched.Flow) bool {
 	return false
 }
 
-// Used is how many bytes guests have.
+// Used returns how many bytes guests have.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Tight reports whether there is too little left to keep what is idle.
+// Tight reports whether the free part of the budget is too small to keep idle
+// instances.
 func (b *Budget) Tight() bool { return b.used.Load() > b.Limit/2 }
 
 // Allocator makes the memory of one instance.
 type Allocator struct {
 	Budget *Budget
 	Flow   *fairsched.Flow
-	Made   *Memory // what Allocate has made
+	Made   *Memory // the result of Allocate
 }
 
 // Allocate makes the memory, which may grow to most bytes. The engine has no way to
@@ -173,10 +175,9 @@ func (b *Budget) Exhausted() error {
 // ErrExhausted is in the chain of [Budget.Exhausted]. It adds nothing to its text.
 var ErrExhausted = errors.New("")
 
-// clearAtMost is how much memory is set to zero by writing to it; beyond that it
-// is given back to the system, which hands out zeroes. Writing costs 10 us a
-// megabyte, and a page that was given back a microsecond or more at its next
-// use.
+// clearAtMost is how much memory is set to zero by writing to it; beyond that, its
+// pages are returned to the system, which hands out zeroes. Writing costs 10 us a
+// megabyte, and a returned page a microsecond or more at its next use.
 const clearAtMost = 8 << 20
 
 // zero sets memory that Reserve gave to zero.

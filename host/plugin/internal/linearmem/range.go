@@ -9,10 +9,10 @@ const Unit = 4 << 10
 // goOn: well under a millisecond even where each page is new. A memory as a whole may take a hundred.
 const Piece = 256 << 10
 
-// Range is a stretch of linear memory, by byte offsets.
+// Range is a range of linear memory, by byte offsets.
 type Range struct{ Start, End int }
 
-// Size is how many bytes the range has.
+// Size returns how many bytes the range has.
 func (s Range) Size() int { return s.End - s.Start }
 
 // Pieces calls do for pieces of at most size bytes. It ends early, and reports false,
@@ -28,9 +28,8 @@ func (s Range) Pieces(size int, goOn func(bytes int) bool, do func(Range)) bool 
 	return true
 }
 
-// Zero sets a stretch of memory to zero, unless goOn ends it: what is short by
-// writing, what is long by giving its pages back, so that none comes into use that
-// was not.
+// Zero sets a range of memory to zero, unless goOn ends it: a short range by writing, a
+// long one by returning its pages to the system, so that no unused page comes into use.
 func Zero(mem []byte, s Range, goOn func(int) bool) bool {
 	if s.Size() <= clearAtMost {
 		return s.Pieces(Piece, goOn, func(p Range) { clear(mem[p.Start:p.End]) })
@@ -38,8 +37,8 @@ func Zero(mem []byte, s Range, goOn func(int) bool) bool {
 	return s.Pieces(releasePiece, goOn, func(p Range) { release(mem[p.Start:p.End]) })
 }
 
-// NonZero returns the stretches of memory whose pages are not all zero, unless
-// goOn ends it.
+// NonZero returns the ranges of memory whose pages are not all zero, unless goOn ends
+// it.
 func NonZero(mem []byte, goOn func(int) bool) (list []Range, ok bool) {
 	ok = Range{Start: 0, End: len(mem)}.Pieces(Piece, goOn, func(p Range) {
 		for at := p.Start; at < p.End; at += Unit {
@@ -61,8 +60,8 @@ func isZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
 }
 
-// Without returns what is in a and not in b; both are in order. It takes time by
-// how many there are of both: a module chooses how many.
+// Without returns the ranges in a less those in b; both are in order. Its time is
+// proportional to the number of ranges, because a module chooses how many.
 func Without(a, b []Range) (list []Range) {
 	for _, s := range a {
 		for len(b) > 0 && b[0].End <= s.Start {
@@ -81,8 +80,8 @@ func Without(a, b []Range) (list []Range) {
 	return list
 }
 
-// CopyChanged is copy, but leaves alone the pages that are equal: most are, and
-// reading costs less than writing.
+// CopyChanged is copy, but does not write equal pages: most are equal, and reading
+// costs less than writing.
 func CopyChanged(to, from []byte) {
 	for len(from) > 0 {
 		n := min(Unit, len(from))

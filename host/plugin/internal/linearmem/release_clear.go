@@ -2,8 +2,7 @@
 
 package linearmem
 
-// releasePiece is how many bytes release is given at one time, where more are
-// to be released.
+// releasePiece is the most bytes of one call of release.
 const releasePiece = Piece
 
 // release sets memory to zero. Only Linux promises zeroes for pages that are given

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// releasePiece is how many bytes release is given at one time, where more are
-// to be released: their pages take the system less than a millisecond.
+// releasePiece is the most bytes of one call of release: the system releases their
+// pages in less than a millisecond.
 const releasePiece = 2 << 20
 
 // release sets memory that Reserve gave to zero by giving its pages back.

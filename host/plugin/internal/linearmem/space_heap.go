@@ -2,14 +2,14 @@
 
 package linearmem
 
-// Space is memory on the Go heap, where this system is not known well enough.
+// Space is memory on the Go heap, on systems without tested support for mapping memory.
 type Space struct{ all []byte }
 
-// Reserve reserves nothing: memory comes from the heap as it is used.
+// Reserve reserves nothing: Resize allocates memory on the heap.
 func Reserve(int) (Space, error) { return Space{}, nil }
 
-// Resize changes how much is in use and returns it. What goes out of use becomes
-// zero.
+// Resize changes how much memory is in use and returns it. Memory that goes out of use
+// becomes zero.
 func (s *Space) Resize(from, to int) []byte {
 	if to > cap(s.all) {
 		b := make([]byte, to, to+to/4)
@@ -23,5 +23,5 @@ func (s *Space) Resize(from, to int) []byte {
 	return s.all
 }
 
-// Free gives all memory back.
+// Free releases all memory.
 func (s *Space) Free() { s.all = nil }

@@ -4,8 +4,8 @@ package linearmem
 
 import "syscall"
 
-// Space is reserved address space, of which the front is in use. What lies
-// behind that faults, and is zero when it comes into use.
+// Space is reserved address space whose front is in use. The memory behind it faults,
+// and is zero when it comes into use.
 type Space struct {
 	all  []byte
 	open int // bytes that can be accessed
@@ -20,8 +20,8 @@ func Reserve(n int) (Space, error) {
 	return Space{all: b}, err
 }
 
-// Resize changes how much is in use and returns it, nil if the system refuses.
-// What goes out of use becomes zero.
+// Resize changes how much memory is in use and returns it, nil if the system refuses.
+// Memory that goes out of use becomes zero.
 func (s *Space) Resize(from, to int) []byte {
 	if to > len(s.all) {
 		return nil
@@ -38,7 +38,7 @@ func (s *Space) Resize(from, to int) []byte {
 	return s.all[:to]
 }
 
-// Free gives all memory back.
+// Free returns all memory to the system.
 func (s *Space) Free() {
 	if len(s.all) > 0 {
 		_ = syscall.Munmap(s.all) // it was mapped by Reserve
