@@ -106,7 +106,7 @@ type pacer struct {
 	last     time.Time // when the last rest ended; zero before the first merge
 	merges   int
 	leftThen int64 // the bytes left when level 0 last had tables
-	holding  bool  // the commit token
+	holding  bool  // has the commit token
 }
 
 // next is called before each merge.
