@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// ArtifactInfo is what is known of an artifact without reading it. Name is empty
-// for an unnamed one.
+// ArtifactInfo describes an artifact that the thread lists, without its content.
+// Name is empty for an unnamed artifact.
 type ArtifactInfo struct {
 	Name string `json:"name,omitempty"`
 	Ref
@@ -48,8 +48,8 @@ func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) (
 	return refs, nil
 }
 
-// listedArtifact reads an artifact some time after the thread was read: what is
-// missing may have been deleted with the thread.
+// listedArtifact reads an artifact some time after the thread was read: a
+// missing artifact may have been deleted with the thread.
 func listedArtifact(ctx context.Context, t *Moment, info ArtifactInfo) (*host.Artifact, error) {
 	a, err := t.contents().artifact(ctx, info)
 	if host.CodeOf(err) == host.DataLoss {
@@ -100,7 +100,7 @@ func (c contents) artifact(ctx context.Context, info ArtifactInfo) (*host.Artifa
 	return a, nil
 }
 
-// artifacts puts together what the turns put that the thread shows.
+// artifacts collects the artifacts that were put by the turns that the thread shows.
 func (l turnLog) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	var list []ArtifactInfo
 	named := map[string]int{}
@@ -131,7 +131,7 @@ func (l turnLog) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	return list, nil
 }
 
-// manifest reads what one turn put.
+// manifest reads the list of artifacts that one turn put.
 func (c contents) manifest(ctx context.Context, value []byte) ([]ArtifactInfo, error) {
 	raw, err := c.value(ctx, value, "list of artifacts")
 	if err != nil {
@@ -149,8 +149,8 @@ func (c contents) manifest(ctx context.Context, value []byte) ([]ArtifactInfo, e
 	return put, nil
 }
 
-// putArtifacts stores what a turn made. What the thread has already costs a line
-// in the turn's list.
+// putArtifacts stores the artifacts of a turn. An artifact that the thread has
+// already costs a line in the turn's list.
 func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) error {
 	if len(artifacts) == 0 {
 		return nil
@@ -179,7 +179,8 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 	return nil
 }
 
-// artifactJSON returns an artifact as it is stored, having read it back.
+// artifactJSON returns an artifact in its stored form, after checking that the form can
+// be read.
 func artifactJSON(a *host.Artifact) ([]byte, error) {
 	raw, err := a.MarshalJSON()
 	if err == nil {
@@ -191,8 +192,8 @@ func artifactJSON(a *host.Artifact) ([]byte, error) {
 	return raw, nil
 }
 
-// InfoOf returns what a thread says of an artifact that it lists. Code invalid_argument
-// for an artifact that cannot be stored.
+// InfoOf returns the description of an artifact as a thread lists it. Code
+// invalid_argument for an artifact that cannot be stored.
 func InfoOf(a *host.Artifact) (ArtifactInfo, error) {
 	raw, err := artifactJSON(a)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// Branch implements [host.Brancher]: the conversation of the branch goes on beside
-// the thread's own, which stays as it is, head included. Without a message the
-// branch begins as the thread was before the turn that holds it, as LockThread
-// and AppendUserMessage of this Store know it; where other processes lock threads,
-// too, and one of them runs that turn, as it was after the turn before.
+// Branch implements [host.Brancher]: the conversation of the branch continues beside
+// the thread's main line, which stays unchanged, head included. Without a message the
+// branch begins before the turn that holds the thread, at the moment that LockThread
+// and AppendUserMessage of this Store recorded; if another process that shares the lock
+// runs that turn, the branch begins after the turn before it.
 func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message string) (string, error) {
 	var name string
 	_, err := s.For(req.Tenant).commit(ctx, req.Thread, "begin a branch of thread", func(d *draft) error {
@@ -49,8 +49,8 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *Moment, 
 	return from, Raced, err
 }
 
-// afterLastTurn returns the thread as it was when its last turn ended, without
-// what was said since.
+// afterLastTurn returns the moment at which the thread's last turn ended,
+// without later messages.
 func (t *Moment) afterLastTurn(ctx context.Context) (*Moment, error) {
 	turns := t.turnList()
 	n := turns.Len()
@@ -77,8 +77,8 @@ func (t *Moment) atInput(ctx context.Context, message string) (*Moment, error) {
 	return t.upTo(ctx, near[i].number+1)
 }
 
-// branchOff adds a branch to the lineage that goes on from a moment, in a content
-// of its own. The thread's own line, and its head, stay as they are.
+// branchOff adds to the lineage a branch that begins at a moment and has a content of
+// its own. The thread's main line and its head stay unchanged.
 func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, message string) error {
 	v, err := from.forkedView(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ type branchHead struct {
 	main     record // of its thread
 }
 
-// onBranch returns the thread on a branch that turns can go on with. Code not_found
-// if there is no such branch, failed_precondition if it was left behind.
+// onBranch returns the thread on an open branch, one that accepts turns. Code not_found
+// if the thread has no such branch, failed_precondition if the branch was left behind.
 func (t *Moment) onBranch(ctx context.Context, branch string) (*Moment, error) {
 	id, n := t.rec.ID, branchNumber(branch)
 	if n == 0 || n > t.rec.Heads {
@@ -142,9 +142,9 @@ func noBranch(id, branch string) error {
 		WithHint("see agenthost thread branches for those it has")
 }
 
-// applyToBranch commits a draft of a branch, if the branch is still what it was
-// made from and nobody has begun to remove its content. Turns of the thread itself
-// do not disturb it.
+// applyToBranch commits a draft of a branch, unless another commit has changed the
+// branch since or the removal of its content has begun. Turns on the thread's main line
+// do not disturb the commit.
 func (d *draft) applyToBranch(ctx context.Context) error {
 	h := d.thread.branch.storedHead
 	h.Point, h.version = d.thread.rec.point, version{d.thread.rec.layout()}
@@ -168,9 +168,9 @@ func (d *draft) applyToBranch(ctx context.Context) error {
 	return err
 }
 
-// Regenerate implements [host.Regenerator]: the thread is rewound to the message,
-// and what it was until now is kept in lineage. It does not wait for the thread,
-// which the run that asks has.
+// Regenerate implements [host.Regenerator]: the thread is rewound to the message, and
+// its present head is kept in the lineage. Regenerate does not wait for the thread,
+// which the calling run holds.
 func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, message string) (head string, err error) {
 	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
 		if d.thread.revision == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
-// collect removes of the thread's contents what nothing shows any more. Of those
-// that others refer to, all stays.
+// collect removes from the thread's contents all entries that no head and no
+// snapshot shows any more. A content that other contents refer to stays whole.
 func (t *Moment) collect(ctx context.Context) error {
 	contents := []string{t.rec.root()}
 	if t.rec.Content != t.rec.root() {
@@ -35,8 +35,8 @@ func (t *Moment) collect(ctx context.Context) error {
 	return nil
 }
 
-// uses is what is needed of a content: what the present, the heads and the snapshots
-// of all turns that these show show of it.
+// uses marks the needed entries of a content: those that are shown by the present, by
+// the heads, or by the snapshot of any turn that these show.
 type uses struct {
 	t        *Moment
 	id       string
@@ -47,7 +47,7 @@ type uses struct {
 	blobs    map[string]bool
 }
 
-// seenView is a view whose parts are noted, with how much of the logs behind it.
+// seenView is a view whose parts are marked, with the lengths of the logs behind it.
 type seenView struct{ messages, turns uint64 }
 
 func (u *uses) find(ctx context.Context) error {
@@ -68,8 +68,8 @@ func (u *uses) find(ctx context.Context) error {
 	return nil
 }
 
-// moment notes what a moment needs, if it is one of this content. Those of others do
-// not refer to it: it has no children.
+// moment marks the entries that a moment needs, if the moment is of this content.
+// Moments of other contents do not refer to this one: it has no children.
 func (u *uses) moment(ctx context.Context, p point) error {
 	if p.Content != u.id {
 		return nil
@@ -119,7 +119,7 @@ func noted(marks []bool, p view.Part) []bool {
 	return marks
 }
 
-// turn notes what a turn needs, and what its snapshot shows.
+// turn marks the entries of a turn and those that its snapshot shows.
 func (u *uses) turn(ctx context.Context, t *Moment, n uint64) error {
 	if has(u.turns, n-1) {
 		return nil
@@ -146,7 +146,7 @@ func (u *uses) turn(ctx context.Context, t *Moment, n uint64) error {
 	return u.moment(ctx, snap.point(t.rec.Head, u.id))
 }
 
-// refersTo notes the blob that a value is a reference to, if it is one.
+// refersTo marks the blob that a value refers to, if the value is a reference.
 func (u *uses) refersTo(value []byte) {
 	var ref reference
 	if len(value) > 1 && value[1] == '{' && kv.DecodeRecord(value, &ref) == nil && ref.Blob != nil {
@@ -156,13 +156,13 @@ func (u *uses) refersTo(value []byte) {
 
 func has(marks []bool, i uint64) bool { return i < uint64(len(marks)) && marks[i] }
 
-// any reports whether something of [from, to) is noted.
+// anyOf reports whether any position of [from, to) is marked.
 func anyOf(marks []bool, from, to uint64) bool {
 	to = min(to, uint64(len(marks)))
 	return from < to && slices.Contains(marks[from:to], true)
 }
 
-// sweep removes what is not needed.
+// sweep removes the entries that are not marked.
 func (u *uses) sweep(ctx context.Context) error {
 	for _, find := range []func(context.Context) ([]kv.Write, error){u.logs, u.words, u.snapshots, u.unusedViews} {
 		writes, err := find(ctx)
@@ -231,7 +231,7 @@ func compareKeys(a, b kv.Key) int {
 	return 0
 }
 
-// words returns the writes that remove what messages were found by.
+// words returns the writes that remove the word index of messages.
 func (u *uses) words(ctx context.Context) (writes []kv.Write, err error) {
 	var last kv.Key
 	var from uint64
@@ -250,7 +250,7 @@ func (u *uses) words(ctx context.Context) (writes []kv.Write, err error) {
 }
 
 // snapshots returns the writes that remove turns: their snapshots, the index of
-// their runs and what they put.
+// their runs and their lists of artifacts.
 func (u *uses) snapshots(ctx context.Context) (writes []kv.Write, err error) {
 	err = u.all(ctx, u.content.turns(), func(n uint64, e kv.Entry) error {
 		if has(u.turns, n-1) {
@@ -269,8 +269,8 @@ func (u *uses) snapshots(ctx context.Context) (writes []kv.Write, err error) {
 	return writes, err
 }
 
-// unusedViews returns the writes that remove views. One stays in any case: it says
-// what the content refers to.
+// unusedViews returns the writes that remove views. One view stays in any case: it
+// names the contents that this content refers to.
 func (u *uses) unusedViews(ctx context.Context) (writes []kv.Write, err error) {
 	first := true
 	err = u.all(ctx, u.content.views(), func(n uint64, e kv.Entry) error {

@@ -18,8 +18,8 @@ var errNothing = errors.New("nothing to commit")
 // draft is a commit to one thread being put together.
 type draft struct {
 	tenant  *Tenant
-	thread  *Moment // as it will be
-	before  record  // as it is
+	thread  *Moment // as of after the commit
+	before  record  // as of before the commit
 	careful bool    // look every message id up instead of betting that it is new
 	tx      *txBuilder
 	// hidden says where the log has messages, by id, that do not show any more.
@@ -52,7 +52,7 @@ func (tn *Tenant) commitOn(ctx context.Context, id, branch, doing string, build 
 			return nil, err
 		}
 		if d != nil && d.tx.isAhead && d.thread.root() != t.root() {
-			_ = sweeper{tn.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; what it leaves behind is only space
+			_ = sweeper{tn.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; leftovers only take space
 		}
 		d = newDraft(tn, t, attempt > 0)
 		if err := build(d); err != nil {
@@ -73,8 +73,9 @@ func (tn *Tenant) commitOn(ctx context.Context, id, branch, doing string, build 
 		WithHint("try again, with fewer writers at once")
 }
 
-// retryLocks make commits go one after another that have lost a thread to others
-// several times. Threads share a lock, which costs them time and nothing else.
+// retryLocks serialize the commits that have lost a thread to other writers
+// several times. Several threads share a lock, which costs them time and nothing
+// else.
 type retryLocks struct {
 	seed  maphash.Seed
 	locks [64]sync.Mutex
@@ -84,8 +85,9 @@ func (r *retryLocks) of(partition, thread string) *sync.Mutex {
 	return &r.locks[maphash.Comparable(r.seed, [2]string{partition, thread})%uint64(len(r.locks))]
 }
 
-// openOrNew returns a thread, or one to be made. The content of that gets an id that
-// no other attempt has used: what an attempt wrote ahead may be being removed.
+// openOrNew returns a thread, or one to be made. The content of a new thread gets an id
+// that no other attempt has used: the chunks that an earlier attempt wrote ahead may be
+// under removal.
 func (tn *Tenant) openOrNew(ctx context.Context, id, branch string) (*Moment, error) {
 	t, err := tn.openOn(ctx, id, branch)
 	if err != nil || t != nil {
@@ -104,7 +106,8 @@ func (d *draft) moveHead() {
 	}
 }
 
-// apply commits the draft if the thread is still what it was made from.
+// apply commits the draft unless another commit has changed the thread since the draft
+// read it.
 func (d *draft) apply(ctx context.Context) error {
 	if d.thread.branch != nil {
 		return d.applyToBranch(ctx)
@@ -134,7 +137,7 @@ func (d *draft) moveInList() {
 }
 
 // append adds to the log the messages that the thread does not have yet and
-// returns how many these are.
+// returns their number.
 func (d *draft) append(ctx context.Context, messages []*host.Message) (int, error) {
 	messages, err := d.unknown(ctx, messages)
 	if err != nil || len(messages) == 0 {
@@ -207,8 +210,8 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 	return out, nil
 }
 
-// knows reports whether the thread shows a message of that id. If it has one that
-// does not show, it keeps in mind where.
+// knows reports whether the thread shows a message of that id. It records in d.hidden
+// where the log has hidden messages of the id.
 func (d *draft) knows(ctx context.Context, id string) (bool, error) {
 	_, shown, err := d.thread.log().position(ctx, id)
 	if err != nil || shown {
@@ -230,7 +233,7 @@ func (d *draft) looksUp(messages []*host.Message) bool {
 	return d.careful || len(messages) > maxTurnEntries
 }
 
-// putState stores custom state unless it is what the thread has.
+// putState stores custom state unless the thread has the same.
 func (d *draft) putState(ctx context.Context, state json.RawMessage) error {
 	if len(state) == 0 {
 		return nil

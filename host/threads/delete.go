@@ -11,8 +11,8 @@ import (
 
 // Delete removes a thread and everything in it. The thread is gone at once, for
 // every reader; a turn that runs on it gets a conflict. Then its content is
-// removed; if that is interrupted, the tenant's next Delete goes on with it.
-// Code not_found if there is no such thread.
+// removed; if that is interrupted, the tenant's next Delete completes it. Code
+// not_found if there is no such thread.
 func (tn *Tenant) Delete(ctx context.Context, id string) error {
 	return tn.deleteIf(ctx, id, func(*Moment) bool { return true })
 }
@@ -60,8 +60,8 @@ func (t *Moment) unlink(ctx context.Context) error {
 	return err
 }
 
-// marked is the mark of content that is to be removed: what it refers to, which
-// is not known any more when it is gone.
+// marked is the mark of content that is to be removed. It lists the contents
+// that this content refers to, which cannot be read once the content is removed.
 type marked struct {
 	version
 	Origins []string `json:"origins,omitempty"`
@@ -101,8 +101,8 @@ func (s sweeper) discard(ctx context.Context, id string) error {
 }
 
 // sweep removes all content that is marked for removal and that no other content
-// refers to. What it removes may have been the last to refer to something else,
-// so it goes on for as long as that changes anything.
+// refers to. A removed content may have been the last one that referred to
+// another, so sweep repeats until a pass removes nothing.
 func (s sweeper) sweep(ctx context.Context) error {
 	for again := true; again; {
 		again = false
@@ -172,8 +172,8 @@ func (s sweeper) markOwned(ctx context.Context, id string, owned []string) error
 	return err
 }
 
-// named returns some of the names that keys under a prefix end with; none if
-// there are none.
+// named returns up to ownedPage of the names that follow a prefix in keys; the
+// list is empty if no key has the prefix.
 func (s sweeper) named(ctx context.Context, prefix kv.Key) ([]string, error) {
 	page, err := s.part.scan(ctx, kv.Range{Prefix: prefix, Limit: ownedPage})
 	if err != nil {

@@ -43,9 +43,9 @@ func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.M
 	})
 }
 
-// DeleteMessage removes a message from a thread and returns it. The results of
-// the tool calls that it has go with it, and so does the call that it has the
-// result of, with that call's message. State and artifacts stay.
+// DeleteMessage removes a message from a thread and returns the thread. The
+// results of the tool calls that it has go with it, and so does the call that it
+// has the result of, with that call's message. State and artifacts stay.
 //
 // The message is kept, in a branch that [Tenant.Branches] lists. Code not_found
 // if there is no such thread or message. It waits for a turn that runs on the
@@ -62,10 +62,10 @@ func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *
 	})
 }
 
-// Rewind makes a moment of a thread its present: messages, state and artifacts
-// are those of then, and the next turn goes on from there. To rewind to a branch
-// is to resume it. What the thread was until now is kept, in a branch that
-// [Tenant.Branches] lists; rewinding to what is the present already does nothing.
+// Rewind makes a moment of a thread its present: messages, state and artifacts are
+// those of that moment, and the next turn continues from there. To rewind to a branch
+// is to resume it. The head until now is kept, in a branch that [Tenant.Branches]
+// lists; rewinding to the present does nothing.
 //
 // Code invalid_argument if at names nothing, not_found if there is no such
 // thread or moment. It waits for a turn that runs on the thread, as
@@ -79,8 +79,8 @@ func (tn *Tenant) Rewind(ctx context.Context, id string, at At, guard *If) (*Thr
 	return tn.RewindHeld(ctx, id, at, guard)
 }
 
-// RewindHeld is [Tenant.Rewind] for who holds the thread: a turn that has called
-// [Store.LockThread] and begins somewhere else than at the thread's end.
+// RewindHeld is [Tenant.Rewind] for a caller that holds the thread: a turn that
+// has called [Store.LockThread] and begins elsewhere than at the thread's end.
 func (tn *Tenant) RewindHeld(ctx context.Context, id string, at At, guard *If) (*Thread, error) {
 	if at == (At{}) {
 		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
@@ -167,7 +167,7 @@ func inPlaceOf(m, old *host.Message) error {
 	return nil
 }
 
-// toolIDs returns what pairs of a message are known by.
+// toolIDs returns the ids that pair the calls and results of a message.
 func toolIDs(m *host.Message) []string {
 	var ids []string
 	for _, c := range m.ToolCalls() {
@@ -180,7 +180,8 @@ func toolIDs(m *host.Message) []string {
 	return ids
 }
 
-// closedView returns what the thread shows now, and nothing that comes.
+// closedView returns a view of the messages and turns that the thread shows now,
+// without later ones.
 func (t *Moment) closedView() view.View {
 	v := t.view
 	v.Messages, v.Tail = t.messageList().Parts(), t.rec.Messages
@@ -203,8 +204,8 @@ func (d *draft) rewind(ctx context.Context, at At) error {
 	return d.showAgain(to, Rewound, at.Message)
 }
 
-// showAgain makes a moment the present whose log goes on where the present one
-// does.
+// showAgain makes a moment of the present content the thread's present; the log
+// continues at its end.
 func (d *draft) showAgain(to *Moment, cause Cause, message string) error {
 	v := to.closedView()
 	v.Tail, v.TurnTail = d.thread.rec.Messages, d.thread.rec.Turns
@@ -213,15 +214,15 @@ func (d *draft) showAgain(to *Moment, cause Cause, message string) error {
 	return d.leave(cause, message, v)
 }
 
-// shows reports whether a moment is what the thread shows now.
+// shows reports whether the thread shows the same now as at a moment.
 func (t *Moment) shows(to *Moment) bool {
 	a, b := t.closedView(), to.closedView()
 	return t.rec.Content == to.rec.Content && t.rec.Last == to.rec.Last && slices.Equal(a.Origins, b.Origins) &&
 		slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Turns, b.Turns)
 }
 
-// moveTo makes a moment the present whose log goes on elsewhere: the thread gets
-// a content of its own that goes back to it.
+// moveTo makes a moment of another content the thread's present: the thread gets
+// a new content that refers back to the moment's.
 func (d *draft) moveTo(ctx context.Context, to *Moment, at At) error {
 	v, err := to.forkedView(ctx)
 	if err != nil {
@@ -276,7 +277,7 @@ func (d *draft) show(v view.View) error {
 	return nil
 }
 
-// count notes how much less the view shows than the log has.
+// count sets how many messages and turns of the log the view hides.
 func (t *Moment) count() {
 	t.rec.HiddenMessages = int64(t.rec.Messages) - int64(t.messageList().Len())
 	t.rec.HiddenTurns = int64(t.rec.Turns) - int64(t.turnList().Len())

@@ -10,11 +10,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// wrap says what was being done and gives a driver's error its code.
+// wrap names the failed operation and gives a driver's error its code.
 func wrap(err error, format string, args ...any) error { return kverror.Wrap(err, format, args...) }
 
-// keepPrecondition is wrap for callers that say themselves what a failed
-// precondition means.
+// keepPrecondition is wrap for callers that translate a failed precondition
+// themselves.
 func keepPrecondition(err error, format string, args ...any) error {
 	if errors.Is(err, kv.ErrPrecondition) {
 		return err

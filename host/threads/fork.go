@@ -17,11 +17,11 @@ type ForkOptions struct {
 	Metadata Metadata
 }
 
-// Fork makes a new thread that begins as another is at a moment: with its
-// messages, turns, state and artifacts. Both go on without each other. The new
-// thread refers to the log of the old one, so a fork costs a few hundred bytes
-// however long the conversation is, and what it refers to stays when the old
-// thread is deleted.
+// Fork makes a new thread that begins at a moment of another: with its messages,
+// turns, state and artifacts. Both continue independently. The new thread refers
+// to the log of the old one, so a fork costs a few hundred bytes however long
+// the conversation is, and the shared part of the log stays when the old thread
+// is deleted.
 //
 // Code not_found if there is no such thread or moment, already_exists if there
 // is a thread of the new id, and as of [Tenant.Create].
@@ -51,8 +51,8 @@ func (tn *Tenant) Fork(ctx context.Context, id string, opts *ForkOptions) (*Thre
 	return t.Thread(), nil
 }
 
-// fork makes the draft's new thread begin as another is at a moment. The other's
-// record must stay what it is meanwhile: a thread that is deleted lends nothing.
+// fork makes the draft's new thread begin at a moment of another. The commit
+// requires that the other's record is unchanged: a deleted thread lends nothing.
 func (d *draft) fork(ctx context.Context, from *Moment, at At) error {
 	to, err := from.at(ctx, at)
 	if err != nil {
@@ -71,8 +71,8 @@ func (d *draft) fork(ctx context.Context, from *Moment, at At) error {
 	return d.show(v)
 }
 
-// forkedView returns what a content shows that goes on from this moment. It
-// needs those origins only that something of the view lies in, and its state.
+// forkedView returns the view of a new content that continues from this moment.
+// The view keeps only the origins that hold one of its parts or the state.
 func (t *Moment) forkedView(ctx context.Context) (view.View, error) {
 	v := t.closedView()
 	v.Origins = append(v.Origins[:len(v.Origins):len(v.Origins)], t.rec.Content)
@@ -92,7 +92,8 @@ func (t *Moment) forkedView(ctx context.Context) (view.View, error) {
 	return view.View{}, damaged("state of thread %q is missing", t.rec.ID)
 }
 
-// refer keeps what a view refers to for as long as the draft's content lives.
+// refer keeps the contents that a view refers to for as long as the draft's content
+// lives.
 func (d *draft) refer(v view.View) {
 	for _, id := range v.Origins {
 		d.tx.put(childKeys.With(id, d.thread.rec.Content), nil)

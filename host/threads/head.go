@@ -21,18 +21,18 @@ const (
 	Edited  Cause = "edit"
 	Deleted Cause = "delete"
 	Rewound Cause = "rewind"
-	// Regenerated is of what a message was answered with before, or of a branch on
-	// which it is answered again.
+	// Regenerated is of the head with a message's previous answer, or of a branch on
+	// which the message is answered again.
 	Regenerated Cause = "regenerate"
 	// Raced is of the branch of a turn that came while another was running.
 	Raced Cause = "race"
 )
 
-// Branch is a head of a thread: what its conversation is, or once was. A thread
-// has one that it goes on from; the others are its lineage.
+// Branch is a head of a thread: its present conversation or an earlier one. A
+// thread has one current head; the others are its lineage.
 type Branch struct {
 	// ID names the branch in its thread: b1, b2 and so on, in the order in which
-	// they were left behind. Empty for the one that the thread goes on from.
+	// they were left behind. Empty for the current head.
 	ID       string    `json:"id,omitempty"`
 	Head     string    `json:"head"`
 	Messages int       `json:"messages"`
@@ -42,8 +42,8 @@ type Branch struct {
 	Cause    Cause     `json:"cause,omitempty"`
 	Message  string    `json:"message,omitempty"` // that was edited, deleted or rewound to
 	Left     time.Time `json:"left,omitzero"`
-	// Open says that turns can go on with it as it is: see [host.Request].Branch.
-	// Others were left behind, and are rewound to or forked.
+	// Open says that the branch accepts turns: see [host.Request].Branch. Other
+	// branches were left behind, and are rewound to or forked.
 	Open bool `json:"open,omitempty"`
 }
 
@@ -54,7 +54,7 @@ type storedHead struct {
 	Cause   Cause     `json:"cause"`
 	Message string    `json:"message,omitempty"`
 	Left    time.Time `json:"left"`
-	Own     bool      `json:"own,omitempty"` // nothing else goes on in its content
+	Own     bool      `json:"own,omitempty"` // no other head continues in its content
 }
 
 func (h *storedHead) public(n uint64) *Branch {
@@ -77,7 +77,7 @@ func branchNumber(id string) uint64 {
 	return n
 }
 
-// Branches yields the heads of a thread: the one it goes on from, then those it
+// Branches yields the heads of a thread: the current one, then those that it
 // left behind, the last left first. An error comes last; code not_found if there
 // is no such thread.
 func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, error] {
@@ -146,11 +146,11 @@ func (l lineage) all(ctx context.Context) iter.Seq2[*numberedHead, error] {
 // At names a moment of a thread. The zero At is now; otherwise one of Snapshot,
 // Turn and Branch may be set, and Message.
 type At struct {
-	// Snapshot is the thread as it was after that turn, with the state and the
-	// artifacts of then, whatever was edited or deleted since.
+	// Snapshot is the thread right after that turn, with its state and artifacts at
+	// that time, whatever edits and deletions came since.
 	Snapshot string
-	// Turn is the thread as it is now, but up to and with that turn: with what was
-	// edited since, and without what was deleted.
+	// Turn is the present thread up to and including that turn: with later edits,
+	// and without deleted messages.
 	Turn string
 	// Branch is a head that was left behind, by its ID or its Head.
 	Branch string
@@ -162,7 +162,7 @@ type At struct {
 	Before bool
 }
 
-// at returns the thread as it was at a moment: what its methods read is that.
+// at returns the thread at a moment: the methods of the result read that moment.
 func (t *Moment) at(ctx context.Context, at At) (*Moment, error) {
 	if at.Snapshot != "" && at.Branch != "" || at.Turn != "" && at.Snapshot+at.Branch != "" {
 		return nil, host.Errorf(host.InvalidArgument, "thread %q: two of a snapshot, a turn and a branch are asked for at once", t.rec.ID).WithHint("name one")
@@ -186,7 +186,7 @@ func (t *Moment) at(ctx context.Context, at At) (*Moment, error) {
 	return t.atMessage(ctx, at.Message, at.Before)
 }
 
-// moment returns the thread as it was at a point.
+// moment returns the thread at a point.
 func (t *Moment) moment(ctx context.Context, p point) (*Moment, error) {
 	out := *t
 	out.rec.point = p
@@ -205,7 +205,7 @@ func (t *Moment) atBranch(ctx context.Context, name string) (*Moment, error) {
 	return t.moment(ctx, h.Point)
 }
 
-// findBranch finds a head that was left behind. By its number it is one read.
+// find finds a head that was left behind. By its number that takes one read.
 func (l lineage) find(ctx context.Context, name string) (*numberedHead, error) {
 	if n := branchNumber(name); n > 0 {
 		raw, err := l.from.get(ctx, l.root.head(n))
@@ -236,8 +236,8 @@ func (t *Moment) atSnapshot(ctx context.Context, id string) (*Moment, error) {
 	return t.moment(ctx, snap.point(t.rec.Head, content))
 }
 
-// atTurn returns what the thread shows now up to and with a turn. Code not_found
-// if it does not show it any more.
+// atTurn returns the present thread up to and including a turn. Code not_found
+// if the thread does not show the turn any more.
 func (t *Moment) atTurn(ctx context.Context, run string) (*Moment, error) {
 	snap, content, err := t.turns().ofRun(ctx, run)
 	if err != nil {
@@ -302,7 +302,7 @@ func (l turnLog) ofRun(ctx context.Context, run string) (snap *storedSnapshot, i
 	return snap, in, err
 }
 
-// inheritedRun finds a run among the turns that the thread shows of others.
+// inheritedRun finds a run among the turns that the thread shows of its origins.
 func (l turnLog) inheritedRun(ctx context.Context, run string) (in string, raw []byte, err error) {
 	for rank, id := range slices.Backward(l.from.origins) {
 		raw, err := l.from.get(ctx, contentOf(id).run(run))

@@ -33,10 +33,10 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 	return t.ID, created, nil
 }
 
-// AppendUserMessage implements [host.UserMessageAppender]. The thread is made if
-// there is none; the first message with text gives it its title. A message whose
-// id the thread has is not stored again, and the head stays; code conflict if
-// the thread's says something else.
+// AppendUserMessage implements [host.UserMessageAppender]. A missing thread is
+// created; the first message with text gives it its title. A message whose id
+// the thread has is not stored again, and the head stays; code conflict if the
+// stored message has another content.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
@@ -60,8 +60,8 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 	return t.rec.Head, nil
 }
 
-// saysTheSame refuses a message with the id of one that says something else: it
-// would be answered and not be in the thread.
+// saysTheSame refuses a message whose id belongs to a stored message with
+// another content: the turn would answer a message that is not in the thread.
 func (l log) saysTheSame(ctx context.Context, m *host.Message) error {
 	near, i, err := l.around(ctx, m.ID)
 	if err != nil {
@@ -78,17 +78,16 @@ func saysOther(thread, message string) error {
 		WithHint("leave the id out for a fresh one, or edit the message")
 }
 
-// begins notes what the thread is, before the first commit of the turn that has
-// it: a branch that is begun from then on finds it.
+// begins records the thread's present point before the first commit of the turn
+// that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
 	d.tenant.store.locks.began(lockKey{d.thread.part.name, req.Thread, req.Branch}, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
-// Options.Window of them, with the message just stored, and the thread's state.
-// The window separates no call from its results. Of a thread that was reduced, what
-// is in the place of the messages before stands in front ([Tenant.Reduce]). An
-// unknown thread is empty.
+// Options.Window of them, with the message just stored, and the thread's state. The
+// window separates no call from its results. In a reduced thread ([Tenant.Reduce]) the
+// replacement of the earlier messages comes first. An unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil {
@@ -124,13 +123,13 @@ func (t *Moment) state(ctx context.Context) (json.RawMessage, error) {
 }
 
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts, a
-// snapshot and the thread's head are one commit, of a failed turn too. A turn
-// without state leaves the thread's as it is. A run that was committed before is
-// not committed again: the same turn is not an error, another one, by the ids of
-// its messages, is code already_exists. Code conflict if turn.Head is not the thread's head: then
-// nothing is stored of the turn and nothing is lost of the thread. An empty
-// turn.Head says that the turn answers no particular state of the thread, and
-// is no guard.
+// snapshot and the thread's head are one commit, of a failed turn too. A turn without
+// state leaves the thread's state unchanged. A run that was committed before is not
+// committed again: the same turn is not an error, another one, by the ids of its
+// messages, is code already_exists. Code conflict if turn.Head is not the thread's
+// head: then nothing is stored of the turn and nothing is lost of the thread. An empty
+// turn.Head says that the turn answers no particular state of the thread, and is no
+// guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
 	if err := host.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err

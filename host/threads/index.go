@@ -12,8 +12,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
-// What package search needs: the index of words, which is written here, and the
-// conversations that its entries are of.
+// This file serves package search: it writes the index of words, and lists the
+// conversations that the entries belong to.
 
 // indexWords adds to the draft the index entries of new messages. Entries for which
 // there is no room are left out, so their messages are not found: that takes more than
@@ -30,9 +30,9 @@ func (d *draft) indexWords(seq uint64, messages []*host.Message) {
 	}
 }
 
-// Lines yields the conversations that turns can go on with, as they are now: of each
-// thread its main line first, and then its open branches. With an id they are those of
-// that thread alone. An error comes last; code not_found if there is no such thread.
+// Lines yields the present conversations that accept turns: of each thread its main
+// line first, and then its open branches. With an id it yields those of that thread
+// alone. An error comes last; code not_found if there is no such thread.
 func (tn *Tenant) Lines(ctx context.Context, thread string) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
 		for t, err := range tn.allOrOne(ctx, thread) {
@@ -74,8 +74,8 @@ func (tn *Tenant) allOrOne(ctx context.Context, id string) iter.Seq2[*Moment, er
 	}
 }
 
-// openBranches yields the branches on which turns can go on. A thread that has such
-// branches has contents for them.
+// openBranches yields the open branches, which accept turns. A thread with open
+// branches owns their contents.
 func (t *Moment) openBranches(ctx context.Context) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
 		if t.rec.Heads == 0 {
@@ -161,7 +161,7 @@ func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
 	return messages, nil
 }
 
-// reindex writes the index entries of one log anew.
+// reindex removes the index entries of one log and writes them again.
 func (t *Moment) reindex(ctx context.Context, index *wordindex.Index, log string) (messages int, err error) {
 	var tx kv.Tx
 	flush := func() error {

@@ -43,7 +43,7 @@ type journal struct {
 	now  func() time.Time
 }
 
-// journaled is a run as it was at one moment.
+// journaled is the record of a run at one revision.
 type journaled struct {
 	rec      runRecord
 	revision uint64
@@ -256,8 +256,8 @@ func (s *Store) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMess
 	return s.endRun(ctx, ref, host.RunInterrupted, rest, asks)
 }
 
-// asksValue is what a run's entry in the list of open runs says of its questions:
-// nothing where none has a key or a time.
+// asksValue encodes a run's questions for its entry in the list of open runs: nothing
+// where no question has a key or a time.
 func asksValue(asks []host.AskedQuestion) ([]byte, error) {
 	if !slices.ContainsFunc(asks, func(a host.AskedQuestion) bool { return a.Key != "" || a.Expires != nil }) {
 		return nil, nil
@@ -265,13 +265,13 @@ func asksValue(asks []host.AskedQuestion) ([]byte, error) {
 	return encode(&askedRecord{version{layout}, asks})
 }
 
-// askedRecord is what a run asks that waits for answers.
+// askedRecord holds the questions of a run that waits for answers.
 type askedRecord struct {
 	version
 	Asks []host.AskedQuestion `json:"asks"`
 }
 
-// asksOf reads what asksValue has written.
+// asksOf decodes the questions that asksValue has encoded.
 func asksOf(value []byte, run string) ([]host.AskedQuestion, error) {
 	if len(value) == 0 {
 		return nil, nil
@@ -429,8 +429,8 @@ func (j journal) forgetRunsOf(ctx context.Context, t *Moment) error {
 	return nil
 }
 
-// Runs returns the runs of a tenant that wait for answers or for somebody to go
-// on with them, without their steps, the first begun first; at most [MaxListLimit].
+// Runs returns the runs of a tenant that wait for answers or for a process that
+// continues them, without their steps, the first begun first; at most [MaxListLimit].
 func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
 	if tn.err != nil {
 		return nil, tn.err

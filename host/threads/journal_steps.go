@@ -44,8 +44,8 @@ func (w *runWriter) putRecord(r *runRecord) error {
 	return err
 }
 
-// deleteAll removes what lies below a key: what is more than one commit should
-// carry behind it.
+// deleteAll removes all entries below a key. Those that one commit should not
+// carry are removed after it.
 func (w *runWriter) deleteAll(ctx context.Context, prefix kv.Key) error {
 	page, err := w.part.scan(ctx, kv.Range{Prefix: prefix, Limit: deletePage})
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *runWriter) steps(ctx context.Context, at int, steps []json.RawMessage) 
 	return nil
 }
 
-// left adds what a run leaves that ends with questions.
+// left adds the rest of a run that ends with questions.
 func (w *runWriter) left(ctx context.Context, steps []json.RawMessage) error {
 	for i, step := range steps {
 		if err := w.step(ctx, leftKeys(w.run).WithUint(uint64(i)), step); err != nil {
@@ -87,7 +87,7 @@ func (w *runWriter) left(ctx context.Context, steps []json.RawMessage) error {
 	return nil
 }
 
-// step adds one step, or what says where it lies.
+// step adds one step, or an entry that refers to its pieces.
 func (w *runWriter) step(ctx context.Context, key kv.Key, step json.RawMessage) error {
 	if !json.Valid(step) {
 		return host.Errorf(host.InvalidArgument, "a step of run %q is not JSON", w.run)
@@ -110,7 +110,7 @@ func (w *runWriter) step(ctx context.Context, key kv.Key, step json.RawMessage) 
 	return nil
 }
 
-// fences returns the conditions that say whose commit it is.
+// fences returns the conditions that name the owner of the commit.
 func (w *runWriter) fences() []kv.Cond {
 	var out []kv.Cond
 	for _, c := range w.tx.Conds {
@@ -121,13 +121,13 @@ func (w *runWriter) fences() []kv.Cond {
 	return out
 }
 
-// commit makes the commit. kv.ErrPrecondition stays as it is, for the caller to
-// say what it means.
+// commit makes the commit. It returns kv.ErrPrecondition unchanged, for the
+// caller to translate.
 func (w *runWriter) commit(ctx context.Context, doing string) error {
 	_, err := w.part.apply(ctx, w.tx)
 	if err == nil {
 		for _, prefix := range w.later {
-			_ = w.part.remove(ctx, prefix) // nobody reads it any more; what stays is only space
+			_ = w.part.remove(ctx, prefix) // no reader looks there any more; leftovers only take space
 		}
 	}
 	return wrapRun(err, doing, w.run)
@@ -166,7 +166,7 @@ func (j journal) readSteps(ctx context.Context, prefix kv.Key, run string) ([]js
 	return out, nil
 }
 
-// wholeStep returns a step of what its entry and its pieces say.
+// wholeStep returns a step, put together from its entry and its pieces.
 func wholeStep(value []byte, key kv.Key, pieces map[kv.Key][]byte) (json.RawMessage, error) {
 	switch {
 	case value[0] == formatJSON:

@@ -13,11 +13,11 @@ import (
 //	threads/deleted/<content id>              what it refers to; content still to be removed
 //	threads/run/<run id>                      the record of a journaled run
 //	threads/lease/<run id>                    its fence, while it is open
-//	threads/open/<run id>                     lists runs to go on with: what they ask by
+//	threads/open/<run id>                     lists open runs: their questions with
 //	                                          keys and times, or empty
 //	threads/step/<run id>/<n>                 a step of an open run
 //	threads/step/<run id>/<n>/<i>             a piece of a large one
-//	threads/left/<run id>/<n>                 what an interrupted run left
+//	threads/left/<run id>/<n>                 steps that an interrupted run left
 //	threads/content/<content id>/log/<seq>          messages from position seq on
 //	threads/content/<content id>/message/<id>       position of a message
 //	threads/content/<content id>/turn/<n>           snapshot of turn n
@@ -31,15 +31,15 @@ import (
 //	threads/content/<content id>/view/<n>           what a head shows
 //	threads/content/<content id>/head/<n>           head n, left behind
 //	threads/content/<content id>/owned/<content id> empty; other contents of the thread
-//	threads/serialized/<key>                  an agent thread, or what its pieces are
+//	threads/serialized/<key>                  an agent thread, or the description of its pieces
 //	threads/piece/<key>/<head>/<i>            a piece of a large one
-//	threads/words/<content id>/<seq>                what the messages there are found by
+//	threads/words/<content id>/<seq>                the word index of the messages there
 //	threads/child/<content id>/<content id>         empty; the second refers to the first
 //
 // The content of a thread lies under an id of its own that is never used again.
-// So a thread that was deleted and made anew has nothing of the old one, even
-// if removing that was interrupted. Content that other content refers to stays
-// for as long as that does.
+// So a thread that is created again after a deletion has no entry of the old
+// one, even if that removal was interrupted. Content that other content refers
+// to stays for as long as that does.
 var (
 	threadKeys  = kv.NewKey("threads", "thread")
 	recentKeys  = kv.NewKey("threads", "recent")

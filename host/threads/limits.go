@@ -11,7 +11,7 @@ const (
 	DefaultWindow = 2000
 	// DefaultMaxWaiting is how many turns may wait for one thread.
 	DefaultMaxWaiting = 64
-	// DefaultListLimit is how many threads List returns if it is not told.
+	// DefaultListLimit is how many threads List returns by default.
 	DefaultListLimit = 20
 	// MaxListLimit is how many it returns at most.
 	MaxListLimit = 1000
@@ -42,15 +42,15 @@ const (
 	// maxTurnEntries is how many entries of the log one turn makes. A turn with
 	// more messages puts several into an entry.
 	maxTurnEntries = 256
-	// aheadBytes and aheadWrites bound one transaction of what is written ahead.
+	// aheadBytes and aheadWrites bound one transaction of content that is written ahead.
 	aheadBytes  = 1 << 20
 	aheadWrites = 512
-	// maxAttempts is how often a commit starts again because somebody else was
-	// faster. Of racing commits one always wins, so it takes more racers than
-	// this for one of them to give up.
+	// maxAttempts is how often a commit starts again because another writer was
+	// faster. Of racing commits one always wins, so a commit gives up only against
+	// more racers than this.
 	maxAttempts = 128
-	// queueAfter is how many of these are made before those who lose them go one
-	// after another.
+	// queueAfter is the number of lost attempts after which commits wait for each
+	// other.
 	queueAfter = 4
 	// maxErrorBytes is how much of an error's text a snapshot keeps.
 	maxErrorBytes = 4 << 10

@@ -12,7 +12,7 @@ import (
 type ListOptions struct {
 	// Limit is how many at most: [DefaultListLimit] if 0, up to [MaxListLimit].
 	Limit int
-	// Cursor goes on where a page ended: its Next.
+	// Cursor continues after a page: its Next.
 	Cursor string
 }
 

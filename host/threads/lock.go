@@ -10,10 +10,10 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch
-// of it, run one after another, in the order in which they asked. It holds within
-// this Store and, if the driver is a [kv.Locker], among all who share that; turns
-// of others meet at the head, where one of them gets a conflict.
+// LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch of
+// it, run one after another, in the order in which they asked. The lock holds within
+// this Store and, if the driver is a [kv.Locker], among all processes that share the
+// locker; turns of other processes meet at the head, where one of them gets a conflict.
 //
 // Code invalid_argument without a thread id, resource_exhausted when
 // Options.MaxWaiting turns wait already, ctx's error when that ends first,
@@ -36,8 +36,8 @@ type Place struct {
 	wait  bool // for the lock that processes share
 }
 
-// TakePlace takes the next place among the turns of req's thread without waiting
-// for it, so that who acknowledges a turn can run it later: turns that ask for the
+// TakePlace takes the next place among the turns of req's thread without waiting for
+// it, so that a caller can acknowledge a turn and run it later: turns that ask for the
 // thread from then on, in this Store, come after it. Codes are those of
 // [Store.LockThread].
 func (s *Store) TakePlace(ctx context.Context, req *host.HistoryRequest) (*Place, error) {
@@ -66,8 +66,9 @@ func (tn *Tenant) takePlace(ctx context.Context, id, branch string, racing host.
 	return &Place{tn.store, key, turn, limit > 0}, nil
 }
 
-// Lock waits until the place has come and returns what gives the thread to the
-// next; unlock may be called more than once. If it fails the place is left.
+// Lock waits until the place is the first and returns unlock, which gives the
+// thread to the next and may be called more than once. If Lock fails the place
+// is given up.
 func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 	unlock = sync.OnceFunc(func() { p.store.locks.leave(p.key) })
 	select {
@@ -82,8 +83,8 @@ func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 // Leave gives the place up before Lock.
 func (p *Place) Leave() { p.store.locks.giveUp(p.key, p.turn) }
 
-// lockShared takes the lock that other processes take, too, if the driver has
-// such. unlock gives back what this process has.
+// lockShared takes the lock that other processes take, too, if the driver is a
+// locker. unlock releases this process's lock.
 func (s *Store) lockShared(ctx context.Context, key lockKey, wait bool, unlock func()) (func(), error) {
 	if s.locker == nil {
 		return unlock, nil
@@ -115,15 +116,15 @@ type lockTable struct {
 	queues map[lockKey]*queue
 }
 
-// queue is who waits behind the turn that runs. A channel is closed when its
-// owner's turn has come.
+// queue holds the turns that wait behind the running one. A channel is closed
+// when its owner's turn has come.
 type queue struct {
 	waiting []chan struct{}
-	before  *point // what the thread was when the turn that runs began; nil if it wrote nothing yet
+	before  *point // the thread's point when the running turn began; nil if it wrote nothing yet
 }
 
-// began notes what a thread was before the first commit of the turn that runs on
-// it, if one does.
+// began records the point of a thread before the first commit of the turn that
+// runs on it, if one does.
 func (l *lockTable) began(key lockKey, before point) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +133,8 @@ func (l *lockTable) began(key lockKey, before point) {
 	}
 }
 
-// before returns what a thread was before the turn that runs on it; nil if none
-// does or it has written nothing yet.
+// before returns the point of a thread before the turn that runs on it; nil if
+// no turn runs or it has written nothing yet.
 func (l *lockTable) before(key lockKey) *point {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,16 +14,17 @@ import (
 // every record of package kv.
 const formatJSON = 0x01
 
-// reference is a value that lies elsewhere. A value that does not is a JSON
-// array, a reference is an object: that is how they are told apart.
+// reference refers to a value that is stored under another key. An inline value
+// is a JSON array and a reference is an object, which distinguishes them.
 type reference struct {
 	version
 	Blob *Ref `json:"blob"`
 }
 
 // entry returns one entry of the log: one message or, in a large turn, several
-// that follow each other. What is stored must be readable, so it is read here
-// first: a message that is not what its JSON says would lose the whole thread.
+// that follow each other. An entry must be readable once it is stored, so a
+// message that may not be is decoded here first: an unreadable message would
+// make the whole thread unreadable.
 func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, error) {
 	content := host.AppendMessagesJSON(nil, messages)
 	if slices.ContainsFunc(messages, holdsJSON) {
@@ -34,8 +35,8 @@ func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, er
 	return d.tx.valueOf(ctx, d.thread.contents(), content)
 }
 
-// holdsJSON reports whether a message has anything in it that may not be written
-// as it can be read: texts always are.
+// holdsJSON reports whether a message has a value whose written form may not be
+// readable: texts always are.
 func holdsJSON(m *host.Message) bool {
 	year := m.CreatedAt.UTC().Year()
 	if !m.Role.Valid() || m.Metadata != nil || m.Extra != nil || year < 0 || year > 9999 {
@@ -47,8 +48,8 @@ func holdsJSON(m *host.Message) bool {
 	})
 }
 
-// value returns the content that value holds or refers to. What it is is for
-// the error.
+// value returns the content that value holds or refers to. what names it in the
+// error.
 func (c contents) value(ctx context.Context, value []byte, what string) ([]byte, error) {
 	if len(value) > 1 && value[0] == formatJSON && value[1] == '[' {
 		return value[1:], nil
@@ -79,7 +80,7 @@ type logEntry struct {
 
 func (s logEntry) end() uint64 { return s.first + uint64(len(s.messages)) }
 
-// span reads the entry of a content's log at a key.
+// decode reads an entry of a content's log.
 func (l log) decode(ctx context.Context, c content, e kv.Entry) (logEntry, error) {
 	rest, _ := e.Key.CutPrefix(c.log())
 	first, _, ok := rest.CutUint()
@@ -94,7 +95,7 @@ func (l log) decode(ctx context.Context, c content, e kv.Entry) (logEntry, error
 	return logEntry{first: first, messages: messages, bytes: len(content)}, nil
 }
 
-// cut returns what of a span lies in [from, to).
+// cut returns the part of an entry that lies in [from, to).
 func (s logEntry) cut(from, to uint64) logEntry {
 	if s.end() > to {
 		s.messages = s.messages[:to-min(s.first, to)]
@@ -106,7 +107,7 @@ func (s logEntry) cut(from, to uint64) logEntry {
 	return s
 }
 
-// all yields what the thread shows, from its beginning.
+// all yields the messages that the thread shows, from its beginning.
 func (l log) all(ctx context.Context) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
 		for _, p := range l.shown.Parts() {
@@ -136,8 +137,8 @@ func (l log) read(ctx context.Context, p view.Part) iter.Seq2[*host.Message, err
 	}
 }
 
-// spans yields the entries of a part of a log, the first and last of them cut to
-// it.
+// entries yields the entries of a part of a log, the first and last of them cut
+// to it.
 func (l log) entries(ctx context.Context, p view.Part) iter.Seq2[logEntry, error] {
 	return func(yield func(logEntry, error) bool) {
 		c := l.from.at(p.At.Rank)
@@ -193,8 +194,8 @@ func (l log) last(ctx context.Context, n int) (messages []*host.Message, first u
 	return messages[start:], first + uint64(start), nil
 }
 
-// lastSpans reads backwards until it has n messages or enough bytes. The last
-// span comes first.
+// lastEntries reads backwards until it has n messages or enough bytes. The last
+// entry comes first.
 func (l log) lastEntries(ctx context.Context, n int) ([]logEntry, error) {
 	var spans []logEntry
 	left, bytes := n, 0
@@ -213,8 +214,8 @@ func (l log) lastEntries(ctx context.Context, n int) ([]logEntry, error) {
 	return spans, nil
 }
 
-// spansBack yields the entries of a part, the last first, reading about n of
-// them at once.
+// entriesBackward yields the entries of a part, the last first, reading about n
+// of them at once.
 func (l log) entriesBackward(ctx context.Context, p view.Part, n int) iter.Seq2[logEntry, error] {
 	return func(yield func(logEntry, error) bool) {
 		c, end := l.from.at(p.At.Rank), p.To
@@ -328,7 +329,7 @@ func (l log) indexed(ctx context.Context, c content, id string) (lies []uint64, 
 	return lies, nil
 }
 
-// spanAt returns the entry of a content's log that has position seq.
+// entryAt returns the entry of a content's log that has position seq.
 func (l log) entryAt(ctx context.Context, c content, seq uint64) (logEntry, error) {
 	r := kv.Range{Prefix: c.log(), From: c.logAt(seq), Reverse: true, Limit: 1}
 	page, err := l.from.part.scan(ctx, r)

@@ -17,8 +17,8 @@ type MessagesOptions struct {
 	// deleted: the thread keeps what it has.
 	MaxMessages int
 
-	// Reducer makes what is listed shorter, as [Tenant.Reduce] does: nothing is lost.
-	// Its failure is that of the call.
+	// Reducer shortens the listed messages, as [Tenant.Reduce] does: nothing is deleted.
+	// Its error becomes the error of the call.
 	Reducer host.MessageReducer
 	Trigger host.ReducerTrigger // default: host.BeforeMessagesRetrieval
 	ReduceOptions
@@ -57,7 +57,7 @@ type messageStores struct {
 
 func (*messageStores) StoreType() string { return messagesType }
 
-// messagesState is what a store is serialized as.
+// messagesState is the serialized form of a store.
 type messagesState struct {
 	Thread *string `json:"thread_id"`
 }

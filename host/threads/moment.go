@@ -12,13 +12,13 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// Moment is a thread as it was at one moment: its record, and with it the part of the
-// log, the turns and the artifacts that belonged to it then. A commit after that lies
-// behind the counts of the record and is not seen.
+// Moment is a thread at one moment: its record at that time, and the part of the log,
+// the turns and the artifacts that belonged to it. A later commit lies behind the
+// counts of the record and is not seen.
 type Moment struct {
 	part     partition
 	rec      record
-	revision uint64 // of the record; 0 if there is none yet
+	revision uint64 // of the record; 0 before the first commit
 	content  content
 	view     view.View
 	branch   *branchHead // nil on the thread's main line
@@ -118,8 +118,8 @@ func (t *Moment) turns() turnLog {
 // lineage reads the heads that the thread has left behind.
 func (t *Moment) lineage() lineage { return lineage{t.contents(), t.root(), t.rec.Heads} }
 
-// Moment returns a moment of a thread, whose methods read that, whatever is committed
-// since. What the moment refers to may be missing when the thread is deleted or pruned.
+// Moment returns a moment of a thread; its methods read that moment, whatever commits
+// follow. Entries of the moment may be missing after the thread is deleted or pruned.
 // Code not_found if there is no such thread or moment.
 func (tn *Tenant) Moment(ctx context.Context, id string, at At) (*Moment, error) {
 	return tn.findAt(ctx, id, at)

@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// partition is where the entries of one tenant lie on a driver. Its methods return
-// the driver's errors as they are.
+// partition is the part of a driver that holds one tenant's entries. Its methods return
+// the driver's errors unchanged.
 type partition struct {
 	driver kv.Driver
 	name   string

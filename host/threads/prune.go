@@ -23,7 +23,7 @@ type PruneOptions struct {
 	DryRun bool
 }
 
-// Pruned is what Prune has removed.
+// Pruned is the result of Prune.
 type Pruned struct {
 	Threads []*Thread `json:"threads"`
 	// Kept is how many threads stayed.
@@ -33,10 +33,10 @@ type Pruned struct {
 	Running int `json:"running,omitempty"`
 }
 
-// Prune removes threads by age, number or size. What a thread that stays refers
-// to, because it was forked from one that goes, stays with it. A thread on which a
-// turn of this Store is running, or that was updated since Prune has looked at it,
-// stays. On an error, it says what it has removed until then.
+// Prune removes threads by age, number or size. The content that a remaining fork
+// refers to stays when the thread it was forked from goes. A thread on which a turn of
+// this Store is running, or that was updated since Prune has read it, stays. On an
+// error, Prune returns the threads removed until then.
 //
 // Code invalid_argument if nothing says what goes, and for negative numbers.
 func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error) {
@@ -92,7 +92,7 @@ func (tn *Tenant) prunable(ctx context.Context, opts PruneOptions, out *Pruned) 
 	}
 }
 
-// prune removes a thread, if it is still what it was.
+// prune removes a thread unless its head has changed.
 func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) error {
 	if dry {
 		out.Threads = append(out.Threads, t)
@@ -108,7 +108,7 @@ func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) e
 		out.Threads = append(out.Threads, t)
 	case errors.Is(err, errNothing), host.CodeOf(err) == host.Conflict:
 		out.Running++
-	case host.CodeOf(err) != host.NotFound: // another was faster
+	case host.CodeOf(err) != host.NotFound: // deleted meanwhile
 		return err
 	}
 	return nil

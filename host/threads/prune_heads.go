@@ -20,13 +20,13 @@ type PruneHeadsOptions struct {
 	// MaxBytes is how much the thread may have stored: while it has more, the head
 	// that was left first goes; 0 is no bound.
 	MaxBytes int64
-	// Open has branches go as well on which turns can go on.
+	// Open has open branches go as well, which accept turns.
 	Open bool
 	// DryRun says what would go, and removes nothing. It leaves MaxBytes out.
 	DryRun bool
 }
 
-// PrunedHeads is what PruneHeads has removed.
+// PrunedHeads is the result of PruneHeads.
 type PrunedHeads struct {
 	Branches []*Branch `json:"branches"` // the first left first
 	Kept     int       `json:"kept"`     // how many stayed
@@ -34,19 +34,18 @@ type PrunedHeads struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// PruneHeads removes heads that a thread has left behind, by age, number or size,
-// with what they alone show: messages, turns with their snapshots, states and
-// artifacts. What the thread shows, what the heads that stay show, the snapshots of
-// their turns, each as it was, and what was forked from the thread stays whole. Of a
-// thread that others were forked from, or that has branches on which turns go on,
-// the heads go, and what they show stays for as long as those do. The thread's head
-// stays the same. A run that went with a head is not known any more: a turn that is
-// sent again under its id is a new one.
+// PruneHeads removes heads that a thread has left behind, by age, number or size, with
+// the entries that they alone show: messages, turns with their snapshots, states and
+// artifacts. The thread, the remaining heads, the snapshots of their turns and the
+// forks of the thread stay whole. If the thread has forks or open branches, the heads
+// go, and the entries that they show stay for as long as those forks and branches do.
+// The thread's head stays the same. A run that went with a head is not known any more:
+// a turn that is sent again under its id is a new one.
 //
-// It waits for a turn that runs on the thread, as [Store.LockThread] does. If it is
-// interrupted, the next one goes on. Code not_found if there is no such thread,
-// invalid_argument if nothing says what goes, and for negative numbers, conflict if
-// other processes change the thread all the time.
+// PruneHeads waits for a turn that runs on the thread, as [Store.LockThread] does. If a
+// call is interrupted, the next one completes it. Code not_found if there is no such
+// thread, invalid_argument if nothing says what goes, and for negative numbers,
+// conflict if other processes change the thread all the time.
 func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
 	out := &PrunedHeads{Branches: []*Branch{}}
 	if opts.Keep < 0 || opts.MaxBytes < 0 {
@@ -130,7 +129,7 @@ func (t *Moment) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (goi
 	return going, staying, nil
 }
 
-// dropHeads removes heads and what is shown by nothing then.
+// dropHeads removes heads, and the entries that nothing shows after that.
 func (tn *Tenant) dropHeads(ctx context.Context, id string, heads []*numberedHead) error {
 	for range maxAttempts {
 		t, err := tn.find(ctx, id)
@@ -151,8 +150,8 @@ func (tn *Tenant) dropHeads(ctx context.Context, id string, heads []*numberedHea
 	return host.Errorf(host.Conflict, "prune heads of thread %q: others changed it first, %d times", id, maxAttempts)
 }
 
-// dropHeads makes heads unknown, and marks contents for removal that nothing else of
-// the thread goes on in.
+// dropHeads deletes the entries of heads, and marks for removal the contents in which
+// no other head of the thread continues.
 func (t *Moment) dropHeads(ctx context.Context, heads []*numberedHead) error {
 	if len(heads) == 0 {
 		return nil
@@ -203,8 +202,8 @@ func (t *Moment) runsElsewhere(ctx context.Context, content string) (writes []kv
 	return writes, nil
 }
 
-// removing makes writes some at a time, each time with the thread's record, which
-// stays as it is: whoever has read it to build a commit on builds it again.
+// removing commits writes in batches, and with each batch the unchanged record of the
+// thread: a concurrent commit that was built on the record fails and is built again.
 func (t *Moment) removing(ctx context.Context, writes []kv.Write) error {
 	raw, err := encode(t.rec)
 	if err != nil {

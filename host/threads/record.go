@@ -19,8 +19,8 @@ import (
 // the fields it does not know.
 const layout = 1
 
-// layoutOfViews is what records carry that a reader must not take without the
-// view they name: one that knows no views would show what was deleted.
+// layoutOfViews is the version of records that must not be read without the view
+// they name: a reader that knows no views would show deleted messages.
 const layoutOfViews = 2
 
 // version is the first member of every record.
@@ -44,8 +44,8 @@ type record struct {
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 
-// point is a moment of a thread: how much of a log there is, what of it shows,
-// and what goes with that.
+// point is a moment of a thread: the length of the log, the view of it, and the
+// state and status that belong to it.
 type point struct {
 	Head     string `json:"head"`
 	Messages uint64 `json:"messages"` // the log's length
@@ -55,7 +55,8 @@ type point struct {
 	State    *Ref   `json:"state,omitempty"`
 	Content  string `json:"content"`        // the id its content lies under
 	View     uint64 `json:"view,omitempty"` // of that content; 0 is the whole log
-	// What a view shows less than the log has, or more.
+	// How many messages and turns the view shows less than the log has; negative if it
+	// shows more.
 	HiddenMessages int64 `json:"hidden_messages,omitempty"`
 	HiddenTurns    int64 `json:"hidden_turns,omitempty"`
 }
@@ -102,7 +103,7 @@ func checkView(id string, v view.View) error {
 	return nil
 }
 
-// What may carry layoutOfViews.
+// Records that may carry layoutOfViews.
 func (*record) newest() int         { return layoutOfViews }
 func (*storedSnapshot) newest() int { return layoutOfViews }
 func (*storedHead) newest() int     { return layoutOfViews }
@@ -115,7 +116,7 @@ type Parent struct {
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
-// encode returns a record as it is stored.
+// encode returns the stored form of a record.
 func encode(v any) ([]byte, error) {
 	b, err := kv.EncodeRecord(v)
 	if err != nil {
@@ -124,9 +125,9 @@ func encode(v any) ([]byte, error) {
 	return b, nil
 }
 
-// decode reads a record. What it is of ("record of thread") and name are for the
-// error: failed_precondition for what a newer version wrote, data_loss for what
-// nobody wrote. Nothing is changed in either case.
+// decode reads a record. The error names the record by what ("record of thread")
+// and name: its code is failed_precondition for a record of a newer version,
+// data_loss for a damaged one. Nothing is changed in either case.
 func decode(value []byte, into any, what, name string) error {
 	known := layout
 	if r, ok := into.(interface{ newest() int }); ok {
@@ -149,8 +150,9 @@ func decode(value []byte, into any, what, name string) error {
 	return nil
 }
 
-// versionOf returns the version of a record. As it was written, that is its first
-// member: then the rest is not read, which would be half the work of reading it.
+// versionOf returns the version of a record. This package writes the version as the
+// first member; then the rest is not read, which would be half the work of reading the
+// record.
 func versionOf(value []byte) (v version, err error) {
 	const begin = "\x01{\"v\":"
 	if rest, ok := bytes.CutPrefix(value, []byte(begin)); ok && len(rest) > 1 && (rest[1] == ',' || rest[1] == '}') && rest[0] >= '1' && rest[0] <= '9' {
@@ -171,7 +173,7 @@ func newer(format any, what, name string) error {
 // Metadata is what an application keeps with a thread, by name.
 type Metadata map[string]json.RawMessage
 
-// check refuses what could not be stored and read again.
+// check refuses metadata that could not be stored and read again.
 func (m Metadata) check(id string) error {
 	size := 0
 	for name, value := range m {

@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// marker is where the conversation begins that Get returns, and what stands in the
-// place of all before it. The log stays as it is.
+// marker is the position at which the conversation begins that Get returns, and the
+// messages that replace all before it. The log stays unchanged.
 type marker struct {
 	Content string `json:"content"`
 	Seq     uint64 `json:"seq"`
@@ -23,16 +23,16 @@ type ReduceOptions struct {
 	Tokens host.TokenCounter
 }
 
-// Reduce has a reducer make what Get returns of a thread shorter, from then on:
-// a marker is stored of where the conversation goes on word for word, with what
-// the reducer left or made of all before. Nothing is deleted: Messages, Show,
-// Search and Export have the whole thread, [Tenant.ShowWhole] takes the marker away,
-// and so does a change of heads that touches what lies before it. The thread's
-// head stays, so no turn is disturbed. It reports whether anything changed.
+// Reduce has a reducer shorten the messages that Get returns of a thread, from then on:
+// it stores a marker with the position from which the messages stay word for word, and
+// with the reducer's replacement of all earlier messages. Nothing is deleted: Messages,
+// Show, Search and Export have the whole thread. [Tenant.ShowWhole] removes the marker,
+// and so does a change of heads that touches messages before it. The thread's head
+// stays, so no turn is disturbed. It reports whether anything changed.
 //
-// Code conflict if the thread has moved on while the reducer was at work; then
-// everything is as it was, and so it is when the reducer fails. An unknown thread
-// has nothing to reduce.
+// Code conflict if another commit changed the thread while the reducer was at work;
+// then Reduce changes nothing, and neither does it when the reducer fails. An unknown
+// thread has nothing to reduce.
 func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageReducer, opts *ReduceOptions) (bool, error) {
 	if opts == nil {
 		opts = &ReduceOptions{}
@@ -80,8 +80,9 @@ func (tn *Tenant) ShowWhole(ctx context.Context, id string) error {
 	return err
 }
 
-// mark stores that Get returns these messages in the place of all there are now:
-// those at the end that the conversation ends with as well, by where it has them.
+// mark stores that Get returns these messages in the place of all present ones. The
+// last of them, if the conversation ends with the same ones, are stored as a position
+// in the log.
 func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
 	shown := d.thread.messageList()
 	end, _, err := d.thread.log().last(ctx, max(len(messages), 1))
@@ -155,8 +156,8 @@ func (t *Moment) reduced(ctx context.Context, window int) ([]*host.Message, erro
 	return append(out, messages...), err
 }
 
-// keepMarker leaves the thread's marker as it is if a new view shows the same
-// before it, and takes it away otherwise: what it stands for is not what was said.
+// keepMarker keeps the thread's marker if a new view shows the same messages before it.
+// Otherwise it removes the marker, whose summary is of other messages.
 func (d *draft) keepMarker(was *Moment) {
 	before, ok := was.marked()
 	now, still := d.thread.marked()

@@ -104,10 +104,10 @@ func (r *Restoring) AppendMessages(ctx context.Context, messages []*host.Message
 
 func isInput(m *host.Message) bool { return m.Role == host.User }
 
-// RestoredTurn is a turn that comes from elsewhere.
+// RestoredTurn is a turn of a conversation that was stored elsewhere.
 type RestoredTurn struct {
-	// Snapshot says what the turn left. From and To are numbers of messages that the
-	// thread shows; Turn and State are set by AppendTurns.
+	// Snapshot is the snapshot of the turn. From and To are numbers of messages that
+	// the thread shows; Turn and State are set by AppendTurns.
 	Snapshot *Snapshot
 	// State is the thread's state after the turn, as [Moment.State] has it in one blob;
 	// nil if the turn left none, or the same as the turn before it (SameState).

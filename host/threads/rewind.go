@@ -107,7 +107,8 @@ func together(messages []numbered, i int) []uint64 {
 	return out
 }
 
-// atMessage returns the thread as it was with a message as its last one.
+// atMessage returns the moment of the thread at which a message was its last one; with
+// before, the moment ahead of the message.
 func (t *Moment) atMessage(ctx context.Context, id string, before bool) (*Moment, error) {
 	near, i, err := t.log().around(ctx, id)
 	if err != nil {
@@ -123,8 +124,8 @@ func (t *Moment) atMessage(ctx context.Context, id string, before bool) (*Moment
 	return t.upTo(ctx, near[end].number)
 }
 
-// upTo returns the thread as it was with its first n messages and the turns that
-// ended by then.
+// upTo returns the moment of the thread that has its first n messages and the
+// turns that ended by then.
 func (t *Moment) upTo(ctx context.Context, n uint64) (*Moment, error) {
 	shown := t.messageList()
 	if n >= shown.Len() {
@@ -151,7 +152,7 @@ func (t *Moment) upTo(ctx context.Context, n uint64) (*Moment, error) {
 	return &out, nil
 }
 
-// turnsBefore returns the turns that had ended before a place of the log.
+// endedBefore returns the turns that had ended before a position.
 func (l turnLog) endedBefore(ctx context.Context, end view.Position) ([]view.Part, error) {
 	shown := l.shown
 	n, err := searchFirst(shown.Len(), func(i uint64) (bool, error) {

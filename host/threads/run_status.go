@@ -8,10 +8,10 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// RunStatus returns where a run stands, for who has to know it after a crash:
-// [host.RunEnded] if its turn is in its thread, and otherwise what the journal
-// says. Code not_found for a run of which nothing is stored, or that was neither
-// in a thread nor is in the journal any more.
+// RunStatus returns the status of a run, for a caller that needs it after a
+// crash: [host.RunEnded] if the run's turn is in its thread, and otherwise the
+// journal's status. Code not_found for a run of which neither the thread nor the
+// journal has an entry.
 func (s *Store) RunStatus(ctx context.Context, scope host.Scope) (host.RunStatus, error) {
 	j, err := s.journal(scope.Tenant, scope.Run)
 	if err != nil {

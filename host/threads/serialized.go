@@ -10,16 +10,17 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// Serialized agent threads, kept as they are. What they say is not looked at: a
-// thread of a newer version stays what it is.
+// Serialized agent threads are kept byte for byte. Their content is not read, so
+// a thread of a newer version stays intact.
 
-// StaleSave is how old what an interrupted save has left must be to be removed.
+// StaleSave is the age from which leftovers of an interrupted save are removed.
 const StaleSave = time.Hour
 
 // maxInlineThread is how long a serialized thread may be to lie in one entry.
 const maxInlineThread = ChunkBytes
 
-// serialized is the entry of one: its bytes, or what its pieces must be together.
+// serialized is the entry of one: its bytes, or the size and digest of its pieces
+// together.
 type serialized struct {
 	version
 	Head   string `json:"head"`
@@ -32,14 +33,15 @@ func serializedKey(key string) kv.Key { return serializedKeys.With(key) }
 
 func pieceKeys(key string) kv.Key { return pieceOfKeys.With(key) }
 
-// errOvertaken says that what was being read was replaced meanwhile.
+// errOvertaken says that the agent thread was replaced while it was being read.
 var errOvertaken = errors.New("replaced meanwhile")
 
-// SaveAgentThread keeps data, which [host.AgentThread.Serialize] returned, under a
-// key of the caller's: an id as a thread has. It replaces what is there if that
-// has the head that was last loaded or saved, and code conflict otherwise; an empty
-// head guards nothing. It returns the new head. What was there stays readable until
-// the new one is whole. Code resource_exhausted beyond [host.MaxThreadBytes].
+// SaveAgentThread keeps data, which [host.AgentThread.Serialize] returned, under a key
+// of the caller's: an id as a thread has. It replaces the stored agent thread if that
+// still has head, the one last loaded or saved, and fails with code conflict otherwise;
+// an empty head guards nothing. It returns the new head. The old agent thread stays
+// readable until the new one is whole. Code resource_exhausted beyond
+// [host.MaxThreadBytes].
 func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, head string) (string, error) {
 	a, err := tn.agentThreads(key)
 	if err != nil {
@@ -88,7 +90,7 @@ type agentThreads struct {
 	now  func() time.Time
 }
 
-// agentThreads returns a tenant's, if key can be the key of one.
+// agentThreads returns a tenant's agent threads, if key can be the key of one.
 func (tn *Tenant) agentThreads(key string) (agentThreads, error) {
 	err := tn.err
 	if err == nil {
@@ -97,7 +99,7 @@ func (tn *Tenant) agentThreads(key string) (agentThreads, error) {
 	return agentThreads{tn.part, tn.store.now}, err
 }
 
-// serializedAt returns the entry at key, revision 0 if there is none.
+// serializedAt returns the entry at key; revision 0 if the key has no entry.
 func (a agentThreads) serializedAt(ctx context.Context, key string) (rec serialized, revision uint64, err error) {
 	e, err := a.part.get(ctx, serializedKey(key))
 	if errors.Is(err, kv.ErrNotFound) {
@@ -121,17 +123,17 @@ func (a agentThreads) putPieces(ctx context.Context, key, head string, data []by
 	return nil
 }
 
-// dropPieces removes what a save that was refused has written ahead. What it does
-// not get to goes with the thread, once it is stale.
+// dropPieces removes the pieces that a refused save has written ahead. Remaining pieces
+// are removed with the agent thread, once they are stale.
 func (a agentThreads) dropPieces(ctx context.Context, key string, rec *serialized) {
 	if rec.Data == nil {
 		_ = a.part.remove(context.WithoutCancel(ctx), pieceKeys(key).With(rec.Head))
 	}
 }
 
-// LoadAgentThread returns what SaveAgentThread keeps under key, as it was given,
-// and its head. Code not_found if there is nothing, data_loss if it is not what
-// was saved.
+// LoadAgentThread returns the bytes that SaveAgentThread stored under key, and
+// their head. Code not_found if the key has none, data_loss if they differ from
+// the saved ones.
 func (tn *Tenant) LoadAgentThread(ctx context.Context, key string) (data []byte, head string, err error) {
 	a, err := tn.agentThreads(key)
 	if err != nil {
@@ -182,9 +184,9 @@ func (a agentThreads) readPieces(ctx context.Context, key string, rec *serialize
 	return data, nil
 }
 
-// DeleteAgentThread removes what is kept under key, and what saves that were
-// interrupted more than [StaleSave] ago have left there. That there is nothing is
-// no error.
+// DeleteAgentThread removes the agent thread under key, and the leftovers there of
+// saves that were interrupted more than [StaleSave] ago. A key without an agent thread
+// is no error.
 func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
 	a, err := tn.agentThreads(key)
 	if err != nil {
@@ -214,7 +216,7 @@ func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
 }
 
 // removeStale removes pieces that no entry refers to. A head is a UUIDv7, so its
-// text says when it was made: a save that goes on is left alone.
+// text says when it was made: pieces of a save that is still running stay.
 func (a agentThreads) removeStale(ctx context.Context, key string) error {
 	ms := a.now().Add(-StaleSave).UnixMilli()
 	stale := fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)

@@ -23,7 +23,7 @@ type Transcript struct {
 }
 
 // SnapshotOf returns the snapshot of the turn that Messages[i] came from; nil
-// for what belongs to no turn, such as the user's messages.
+// for a message that belongs to no turn, such as the user's.
 func (t *Transcript) SnapshotOf(i int) *Snapshot {
 	at := t.First + i
 	for _, s := range t.Snapshots {
@@ -76,8 +76,8 @@ func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*hos
 	}
 }
 
-// Snapshot returns a snapshot of a thread, also one of another branch or of what
-// the thread was forked from. Code not_found if there is none.
+// Snapshot returns a snapshot of a thread, of one of its branches or of a thread
+// that it was forked from. Code not_found if none of them has the snapshot.
 func (tn *Tenant) Snapshot(ctx context.Context, id, snapshot string) (*Snapshot, error) {
 	t, err := tn.find(ctx, id)
 	if err != nil {

@@ -48,9 +48,9 @@ func statusOf(reason host.FinishReason) Status {
 	}
 }
 
-// Snapshot is what a turn left behind, but for its messages: those are the
-// messages From up to, not including, To of what the thread shows. It is a few
-// hundred bytes however long the conversation is.
+// Snapshot is the record of a turn without its messages: those are the messages
+// From up to, not including, To of the conversation that the thread shows. It is
+// a few hundred bytes however long the conversation is.
 type Snapshot struct {
 	ID     string    `json:"id"` // the run's
 	Parent string    `json:"parent,omitempty"`
@@ -85,7 +85,7 @@ type ResultInfo struct {
 type storedSnapshot struct {
 	version
 	Snapshot
-	Said           string `json:"said,omitempty"` // [saidBy] of the turn; not of what was imported
+	Said           string `json:"said,omitempty"` // [saidBy] of the turn; empty for an imported turn
 	View           uint64 `json:"view,omitempty"` // what the thread showed then
 	HiddenMessages int64  `json:"hidden_messages,omitempty"`
 	HiddenTurns    int64  `json:"hidden_turns,omitempty"`
@@ -127,8 +127,7 @@ func (tn *Tenant) Snapshots(ctx context.Context, id string) iter.Seq2[*Snapshot,
 	}
 }
 
-// snapshots yields the snapshots of the turns that the thread shows, in the order
-// of r.
+// all yields the snapshots of the turns that the thread shows, in the order of r.
 func (l turnLog) all(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		parts := l.shown.Parts()
@@ -157,7 +156,7 @@ func (l turnLog) all(ctx context.Context, r kv.Range) iter.Seq2[*Snapshot, error
 	}
 }
 
-// snapshotsOf yields the snapshots of a part of a content's turns.
+// ofPart yields the snapshots of a part of a content's turns.
 func (l turnLog) ofPart(ctx context.Context, p view.Part, reverse bool) iter.Seq2[*storedSnapshot, error] {
 	return func(yield func(*storedSnapshot, error) bool) {
 		c := l.from.at(p.At.Rank)
@@ -196,7 +195,7 @@ func (l turnLog) decode(value []byte) (*storedSnapshot, error) {
 	return snap, nil
 }
 
-// snapshotAt returns the snapshot of turn n of a content.
+// at returns the snapshot of turn n of a content.
 func (l turnLog) at(ctx context.Context, c content, n uint64) (*storedSnapshot, error) {
 	raw, err := l.from.get(ctx, c.turn(n))
 	if err != nil {
@@ -236,8 +235,8 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 	return d.close(snap, said)
 }
 
-// saidBy returns a digest of the ids of a turn's messages, by which the same turn
-// is known when it comes again.
+// saidBy returns a digest of the ids of a turn's messages, by which a turn that is sent
+// again is recognized.
 func saidBy(messages []*host.Message) string {
 	h := sha256.New()
 	for _, m := range messages {
@@ -260,10 +259,10 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 	return err
 }
 
-// guard lets a turn pass that answers the thread as it is, and one that does not
-// say what it answers. A run that is stored already has nothing to commit, unless
-// it says something else than then; at the right head that is so rare that the
-// transaction bets against it first.
+// guard admits a turn that answers the thread's present head, and a turn that names no
+// head. A run whose turn is stored already has nothing to commit, and is refused if its
+// messages differ; at the right head that is so rare that the transaction bets against
+// it first.
 func (d *draft) guard(ctx context.Context, run, head, said string) error {
 	key := d.thread.root().run(run)
 	atHead := d.thread.revision != 0 && head == d.thread.rec.Head
@@ -284,8 +283,8 @@ func (d *draft) guard(ctx context.Context, run, head, said string) error {
 }
 
 // saidBefore returns errNothing for a turn that is stored, and code
-// already_exists for another one of its run. What was imported, or stored before
-// snapshots had their digests, is taken for the same.
+// already_exists for another one of its run. A turn that was imported, or stored
+// before snapshots had digests, counts as the same.
 func (d *draft) saidBefore(ctx context.Context, run, said string) error {
 	snap, _, err := d.thread.turns().ofRun(ctx, run)
 	switch {
@@ -298,7 +297,7 @@ func (d *draft) saidBefore(ctx context.Context, run, said string) error {
 	return errNothing
 }
 
-// fence lets a turn pass whose run still has the owner that sent it.
+// fence admits a turn whose run still has the owner that sent it.
 func (d *draft) fence(ctx context.Context, req *host.HistoryRequest) error {
 	if req.Fence == 0 {
 		return nil
@@ -340,7 +339,7 @@ func shortened(e *host.Error) *host.Error {
 	return &host.Error{Code: e.Code, Message: text + "…", Retryable: e.Retryable}
 }
 
-// close adds what makes a turn a turn: its snapshot, the run that made it, the
+// close adds the rest of a turn: its snapshot, the index entry of its run, the
 // thread's new head.
 func (d *draft) close(snap *Snapshot, said string) error {
 	d.moveHead()

@@ -20,7 +20,7 @@ func (t *Moment) states(ctx context.Context) (json.RawMessage, map[string]json.R
 	return stateblob.Split(blob)
 }
 
-// putStates stores what a turn leaves of the states. What it does not say stays.
+// putStates stores the states that a turn sets. States that the turn does not set stay.
 func (d *draft) putStates(ctx context.Context, turn *host.Turn) error {
 	state, providers := turn.State, turn.Providers
 	if state == nil && providers == nil {

@@ -40,8 +40,8 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 }
 
 // answerTo returns the turn that answered message number n of the thread, as
-// [thread.public] has it, and where it lies; nil if none did. Turns without an input
-// try again what the message before them asked.
+// turnLog.public returns it, and its position; nil if no turn answered. Turns without
+// an input try again what the message before them asked.
 func (l turnLog) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, view.Position, error) {
 	turns := l.shown
 	number := turns.Len()
@@ -75,8 +75,8 @@ func (l turnLog) answerTo(ctx context.Context, req *host.HistoryRequest, n uint6
 	return nil, view.Position{}, nil
 }
 
-// storedTurn reads what a turn left. It is nil if the thread does not show all of
-// its messages any more.
+// storedTurn reads a turn from its snapshot. It is nil if the thread does not show all
+// of its messages any more.
 func (t *Moment) storedTurn(ctx context.Context, snap *Snapshot, lies view.Position) (*host.StoredTurn, error) {
 	said := 0
 	for _, r := range snap.Results {

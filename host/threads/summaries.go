@@ -11,28 +11,28 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// Summaries returns where reducers keep the newest summary of each thread of the
-// store: beside its log, so that it goes when the thread goes. A summary says which
-// message it reaches to; it covers the thread up to that one, and is gone when
-// something of that is edited, deleted or rewound. It is no part of the
-// conversation, and no commit of it.
+// Summaries returns where reducers keep the newest summary of each thread of the store:
+// beside its log, so that it goes when the thread goes. A summary says which message it
+// reaches to; it covers the thread up to that one, and is not loaded any more when a
+// message it covers is edited, deleted or rewound. A summary is no part of the
+// conversation, and saving one moves no head.
 func (s *Store) Summaries() reduce.Summaries { return summaries{s} }
 
 type summaries struct{ store *Store }
 
-// storedSummary is a summary as it is stored.
+// storedSummary is the stored form of a summary.
 type storedSummary struct {
 	version
 	reduce.Summary
-	// Covers is what it covers of the log of a content; nothing if the thread does
-	// not show Through.
+	// Covers are the parts of the log of Content that the summary covers; empty if
+	// the thread does not show Through.
 	Content string      `json:"content,omitempty"`
 	Covers  []view.Part `json:"covers,omitempty"`
 }
 
 func (c content) summary() kv.Key { return c.all().With("summary") }
 
-// Load implements [reduce.Summaries]. A thread that is not there has no summary.
+// Load implements [reduce.Summaries]. A thread that does not exist has no summary.
 func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary, error) {
 	if scope.Thread == "" {
 		return nil, nil
@@ -75,8 +75,8 @@ func (l log) through(ctx context.Context, id string) ([]view.Part, error) {
 	return shown.Slice(0, shown.IndexOf(at)+1), nil
 }
 
-// Save implements [reduce.Summaries]. Code not_found if the thread is not there
-// any more.
+// Save implements [reduce.Summaries]. Code not_found if the thread does not
+// exist any more.
 func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.Summary) error {
 	for range maxAttempts {
 		t, err := s.store.For(scope.Tenant).find(ctx, scope.Thread)

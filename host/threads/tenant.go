@@ -22,7 +22,7 @@ func (s *Store) For(tenant string) *Tenant {
 	return &Tenant{s, part, err}
 }
 
-// open returns a thread as it is now; nil if there is none.
+// open returns the present moment of a thread; nil if the thread does not exist.
 func (tn *Tenant) open(ctx context.Context, id string) (*Moment, error) {
 	if tn.err != nil {
 		return nil, tn.err
@@ -43,7 +43,8 @@ func (tn *Tenant) openOn(ctx context.Context, id, branch string) (*Moment, error
 	return t.onBranch(ctx, branch)
 }
 
-// find returns a thread as it is now. Code not_found if there is none.
+// find returns the present moment of a thread. Code not_found if the thread does not
+// exist.
 func (tn *Tenant) find(ctx context.Context, id string) (*Moment, error) {
 	return tn.findAt(ctx, id, At{})
 }

@@ -14,7 +14,7 @@ import (
 // Store keeps threads on a driver. It holds nothing that a second store on the
 // same driver would need, but for the queues of [Store.LockThread], so any
 // number of stores may share one driver. Safe for concurrent use. It does not
-// close the driver: who opened it does.
+// close the driver: its opener does.
 type Store struct {
 	driver     kv.Driver
 	window     int
@@ -38,15 +38,15 @@ type Options struct {
 	// SearchDisabled keeps no index of the words of messages, which is about half
 	// the size of their texts. Search then finds what other stores have indexed.
 	SearchDisabled bool
-	// Deleted is called when a thread was deleted or pruned and nothing of it is left
-	// in the store, to delete what is kept of it elsewhere, such as traces. Its error
-	// is that of the deletion.
+	// Deleted is called after a thread was deleted or pruned and all its entries are gone
+	// from the store. It deletes the data that other stores keep of the thread, such as
+	// traces. Its error becomes the error of the deletion.
 	Deleted func(ctx context.Context, tenant, id string) error
 }
 
-// New returns a store on a driver, which it uses as [kv.Checked]: a value that is not
-// what was stored is data_loss. nil options are the defaults, and so are
-// numbers below 1. It panics if driver is nil.
+// New returns a store on a driver, which it uses as [kv.Checked]: a stored value that
+// has changed is data_loss. nil options are the defaults, and so are numbers below 1.
+// It panics if driver is nil.
 func New(driver kv.Driver, opts *Options) *Store {
 	if driver == nil {
 		panic("threads.New: driver is nil; open one, or use kv.NewMemory")
@@ -70,15 +70,16 @@ func New(driver kv.Driver, opts *Options) *Store {
 	return s
 }
 
-// Driver returns what the store keeps threads on, for who keeps something beside
-// them: a [kv.Checked] driver.
+// Driver returns the [kv.Checked] driver that the store keeps threads on, for
+// callers that keep other data beside them.
 func (s *Store) Driver() kv.Driver { return s.driver }
 
-// Thread is what is known of a thread without reading it.
+// Thread describes a thread without its messages.
 type Thread struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant,omitempty"`
-	// Title is the first 50 characters of the first input, or what it was set to.
+	// Title is the first 50 characters of the first input, or the title that a caller has
+	// set.
 	Title   string    `json:"title,omitempty"`
 	Created time.Time `json:"created_at"`
 	// Updated is the time of the last message or turn.
@@ -95,7 +96,7 @@ type Thread struct {
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 
-// Thread returns a thread. Code not_found if there is none.
+// Thread returns a thread. Code not_found if the thread does not exist.
 func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
 	t, err := tn.find(ctx, id)
 	if err != nil {
@@ -119,9 +120,10 @@ type CreateOptions struct {
 	Metadata Metadata
 }
 
-// Create makes sure that a thread exists. One that exists is returned as it is,
-// with created false. Code invalid_argument for an id that no thread can have and
-// for a title beyond [MaxTitleBytes], resource_exhausted for metadata beyond [MaxMetadataBytes].
+// Create makes sure that a thread exists. An existing thread is returned unchanged,
+// with created false. Code invalid_argument for an id that no thread can have and for a
+// title beyond [MaxTitleBytes], resource_exhausted for metadata beyond
+// [MaxMetadataBytes].
 func (tn *Tenant) Create(ctx context.Context, opts *CreateOptions) (t *Thread, created bool, err error) {
 	if opts == nil {
 		opts = &CreateOptions{}

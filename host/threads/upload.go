@@ -14,17 +14,18 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 )
 
-// What is too large to be held as a message or an artifact is stored on its own,
-// a piece at a time, and messages and artifacts refer to it by an address.
+// An upload is content too large to be held in memory as a message or an
+// artifact. It is stored on its own, a piece at a time, and messages and
+// artifacts refer to it by an address.
 
 // MaxUploadBytes bounds what one upload stores.
 const MaxUploadBytes = 2 << 30
 
-// uploadScheme begins the address of what was uploaded.
+// uploadScheme begins the address of an upload.
 const uploadScheme = "upload:"
 
 // URL returns the address by which messages and artifacts of the thread refer to
-// what [Tenant.Upload] has stored.
+// an upload that [Tenant.Upload] has stored.
 func (r *Ref) URL() string { return uploadScheme + r.Digest }
 
 // UploadDigest returns the digest that an address of [Ref.URL] names.
@@ -44,11 +45,11 @@ type upload struct {
 	Chunks string `json:"chunks"`
 }
 
-// Upload stores what r yields, up to limit bytes (0 is [MaxUploadBytes]), and
-// returns its digest and size. It holds one piece of [ChunkBytes] at a time. What
-// the thread has already is not stored twice. It changes nothing of the
-// conversation: a message or an artifact refers to it by [Ref.URL]. It is removed
-// with the thread, and so is what an upload leaves that was broken off.
+// Upload stores what r yields, up to limit bytes (0 is [MaxUploadBytes]), and returns
+// its digest and size. It holds one piece of [ChunkBytes] at a time. An upload that the
+// thread has already is not stored twice. Uploading changes nothing of the
+// conversation: a message or an artifact refers to the upload by [Ref.URL]. Uploads are
+// removed with the thread, and so are the leftovers of an interrupted one.
 //
 // Code not_found if there is no such thread, resource_exhausted beyond the limit,
 // and whatever r fails with.
@@ -114,7 +115,7 @@ func (w *uploadWriter) copy(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// codeOfReader is the code of what a reader failed with: its own, if it has one.
+// codeOfReader is the code of a reader's error: its own, if it has one.
 func codeOfReader(err error) host.Code {
 	if code := host.CodeOf(err); code != host.Internal {
 		return code
@@ -122,8 +123,9 @@ func codeOfReader(err error) host.Code {
 	return host.Unavailable
 }
 
-// publish makes the upload known, unless the thread has one like it. A thread
-// that was deleted meanwhile, or goes on elsewhere, has lost the chunks.
+// publish stores the header of the upload, unless the thread has the same
+// upload. A thread that was deleted meanwhile, or continues in another content,
+// has lost the chunks.
 func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err error) {
 	_, err = w.tenant.commit(ctx, w.to.rec.ID, "upload to thread", func(d *draft) error {
 		if d.thread.revision == 0 {
@@ -149,16 +151,17 @@ func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err e
 	return known, err
 }
 
-// discard removes the chunks of an upload that nobody will know of.
+// discard removes the chunks of an upload that was not published.
 func (w *uploadWriter) discard(ctx context.Context) error {
 	return w.to.part.remove(ctx, w.to.content.all().With("chunk", w.name))
 }
 
-// OpenUpload returns a reader of what was uploaded, also to a thread that this
-// one was forked from. It reads a piece of [ChunkBytes] at a time, with ctx, and
-// holds nothing open. What it has yielded is what was stored once it has reached
-// its end: a piece that is missing or was changed is an error of code data_loss.
-// Code not_found if there is none, also while reading if the thread is deleted.
+// OpenUpload returns a reader of an upload to the thread or to a thread that it
+// was forked from. The reader reads a piece of [ChunkBytes] at a time, with ctx,
+// and holds nothing open. The content is verified once the reader has reached
+// its end: a missing or changed piece is an error of code data_loss. Code
+// not_found if the thread has no such upload, also while reading if the thread
+// is deleted.
 func (tn *Tenant) OpenUpload(ctx context.Context, id, digest string) (io.Reader, *Ref, error) {
 	return tn.OpenUploadAt(ctx, id, At{}, digest)
 }
@@ -197,7 +200,7 @@ func (t *Moment) OpenUpload(ctx context.Context, digest string) (io.Reader, *Ref
 	return t.contents().openUpload(ctx, from, raw, digest)
 }
 
-// openUpload reads what a content has, by what it says of it.
+// openUpload returns a reader of an upload of a content, described by the header raw.
 func (c contents) openUpload(ctx context.Context, from content, raw []byte, digest string) (io.Reader, *Ref, error) {
 	var u upload
 	if err := decode(raw, &u, "upload of thread", c.thread); err != nil {
@@ -241,7 +244,7 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads the next piece, or finds out that what was read is what was stored.
+// fill reads the next piece, or at the end compares the digest of all pieces.
 func (r *uploadReader) fill() error {
 	if r.read == r.upload.Size {
 		if hex.EncodeToString(r.sum.Sum(nil)) != r.digest {
@@ -254,7 +257,7 @@ func (r *uploadReader) fill() error {
 		return err
 	}
 	if len(piece) == 0 {
-		if err := r.find(); err != nil { // it was deleted meanwhile, which is no damage
+		if err := r.find(); err != nil { // the thread was deleted meanwhile, which is no damage
 			return err
 		}
 	}

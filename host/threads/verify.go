@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
-// Verified is what [Tenant.Verify] has read of a thread.
+// Verified counts the entries that [Tenant.Verify] has read of a thread.
 type Verified struct {
 	Thread   string `json:"thread"`
 	Messages int    `json:"messages"`
@@ -20,11 +20,11 @@ type Verified struct {
 	Bytes int64 `json:"bytes"` // of them
 }
 
-// Verify reads everything that a thread holds and checks that it is what was
-// stored: every message, that it is found by its id, every turn, and every state,
-// artifact and upload by its digest; of the heads that were left behind what they show,
-// and the messages that nothing shows any more. Code data_loss for the first thing that is not,
-// with what was read until then; not_found if there is no such thread.
+// Verify reads all entries of a thread and checks that they are intact: every message,
+// that it is found by its id, every turn, and every state, artifact and upload by its
+// digest; the entries that the heads left behind show, and the messages that nothing
+// shows any more. Code data_loss for the first damaged entry, with the counts until
+// then; not_found if there is no such thread.
 func (tn *Tenant) Verify(ctx context.Context, id string) (*Verified, error) {
 	t, err := tn.find(ctx, id)
 	if err != nil {
@@ -185,7 +185,7 @@ func (v *verifier) digests(ctx context.Context, t *Moment, c content) error {
 	return nil
 }
 
-// uploads reads what was uploaded to a content.
+// uploads reads the uploads of a content.
 func (v *verifier) uploads(ctx context.Context, t *Moment, c content) error {
 	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.uploads()}) {
 		if err != nil {

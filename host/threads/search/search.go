@@ -70,11 +70,11 @@ func New(store *threads.Store) *Searcher {
 // Messages returns the messages of a tenant's threads that share words with a query,
 // the best first, of equal ones the latest. A query without words has no hits.
 //
-// The messages of each thread's main line are found and those of its open branches, on
-// which turns can go on ([threads.Branch].Open), also if they were said in the thread
-// that this one was forked from. Messages that an edit, a deletion or a rewind took out
-// of sight are not found. A message that several threads show, because one was forked
-// from the other, is one hit.
+// A search finds the messages of each thread's main line and of its open branches,
+// which accept turns ([threads.Branch].Open), also those of the thread that it was
+// forked from. Messages that an edit, a deletion or a rewind took out of sight are not
+// found. A message that several threads show, because one was forked from the other, is
+// one hit.
 //
 // The index is read once for each search, so a search takes time in proportion to the
 // words that the tenant has stored. Code invalid_argument for a limit that is negative

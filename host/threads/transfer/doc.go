@@ -12,8 +12,8 @@
 // of a thread at a time, whatever its length.
 //
 // Importing the same conversation twice is importing it once, and an import that was
-// interrupted is completed by the next. What an OpenAI message has beyond what agenthost
-// knows is kept with the message and exported again.
+// interrupted is completed by the next. Members of an OpenAI message that agenthost
+// does not know are kept with the message and exported again.
 //
 // Errors are of type [*host.Error]; those of a reader or a writer are their cause.
 package transfer

@@ -27,17 +27,17 @@ const (
 	//	 "messages":[...],        as the plugin contract has them
 	//	 "snapshots":[...],       as Snapshot, and "state_value", the state after
 	//	                          the turn if it is not that of the turn before, with
-	//	                          "providers_value", what context providers kept then
-	//	 "state":{...},           absent if there is none
-	//	 "providers":{...},       what context providers keep, by their keys; absent
-	//	                          if that is nothing
+	//	                          "providers_value", the providers' states after it
+	//	 "state":{...},           absent without a state
+	//	 "providers":{...},       the states of context providers by key; absent
+	//	                          without any
 	//	 "artifacts":[...],       {"name"?,"parts","metadata"?}
-	//	 "uploads":[...]}         what these refer to, {"digest","chunks":[...]}, the
-	//	                          pieces in base64; absent if there is none
+	//	 "uploads":[...]}         the uploads they refer to, {"digest","chunks":[...]},
+	//	                          the pieces in base64; absent without any
 	//
-	// State and artifacts are those of now. Import wants the members in this order.
-	// In version 1, which Import still reads, a state with what providers keep was
-	// [{...},{"provider":state}], and so was a state_value.
+	// State and artifacts are the present ones. Import wants the members in this
+	// order. In version 1, which Import still reads, a state with the states of
+	// providers was [{...},{"provider":state}], and so was a state_value.
 	FormatThread Format = "thread"
 	// FormatOpenAI is {"messages":[...]} on one line, each message as OpenAI's
 	// chat API has it: what a chat request takes, and a line of a training file.
@@ -49,7 +49,7 @@ const (
 // Formats returns the formats that Export knows.
 func Formats() []Format { return []Format{FormatThread, FormatOpenAI, FormatOpenAILines} }
 
-// What marks an exported thread.
+// The format and version that mark an exported thread.
 const (
 	exportFormat  = "agenthost.thread"
 	exportVersion = 2
@@ -57,9 +57,9 @@ const (
 
 // Export writes a whole thread to w in a format, FormatThread if it is empty. It
 // holds a page of the log in memory, whatever the length of the thread, and
-// writes the thread as it is when Export begins. On an error, what was written
-// is not a whole document. Code not_found if there is no such thread,
-// invalid_argument for an unknown format; an error of w is returned as it is.
+// writes the moment of the thread at which Export begins. On an error, w has
+// received an incomplete document. Code not_found if there is no such thread,
+// invalid_argument for an unknown format; an error of w is returned unchanged.
 func Export(ctx context.Context, tenant *threads.Tenant, id string, format Format, w io.Writer) error {
 	write, err := exporter(format)
 	if err != nil {
@@ -123,7 +123,7 @@ func (o *exportWriter) raw(b []byte) {
 	}
 }
 
-// separate writes what stands between the elements of a list.
+// separate writes the separator of the elements of a list.
 func (o *exportWriter) separate(i int, first, next string) {
 	if i == 0 {
 		o.text(first)
@@ -262,7 +262,7 @@ func exportUploads(ctx context.Context, t *threads.Moment, o *exportWriter) erro
 	for _, digest := range o.uploads {
 		r, _, err := t.OpenUpload(ctx, digest)
 		if host.CodeOf(err) == host.NotFound {
-			continue // an address that somebody made up
+			continue // a made-up address
 		}
 		if err != nil {
 			return err

@@ -20,29 +20,27 @@ import (
 // one is never held whole. [NewSource] reads the forms that [Export]
 // writes; a form of another system is another Source.
 type Source interface {
-	// Items yields what the conversation consists of: first an Item.Thread, if
-	// something is known of it; the messages in their order; the snapshots, the
-	// first turn's first; state; artifacts; uploads. An error comes last. It is called
-	// once.
+	// Items yields the pieces of the conversation: first an Item.Thread, if the source has
+	// one; the messages in their order; the snapshots, the first turn's first; state;
+	// artifacts; uploads. An error comes last. It is called once.
 	Items() iter.Seq2[Item, error]
 }
 
 // Item is a piece of a conversation: one of its fields, but for State and
 // Providers, which may stand together, and beside a Snapshot.
 type Item struct {
-	// Thread has the id, title, times and metadata of the thread. The rest is
-	// counted anew.
+	// Thread has the id, title, times and metadata of the thread. The other fields
+	// are counted by the import.
 	Thread *threads.Thread
-	// Message is the next one. Without an id it gets one that follows from it
-	// and the messages before it, so that it has the same id next time.
+	// Message is the next message. A message without an id gets one that is derived
+	// from it and the messages before it, so that it has the same id next time.
 	Message *host.Message
-	// Snapshot is what the next turn left. Its From and To are positions in the
-	// messages that came before.
+	// Snapshot is the snapshot of the next turn. Its From and To are positions in
+	// the messages that came before.
 	Snapshot *threads.Snapshot
-	// State is the thread's custom state now or, beside a Snapshot, after that
-	// turn. It may be left out of a Snapshot that names the same state as the
-	// one before. As an array of two it is the custom state and what context
-	// providers keep.
+	// State is the thread's custom state now or, beside a Snapshot, after that turn.
+	// It may be left out of a Snapshot that names the same state as the one before.
+	// As an array of two it is the custom state and the states of context providers.
 	State json.RawMessage
 	// Providers are the states of context providers, by their keys: now, after a
 	// State if there is one, or beside a Snapshot after that turn.
@@ -67,7 +65,7 @@ type ImportOptions struct {
 	Progress func(messages int)
 }
 
-// Imported is what an import did.
+// Imported is the result of an import.
 type Imported struct {
 	Thread *threads.Thread `json:"thread"`
 	// Messages and Turns are how many the thread did not have before.
@@ -81,7 +79,7 @@ type Imported struct {
 const (
 	// MaxImportItemBytes is the largest message, state or artifact in a file.
 	MaxImportItemBytes = 64 << 20
-	// importBatch and importBytes end one commit of what is imported.
+	// importBatch and importBytes bound one commit of an import.
 	importBatch = 256
 	importBytes = 1 << 20
 	// maxImportArtifacts bounds the list that is held until the end.
@@ -89,19 +87,19 @@ const (
 )
 
 // Import stores a conversation that comes from elsewhere. It may be repeated:
-// what the thread has is not stored again, and an import that was interrupted is
-// gone on with. The thread must not have anything else: where it and the source
-// differ in a message or a turn that both have, nothing is stored. A thread that
-// has gone on since keeps what it has.
+// messages that the thread has are not stored again, and the next import
+// completes an interrupted one. The thread must not hold another conversation:
+// where it and the source differ in a message or a turn that both have, nothing
+// is stored. A thread that has grown since keeps its later messages and turns.
 //
 // It commits some hundred messages at a time, so that a thread which is being
-// imported can be read as far as it is. If the source turns out to be bad, a
-// thread that this call has made is removed again.
+// imported can be read up to the last commit. If the source turns out to be bad,
+// a thread that this call has made is removed again.
 //
 // Code already_exists if the thread holds another conversation, conflict if
-// somebody else writes to it meanwhile, invalid_argument for what cannot be
-// stored and if neither the source nor opts names a thread. Errors of the source
-// are returned as they are.
+// another writer changes it meanwhile, invalid_argument for an item that cannot
+// be stored and if neither the source nor opts names a thread. Errors of the
+// source are returned unchanged.
 func Import(ctx context.Context, tenant *threads.Tenant, src Source, opts *ImportOptions) (*Imported, error) {
 	if opts == nil {
 		opts = &ImportOptions{}
@@ -127,7 +125,7 @@ type importer struct {
 
 	to      *threads.Restoring // nil before it began
 	id      string             // of the thread
-	from    threads.Thread     // what the source says of it
+	from    threads.Thread     // as the source describes it
 	started bool               // by a thread or a message of the source
 
 	messages int    // of the source so far
@@ -135,7 +133,7 @@ type importer struct {
 	last     string // id of the last message
 	lastTo   int    // where the last turn ends
 
-	stored      func() (*host.Message, error, bool) // what the thread had when the import began
+	stored      func() (*host.Message, error, bool) // the thread's messages when the import began
 	stopStored  func()
 	storedTurns func() (*threads.Snapshot, error, bool)
 	stopTurns   func()
@@ -228,7 +226,7 @@ func pull3[T any](seq iter.Seq2[T, error]) (next func() (T, error, bool), stop f
 	return iter.Pull2(seq)
 }
 
-// others is the error of a thread that is not the source's.
+// others is the error of a thread that holds another conversation than the source.
 func (im *importer) others(format string, args ...any) error {
 	return host.Errorf(host.AlreadyExists, "import thread %q: "+format, append([]any{im.id}, args...)...).
 		WithHint("what it has is as it was; import under another id")
@@ -299,14 +297,14 @@ func (im *importer) flushAll(ctx context.Context) error {
 	return im.flushTurns(ctx)
 }
 
-// endsHere reports whether the thread has what was read and no more. If it has
-// gone on, its state and artifacts are its own.
+// endsHere reports whether the thread has as many messages and turns as were
+// read. A thread with more keeps its own state and artifacts.
 func (im *importer) endsHere() bool {
 	now := im.to.Moment().Thread()
 	return now.Messages == im.messages && now.Turns == im.turns
 }
 
-// finish stores what is left, and the state and artifacts of now.
+// finish stores the remaining messages and turns, and the present state and artifacts.
 func (im *importer) finish(ctx context.Context) error {
 	if err := im.begin(ctx); err != nil {
 		return err

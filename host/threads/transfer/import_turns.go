@@ -78,7 +78,7 @@ func (im *importer) checkTurn(snap *threads.Snapshot, state json.RawMessage) err
 	return nil
 }
 
-// stateNow takes what the thread's state is now, with that of its providers.
+// stateNow takes the thread's present state, with that of its providers.
 func (im *importer) stateNow(state json.RawMessage, providers map[string]json.RawMessage) (err error) {
 	if im.state, err = stateblob.Normalize(state, providers); err != nil || im.state == nil {
 		return err
@@ -139,7 +139,7 @@ func (im *importer) artifact(ctx context.Context, a *host.Artifact) error {
 	return im.to.PutArtifact(ctx, a)
 }
 
-// upload stores what was uploaded, if it is what its digest says.
+// upload stores an upload, if its content has its digest.
 func (im *importer) upload(ctx context.Context, u *Upload) error {
 	if err := im.finish(ctx); err != nil || !im.endsHere() {
 		return err

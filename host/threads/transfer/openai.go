@@ -86,8 +86,8 @@ func openAIAssistant(m *host.Message) openAIMessage {
 	return out
 }
 
-// argumentText is a call's arguments as a string that holds JSON, or what else
-// the model wrote.
+// argumentText is a call's arguments as a string that holds JSON, or any other
+// text that the model wrote.
 func argumentText(raw json.RawMessage) string {
 	var text string
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// What OpenAI's chat API has and this package has no place for is kept with the
-// message under metadataOpenAI, as the whole message came; parts of types that it
-// does not know stand in the message as parts whose type begins with unknownOpenAI.
+// A message with members of OpenAI's chat API that this package has no place for is
+// kept whole, in its original form, under metadataOpenAI; parts of types that it does
+// not know stand in the message as parts whose type begins with unknownOpenAI.
 const (
 	metadataOpenAI = "openai"
 	unknownOpenAI  = "openai."
@@ -119,8 +119,8 @@ func readOpenAIMessage(raw json.RawMessage, names map[string]string) (*host.Mess
 	return m, nil
 }
 
-// originalOpenAI returns the message as it was imported, if it was and still says
-// the same.
+// originalOpenAI returns the original of an imported message whose content has not
+// changed; nil otherwise.
 func originalOpenAI(m *host.Message) json.RawMessage {
 	raw := m.Metadata[metadataOpenAI]
 	if raw == nil {
@@ -145,8 +145,8 @@ func partsJSON(m *host.Message) []byte {
 	return b
 }
 
-// canonical returns JSON with its members in order and without white space, its
-// numbers as they are.
+// canonical returns JSON with its members in order and without white space; the
+// digits of numbers stay unchanged.
 func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -157,14 +157,14 @@ func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	return marshal(v)
 }
 
-// openAIInput is a message as it may come.
+// openAIInput is a message of OpenAI's form, in any of its variants.
 type openAIInput struct {
 	Role         string            `json:"role"`
 	Name         string            `json:"name"`
 	Content      json.RawMessage   `json:"content"`
 	ToolCalls    []json.RawMessage `json:"tool_calls"`
 	ToolCallID   string            `json:"tool_call_id"`
-	FunctionCall *openAIFunction   `json:"function_call"` // as it was before there were tool calls
+	FunctionCall *openAIFunction   `json:"function_call"` // the form that tool calls replaced
 }
 
 func fromOpenAI(raw json.RawMessage, names map[string]string) (*host.Message, error) {
@@ -246,7 +246,7 @@ func addCall(m *host.Message, id string, f openAIFunction) error {
 	}
 	arguments := json.RawMessage(f.Arguments)
 	if !json.Valid(arguments) || isString(arguments) {
-		arguments = host.AppendJSONString(nil, f.Arguments) // what a model wrote need not be JSON
+		arguments = host.AppendJSONString(nil, f.Arguments) // a model's text need not be JSON
 	}
 	m.Parts = append(m.Parts, &host.ToolCall{ID: id, Name: f.Name, Arguments: arguments})
 	return nil
@@ -311,7 +311,7 @@ func openAIPartOf(raw json.RawMessage) (host.Part, error) {
 	return unknownPart(in.Type), nil
 }
 
-// unknownPart stands for what only the original has.
+// unknownPart stands for a part that only the original has.
 func unknownPart(kind string) host.Part {
 	kind = unknownOpenAI + kind
 	raw := append([]byte(`{"type":`), host.AppendJSONString(nil, kind)...)

@@ -15,16 +15,15 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// NewSource reads a conversation in a format from r, for [Import]. With an
-// empty format it looks at how r begins. It holds one message, turn, state or
-// artifact at a time; one of more than [MaxImportItemBytes] is refused with code
-// resource_exhausted. Code invalid_argument for an unknown format and what is not
-// in it, failed_precondition for a newer version; an error of r is the cause of
-// the error.
+// NewSource reads a conversation in a format from r, for [Import]. With an empty format
+// it looks at how r begins. It holds one message, turn, state or artifact at a time;
+// one of more than [MaxImportItemBytes] is refused with code resource_exhausted. Code
+// invalid_argument for an unknown format and for input that is not in the format,
+// failed_precondition for a newer version; an error of r is the cause of the error.
 //
 // The OpenAI formats are the messages of one conversation: an object with them,
-// as a chat request is, or just their array; or one on each line. What a message
-// has beyond what agenthost knows is kept and exported again.
+// as a chat request is, or just their array; or one on each line. Members of a
+// message that agenthost does not know are kept and exported again.
 func NewSource(format Format, r io.Reader) (Source, error) {
 	in := bufio.NewReaderSize(r, peekBytes)
 	skipMark(in)
@@ -102,7 +101,7 @@ func (s *source) Items() iter.Seq2[Item, error] {
 	}
 }
 
-// errStopped says that whoever asked for items wants no more.
+// errStopped says that the consumer of the items wants no more.
 var errStopped = errors.New("stopped")
 
 // document is JSON that is read piece by piece.
@@ -138,12 +137,12 @@ func (d *document) emit(item Item) error {
 	return nil
 }
 
-// wrong is the error of a document that is not what it should be.
+// wrong is the error of a document that is not in its format.
 func (d *document) wrong(format string, args ...any) error {
 	return host.Errorf(host.InvalidArgument, "import: byte %d: %w", d.dec.InputOffset(), fmt.Errorf(format, args...))
 }
 
-// failed translates what the decoder says.
+// failed translates an error of the decoder.
 func (d *document) failed(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -166,7 +165,7 @@ func readFailed(err error) error {
 	return host.Errorf(host.FailedPrecondition, "import: read: %w", err)
 }
 
-// open reads the bracket that something begins with.
+// open reads an opening bracket.
 func (d *document) open(bracket json.Delim) error {
 	tk, err := d.dec.Token()
 	if err != nil {
@@ -178,7 +177,7 @@ func (d *document) open(bracket json.Delim) error {
 	return nil
 }
 
-// end reads what ends a document.
+// end reads the end of a document.
 func (d *document) end() error {
 	if _, err := d.dec.Token(); err != io.EOF {
 		if err == nil {
@@ -239,7 +238,7 @@ func (d *document) elements(element func(i int, raw json.RawMessage) error) erro
 }
 
 // readThread reads FormatThread. Its members must come in the order in which
-// Export writes them, or what is read would have to be held.
+// Export writes them, or the reader would have to hold them.
 func readThread(d *document) error {
 	t := threadReader{d: d}
 	if err := d.members(t.member); err != nil {
@@ -386,7 +385,7 @@ func (t *threadReader) uploads() error {
 	return t.d.failed(err)
 }
 
-// upload has whoever asked for items read an upload while it is read here.
+// upload yields an upload, whose content the consumer reads from the document.
 func (t *threadReader) upload(digest string) error {
 	if _, ok := threads.UploadDigest((&threads.Ref{Digest: digest}).URL()); !ok {
 		return t.d.wrong("an upload has no digest in front of its chunks")

@@ -51,11 +51,11 @@ func holdsMany(in *bufio.Reader) bool {
 	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) // cut off here, or in the file: reading it tells
 }
 
-// NewSources reads many conversations from r: each is a source of its own, for
-// [Import] under an id that the caller gives. It holds one conversation at a
-// time; one of more than [MaxImportItemBytes] is refused with code
-// resource_exhausted. An error comes last. Code invalid_argument for a format that
-// is not [FormatOpenAITraining], and for what is not in it.
+// NewSources reads many conversations from r: each is a source of its own, for [Import]
+// under an id that the caller gives. It holds one conversation at a time; one of more
+// than [MaxImportItemBytes] is refused with code resource_exhausted. An error comes
+// last. Code invalid_argument for a format that is not [FormatOpenAITraining], and for
+// input that is not in the format.
 func NewSources(format Format, r io.Reader) (iter.Seq2[Source, error], error) {
 	if format != FormatOpenAITraining {
 		return nil, host.Errorf(host.InvalidArgument, "import: format %.40q holds one conversation, if it is known", string(format)).

@@ -14,9 +14,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Join returns the blob of a state and its providers' states; nil if there are none. The
-// digits of the state's numbers stay as they are. Code invalid_argument for a state that
-// is not JSON.
+// Join returns the blob of a state and its providers' states; nil without any state.
+// The digits of the state's numbers stay unchanged. Code invalid_argument for a state
+// that is not JSON.
 func Join(state json.RawMessage, providers map[string]json.RawMessage) (json.RawMessage, error) {
 	if len(providers) == 0 {
 		return state, nil

@@ -1,5 +1,5 @@
-// Package threadtest has what tests of stores of threads share: conversations that are
-// stored in a line, and claims about what is stored.
+// Package threadtest has the helpers that tests of stores of threads share: functions
+// that store a conversation in one call, and checks of stored entries.
 package threadtest
 
 import (
