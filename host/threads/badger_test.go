@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: a Badger directory is closed and opened again between turns; its threads
+// stay the same.
+
 import (
 	"fmt"
 	"testing"

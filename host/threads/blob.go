@@ -29,7 +29,7 @@ type blobHeader struct {
 }
 
 // readBlob returns the content that ref names, from the thread's own content or
-// one that it goes back to. what names the blob in the error.
+// one that it goes back to. The error names the blob by the parameter what.
 func (c contents) readBlob(ctx context.Context, ref *Ref, what string) ([]byte, error) {
 	from := c.own
 	out := make([]byte, 0, min(ref.Size, 4*ChunkBytes)) // the size is not believed before it is checked

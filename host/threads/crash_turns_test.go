@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: a child process stores turns of many threads through the group committer on
+// Badger and is killed at random; no acknowledged turn is lost.
+
 import (
 	"bufio"
 	"context"

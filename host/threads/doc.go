@@ -1,6 +1,5 @@
-// Package threads keeps what conversations leave behind: a log of messages, the
-// state and artifacts that go with it, and a snapshot of every turn, on any
-// [kv.Driver].
+// Package threads stores conversations on any [kv.Driver]: a log of messages,
+// the state and artifacts that go with it, and a snapshot of every turn.
 //
 // A [Store] is a history adapter: give it to [host.NewHistory] and a host
 // stores every run in it.

@@ -154,9 +154,9 @@ type At struct {
 	Turn string
 	// Branch is a head that was left behind, by its ID or its Head.
 	Branch string
-	// Message is the conversation up to and with that message and what belongs
-	// to it: the results of its tool calls. State and artifacts are those of the
-	// last turn that is whole before it ends.
+	// Message is the conversation up to and including that message and the results
+	// of its tool calls. State and artifacts are those of the last turn that is
+	// whole before it ends.
 	Message string
 	// Before leaves Message itself out, and the calls that it has results of.
 	Before bool

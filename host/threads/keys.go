@@ -10,7 +10,7 @@ import (
 //
 //	threads/thread/<id>                       the record of a thread
 //	threads/recent/<updated>/<id>             empty; lists threads by time
-//	threads/deleted/<content id>              what it refers to; content still to be removed
+//	threads/deleted/<content id>              its origins; content still to be removed
 //	threads/run/<run id>                      the record of a journaled run
 //	threads/lease/<run id>                    its fence, while it is open
 //	threads/open/<run id>                     lists open runs: their questions with
@@ -22,13 +22,13 @@ import (
 //	threads/content/<content id>/message/<id>       position of a message
 //	threads/content/<content id>/turn/<n>           snapshot of turn n
 //	threads/content/<content id>/run/<run id>       n of the turn of a run
-//	threads/content/<content id>/artifacts/<n>      what turn n put
+//	threads/content/<content id>/artifacts/<n>      artifacts that turn n put
 //	threads/content/<content id>/blob/<digest>      the size of a blob
 //	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
 //	threads/content/<content id>/upload/<digest>    size and name of an upload, whose chunks
 //	                                                are under that name instead of a digest
 //	threads/content/<content id>/journal/<run id>   empty; journaled runs of the thread
-//	threads/content/<content id>/view/<n>           what a head shows
+//	threads/content/<content id>/view/<n>           the view of a head
 //	threads/content/<content id>/head/<n>           head n, left behind
 //	threads/content/<content id>/owned/<content id> empty; other contents of the thread
 //	threads/serialized/<key>                  an agent thread, or the description of its pieces

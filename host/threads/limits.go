@@ -33,7 +33,7 @@ const (
 	ChunkBytes = 256 << 10
 )
 
-// The limits that keep one commit within what every driver accepts.
+// The limits that keep one commit within the bounds of every driver.
 const (
 	// maxInlineBytes is how much content one commit carries itself. The rest of
 	// a transaction is left for keys, the record and the snapshot; content

@@ -48,8 +48,8 @@ func holdsJSON(m *host.Message) bool {
 	})
 }
 
-// value returns the content that value holds or refers to. what names it in the
-// error.
+// value returns the content that value holds or refers to. The error names it by
+// the parameter what.
 func (c contents) value(ctx context.Context, value []byte, what string) ([]byte, error) {
 	if len(value) > 1 && value[0] == formatJSON && value[1] == '[' {
 		return value[1:], nil

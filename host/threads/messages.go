@@ -14,7 +14,7 @@ import (
 type MessagesOptions struct {
 	// MaxMessages is how many messages of a thread are listed: see
 	// [host.KeepNewest]. 0 lists all that the store's window holds. Nothing is
-	// deleted: the thread keeps what it has.
+	// deleted: the thread keeps all its messages.
 	MaxMessages int
 
 	// Reducer shortens the listed messages, as [Tenant.Reduce] does: nothing is deleted.

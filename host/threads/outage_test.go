@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: each commit of a store fails in its turn, written or not; the failed step
+// and those after it are repeated and end with the same threads.
+
 import (
 	"context"
 	"fmt"

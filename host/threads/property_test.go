@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: random steps change threads of a store and of a simple model; both show the
+// same after each step.
+
 import (
 	"bytes"
 	"encoding/json"

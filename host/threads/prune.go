@@ -19,7 +19,7 @@ type PruneOptions struct {
 	// MaxBytes is how much the threads that stay have stored, those that were
 	// updated last first; 0 is no bound. Each thread is read to be measured.
 	MaxBytes int64
-	// DryRun says what would go, and removes nothing.
+	// DryRun lists the threads that would go, and removes nothing.
 	DryRun bool
 }
 
@@ -38,7 +38,7 @@ type Pruned struct {
 // this Store is running, or that was updated since Prune has read it, stays. On an
 // error, Prune returns the threads removed until then.
 //
-// Code invalid_argument if nothing says what goes, and for negative numbers.
+// Code invalid_argument if no option selects threads, and for negative numbers.
 func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error) {
 	out := &Pruned{Threads: []*Thread{}}
 	if opts.Keep < 0 || opts.MaxBytes < 0 {

@@ -22,7 +22,7 @@ type PruneHeadsOptions struct {
 	MaxBytes int64
 	// Open has open branches go as well, which accept turns.
 	Open bool
-	// DryRun says what would go, and removes nothing. It leaves MaxBytes out.
+	// DryRun lists the heads that would go, and removes nothing. It ignores MaxBytes.
 	DryRun bool
 }
 
@@ -44,7 +44,7 @@ type PrunedHeads struct {
 //
 // PruneHeads waits for a turn that runs on the thread, as [Store.LockThread] does. If a
 // call is interrupted, the next one completes it. Code not_found if there is no such
-// thread, invalid_argument if nothing says what goes, and for negative numbers,
+// thread, invalid_argument if no option selects heads, and for negative numbers,
 // conflict if other processes change the thread all the time.
 func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOptions) (*PrunedHeads, error) {
 	out := &PrunedHeads{Branches: []*Branch{}}

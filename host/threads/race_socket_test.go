@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: turns of several processes run at once on one thread over a shared driver;
+// none is lost.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,7 @@
 package threads_test
 
+// Scenario: a hundred turns run at once on one thread, under each concurrency policy.
+
 import (
 	"context"
 	"encoding/json"

@@ -14,9 +14,9 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// layout is the version of what this package stores. Records carry it, so that
-// an older version refuses a newer one's data instead of writing it back without
-// the fields it does not know.
+// layout is the version of the records that this package stores. Records carry
+// it, so that an older version refuses a newer one's data instead of writing it
+// back without the fields it does not know.
 const layout = 1
 
 // layoutOfViews is the version of records that must not be read without the view
@@ -40,7 +40,7 @@ type record struct {
 	Root     string   `json:"root,omitempty"`  // the content of its first head, if that is another
 	Heads    uint64   `json:"heads,omitempty"` // how many heads were left behind
 	Parent   *Parent  `json:"parent,omitempty"`
-	Marker   *marker  `json:"marker,omitempty"` // of what Get returns
+	Marker   *marker  `json:"marker,omitempty"` // of the reduced messages that Get returns
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 
@@ -170,7 +170,7 @@ func newer(format any, what, name string) error {
 	}
 }
 
-// Metadata is what an application keeps with a thread, by name.
+// Metadata are the values that an application keeps with a thread, by name.
 type Metadata map[string]json.RawMessage
 
 // check refuses metadata that could not be stored and read again.

@@ -1,5 +1,8 @@
 package threads_test
 
+// Scenario: a host runs agents on the store: runs that succeed, fail, are canceled and
+// race on one thread.
+
 import (
 	"context"
 	"encoding/json"

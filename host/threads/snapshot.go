@@ -86,7 +86,7 @@ type storedSnapshot struct {
 	version
 	Snapshot
 	Said           string `json:"said,omitempty"` // [saidBy] of the turn; empty for an imported turn
-	View           uint64 `json:"view,omitempty"` // what the thread showed then
+	View           uint64 `json:"view,omitempty"` // of the thread after the turn
 	HiddenMessages int64  `json:"hidden_messages,omitempty"`
 	HiddenTurns    int64  `json:"hidden_turns,omitempty"`
 }
@@ -302,7 +302,7 @@ func (d *draft) fence(ctx context.Context, req *host.HistoryRequest) error {
 	if req.Fence == 0 {
 		return nil
 	}
-	if d.careful { // say who was faster
+	if d.careful { // report the run's other owner
 		if _, err := d.tenant.journal().owned(ctx, host.RunRef{Run: req.Run, Fence: req.Fence}); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 
 // answerTo returns the turn that answered message number n of the thread, as
 // turnLog.public returns it, and its position; nil if no turn answered. Turns without
-// an input try again what the message before them asked.
+// an input answer the message before them again.
 func (l turnLog) answerTo(ctx context.Context, req *host.HistoryRequest, n uint64) (*Snapshot, view.Position, error) {
 	turns := l.shown
 	number := turns.Len()

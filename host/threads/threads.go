@@ -36,7 +36,8 @@ type Options struct {
 	// the next is refused ([DefaultMaxWaiting]).
 	MaxWaiting int
 	// SearchDisabled keeps no index of the words of messages, which is about half
-	// the size of their texts. Search then finds what other stores have indexed.
+	// the size of their texts. Search then finds messages that other stores have
+	// indexed.
 	SearchDisabled bool
 	// Deleted is called after a thread was deleted or pruned and all its entries are gone
 	// from the store. It deletes the data that other stores keep of the thread, such as

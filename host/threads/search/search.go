@@ -282,8 +282,8 @@ func (q *search) snippet(text string) (string, [][2]int) {
 	return text[from:to], matches
 }
 
-// excerpt returns the part of a text to show of what begins at a place: a little
-// before it and the rest of a snippet after, cut between words.
+// excerpt returns the part of a text to show around a match that begins at at: a
+// little before it and the rest of a snippet after, cut between words.
 func excerpt(text string, at int) (from, to int) {
 	from = max(at-snippetBytes/8, 0)
 	for from > 0 && from < at && !utf8.RuneStart(text[from]) {

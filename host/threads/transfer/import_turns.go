@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 )
 
-// The turns of an import, with their states and what belongs to their snapshots.
+// The turns of an import, with their states, artifacts and uploads.
 
 func (im *importer) snapshot(ctx context.Context, snap *threads.Snapshot, state json.RawMessage) error {
 	if err := im.flush(ctx); err != nil {

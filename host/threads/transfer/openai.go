@@ -164,7 +164,7 @@ func openAIMedia(p *host.Media) openAIPart {
 	}
 }
 
-// audioFormat is what that API calls the subtype of an audio media type.
+// audioFormat is that API's name for the subtype of an audio media type.
 func audioFormat(subtype string) string {
 	if subtype == "mpeg" {
 		return "mp3"

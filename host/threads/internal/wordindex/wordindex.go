@@ -8,8 +8,8 @@
 //
 // The form of entries is part of stored data: a first byte, and of each message the
 // number of its words, the number of its different words, and of each of these a hash
-// and how often it comes, in the order of the hashes. Two words may share a hash: who
-// searches tells them apart when it reads the message.
+// and how often it comes, in the order of the hashes. Two words may share a hash: a
+// search tells them apart when it reads the message.
 package wordindex
 
 import (
@@ -31,7 +31,7 @@ const MaxTextBytes = 64 << 10
 const (
 	// format is the first byte of an entry.
 	format = 0x01
-	// wordBytes is what one word of a message takes: its hash and how often it comes.
+	// wordBytes is the size of one word of a message: its hash and how often it comes.
 	wordBytes = 4 + 1
 	// maxTimes is how often a word counts in a message at most.
 	maxTimes = 255
