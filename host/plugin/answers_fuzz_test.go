@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a guest answers with arbitrary bytes in each of its exports.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: guests give fixed answers, right and broken, to every call.
+
 // Guests that answer the same whatever they are asked. These tests are inside
 // the package for its assembler, and for the envelopes that the host writes.
 

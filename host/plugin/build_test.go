@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: the tests' Go guests are built from source, once for the test program.
+
 import (
 	"bytes"
 	"context"

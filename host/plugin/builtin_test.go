@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: the shipped modules match their sources, stay small, and run in the sandbox.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: plugins fail on purpose and by accident, and each reader gets its own error
+// text.
+
 import (
 	"context"
 	"strings"

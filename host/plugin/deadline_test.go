@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: a call, a load and a plugin's description run out of time in each of their
+// phases.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: tenants with many cheap calls share the processor with other tenants.
+
 import (
 	"context"
 	"runtime"

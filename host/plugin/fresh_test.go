@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: a Go guest answers thousands of calls, each with the state of its first.
+
 import (
 	"fmt"
 	"testing"

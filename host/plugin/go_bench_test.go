@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: Go guests are measured against raw wazero and native Go.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: a guest runs out of fuel while its call stack grows outside its scheduler
+// quantum.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: agents run with tools of Go guests, granted, denied and failing.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: every case of the hostile corpus runs and ends as its file says.
+
 // The hostile corpus: how its cases are read, assembled and run. What they are
 // is in testdata/hostile, with a README of the format.
 

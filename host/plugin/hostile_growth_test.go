@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: the hostile corpus and damaged modules run repeatedly, and the process does
+// not grow.
+
 // What the corpus leaves behind, and how far it goes past its deadlines.
 
 import (

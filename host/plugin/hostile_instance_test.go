@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: heavy instances and deep calls run at once within the total memory limit.
+
 import (
 	"runtime/debug"
 	"strings"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: handwritten guests fail, sleep and loop, and the host stops and discards
+// them.
+
 // Hostile guests, written by hand. These tests are inside the package because
 // they write modules with its assembler, and look into its pools.
 

@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: the shipped limiter cuts a turn whose own tool rounds exceed its limit.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: the plugin test kit examines guests that no compiler would emit.
+
 // The kit for plugins against guests that no compiler would make. They are here
 // for the assembler of this package.
 

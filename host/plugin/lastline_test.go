@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: a finished guest leaves an unterminated log line that costs more than the
+// call has left.
+
 import (
 	"fmt"
 	"testing"

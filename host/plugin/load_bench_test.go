@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: a plugin loads through a filled compile cache and gives its first answer.
+
 import (
 	"encoding/json"
 	"testing"

@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: a processor receives a conversation of 100,000 messages.
+
 import (
 	"encoding/json"
 	"fmt"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: the whole test program shares one compile cache and leaves no goroutine
+// behind.
+
 import (
 	"os"
 	"sync"

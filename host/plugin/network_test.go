@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: guests serve as routers and tools of agent networks.
+
 // Guests as routers and tools of networks: what a run does with what they say.
 // These tests are inside the package for its assembler.
 

@@ -1,5 +1,8 @@
 package plugin_test
 
+// Scenario: calls are timed alone, under isolation, and beside tenants that burn the
+// processor.
+
 import (
 	"context"
 	"encoding/json"

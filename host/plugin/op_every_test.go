@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: a guest calls each host operation with and without its permission, over a
+// quota, and badly.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: guests send arbitrary requests to operations and arbitrary manifests to the
+// host.
+
 import (
 	"context"
 	"encoding/json"

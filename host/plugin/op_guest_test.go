@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: a Go guest calls the host operations through the plugin kit.
+
 import (
 	"context"
 	"strings"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: stores panic and fail below an operation, and the guest learns only the
+// code.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a guest reads artifacts that earlier turns of the session made.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: guests call the host operations, each in a table of granted, denied and
+// malformed requests.
+
 // A table for each host operation: what is granted, denied, too large, badly
 // asked, and what it comes to. The requests go in through a guest.
 

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: guests count the tokens of long texts and of many short ones.
+
 import (
 	"context"
 	"strings"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a tool's state patches and artifacts reach the event stream while it runs.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: host operations yield and account for the scheduler quantum of their call.
+
 // Who has a turn is seen from inside the package.
 
 import (

@@ -1,5 +1,8 @@
 package plugin_test
 
+// Scenario: a processor counts the tool rounds of the current turn apart from the
+// history.
+
 import (
 	"context"
 	"slices"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: two tenants load plugins under one id, and neither learns of the other's.
+
 import (
 	"context"
 	"strings"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: every limit is looked up in RATIONALE.md.
+
 import (
 	"os"
 	"reflect"

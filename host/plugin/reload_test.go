@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: slots replace their modules under load, thousands of times and concurrently.
+
 // These tests are inside the package for its assembler, and to count what a
 // runtime holds.
 

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a benchmark calls one instance and times how long restoring it takes.
+
 import (
 	"context"
 	"testing"

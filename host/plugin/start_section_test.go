@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a module with a start section is instantiated several times.
+
 import (
 	"testing"
 	"time"

@@ -1,5 +1,7 @@
 package plugin_test
 
+// Scenario: the shipped summarizer shortens conversations of several tenants.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: a plugin's tool fails, and the model reads one line about it.
+
 import (
 	"context"
 	"testing"

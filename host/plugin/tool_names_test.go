@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: plugins are loaded with tool prefixes, other tool names and toolchain
+// exports.
+
 import (
 	"slices"
 	"strings"

@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: the golden vectors of steps are read and written by this host.
+
 import (
 	"encoding/json"
 	"testing"

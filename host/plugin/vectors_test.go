@@ -1,5 +1,7 @@
 package plugin
 
+// Scenario: the golden vectors of the plugin contract are read and written by this host.
+
 // The golden vectors of the plugin contract, as this host reads and writes them.
 // The test is inside the package because the envelopes are written there.
 
