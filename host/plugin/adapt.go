@@ -57,8 +57,8 @@ func (p *Plugin) Tools(opts *PartOptions) ([]*host.Tool, error) {
 	return tools, nil
 }
 
-// Tool returns one of the plugin's tools. Code not_found if there is none of
-// that name.
+// Tool returns one of the plugin's tools. Code not_found if no tool has that
+// name.
 func (p *Plugin) Tool(name string, opts *PartOptions) (*host.Tool, error) {
 	info := p.manifest.tool(name)
 	if info == nil {
@@ -170,7 +170,7 @@ func checkConfig(plugin, kind, name string, schema *host.Schema, config json.Raw
 }
 
 // Processor returns one of the plugin's processors; an empty name is the only
-// one. Code not_found if there is none, invalid_argument for a configuration
+// one. Code not_found if it does not exist, invalid_argument for a configuration
 // that does not fit.
 func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, error) {
 	info := p.manifest.processor(name)

@@ -84,7 +84,7 @@ func (a answers) decodable(e export, what string, raw []byte) error {
 	return a.atMost(e, "commas, colons and brackets in its "+what, signs(raw), maxDecodedSigns)
 }
 
-// countItems returns how many items an array of valid JSON has; 0 for what is none.
+// countItems returns how many items an array of valid JSON has; 0 for any other value.
 func countItems(raw []byte) (n int) {
 	if len(raw) > 0 && raw[0] == '[' {
 		_ = strictjson.EachItem(raw, func([]byte) error { n++; return nil })

@@ -86,7 +86,7 @@ func (bs *bindings) rightsFor(t *Tenant, tenant string) *rights {
 	return r
 }
 
-// of returns the binding of a tenant, made if there is none.
+// of returns the binding of a tenant, and makes a missing one.
 func (bs *bindings) of(tenant string) *binding {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -178,8 +178,8 @@ func (bs *bindings) narrow(granted Permissions) {
 	bs.grant(left)
 }
 
-// errNotServed is what a tenant is told of a plugin that it does not have: no
-// more than of one that there is not.
+// errNotServed answers a tenant that asks for a plugin it does not have, in the
+// words used for a plugin that does not exist.
 func errNotServed() error {
 	return host.Errorf(host.NotFound, "there is no such plugin")
 }

@@ -172,8 +172,8 @@ func newHealth(g *Guard, published time.Time) *health {
 	return h
 }
 
-// admit asks whether a tenant's call may go through. probe says that it is the
-// one by which the others will be judged. Whoever is admitted must settle.
+// admit reports whether a tenant's call may run. probe marks the call whose result
+// decides about the others. An admitted caller must call settle.
 func (h *health) admit(plugin, tenant string) (probe bool, err error) {
 	if h.troubled.Load() == 0 {
 		return false, nil

@@ -20,7 +20,7 @@ const (
 
 // Budget bounds what a tenant's plugins may use together in a window of time,
 // which begins with the first use after the last window. A zero field is its
-// default; nothing is unlimited. What is beyond it fails, with an error of code
+// default; nothing is unlimited. Use beyond the budget fails with an error of code
 // resource_exhausted that is retryable and holds a [*BudgetError].
 //
 // A call is stopped when the budget is used up, so a tenant can go past it by
@@ -107,11 +107,11 @@ func budgetExhausted(e *BudgetError) error {
 
 var _ error = (*BudgetError)(nil)
 
-// account is what is known of one tenant. It is safe for concurrent use.
+// account holds one tenant's settings, bindings and usage. It is safe for concurrent use.
 type account struct {
 	id       string
 	tenants  *tenants
-	own      atomic.Pointer[Tenant] // nil: anybody's
+	own      atomic.Pointer[Tenant] // nil: tenants.any
 	bindings atomic.Int64           // at plugins
 
 	mu    sync.Mutex
@@ -126,8 +126,8 @@ func (a *account) charge(r resource, n int64) error {
 	return a.take(r, n, false, time.Now())
 }
 
-// reserve is charge for what has not been used yet: if it does not fit, nothing
-// is taken.
+// reserve is charge before the use: if n does not fit the budget, reserve takes
+// nothing.
 func (a *account) reserve(r resource, n int64) error {
 	return a.take(r, n, true, time.Now())
 }
@@ -226,7 +226,7 @@ func (inst *instance) settle(spent int64, now time.Time) error {
 	return inst.binding.account.take(instructions, n, false, now)
 }
 
-// budgetStop says of an error of a budget what was stopped for it.
+// budgetStop adds the plugin and the stopped call to a budget's error.
 func (inst *instance) budgetStop(err error) error {
 	e := *host.AsError(err)
 	e.Message = fmt.Sprintf("plugin %q: %s was stopped: %s", inst.plugin.id, inst.call.export, e.Message)

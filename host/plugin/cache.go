@@ -21,14 +21,14 @@ import (
 const DefaultCacheBytes = 1 << 30
 
 // codeCache keeps compiled code, and the metered modules that it was made of, in a
-// directory: native code, which this process
-// runs, so that whoever can write there can do what this process can.
+// directory. It is native code that this process runs, so that a user who can write
+// there has this process's rights.
 //
 // Each module has an entry, a directory named by its key, with the file that
 // wazero wrote and a seal that says what that file must be. An entry is made
-// under another name and renamed when it is whole. One that is not what its seal
-// says (damaged, cut off, of another key, with files more or less) is removed
-// and made anew. Any number of processes may use one directory at once.
+// under another name and renamed when it is whole. An entry that differs from its
+// seal (damaged, cut off, of another key, with files more or less) is removed
+// and made again. Any number of processes may use one directory at once.
 type codeCache struct {
 	dir     string
 	most    int64  // bytes
@@ -106,8 +106,8 @@ func (c *codeCache) key(metered [sha256.Size]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// get returns the directory of an entry, "" if there is none. What is there and
-// is not what it should be is removed.
+// get returns the directory of an entry, "" if the cache has none. An entry that
+// differs from its seal is removed.
 func (c *codeCache) get(key string) string {
 	dir := filepath.Join(c.dir, key)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -127,8 +127,8 @@ func (c *codeCache) use(dir string) {
 	_ = os.Chtimes(filepath.Join(dir, sealFile), now, now) // else it looks older than it is
 }
 
-// add makes an entry of a directory that code was compiled into. Somebody else's
-// entry of the same key is as good.
+// add makes an entry of a directory that code was compiled into. An entry of the
+// same key by another process is as good.
 func (c *codeCache) add(key, built string) error {
 	if err := writeSeal(built, key); err != nil {
 		return host.Errorf(host.Internal, "seal compiled code: %w", err)
@@ -160,10 +160,10 @@ func (c *codeCache) remove(dir string) {
 		return
 	}
 	_ = os.Rename(dir, filepath.Join(tmp, "removed")) // there may be none
-	_ = os.RemoveAll(tmp)                             // a later sweep finds what is left
+	_ = os.RemoveAll(tmp)                             // a later sweep finds the rest
 }
 
-// writeSeal seals what was compiled into a directory.
+// writeSeal seals the compiled code in a directory.
 func writeSeal(dir, key string) error {
 	name, err := codeFile(dir)
 	if err != nil {
@@ -265,12 +265,11 @@ func digestFile(path string) (size int64, digest string, err error) {
 // buildPrefix begins the names of directories that are being made or removed.
 const buildPrefix = "tmp-"
 
-// abandoned is how old one of those is when nobody works at it any more.
+// abandoned is the age from which such a directory counts as left by a dead process.
 const abandoned = time.Hour
 
-// sweep removes the entries that were not used for the longest time, until the
-// rest is within the limit, and what was left behind half made. The entry that
-// was just added stays.
+// sweep removes the least recently used entries until the rest is within the limit,
+// and the abandoned half-made directories. The entry that was just added stays.
 func (c *codeCache) sweep(added string) {
 	entries, total := c.entries()
 	slices.SortFunc(entries, func(a, b cacheEntry) int { return a.used.Compare(b.used) })
@@ -292,8 +291,8 @@ type cacheEntry struct {
 	used time.Time
 }
 
-// entries lists the entries and their size together, and removes on the way what
-// was left behind.
+// entries lists the entries and their total size, and removes abandoned directories
+// on the way.
 func (c *codeCache) entries() (list []cacheEntry, total int64) {
 	names, _ := os.ReadDir(c.dir) // as much as can be read
 	for _, n := range names {

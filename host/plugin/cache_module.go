@@ -62,8 +62,8 @@ func (cp *compiler) prepare(wasm []byte, l *wasmmeter.Limits) (*preparedModule, 
 	return &preparedModule{metered: p}, nil
 }
 
-// moduleKey names the entry of a module: by its bytes, by what it was held to,
-// and by the version of what was made of it.
+// moduleKey names the entry of a module by the module's bytes, its limits, and the
+// versions of the format and of the meter.
 func (c *codeCache) moduleKey(original [sha256.Size]byte, l *wasmmeter.Limits) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%d\x00%+v\x00%x", moduleFormat, wasmmeter.Version, *l.WithDefaults(), original)
@@ -71,8 +71,8 @@ func (c *codeCache) moduleKey(original [sha256.Size]byte, l *wasmmeter.Limits) s
 }
 
 // keptModule returns a metered module from the cache, nil if it is not there.
-// What is there and is not what it should be is removed. While it reads and
-// verifies the module, its code is verified too.
+// A damaged entry is removed. While keptModule reads and verifies the module, its
+// code is verified too.
 func (cp *compiler) keptModule(key string, m *wasmmeter.Module) *preparedModule {
 	dir := filepath.Join(cp.cache.dir, key)
 	if _, err := os.Lstat(dir); err != nil {
@@ -112,10 +112,10 @@ func readModuleEntry(p *wasmmeter.Metered, dir, key string, is seal) error {
 // verifiedCode is an entry of code that is being verified.
 type verifiedCode struct {
 	done chan struct{} // closed when dir is set
-	dir  string        // "": there is none
+	dir  string        // "": no entry
 }
 
-// wait returns the entry's directory, "" if there is none.
+// wait returns the entry's directory, "" if the cache has no entry.
 func (v *verifiedCode) wait() string {
 	<-v.done
 	return v.dir

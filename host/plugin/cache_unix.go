@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// checkPrivate refuses a directory that anybody but this user owns or can write.
+// checkPrivate refuses a directory that another user owns or can write.
 func checkPrivate(dir string, info fs.FileInfo) error {
 	switch stat, ok := info.Sys().(*syscall.Stat_t); {
 	case !info.IsDir():

@@ -131,7 +131,7 @@ func (o *rawOperations) make() (err error) {
 	return nil
 }
 
-// tellingOperations are a tool's outside a run: somebody is told what it emits.
+// tellingOperations are a tool's operations outside a run: emit receives its events.
 type tellingOperations struct {
 	*toolOperations
 	emit func(kind string, data json.RawMessage)

@@ -31,7 +31,7 @@ type callStack struct {
 	first int64 // room that a call begins with
 	units int64 // units that a call begins with
 
-	growing *fairsched.Flow // of the turns of what is done apart; nil: it is not growing apart
+	growing *fairsched.Flow // of Runtime.apart; nil: the stack is not growing apart
 	grown   int64           // what that counts for there
 }
 
@@ -92,8 +92,8 @@ func (inst *instance) countStack() error {
 	return nil
 }
 
-// hasGrown is endGrowth where a guest or an operation of its goes on: it stops the
-// guest whose time is up.
+// hasGrown is endGrowth where a guest or its operation continues: it stops a guest
+// whose time is up.
 func (inst *instance) hasGrown() {
 	if inst.endGrowth() && inst.turnless && !inst.call.over {
 		inst.stop(inst.late())
@@ -123,7 +123,7 @@ func (s *callStack) use(fn api.Function) api.Function {
 
 // deepen is the tick of a guest that has gone as deep as its units allow: it reserves
 // memory for a larger stack and hands out more, or stops the guest. sp lies at the
-// end of what is used of the stack.
+// end of the used part of the stack.
 func (inst *instance) deepen(depth int64, sp *uint64) {
 	s := &inst.callStack
 	calls, units := wasmmeter.UnpackDepth(depth)
@@ -168,7 +168,7 @@ func (inst *instance) reserveStack(room int64) {
 
 // beginGrowth lets a stack grow apart, like an instance that takes long to make: wazero
 // is about to allocate and copy it, in Go code that can be interrupted but has no place
-// to give its turn away. The guest goes on without its turn until it next looks.
+// to yield. The guest continues outside the run queue until its next fuel check.
 func (inst *instance) beginGrowth(grown int64) {
 	inst.pause()
 	sh, err := inst.plugin.runtime.apart.Enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
@@ -209,7 +209,7 @@ func (s *callStack) measure(sp *uint64, estimate int64) (used, size int64) {
 }
 
 // stackOf returns where the stack of a function's calls lies and how long it is,
-// which wazero keeps in a field that it does not export; 0 where there is none.
+// which wazero keeps in a field that it does not export; 0 without such a field.
 // TestStackIsMeasured fails when that changes.
 func stackOf(fn api.Function) (base uintptr, size int) {
 	v := reflect.ValueOf(fn)

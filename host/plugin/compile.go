@@ -39,7 +39,7 @@ type CompileJob struct {
 // CompileInto compiles a job's module in this process and leaves the code in its
 // directory. It looks at neither of the job's limits: it is for the process that
 // an [Options.Compiler] starts, with the same version of this package. Code
-// invalid_argument for what is no module or breaks the compiler.
+// invalid_argument for bytes that are no module or break the compiler.
 func CompileInto(job *CompileJob) error { return compileInto(job.Dir, job.Wasm) }
 
 // TimeoutError is what a compiler answers that was stopped by the job's Timeout.
@@ -60,7 +60,7 @@ type compilation struct {
 	metered []byte
 	limits  Limits
 	keeps   keeps
-	code    *verifiedCode // nil: nobody has looked for it
+	code    *verifiedCode // nil: not looked up yet
 	plugin  string        // its id
 	tenant  string        // pays for it, if it is billed
 	owned   bool          // the plugin is the tenant's
@@ -119,7 +119,7 @@ type compiler struct {
 	logger       *slog.Logger
 	usageRecords *usageRecords
 	slots        *fairsched.Scheduler // of compiling; a quantum is a nanosecond
-	life         context.Context      // ends with close; it bounds what is compiled
+	life         context.Context      // ends with close; it bounds the compile jobs
 	end          context.CancelFunc
 	work         sync.WaitGroup // in progress; none begins once closed is set
 
@@ -139,7 +139,7 @@ func newCompiler(opts *Options, ts *usageRecords) (*compiler, error) {
 	return cp, nil
 }
 
-// close stops what is being compiled; work says when it has ended.
+// close stops the compile jobs; work.Wait returns when they have ended.
 func (cp *compiler) close() {
 	cp.mu.Lock()
 	cp.closed = true
@@ -147,9 +147,9 @@ func (cp *compiler) close() {
 	cp.end()
 }
 
-// compile returns the compiled module, compiling it if nobody has. The caller
-// may leave; the work goes on for whoever waits too. Of the tenants that the plugin
-// belongs to, the first pays for it.
+// compile returns the compiled module, compiling it on first use. The caller may
+// leave; the job continues for other callers that wait for it. Of the tenants that
+// the plugin belongs to, the first pays for it.
 func (cp *compiler) compile(ctx context.Context, mod *preparedModule, p *Plugin, tenants []string) (*code, error) {
 	job := newCompilation(p.id, p.owner, tenants)
 	job.key, job.metered, job.limits, job.keeps, job.code = mod.metered.Key, mod.metered.Wasm, p.limits, mod.keeps(&p.limits), mod.code
@@ -170,8 +170,8 @@ func (cp *compiler) compile(ctx context.Context, mod *preparedModule, p *Plugin,
 	return c, nil
 }
 
-// share takes a reference to the code of a module, and begins to compile it if
-// there is none.
+// share takes a reference to the code of a module, and begins to compile missing
+// code.
 func (cp *compiler) share(job *compilation) (*code, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -188,7 +188,7 @@ func (cp *compiler) share(job *compilation) (*code, error) {
 	return c, nil
 }
 
-// fill compiles a module for everybody who waits for it.
+// fill compiles a module for every caller that waits for it.
 func (cp *compiler) fill(c *code, job *compilation) {
 	defer close(c.ready)
 	if slot, err := cp.slots.Enter(cp.life, job.flow(), math.MaxInt64); err == nil {
@@ -198,7 +198,7 @@ func (cp *compiler) fill(c *code, job *compilation) {
 	} else {
 		c.err = errClosed("runtime")
 	}
-	cp.release(c) // everybody else may have left
+	cp.release(c) // all callers may have left
 }
 
 // compiled gives a compile slot back, and bills the time to the tenant that pays.

@@ -1,5 +1,5 @@
 // Package plugin turns a .wasm file into tools, processors, routers and context
-// providers, and keeps it from hurting anybody.
+// providers, and keeps its code within limits and permissions.
 //
 //	rt, err := plugin.NewRuntime(ctx, nil)
 //	p, err := rt.LoadFile(ctx, "weather", "weather.wasm", nil)

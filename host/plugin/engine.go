@@ -143,7 +143,7 @@ func (cp *compiler) newEngine(ctx context.Context, job *compilation) (*engine, e
 	return openEngine(ctx, job.metered, dir)
 }
 
-// verified returns the directory of a job's code in the cache, "" if there is
+// verified returns the directory of a job's code in the cache, "" if the cache has
 // none.
 func (cp *compiler) verified(job *compilation) string {
 	if job.code != nil {
@@ -172,8 +172,8 @@ func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine
 	if err := cp.build(ctx, job, built); err != nil {
 		return nil, err
 	}
-	// Nobody else touches what has no name yet; and a cache that cannot keep the
-	// code does not keep the module from running.
+	// No other process touches a directory that is not renamed yet; and a cache that
+	// cannot keep the code does not keep the module from running.
 	e, err := openEngine(ctx, job.metered, built)
 	if err == nil {
 		if err := cp.cache.add(key, built); err != nil {

@@ -78,7 +78,7 @@ type extismPlugin struct {
 	ExtismOptions
 	exports []string    // its own functions, beside those of our contract
 	asks    Permissions // what its manifest has if it brings none: what it was loaded with
-	silent  bool        // it brings none, so it gets what is granted of what Extism has
+	silent  bool        // it has no manifest, so it gets the granted part of Extism's permissions
 }
 
 // extismState is the Extism side of an instance. A nil one is of a native plugin.
@@ -87,7 +87,7 @@ type extismState struct {
 	blocks blocks
 	vars   map[string][]byte // as old as the instance's memory, and forgotten with it
 	tenant string            // whose they are
-	own    bool              // it has seen or kept what is not the module's alone
+	own    bool              // it has read config or kept data that an image does not hold
 }
 
 // extismCall is what one call has set.
@@ -117,7 +117,7 @@ func (x *extismPlugin) newState(blockBytes int, from *linearmem.Budget, sh *fair
 	return &extismState{blocks: blocks{limit: blockBytes, claim: linearmem.Claim{Budget: from, Flow: sh}}}
 }
 
-// lend says whose call the memory is used by from now on; nil: nobody's.
+// lend counts the memory for the call of that flow from now on; nil: for no call.
 func (x *extismState) lend(to *fairsched.Flow) {
 	if x != nil {
 		x.blocks.claim.Lend(to)
@@ -187,7 +187,7 @@ func (x *extismState) input(given []byte) []byte {
 	return given
 }
 
-// free gives a block back, and keeps of it what is the output.
+// free gives a block back, and keeps a copy of the output that begins in it.
 func (x *extismState) free(at uint64) {
 	out := &x.output
 	if out.set && out.saved == nil && out.at-at < x.blocks.length(at) { // it begins in this block
@@ -266,9 +266,9 @@ func extismError(text string) []byte {
 	return errorObject(host.Disclose(host.Errorf(host.Internal, "%s", clean(text))))
 }
 
-// startFunctions returns what is called before an instance's first call: the
-// module's start function and, as the kits' start-up code wants it, hs_init for Haskell after _initialize, and
-// without that one what a C toolchain makes of constructors.
+// startFunctions returns the functions that run before an instance's first call: the
+// module's start function and, as the kits' start-up code wants it, hs_init for
+// Haskell after _initialize, and without that one a C toolchain's constructors.
 func startFunctions(mod api.Module, extism bool) []api.Function {
 	var list []api.Function
 	add := func(name string, params int) bool {

@@ -18,7 +18,7 @@ import (
 // between them.
 //
 // Their memory lies outside the Go heap, like a module's own, and counts with it;
-// so does what is kept of each, and the plugin's variables.
+// so do the records of the blocks, and the plugin's variables.
 type blocks struct {
 	space linearmem.Space
 	all   []byte  // of space, what can be used; zero behind mem
@@ -26,7 +26,7 @@ type blocks struct {
 	top   int     // where the next new block begins
 	list  []block // by offset
 	freed [bits.UintSize][]int32
-	limit int // what blocks may take, with what is kept of each
+	limit int // bytes that blocks may take, with their records
 
 	claim linearmem.Claim
 	vars  int // bytes of the plugin's variables
@@ -82,8 +82,8 @@ func (b *blocks) alloc(n uint64) (at uint64, ok bool) {
 	return uint64(top), true
 }
 
-// grow makes room for offsets below end; false if the system has none. What is
-// new is zero.
+// grow makes room for offsets below end; false if the system has no memory. New
+// memory is zero.
 func (b *blocks) grow(end int) bool {
 	if end = wholePages(end); end <= len(b.mem) {
 		return true
@@ -147,7 +147,7 @@ func (b *blocks) takeFreed(size int) (index int32, ok bool) {
 	return 0, false
 }
 
-// find returns the index of the live block at an offset, -1 if there is none.
+// find returns the index of the live block at an offset, -1 without one.
 func (b *blocks) find(at uint64) int {
 	i, ok := slices.BinarySearchFunc(b.list, at, func(v block, at uint64) int {
 		switch {
@@ -181,7 +181,7 @@ func (b *blocks) free(at uint64) {
 	b.freed[class] = append(b.freed[class], int32(i))
 }
 
-// length returns how long the block at an offset is, 0 if there is none.
+// length returns the length of the block at an offset, 0 without one.
 func (b *blocks) length(at uint64) uint64 {
 	if i := b.find(at); i >= 0 {
 		return uint64(b.list[i].used)
@@ -189,7 +189,7 @@ func (b *blocks) length(at uint64) uint64 {
 	return 0
 }
 
-// bytes returns a view of the block at an offset, nil if there is none.
+// bytes returns a view of the block at an offset, nil without one.
 func (b *blocks) bytes(at uint64) []byte {
 	i := b.find(at)
 	if i < 0 {
@@ -262,7 +262,7 @@ func (b *blocks) drop() {
 // size is how many bytes the host holds.
 func (b *blocks) size() int { return len(b.mem) + len(b.list)*blockWeight + b.vars }
 
-// close gives back all memory and what is claimed of it.
+// close gives back all memory and its claim.
 func (b *blocks) close() {
 	b.drop()
 	b.vars = 0

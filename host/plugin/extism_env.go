@@ -221,7 +221,7 @@ func extismOutputSet(inst *instance, stack []uint64) {
 		inst.stop(outputError(inst))
 	}
 	if at == 0 && n == 0 {
-		return // no block: what was set before stands, as in Extism
+		return // no block: the output set before stands, as in Extism
 	}
 	if _, ok := x.blocks.view(at, n); !ok {
 		inst.outside("output_set", at, n)
@@ -246,7 +246,7 @@ func extismErrorSet(inst *instance, stack []uint64) {
 // error_get() -> offset
 func extismErrorGet(inst *instance, stack []uint64) { stack[0] = inst.extism.errorAt }
 
-// config_get(key) -> value, 0 if there is none
+// config_get(key) -> value, 0 for an unknown key
 func extismConfigGet(inst *instance, stack []uint64) {
 	inst.extism.own = true
 	value, ok := inst.plugin.module.extism.Config[string(inst.text(stack[0]))]
@@ -256,7 +256,7 @@ func extismConfigGet(inst *instance, stack []uint64) {
 	}
 }
 
-// var_get(key) -> value, 0 if there is none. The key's block is freed.
+// var_get(key) -> value, 0 for an unknown key. The key's block is freed.
 func extismVarGet(inst *instance, stack []uint64) {
 	value, ok := inst.extism.vars[string(inst.text(stack[0]))]
 	inst.extism.free(stack[0])

@@ -14,14 +14,14 @@ import (
 // Extism plugins that know nothing of this host. Each of their functions takes
 // bytes and gives bytes, and is called as a tool.
 
-// plainDescription is what a model is told of a function nobody has described.
+// plainDescription begins the description of a function that has none of its own.
 const plainDescription = "The Extism function "
 
 // ExtismTool returns a tool that calls a function of an Extism plugin, whether
 // or not the plugin knows of this host. If spec has Parameters, the function gets
 // the arguments as JSON; if not, the tool takes one text as "input", and the
-// function gets that text. Its output is the content: as it is if it is JSON, as
-// a string if it is other text. An empty name is the function's own. Code
+// function gets that text. Its output is the content: JSON unchanged, other text
+// as a string. An empty name is the function's own. Code
 // not_found if there is no such function, failed_precondition if the plugin is
 // not an Extism one.
 func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, error) {
@@ -45,7 +45,7 @@ func (p *Plugin) ExtismFunctions() []string { return slices.Clone(p.module.plain
 // textParameters is the schema of a tool that takes one text.
 const textParameters = `{"type":"object","properties":{"input":{"type":"string","description":"What the function is given."}},"required":["input"],"additionalProperties":false}`
 
-// spec is what a model is told of a tool.
+// spec returns the description of a tool for a model.
 func (info *ToolInfo) spec() host.ToolSpec {
 	spec := host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}
 	if info.Export != "" && len(spec.Parameters) == 0 {

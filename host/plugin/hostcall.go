@@ -142,7 +142,7 @@ func hostCall(inst *instance, mem api.Memory, stack []uint64) {
 func guestLog(inst *instance, mem api.Memory, stack []uint64) {
 	ptr, n := uint32(stack[1]), uint32(stack[2])
 	if left := uint32(max(0, inst.call.limits.LogBytes-inst.call.logged)); n > left {
-		n = left // the cap; what is beyond it is not even read
+		n = left // the cap; the rest is not even read
 	}
 	b, ok := mem.Read(ptr, n)
 	if !ok {
@@ -195,7 +195,7 @@ func logLevel(level int) slog.Level {
 }
 
 // clean makes text fit to be shown: control characters, which could forge lines
-// or colour a terminal, become spaces, and what is not UTF-8 is marked.
+// or colour a terminal, become spaces, and invalid UTF-8 is marked.
 func clean(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unsafeRune) {
 		return s
@@ -298,10 +298,10 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	return response, nil
 }
 
-// perform runs an operation. It has the call's turn, but for what it does outside,
-// and what it takes the host counts like instructions that take as long: what is
-// asked for in few bytes may be much work. req is not the guest's memory, which is
-// gone once the instance is closed.
+// perform runs an operation. The operation runs in the call's quantum, except in its
+// blocking sections, and its time counts like instructions that take as long: a short
+// request may ask for much work. req is not the guest's memory, which is gone once the
+// instance is closed.
 func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	c := &inst.call
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
@@ -367,8 +367,8 @@ func readGuestError(id, export string, raw []byte) (*host.Error, error) {
 	return &host.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable}, nil
 }
 
-// maxGuestMessage bounds what is kept of an error's message and of its hint: a
-// model reads it, and an operator's log.
+// maxGuestMessage bounds the message and the hint of a guest's error, which go to a
+// model and to the operator's log.
 const maxGuestMessage = 8 << 10
 
 // shorten cuts a text that is too long, at a character's end.
