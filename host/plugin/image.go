@@ -22,7 +22,7 @@ import (
 // where it has read the real ones.
 type image struct {
 	size    int               // of memory
-	runs    []imageRun        // what is not zero, in order
+	runs    []imageRun        // the memory that is not zero, in order
 	cleared []linearmem.Range // zero here, and not in a module that was just instantiated
 	globals []uint64          // in the order of wasmModule.savedGlobals
 
@@ -33,7 +33,7 @@ type image struct {
 // suits reports whether start-up code would leave the same for a tenant: not if it
 // read random bytes and that one is granted real ones, as a generator seeded with
 // fixed bytes must not be given to a tenant who was promised random ones. Clocks are
-// no reason: start-up code is told the virtual time for every tenant.
+// no reason: start-up code reads the virtual time for every tenant.
 func (im *image) suits(s *binding) bool { return !im.random || !s.rights().granted.Random }
 
 // imageRun is a stretch of memory, in whole pages of imagePage and no longer than
@@ -43,8 +43,8 @@ type imageRun struct {
 	bytes []byte
 }
 
-// takeImage saves memory and globals; before is what was not zero before the
-// start-up code ran. It is nil if goOn says so.
+// takeImage saves memory and globals; before lists the memory that was not zero
+// before the start-up code ran. It returns nil if goOn stops it.
 func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range, goOn func(int) bool) *image {
 	im := &image{size: len(mem)}
 	held, ok := linearmem.NonZero(mem, goOn)
@@ -81,8 +81,8 @@ func (im *image) restore(mem []byte, goOn func(int) bool) bool {
 }
 
 // fill makes the memory of a module that was just instantiated, and grown to
-// the image's size, equal to it, unless goOn ends it. It leaves untouched what was
-// never used.
+// the image's size, equal to the image, unless goOn stops it. It does not touch
+// memory that was never used.
 func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 	for _, s := range im.cleared {
 		if !s.Pieces(linearmem.Piece, goOn, func(p linearmem.Range) { clear(mem[p.Start:p.End]) }) {
@@ -140,8 +140,8 @@ func (i *images) put(l Limits, im *image) *image {
 	return im
 }
 
-// heldBefore returns what is not zero of a memory that was just instantiated,
-// if that is wanted for an image. It fails if the call's time is up.
+// heldBefore returns the ranges that are not zero in a memory that was just
+// instantiated, if the plugin has images. It fails if the call's time is up.
 func (inst *instance) heldBefore() ([]linearmem.Range, error) {
 	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
@@ -218,7 +218,7 @@ func (inst *instance) restore() bool {
 // resize gives memory the size that it has in the image. wazero has no way to
 // make it smaller, but takes what the allocator gives when it asks for more; it
 // asks for no more than the module's maximum, so a memory that has reached that
-// stays as it is.
+// keeps its size.
 func (inst *instance) resize(size int) bool {
 	now := int(inst.memory.Size())
 	switch {

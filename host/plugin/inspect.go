@@ -47,9 +47,9 @@ const (
 )
 
 // Inspect reads a module's structure. It runs no code and compiles nothing. It
-// refuses only what is no module or is damaged, with code invalid_argument, and
-// what is for another kind of host, with failed_precondition; whether a plugin
-// can be loaded is for [Runtime.Check] to say.
+// refuses only bytes that are no module or a damaged one, with code invalid_argument,
+// and modules for another kind of host, with failed_precondition; [Runtime.Check]
+// says whether a plugin can be loaded.
 func Inspect(wasm []byte) (*Inspection, error) {
 	m, err := wasmmeter.Read(wasm)
 	if err != nil {

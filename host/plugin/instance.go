@@ -40,7 +40,7 @@ var exportNames = [exportCount]string{
 func (e export) String() string { return exportNames[e] }
 
 // instance is one instantiated module. It runs one call at a time. It belongs to
-// one tenant until it is restored to its image, and then to nobody.
+// one tenant until it is restored to its image, and then to none.
 type instance struct {
 	plugin   *Plugin
 	tenant   string          // "": it is restored, and idle
@@ -87,8 +87,8 @@ type call struct {
 	charged   int64     // price of host operations
 	billed    int64     // charged to the tenant
 	unseen    int64     // charged since the last look at the limits
-	told      int64     // of what is spent, what turns know of
-	stint     int64     // what was spent when it got its turn
+	told      int64     // instructions that the scheduler knows of
+	stint     int64     // instructions spent when its quantum began
 	moved     int64     // instructions' worth of memory that the host has moved since then
 	yielded   time.Time // when others were let run
 	input     []byte
@@ -198,7 +198,7 @@ func (inst *instance) instantiate() (err error) {
 		return err
 	}
 	inst.module, inst.linear = mod, maker.memory.Made
-	if maker.memory.Made != nil { // wazero's Memory is not nil where there is none
+	if maker.memory.Made != nil { // wazero's Memory is not nil in a module without memory
 		inst.memory = mod.Memory()
 	}
 	inst.fuel, _ = mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal)
@@ -318,7 +318,7 @@ func (inst *instance) leave() {
 	inst.world.flush()
 }
 
-// function returns an export, nil if there is none. Each comes with a stack of
+// function returns an export, nil if the module has none. Each comes with a stack of
 // its own, so those that are never called are never made.
 func (inst *instance) function(e export) api.Function {
 	if inst.funcs[e] == nil {

@@ -50,9 +50,9 @@ func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 	return fuel + more
 }
 
-// yieldEvery is how long a guest runs until it lets other goroutines run although
-// nobody asked for it. Go wakes a thread that looks for work each time, which often
-// enough takes the guest itself to another core: once a tick made a guest that
+// yieldEvery is how long a guest runs until it lets other goroutines run without a
+// request for it. Go wakes a thread that looks for work each time, which often
+// enough takes the guest itself to another core: once a fuel check made a guest that
 // decodes JSON take 1.8 times as long.
 const yieldEvery = 200 * time.Microsecond
 
@@ -109,8 +109,8 @@ func (inst *instance) work(n int64) bool {
 	return w == nil || inst.await(w)
 }
 
-// late is the error of what has to end early: its caller has left, its time is
-// up, or others have kept it waiting until then.
+// late returns the error of a call that must end early: its caller has left, its time
+// is up, or other calls have kept it waiting until then.
 func (inst *instance) late() error {
 	c := &inst.call
 	switch {
@@ -147,7 +147,7 @@ func (inst *instance) retake() {
 	inst.turnless = err != nil
 }
 
-// unaccounted returns what has been spent since turns were told.
+// unaccounted returns the instructions spent since the last report to the scheduler.
 func (inst *instance) unaccounted() int64 {
 	c := &inst.call
 	spent := inst.spent()
@@ -192,7 +192,7 @@ func (inst *instance) budgetError() error {
 	return host.Errorf(host.ResourceExhausted, "plugin %q: %s used up the limit %s of %d", inst.plugin.id, c.export, name, c.budget).WithHint("raise the limit, or give the plugin less to do")
 }
 
-// timeLeft is how long the call may go on.
+// timeLeft is how long the call may still run.
 func (c *call) timeLeft() time.Duration { return time.Until(c.deadline) }
 
 // checkTime stops a call whose caller has left or whose time is up.
@@ -223,7 +223,7 @@ func (inst *instance) stop(err error) {
 }
 
 // hostPanic stands for a panic of Go's runtime in a function that a guest imports:
-// its words are the program's, and nobody else's business.
+// its words concern the program only, so no caller reads them.
 const hostPanic = "a function that it imports failed"
 
 // failure turns what wazero says of a call that did not return into an error of

@@ -135,12 +135,12 @@ func (bs *bindings) forReader(tenant string, err error) error {
 }
 
 // isOwnedBy reports whether the plugin was loaded for that tenant, and not for
-// everybody.
+// all tenants.
 func (bs *bindings) isOwnedBy(tenant string) bool {
 	return tenant != "" && slices.Contains(bs.only, tenant)
 }
 
-// describeTenant is whose instance a plugin describes itself in: nobody's.
+// describeTenant is the tenant of the instance that describes a plugin: none.
 const describeTenant = ""
 
 // readManifest takes the manifest from the module's section, or has the plugin

@@ -83,14 +83,14 @@ type Limits struct {
 	// Of each plugin.
 	MaxIdle int // instances kept for the next calls of all tenants; the longest unused goes first (64)
 
-	// IdleTime is how long an instance is kept that nobody uses (1 min).
+	// IdleTime is how long an unused instance is kept (1 min).
 	IdleTime time.Duration
 
 	// Of each plugin and tenant.
 	Instances           int   // running at one time; more calls wait (16)
 	Waiting             int   // calls that wait for that; more are refused (256)
 	IdleInstances       int   // kept for the next call (4)
-	MaxCallsPerInstance int   // calls after which an instance is made anew (100,000)
+	MaxCallsPerInstance int   // calls after which a new instance replaces the old one (100,000)
 	KVBytes             int64 // keys and values that it keeps, 64 bytes more for each (16 MiB)
 }
 

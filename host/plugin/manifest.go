@@ -19,7 +19,7 @@ const ABIVersion = 1
 const maxHealthCalls = 16
 
 // maxManifestParts bounds the tools of a manifest, and its processors, routers and
-// providers each: every one has schemas to compile, and models are told of them.
+// providers each: every one has schemas to compile, and models read them.
 const maxManifestParts = 1000
 
 // maxManifestBytes bounds a manifest: the section, or what describe answers.

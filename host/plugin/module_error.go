@@ -2,8 +2,8 @@ package plugin
 
 import "github.com/agenthost/agenthost/host"
 
-// refuse returns the error for a module that is malformed or beyond a limit:
-// what was found and what is allowed. WithHint adds what to do. Its code is
+// refuse returns the error for a module that is malformed or beyond a limit: the
+// fault found and the value allowed. WithHint adds the remedy. Its code is
 // invalid_argument, also for limits: no waiting and no quota makes the same
 // file acceptable, which resource_exhausted would promise.
 func refuse(format string, args ...any) *host.Error {

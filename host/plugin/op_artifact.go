@@ -39,7 +39,7 @@ type artifactKey struct {
 	n     int
 }
 
-// artifactBody is what is read of an artifact. It is made once: a guest that
+// artifactBody holds an artifact's content. It is made once: a guest that
 // reads it in pieces pays for the pieces.
 type artifactBody struct {
 	data              []byte

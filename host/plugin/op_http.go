@@ -11,9 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 )
 
-// Fetcher sends the requests of plugins. [egress.Client] is the one that keeps
-// them to what was granted; another stands in for it in tests. It is safe for
-// concurrent use.
+// Fetcher sends the requests of plugins. [egress.Client] holds them to the granted
+// permissions; tests replace it by another. It is safe for concurrent use.
 type Fetcher interface {
 	Fetch(ctx context.Context, req *egress.Request) (*egress.Response, error)
 }
@@ -130,7 +129,8 @@ func (b *binding) outgoing(in *fetchRequest) (*egress.Request, error) {
 	return out, nil
 }
 
-// noteFetch records what was used, and charges for the redirects.
+// noteFetch records the hosts and secrets that a request used, and charges for its
+// redirects.
 func (b *binding) noteFetch(out *egress.Request, resp *egress.Response) {
 	if resp.Redirects > 0 {
 		_ = b.account.charge(httpRequests, int64(resp.Redirects)) // the next request learns that the budget is used up
@@ -146,7 +146,7 @@ func (b *binding) noteFetch(out *egress.Request, resp *egress.Response) {
 	}
 }
 
-// fetchError is what a guest is told of a failed request. A denial is counted
+// fetchError returns the error of a failed request for the guest. A denial is counted
 // and logged like any other.
 func (b *binding) fetchError(err error) error {
 	e := host.AsError(err)

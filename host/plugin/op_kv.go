@@ -192,8 +192,8 @@ func (o *object) bytes(name string, v []byte) {
 	o.b = append(o.b, '"')
 }
 
-// storeError is what a guest is told of a store's error: its words, if they are
-// about the request, and only that it failed otherwise.
+// storeError returns a store's error for the guest: with its words if they are about
+// the request, and otherwise only that the store failed.
 func (b *binding) storeError(op string, err error) error {
 	switch host.CodeOf(err) {
 	case host.NotFound, host.Conflict, host.ResourceExhausted, host.Canceled, host.DeadlineExceeded:

@@ -46,8 +46,8 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	if err != nil {
 		return nil, err
 	}
-	// What is sent is taken from the budget at once, by its size, and put right
-	// with what the model says that it was.
+	// The request is charged to the budget at once, by its size, and corrected by the
+	// usage that the model reports.
 	estimate := int64(len(req)/4 + question.MaxOutputTokens)
 	if err := b.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	outside(ctx, func(ctx context.Context) {
 		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
 	})
-	if err != nil { // what was said until then is paid for
+	if err != nil { // the text received until then is paid for
 		_ = b.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
 		return nil, modelError(err)
 	}
@@ -140,8 +140,8 @@ func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max 
 	return nil, said, host.Errorf(host.Unavailable, "the model ended without an answer")
 }
 
-// modelError is what a guest is told: an upstream's words could hold what is the
-// operator's.
+// modelError returns a model's error for the guest: the upstream's words could hold
+// the operator's data.
 func modelError(err error) error {
 	e := host.AsError(err)
 	switch e.Code {

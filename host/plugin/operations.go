@@ -228,7 +228,7 @@ func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 	}
 	limit := o.binding.rights().limits.ResponseBytes
 	size := 0
-	for _, i := range in.Indices { // what is too much is not even written
+	for _, i := range in.Indices { // messages beyond the limit are not even written
 		if i < 0 || i >= len(o.view.Messages) {
 			return nil, host.Errorf(host.InvalidArgument, "there is no message %d of %d", i, len(o.view.Messages))
 		}

@@ -14,8 +14,8 @@ type paced struct {
 	since time.Time // it began, or was last counted; later by what it has waited outside
 }
 
-// outside has an operation wait for something while others have the call's turn.
-// Whatever may wait goes there: a store, a server, a model, somebody who listens.
+// outside runs wait as a blocking section: other calls run in the meantime. An
+// operation waits there for a store, a server, a model or a reader of its events.
 func outside(ctx context.Context, wait func(context.Context)) {
 	p, ok := ctx.(*paced)
 	if !ok { // it has none
@@ -47,7 +47,7 @@ func (p *paced) Pace() error {
 	if !p.inst.work(time.Since(p.since).Nanoseconds()) {
 		return p.inst.late()
 	}
-	p.since = time.Now() // what was waited for others is not the operation's
+	p.since = time.Now() // the wait for other calls is not the operation's
 	return nil
 }
 

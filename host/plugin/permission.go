@@ -89,7 +89,7 @@ func (a *Access) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The bounds of a list of permissions: what is matched at every request is short.
+// The bounds of a list of permissions, which every request is matched against.
 const (
 	maxHTTPAccess   = 64
 	maxSecretAccess = 64
@@ -133,8 +133,8 @@ func (h HTTPAccess) rule() egress.Rule {
 	return egress.Rule{Scheme: h.Scheme, Host: h.Host, Port: h.Port, Methods: h.Methods, Addresses: h.Addresses}
 }
 
-// clamp returns what is both asked for and granted. Ranges of addresses are the
-// grant's.
+// clamp returns the permissions that are both asked for and granted. Ranges of
+// addresses are the grant's.
 func (p Permissions) clamp(granted Permissions) Permissions {
 	return p.intersect(granted, func(_, granted []netip.Prefix) []netip.Prefix { return granted })
 }
@@ -249,7 +249,7 @@ func (h HTTPAccess) port() int {
 	return 443
 }
 
-// String writes h as it is granted: [METHODS ]SCHEME://HOST[:PORT][ at ADDRESSES].
+// String writes h in the form of a grant: [METHODS ]SCHEME://HOST[:PORT][ at ADDRESSES].
 func (h HTTPAccess) String() string {
 	s := secretHost{h.scheme(), h.Host, h.Port}.url()
 	if len(h.Methods) > 0 {
@@ -265,7 +265,7 @@ func (h HTTPAccess) String() string {
 	return s
 }
 
-// String writes s as it is granted: NAME@SCHEME://HOST[:PORT], with commas between
+// String writes s in the form of a grant: NAME@SCHEME://HOST[:PORT], with commas between
 // hosts.
 func (s SecretAccess) String() string {
 	hosts := make([]string, len(s.Hosts))
@@ -384,13 +384,13 @@ func (s secretHost) String() string {
 	return name
 }
 
-// Missing returns, as words for people, what p asks for beyond what is granted.
+// Missing returns, as words for people, the permissions p asks for beyond the granted.
 func (p Permissions) Missing(granted Permissions) []string { return p.Widens(granted) }
 
-// Widens returns, as words for people, what p asks for that none of the others
-// has: of the manifest of a plugin's next version, given what the last version
-// asked for and what the operator has granted since, it is what somebody must
-// grant before that version may take over.
+// Widens returns, as words for people, the permissions p asks for that none of the
+// others has. For the manifest of a plugin's next version, given the permissions the
+// last version asked for and those the operator has granted since, these are the
+// permissions an operator must grant before that version may take over.
 func (p Permissions) Widens(others ...Permissions) []string {
 	var out []string
 	asks := func(what string, asked bool, has func(Permissions) bool) {

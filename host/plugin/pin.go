@@ -64,7 +64,7 @@ func (s *Slot) at(ctx context.Context) (*version, error) {
 	return nil, s.errUnloaded()
 }
 
-// errNoPart says that the version that serves does not offer what is in use.
+// errNoPart says that the serving version does not offer a part in use.
 func (v *version) errNoPart(kind, name string) error {
 	return host.Errorf(host.NotFound, "plugin %q: version %d offers no %s %q any more", v.slot.id, v.number, kind, name).
 		WithHint("load a version that does, or take it out of the agent")

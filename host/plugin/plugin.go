@@ -37,7 +37,7 @@ func (p *Plugin) Owner() string { return p.owner }
 // ID returns the id under which the plugin was loaded.
 func (p *Plugin) ID() string { return p.id }
 
-// Digest returns "sha256:" and the hex digest of the module as it was loaded.
+// Digest returns "sha256:" and the hex digest of the loaded module's bytes.
 func (p *Plugin) Digest() string { return p.module.digest }
 
 // Manifest returns what the plugin says of itself. It must not be changed.

@@ -149,7 +149,7 @@ func (ip *instancePools) enter(ctx context.Context, tenant string) (*pool, error
 	return pl, nil
 }
 
-// pool returns the tenant's pool, made if there is none. ip.mu is held.
+// pool returns the tenant's pool, and makes a missing one. ip.mu is held.
 func (ip *instancePools) pool(tenant string) *pool {
 	pl := ip.byTenant[tenant]
 	if pl != nil {
@@ -296,9 +296,9 @@ func (ip *instancePools) makeInstance(ctx context.Context, s *binding, sh *fairs
 }
 
 // takeIdle takes the idle instance that was used last: of the tenant's own, if
-// the call may see what earlier ones left, or else of those that are as new. If
-// there is none, but as many instances as may be idle, it takes the longest
-// unused of another tenant, to be restored: that costs a tenth of a new one.
+// the call may see state of earlier calls, or else of the restored ones. Without
+// one, but with as many idle instances as allowed, it takes the longest unused of
+// another tenant, to be restored: that costs a tenth of a new one.
 // ip.mu is held.
 func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance) {
 	if n := len(pl.idle); n > 0 && !fresh {

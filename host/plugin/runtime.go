@@ -31,7 +31,7 @@ type Runtime struct {
 	apart        *fairsched.Scheduler // of instances that are made apart
 	memories     linearmem.Budget
 	fetcher      Fetcher
-	stop         []func() // what was not given
+	stop         []func() // closers of the parts that Options did not give
 	sweeper      *sweeper
 	began        time.Time // where the real monotonic clock of guests starts
 
@@ -47,13 +47,13 @@ type Runtime struct {
 type Options struct {
 	// CacheDir keeps compiled code between runs of the program. It holds
 	// executable code: it is made with mode 0700 and must belong to this user
-	// alone. "" compiles anew each time. Processes may share it.
+	// alone. "" compiles at every start. Processes may share it.
 	CacheDir   string
-	CacheBytes int64 // size of that; what was not used for the longest time goes (1 GiB)
+	CacheBytes int64 // its size; the least recently used entries are removed (1 GiB)
 
 	// Compiler compiles a module into job.Dir, best by a process of its own that
 	// ends with the limits of the job and calls [CompileInto]. It is for modules
-	// that nobody vouches for: the structural limits keep the time to compile
+	// from untrusted sources: the structural limits keep the time to compile
 	// within CompileWork by estimate, and only a process can be stopped whatever
 	// it does. An error of code invalid_argument is the module's fault;
 	// [CompileJob.TimeoutError] and [CompileJob.MemoryError] name a limit. It may
@@ -66,14 +66,14 @@ type Options struct {
 	// Engines run plugins that a [LoadOptions.Engine] names them for, instead of
 	// the sandbox, by name. They are for plugins that are trusted as the program
 	// itself is; host/plugin/extismsdk is one. Calls in them cost no instructions,
-	// because nobody counts them, and Running, Calls and TotalMemoryBytes do not
-	// bound them.
+	// because an engine does not count them, and Running, Calls and TotalMemoryBytes
+	// do not bound them.
 	Engines map[string]NewEngine
 
 	// Running bounds the calls that run guest code at one time, over all plugins
 	// and tenants; those that wait in a host operation do not count. Default: as
 	// many as the program has cores (GOMAXPROCS), because guests compute. Tenants
-	// take turns, whoever has used the fewest instructions first.
+	// alternate: the one that has used the fewest instructions runs first.
 	Running int
 	// Calls bounds the calls in progress, each of which has an instance, over all
 	// plugins and tenants. A tenant may have as many as are still free, so that one
@@ -102,8 +102,8 @@ type Options struct {
 	// code unimplemented, and without a Queue queue.send does; without a Fetcher,
 	// requests go out by an egress.Client that has Secrets, or none; without Models,
 	// plugins ask the model of the agent at work. host/plugin/pluginkv is a Store,
-	// host/queue a Queue: see [Runtime.HandleJob]. What is given here the runtime does
-	// not close.
+	// host/queue a Queue: see [Runtime.HandleJob]. The runtime does not close
+	// the parts given here.
 	Store   Store
 	Fetcher Fetcher
 	Secrets egress.Secrets // for requests, where there is no Fetcher
@@ -196,8 +196,8 @@ func (rt *Runtime) logLine(l LogLine) {
 	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
 }
 
-// Close closes every plugin, waiting for the calls in them and for what is being
-// loaded, and the runtime. It may be called twice.
+// Close closes every plugin, waiting for the calls in them and for loads in progress,
+// and the runtime. It may be called twice.
 func (rt *Runtime) Close(ctx context.Context) error {
 	rt.mu.Lock()
 	if rt.closed {
@@ -279,7 +279,7 @@ func (o *LoadOptions) serves(tenant string) bool {
 	return only == nil || slices.Contains(only, tenant)
 }
 
-// LoadFile is [Runtime.Load] from a file. Code not_found if there is none.
+// LoadFile is [Runtime.Load] from a file. Code not_found if it does not exist.
 func (rt *Runtime) LoadFile(ctx context.Context, id, path string, opts *LoadOptions) (*Plugin, error) {
 	wasm, err := ReadModule(path, rt.limitsFor(opts).ModuleBytes)
 	if err != nil {
@@ -289,7 +289,7 @@ func (rt *Runtime) LoadFile(ctx context.Context, id, path string, opts *LoadOpti
 }
 
 // ReadModule reads a module from a file of at most max bytes. Code not_found if
-// there is none, invalid_argument if it is a directory or too large.
+// it does not exist, invalid_argument if it is a directory or too large.
 func ReadModule(path string, max int) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -327,7 +327,7 @@ func readAtMost(path string, max int) ([]byte, error) {
 // Load checks, meters and compiles a module, reads its manifest, and returns it
 // under the operator's id. Errors: invalid_argument for a module that is
 // malformed or too large, failed_precondition for one that is made for another
-// host; either names the plugin, what is wrong and what to do.
+// host; either names the plugin, the fault and the remedy.
 //
 // Modules with the same bytes and limits are compiled once.
 func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadOptions) (*Plugin, error) {
@@ -433,7 +433,7 @@ func (rt *Runtime) startLoad() error {
 	return nil
 }
 
-// first returns the first of several reasons, nil if there is none.
+// first returns the first of several problems, nil for an empty list.
 func first(problems []error) error {
 	if len(problems) == 0 {
 		return nil

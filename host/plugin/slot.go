@@ -19,10 +19,10 @@ const (
 	slotRecords             = 32 // versions that State tells of
 )
 
-// Slot is a plugin whose module can be replaced while it serves. What is made of
-// it, tools, processors, routers and providers, stays with its agents: every
-// call goes to the version that serves when it begins and ends there, whatever
-// happens meanwhile. A run that must not see two versions pins them: see
+// Slot is a plugin whose module can be replaced while it serves. Its tools,
+// processors, routers and providers stay with their agents: every call runs in the
+// version that serves when the call begins and ends there, even if another version
+// is published meanwhile. A run that must not see two versions pins them: see
 // [Runtime.Pin].
 //
 // Each version is checked, compiled, described and tried aside, with nothing
@@ -133,11 +133,11 @@ func (rt *Runtime) isTaken(s *Slot) bool {
 	return false
 }
 
-// Slot returns the host's slot of an id; nil if there is none.
+// Slot returns the host's slot of an id; nil if the id is free.
 func (rt *Runtime) Slot(id string) *Slot { return rt.TenantSlot("", id) }
 
-// TenantSlot returns the slot of an id that is of a tenant; nil if there is none,
-// whatever the host or another tenant has under the id.
+// TenantSlot returns a tenant's own slot of an id; nil if the tenant has none, even if
+// the host or another tenant has a slot of that id.
 func (rt *Runtime) TenantSlot(owner, id string) *Slot {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *Slot) replace(ctx context.Context, wasm []byte, isFirst bool) (VersionS
 	return s.serve(v, true)
 }
 
-// begin waits until nobody else changes the slot.
+// begin waits until no other operation changes the slot.
 func (s *Slot) begin(ctx context.Context, loading bool) error {
 	select {
 	case s.turn <- struct{}{}:

@@ -33,10 +33,10 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 	return v.state(), err
 }
 
-// Grant sets what the plugin may do for tenants without grants of their own: of
-// the version that serves at once, as [Plugin.Grant] does, and of those that
-// follow. One whose last calls are ending loses what is not granted any more, and
-// gets nothing new. A version that is held back serves if that is enough for it. Errors:
+// Grant sets the permissions of the plugin for tenants without grants of their own: of
+// the serving version at once, as [Plugin.Grant] does, and of later versions. A
+// version whose last calls are ending loses the permissions taken back, and gets no
+// new ones. A version that is held back serves if the grant is enough for it. Errors:
 // permission_denied if a version stays held back, invalid_argument for
 // permissions that make no sense.
 func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
@@ -80,7 +80,7 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 	for _, v := range s.revisions.live {
 		switch v.phase {
 		case Held:
-		case Draining: // its calls go on as they began, but for what is taken back
+		case Draining: // its calls keep their permissions, except those taken back
 			v.plugin.bindings.narrow(granted)
 		default:
 			if err := v.plugin.Grant(granted); err != nil {
@@ -91,8 +91,8 @@ func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
 	return s.revisions.held(), nil
 }
 
-// Accept takes the version that is held back into service with what is granted,
-// and no more: what else it asks for fails with code permission_denied. Code
+// Accept takes the version that is held back into service with the granted
+// permissions only: uses of others fail with code permission_denied. Code
 // failed_precondition if no version is held back.
 func (s *Slot) Accept(ctx context.Context) (VersionState, error) {
 	if err := s.begin(ctx, false); err != nil {

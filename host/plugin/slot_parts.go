@@ -113,8 +113,8 @@ func (s *Slot) Tools(opts *PartOptions) ([]*host.Tool, error) {
 	return tools, nil
 }
 
-// Tool returns one of the tools: see [Slot.Tools]. Code not_found if there is
-// none of that name.
+// Tool returns one of the tools: see [Slot.Tools]. Code not_found if no tool has
+// that name.
 func (s *Slot) Tool(name string, opts *PartOptions) (*host.Tool, error) {
 	v := s.enter()
 	if v == nil {
@@ -163,7 +163,7 @@ func (t *slotTool) live(v *version) (*host.Tool, error) {
 	return host.NewLiveTool(made.tool, t.current), nil
 }
 
-// current is the tool of the version that serves; nil if there is none.
+// current is the tool of the serving version; nil if that version lacks it.
 func (t *slotTool) current(ctx context.Context) *host.Tool {
 	v, err := t.slot.at(ctx)
 	if err != nil {
@@ -198,8 +198,8 @@ func (s *Slot) Processor(name string, opts *PartOptions) (host.Processor, error)
 	return pr, err
 }
 
-// firstPart makes a part of the version that serves, so that what is wrong with
-// it shows when an agent is made.
+// firstPart makes a part of the serving version, so that its faults show when an
+// agent is made.
 func (s *Slot) firstPart(fn func(p *Plugin) error) error {
 	v := s.enter()
 	if v == nil {

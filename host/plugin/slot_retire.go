@@ -22,7 +22,7 @@ func (s *Slot) Rollback(ctx context.Context) (VersionState, error) {
 }
 
 // rollback replaces the version bad, if it still serves, by the one before it
-// and returns that; nil if there is none.
+// and returns that; nil without an earlier version.
 func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Slot) Unload(ctx context.Context) error {
 	return nil
 }
 
-// dropAll lets no new call in and returns what is yet to be closed.
+// dropAll lets no new call in and returns the versions yet to be closed.
 func (s *Slot) dropAll() []*version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Slot) Close() { s.shut(true) }
 
 // shut is Close that may wait for calls only, and not for pins.
 func (s *Slot) shut(waitForPins bool) {
-	s.turn <- struct{}{} // what is in progress ends first
+	s.turn <- struct{}{} // an operation in progress ends first
 	defer func() { <-s.turn }()
 	s.mu.Lock()
 	s.closed = true

@@ -37,8 +37,7 @@ func (rs *revisions) add(v *version) {
 	}
 }
 
-// before returns the last kept version before v; nil if there is none. rs.mu is
-// held.
+// before returns the last kept version before v; nil without one. rs.mu is held.
 func (rs *revisions) before(v *version) *version {
 	i := slices.Index(rs.live, v) - 1
 	for i >= 0 && rs.live[i].phase != Kept {
@@ -105,8 +104,8 @@ func (rs *revisions) dropSurplus() {
 	}
 }
 
-// drained does what has waited for a version's last call, if that has ended: a
-// kept version keeps its code only, a dropped one nothing. rs.mu is held.
+// drained frees a version's resources once its last call has ended: a kept version
+// keeps its code only, a dropped one nothing. rs.mu is held.
 func (rs *revisions) drained(v *version) {
 	if v.refs.Load() != retired || v.closing {
 		return
@@ -139,7 +138,7 @@ func (rs *revisions) remember(v *version) {
 	}
 }
 
-// closeNow closes a version that has pins, if nobody does already.
+// closeNow closes a version that has pins, unless its close has begun already.
 func (rs *revisions) closeNow(v *version) {
 	rs.mu.Lock()
 	closing := v.closing

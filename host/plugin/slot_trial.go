@@ -29,8 +29,8 @@ func (s *Slot) try(ctx context.Context, wasm []byte) (*Plugin, error) {
 	return p, nil
 }
 
-// health makes the calls that a version must answer. It has its own tenant,
-// nobody's, and what it leaves behind ends with it.
+// health makes the calls that a version must answer. They run for a tenant of their
+// own, and their instances end with the trial.
 func (s *Slot) health(ctx context.Context, p *Plugin) error {
 	// Describing starts an instance, which may fail. Not to describe is allowed.
 	if _, err := p.Call(ctx, describeTenant, "describe", nil, nil); err != nil && host.CodeOf(err) != host.Unimplemented {
@@ -65,7 +65,7 @@ func unhealthy(ctx context.Context, id, what string, err error) error {
 	return host.Errorf(host.FailedPrecondition, "plugin %q is not taken into service: its %s: %w", id, what, err)
 }
 
-// endTrial lets tenants in. What was left of the trial ends.
+// endTrial lets tenants in, and ends the rest of the trial.
 func (p *Plugin) endTrial() {
 	if !p.bindings.trial.Swap(false) {
 		return

@@ -23,7 +23,7 @@ const (
 	Unloaded Phase = "unloaded" // the plugin was unloaded
 )
 
-// retired is the bit of version.refs that lets nobody in.
+// retired is the bit of version.refs that refuses new calls and pins.
 const retired int64 = 1
 
 // version is one module in a slot.
@@ -38,8 +38,8 @@ type version struct {
 
 	plugin *Plugin // set before the version is published
 
-	// health judges its calls since it was last published. Pinned calls go on
-	// through a rollback to it, which begins anew.
+	// health judges its calls since it was last published. Pinned calls continue
+	// through a rollback to it, which starts with a new health.
 	health atomic.Pointer[health]
 
 	// Guarded by Slot.mu.

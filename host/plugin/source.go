@@ -21,9 +21,9 @@ import (
 
 // BuildOptions are the optional parts of building a plugin.
 type BuildOptions struct {
-	// CacheDir keeps built modules by their sources' content; "" builds anew.
+	// CacheDir keeps built modules by their sources' content; "" builds each time.
 	CacheDir string
-	// Progress is told in a sentence what takes time.
+	// Progress receives a sentence about each slow step.
 	Progress func(string)
 }
 
@@ -194,7 +194,7 @@ func buildHint(said string) string {
 	return "fix what the compiler says above"
 }
 
-// head keeps the beginning of what is written to it.
+// head keeps the beginning of the text written to it.
 type head struct {
 	b   []byte
 	max int

@@ -12,8 +12,8 @@ import (
 type StartUp struct {
 	Instructions int64 `json:"instructions"`
 
-	// Clock: it has read a clock. It was told the virtual one, whatever is granted,
-	// so that an image can be taken of it.
+	// Clock: it has read a clock. The host gave it the virtual one, whatever is
+	// granted, so that an image can be taken of it.
 	Clock bool `json:"clock"`
 
 	// Random: it has read random bytes. With the permission random they are real,

@@ -19,8 +19,8 @@ import (
 // unavailable (the store is down; retryable), canceled and deadline_exceeded.
 // Of an error with another code a guest learns only that the store failed.
 type Store interface {
-	// Get returns the item at key; code not_found if there is none, or if it has
-	// expired.
+	// Get returns the item at key; code not_found if it does not exist or
+	// has expired.
 	Get(ctx context.Context, owner Owner, key string) (Item, error)
 
 	// Put writes an item and returns its revision, which is greater than every
@@ -44,11 +44,10 @@ type Store interface {
 // plugintest.TestStore checks those that are.
 //
 // Erasing removes items and whatever else is stored because of them, expired ones
-// too; a quota has all of its room again, and revisions still grow. Where nothing
-// is kept it does nothing. It can be interrupted at any point, by an error or the
-// end of the process: what is left is whole, and erasing again removes it. What is
-// written meanwhile may stay, so the plugin is unloaded, or taken from the tenant,
-// before.
+// too; a quota has all of its room again, and revisions still grow. Without stored
+// items Erase does nothing. An error or the end of the process may interrupt it at any
+// point: the remaining items are whole, and erasing again removes them. Items written
+// meanwhile may stay, so the plugin is unloaded, or taken from the tenant, before.
 type Eraser interface {
 	// Erase removes what one plugin keeps for one tenant. With an error, it says
 	// what it has removed until then.

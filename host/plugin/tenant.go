@@ -11,7 +11,7 @@ import (
 )
 
 // Tenant is what the plugins of one tenant may do and use. The zero value takes
-// every plugin as it was loaded, under the default budget. Give it to
+// every plugin with the grants of its load, under the default budget. Give it to
 // [Options] or, while serving, to [Runtime.SetTenant].
 type Tenant struct {
 	// Grants are permissions by plugin id, in the place of the plugin's own
@@ -101,11 +101,11 @@ func tighter[N ~int | ~int64](own, plugin N) N {
 	return min(own, plugin)
 }
 
-// tenants are the accounts of everybody whose calls a runtime runs.
+// tenants holds the accounts of all tenants whose calls a runtime runs.
 type tenants struct {
 	any     *Tenant // for a tenant without settings of its own
 	ceiling *Permissions
-	age     atomic.Uint64 // grows with every change of anybody's settings
+	age     atomic.Uint64 // grows with every change of a tenant's settings
 
 	mu       sync.Mutex
 	accounts map[string]*account
@@ -153,8 +153,8 @@ func (ts *tenants) set(id string, t *Tenant) error {
 	return nil
 }
 
-// account returns the account of a tenant, opening it if there is none. claim is
-// what keeps it: done before anybody can forget it again.
+// account returns the account of a tenant, opening a missing one. claim marks it as
+// needed before a sweep can forget it again.
 func (ts *tenants) account(id string, claim func(*account)) *account {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -171,7 +171,7 @@ func (ts *tenants) account(id string, claim func(*account)) *account {
 	return a
 }
 
-// settings are those of the tenant: its own, or anybody's.
+// settings returns the tenant's own settings, or else the default for any tenant.
 func (a *account) settings() *Tenant {
 	if own := a.own.Load(); own != nil {
 		return own
@@ -182,9 +182,9 @@ func (a *account) settings() *Tenant {
 // SetTenant sets what the plugins of a tenant may do and use; nil leaves it nothing,
 // as is right for a tenant that was deleted: it has no plugin, until it is set
 // again or [Runtime.ResetTenant] makes it like any other. It may be called while calls
-// run: they go on under the new settings, but for the limits that they began
-// with. What the tenant has used of its budget stays used until its window ends;
-// one that would last longer than the new settings' Window ends at once. Code
+// run: they continue under the new settings, but with the limits that they began
+// with. The used part of the tenant's budget stays used until its window ends; a
+// window that would last longer than the new settings' Window ends at once. Code
 // invalid_argument for settings that make no sense.
 func (rt *Runtime) SetTenant(id string, t *Tenant) error {
 	if t == nil {
@@ -197,8 +197,8 @@ func (rt *Runtime) SetTenant(id string, t *Tenant) error {
 // which may be more than it had: for one that is configured no longer.
 func (rt *Runtime) ResetTenant(id string) error { return rt.tenants.set(id, nil) }
 
-// Tenant returns a copy of what was set for a tenant, with defaults filled in,
-// and whether anything was.
+// Tenant returns a copy of a tenant's own settings, with defaults filled in, and
+// whether it has any.
 func (rt *Runtime) Tenant(id string) (Tenant, bool) {
 	rt.tenants.mu.Lock()
 	a := rt.tenants.accounts[id]

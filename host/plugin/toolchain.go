@@ -57,8 +57,8 @@ var (
 )
 
 // importProblems lists the imports that no plugin host provides: one problem for
-// each toolchain, however many functions it is. What is no function
-// is for nameProblems to say.
+// each toolchain, however many functions it is. nameProblems reports imports that
+// are no functions.
 func (m guestModule) importProblems() (list []error) {
 	for _, g := range m.refusedImports() {
 		list = append(list, g.problem(m))

@@ -33,8 +33,8 @@ type denial struct {
 	logged time.Time
 }
 
-// The bounds of what is remembered of one plugin and tenant, since a guest names
-// the hosts that it wants, and the words for what is beyond them.
+// The bounds of the usage records of one plugin and tenant, since a guest chooses the
+// hosts that it asks for, and the name that sums denials beyond them.
 const (
 	maxUsedHosts   = 64
 	maxDenied      = 64

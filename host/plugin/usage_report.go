@@ -90,7 +90,7 @@ func (l *Latency) Count() (n int64) {
 }
 
 // Quantile returns a time that the share q of the calls stay under, from 0 to 1:
-// the upper end of a bucket, thus at most twice too long. 0 if there are none.
+// the upper end of a bucket, thus at most twice too long. 0 without calls.
 func (l *Latency) Quantile(q float64) time.Duration {
 	rest := q * float64(l.Count())
 	for i, c := range l {
@@ -164,7 +164,7 @@ type UsageReport struct {
 	Items  []LineItem `json:"charges"` // by tenant, plugin and export
 }
 
-// Since returns what was used after an earlier report of the same runtime. Peaks
+// Since returns the usage since an earlier report of the same runtime. Peaks
 // stay those since the beginning.
 func (b *UsageReport) Since(earlier *UsageReport) *UsageReport {
 	before := make(map[usageKey]*LineItem, len(earlier.Items))
@@ -185,7 +185,7 @@ func (b *UsageReport) Since(earlier *UsageReport) *UsageReport {
 }
 
 // Sum returns the report with fewer lines: those with the same tenant, plugin and
-// export, as far as they are asked for, are one.
+// export, of those three that are asked for, become one.
 func (b *UsageReport) Sum(tenant, plugin, export bool) *UsageReport {
 	sums := map[usageKey]*LineItem{}
 	for i := range b.Items {

@@ -11,7 +11,7 @@ import (
 )
 
 // wasiPrices charges for WASI, and bounds it: some of its functions read as much
-// memory as they are told to, and know neither a budget nor a deadline.
+// memory as a guest asks for, and know neither a budget nor a deadline.
 type wasiPrices struct{}
 
 // keepsFiles are the WASI functions that change what the system keeps of open

@@ -6,10 +6,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// What JSON costs its reader goes by its values more than by its bytes: two
+// The cost of reading JSON depends on its values more than on its bytes: two
 // million empty strings take the host a second, and a guest a millisecond to
 // write. So values are priced, and bounded where they become Go values one by
-// one; what is only carried is not.
+// one; JSON that the host only passes on is not priced.
 
 const (
 	// valuePrice is the price of a sign that stands between values of a request.

@@ -10,10 +10,10 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// world is what a guest sees of the world: a clock that moves 1 ms a reading and
-// by what is slept, the same random bytes for every call, stdout and stderr into
-// the log, and nothing else. With the permissions clock and random it is the real
-// ones, the clock once start-up code has run.
+// world is a guest's WASI environment: a clock that moves 1 ms a reading and by the
+// time slept, the same random bytes for every call, stdout and stderr into the log,
+// and nothing else. With the permissions clock and random they are the real ones,
+// the clock once start-up code has run.
 type world struct {
 	inst    *instance
 	now     int64  // virtual, nanoseconds since the epoch
@@ -26,8 +26,8 @@ type world struct {
 	random  bool   // the guest has read random bytes
 
 	// Start-up code reads the virtual clock, also of a tenant that is granted the
-	// real one: an image is of no time. After it the real one goes on from where the
-	// virtual one stood, so that monotonic time never goes back.
+	// real one: an image is of no time. After start-up the real clock continues
+	// from the virtual time, so that monotonic time never goes back.
 	over  bool  // start-up
 	began int64 // how far the virtual clock was then, in nanoseconds
 
@@ -151,7 +151,7 @@ func (w *world) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// maxLastWords bounds what is kept of stderr for an error's text.
+// maxLastWords bounds the part of stderr kept for an error's text.
 const maxLastWords = 4 << 10
 
 // lastWords returns the message of a Go guest's panic or fatal error, if it
@@ -180,7 +180,7 @@ type logWriter struct {
 	line  []byte // begun
 }
 
-// maxLogLine bounds what is kept of a line that does not end.
+// maxLogLine bounds the part kept of a line that does not end.
 const maxLogLine = 4 << 10
 
 // Write implements io.Writer. It takes whatever it is given, and keeps what
