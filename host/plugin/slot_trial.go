@@ -29,8 +29,8 @@ func (s *Slot) try(ctx context.Context, wasm []byte) (*Plugin, error) {
 	return p, nil
 }
 
-// health makes the calls that a version must answer. They run for a tenant of their
-// own, and their instances end with the trial.
+// health makes the calls that a version must answer. They run for no tenant
+// (describeTenant), and their instances end with the trial.
 func (s *Slot) health(ctx context.Context, p *Plugin) error {
 	// Describing starts an instance, which may fail. Not to describe is allowed.
 	if _, err := p.Call(ctx, describeTenant, "describe", nil, nil); err != nil && host.CodeOf(err) != host.Unimplemented {
