@@ -83,8 +83,8 @@ func (p *Plugin) newTool(info *ToolInfo, provider string, part *PartOptions) (*h
 	return p.wrapTool(info, part, handler)
 }
 
-// wrapTool makes a tool as the manifest describes it, under the name that the
-// options give it, of what runs it.
+// wrapTool makes a tool of its handler, with the manifest's description and the name
+// that the options give it.
 func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHandler) (*host.Tool, error) {
 	if err := checkConfig(p.id, "tool", info.Name, nil, part.config()); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHa
 	return tool, nil
 }
 
-// toolHandler returns what runs a tool.
+// toolHandler returns the function that runs a tool.
 func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMessage) (host.ToolHandler, error) {
 	made, err := p.schemas.of(p, info)
 	if err != nil {
@@ -241,11 +241,11 @@ func (pr *processor) addHistory(ctx context.Context, o *object, view *host.View)
 	return o.outline(ctx, view, pr.encoding(view))
 }
 
-// defaultEncoding is what a processor that lets its configuration choose gets
-// when that does not say.
+// defaultEncoding is the encoding for a processor whose configuration may choose one
+// and does not.
 const defaultEncoding = "o200k_base"
 
-// encoding returns in what the outline's tokens are counted; "" for not at all.
+// encoding returns the encoding that counts the outline's tokens; "" counts none.
 // A configuration may name a custom tokenizer under "tokenizer", and say
 // "model" for the model's own tables: if those are not known, nothing is
 // counted and the processor estimates.
@@ -444,7 +444,7 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 	return out, nil
 }
 
-// read makes of an answer what the agent gets, the tools that it names included.
+// read turns an answer into the agent's input, with the tools that the answer names.
 func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error) {
 	got, err := pr.plugin.answers.readProvided(ctx, pr.name, raw)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
-// What exports answer, read as pdk/ABI.md has it.
+// The answers of exports, read by the rules of pdk/ABI.md.
 
-// CheckAnswer says why what an export answered is not what pdk/ABI.md says of it,
-// just as a run would find it: code internal; nil if nothing is wrong. An error
-// object that is one is an answer. name and input are those of the [Plugin.Call]
-// that r came from; what the answer is about (agents that a router names, a state
-// that a tool changes, messages that are edited) is not looked at. Code
-// invalid_argument for a name that is no export.
+// CheckAnswer returns an error of code internal if an export's answer breaks the rules
+// of pdk/ABI.md, with the same checks as a run; nil if it is right. A well-formed error
+// object is an answer. name and input are those of the [Plugin.Call] that returned r.
+// CheckAnswer does not look at the subjects of the answer (agents that a router names,
+// a state that a tool changes, messages that are edited). Code invalid_argument for a
+// name that is no export.
 func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	e, err := p.module.exportNamed(name)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	return err
 }
 
-// answers reads the outputs of a plugin's exports. What does not fit the ABI is an
+// answers reads the outputs of a plugin's exports. An output that breaks the ABI is an
 // error of code internal that names the plugin.
 type answers struct{ plugin string }
 
@@ -136,7 +136,7 @@ func (a answers) readEdits(ctx context.Context, name string, raw json.RawMessage
 	return all, err
 }
 
-// partError is the error of what a part has answered.
+// partError names the part in the error of its answer.
 func (a answers) partError(kind, name string, err error) error {
 	if err == nil {
 		return nil
@@ -161,7 +161,7 @@ func (a answers) readRoute(ctx context.Context, name string, raw []byte) (*host.
 	return &host.Route{Next: got.Next, Delegate: got.Delegate, Reason: clean(got.Reason)}, nil
 }
 
-// provided is what a provider answers, its tools by their names.
+// provided is a provider's answer, its tools by their names.
 type provided struct {
 	host.Provided
 	tools []string

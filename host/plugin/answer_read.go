@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
-// answerReader makes of an export's output what the caller of the plugin gets. Its
+// answerReader turns an export's output into the result for the plugin's caller. Its
 // context ends with the call; pace(ctx) lets others run between two pieces.
 type answerReader func(ctx context.Context, output []byte) error
 
@@ -27,14 +27,14 @@ func answerPrice(output []byte, signs int) int64 {
 }
 
 // The bounds of an answer's parts beside the limit OutputBytes. One that has more is
-// an error of code internal, as any other answer that is not what the ABI says.
+// an error of code internal, as any other answer that breaks the ABI.
 const (
 	// maxAnswerMessages bounds the messages that a processor or provider returns.
 	maxAnswerMessages = 100_000
 	// maxAnswerEdits bounds the edits that a processor returns: it may drop each of
 	// maxAnswerMessages, and put another before it.
 	maxAnswerEdits = 200_000
-	// maxDecodedSigns bounds the commas, colons and brackets of what becomes Go values
+	// maxDecodedSigns bounds the commas, colons and brackets of JSON that becomes Go values
 	// one by one (messages, edits, artifacts). Each value takes its reader some 100
 	// bytes of memory, however few it has in the answer.
 	maxDecodedSigns = 1 << 20
@@ -44,8 +44,8 @@ const (
 )
 
 // readAnswer has the caller's reader read the output, or reads the error that it is.
-// No guest code runs any more; the call still has its turn, and gives it to others as
-// an operation does.
+// No guest code runs any more; the call still holds its quantum, and yields as an
+// operation does.
 func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) error {
 	c := &inst.call
 	c.charged += answerPrice(output, signs(output))
@@ -79,7 +79,7 @@ func (a answers) atMost(e export, what string, n, max int) error {
 		WithHint("the plugin is broken; see pdk/ABI.md")
 }
 
-// decodable fails if what an answer has under a name is too much to become values.
+// decodable fails if a field of an answer has too many values to decode.
 func (a answers) decodable(e export, what string, raw []byte) error {
 	return a.atMost(e, "commas, colons and brackets in its "+what, signs(raw), maxDecodedSigns)
 }

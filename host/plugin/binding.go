@@ -23,7 +23,7 @@ type rights struct {
 	policyErr error
 }
 
-// binding is the use of one plugin by one tenant: its rights, and what it has used.
+// binding is the use of one plugin by one tenant: its rights and its usage.
 type binding struct {
 	plugin       *Plugin
 	account      *account
@@ -59,7 +59,7 @@ type bindings struct {
 	closed   bool // none is kept any more
 }
 
-// rightsFor works out what a tenant of these settings may do with the plugin.
+// rightsFor computes the plugin's rights for a tenant with these settings.
 func (bs *bindings) rightsFor(t *Tenant, tenant string) *rights {
 	p := bs.plugin
 	r := &rights{limits: t.Limits.within(p.limits)}

@@ -28,17 +28,17 @@ const (
 // Guard says when a plugin is no longer called, and when a new version of it is
 // rolled back. A zero field is its default.
 //
-// What counts is a plugin's own fault: a trap, a limit that its call breaks,
-// output that is not what the ABI says. An error object is an answer, and a
+// Only a plugin's own faults count: a trap, a limit that its call breaks, output
+// that breaks the ABI. An error object is an answer, and a
 // caller that leaves, a call that found no free instance or that a tenant's
 // budget stopped says nothing.
 //
 // Calls are judged by tenant, because a tenant may be able to make a plugin
-// fail: when its calls fail, those of others still go through. A tenant whose
+// fail: when its calls fail, those of other tenants still run. A tenant whose
 // calls fail FaultsInARow times, or at a rate of FaultRate in a Window of at
 // least MinCalls calls, is answered with code unavailable for BackOff, doubled
-// each time up to MaxBackOff; then one call is let through, and if that is well,
-// so are the rest.
+// each time up to MaxBackOff; then one call runs, and if it succeeds, so do the
+// rest.
 //
 // A version that is in its Probation and has come to that for more than half of
 // the tenants that call it is rolled back to the one before it, if that is kept.
@@ -74,7 +74,7 @@ func orDefault[T comparable](v *T, d T) {
 	}
 }
 
-// verdict is what a call says of a plugin.
+// verdict is the judgement of a plugin by one call.
 type verdict int
 
 const (
@@ -324,8 +324,8 @@ func (h *health) fault(t *tenantHealth, probe bool, now time.Time, err error) bo
 	return true
 }
 
-// failing reports whether a version in its probation is refused to more than half
-// of those who have called it lately.
+// failing reports whether a version in its probation is refused to more than half of
+// the tenants that have called it lately.
 func (h *health) failing(now time.Time) bool {
 	if !h.proving.Load() {
 		return false

@@ -23,9 +23,9 @@ const (
 // default; nothing is unlimited. Use beyond the budget fails with an error of code
 // resource_exhausted that is retryable and holds a [*BudgetError].
 //
-// A call is stopped when the budget is used up, so a tenant can go past it by
-// what its running calls do between two looks, some 100,000 instructions each;
-// that counts in the same window.
+// A call is stopped when the budget is used up, so a tenant can exceed it by the work
+// of its running calls between two fuel checks, some 100,000 instructions each; that
+// counts in the same window.
 type Budget struct {
 	Window       time.Duration // (1 minute)
 	Instructions int64         // WebAssembly instructions, starting instances included (500,000,000,000)
@@ -182,15 +182,15 @@ func (a *account) forgettable() bool {
 	return a.own.Load() == nil && a.bindings.Load() == 0 && !time.Now().Before(a.ends)
 }
 
-// BudgetUse is what a tenant has used in the present window.
+// BudgetUse is a tenant's usage in the present window.
 type BudgetUse struct {
 	Spent  Budget        // Window is how long windows are
 	Limit  Budget        // the same of the tenant's budget
 	Refill time.Duration // until the next window begins; 0 if none has begun
 }
 
-// BudgetUse returns what the plugins of a tenant have used of its budget. What
-// calls in progress have used since they last looked is not in it.
+// BudgetUse returns the used part of a tenant's budget. It lacks the usage of calls in
+// progress since their last fuel check.
 func (rt *Runtime) BudgetUse(tenant string) BudgetUse {
 	rt.tenants.mu.Lock()
 	a := rt.tenants.accounts[tenant]
@@ -211,8 +211,8 @@ func (rt *Runtime) BudgetUse(tenant string) BudgetUse {
 	return use
 }
 
-// bill charges the tenant for what a call has run since the last time, and
-// stops the call if that was too much. spent is what it has used in all.
+// bill charges the tenant for a call's instructions since the last bill, and stops
+// the call if the budget is exceeded. spent is the call's total.
 func (inst *instance) bill(spent int64) {
 	if err := inst.settle(spent, time.Now()); err != nil {
 		inst.stop(inst.budgetStop(err))

@@ -32,18 +32,18 @@ const DefaultCacheBytes = 1 << 30
 type codeCache struct {
 	dir     string
 	most    int64  // bytes
-	machine string // what code made here is for, see fingerprint
+	machine string // that code made here is for, see fingerprint
 }
 
-// cacheFormat changes with what an entry looks like, and with engineConfig.
+// cacheFormat changes with the layout of an entry, and with engineConfig.
 const cacheFormat = "agenthost code 1"
 
 // sealFile is the seal's name in an entry.
 const sealFile = "seal"
 
-// seal says what an entry is. It finds out damage and mistakes, which wazero's
-// own check, 32 bits over a part of the file, does not; who can write a file
-// here can write its seal.
+// seal describes an entry. It detects damage and mistakes that wazero's own check, 32
+// bits over a part of the file, does not; a user who can write a file here can write
+// its seal.
 type seal struct {
 	Key    string `json:"key"`
 	Name   string `json:"name"` // of wazero's file, relative to the entry
@@ -80,8 +80,7 @@ func openCache(dir string, most int64) (*codeCache, error) {
 	return &codeCache{dir: dir, most: most, machine: machine}, nil
 }
 
-// fingerprint returns what tells code for this machine and this version of
-// wazero from other code: the name that wazero gives to a module without
+// fingerprint identifies code for this machine and this version of wazero: the name that wazero gives to a module without
 // functions. It holds the version, the architecture and the processor's
 // features.
 func fingerprint(dir string) (string, error) {
@@ -153,7 +152,7 @@ func (c *codeCache) place(key, built string) error {
 		WithHint("remove the directory; what it holds is made again")
 }
 
-// remove takes an entry away at once for others, and then its files.
+// remove hides an entry from other processes at once, and then removes its files.
 func (c *codeCache) remove(dir string) {
 	tmp, err := os.MkdirTemp(c.dir, buildPrefix)
 	if err != nil {
@@ -284,7 +283,7 @@ func (c *codeCache) sweep(added string) {
 	}
 }
 
-// cacheEntry is what a sweep knows of an entry.
+// cacheEntry describes an entry for a sweep.
 type cacheEntry struct {
 	key  string
 	size int64

@@ -67,7 +67,7 @@ func (s *callStack) start(calls, frame int64) {
 // used: it doubles what there is and adds the frame that did not fit.
 func roomFor(used, frame int64) int64 { return 2*used + frame + stackSlack }
 
-// stackBytes is what counts for a stack of some size.
+// stackBytes returns the bytes counted for a stack of some size.
 func stackBytes(room int64) int64 {
 	if room <= smallStack {
 		return 0
@@ -100,8 +100,8 @@ func (inst *instance) hasGrown() {
 	}
 }
 
-// peak is what a call's cost reports of its stack and tables. Small stacks are not in
-// it: how often one has doubled depends on the calls before.
+// peak returns the bytes of stack and tables for a call's cost. It leaves small stacks
+// out: how often one has doubled depends on the calls before.
 func (s *callStack) peak() int64 {
 	if s.room < reportedStack {
 		return s.tables
@@ -109,7 +109,7 @@ func (s *callStack) peak() int64 {
 	return s.claim.Size()
 }
 
-// begin hands out what needs no more than the first room.
+// begin hands out the units that fit the first room.
 func (s *callStack) begin() {
 	s.granted = s.units
 	s.depth.Set(uint64(wasmmeter.PackDepth(s.calls, s.granted)))
@@ -121,7 +121,7 @@ func (s *callStack) use(fn api.Function) api.Function {
 	return fn
 }
 
-// deepen is the tick of a guest that has gone as deep as its units allow: it reserves
+// deepen is the check of a guest that has gone as deep as its units allow: it reserves
 // memory for a larger stack and hands out more, or stops the guest. sp lies at the
 // end of the used part of the stack.
 func (inst *instance) deepen(depth int64, sp *uint64) {
@@ -149,8 +149,8 @@ func (inst *instance) deepen(depth int64, sp *uint64) {
 	s.depth.Set(uint64(wasmmeter.PackDepth(calls, more)))
 }
 
-// reserveStack counts room for a stack that is about to grow, or stops the guest. To
-// grow it takes the host about as long as to write so many bytes, which others wait.
+// reserveStack counts room for a stack that is about to grow, or stops the guest. Growing
+// takes the host about as long as writing so many bytes, and other calls wait for it.
 func (inst *instance) reserveStack(room int64) {
 	s := &inst.callStack
 	if !s.claim.Set(stackBytes(room) + s.tables) {
@@ -178,8 +178,8 @@ func (inst *instance) beginGrowth(grown int64) {
 	inst.callStack.growing, inst.callStack.grown = sh, grown/bytesPerInstruction
 }
 
-// endGrowth ends what beginGrowth began. It reports whether there was anything, and
-// then takes the call's turn again; inst.turnless says whether it could.
+// endGrowth ends the growth that beginGrowth began, if any. It reports whether one was
+// in progress, and then queues the call again; inst.turnless says whether that failed.
 func (inst *instance) endGrowth() bool {
 	s := &inst.callStack
 	if s.growing == nil {

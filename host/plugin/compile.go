@@ -42,13 +42,13 @@ type CompileJob struct {
 // invalid_argument for bytes that are no module or break the compiler.
 func CompileInto(job *CompileJob) error { return compileInto(job.Dir, job.Wasm) }
 
-// TimeoutError is what a compiler answers that was stopped by the job's Timeout.
+// TimeoutError returns the error for a compiler stopped by the job's Timeout.
 func (j *CompileJob) TimeoutError() error {
 	return host.Errorf(host.DeadlineExceeded, "compiling it took longer than the limit CompileTimeout of %s", j.Timeout).
 		WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
 }
 
-// MemoryError is what a compiler answers that was stopped by the job's Memory.
+// MemoryError returns the error for a compiler stopped by the job's Memory.
 func (j *CompileJob) MemoryError() error {
 	return host.Errorf(host.ResourceExhausted, "compiling it took more memory than the limit CompileMemory of %d", j.Memory).
 		WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
@@ -76,7 +76,7 @@ func newCompilation(plugin, owner string, tenants []string) *compilation {
 	return job
 }
 
-// flow is what a compilation shares the compile slots as.
+// flow returns the name of the job's flow in the scheduler of compile slots.
 func (job *compilation) flow() string {
 	switch {
 	case job.billed:

@@ -35,7 +35,7 @@ const (
 
 // ExtismOptions are for a plugin that is built with an Extism kit.
 type ExtismOptions struct {
-	// Config is what the plugin reads as its configuration, at most 1 MiB. It is
+	// Config is the configuration that the plugin reads, at most 1 MiB. It is
 	// no place for secrets: the plugin sees it.
 	Config map[string]string
 
@@ -73,11 +73,11 @@ func (o ExtismOptions) check() error {
 	return nil
 }
 
-// extismPlugin is what a plugin knows if it is an Extism one.
+// extismPlugin is the Extism side of a plugin.
 type extismPlugin struct {
 	ExtismOptions
 	exports []string    // its own functions, beside those of our contract
-	asks    Permissions // what its manifest has if it brings none: what it was loaded with
+	asks    Permissions // permissions of a plugin without a manifest: those of its load
 	silent  bool        // it has no manifest, so it gets the granted part of Extism's permissions
 }
 
@@ -90,7 +90,7 @@ type extismState struct {
 	own    bool              // it has read config or kept data that an image does not hold
 }
 
-// extismCall is what one call has set.
+// extismCall is the state that one call has set.
 type extismCall struct {
 	inputAsked bool // the input is a block
 	inputAt    uint64
@@ -124,7 +124,7 @@ func (x *extismState) lend(to *fairsched.Flow) {
 	}
 }
 
-// close gives back what the host holds for the instance.
+// close frees the host's resources of the instance.
 func (x *extismState) close() {
 	if x != nil {
 		x.vars = nil
@@ -143,7 +143,7 @@ func (x *extismState) begin(tenant string) {
 	}
 }
 
-// rest lets go of what an idle instance need not hold.
+// rest frees the resources that an idle instance does not need.
 func (x *extismState) rest() {
 	if x != nil {
 		x.extismCall = extismCall{}
@@ -256,8 +256,8 @@ func (inst *instance) exited(err error) bool {
 	return true
 }
 
-// extismError makes an error object of an Extism error: what the plugin set, if
-// that is one, or its text.
+// extismError makes an error object of an Extism error: the object that the plugin
+// set, or one with the plugin's text.
 func extismError(text string) []byte {
 	var e host.Error
 	if strictjson.Unmarshal([]byte(text), &e) == nil && e.Message != "" {

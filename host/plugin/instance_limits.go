@@ -14,7 +14,7 @@ import (
 )
 
 // slice is how many instructions a guest runs between two looks at its
-// deadline: 50 to 100 us of them, long against a tick and short against 1 ms.
+// deadline: 50 to 100 us of them, long against a check and short against 1 ms.
 const slice = 100_000
 
 func (inst *instance) spent() int64 {
@@ -24,9 +24,9 @@ func (inst *instance) spent() int64 {
 	return inst.call.granted - int64(inst.fuel.Get()) + inst.call.charged
 }
 
-// tick is called by a guest whose fuel has run out, or that has gone as deep as it
-// may for now: it looks at everything that
-// may stop a call and hands out the next slice.
+// tick is the fuel check of a guest whose fuel has run out, or that has gone as deep
+// as it may for now: it checks everything that may stop a call and hands out the next
+// slice of fuel.
 func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 	c := &inst.call
 	inst.hasGrown()
@@ -56,14 +56,13 @@ func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 // decodes JSON take 1.8 times as long.
 const yieldEvery = 200 * time.Microsecond
 
-// yield lets others run: the rest of the program, and calls whose turn it is. A
-// guest is machine code that Go cannot interrupt, so this is where a collection
+// yield lets other goroutines run, and calls that the scheduler puts first. A guest is machine code that Go cannot interrupt, so this is where a collection
 // of garbage, for one, gets to stop it.
 func (inst *instance) yield(spent int64) {
 	c := &inst.call
 	inst.letOthers(time.Now())
 	if inst.callStack.growing != nil {
-		return // the call has no turn to give away
+		return // the call is not in the run queue
 	}
 	w := inst.plugin.runtime.scheduler.Check(inst.share, spent-c.told, spent-c.stint+c.moved)
 	c.told = spent
@@ -80,8 +79,8 @@ func (inst *instance) letOthers(now time.Time) {
 	}
 }
 
-// await waits until it is the call's turn again. It reports false if the call's
-// time is up before; then the call has none.
+// await waits until the scheduler runs the call again. It reports false if the call's
+// time is up before; then the call is turnless.
 func (inst *instance) await(w *fairsched.Waiter) bool {
 	c := &inst.call
 	since := time.Now()
@@ -92,12 +91,12 @@ func (inst *instance) await(w *fairsched.Waiter) bool {
 	return err == nil
 }
 
-// goOn is the tick of what the host does to the memory of an instance where no
-// guest runs: it has read or written so many bytes since the last time. It lets
-// others run, and reports whether the work is still wanted: if not, late says why.
+// goOn is the fuel check of the host's work on an instance's memory while no guest
+// runs: bytes were read or written since the last check. It lets other calls run, and
+// reports whether the work is still wanted: if not, late says why.
 func (inst *instance) goOn(bytes int) bool { return inst.work(int64(bytes) / bytesPerInstruction) }
 
-// work is goOn for what takes the host as long as so many instructions.
+// work is goOn for work that takes as long as n instructions.
 func (inst *instance) work(n int64) bool {
 	c, now := &inst.call, time.Now()
 	if inst.turnless || c.ctx.Err() != nil || !now.Before(c.deadline) {
@@ -122,8 +121,8 @@ func (inst *instance) late() error {
 	return inst.timeoutError()
 }
 
-// pause gives the call's turn to others while a host operation waits. retake takes
-// it again, unless the call's time is up before; resume stops the call then.
+// pause frees the call's place in the scheduler while a host operation waits. retake
+// takes it again, unless the call's time is up before; resume stops the call then.
 func (inst *instance) pause() {
 	if inst.endGrowth() && inst.turnless {
 		return
@@ -156,9 +155,8 @@ func (inst *instance) unaccounted() int64 {
 	return n
 }
 
-// charge takes the price of what the host does for a guest from the call's
-// budget, and looks at the limits as often as a tick would: what a guest asks
-// for in few instructions may be much.
+// charge takes the price of the host's work for a guest from the call's budget, and
+// checks the limits as often as tick would: few instructions may ask for much work.
 func (inst *instance) charge(n int64) {
 	c := &inst.call
 	inst.hasGrown()
@@ -168,8 +166,8 @@ func (inst *instance) charge(n int64) {
 	}
 }
 
-// look stops a call that is out of time or budget, and lets others run if it has
-// had a slice since they could: a guest may ask for much in few instructions.
+// look stops a call that is out of time or budget, and lets other calls run if it has
+// used a slice since the last yield: few instructions may ask for much work.
 func (inst *instance) look() {
 	c := &inst.call
 	c.unseen = 0
