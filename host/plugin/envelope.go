@@ -10,8 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
-// The envelopes of the ABI: what a guest is sent, written straight into one
-// buffer, and what it answers.
+// The envelopes of the ABI: a guest's input, written straight into one buffer, and
+// its answers.
 
 // object writes a JSON object.
 type object struct {
@@ -141,7 +141,7 @@ func resumed(answers []host.Resumption) json.RawMessage {
 	return raw
 }
 
-// toolOutput is what a tool answers.
+// toolOutput is a tool's answer.
 type toolOutput struct {
 	Content   json.RawMessage `json:"content"`
 	State     []host.PatchOp  `json:"state"`

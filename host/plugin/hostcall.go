@@ -35,7 +35,7 @@ const (
 	i64 = api.ValueTypeI64
 )
 
-// linkImports instantiates what guests import: the meter, WASI preview 1, and
+// linkImports instantiates the modules that guests import: the meter, WASI preview 1, and
 // the five functions of the ABI.
 func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
@@ -154,7 +154,7 @@ func guestLog(inst *instance, mem api.Memory, stack []uint64) {
 const (
 	// maxOperationName bounds the name that a guest gives in host_call.
 	maxOperationName = 64
-	// bytesPerInstruction is the price of what the host copies for a guest.
+	// bytesPerInstruction is the price of bytes that the host copies for a guest.
 	bytesPerInstruction = 16
 	// logPrice is the price of a log line in instructions.
 	logPrice = 1000
@@ -213,8 +213,8 @@ func unsafeRune(r rune) bool {
 		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 // text direction
 }
 
-// operations answer a guest's host calls. What one call may ask for depends on
-// what it is: a tool has state, a processor has messages.
+// operations answer a guest's host calls. The operations of a call depend on its
+// kind: a tool has state, a processor has messages.
 type operations interface {
 	// operate runs one operation. Its error goes to the guest as an object.
 	operate(ctx context.Context, op string, req []byte) ([]byte, error)
@@ -244,8 +244,8 @@ var prices = map[string]int64{
 	"tokens.count":   20_000,
 }
 
-// bytePrices are what operations cost for each byte of the request beside that, if
-// it is much: counting tokens takes the host as long as some hundred instructions
+// bytePrices are the further prices of operations for each byte of the request, if
+// they are high: counting tokens takes the host as long as some hundred instructions
 // take a guest.
 var bytePrices = map[string]int64{"tokens.count": 64}
 

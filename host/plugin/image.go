@@ -10,9 +10,9 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
-// image is the state of an instance after its start-up code: what a fresh
-// instance is made of, and what a used one is brought back to. It is read by
-// many goroutines at once and never changes.
+// image is the state of an instance after its start-up code. New instances are filled
+// from it, and used ones restored to it. Many goroutines read it at once; it never
+// changes.
 //
 // It is exact, because memory and mutable globals are all that a call can
 // change of a restorable module (see wasmmeter.Metered) besides what the WASI functions
@@ -32,7 +32,7 @@ type image struct {
 
 // suits reports whether start-up code would leave the same for a tenant: not if it
 // read random bytes and that one is granted real ones, as a generator seeded with
-// fixed bytes must not be given to a tenant who was promised random ones. Clocks are
+// fixed bytes must not be given to a tenant that was promised random ones. Clocks are
 // no reason: start-up code reads the virtual time for every tenant.
 func (im *image) suits(s *binding) bool { return !im.random || !s.rights().granted.Random }
 
@@ -98,7 +98,8 @@ func (im *image) fill(mem []byte, goOn func(int) bool) bool {
 	return true
 }
 
-// keeps says what of a module's state an image has to keep, and whether it can.
+// keeps lists the parts of a module's state that an image has to keep, and whether it
+// can.
 type keeps struct {
 	restorable bool  // see wasmmeter.Metered
 	globals    []int // mutable ones

@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
-// Inspection is what can be seen of a module without running it.
+// Inspection describes a module without running it.
 type Inspection struct {
 	Digest string `json:"digest"` // "sha256:" and hex
 	Size   int    `json:"size_bytes"`
@@ -24,9 +24,8 @@ type Inspection struct {
 	Globals   int `json:"globals"`
 	DataBytes int `json:"data_bytes"`
 
-	// Manifest is what the module's custom section says. It is nil if there is
-	// no such section, and if what it says cannot be used: then ManifestError
-	// says why.
+	// Manifest is read from the module's custom section. It is nil without that
+	// section, and if the section is invalid: then ManifestError says why.
 	Manifest      *Manifest `json:"-"`
 	ManifestError error     `json:"-"`
 }
@@ -39,7 +38,7 @@ type Extern struct {
 	Type   string `json:"type"` // such as (i32, i32) -> (i64), i32 mut, 1..16 pages; of a long signature the first 64 types
 }
 
-// What [Inspection.ABI] can be, apart from later versions of the native one.
+// The values of [Inspection.ABI], apart from later versions of the native one.
 const (
 	ABINative = importModule
 	ABIExtism = string(abiExtism)
@@ -147,8 +146,8 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	return append(problems, p.manifestProblems(ctx, m, loadable)...)
 }
 
-// checkEngine is Check for a plugin that is run by an engine of that name, which
-// has its own idea of what it runs.
+// checkEngine is Check for a plugin of a named engine, which defines its own module
+// format.
 func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts *LoadOptions) []error {
 	p, err := rt.load(ctx, id, wasm, opts)
 	if err != nil {
@@ -158,8 +157,7 @@ func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts
 	return nil
 }
 
-// manifestProblems looks at what the plugin says of itself, and holds it to
-// what the module exports.
+// manifestProblems checks the plugin's manifest, also against the module's exports.
 func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loadable bool) []error {
 	raw := module.wasm.Manifest()
 	switch {

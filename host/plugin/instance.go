@@ -27,7 +27,7 @@ const (
 	exportCount
 )
 
-// exportPrefix is what every export's name begins with.
+// exportPrefix begins every export's name.
 const exportPrefix = "agenthost_"
 
 // initializeExport is called once, before anything else, if it is there.
@@ -46,15 +46,15 @@ type instance struct {
 	tenant   string          // "": it is restored, and idle
 	binding  *binding        // of its tenant
 	share    *fairsched.Flow // of its call
-	turnless bool            // its call has no turn
+	turnless bool            // its call is not in the scheduler
 	module   api.Module
 	memory   api.Memory
-	linear   *linearmem.Memory // what memory lies in
+	linear   *linearmem.Memory // that holds memory
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
 	ctx       context.Context
 	fuel      api.MutableGlobal
-	globals   []api.MutableGlobal // what an image saves besides memory
+	globals   []api.MutableGlobal // that an image saves besides memory
 	image     *image              // nil: it can not be restored
 	callStack callStack
 	funcs     [exportCount]api.Function
@@ -90,17 +90,17 @@ type call struct {
 	told      int64     // instructions that the scheduler knows of
 	stint     int64     // instructions spent when its quantum began
 	moved     int64     // instructions' worth of memory that the host has moved since then
-	yielded   time.Time // when others were let run
+	yielded   time.Time // when other goroutines last ran
 	input     []byte
 	output    []byte
 	response  []byte // of the last host operation
 	calls     int
 	logged    int
 	ops       operations
-	raw       rawOperations // what ops is in a raw call
+	raw       rawOperations // ops in a raw call
 	stopped   error         // why the host stopped it
 	over      bool          // the guest has been left
-	throttled time.Duration // waited for its turn, once begun
+	throttled time.Duration // waited for the scheduler, once begun
 }
 
 // startName is what the code that runs before the first call is called in errors

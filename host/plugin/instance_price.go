@@ -7,33 +7,33 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
-// What an instance costs before any code of it runs: the host copies its data,
+// The cost of an instance before any code of it runs: the host copies its data,
 // makes a reference for each element, and clears its tables, all in one call of
-// wazero that nothing interrupts. So an instance has a price by what it is made of,
-// paid before it is made, and one that takes long is made apart: without the call's
-// turn, which others have meanwhile, and one at a time.
+// wazero that nothing interrupts. So an instance has a price by its parts, paid
+// before it is made, and one that takes long is made apart: in a blocking section of
+// the call, while other calls run, and one at a time.
 const (
-	// instancePrice is what an instance costs beside its start-up code and what it is
-	// made of: a tenant's budget pays it, and it counts for whose turn it is. Otherwise
-	// making one after the other by trapping would be free.
+	// instancePrice is the price of an instance beside its start-up code and its parts:
+	// the tenant's budget pays it, and the scheduler counts it. Otherwise making one
+	// after the other by trapping would be free.
 	instancePrice = 500_000
 
-	// callPrice is the price of a call beside its instructions: to begin and to end it
-	// takes the host some microseconds, which others wait.
+	// callPrice is the price of a call beside its instructions: the host takes some
+	// microseconds to begin and to end it, and other calls wait meanwhile.
 	callPrice = 10_000
 
-	// What an instance is made of, each measured on one core of a 2020s server.
+	// The prices of an instance's parts, measured on one core of a 2020s server.
 	elementPrice = 500 // 100 to 200 ns: each is an object of its own
 	entryPrice   = 4   // of a table, with the pages
 	dataPrice    = 1   // a byte of data: 0.7 ns where pages are new
 	segmentPrice = 200 // a segment of data or elements
 	globalPrice  = 200 // a global, with its export
 
-	// apartPrice is from which price on an instance is made apart: half a
+	// apartPrice is the price from which an instance is made apart: half a
 	// millisecond. A guest in Go is below it.
 	apartPrice = 4_000_000
 
-	// What tables count for in the limit TotalMemoryBytes. They lie in the Go heap, as
+	// The bytes of tables in the limit TotalMemoryBytes. Tables lie in the Go heap, as
 	// stacks do.
 	entryBytes   = stackShare * 8
 	elementBytes = stackShare * 48
@@ -55,8 +55,8 @@ func priceOfInstance(m *wasmmeter.Module) int64 {
 	return price
 }
 
-// tableBytes is what the tables and elements of an instance count for. Of a module
-// that changes tables each counts at its largest, so that table.grow needs no memory
+// tableBytes returns the bytes counted for an instance's tables and elements. Of a
+// module that changes tables each counts at its largest, so that table.grow needs no memory
 // that has not been counted.
 func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 	n := elementBytes * int64(p.Module.ElementItems)
@@ -71,7 +71,7 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 }
 
 // payInstance takes the price of an instance that is about to be made. It fails if
-// the call's time is up, as others may have had their turn first.
+// the call's time is up, as other calls may have run first.
 func (inst *instance) payInstance() error {
 	price := inst.plugin.module.code.keeps.price
 	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
@@ -96,8 +96,8 @@ func (inst *instance) makeModule() error {
 	return err
 }
 
-// instantiateApart waits until no other instance is being made that takes long, the
-// tenants' one after the other by what each has had made, and makes this one.
+// instantiateApart waits until no other large instance is being made, and makes this
+// one. The scheduler orders the tenants by the price of the instances made for each.
 func (inst *instance) instantiateApart(price int64) error {
 	c, apart := &inst.call, inst.plugin.runtime.apart
 	sh, err := apart.Enter(c.ctx, inst.tenant, c.timeLeft())
@@ -109,5 +109,5 @@ func (inst *instance) instantiateApart(price int64) error {
 	return inst.instantiate()
 }
 
-// newApart returns the turns of instances that are made apart.
+// newApart returns the scheduler of instances that are made apart.
 func newApart() *fairsched.Scheduler { return fairsched.New(1, math.MaxInt) }

@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
-// gone is the error of what ended because ctx did: its code is canceled or
+// gone returns the error of work that ended because ctx did: its code is canceled or
 // deadline_exceeded, whatever the cause.
 func gone(ctx context.Context, format string, args ...any) error {
 	cause := context.Cause(ctx)
@@ -20,15 +20,15 @@ func gone(ctx context.Context, format string, args ...any) error {
 		Message: fmt.Sprintf(format, args...) + " was stopped: " + cause.Error()}
 }
 
-// callRequest is what one call is about.
+// callRequest describes one call.
 type callRequest struct {
 	tenant string
 	export export
 	input  []byte
-	ops    operations   // what the guest may ask for; nil: as raw says
+	ops    operations   // that the guest may use; nil: as raw says
 	raw    *CallOptions // of a raw call
 	read   answerReader // reads the output as a part of the call; nil for a raw call
-	failed error        // what the guest says of its error; set where read is
+	failed error        // the guest's error; set where read is
 }
 
 // invoke is the way of every call: enter, take an instance, run, account, give
@@ -87,7 +87,7 @@ func (b *binding) affordable(r *callRequest, now time.Time) error {
 	return b.account.open(now)
 }
 
-// unserved is the error of a call that had no turn.
+// unserved returns the error of a call that the scheduler did not run.
 func unserved(ctx context.Context, plugin string, timeout time.Duration, err error) error {
 	if err == fairsched.ErrBusy {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", plugin, timeout).
@@ -96,8 +96,8 @@ func unserved(ctx context.Context, plugin string, timeout time.Duration, err err
 	return gone(ctx, "plugin %q: a call that waited for its turn", plugin)
 }
 
-// call is invoke with the guest's error as an error. read makes of the output what
-// the caller gets, within the limits of the call.
+// call is invoke with the guest's error as an error. read turns the output
+// into the caller's result, within the limits of the call.
 func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
 	cost := &host.Cost{}
 	r := &callRequest{tenant: tenant, export: e, input: input, ops: ops, read: read}
@@ -111,9 +111,9 @@ func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte
 	return cost, p.bindings.forReader(tenant, err)
 }
 
-// forReader marks what clients may read of an error of a call: all of it for a
-// tenant that owns the plugin, and otherwise what the plugin said on purpose,
-// under a code other than internal and data_loss. See [host.ClientError].
+// forReader marks the part of a call's error that clients may read: all of it for a
+// tenant that owns the plugin, and otherwise the plugin's own error objects with a
+// code other than internal and data_loss. See [host.ClientError].
 func (bs *bindings) forReader(tenant string, err error) error {
 	if err == nil {
 		return nil

@@ -21,9 +21,9 @@ const (
 	defaultCallDepth    = 10_000
 	DefaultInstructions = 1_000_000_000
 
-	// defaultStartInstructions is apart from what a call may use, because what a
-	// language's runtime does before the first call is not the author's: a Go
-	// guest starts in millions.
+	// defaultStartInstructions is apart from a call's limit, because a language's
+	// runtime runs code before the first call that is not the author's: a Go guest
+	// starts in millions.
 	defaultStartInstructions   = 1_000_000_000
 	DefaultTimeout             = 5 * time.Second
 	defaultStartTimeout        = 10 * time.Second
@@ -46,7 +46,7 @@ const (
 // pageBytes is the size of a WebAssembly page.
 const pageBytes = 64 << 10
 
-// Limits bounds what a plugin may use. A zero field is its default; nothing is
+// Limits bounds a plugin's use of resources. A zero field is its default; nothing is
 // unlimited. A call that breaks one ends with an error of code
 // resource_exhausted (deadline_exceeded for the timeouts) that names it, and
 // its instance is thrown away.

@@ -22,11 +22,11 @@ const maxHealthCalls = 16
 // providers each: every one has schemas to compile, and models read them.
 const maxManifestParts = 1000
 
-// maxManifestBytes bounds a manifest: the section, or what describe answers.
+// maxManifestBytes bounds a manifest: the section, or the answer of describe.
 const maxManifestBytes = 1 << 20
 
-// Manifest is what a plugin says of itself: what it offers and what it asks
-// for. Its name is for people; a plugin is known by the id under which the
+// Manifest is a plugin's description of itself: the parts that it offers and the
+// permissions that it asks for. Its name is for people; a plugin is known by the id under which the
 // operator loaded it.
 type Manifest struct {
 	ABI         int             `json:"abi"`
@@ -156,7 +156,7 @@ func (m *Manifest) healthProblems() (list []error) {
 	return list
 }
 
-// toolName is what a tool can be called: what every model provider takes.
+// toolName matches the tool names that every model provider takes.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (m *Manifest) nameProblems() (list []error) {
@@ -196,7 +196,7 @@ func (m *Manifest) nameProblems() (list []error) {
 	return list
 }
 
-// needs returns the exports that what the manifest offers is called through.
+// needs returns the exports that call the parts of the manifest.
 func (m *Manifest) needs() []export {
 	var need []export
 	if slices.ContainsFunc(m.Tools, func(t ToolInfo) bool { return t.Export == "" }) {

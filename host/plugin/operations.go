@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
-// baseOperations are what every call may ask for: what it is granted, and the
-// state and what a provider keeps, where there is such.
+// baseOperations are the operations of every call: the granted ones, and those on the
+// run's state and a provider's state, in calls that have them.
 type baseOperations struct {
 	binding *binding
 	scope   host.Scope
@@ -254,10 +254,10 @@ func tooManyMessages(limit int) error {
 		WithHint("ask for fewer at once")
 }
 
-// paceBytes is how much text is counted between two looks at who waits.
+// paceBytes is how much text is counted between two yields.
 const paceBytes = 16 << 10
 
-// countTokens counts long texts, and many, at a pace that others can live with.
+// countTokens counts long texts, and many of them, and yields between pieces.
 func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, error) {
 	var in struct {
 		Texts    []string

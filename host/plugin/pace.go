@@ -7,11 +7,11 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// paced is the context of an operation, for as long as it has the call's turn.
+// paced is the context of an operation, for as long as it runs in the call's quantum.
 type paced struct {
 	context.Context
 	inst  *instance
-	since time.Time // it began, or was last counted; later by what it has waited outside
+	since time.Time // it began, or was last counted; later by the time waited outside
 }
 
 // outside runs wait as a blocking section: other calls run in the meantime. An
@@ -25,7 +25,7 @@ func outside(ctx context.Context, wait func(context.Context)) {
 	p.step(wait)
 }
 
-// step is outside of a call that has a turn, or lost it the last time.
+// step is outside for a call in the scheduler, or one that lost its place before.
 func (p *paced) step(wait func(context.Context)) {
 	if p.inst.turnless {
 		wait(p.Context)
@@ -41,8 +41,8 @@ func (p *paced) step(wait func(context.Context)) {
 }
 
 // Pace is called by an operation that takes long, between two pieces of work: it
-// looks at the call's time, counts what the piece has taken, and has others go first
-// whose turn it is.
+// checks the call's time, counts the piece's time, and lets calls run that the
+// scheduler puts first.
 func (p *paced) Pace() error {
 	if !p.inst.work(time.Since(p.since).Nanoseconds()) {
 		return p.inst.late()
@@ -51,8 +51,8 @@ func (p *paced) Pace() error {
 	return nil
 }
 
-// pace lets others go first, if ctx is of a call that has a turn, and says whether
-// what it is about is still wanted.
+// pace yields to other calls, if ctx is of a call in the scheduler, and returns an
+// error if the call has ended.
 func pace(ctx context.Context) error {
 	if p, ok := ctx.(*paced); ok {
 		return p.Pace()
@@ -71,5 +71,5 @@ func charge(ctx context.Context, n int64) {
 	}
 	began := time.Now()
 	p.inst.charge(n)
-	p.since = p.since.Add(time.Since(began)) // it may have let others go first
+	p.since = p.since.Add(time.Since(began)) // it may have yielded
 }
